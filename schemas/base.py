@@ -1,0 +1,162 @@
+"""The words every message shares: enums, constrained strings and the two model bases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from functools import cache
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+SCHEMA_VERSION = 1
+
+GoalId = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\x7f]+$")]
+PlanId = Annotated[str, StringConstraints(pattern=r"^plan_[0-9a-f]{2}-[0-9a-f]{32}$")]
+StepId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,64}$")]
+QueueName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+Word = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Path = Annotated[str, StringConstraints(min_length=1, max_length=512)]
+Line = Annotated[str, StringConstraints(max_length=1000)]
+Count = Annotated[int, Field(ge=0, le=10**12)]
+
+
+class GoalKind(StrEnum):
+    """The five kinds of goal (DESIGN.md section 6)."""
+
+    TASK = "task"
+    GAP_REPORT = "gap_report"
+    CAMPAIGN = "campaign"
+    REVIEWED_PLAN = "reviewed_plan"
+    EVOLUTION = "evolution"
+
+
+class RiskLevel(StrEnum):
+    """How much damage a step could do; limits hang on it (seed 001)."""
+
+    LOW = "LOW"
+    MED = "MED"
+    HIGH = "HIGH"
+
+
+class StepType(StrEnum):
+    """What a controller is asked for; decides the step's mode (WIRE.md section 2)."""
+
+    PATCH = "PATCH"
+    TEST = "TEST"
+    READ = "READ"
+    EXPLORE = "EXPLORE"
+    DRAFT = "DRAFT"
+    REVIEW = "REVIEW"
+    DOCUMENT = "DOCUMENT"
+
+
+class Mode(StrEnum):
+    """Whether a controller may write, only run the verification, or only answer."""
+
+    PATCH = "patch"
+    TEST = "test"
+    READ_ONLY = "read_only"
+
+
+MODE_OF_TYPE = dict.fromkeys(StepType, Mode.READ_ONLY) | {StepType.PATCH: Mode.PATCH, StepType.TEST: Mode.TEST}
+
+
+class StepState(StrEnum):
+    """States of the step machine (seed 001, "Step Lifecycle State Machine")."""
+
+    PENDING = "PENDING"
+    BLOCKED = "BLOCKED"
+    ACTIVE = "ACTIVE"
+    DONE = "DONE"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"
+    HALTED = "HALTED"
+
+
+class PlanState(StrEnum):
+    """States of the plan machine (seed 001, "Plan Lifecycle State Machine")."""
+
+    CREATED = "CREATED"
+    VALIDATING = "VALIDATING"
+    REJECTED = "REJECTED"
+    READY = "READY"
+    EXECUTING = "EXECUTING"
+    REVISING = "REVISING"
+    COMPLETED = "COMPLETED"
+    HALTED = "HALTED"
+
+
+class GoalVerdict(StrEnum):
+    """What became of a goal (WIRE.md section 1)."""
+
+    PENDING = "PENDING"
+    PLANNED = "PLANNED"
+    REJECTED = "REJECTED"
+    NEEDS_INPUT = "NEEDS_INPUT"
+    NOTHING_TO_DO = "NOTHING_TO_DO"
+
+
+class Verdict(StrEnum):
+    """What became of an outcome; only APPLIED changes state (WIRE.md section 3)."""
+
+    APPLIED = "applied"
+    DUPLICATE = "duplicate"
+    LATE = "late"
+    UNKNOWN = "unknown"
+    REFUSED = "refused"
+
+
+class FailureCategory(StrEnum):
+    """Why an attempt failed (seed 001, "Failure Taxonomy"); LEASE_EXPIRED is the planner's own."""
+
+    TEST_REGRESSION = "TEST_REGRESSION"
+    TEST_TIMEOUT = "TEST_TIMEOUT"
+    FLAKY_TEST = "FLAKY_TEST"
+    COMPILATION_ERROR = "COMPILATION_ERROR"
+    TYPE_ERROR = "TYPE_ERROR"
+    LINT_ERROR = "LINT_ERROR"
+    IMPORT_ERROR = "IMPORT_ERROR"
+    SANDBOX_VIOLATION = "SANDBOX_VIOLATION"
+    HYGIENE_VIOLATION = "HYGIENE_VIOLATION"
+    ALLOWLIST_VIOLATION = "ALLOWLIST_VIOLATION"
+    BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
+    UNKNOWN = "UNKNOWN"
+    LEASE_EXPIRED = "LEASE_EXPIRED"
+
+
+class Inbound(BaseModel):
+    """A message from outside: fields we do not know are ignored, and `unknown_fields` counts them."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class Outbound(BaseModel):
+    """A message or record of ours: a field that is not declared is a mistake of ours."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def unknown_fields(message: Inbound) -> int:
+    """Count the fields of `message`, at any depth, that this version of the wire does not know."""
+    return len(message.__pydantic_extra__ or ()) + sum(map(unknown_fields, _children(message)))
+
+
+def _children(message: Inbound) -> Iterator[Inbound]:
+    for name in _fields_with_models(type(message)):
+        value = getattr(message, name)
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Inbound):
+                yield item
+
+
+@cache
+def _fields_with_models(model: type[Inbound]) -> tuple[str, ...]:
+    """Name the fields that may hold models, so that the hot path looks at no others."""
+    return tuple(name for name, field in model.model_fields.items() if _mentions_model(field.annotation))
+
+
+def _mentions_model(annotation: Any) -> bool:
+    if isinstance(annotation, type):
+        return issubclass(annotation, Inbound)
+    return any(_mentions_model(part) for part in get_args(annotation))

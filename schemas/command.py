@@ -1,0 +1,49 @@
+"""What an operator orders on `planner:{p}:commands` and `planner:commands` (WIRE.md section 4)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from schemas.base import GoalId, Inbound, Line, PlanId, StepId, Word
+
+
+class CommandName(StrEnum):
+    """The ten orders; an allowlist can only be tightened, a budget only topped up."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    CANCEL = "cancel"
+    HALT = "halt"
+    APPROVE = "approve"
+    REJECT = "reject"
+    ANSWER = "answer"
+    SKIP = "skip"
+    TIGHTEN = "tighten"
+    TOP_UP = "top_up"
+
+
+class Scope(StrEnum):
+    """How far an order reaches."""
+
+    STEP = "step"
+    PLAN = "plan"
+    REPOSITORY = "repository"
+    TENANT = "tenant"
+    ALL = "all"
+
+
+class Command(Inbound):
+    """One order; idempotent by `command_id`."""
+
+    command_id: GoalId
+    command: CommandName
+    scope: Scope
+    plan_id: PlanId | None = None
+    target: Word | None = None
+    step_id: StepId | None = None
+    actor: Word
+    reason: Line
+    until: datetime | None = None
+    value: Any = None

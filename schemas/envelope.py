@@ -1,0 +1,46 @@
+"""The fields of a stream entry beside `data`, and how trouble is told (WIRE.md; RFC 9457; CloudEvents 1.0)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from schemas.base import Outbound
+
+PROBLEM_BASE = "https://planner.dev/problems/"
+DATA = b"data"
+
+
+class FieldError(Outbound):
+    """One thing wrong: where (JSON pointer, RFC 6901), which rule, and a sentence."""
+
+    pointer: str
+    code: str
+    message: str
+
+
+class Problem(Outbound):
+    """An RFC 9457 problem object; the same in dead entries, rejections and `--json` errors."""
+
+    type: str
+    title: str
+    code: str
+    detail: str
+    status: int = 422
+    instance: str | None = None
+    errors: tuple[FieldError, ...] = Field(default=())
+
+    @classmethod
+    def of(cls, code: str, detail: str, errors: tuple[FieldError, ...] = (), status: int = 422) -> Problem:
+        """Make the problem `code`, whose title is the code read as words."""
+        title = code.replace("_", " ").capitalize()
+        return cls(type=PROBLEM_BASE + code, title=title, code=code, detail=detail, errors=errors, status=status)
+
+
+class DeadEntry(Outbound):
+    """What stands in the field `problem` of a dead entry, with the raw bytes beside it in `data`."""
+
+    problem: Problem
+    stream: str
+    entry: str
+    size: int
+    at: str

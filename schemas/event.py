@@ -1,0 +1,27 @@
+"""What the planner tells of itself on `planner:{p}:events` (WIRE.md section 4; CloudEvents 1.0)."""
+
+from __future__ import annotations
+
+from schemas.base import Outbound
+
+EVENT_PREFIX = "dev.planner."
+EVENT_SUFFIX = ".v1"
+
+
+class EventData(Outbound):
+    """The `data` of an event; its `type` is `dev.planner.<goal|plan|step|outcome|budget|command>.<what>.v1`."""
+
+    plan_id: str | None = None
+    goal_id: str | None = None
+    step_id: str | None = None
+    attempt: int | None = None
+    from_: str | None = None
+    to: str | None = None
+    verdict: str | None = None
+    reason: str | None = None
+    at: str
+
+
+def event_type(what: str) -> str:
+    """Name the event `what`, such as `step.done`, as the wire does."""
+    return f"{EVENT_PREFIX}{what}{EVENT_SUFFIX}"

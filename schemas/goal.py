@@ -1,0 +1,104 @@
+"""A goal as it is published to `planner:goals` (WIRE.md section 1)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, StringConstraints
+
+from schemas.base import GoalId, GoalKind, Inbound, Line, Mode, Path, QueueName, RiskLevel, StepId, StepType, Word
+
+MAX_GOAL_BYTES = 256 * 1024  # a goal without supplied steps
+MAX_GOAL_WITH_STEPS_BYTES = 8 * 1024 * 1024  # PLANNER_MAX_GOAL_BYTES
+MAX_STEPS = 10_000
+
+
+class GoalContext(Inbound):
+    """What the producer knows of the repository. Untrusted: data, never a command, never a wider allowlist."""
+
+    repo: Word | None = None
+    base_sha: Word | None = None
+    language: Word | None = None
+    test_command: Line | None = None
+    failing_tests: tuple[Line, ...] = Field(default=(), max_length=1000)
+    failure_log: str | None = None
+    files: tuple[Path, ...] = ()
+    manifests: dict[Path, str] = Field(default_factory=dict)
+    documents: dict[Path, str] = Field(default_factory=dict)
+
+
+class Limits(Inbound):
+    """What a plan may use up and when it halts; None takes the default of the goal's kind (DESIGN.md section 5)."""
+
+    tokens: int | None = Field(default=None, ge=1000, le=10**9)
+    patch_cycles: int | None = Field(default=None, ge=1, le=100_000)
+    failing_outcomes: int | None = Field(default=None, ge=1, le=100_000)
+    wall_clock_s: int | None = Field(default=None, ge=60, le=30 * 86400)
+    tool_calls: int | None = Field(default=None, ge=0, le=10**7)
+    max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS)
+    max_parallel: int | None = Field(default=None, ge=1, le=64)
+    consecutive_failures: int | None = Field(default=None, ge=1, le=1000)
+    identical_failures: int | None = Field(default=None, ge=1, le=1000)
+    flaky_flips: int | None = Field(default=None, ge=1, le=1000)
+    lease_deaths: int | None = Field(default=None, ge=1, le=1000)
+    max_new_files: int | None = Field(default=None, ge=0, le=10_000)
+    max_growth_kb: int | None = Field(default=None, ge=0, le=10**6)
+
+
+class Estimate(Inbound):
+    """What one attempt is expected to use; reserved at dispatch, settled by its outcome."""
+
+    tokens: int | None = Field(default=None, ge=0, le=10**9)
+    patch_cycles: int | None = Field(default=None, ge=0, le=1000)
+
+
+class ToolCall(Inbound):
+    """A verification by contract id and arguments instead of a command line."""
+
+    tool: Word
+    args: tuple[Line, ...] = Field(default=(), max_length=50)
+
+
+Verify = Annotated[str, StringConstraints(max_length=1000)] | ToolCall
+
+
+class SuppliedStep(Inbound):
+    """A step of a plan made elsewhere; governed exactly as one of ours."""
+
+    step_id: StepId
+    title: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    intent: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+    allowed_files: tuple[Path, ...] = Field(default=(), max_length=10)
+    success_criteria: Annotated[str, StringConstraints(max_length=1000)] = ""
+    depends_on: tuple[StepId, ...] = Field(default=(), max_length=MAX_STEPS)
+    verify: Verify | tuple[Verify, ...] | None = None
+    type: StepType | None = None
+    mode: Mode | None = None
+    risk_level: RiskLevel = RiskLevel.LOW
+    retry_limit: int = Field(default=2, ge=0, le=3)
+    rollback_hint: Line | None = None
+    queue: QueueName | None = None
+    estimate: Estimate = Estimate()
+
+
+class Goal(Inbound):
+    """A goal; only the sentence is required. Other kinds carry their input under the kind's name."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    goal: Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"\S")]
+    goal_id: GoalId | None = None
+    tenant: Word = "default"
+    kind: GoalKind = GoalKind.TASK
+    allowed_files: tuple[Path, ...] = Field(default=(), max_length=10_000)
+    context: GoalContext = GoalContext()
+    constraints: tuple[Line, ...] = Field(default=(), max_length=100)
+    limits: Limits = Limits()
+    approvals: tuple[RiskLevel, ...] = ()
+    queue: QueueName = "default"
+    drafter: Word | None = None
+    steps: tuple[SuppliedStep, ...] | None = Field(default=None, max_length=MAX_STEPS)
+    gap_report: dict[str, Any] | None = None
+    campaign: dict[str, Any] | None = None
+    reviewed_plan: dict[str, Any] | None = None
+    evolution: dict[str, Any] | None = None

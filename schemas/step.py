@@ -1,0 +1,114 @@
+"""A step: as it is planned and stored, and as it goes out to a controller (WIRE.md section 2; seed 001)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from schemas.base import SCHEMA_VERSION, Mode, Outbound, RiskLevel, StepType
+
+
+class ControllerTaskSpec(Outbound):
+    """The seed's short form of what is asked."""
+
+    type: StepType
+    target_file: str | None = None
+    hint: str | None = None
+
+
+class VerifyTool(Outbound):
+    """One verification, ready to run without a shell; `tool` is its contract in the catalogue."""
+
+    tool: str
+    argv: tuple[str, ...]
+    timeout_s: int
+    pass_codes: tuple[int, ...] = (0,)
+
+
+class StepEstimate(Outbound):
+    """What one attempt reserves from the budget."""
+
+    tokens: int
+    patch_cycles: int
+
+
+class PlannedStep(Outbound):
+    """The part of a step that does not change from attempt to attempt; encoded once, in the order of the wire."""
+
+    step_id: str
+    title: str
+    intent: str
+    allowed_files: tuple[str, ...] = ()
+    verify: str = ""
+    risk_level: RiskLevel = RiskLevel.LOW
+    controller_task_spec: ControllerTaskSpec
+    schema_version: int = SCHEMA_VERSION
+    mode: Mode
+    success_criteria: str = ""
+    depends_on: tuple[str, ...] = ()
+    rollback_hint: str | None = None
+    phase: str | None = None
+    guidance: str | None = None
+    verify_tools: tuple[VerifyTool, ...] = ()
+    retry_limit: int = 2
+    queue: str = "default"
+    estimate: StepEstimate
+    inserted_by: str | None = None
+
+
+class PreviousFailure(Outbound):
+    """What the attempt before this one ran into, so that the next one can do better."""
+
+    category: str
+    failing_tests: tuple[str, ...] = ()
+    trace: str | None = None
+    suggestion: str | None = None
+
+
+class StepContext(Outbound):
+    """What the controller needs to know of the repository and of the attempt before."""
+
+    repo: str | None = None
+    base_sha: str | None = None
+    failing_tests: tuple[str, ...] = ()
+    previous_failure: PreviousFailure | None = None
+
+
+class StepLimits(Outbound):
+    """What this attempt may use up at the most."""
+
+    max_diff_lines: int
+    tokens: int
+    patch_cycles: int
+
+
+class StepSpec(PlannedStep):
+    """One attempt of a step, as a controller reads it."""
+
+    plan_id: str
+    attempt: int
+    context: StepContext
+    limits: StepLimits
+    budget_remaining: float = Field(ge=0, le=1)
+    lease: str
+    lease_key: str
+    deadline: str
+    reply_to: str
+
+
+class StoredStep(Outbound):
+    """A step's changing part, as `planner show` tells it."""
+
+    step_id: str
+    state: str
+    attempt: int
+    depends_on: tuple[str, ...]
+    allowed_files: tuple[str, ...]
+    verify: str
+    risk_level: str
+    mode: str
+    type: str
+    queue: str
+    inserted_by: str | None = None
+    waiting: Any = None

@@ -1,0 +1,20 @@
+"""Errors of the decisions: one root; a class's docstring is its default message."""
+
+from __future__ import annotations
+
+from inspect import getdoc
+
+
+class PlannerError(Exception):
+    """The planner cannot do this."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or getdoc(type(self)))
+
+
+class IllegalTransition(PlannerError):
+    """This state machine has no such row."""
+
+
+class UnknownCommand(PlannerError):
+    """The catalogue has no contract for this command."""

@@ -1,0 +1,1 @@
+"""How a goal becomes steps: strategies, templates and the tool catalogue."""

@@ -1,0 +1,1 @@
+"""What outcomes do to a plan: lifecycle, graph, validation, budget."""
