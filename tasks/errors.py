@@ -18,3 +18,15 @@ class IllegalTransition(PlannerError):
 
 class UnknownCommand(PlannerError):
     """The catalogue has no contract for this command."""
+
+
+class NeedsSteps(PlannerError):
+    """The decision touches steps that the slice does not hold."""
+
+    def __init__(self, step_ids: frozenset[str]) -> None:
+        super().__init__()
+        self.step_ids = step_ids
+
+
+class Overtaken(PlannerError):
+    """Another worker was faster with this; what it wrote stands."""

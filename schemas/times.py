@@ -1,0 +1,16 @@
+"""Times of the wire: RFC 3339 in UTC, made from milliseconds since the epoch."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+
+
+def rfc3339(ms: int) -> str:
+    """Write `ms` as the wire does, such as 2026-11-21T20:30:00.125Z."""
+    return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=1024)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

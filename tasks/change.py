@@ -1,0 +1,47 @@
+"""What every decision returns: the writes of one commit, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from schemas.base import Verdict
+from schemas.stored import Attempt
+
+MAX_STEP_CHANGES = 96  # of one commit; with these a commit stays below 1000 arguments
+MAX_DISPATCHES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """A spec on its way to a queue, with the attempt that it starts and the lease that guards it."""
+
+    step_id: str
+    attempt: Attempt
+    spec: bytes
+    lease_ttl_ms: int
+
+
+@dataclass(slots=True)
+class Change:
+    """The writes of one commit; `changed` says whether the version moves, else it only acknowledges."""
+
+    plan_id: str
+    expected: int
+    now: int
+    changed: bool = False
+    fields: dict[str, bytes] = field(default_factory=dict)
+    statuses: dict[str, bytes] = field(default_factory=dict)
+    specs: dict[str, bytes] = field(default_factory=dict)
+    ready_add: dict[str, int] = field(default_factory=dict)
+    ready_remove: list[str] = field(default_factory=list)
+    ended: dict[str, Attempt] = field(default_factory=dict)
+    dispatches: list[Dispatch] = field(default_factory=list)
+    timers_add: dict[str, int] = field(default_factory=dict)
+    timers_remove: list[str] = field(default_factory=list)
+    todo_pop: int = 0
+    todo_push: list[tuple[str, int]] = field(default_factory=list)
+    events: list[tuple[str, bytes]] = field(default_factory=list)
+    log: bytes = b""
+    ends: bool = False
+    more: bool = False
+    verdicts: list[Verdict] = field(default_factory=list)

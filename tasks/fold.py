@@ -1,0 +1,120 @@
+"""The working copy of a slice while one decision is made: verbs that change it and collect the writes.
+
+A fold lives inside one call of a handler, so the handler stays a pure function of its slice and its messages.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas import codec
+from schemas.event import event_type
+from schemas.stored import Attempt, encode_field
+from schemas.times import rfc3339
+from tasks.change import MAX_STEP_CHANGES, Change
+from tasks.policy import lifecycle
+from tasks.view import Slice, Step
+
+REMIND_MS = 1000
+
+
+class Fold:
+    """Applies moves to a slice in order; `change` is what they amount to."""
+
+    def __init__(self, view: Slice) -> None:
+        self.view = view
+        self.plan = view.record
+        self.change = Change(view.plan_id, view.record.version, view.now)
+        self.ready: dict[str, Step] = {step_id: view.steps[step_id] for step_id in view.ready}
+        self.queued = frozenset(view.ready)  # what the ready queue holds now
+        self.inputs: list[Any] = []
+        self.moves: list[tuple[str, str, str]] = []
+        self.ended_steps: list[tuple[str, int]] = []
+        self.touched: dict[str, Step] = {}
+        self.extra: dict[str, bytes] = {}  # fields of the plan that are written once, at its creation
+
+    @property
+    def is_full(self) -> bool:
+        """Whether this commit has taken as many step changes as it may."""
+        return len(self.touched) >= MAX_STEP_CHANGES
+
+    def move_step(self, step: Step, after: str, what: str | None = None, **told: Any) -> None:
+        """Take a step to the state `after`, and tell it as the event `step.<what>`; raises IllegalTransition."""
+        status, counts = step.status, self.plan.counts
+        before = status.state
+        lifecycle.check_step(step.step_id, before, after)
+        status.state = after
+        counts[before] -= 1
+        counts[after] = counts.get(after, 0) + 1
+        self.plan.dirty.add("counts")
+        self.touched[step.step_id] = step
+        self.moves.append((step.step_id, before, after))
+        if what:
+            self.tell(
+                "step." + what, step_id=step.step_id, attempt=status.attempt, **{"from": before}, to=after, **told
+            )
+
+    def move_plan(self, after: str, what: str, **told: Any) -> None:
+        """Take the plan to the state `after`, tell it as the event `plan.<what>`; raises IllegalTransition."""
+        before = self.plan.state
+        lifecycle.check_plan(self.view.plan_id, before, after)
+        self.plan.state = after
+        self.plan.dirty.add("state")
+        self.moves.append(("", before, after))
+        self.tell("plan." + what, **{"from": before}, to=after, **told)
+        if after in lifecycle.PLAN_ENDS:
+            self._end_plan()
+
+    def _end_plan(self) -> None:
+        self.plan.times["ended"] = self.view.now
+        self.plan.dirty.add("times")
+        self.change.ends = True
+        self.change.timers_remove.append(timer(self.view.plan_id, "", 0, "wall"))
+
+    def end_attempt(self, step: Step) -> Attempt:
+        """Take the live attempt of `step` out of flight, with its spec, its lease and its timer."""
+        attempt = self.view.active.pop(step.step_id)
+        self.change.ended[step.step_id] = attempt
+        self.change.timers_remove.append(timer(self.view.plan_id, step.step_id, attempt.attempt, "attempt"))
+        return attempt
+
+    def make_ready(self, step: Step) -> None:
+        """Put a step into the ready queue."""
+        self.ready[step.step_id] = step
+
+    def end_step(self, step: Step) -> None:
+        """Note that what depends on `step` must hear of its end."""
+        self.ended_steps.append((step.step_id, 0))
+
+    def tell(self, what: str, **data: Any) -> None:
+        """Add an event about this plan."""
+        told = {"plan_id": self.view.plan_id, "goal_id": self.plan.head.goal_id, **data, "at": rfc3339(self.view.now)}
+        self.change.events.append((event_type(what), codec.dumps(told)))
+
+    def close(self) -> Change:
+        """Return the writes. Inputs that changed nothing leave the version where it is."""
+        change, plan = self.change, self.plan
+        change.statuses = {step_id: step.status.encode() for step_id, step in self.touched.items()}
+        change.ready_add = {i: s.status.index for i, s in self.ready.items() if i not in self.queued}
+        change.ready_remove = [step_id for step_id in self.queued if step_id not in self.ready]
+        change.fields = {**self.extra, **{name: encode_field(plan, name) for name in sorted(plan.dirty)}}
+        self._set_reminder()
+        change.changed = bool(change.fields or change.statuses or change.todo_pop or change.timers_add)
+        if change.changed and (self.inputs or self.moves):
+            change.log = codec.dumps(
+                {"version": change.expected + 1, "now": self.view.now, "in": self.inputs, "moves": self.moves}
+            )
+        return change
+
+    def _set_reminder(self) -> None:
+        """Keep a clock on work that is left over, in case the worker that goes on with it dies."""
+        reminder = timer(self.view.plan_id, "", 0, "todo")
+        if self.change.more and self.change.fields:
+            self.change.timers_add[reminder] = self.view.now + REMIND_MS
+        elif not self.change.more and self.view.todo:
+            self.change.timers_remove.append(reminder)
+
+
+def timer(plan_id: str, step_id: str, attempt: int, kind: str) -> str:
+    """Name a clock in the partition's timer set."""
+    return f"{plan_id}|{step_id}|{attempt}|{kind}"

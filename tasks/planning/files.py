@@ -1,0 +1,83 @@
+"""What the files of an allowlist are for, by their names: sources, tests, documents, manifests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+MANIFESTS = {
+    "pyproject.toml": "python",
+    "setup.py": "python",
+    "setup.cfg": "python",
+    "requirements.txt": "python",
+    "requirements-dev.txt": "python",
+    "Pipfile": "python",
+    "Pipfile.lock": "python",
+    "poetry.lock": "python",
+    "uv.lock": "python",
+    "tox.ini": "python",
+    "tsconfig.json": "typescript",
+    "package.json": "javascript",
+    "package-lock.json": "javascript",
+    "yarn.lock": "javascript",
+    "pnpm-lock.yaml": "javascript",
+    "go.mod": "go",
+    "go.sum": "go",
+    "Cargo.toml": "rust",
+    "Cargo.lock": "rust",
+    "CMakeLists.txt": "cpp",
+    "conanfile.txt": "cpp",
+    "vcpkg.json": "cpp",
+}
+
+_TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testdata"})
+_TEST_NAME = re.compile(r"(?:test_.*|conftest)\.py|.*[._-](?:test|tests|spec)\.\w+|.*Tests?\.\w+")
+_DOCUMENT = re.compile(r".*\.(?:md|rst|txt|adoc)|(?:README|CHANGELOG|CONTRIBUTING|LICENSE|NOTICE|AUTHORS)", re.I)
+
+
+class Role(StrEnum):
+    """What a file is for."""
+
+    SOURCE = "source"
+    TEST = "test"
+    DOCUMENT = "document"
+    MANIFEST = "manifest"
+
+
+def name_of(path: str) -> str:
+    """Take the last component of a path."""
+    return path.rpartition("/")[2]
+
+
+def role_of(path: str) -> Role:
+    """Tell what a file is for from its path alone."""
+    *folders, name = path.split("/")
+    if name in MANIFESTS:
+        return Role.MANIFEST
+    if _DOCUMENT.fullmatch(name):
+        return Role.DOCUMENT
+    if _TEST_NAME.fullmatch(name) or not _TEST_FOLDERS.isdisjoint(folders):
+        return Role.TEST
+    return Role.SOURCE
+
+
+def having(files: Iterable[str], *roles: Role) -> tuple[str, ...]:
+    """Keep the files of these roles, in order."""
+    return tuple(path for path in files if role_of(path) in roles)
+
+
+def chunks(files: Sequence[str], size: int) -> tuple[tuple[str, ...], ...]:
+    """Cut `files` into pieces of at most `size`, documents, sources and tests apart, unless all fit into one.
+
+    Tests come last, so that the piece that can make the tests pass again is the one that is verified by them
+    (DESIGN.md section 5, "allowlists").
+    """
+    if len(files) <= size:
+        return (tuple(files),) if files else ()
+    apart = (
+        having(files, Role.DOCUMENT),
+        having(files, Role.MANIFEST, Role.SOURCE),
+        having(files, Role.TEST),
+    )
+    return tuple(part[i : i + size] for part in apart for i in range(0, len(part), size))

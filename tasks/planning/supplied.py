@@ -1,0 +1,77 @@
+"""Steps that a goal brings along: a plan made elsewhere, governed exactly as one of ours (WIRE.md section 1)."""
+
+from __future__ import annotations
+
+from schemas.base import MODE_OF_TYPE, Mode, StepType
+from schemas.envelope import FieldError
+from schemas.goal import Estimate, Goal, SuppliedStep
+from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate
+from tasks.errors import UnknownCommand
+from tasks.planning.catalogue import CATALOGUE, render
+from tasks.planning.paths import clean
+from tasks.planning.text import guidance
+from tasks.policy.risk import estimate
+from tasks.policy.validation import MAX_ERRORS
+
+TYPE_OF_MODE = {Mode.PATCH: StepType.PATCH, Mode.TEST: StepType.TEST, Mode.READ_ONLY: StepType.READ}
+
+
+def convert(goal: Goal, supplied: tuple[SuppliedStep, ...]) -> tuple[tuple[PlannedStep, ...], tuple[FieldError, ...]]:
+    """Make planned steps of supplied ones; each verification that the catalogue does not know is an error.
+
+    Such a step comes out without its verification, so that everything else about it can still be judged. Reading
+    stops where there are more errors than will be told.
+    """
+    steps: list[PlannedStep] = []
+    errors: list[FieldError] = []
+    advice = guidance(goal.constraints)
+    for index, step in enumerate(supplied):
+        if len(errors) > MAX_ERRORS:
+            break
+        try:
+            steps.append(_planned(goal, step, advice))
+        except UnknownCommand as error:
+            errors.append(FieldError(pointer=f"/steps/{index}/verify", code="unknown_command", message=str(error)))
+            steps.append(_planned(goal, step.model_copy(update={"verify": None}), advice))
+    return tuple(steps), tuple(errors)
+
+
+def _planned(goal: Goal, step: SuppliedStep, advice: str | None) -> PlannedStep:
+    files = tuple(map(clean, step.allowed_files))
+    tools = CATALOGUE.expand(step.verify, files)
+    kind = step.type or _type_of(step)
+    mode = step.mode or MODE_OF_TYPE[kind]
+    return PlannedStep(
+        step_id=step.step_id,
+        title=step.title,
+        intent=step.intent,
+        allowed_files=files,
+        verify=render(tools),
+        risk_level=step.risk_level,
+        controller_task_spec=ControllerTaskSpec(type=kind, target_file=files[0] if files else None),
+        mode=mode,
+        success_criteria=step.success_criteria,
+        depends_on=step.depends_on,
+        rollback_hint=step.rollback_hint,
+        guidance=advice,
+        verify_tools=tools,
+        retry_limit=step.retry_limit,
+        queue=step.queue or goal.queue,
+        estimate=_estimate(step.estimate, mode),
+    )
+
+
+def _type_of(step: SuppliedStep) -> StepType:
+    if step.mode:
+        return TYPE_OF_MODE[step.mode]
+    if step.allowed_files:
+        return StepType.PATCH
+    return StepType.TEST if step.verify else StepType.READ
+
+
+def _estimate(given: Estimate, mode: Mode) -> StepEstimate:
+    default = estimate(mode)
+    return StepEstimate(
+        tokens=default.tokens if given.tokens is None else given.tokens,
+        patch_cycles=default.patch_cycles if given.patch_cycles is None else given.patch_cycles,
+    )

@@ -1,0 +1,107 @@
+"""What a plan may use up: defaults per kind, a reservation per attempt, settled exactly once (DESIGN.md section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.goal import Goal, Limits
+from schemas.outcome import Metrics
+from schemas.stored import Attempt, PlanRecord
+
+DEFAULTS: Mapping[str, int | None] = {
+    "tokens": 100_000,
+    "patch_cycles": 15,
+    "failing_outcomes": 10,
+    "wall_clock_s": 1800,
+    "tool_calls": None,
+    "max_steps": 20,
+    "max_parallel": 4,
+    "consecutive_failures": 3,
+    "identical_failures": 2,
+    "flaky_flips": 3,
+    "lease_deaths": 5,
+    "max_new_files": 20,
+    "max_growth_kb": 1000,
+}
+REVIEWED_PLAN = {"max_steps": 300, "patch_cycles": 200, "tokens": 2_000_000, "wall_clock_s": 86_400}
+PER_SUPPLIED_STEP = {"tokens": 10_000, "patch_cycles": 2, "failing_outcomes": 1, "wall_clock_s": 300}
+BUDGETS = ("tokens", "patch_cycles", "failing_outcomes", "tool_calls")
+
+
+def limits_of(goal: Goal) -> dict[str, int | None]:
+    """Fill the goal's limits: its own, else the default of its kind, scaled with the steps that it brings along."""
+    defaults = {**DEFAULTS, **(REVIEWED_PLAN if goal.kind == "reviewed_plan" else {})}
+    for name, each in PER_SUPPLIED_STEP.items():
+        defaults[name] = max(defaults[name] or 0, each * len(goal.steps or ()))
+    return {name: _given(goal.limits, name, default) for name, default in defaults.items()}
+
+
+def _given(limits: Limits, name: str, default: int | None) -> int | None:
+    value: int | None = getattr(limits, name)
+    return default if value is None else value
+
+
+def left(plan: PlanRecord, name: str) -> int | None:
+    """Tell how much of a budget is neither spent nor held; None is without limit, below 0 is overspent."""
+    limit = plan.limits[name]
+    return None if limit is None else limit - plan.spent[name] - plan.reserved[name]
+
+
+def exhausted(plan: PlanRecord) -> str | None:
+    """Name the first budget of which nothing is left for another attempt."""
+    for name in BUDGETS:
+        remaining = left(plan, name)
+        if remaining is not None and (remaining < 0 or (remaining == 0 and plan.limits[name])):
+            return name
+    return None
+
+
+def reserve(plan: PlanRecord, estimate: Mapping[str, int]) -> tuple[int, int]:
+    """Hold min(estimate, what is left) of tokens and patch cycles for an attempt; returns what it may use."""
+    tokens = _hold(plan, "tokens", estimate["tokens"])
+    patch_cycles = _hold(plan, "patch_cycles", estimate["patch_cycles"])
+    plan.dirty.add("reserved")
+    return tokens, patch_cycles
+
+
+def _hold(plan: PlanRecord, name: str, amount: int) -> int:
+    remaining = left(plan, name)
+    held = amount if remaining is None else max(0, min(amount, remaining))
+    plan.reserved[name] += held
+    return held
+
+
+def settle(plan: PlanRecord, attempt: Attempt, metrics: Metrics | None, estimate: Mapping[str, Any]) -> None:
+    """Release what `attempt` held and book what it used; a figure that is missing counts as estimated."""
+    used = metrics or Metrics()
+    release(plan, attempt)
+    plan.spent["tokens"] += estimate["tokens"] if used.tokens_used is None else used.tokens_used
+    plan.spent["patch_cycles"] += estimate["patch_cycles"] if used.patch_cycles is None else used.patch_cycles
+    plan.spent["tool_calls"] += used.tool_calls or 0
+    plan.dirty.add("spent")
+
+
+def forfeit(plan: PlanRecord, attempt: Attempt) -> None:
+    """Book all that an attempt held: its controller went away without saying what it used."""
+    release(plan, attempt)
+    plan.spent["tokens"] += attempt.tokens
+    plan.spent["patch_cycles"] += attempt.patch_cycles
+    plan.dirty.add("spent")
+
+
+def release(plan: PlanRecord, attempt: Attempt) -> None:
+    """Release what an attempt held that nobody ever claimed: nothing was used."""
+    plan.reserved["tokens"] -= attempt.tokens
+    plan.reserved["patch_cycles"] -= attempt.patch_cycles
+    plan.dirty.add("reserved")
+
+
+def remaining_fraction(plan: PlanRecord) -> float:
+    """Tell which share of the scarcest budget is left, 0 to 1, attempts in flight counted as spent."""
+    shares = [1.0]
+    for name in BUDGETS:
+        remaining, limit = left(plan, name), plan.limits[name]
+        if remaining is not None:
+            shares.append(remaining / limit if limit else 0.0)
+    return round(max(0.0, min(shares)), 4)

@@ -1,0 +1,97 @@
+"""Which ready steps start now, and what their controllers are told (DESIGN.md sections 4 and 5)."""
+
+from __future__ import annotations
+
+import hashlib
+
+from schemas import codec
+from schemas.base import PlanState as P
+from schemas.base import StepState as S
+from schemas.stored import Attempt
+from schemas.times import rfc3339
+from tasks.change import MAX_DISPATCHES, Dispatch
+from tasks.fold import Fold, timer
+from tasks.policy import budget
+from tasks.policy.risk import RISK
+from tasks.view import Step
+
+QUEUED_MS = 3_600_000  # from dispatch: an attempt that no controller ever claims
+SILENT_MS = 60_000  # from the claim or the last renewal
+RUNNING_MARGIN_MS = 900_000  # from the claim, beside the timeouts of the verification
+LEASE_LINGERS_MS = 86_400_000  # a lease that nobody ends goes by itself, long after every clock of its attempt
+
+PENDING, ACTIVE = S.PENDING.value, S.ACTIVE.value
+READY, EXECUTING = P.READY.value, P.EXECUTING.value
+
+
+def dispatch(fold: Fold) -> None:
+    """Start ready steps in order while slots, files and budget allow; an attempt holds its files until it ends."""
+    if fold.plan.paused or fold.plan.state not in (READY, EXECUTING):
+        return
+    free = min((fold.plan.limits["max_parallel"] or 1) - len(fold.view.active), MAX_DISPATCHES)
+    busy = {path for attempt in fold.view.active.values() for path in attempt.files}
+    for step in sorted(fold.ready.values(), key=lambda step: step.status.index):
+        if free <= 0 or budget.exhausted(fold.plan):
+            break
+        if step.spec is None:  # begin left it out: it starts in a next look at the queue
+            fold.change.more = True
+        elif busy.isdisjoint(step.facts["allowed_files"]):
+            _start(fold, step)
+            busy.update(step.facts["allowed_files"])
+            free -= 1
+    fold.change.more |= len(fold.change.dispatches) == MAX_DISPATCHES
+
+
+def _start(fold: Fold, step: Step) -> None:
+    del fold.ready[step.step_id]
+    if fold.plan.state == READY:
+        fold.plan.times["started"] = fold.view.now
+        fold.plan.dirty.add("times")
+        fold.move_plan(EXECUTING, "executing")
+    step.status.attempt += 1
+    fold.touched[step.step_id] = step
+    if step.status.state == PENDING:
+        fold.move_step(step, ACTIVE, "started")
+    else:
+        fold.tell("step.restarted", step_id=step.step_id, attempt=step.status.attempt)
+    attempt = _attempt(fold, step)
+    fold.view.active[step.step_id] = attempt
+    fold.change.dispatches.append(Dispatch(step.step_id, attempt, _spec(fold, step, attempt), LEASE_LINGERS_MS))
+    member = timer(fold.view.plan_id, step.step_id, attempt.attempt, "attempt")
+    fold.change.timers_add[member] = fold.view.now + SILENT_MS
+
+
+def _attempt(fold: Fold, step: Step) -> Attempt:
+    facts, number = step.facts, step.status.attempt
+    tokens, patch_cycles = budget.reserve(fold.plan, facts["estimate"])
+    running = RUNNING_MARGIN_MS + 1000 * sum(tool["timeout_s"] for tool in facts["verify_tools"])
+    deadline = fold.view.now + max(QUEUED_MS, running)
+    lease = _lease(fold.plan.head.seed, step.step_id, number)
+    return Attempt(number, lease, facts["queue"], facts["allowed_files"], tokens, patch_cycles, fold.view.now, deadline)
+
+
+def _lease(seed: str, step_id: str, attempt: int) -> str:
+    """Make the attempt's token from the plan's secret seed: not guessable, yet the same in every fold of the log."""
+    return hashlib.blake2b(f"{seed}|{step_id}|{attempt}".encode(), digest_size=12).hexdigest()
+
+
+def _spec(fold: Fold, step: Step, attempt: Attempt) -> bytes:
+    view = fold.view
+    return codec.extend(
+        step.spec or b"",
+        {
+            "plan_id": view.plan_id,
+            "attempt": attempt.attempt,
+            "context": {**fold.plan.head.context, "previous_failure": step.status.previous},
+            "limits": {
+                "max_diff_lines": RISK[step.facts["risk_level"]].max_diff_lines,
+                "tokens": attempt.tokens,
+                "patch_cycles": attempt.patch_cycles,
+            },
+            "budget_remaining": budget.remaining_fraction(fold.plan),
+            "lease": attempt.lease,
+            "lease_key": view.lease_prefix + step.step_id,
+            "deadline": rfc3339(attempt.deadline),
+            "reply_to": view.reply_to,
+        },
+    )

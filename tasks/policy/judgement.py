@@ -1,0 +1,66 @@
+"""Whether an outcome counts, and whether the attempt that it reports succeeded (WIRE.md section 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.base import FailureCategory, Verdict
+from schemas.outcome import Outcome
+from schemas.step import PreviousFailure
+from schemas.stored import Attempt
+from tasks.policy.classify import category_of
+from tasks.policy.lifecycle import PLAN_ENDS
+from tasks.view import Slice
+
+MAX_TESTS = 5
+MAX_TRACE = 500
+
+
+def judge(view: Slice, step_id: str, attempt: int | None, lease: str | None, digest: str) -> Verdict:
+    """Say what becomes of an outcome; only one that reports the live attempt of its step is APPLIED."""
+    step, live = view.steps.get(step_id), view.active.get(step_id)
+    if step is None:
+        return Verdict.UNKNOWN
+    if live and view.record.state not in PLAN_ENDS and _names(live, attempt, lease, digest, step.status.digest):
+        return Verdict.APPLIED
+    if digest == step.status.digest:
+        return Verdict.DUPLICATE
+    ended = attempt is not None and attempt <= step.status.attempt and not (live and attempt == live.attempt)
+    return Verdict.LATE if ended or view.record.state in PLAN_ENDS else Verdict.REFUSED
+
+
+def _names(live: Attempt, attempt: int | None, lease: str | None, digest: str, last: str) -> bool:
+    """Whether an outcome means this attempt; one that names none means it unless it repeats the last outcome."""
+    if attempt is None and lease is None:
+        return digest != last
+    return (attempt or live.attempt) == live.attempt and (lease or live.lease) == live.lease
+
+
+def failure_of(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None:
+    """Say why the attempt failed, as its next attempt will read it; None for a success that holds.
+
+    A success is not believed when it contradicts itself: failing tests on a step with a verification are a
+    TEST_REGRESSION, a touched file outside the step's files is an ALLOWLIST_VIOLATION (DESIGN.md section 5).
+    """
+    evidence = outcome.failure_evidence
+    category = _finding(facts, outcome)
+    if category is None:
+        if outcome.success:
+            return None
+        text = (evidence and evidence.stack_trace_head) or outcome.error_message or ""
+        category = category_of(evidence.category if evidence else None, text)
+    return PreviousFailure(
+        category=category,
+        failing_tests=evidence.top_failing_tests[:MAX_TESTS] if evidence else (),
+        trace=((evidence and evidence.stack_trace_head) or outcome.error_message or "")[:MAX_TRACE] or None,
+        suggestion=evidence.suggestion[:MAX_TRACE] if evidence and evidence.suggestion else None,
+    ).model_dump()
+
+
+def _finding(facts: dict[str, Any], outcome: Outcome) -> FailureCategory | None:
+    touched = {*outcome.touched_files, *outcome.created_files}
+    if not touched.issubset(facts["allowed_files"]):
+        return FailureCategory.ALLOWLIST_VIOLATION
+    if outcome.success and outcome.tests_passed is False and facts["verify_tools"]:
+        return FailureCategory.TEST_REGRESSION
+    return None

@@ -1,0 +1,67 @@
+"""The slice of a plan that a decision can touch: what the store's begin answers (DESIGN.md section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas import codec
+from schemas.stored import Attempt, PlanRecord, StepStatus
+
+WINDOW = 64  # dependents that are read and changed together; a step with more has several windows
+
+
+@dataclass(slots=True)
+class Step:
+    """A step in the slice; `spec` is its static part, encoded, and None where begin left it out."""
+
+    step_id: str
+    spec: bytes | None
+    status: StepStatus
+    decoded: dict[str, Any] | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The static part, decoded once."""
+        if self.decoded is None:
+            self.decoded = codec.loads(self.spec or b"{}")
+        return self.decoded
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Some dependents of a step, and whether the step has a next window."""
+
+    dependents: Sequence[str]
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What the controllers wrote into the lease of an attempt; times in ms, 0 for never."""
+
+    attempt: int
+    claimed: int
+    renewed: int
+
+
+@dataclass(slots=True)
+class Slice:
+    """A plan's state, the steps named, a window of their dependents, what is in flight and the head of the ready queue.
+
+    `windows` has key (step id, window number); `todo` are the first items of work left over, as such keys.
+    """
+
+    plan_id: str
+    now: int
+    record: PlanRecord
+    steps: dict[str, Step]
+    windows: dict[tuple[str, int], Window]
+    active: dict[str, Attempt]
+    ready: list[str]
+    todo: list[tuple[str, int]]
+    reply_to: str
+    lease_prefix: str
+    todo_beyond: int = 0  # items of left-over work behind those in `todo`
+    leases: dict[str, Lease] = field(default_factory=dict)

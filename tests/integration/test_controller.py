@@ -1,0 +1,793 @@
+"""The reference controller on a real server and a real git repository; agent and planner are played by the test."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from schemas import codec
+from schemas.outcome import FailureEvidence, Outcome
+from tests.conftest import wait_until
+from worker.controller import ControllerConfig, loop, mailbox, run, verify
+
+ROOT = Path(__file__).parents[2]
+PLAN = "plan_3c-0199aaaabbbbccccddddeeeeffff0000"
+BRANCH = f"planner/{PLAN}"
+STREAM = "planner:{0}:steps:default"
+OUTCOMES = "planner:{0}:outcomes"
+
+# The agent does what the step's intent says, in Python.
+AGENT = """
+import json, os, pathlib, subprocess, sys, time
+spec = json.load(sys.stdin)
+def write(path, text): pathlib.Path(path).write_text(text)
+def git(*args): subprocess.run(["git", *args], check=True, capture_output=True)
+def commit(): git("-c", "user.name=a", "-c", "user.email=a@a", "commit", "--all", "--allow-empty", "-m", "a")
+def report(**fields): print("working...\\n" + json.dumps(fields))
+def meet(path):
+    pathlib.Path(path).touch()
+    while len(list(pathlib.Path(path).parent.iterdir())) < 2: time.sleep(0.01)
+exec(spec["intent"])
+"""
+FILES = {
+    "calc.py": "def add(a, b):\n    return a - b\n",
+    "words.py": "def greet(name):\n    return name\n",
+    "test_calc.py": "from calc import add\n\n\ndef test_adds():\n    assert add(2, 2) == 4\n",
+}
+FIX = "write('calc.py', 'def add(a, b):\\n    return a + b\\n')"
+PYTEST = {"tool": "pytest", "argv": ["pytest", "-q", "test_calc.py"], "timeout_s": 60, "pass_codes": [0]}
+
+
+class Planner:
+    """The planner's side of the wire, by hand."""
+
+    def __init__(self, redis: Redis) -> None:
+        self.redis = redis
+
+    def listen(self, stream: str = STREAM) -> None:
+        self.redis.xgroup_create(stream, "controllers", "0", mkstream=True)
+
+    def spec(self, step_id: str, **changes: Any) -> dict[str, Any]:
+        deadline = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+        return {
+            "step_id": step_id, "title": f"Do {step_id}", "intent": "", "allowed_files": [], "mode": "patch",
+            "verify_tools": [], "context": {"base_sha": None}, "limits": {"max_diff_lines": 200, "tokens": 20000},
+            "plan_id": PLAN, "attempt": 1, "lease": f"lease-of-{step_id}", "deadline": deadline, "reply_to": OUTCOMES,
+            "lease_key": f"planner:{{0}}:lease:{PLAN}:{step_id}", "a_field_of_the_future": True,
+        } | changes  # fmt: skip
+
+    def send(self, step_id: str, stream: str = STREAM, **changes: Any) -> dict[str, Any]:
+        spec = self.spec(step_id, **changes)
+        self.redis.hset(spec["lease_key"], mapping={"attempt": 1, "lease": f"lease-of-{step_id}", "tokens": 9})
+        self.redis.xadd(stream, {"data": codec.dumps(spec)})
+        return spec
+
+    def outcomes(self) -> list[Outcome]:
+        return [Outcome.model_validate_json(fields[b"data"]) for _, fields in self.entries()]
+
+    def entries(self) -> list[Any]:
+        answer: Any = self.redis.xrange(OUTCOMES)
+        return list(answer)
+
+    def outcome(self, step_id: str) -> Outcome:
+        return wait_until(
+            lambda: next((outcome for outcome in self.outcomes() if outcome.step_id == step_id), None),
+            what=f"outcome of {step_id}",
+        )  # type: ignore[return-value]
+
+    def pending(self, stream: str = STREAM) -> int:
+        answer: Any = self.redis.xpending(stream, "controllers")
+        return int(answer["pending"])
+
+
+@pytest.fixture
+def planner(redis: Redis) -> Planner:
+    redis.function_load((ROOT / "worker/store/heartbeat.lua").read_text())
+    planner = Planner(redis)
+    planner.listen()
+    return planner
+
+
+class Repo:
+    """A real repository with a genuine bug."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir()
+        for name, text in FILES.items():
+            (path / name).write_text(text)
+        self.git("init", "--quiet", "--initial-branch=main")
+        self.git("add", ".")
+        self.git("-c", "user.name=t", "-c", "user.email=t@t", "commit", "--quiet", "-m", "Begin")
+
+    def git(self, *args: str) -> str:
+        return subprocess.run(["git", *args], cwd=self.path, check=True, capture_output=True, text=True).stdout.strip()
+
+    def landed(self) -> list[str]:
+        """Name the files that the plan's branch changes."""
+        return self.git("diff", "--name-only", "main", BRANCH).splitlines()
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return Repo(tmp_path / "shop")
+
+
+@pytest.fixture
+def config(
+    redis_url: str, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., ControllerConfig]:
+    (tmp_path / "agent.py").write_text(AGENT)
+    (tmp_path / "trees").mkdir()
+    # What stands beside this interpreter comes first, as under `uv run`: the pytest of a step is the one that runs us.
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    command = f"{sys.executable} -IS {tmp_path / 'agent.py'}"
+
+    def make(**changes: Any) -> ControllerConfig:
+        usual: dict[str, Any] = {"redis_url": redis_url, "workdir": repo.path, "command": command, "heartbeat_s": 0.05}
+        return ControllerConfig(**usual | {"worktrees": tmp_path / "trees"} | changes)
+
+    return make
+
+
+@pytest.fixture
+def start(
+    config: Callable[..., ControllerConfig], repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., None]]:
+    """Start controllers as threads; at the end each must stop cleanly and leave no worktree behind."""
+    monkeypatch.setattr(mailbox, "BLOCK_MS", 50)
+    stop, codes, threads = threading.Event(), [], []
+
+    def begin(**changes: Any) -> None:
+        thread = threading.Thread(target=lambda: codes.append(run(config(**changes), stop)))
+        thread.start()
+        threads.append(thread)
+
+    yield begin
+    stop.set()
+    for thread in threads:
+        thread.join(20)
+    assert codes == [0] * len(threads)
+    assert len(repo.git("worktree", "list").splitlines()) == 1
+    assert not list((tmp_path / "trees").iterdir())
+
+
+def evidence(outcome: Outcome) -> FailureEvidence:
+    assert not outcome.success
+    assert outcome.failure_evidence
+    return outcome.failure_evidence
+
+
+def test_a_verified_change_is_on_the_branch_when_its_outcome_arrives(
+    planner: Planner, repo: Repo, start: Callable[..., None]
+) -> None:
+    fix = f"{FIX}; write('notes.md', 'x' * 3000); report(tokens_used=1200, patch_cycles=2, tool_calls=7)"
+    planner.send("fix", intent=fix, allowed_files=["calc.py", "notes.md", "words.py"], verify_tools=[PYTEST])
+    start()
+
+    outcome = planner.outcome("fix")
+
+    assert repo.landed() == ["calc.py", "notes.md"]
+    assert outcome.success
+    assert outcome.tests_passed
+    assert outcome.touched_files == ("calc.py", "notes.md")
+    assert outcome.created_files == ("notes.md",)
+    assert outcome.growth_kb == 3
+    assert outcome.diff_hash
+    assert outcome.metrics
+    assert (outcome.metrics.tokens_used, outcome.metrics.patch_cycles, outcome.metrics.tool_calls) == (1200, 2, 7)
+    assert outcome.metrics.duration_ms
+    assert outcome.verify
+    assert [(receipt.tool, receipt.exit_code) for receipt in outcome.verify] == [("pytest", 0)]
+    assert (outcome.plan_id, outcome.attempt, outcome.lease) == (PLAN, 1, "lease-of-fix")
+    wait_until(lambda: planner.pending() == 0, what="acknowledged")
+
+
+def test_the_outcomes_entry_names_the_attempt_beside_the_data(planner: Planner, start: Callable[..., None]) -> None:
+    planner.send("look", mode="read_only", intent="report(output={'files': 3})")
+    start()
+    planner.outcome("look")
+
+    [(_, fields)] = planner.entries()
+
+    assert {key: value for key, value in fields.items() if key != b"data"} == {
+        b"plan_id": PLAN.encode(), b"step_id": b"look", b"attempt": b"1", b"lease": b"lease-of-look",
+    }  # fmt: skip
+
+
+def test_the_persons_own_checkout_and_branch_stay_as_they_are(
+    planner: Planner, repo: Repo, start: Callable[..., None]
+) -> None:
+    before = repo.git("rev-parse", "main")
+    (repo.path / "words.py").write_text("unsaved work\n")
+    planner.send("fix", intent=FIX, allowed_files=["calc.py"])
+    start()
+    planner.outcome("fix")
+
+    assert repo.git("rev-parse", "main") == before
+    assert repo.git("status", "--porcelain") == "M words.py"
+
+
+def test_two_controllers_at_the_same_time_both_land_on_the_branch(
+    planner: Planner, repo: Repo, start: Callable[..., None], tmp_path: Path
+) -> None:
+    (tmp_path / "meeting").mkdir()
+    for name in ("calc", "words"):
+        together = f"meet('{tmp_path}/meeting/{name}'); write('{name}.py', '# by {name}')"
+        planner.send(name, intent=together, allowed_files=[f"{name}.py"])
+    start()
+    start()
+
+    assert planner.outcome("calc").success
+    assert planner.outcome("words").success
+    assert repo.landed() == ["calc.py", "words.py"]
+    assert repo.git("rev-list", "--count", "--no-merges", f"main..{BRANCH}") == "2"
+
+
+def test_a_change_that_contradicts_a_siblings_is_a_failure_and_the_next_step_goes_on(
+    planner: Planner, repo: Repo, start: Callable[..., None]
+) -> None:
+    sibling = (
+        "write('calc.py', 'theirs'); commit();"
+        f"git('update-ref', 'refs/heads/{BRANCH}', 'HEAD'); write('calc.py', 'ours')"
+    )
+    planner.send("clash", intent=sibling, allowed_files=["calc.py"])
+    planner.send("next", intent="write('words.py', 'fine')", allowed_files=["words.py"])
+    start()
+
+    assert evidence(planner.outcome("clash")).category == "UNKNOWN"
+    assert planner.outcome("next").success
+    assert repo.git("show", f"{BRANCH}:calc.py") == "theirs"
+
+
+@pytest.mark.parametrize(
+    ("intent", "category", "files"),
+    [
+        ("write('words.py', '')", "ALLOWLIST_VIOLATION", ("words.py",)),
+        ("write('new.py', '')", "ALLOWLIST_VIOLATION", ("new.py",)),
+        ("os.remove('words.py')", "ALLOWLIST_VIOLATION", ("words.py",)),
+        ("os.rename('words.py', 'calc.py')", "ALLOWLIST_VIOLATION", ("words.py",)),
+        ("os.rename('calc.py', 'other.py')", "ALLOWLIST_VIOLATION", ("other.py",)),
+        ("os.chmod('words.py', 0o755)", "ALLOWLIST_VIOLATION", ("words.py",)),
+        ("git('rm', 'words.py'); commit()",
+         "ALLOWLIST_VIOLATION", ("words.py",)),
+        ("write('straße ä\\n.py', '')", "ALLOWLIST_VIOLATION", ("straße ä\n.py",)),
+        ("open(b'\\xff.py', 'w')", "ALLOWLIST_VIOLATION", ("\ufffd.py",)),
+        ("git('init', 'inner'); git('-C', 'inner', '-c', 'user.name=a', '-c', 'user.email=a@a', "
+         "'commit', '--allow-empty', '-m', 'a')", "ALLOWLIST_VIOLATION", ("inner",)),
+        ("os.remove('calc.py'); os.symlink('/etc/passwd', 'calc.py')", "SANDBOX_VIOLATION", ("calc.py",)),
+        ("os.remove('calc.py'); os.symlink('../../x', 'calc.py')", "SANDBOX_VIOLATION", ("calc.py",)),
+        ("os.symlink('.', 'here'); os.remove('calc.py'); os.symlink('here/../x', 'calc.py')",
+         "SANDBOX_VIOLATION", ("calc.py",)),
+        ("os.remove('calc.py'); os.symlink('.git', 'calc.py')", "SANDBOX_VIOLATION", ("calc.py",)),
+        ("write('calc.py', '\\n' * 500)", "UNKNOWN", ()),
+    ],
+)  # fmt: skip
+def test_a_change_that_is_not_allowed_is_named_and_discarded(
+    planner: Planner, repo: Repo, start: Callable[..., None], intent: str, category: str, files: tuple[str, ...]
+) -> None:
+    planner.send("fix", intent=intent, allowed_files=["calc.py"], verify_tools=[PYTEST])
+    start()
+
+    outcome = planner.outcome("fix")
+
+    assert evidence(outcome).category == category
+    assert evidence(outcome).affected_files == files
+    assert set(files) <= set(outcome.touched_files)
+    assert outcome.verify == ()  # what is not allowed is not run either
+    assert repo.landed() == []
+
+
+def test_a_step_that_may_only_answer_may_not_touch_a_file(
+    planner: Planner, repo: Repo, start: Callable[..., None]
+) -> None:
+    planner.send("look", mode="read_only", intent=FIX, allowed_files=["calc.py"])
+    start()
+
+    assert evidence(planner.outcome("look")).category == "ALLOWLIST_VIOLATION"
+    assert repo.landed() == []
+
+
+@pytest.mark.parametrize(
+    ("intent", "output"),
+    [
+        ("report(output={'files': ['calc.py'], 'empty': []})", {"files": ["calc.py"], "empty": []}),
+        ("print('It is fine.\\nReally.')", "It is fine.\nReally."),
+        ("report(output='x' * 65000)", "x" * 65000),
+        ("pass", None),
+    ],
+)
+def test_the_agents_answer_is_the_output(
+    planner: Planner, start: Callable[..., None], intent: str, output: object
+) -> None:
+    planner.send("look", mode="read_only", intent=intent)
+    start()
+
+    outcome = planner.outcome("look")
+
+    assert outcome.success
+    assert outcome.output == output
+    assert outcome.tests_passed is None
+
+
+def test_an_answer_over_the_limit_fails_with_the_way_out(planner: Planner, start: Callable[..., None]) -> None:
+    planner.send("look", mode="read_only", intent="report(output='x' * 70000)")
+    start()
+
+    assert "make it shorter" in (evidence(planner.outcome("look")).suggestion or "")
+
+
+def test_what_caches_and_the_verification_leave_behind_is_no_change(
+    planner: Planner, repo: Repo, start: Callable[..., None]
+) -> None:
+    noise = "subprocess.run([sys.executable, '-m', 'pytest', '-q'], env={**os.environ, 'PYTHONDONTWRITEBYTECODE': ''})"
+    writes = {"tool": "python", "argv": ["python", "-c", "open('coverage.xml', 'w')"], "timeout_s": 9}
+    planner.send("fix", intent=f"{noise}; {FIX}", allowed_files=["calc.py"], verify_tools=[writes])
+    start()
+
+    outcome = planner.outcome("fix")
+
+    assert outcome.success, outcome.error_message
+    assert outcome.touched_files == ("calc.py",)
+
+
+def test_an_allowed_file_counts_although_git_ignores_it(
+    planner: Planner, repo: Repo, start: Callable[..., None]
+) -> None:
+    (repo.path / ".git/info/exclude").write_text("*.min.js\n")
+    planner.send("build", intent="write('a.min.js', ''); write('b.min.js', '')", allowed_files=["a.min.js"])
+    start()
+
+    assert planner.outcome("build").touched_files == ("a.min.js",)
+
+
+def test_an_agent_that_gives_up_tells_why(planner: Planner, repo: Repo, start: Callable[..., None]) -> None:
+    intent = f"{FIX}; report(suggestion='look at add', tokens_used=5); sys.exit('ImportError: No module named zlob')"
+    planner.send("fix", intent=intent, allowed_files=["calc.py"], verify_tools=[PYTEST])
+    start()
+
+    outcome = planner.outcome("fix")
+
+    assert evidence(outcome).category == "IMPORT_ERROR"
+    assert evidence(outcome).suggestion == "look at add"
+    assert "No module named zlob" in (outcome.error_message or "")
+    assert outcome.metrics
+    assert outcome.metrics.tokens_used == 5
+    assert repo.landed() == []
+
+
+def test_a_failing_pytest_run_is_evidence_and_the_next_attempt_begins_clean(
+    planner: Planner, repo: Repo, start: Callable[..., None]
+) -> None:
+    wrong = "write('calc.py', 'def add(a, b):\\n    return a * b + 1\\n'); write('.gitignore', '*')"
+    look = "report(output=[open('calc.py').read(), sorted(os.listdir())])"
+    planner.send("fix", intent=wrong, allowed_files=["calc.py", ".gitignore"], verify_tools=[PYTEST])
+    planner.send("look", intent=look, mode="read_only")
+    start()
+
+    outcome = planner.outcome("fix")
+
+    assert evidence(outcome).category == "TEST_REGRESSION"
+    assert evidence(outcome).top_failing_tests == ("test_calc.py::test_adds",)
+    assert len(evidence(outcome).stack_trace_head or "") <= 500
+    assert outcome.tests_passed is False
+    assert outcome.verify
+    assert outcome.verify[0].exit_code == 1
+    assert repo.landed() == []
+    assert planner.outcome("look").output == [FILES["calc.py"], [".git", *sorted(FILES)]]
+
+
+def test_whatever_an_agent_does_to_its_checkout_the_next_attempt_begins_clean(
+    planner: Planner, repo: Repo, start: Callable[..., None]
+) -> None:
+    mischief = (
+        "git('checkout', '-b', 'mine'); git('update-index', '--skip-worktree', 'calc.py'); write('calc.py', 'hidden');"
+        "data = subprocess.check_output(['git', 'rev-parse', '--git-dir'], text=True).strip();"
+        "write(data + '/index.lock', '');"
+        "os.remove('.git'); os.mkdir('.git'); os.mkdir('empty')"
+    )
+    planner.send("bad", intent=mischief, mode="read_only")
+    planner.send("look", intent="report(output=[open('calc.py').read(), sorted(os.listdir())])", mode="read_only")
+    start()
+
+    assert planner.outcome("look").output == [FILES["calc.py"], [".git", *sorted(FILES)]]
+    assert repo.git("rev-parse", "mine") == repo.git("rev-parse", "main")
+
+
+def test_verifications_run_in_order_until_one_fails(planner: Planner, start: Callable[..., None]) -> None:
+    def tool(name: str, code: int, passing: list[int]) -> dict[str, Any]:
+        argv = ["python", "-c", f"print('{name}'); raise SystemExit({code})"]
+        return {"tool": name, "argv": argv, "timeout_s": 9, "pass_codes": passing}
+
+    tools = [tool("one", 0, [0]), tool("two", 5, [0, 5]), tool("three", 1, [0]), tool("four", 0, [0])]
+    planner.send("check", mode="test", verify_tools=tools)
+    start()
+
+    receipts = planner.outcome("check").verify
+
+    assert receipts
+    assert [(receipt.tool, receipt.exit_code) for receipt in receipts] == [("one", 0), ("two", 5), ("three", 1)]
+    assert receipts[0].output_digest == "sha256:" + hashlib.sha256(b"one\n").hexdigest()
+
+
+def test_a_test_step_needs_no_agent(planner: Planner, start: Callable[..., None]) -> None:
+    planner.send("check", mode="test", verify_tools=[{"tool": "git", "argv": ["git", "status"], "timeout_s": 9}])
+    start(command="")
+
+    outcome = planner.outcome("check")
+
+    assert outcome.tests_passed
+    assert outcome.metrics
+    assert (outcome.metrics.tokens_used, outcome.metrics.patch_cycles) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("argv", "resolved"),
+    [
+        (("python", "x.py"), [sys.executable, "x.py"]),
+        (("pytest", "-q"), [sys.executable, "-m", "pytest", "-q"]),
+        (("./run", "x"), ["./run", "x"]),
+        (("cargo", "test"), ["cargo", "test"]),
+    ],
+)
+def test_a_python_tool_that_is_not_on_the_path_runs_in_our_interpreter(
+    monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], resolved: list[str]
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    assert verify.resolve(argv) == resolved
+
+
+def test_a_program_that_is_not_there_is_a_failure_that_names_it(planner: Planner, start: Callable[..., None]) -> None:
+    tool = {"tool": "lint", "argv": ["no-such-linter", "."], "timeout_s": 9}
+    planner.send("check", mode="test", verify_tools=[tool])
+    start()
+
+    assert "no-such-linter" in (planner.outcome("check").error_message or "")
+
+
+def test_a_verification_over_its_time_ends_with_all_of_its_processes(
+    planner: Planner, start: Callable[..., None], tmp_path: Path
+) -> None:
+    spawn = "import subprocess; p = subprocess.Popen(['sleep', '99']); open('{}', 'w').write(str(p.pid)); p.wait()"
+    tool = {"tool": "pytest", "argv": ["python", "-c", spawn.format(tmp_path / "pid")], "timeout_s": 1}
+    planner.send("check", mode="test", verify_tools=[tool])
+    start()
+
+    outcome = planner.outcome("check")
+
+    assert evidence(outcome).category == "TEST_TIMEOUT"
+    assert outcome.verify
+    assert outcome.verify[0].exit_code == 124
+    wait_until(lambda: not is_alive(int((tmp_path / "pid").read_text())), what="the grandchild is gone")
+
+
+def test_an_agent_over_its_time_is_stopped(planner: Planner, repo: Repo, start: Callable[..., None]) -> None:
+    planner.send(
+        "fix", intent=f"{FIX}; print('busy', file=sys.stderr, flush=True); time.sleep(99)", allowed_files=["calc.py"]
+    )
+    start(agent_timeout_s=0.7)
+
+    outcome = planner.outcome("fix")
+
+    assert evidence(outcome).category == "UNKNOWN"
+    assert "stopped after" in (outcome.error_message or "")
+    assert repo.landed() == []
+
+
+def test_neither_agent_nor_verification_sees_the_controllers_secrets(
+    planner: Planner, start: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PLANNER_REDIS_URL", "SENTRY_DSN", "REDIS_PASSWORD"):
+        monkeypatch.setenv(name, "secret")
+    looks = {"tool": "python", "argv": ["python", "-c", "import os; assert 'secret' not in os.environ.values()"]}
+    planner.send("look", intent="assert 'secret' not in os.environ.values()", mode="read_only",
+                 verify_tools=[looks | {"timeout_s": 9}])  # fmt: skip
+    start()
+
+    assert planner.outcome("look").success
+
+
+@pytest.mark.parametrize(("held", "why"), [({"lease": "another"}, "stale"), ({"controller": "another"}, "taken")])
+def test_an_attempt_that_is_not_ours_is_left_alone(
+    planner: Planner, start: Callable[..., None], tmp_path: Path, held: dict[str, str], why: str
+) -> None:
+    spec = planner.spec("fix", intent=f"write('{tmp_path}/ran', '')")
+    planner.redis.hset(spec["lease_key"], mapping={"attempt": "1", "lease": spec["lease"]} | held)  # type: ignore[arg-type]
+    planner.redis.xadd(STREAM, {"data": codec.dumps(spec)})
+    planner.send("look", mode="read_only")
+    start()
+    planner.outcome("look")
+
+    assert [outcome.step_id for outcome in planner.outcomes()] == ["look"]
+    assert not (tmp_path / "ran").exists()
+    wait_until(lambda: planner.pending() == 0, what=f"{why} entry acknowledged")
+
+
+@pytest.mark.parametrize("order", [{"action": "cancel"}, {"lease": "another"}, {"controller": "another"}])
+def test_an_attempt_that_is_taken_back_stops_its_agent_and_publishes_nothing(
+    planner: Planner, repo: Repo, start: Callable[..., None], tmp_path: Path, order: dict[str, str]
+) -> None:
+    waits = f"{FIX}; write('{tmp_path}/pid', str(os.getpid())); time.sleep(99)"
+    spec = planner.send("fix", intent=waits, allowed_files=["calc.py"])
+    start()
+    pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
+
+    planner.redis.hset(spec["lease_key"], mapping=order)  # type: ignore[arg-type]
+    planner.send("look", mode="read_only", intent="report(output=open('calc.py').read())")
+
+    assert planner.outcome("look").output == FILES["calc.py"]
+    assert [outcome.step_id for outcome in planner.outcomes()] == ["look"]
+    assert not is_alive(pid)
+    assert repo.landed() == []
+
+
+def test_a_lease_lost_during_the_verification_lands_nothing(
+    planner: Planner, repo: Repo, start: Callable[..., None]
+) -> None:
+    spec = planner.spec("fix")
+    steal = "import redis; redis.Redis.from_url('{}').hset('{}', 'lease', 'another')"
+    kwargs = planner.redis.connection_pool.connection_kwargs
+    argv = ["python", "-c", steal.format(f"redis://{kwargs['host']}:{kwargs['port']}/0", spec["lease_key"])]
+    tool = {"tool": "python", "argv": [sys.executable, *argv[1:]], "timeout_s": 9}
+    planner.send("fix", intent=FIX, allowed_files=["calc.py"], verify_tools=[tool])
+    planner.send("look", mode="read_only")
+    start(heartbeat_s=60)
+    planner.outcome("look")
+
+    assert [outcome.step_id for outcome in planner.outcomes()] == ["look"]
+    assert repo.landed() == []
+
+
+def test_a_paused_plan_waits_until_it_is_resumed(planner: Planner, start: Callable[..., None]) -> None:
+    spec = planner.spec("fix", mode="read_only")
+    planner.redis.hset(spec["lease_key"], "action", "pause")
+    planner.send("fix", mode="read_only")
+    start()
+    wait_until(lambda: planner.redis.hexists(spec["lease_key"], "renewed"), what="asked")
+    assert planner.outcomes() == []
+
+    planner.redis.hset(spec["lease_key"], "action", "continue")
+
+    assert planner.outcome("fix").success
+
+
+def test_without_a_heartbeat_function_the_work_goes_on_until_the_deadline(
+    planner: Planner, start: Callable[..., None]
+) -> None:
+    planner.redis.function_flush()
+    past = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
+    soon = (datetime.now(UTC) + timedelta(seconds=2)).isoformat()
+    planner.send("over", mode="read_only", deadline=past)
+    planner.send("slow", mode="read_only", deadline=soon, intent="time.sleep(99)")
+    planner.send("fine", mode="read_only")
+    start()
+
+    assert planner.outcome("fine").success
+    assert "stopped after" in (planner.outcome("slow").error_message or "")
+    assert [outcome.step_id for outcome in planner.outcomes()] == ["slow", "fine"]
+
+
+def test_a_controller_waits_for_a_stream_that_does_not_exist_yet(redis: Redis, start: Callable[..., None]) -> None:
+    planner = Planner(redis)
+    start()
+    wait_until(lambda: len(redis.client_list()) > 1, what="connected")
+
+    planner.listen()
+    planner.send("late", mode="read_only")
+
+    assert planner.outcome("late").success
+
+
+def test_one_controller_serves_several_queues_and_partitions(planner: Planner, start: Callable[..., None]) -> None:
+    for name, stream in {"a": "planner:{1}:steps:default", "b": "planner:{0}:steps:gpu"}.items():
+        planner.listen(stream)
+        planner.send(name, stream, mode="read_only")
+    planner.send("c", mode="read_only")
+    start(queues=("default", "gpu"), partitions=2)
+
+    assert [planner.outcome(name).success for name in "abc"] == [True] * 3
+
+
+@pytest.mark.parametrize("fields", [{"data": "{"}, {"data": '{"step_id": "x"}'}, {"note": "no data"}])
+def test_an_entry_that_is_no_spec_is_passed_over(
+    planner: Planner, start: Callable[..., None], fields: dict[str, str]
+) -> None:
+    planner.redis.xadd(STREAM, fields)  # type: ignore[arg-type]
+    planner.send("look", mode="read_only")
+    start()
+
+    assert planner.outcome("look").success
+    wait_until(lambda: planner.pending() == 0, what="both acknowledged")
+
+
+def test_a_base_that_git_does_not_know_is_a_failure_that_says_so(planner: Planner, start: Callable[..., None]) -> None:
+    planner.send("fix", context={"base_sha": "deadbeef"})
+    start()
+
+    assert "deadbeef" in (planner.outcome("fix").error_message or "")
+
+
+def test_a_plan_begins_at_its_base_commit(planner: Planner, repo: Repo, start: Callable[..., None]) -> None:
+    base = repo.git("rev-parse", "main")
+    (repo.path / "calc.py").write_text("newer\n")
+    repo.git("-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qam", "Newer")
+    intent = "report(output=open('calc.py').read())"
+    planner.send("look", mode="read_only", context={"base_sha": base[:8]}, intent=intent)
+    start()
+
+    assert planner.outcome("look").output == FILES["calc.py"]
+
+
+def test_one_step_is_enough_where_that_is_asked(planner: Planner, config: Callable[..., ControllerConfig]) -> None:
+    planner.send("one", mode="read_only")
+    planner.send("two", mode="read_only")
+
+    assert run(config(once=True)) == 0
+
+    assert [outcome.step_id for outcome in planner.outcomes()] == ["one"]
+    assert planner.redis.xinfo_consumers(STREAM, "controllers") == []
+
+
+def test_a_directory_without_a_repository_is_refused(
+    config: Callable[..., ControllerConfig], tmp_path: Path, redis: Redis
+) -> None:
+    assert run(config(workdir=tmp_path / "trees")) == 1
+
+
+class Flaky:
+    """A connection to the server that is cut once: after `command` got through, before its answer comes back."""
+
+    def __init__(self, command: bytes, host: str, port: int) -> None:
+        self.command, self.target, self.cut = command, (host, port), False
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"redis://127.0.0.1:{self.listener.getsockname()[1]}/0"
+
+    def serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self.listener.accept()
+                far = socket.create_connection(self.target)
+                threading.Thread(target=self._relay, args=(near, far), daemon=True).start()
+
+    def _relay(self, near: socket.socket, far: socket.socket) -> None:
+        with near, far:  # closed when both directions have ended, or one would read from a number that is used again
+            back = threading.Thread(target=self._pump, args=(far, near), daemon=True)
+            back.start()
+            self._pump(near, far)
+            back.join()
+
+    def _pump(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if self.command in data and not self.cut:
+                    self.cut = True
+                    source.shutdown(socket.SHUT_RDWR)
+                target.sendall(data)
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def flaky(redis: Redis, command: bytes) -> Iterator[Flaky]:
+    kwargs = redis.connection_pool.connection_kwargs
+    proxy = Flaky(command, kwargs["host"], kwargs["port"])
+    thread = threading.Thread(target=proxy.serve)
+    thread.start()
+    yield proxy
+    proxy.listener.shutdown(socket.SHUT_RDWR)
+    proxy.listener.close()
+    thread.join(5)
+
+
+def test_after_a_lost_connection_the_same_outcome_is_sent_again(
+    planner: Planner, config: Callable[..., ControllerConfig]
+) -> None:
+    planner.send("fix", intent=FIX, allowed_files=["calc.py"])
+
+    with flaky(planner.redis, b"XADD") as proxy:
+        assert run(config(redis_url=proxy.url, once=True)) == 0
+
+    [(_, first), (_, second)] = planner.entries()
+    assert first == second
+    assert first[b"lease"] == b"lease-of-fix"
+    assert planner.pending() == 0
+
+
+@pytest.mark.parametrize("command", [b"XREADGROUP", b"FCALL"])
+def test_a_lost_answer_loses_no_step(
+    planner: Planner, config: Callable[..., ControllerConfig], monkeypatch: pytest.MonkeyPatch, command: bytes
+) -> None:
+    monkeypatch.setattr(loop, "AWAY_PAUSE_S", 0.05)
+    planner.send("look", mode="read_only")
+
+    with flaky(planner.redis, command) as proxy:
+        assert run(config(redis_url=proxy.url, once=True)) == 0
+
+    assert proxy.cut
+    assert [outcome.step_id for outcome in planner.outcomes()] == ["look"]
+
+
+def test_a_lost_acknowledgement_is_made_up_for_and_nothing_is_done_twice(
+    planner: Planner, start: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "AWAY_PAUSE_S", 0.05)
+    planner.send("one", mode="read_only")
+    planner.send("two", mode="read_only")
+
+    with flaky(planner.redis, b"XACK") as proxy:
+        start(redis_url=proxy.url)
+        planner.outcome("two")
+        wait_until(lambda: planner.pending() == 0, what="both acknowledged")
+
+    assert [outcome.step_id for outcome in planner.outcomes()] == ["one", "two"]
+
+
+CONTROLLER = """
+import sys
+from pathlib import Path
+from worker.controller import ControllerConfig, loop, mailbox, run, verify
+url, workdir, command = sys.argv[1:]
+raise SystemExit(run(ControllerConfig(redis_url=url, workdir=Path(workdir), command=command)))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_agent_and_leaves_the_attempt_to_its_lease(
+    planner: Planner, repo: Repo, config: Callable[..., ControllerConfig], tmp_path: Path, number: signal.Signals
+) -> None:
+    made = config()
+    planner.send("fix", intent=f"{FIX}; write('{tmp_path}/pid', str(os.getpid())); time.sleep(99)")
+    argv = [sys.executable, "-c", CONTROLLER, made.redis_url, str(repo.path), made.command]
+    process = subprocess.Popen(argv, cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path / "trees")})
+    pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
+
+    process.send_signal(number)
+
+    assert process.wait(10) == 0
+    assert not is_alive(pid)
+    assert planner.outcomes() == []
+    assert planner.pending() == 1
+    assert repo.landed() == []
+    assert not list((tmp_path / "trees").iterdir())
+
+
+def is_alive(pid: int) -> bool:
+    """A zombie whose parent is gone counts as dead."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() -> None:
+    ours = {
+        name
+        for path in (ROOT / "worker/controller").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in imported(node)
+        if name.split(".")[0] in {"schemas", "tasks", "worker"}
+    }
+
+    assert {name for name in ours if not name.startswith(("schemas", "worker.controller"))} <= {"tasks.policy.classify"}
+
+
+def imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) and node.module else []

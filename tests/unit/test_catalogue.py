@@ -1,0 +1,250 @@
+"""The tool catalogue: every contract accepts its example and refuses what could be smuggled in."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.base import RiskLevel
+from schemas.goal import ToolCall
+from schemas.step import VerifyTool
+from tasks.errors import UnknownCommand
+from tasks.planning.catalogue import CATALOGUE, render, words
+from tasks.planning.tool_contract import KINDS, Contract, ToolCategory
+from tasks.planning.tools import SEED_RECIPES
+
+SEED_TOOLS = """
+    pytest pytest-focused ruff-check ruff-fix mypy pyright py-compile npm-test jest eslint tsc go-test go-vet cargo-test
+    cargo-clippy cmake-build ctest
+"""
+
+SMUGGLED = (
+    "; rm -rf /",
+    " && curl x",
+    " | sh",
+    " > /etc/passwd",
+    " $(id)",
+    " `id`",
+    "\nid",
+    " --rootdir=/",
+    " -c x",
+    " -o addopts=x",
+    " --config-file=/x",
+    " ../x",
+    " /etc/passwd",
+    " ~/x",
+    " -exec",
+    " a\\ b",
+    " a*",
+    " a?",
+)
+
+
+def test_the_example_of_the_seed_is_read_and_told_unchanged() -> None:
+    tool = CATALOGUE.match("pytest tests/test_auth.py -v")
+
+    assert tool == VerifyTool(
+        tool="pytest", argv=("pytest", "tests/test_auth.py", "-v"), timeout_s=300, pass_codes=(0,)
+    )
+    assert render([tool]) == "pytest tests/test_auth.py -v"
+
+
+def test_the_seventeen_tools_and_eight_recipes_of_the_seed_are_there() -> None:
+    assert set(SEED_TOOLS.split()) <= set(CATALOGUE.contracts)
+    assert len(SEED_TOOLS.split()) == 17
+    assert len(SEED_RECIPES) == 8
+
+
+@pytest.mark.parametrize("contract", CATALOGUE.contracts.values(), ids=lambda contract: contract.id)
+def test_a_contract_accepts_its_own_example(contract: Contract) -> None:
+    tool = CATALOGUE.match(contract.example)
+
+    assert tool.tool == contract.id
+    assert render([tool]) == contract.example
+    assert set(contract.pass_codes) <= set(contract.ran_codes)
+
+
+@pytest.mark.parametrize("smuggled", SMUGGLED)
+@pytest.mark.parametrize("contract", CATALOGUE.contracts.values(), ids=lambda contract: contract.id)
+def test_a_contract_refuses_its_example_with_something_smuggled_in(contract: Contract, smuggled: str) -> None:
+    with pytest.raises(UnknownCommand):
+        CATALOGUE.match(contract.example + smuggled)
+
+
+@pytest.mark.parametrize(
+    ("command", "tool"),
+    [
+        ("python -m pytest", "pytest"),
+        ("uv run pytest -q", "pytest"),
+        ("pytest -q -x tests", "pytest-focused"),
+        ("pytest -x", "pytest"),
+        ("pytest tests/test_a.py::TestX::test_y[param]", "pytest"),
+        ('pytest "tests/test_a.py::test_y[a b-*?]"', "pytest"),
+        ("pytest --tb=short -rA --maxfail=3 -n auto", "pytest"),
+        ("ruff check .", "ruff-check"),
+        ("ruff format src --check", "ruff-format"),
+        ("npm run lint", "npm-run-lint"),
+        ("npm run test:unit", "npm-run-test"),
+        ("yarn test", "yarn-test"),
+        ("pnpm test", "pnpm-test"),
+        ("make test", "make-test"),
+        ("make build", "make-build"),
+        ("npx vitest run", "vitest"),
+        ("npx jest", "jest"),
+        ("go test ./pkg/... -race -count=1", "go-test"),
+        ("cargo clippy", "cargo-clippy"),
+        ("cargo test -p core", "cargo-test"),
+        ("ctest --output-on-failure --test-dir build", "ctest"),
+        ("tox -e py311", "tox"),
+    ],
+)
+def test_a_command_is_read_as(command: str, tool: str) -> None:
+    assert CATALOGUE.match(command).tool == tool
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        "   ",
+        "pytestevil",
+        "python -c x",
+        "python",
+        "npm install evil",
+        "npm run deploy",
+        "make publish",
+        "make clean",
+        "pytest -p no:cacheprovider",
+        "pytest --pyargs x",
+        "pytest 'a",
+        "cargo run",
+        "cargo test -- --evil",
+        "sh -c pytest",
+        "pytest -- x",
+        "npx jest --config=x",
+        "go test -exec x",
+        "cmake -P x",
+        "make -f x test",
+        "pytest ..::x",
+        "pytest tests/.. /x",
+        "ruff format src",
+        "ruff check --fix",
+        "npm run build-and-publish",
+        "pytest -n 999",
+    ],
+)
+def test_a_command_is_refused(command: str) -> None:
+    with pytest.raises(UnknownCommand):
+        CATALOGUE.match(command)
+
+
+def test_a_refusal_names_the_nearest_contract() -> None:
+    with pytest.raises(UnknownCommand, match="nearest contract is cargo-check"):
+        CATALOGUE.match("cargo chekc")
+    with pytest.raises(UnknownCommand, match="nearest contract is pytest"):
+        CATALOGUE.match("pytest x; ls")
+
+
+def test_exit_codes_that_mean_passed_are_kept_apart_from_those_that_mean_ran() -> None:
+    pytest_contract = CATALOGUE.contracts["pytest"]
+
+    assert pytest_contract.pass_codes == (0,)
+    assert pytest_contract.ran_codes == (0, 1)
+    assert CATALOGUE.contracts["ruff-fix"].min_risk is RiskLevel.MED
+
+
+def test_a_recipe_is_aimed_at_the_files_of_the_step() -> None:
+    tools = CATALOGUE.expand("python-full", ("src/a.py", "README.md"))
+
+    assert [tool.argv for tool in tools] == [
+        ("python", "-m", "py_compile", "src/a.py"),
+        ("ruff", "check", "src/a.py"),
+        ("mypy", "src/a.py"),
+        ("pytest", "-q"),
+    ]
+    assert render(tools).count(" && ") == 3
+
+
+@pytest.mark.parametrize("name", CATALOGUE.recipes)
+def test_every_recipe_is_made_of_catalogue_commands(name: str) -> None:
+    files = ("a.py", "tests/test_a.py", "a.js", "a.ts", "main.go", "a.rs", "a.cpp")
+
+    tools = CATALOGUE.recipe(name, files)
+
+    assert tools
+    assert all(CATALOGUE.match_argv(tool.argv) == tool for tool in tools)
+
+
+def test_a_file_whose_name_no_contract_takes_is_left_out_of_a_recipe() -> None:
+    assert CATALOGUE.expand("python-syntax", ("a;b.py", "-x.py", "$(id).py")) == ()
+
+
+def test_a_call_names_a_contract_and_its_arguments() -> None:
+    call = ToolCall(tool="pytest-focused", args=("tests/test_a.py",))
+
+    assert CATALOGUE.expand((call, "ruff check src"))[0].argv == ("pytest", "tests/test_a.py", "-x")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [ToolCall(tool="bash"), ToolCall(tool="pytest", args=("-c", "x")), ToolCall(tool="pytest", args=("a;b",))],
+)
+def test_a_call_outside_the_catalogue_is_refused(call: ToolCall) -> None:
+    with pytest.raises(UnknownCommand):
+        CATALOGUE.expand(call)
+
+
+@pytest.mark.parametrize("verify", [None, "", ()])
+def test_no_verification_is_no_tool(verify: str | tuple[str, ...] | None) -> None:
+    assert CATALOGUE.expand(verify) == ()
+
+
+def test_a_test_command_is_narrowed_to_well_formed_tests_only() -> None:
+    hostile = ("x; rm -rf /", "--rootdir=/", "../x.py", "login works", "tests/test_a.py::t[`id`]")
+
+    narrowed = CATALOGUE.narrow(CATALOGUE.match("pytest tests -q"), (*hostile, "tests/test_a.py::test_x"))
+
+    assert narrowed is not None
+    assert narrowed.argv == ("pytest", "-q", "tests/test_a.py::test_x")
+    assert CATALOGUE.narrow(CATALOGUE.match("pytest"), hostile) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "tests", "argv"),
+    [
+        ("go test ./...", ("TestLogin",), ("go", "test", "./...", "-run", "TestLogin")),
+        ("go test ./...", ("TestLogin", "TestLogout"), None),
+        ("cargo test", ("auth::login",), ("cargo", "test", "auth::login")),
+        ("npx jest", ("src/a.test.js",), ("npx", "jest", "src/a.test.js")),
+        ("npm test", ("src/a.test.js",), None),
+        ("make test", ("tests/test_a.py",), None),
+        ("pytest", tuple(f"tests/test_{i}.py" for i in range(21)), None),
+    ],
+)
+def test_a_tool_is_narrowed_through_its_typed_place_only(
+    command: str, tests: tuple[str, ...], argv: tuple[str, ...] | None
+) -> None:
+    narrowed = CATALOGUE.narrow(CATALOGUE.match(command), tests)
+
+    assert (narrowed.argv if narrowed else None) == argv
+
+
+def test_an_operator_adds_a_contract_without_changing_the_catalogue_that_was() -> None:
+    bazel = Contract(
+        id="bazel", spellings=("bazel test",), example="bazel test", category=ToolCategory.TEST, timeout_s=60
+    )
+
+    assert CATALOGUE.extended([bazel]).match("bazel test").tool == "bazel"
+    with pytest.raises(UnknownCommand):
+        CATALOGUE.match("bazel test")
+
+
+def test_words_are_split_the_same_with_and_without_quotes() -> None:
+    assert words("pytest  -q tests") == words("pytest '-q' \"tests\"") == ("pytest", "-q", "tests")
+
+
+def test_every_positional_is_of_a_known_kind() -> None:
+    contracts = CATALOGUE.contracts.values()
+    named = {each.positional for each in contracts} | {each.focus for each in contracts}
+    valued = {kind for each in contracts for _, kind in each.valued}
+
+    assert (named | valued) - {""} <= set(KINDS)

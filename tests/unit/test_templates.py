@@ -1,0 +1,250 @@
+"""Plans made by template: the golden plans, every type of goal in every language, and how files are split."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas.base import Mode, RiskLevel, StepType
+from schemas.goal import Goal
+from tasks.goals import plan
+from tasks.planning.catalogue import CATALOGUE
+from tasks.planning.draft import Draft, Rejected
+from tasks.planning.goal_type import GoalType
+from tasks.planning.templates import TEMPLATES
+from tasks.policy.risk import RISK
+
+FILES_OF = {
+    "python": ["src/a.py", "tests/test_a.py"],
+    "javascript": ["src/a.js", "src/a.test.js"],
+    "typescript": ["src/a.ts", "src/a.test.ts"],
+    "go": ["a.go", "a_test.go"],
+    "rust": ["src/a.rs", "tests/a.rs"],
+    "cpp": ["src/a.cpp", "tests/a_test.cpp"],
+}
+GOAL_OF = {
+    GoalType.REPAIR: "Fix the login",
+    GoalType.FEATURE: "Add prefix support",
+    GoalType.REFACTOR: "Refactor utils",
+    GoalType.BUILD: "Fix the build",
+    GoalType.DEPENDENCY: "Upgrade Django to 5.1",
+    GoalType.OBSERVATION: "Investigate slow logins",
+    GoalType.GENERIC: "Update the greeting",
+}
+
+
+def answer(text: str, allowed: list[str], limits: dict[str, int] | None = None, **context: Any) -> Draft | Rejected:
+    goal = {"goal": text, "allowed_files": allowed, "limits": limits or {}, "context": context}
+    made = plan(Goal.model_validate(goal))
+    assert isinstance(made, Draft | Rejected)
+    return made
+
+
+def drafted(text: str, allowed: list[str], limits: dict[str, int] | None = None, **context: Any) -> Draft:
+    made = answer(text, allowed, limits, **context)
+    assert isinstance(made, Draft), made
+    return made
+
+
+def codes(made: Draft | Rejected) -> list[tuple[str, str]]:
+    assert isinstance(made, Rejected)
+    return [(error.pointer, error.code) for error in made.errors]
+
+
+@pytest.mark.parametrize("language", FILES_OF)
+@pytest.mark.parametrize("kind", GOAL_OF)
+def test_every_template_passes_the_validator_in_every_language(kind: GoalType, language: str) -> None:
+    made = drafted(GOAL_OF[kind], FILES_OF[language])
+
+    assert made.document is not None
+    assert made.document["type"] == kind
+    assert made.document["language"] == language
+    for step in made.steps:
+        patches = step.controller_task_spec.type is StepType.PATCH
+        assert patches == bool(step.allowed_files) == (step.mode is Mode.PATCH)
+        if patches and RISK[step.risk_level].tests_required:
+            assert step.verify_tools
+            assert step.rollback_hint
+        for tool in step.verify_tools:
+            assert language in CATALOGUE.contracts[tool.tool].languages
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most", "needed"),
+    [
+        ("add auth with login/logout", 4, 10, ["design", "implement", "test", "verify"]),
+        ("refactor utils", 4, 8, ["analyze", "design", "implement", "refactor", "verify"]),
+        ("fix failing test", 3, 8, ["analyze", "locate", "implement", "fix", "verify"]),
+    ],
+)
+def test_the_golden_plans_hold(text: str, least: int, most: int, needed: list[str]) -> None:
+    steps = drafted(text, ["src/utils.py", "tests/test_utils.py"]).steps
+    told = " ".join(f"{step.step_id} {step.title}".lower() for step in steps)
+
+    assert least <= len(steps) <= most
+    assert [word for word in needed if word not in told] == []
+    assert any(step.verify for step in steps)
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+def test_a_template_names_only_rows_that_come_before(kind: GoalType) -> None:
+    known: set[str] = set()
+    for row in TEMPLATES[kind].rows:
+        assert set(row.after) <= known
+        assert row.step_id not in known
+        known.add(row.step_id)
+    assert all(row.after for row in TEMPLATES[kind].rows[1:])
+
+
+def test_a_feature_of_the_issue_needs_nothing_but_its_files() -> None:
+    steps = {step.step_id: step for step in drafted("Add prefix support", FILES_OF["python"], language="python").steps}
+
+    assert " ".join(steps) == (
+        "understand-requirements design-approach implement-core add-tests verify-new-tests verify-full"
+    )
+    assert steps["implement-core"].allowed_files == ("src/a.py", "tests/test_a.py")
+    assert steps["implement-core"].risk_level is RiskLevel.MED
+    assert steps["add-tests"].allowed_files == ("tests/test_a.py",)
+    assert steps["add-tests"].controller_task_spec.target_file == "tests/test_a.py"
+    assert steps["verify-new-tests"].verify == "pytest -q tests/test_a.py"
+    assert steps["verify-full"].depends_on == ("verify-new-tests",)
+
+
+def test_a_row_without_files_drops_out_and_what_waited_for_it_waits_further_back() -> None:
+    steps = {step.step_id: step for step in drafted("Add prefix support", ["src/a.py"]).steps}
+
+    assert "add-tests" not in steps
+    assert steps["verify-full"].depends_on == ("implement-core",)
+
+
+def test_documents_are_updated_by_a_step_of_their_own() -> None:
+    steps = {step.step_id: step for step in drafted("Add prefix support", ["src/a.py", "README.md"]).steps}
+
+    assert steps["implement-core"].allowed_files == ("src/a.py",)
+    assert steps["update-docs"].allowed_files == ("README.md",)
+
+
+def test_a_repair_is_verified_by_its_failing_tests_and_a_hostile_name_is_not_used() -> None:
+    failing = ["x; rm -rf /", "tests/test_a.py::test_x", "--rootdir=/"]
+
+    steps = {step.step_id: step for step in drafted("Fix it", FILES_OF["python"], failing_tests=failing).steps}
+
+    assert steps["implement-fix"].verify == "pytest -q tests/test_a.py::test_x"
+    assert steps["verify-focused"].verify == "pytest -q tests/test_a.py::test_x"
+    assert steps["verify-regression"].verify == "pytest -q"
+
+
+def test_the_goals_own_test_command_is_used() -> None:
+    steps = drafted("Fix it", ["lib/a.rb"], test_command="make test").steps
+
+    assert steps[-1].verify == "make test"
+
+
+def test_more_files_than_the_risk_allows_are_split_with_the_tests_apart_and_last() -> None:
+    files = ["tests/test_a.py", "README.md", *[f"src/{i}.py" for i in range(7)]]
+
+    steps = [step for step in drafted("Refactor utils", files).steps if step.mode is Mode.PATCH]
+
+    assert [len(step.allowed_files) for step in steps] == [1, 5, 2, 1]
+    assert steps[0].risk_level is RiskLevel.LOW
+    assert steps[1].verify.startswith("python -m py_compile src/0.py")
+    assert steps[-1].allowed_files == ("tests/test_a.py",)
+    assert steps[-1].verify == "pytest -q"
+    assert steps[-1].title == "Refactor the code (4 of 4)"
+    assert [step.depends_on for step in steps] == [("plan-refactor",), *[(step.step_id,) for step in steps[:-1]]]
+
+
+def test_more_files_than_the_steps_can_take_are_rejected() -> None:
+    files = [f"src/{i}.py" for i in range(100)]
+
+    assert codes(answer("Refactor utils", files)) == [("/allowed_files", "too_many_files")]
+    assert len(drafted("Refactor utils", files, {"max_steps": 23}).steps) == 23
+
+
+def test_fewer_steps_than_the_template_needs_are_rejected() -> None:
+    assert codes(answer("Refactor utils", ["a.py"], {"max_steps": 2})) == [("/steps", "too_many_steps")]
+
+
+def test_a_goal_that_patches_needs_allowed_files() -> None:
+    assert codes(answer("Fix it", [])) == [("/allowed_files", "no_allowed_files")]
+    assert codes(answer("Fix it", ["src/*.py"], files=["a.md"])) == [("/allowed_files", "no_allowed_files")]
+
+
+def test_an_observation_needs_no_files() -> None:
+    steps = drafted("Investigate slow logins", []).steps
+
+    assert {step.mode for step in steps} == {Mode.READ_ONLY}
+
+
+@pytest.mark.parametrize("command", ["pytest; ls", "bundle exec rspec", "python -c 'x'", "pytest --rootdir=/"])
+def test_a_test_command_outside_the_catalogue_is_rejected(command: str) -> None:
+    made = answer("Fix it", ["a.py"], test_command=command)
+
+    assert codes(made) == [("/context/test_command", "unknown_test_command")]
+    assert isinstance(made, Rejected)
+    assert made.reason == "unknown_test_command"
+    assert "nearest contract" in made.errors[0].message
+
+
+def test_everything_wrong_with_a_goal_is_told_at_once() -> None:
+    made = answer("Fix it", ["a.py", "../b.py", ".env", "*"], test_command="rm -rf /")
+
+    assert [code for _, code in codes(made)] == [
+        "path_traversal",
+        "forbidden_path",
+        "root_wide_glob",
+        "unknown_test_command",
+    ]
+
+
+def test_code_that_nothing_can_verify_is_rejected_and_the_field_to_set_is_named() -> None:
+    made = answer("Fix it", ["a.rb"])
+
+    assert codes(made) == [("/context/test_command", "no_verification")]
+    assert isinstance(made, Rejected)
+    assert "context.language" in made.errors[0].message
+
+
+def test_documentation_needs_no_tests_but_a_review() -> None:
+    steps = drafted("Add a section on login", ["README.md"]).steps
+
+    assert [step.controller_task_spec.type for step in steps] == [StepType.READ, StepType.PATCH, StepType.REVIEW]
+
+
+@pytest.mark.parametrize(
+    ("context", "files", "language"),
+    [
+        ({"language": "Golang"}, ["a.x"], "go"),
+        ({"test_command": "cargo test"}, ["a.x"], "rust"),
+        ({}, ["a.tsx", "b.js", "c.ts"], "typescript"),
+        ({"manifests": {"go.mod": ""}}, ["Dockerfile"], "go"),
+        ({"files": ["package.json", "tsconfig.json"]}, ["x.css"], "typescript"),
+        ({"files": ["x.cc", "y.h", "z.py"]}, ["Dockerfile"], "cpp"),
+    ],
+)
+def test_the_language_is_told_or_inferred(context: dict[str, Any], files: list[str], language: str) -> None:
+    made = drafted("Fix it", files, **context)
+
+    assert made.document is not None
+    assert made.document["language"] == language
+
+
+def test_a_long_goal_is_cut_to_the_size_of_an_intent() -> None:
+    made = drafted("Fix it " + "very \x07 long\n" * 300, ["a.py"])
+
+    assert all(len(step.intent) <= 500 and "\n" not in step.intent and "\x07" not in step.intent for step in made.steps)
+    assert made.steps[0].intent.endswith("…")
+
+
+def test_words_of_a_goal_that_look_like_a_placeholder_stay_what_they_are() -> None:
+    assert drafted("Fix {goal} and {0}", ["a.py"]).steps[0].intent.endswith("Fix {goal} and {0}")
+
+
+def test_constraints_reach_the_controller() -> None:
+    goal = Goal.model_validate(
+        {"goal": "Fix it", "allowed_files": ["a.py"], "constraints": ["keep the API", "no deps"]}
+    )
+    made = plan(goal)
+    assert isinstance(made, Draft)
+    assert {step.guidance for step in made.steps} == {"keep the API; no deps"}

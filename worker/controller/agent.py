@@ -1,0 +1,73 @@
+"""Gives the step to the agent command and reads its report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schemas import codec
+from schemas.outcome import MAX_OUTPUT_BYTES
+from worker.controller import evidence, process
+from worker.controller.evidence import MESSAGE_CHARS, Failure
+from worker.controller.process import Finished
+
+MOST = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the agent says of its work. It is not believed about files or tests: git and the verification are asked."""
+
+    tokens_used: int | None = None
+    patch_cycles: int | None = None
+    tool_calls: int | None = None
+    output: Any = None
+    suggestion: str | None = None
+    failure: Failure | None = None
+
+
+def work(argv: Sequence[str], spec: bytes, cwd: Path, timeout_s: float, wanted: Callable[[], bool]) -> Report:
+    """Run the agent with `spec` on its standard input; raises Abandoned once it is not `wanted`."""
+    if not argv:
+        return Report(failure=evidence.of_advice("this controller has no agent command"))
+    done = process.run(argv, cwd, timeout_s, wanted, stdin=spec)
+    said = _last_object(done.stdout)
+    suggestion = said.get("suggestion")
+    return Report(
+        tokens_used=_count(said.get("tokens_used")),
+        patch_cycles=_count(said.get("patch_cycles")),
+        tool_calls=_count(said.get("tool_calls")),
+        output=said.get("output") if said else _prose(done.stdout),
+        suggestion=suggestion[:MESSAGE_CHARS] if isinstance(suggestion, str) else None,
+        failure=_failure(done, timeout_s, suggestion if isinstance(suggestion, str) else None),
+    )
+
+
+def _failure(done: Finished, timeout_s: float, suggestion: str | None) -> Failure | None:
+    if done.timed_out:
+        return evidence.of_agent_timeout(timeout_s, done.stderr[-MESSAGE_CHARS:])
+    if done.exit_code:
+        tail = done.stderr[-MESSAGE_CHARS:].strip() or f"the agent ended with exit code {done.exit_code}"
+        return evidence.of_agent(tail, suggestion and suggestion[:MESSAGE_CHARS])
+    return None
+
+
+def _last_object(stdout: str) -> dict[str, Any]:
+    """Read the JSON object on the last line; an agent that prints none reports nothing."""
+    last = stdout.rstrip().rpartition("\n")[2]
+    try:
+        said = codec.loads(last)
+    except codec.DecodeError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _prose(stdout: str) -> str | None:
+    """Take plain text as the answer, cut to the limit: most agent commands simply print theirs."""
+    return stdout.strip().encode()[: MAX_OUTPUT_BYTES // 2].decode(errors="ignore") or None
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST else None

@@ -1,0 +1,33 @@
+"""What a controller is told at its start."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+def unique_name() -> str:
+    """Name this controller: host, process and a random part, so that no two share a consumer."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerConfig:
+    """A controller of `queues` in the first `partitions` partitions, working on the git repository `workdir`.
+
+    `command` is the agent, split as a shell would but run without one; without an agent there are only test steps.
+    """
+
+    redis_url: str
+    workdir: Path
+    command: str = ""
+    queues: tuple[str, ...] = ("default",)
+    partitions: int = 1
+    name: str = field(default_factory=unique_name)
+    once: bool = False  # end after one step
+    heartbeat_s: float = 20.0  # a third of the lease's 60 s
+    agent_timeout_s: float = 900.0  # what the planner grants a claimed attempt beside its verification
+    worktrees: Path | None = None  # where worktrees are made; None: the system's temporary directory

@@ -1,0 +1,106 @@
+"""The claim on one attempt: asked for by heartbeat, renewed from a thread while the work goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from threading import Event, Thread
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from worker.controller.patience import Abandoned, patiently
+from worker.controller.spec import Spec
+
+log = logging.getLogger("planner.controller")
+
+PAUSED_S = 2.0  # how often a paused plan is asked again
+
+
+class Action(StrEnum):
+    """What the planner answers to a heartbeat (WIRE.md section 4)."""
+
+    CONTINUE = "continue"
+    PAUSE = "pause"
+    CANCEL = "cancel"
+    TAKEN = "taken"
+    STALE = "stale"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Action:  # noqa: ARG003 - a word of a newer planner forbids nothing
+        return cls.CONTINUE
+
+
+LOST = frozenset({Action.CANCEL, Action.TAKEN, Action.STALE})
+
+
+class Lease:
+    """Our hold on the attempt of `spec`; `wanted` turns false when the planner takes it back or we shut down."""
+
+    def __init__(self, redis: Redis, spec: Spec, name: str, every_s: float, stop: Event) -> None:
+        self._redis, self._spec, self._name, self._every_s, self._stop = redis, spec, name, every_s, stop
+        self._lost: Action | None = None
+        self.claimed = False  # stays false where the planner's server knows no heartbeat
+
+    def wanted(self) -> bool:
+        """Say whether the work is still worth doing."""
+        return self._lost is None and not self._stop.is_set()
+
+    def claim(self) -> None:
+        """Return once the attempt is ours to work on; raises Abandoned if it never will be."""
+        while self._confirmed() is Action.PAUSE:
+            if self._stop.wait(min(PAUSED_S, self._every_s)):
+                raise Abandoned("shutdown")
+
+    def confirm(self) -> None:
+        """Ask once more before a change is made public; raises Abandoned if the attempt is not ours any more."""
+        self._confirmed()
+
+    @contextmanager
+    def renewed(self) -> Iterator[None]:
+        """Renew from a thread for as long as the block runs."""
+        done = Event()
+        thread = Thread(target=self._renew, args=(done,), name="heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def _confirmed(self) -> Action | None:
+        action = patiently(self._beat, self._stop)
+        if not self.wanted():
+            raise Abandoned(self._lost or "shutdown")
+        return action
+
+    def _renew(self, done: Event) -> None:
+        while not done.wait(self._every_s) and self.wanted():
+            try:
+                self._beat()
+            except RedisError as error:  # the planner judges how long silence may last
+                log.warning("heartbeat_failed", extra={**self._spec.ids, "error": str(error)})
+
+    def _beat(self) -> Action | None:
+        """Send one heartbeat; None where that is not possible, so that the attempt has until its deadline."""
+        spec = self._spec
+        try:
+            answer: Any = self._redis.fcall(
+                "planner_heartbeat", 1, spec.lease_key, str(spec.attempt), spec.lease, self._name
+            )
+        except ResponseError as error:
+            log.info("heartbeat_unavailable", extra={**spec.ids, "error": str(error)})
+            return None
+        return self._understand(Action(answer[0].decode()), int(answer[2] or 0))
+
+    def _understand(self, action: Action, lease_ttl_ms: int) -> Action:
+        self.claimed = True
+        if action in LOST:
+            self._lost = action
+            log.info("lease_lost", extra={**self._spec.ids, "action": action})
+        if lease_ttl_ms > 0:  # a planner with shorter leases needs to hear from us more often
+            self._every_s = min(self._every_s, lease_ttl_ms / 3000)
+        return action

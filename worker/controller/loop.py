@@ -1,0 +1,144 @@
+"""The loop of a controller: receive a spec, claim it, do it, publish the outcome, acknowledge."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from threading import Event
+
+from pydantic import ValidationError
+from redis import Redis
+from redis.exceptions import AuthenticationError, RedisError
+
+from schemas import codec
+from schemas.envelope import DATA
+from worker.controller.attempt import Attempt
+from worker.controller.config import ControllerConfig
+from worker.controller.git import GitError
+from worker.controller.lease import Lease
+from worker.controller.mailbox import Entry, Mailbox, connect, step_streams
+from worker.controller.outcome import outcome
+from worker.controller.patience import Abandoned
+from worker.controller.repository import Repository
+from worker.controller.spec import Spec
+from worker.controller.worktree import Worktree, worktree
+
+log = logging.getLogger("planner.controller")
+
+AWAY_PAUSE_S = 1.0  # before a server that did not answer is asked again
+
+
+def run(config: ControllerConfig, stop: Event | None = None) -> int:
+    """Work until SIGTERM, SIGINT or `stop`; returns the exit code: 0 ended as asked, 1 refused by Redis or git.
+
+    A step in hand is abandoned at the end: its agent is stopped, nothing is published, its lease expires.
+    """
+    stop = stop or Event()
+    try:
+        repository = Repository(config.workdir)
+        with (
+            stopped_by_signals(stop),
+            connect(config.redis_url) as redis,
+            worktree(repository, config.name, config.worktrees) as tree,
+        ):
+            Controller(config, redis, tree, stop).run()
+    except (AuthenticationError, GitError, OSError) as error:
+        log.error("controller_refused", extra={"error": str(error)})
+        return 1
+    return 0
+
+
+@contextmanager
+def stopped_by_signals(stop: Event) -> Iterator[None]:
+    """Let SIGTERM and SIGINT set `stop`, where that is possible: in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Controller:
+    """One controller at work in one worktree."""
+
+    def __init__(self, config: ControllerConfig, redis: Redis, tree: Worktree, stop: Event) -> None:
+        self._config, self._redis, self._tree, self._stop = config, redis, tree, stop
+        self._argv = shlex.split(config.command)
+        streams = step_streams(config.queues, config.partitions)
+        self._mailbox = Mailbox(redis, streams, config.name, stop)
+
+    def run(self) -> None:
+        """Do steps until we are stopped, or one if the configuration says so."""
+        log.info("controller_started", extra={"controller": self._config.name, "queues": self._config.queues})
+        while not self._stop.is_set():
+            entry = self._receive()
+            if entry and self._handle(entry) and self._config.once:
+                break
+        self._mailbox.close()
+        log.info("controller_stopped", extra={"controller": self._config.name})
+
+    def _receive(self) -> Entry | None:
+        try:
+            return self._mailbox.receive()
+        except AuthenticationError:
+            raise
+        except RedisError as error:
+            log.warning("redis_unavailable", extra={"error": str(error)})
+            self._stop.wait(AWAY_PAUSE_S)
+            return None
+
+    def _handle(self, entry: Entry) -> bool:
+        """Work on `entry` and acknowledge it; says whether there was a step in it."""
+        spec = read(entry)
+        try:
+            if spec:
+                self._work(spec, entry)
+        except Abandoned as reason:
+            log.info("step_abandoned", extra={**(spec.ids if spec else {}), "reason": str(reason)})
+            if self._stop.is_set():
+                return True  # stays pending: it is still ours to answer for until the lease expires
+        self._mailbox.acknowledge(entry)
+        return spec is not None
+
+    def _work(self, spec: Spec, entry: Entry) -> None:
+        lease = Lease(self._redis, spec, self._config.name, self._config.heartbeat_s, self._stop)
+        lease.claim()
+        seconds = self._agent_seconds(spec, lease)
+        if seconds <= 0:
+            raise Abandoned("deadline")
+        log.info("step_started", extra=spec.ids)
+        with lease.renewed():
+            started = time.monotonic()
+            result = Attempt(spec, entry.fields[DATA], self._argv, self._tree, lease, seconds).run()
+            duration_ms = int((time.monotonic() - started) * 1000)
+            message = outcome(spec, result, duration_ms, self._config.name)
+            self._mailbox.publish(spec.reply_to, {"data": codec.encode(message, exclude_none=True), **spec.ids})
+        log.info("step_finished", extra={**spec.ids, "success": message.success, "duration_ms": duration_ms})
+
+    def _agent_seconds(self, spec: Spec, lease: Lease) -> float:
+        """Grant the agent the usual time; without a heartbeat never beyond the attempt's deadline."""
+        if lease.claimed:
+            return self._config.agent_timeout_s
+        return min(self._config.agent_timeout_s, (spec.deadline - datetime.now(UTC)).total_seconds())
+
+
+def read(entry: Entry) -> Spec | None:
+    """Read the spec in `entry`; None if it was deleted, or if we cannot understand it."""
+    if DATA not in entry.fields:
+        return None
+    try:
+        return Spec.model_validate(codec.loads(entry.fields[DATA]))
+    except (codec.DecodeError, ValidationError) as error:
+        log.error("spec_unreadable", extra={"stream": entry.stream, "entry": entry.id.decode(), "error": str(error)})
+        return None

@@ -1,0 +1,284 @@
+"""Outcomes and clocks of a partition, through the pure handlers into their plans (DESIGN.md section 3)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from schemas.base import Verdict, unknown_fields
+from schemas.envelope import Problem
+from tasks import outcomes, upkeep
+from tasks.batches import batches
+from tasks.change import Change
+from tasks.errors import NeedsSteps
+from tasks.fold import timer
+from tasks.outcomes import Report
+from tasks.upkeep import Due
+from tasks.view import Slice
+from worker.inbox import Command, Entry, Inbox
+from worker.reading import read_outcome
+from worker.store import functions
+from worker.store.functions import FunctionsMissing
+from worker.store.keys import Partition, partition_of
+from worker.store.plans import Ask, NoSlice, PlanStore, Write
+
+log = logging.getLogger("planner.engine")
+
+DRAIN_S = 1.0  # a drain gives its place in the pool back after this long
+LINGER_MS = 20  # and when nothing came for this long
+BUSY_MS = 1  # the same while plans wait for another worker's lock, or have work left over
+REPORTS_A_COMMIT = 32  # of one plan; more wait for the next round
+ROUNDS = 8  # a busy plan waits for the next batch after this many looks
+SWEEP_LOCK_MS = 10_000
+DUE_PAGE = 256
+DECIDE_AT_ONCE = 32  # plans decided while the server reads the next ones
+
+
+@dataclass(slots=True)
+class Work:
+    """What is to be decided about one plan: clocks that have run out, else reports with their entries."""
+
+    reports: list[tuple[Entry, Report]] = field(default_factory=list)
+    due: list[Due] = field(default_factory=list)
+    extra: frozenset[str] = frozenset()  # steps that the decision turned out to touch beside those
+
+    @property
+    def batch(self) -> list[tuple[Entry, Report]]:
+        """The reports of the next decision."""
+        return [] if self.due else self.reports[:REPORTS_A_COMMIT]
+
+    def ask(self, plan_id: str) -> Ask:
+        """Say which part of the plan the next decision can touch."""
+        named = [due.step_id for due in self.due if due.step_id] or [r.outcome.step_id for _, r in self.batch]
+        return Ask(plan_id, [*dict.fromkeys([*named, *sorted(self.extra)])], leases=bool(self.due))
+
+    def decide(self, view: Slice) -> Change:
+        """Apply what is to be decided to the slice. Pure."""
+        if self.due:
+            return upkeep.apply(view, self.due)
+        return outcomes.apply(view, [report for _, report in self.batch])
+
+    def acks(self) -> list[tuple[str, bytes]]:
+        """Name the entries that the commit of this decision acknowledges."""
+        return [(entry.stream, entry.entry_id) for entry, _ in self.batch]
+
+    def done(self, *, more: bool) -> bool:
+        """Take off what was committed; returns whether the plan is finished with for now."""
+        del self.reports[: len(self.batch)]
+        self.due, self.extra = [], frozenset()
+        return not self.reports and not more
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision ready to be written; `work` is None where the commit only gives the lock back."""
+
+    plan_id: str
+    work: Work | None
+    write: Write
+
+
+class Engine:
+    """Decides about the plans of one partition. One per process and partition; not for several threads at once."""
+
+    def __init__(
+        self, store: PlanStore, inbox: Inbox, client: Any, partition: Partition, partitions: int, max_failures: int
+    ) -> None:
+        self._store = store
+        self._inbox = inbox
+        self._client = client
+        self._partition = partition
+        self._partitions = partitions
+        self._max_failures = max_failures
+        self._waiting: dict[str, Work] = {}
+        self._tally: Counter[str] = Counter()
+        self._beside: list[Command] = []
+        self._reread = False
+
+    def drain(self) -> bool:
+        """Apply outcomes until none comes for LINGER_MS or DRAIN_S are over; returns whether some may be left."""
+        end = time.monotonic() + DRAIN_S
+        with self._rereading():
+            while time.monotonic() < end:
+                entries = self._inbox.read(block_ms=BUSY_MS if self._waiting else LINGER_MS)
+                if not entries and not self._waiting:
+                    break
+                self._sort(entries)
+                self._settle()
+            else:
+                return True
+            self._settle()  # the last counters
+        return False
+
+    @contextmanager
+    def _rereading(self) -> Iterator[None]:
+        """After a failure nobody knows what was committed: begin anew from the entries that are still pending."""
+        if self._reread:
+            self._apply_pending()
+        self._reread = True
+        try:
+            yield
+        except FunctionsMissing:
+            self._waiting.clear()
+            functions.load(self._client)
+            self._apply_pending()
+        except BaseException:
+            self._waiting.clear()
+            raise
+        self._reread = False
+
+    def recover(self, idle_ms: int) -> int:
+        """Take over and apply what a dead worker had read; returns how many entries that were."""
+        taken = self._inbox.take_over(idle_ms)
+        if taken:
+            log.warning("entries taken over", extra={"stream": self._inbox.stream, "count": taken})
+            self._apply_pending()
+        return taken
+
+    def _apply_pending(self) -> None:
+        self._sort(self._inbox.read(after="0"))
+        self._settle()
+
+    def sweep(self, token: str) -> None:
+        """Hand out due work until none is due or DRAIN_S are over; does nothing while another worker sweeps."""
+        end = time.monotonic() + DRAIN_S
+        with self._rereading():
+            while time.monotonic() < end:
+                members = self._due(token)
+                if not members:
+                    return
+                for member in members:
+                    plan_id, due = Due.parse(member.decode())
+                    self._waiting.setdefault(plan_id, Work()).due.append(due)
+                self._settle()
+
+    def _due(self, token: str) -> list[bytes]:
+        keys = (self._partition.timers, self._partition.sweep)
+        reply = functions.call(
+            self._client, "FCALL", functions.UPKEEP, len(keys), *keys, token, SWEEP_LOCK_MS, DUE_PAGE
+        )
+        return reply[1] if len(reply) > 1 else []
+
+    def carry_on(self, plan_id: str) -> None:
+        """Go on with work that a commit left over, such as the first steps of a large plan."""
+        self._waiting.setdefault(plan_id, Work())
+        self._settle()
+
+    def _sort(self, entries: Sequence[Entry]) -> None:
+        """Put each entry with its plan; what is not for us or cannot be read goes where it belongs."""
+        for entry in entries:
+            if not entry.fields:  # deleted while it was pending
+                self._beside += self._inbox.drop((entry,))
+                continue
+            found = read_outcome(entry)
+            if isinstance(found, Problem):
+                self._bury(entry, found)
+            elif partition_of(found[0], self._partitions) != self._partition.number:
+                self._forward(entry, found[0])
+            else:
+                self._tally["unknown_fields"] += unknown_fields(found[1].outcome)
+                self._waiting.setdefault(found[0], Work()).reports.append((entry, found[1]))
+
+    def _settle(self) -> None:
+        """Decide about every plan that waits, round by round on fresh state; busy plans stay for the next batch."""
+        for _ in range(ROUNDS):
+            if not self._round():
+                break
+
+    def _round(self) -> bool:
+        """Look once at every plan that waits; returns whether another look could help."""
+        works = list(self._waiting.items())
+        asks = [work.ask(plan_id) for plan_id, work in works]
+        decided: list[Decided] = []
+        if not works and not self._tally and not self._beside:
+            return False
+        with self._store.talk() as talk:
+            talk.begin(asks)
+            for some, part in zip(batches(works, DECIDE_AT_ONCE), batches(asks, DECIDE_AT_ONCE), strict=True):
+                fresh = self._decide_all(some, talk.slices(part))
+                talk.commit([one.write for one in fresh])
+                decided += fresh
+            talk.beside(self._take_beside())
+            verdicts = talk.verdicts()
+        for one, verdict in zip(decided, verdicts, strict=True):
+            self._finish(one, verdict)
+        return bool(decided and self._waiting)
+
+    def _decide_all(self, works: Sequence[tuple[str, Work]], views: Sequence[Slice | NoSlice]) -> list[Decided]:
+        decided = []
+        for (plan_id, work), view in zip(works, views, strict=True):
+            if isinstance(view, Slice):
+                decided.append(self._decide(work, view))
+            elif view is NoSlice.GONE:
+                self._gone(plan_id, work)
+        return decided
+
+    def _decide(self, work: Work, view: Slice) -> Decided:
+        """Decide about one plan. Where that fails the commit writes nothing and only gives the lock back."""
+        plan_id, nothing = view.plan_id, Change(view.plan_id, view.record.version, view.now)
+        try:
+            return Decided(plan_id, work, Write(work.decide(view), work.acks()))
+        except NeedsSteps as missing:
+            work.extra |= missing.step_ids
+        except Exception:
+            log.exception("decision failed", extra={"plan_id": plan_id})
+            self._failed(plan_id, work, view.now)
+        return Decided(plan_id, None, Write(nothing))
+
+    def _finish(self, one: Decided, verdict: str | ResponseError) -> None:
+        if isinstance(verdict, ResponseError):
+            log.error("commit refused", extra={"plan_id": one.plan_id, "error": str(verdict)})
+            self._failed(one.plan_id, one.work or Work(), one.write.change.now)
+        elif verdict == "ok" and one.work:
+            self._tally.update(one.write.change.verdicts)
+            if one.work.done(more=one.write.change.more):
+                del self._waiting[one.plan_id]
+
+    def _take_beside(self) -> list[Command]:
+        """Take the commands that go with the next commit, the counters among them: one each, whatever the batch."""
+        counts = [("HINCRBY", self._partition.stats, name, count) for name, count in self._tally.items() if count]
+        commands = [*self._beside, *counts]
+        self._beside = []
+        self._tally.clear()
+        return commands
+
+    def _gone(self, plan_id: str, work: Work) -> None:
+        """Answer messages about a plan that is not there: they write nothing but their verdict."""
+        self._tally[Verdict.UNKNOWN] += len(work.reports)
+        self._beside += self._inbox.drop([entry for entry, _ in work.reports])
+        if work.due:
+            members = [timer(plan_id, due.step_id, due.attempt, due.kind) for due in work.due]
+            self._beside.append(("ZREM", self._partition.timers, *members))
+            self._beside.append(("ZREM", self._partition.plans, plan_id))
+        del self._waiting[plan_id]
+
+    def _failed(self, plan_id: str, work: Work, now: int) -> None:
+        """Count a decision that failed against each of its entries; who fails too often is poison."""
+        for entry, _ in work.reports:
+            count = self._client.hincrby(self._partition.failures, entry.entry_id, 1)
+            if count >= self._max_failures:
+                detail = f"Deciding about it failed {count} times; the worker's log says how."
+                self._beside += self._inbox.bury(entry, Problem.of("poison", detail, status=500), now)
+                self._beside.append(("HDEL", self._partition.failures, entry.entry_id))
+                self._tally["dead"] += 1
+        self._waiting.pop(plan_id, None)
+
+    def _bury(self, entry: Entry, problem: Problem) -> None:
+        log.warning(
+            "entry dead", extra={"stream": entry.stream, "entry": entry.entry_id.decode(), "code": problem.code}
+        )
+        self._beside += self._inbox.bury(entry, problem, time.time_ns() // 1_000_000)
+        self._tally["dead"] += 1
+
+    def _forward(self, entry: Entry, plan_id: str) -> None:
+        target = Partition(partition_of(plan_id, self._partitions)).outcomes
+        flat = [part for pair in entry.fields.items() for part in pair]
+        self._beside += [("XADD", target, "*", *flat), *self._inbox.drop((entry,))]
+        self._tally["forwarded"] += 1

@@ -1,0 +1,123 @@
+"""The planner's side of an inbound stream: reading by group, taking over from the dead, and the dead stream."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import ResponseError
+
+from schemas import codec
+from schemas.envelope import DeadEntry, Problem
+from schemas.times import rfc3339
+from worker.store.keys import GROUP
+
+DEAD_DATA_BYTES = 64 * 1024
+BATCH_ENTRIES = 256
+BATCH_BYTES = 4 * 1024 * 1024
+
+Command = tuple[Any, ...]
+
+
+def worker_name() -> str:
+    """Name this process as a consumer: host, pid and a random part, since pids come again."""
+    return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry as it was read; `fields` is empty where it was deleted meanwhile."""
+
+    stream: str
+    entry_id: bytes
+    fields: dict[bytes, bytes]
+
+    @property
+    def data(self) -> bytes | None:
+        """The message, still encoded."""
+        return self.fields.get(b"data")
+
+    @property
+    def size(self) -> int:
+        """Bytes of its largest part."""
+        return max(map(len, self.fields.values()), default=0)
+
+    def field(self, name: str) -> str | None:
+        """A CloudEvents attribute or one of ours beside the message."""
+        value = self.fields.get(name.encode())
+        return value.decode(errors="replace") if value else None
+
+
+class Inbox:
+    """One stream and the planner's group on it; made with the stream where they are missing."""
+
+    def __init__(self, client: Redis, stream: str, dead: str, consumer: str) -> None:
+        self._client = client
+        self.stream = stream
+        self._dead = dead
+        self._consumer = consumer
+        self._count = BATCH_ENTRIES // 4  # until the size of entries is known
+
+    def read(self, count: int = BATCH_ENTRIES, block_ms: int | None = None, after: str = ">") -> list[Entry]:
+        """Read new entries, at most `count` and about BATCH_BYTES; `after="0"` reads again what is pending here."""
+        wanted = min(count, self._count)
+        try:
+            reply: Any = self._client.xreadgroup(
+                GROUP, self._consumer, {self.stream: after}, count=wanted, block=block_ms
+            )
+        except ResponseError as error:
+            if "NOGROUP" not in str(error):
+                raise
+            self.create_group()
+            return []
+        entries = [Entry(self.stream, entry_id, fields or {}) for _, found in reply or () for entry_id, fields in found]
+        self._adapt(entries)
+        return entries
+
+    def create_group(self) -> None:
+        """Make the group at the beginning of the stream, with the stream."""
+        try:
+            self._client.xgroup_create(self.stream, GROUP, id="0", mkstream=True)
+        except ResponseError as error:
+            if "BUSYGROUP" not in str(error):
+                raise
+
+    def take_over(self, idle_ms: int) -> int:
+        """Make entries ours that another worker left for `idle_ms`; returns how many, to be read with `after="0"`."""
+        reply: Any = self._client.xautoclaim(
+            self.stream, GROUP, self._consumer, idle_ms, count=BATCH_ENTRIES, justid=True
+        )
+        return len(reply)
+
+    def renew(self, entry: Entry) -> None:
+        """Show that we still work on `entry`, so that nobody takes it over."""
+        self._client.xclaim(self.stream, GROUP, self._consumer, 0, [entry.entry_id], justid=True)
+
+    def bury(self, entry: Entry, problem: Problem, now: int) -> list[Command]:
+        """Make the commands that move `entry` to the dead stream with its reason and its raw bytes, cut at 64 kB."""
+        dead = DeadEntry(
+            problem=problem,
+            stream=entry.stream,
+            entry=entry.entry_id.decode(),
+            size=entry.size,
+            at=rfc3339(now),
+        )
+        raw = entry.data if entry.data is not None else repr(entry.fields).encode()
+        bury = ("XADD", self._dead, "*", "problem", codec.encode(dead), "data", raw[:DEAD_DATA_BYTES])
+        return [bury, *self.drop((entry,))]
+
+    def drop(self, entries: Iterable[Entry]) -> list[Command]:
+        """Make the commands that acknowledge and delete `entries`."""
+        ids = [entry.entry_id for entry in entries]
+        return [("XACK", self.stream, GROUP, *ids), ("XDEL", self.stream, *ids)] if ids else []
+
+    def _adapt(self, entries: list[Entry]) -> None:
+        """Ask for as many entries next time as fit into a batch, judging by these."""
+        total = sum(entry.size for entry in entries)
+        if total:
+            self._count = max(1, min(BATCH_ENTRIES, BATCH_BYTES * len(entries) // total))

@@ -1,0 +1,94 @@
+"""An entry -> the message it holds, or the problem that sends it to the dead stream. Sizes are checked first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from schemas import codec
+from schemas.envelope import FieldError, Problem
+from schemas.goal import MAX_GOAL_BYTES, Goal
+from schemas.outcome import MAX_OUTCOME_BYTES, MAX_OUTPUT_BYTES, Outcome
+from tasks.outcomes import Report
+from worker.inbox import Entry
+
+PLAN_ID = re.compile(r"plan_[0-9a-f]{2}-[0-9a-f]{32}")
+MAX_ERRORS = 50
+
+
+def read_outcome(entry: Entry) -> tuple[str, Report] | Problem:
+    """Read an outcome; returns the plan that it is about and the report, or why it cannot be read."""
+    data = entry.data
+    if data is None:
+        return NO_DATA
+    if len(data) > MAX_OUTCOME_BYTES:
+        return too_large("outcome_too_large", len(data), MAX_OUTCOME_BYTES)
+    try:
+        if b"NaN" in data or b"Infinity" in data:
+            codec.loads(data)  # which JSON does not have, though pydantic takes them
+        outcome = Outcome.model_validate_json(data)
+    except (ValidationError, codec.DecodeError) as error:
+        return unreadable(error)
+    if len(data) > MAX_OUTPUT_BYTES and (size := len(codec.dumps(outcome.output))) > MAX_OUTPUT_BYTES:
+        return too_large("output_too_large", size, MAX_OUTPUT_BYTES, "/output")
+    plan_id = outcome.plan_id or entry.field("plan_id")
+    if plan_id is None or not PLAN_ID.fullmatch(plan_id):
+        detail = "An outcome must name its plan, in `plan_id` or in the entry's field of that name."
+        return Problem.of("missing_plan_id", detail)
+    attempt = outcome.attempt or _number(entry.field("attempt"))
+    lease = outcome.lease or entry.field("lease")
+    return plan_id, Report(outcome, attempt, lease, data, blake2b(data, digest_size=9).hexdigest())
+
+
+def read_goal(entry: Entry, max_bytes: int) -> tuple[Goal, str] | Problem:
+    """Read a goal; returns it with the digest of its body, or why it cannot be read."""
+    data = entry.data
+    if data is None:
+        return NO_DATA
+    if len(data) > max_bytes:
+        return too_large("goal_too_large", len(data), max_bytes)
+    try:
+        body = codec.loads(data)
+        goal = Goal.model_validate(body)
+    except (ValidationError, codec.DecodeError) as error:
+        return unreadable(error)
+    if len(data) > MAX_GOAL_BYTES and goal.steps is None and goal.evolution is None:
+        return too_large("goal_too_large", len(data), MAX_GOAL_BYTES)
+    return goal, blake2b(codec.canonical(body), digest_size=16).hexdigest()
+
+
+def unreadable(error: ValidationError | codec.DecodeError) -> Problem:
+    """Tell what is wrong with a message: that it is no JSON, or every field that does not fit."""
+    if isinstance(error, ValidationError):
+        details = error.errors(include_url=False, include_context=False, include_input=False)
+        if not any(detail["type"] == "json_invalid" for detail in details):
+            errors = tuple(_field_error(detail) for detail in details[:MAX_ERRORS])
+            return Problem.of("invalid_message", f"{len(details)} fields do not fit the contract.", errors)
+        return Problem.of("invalid_json", details[0]["msg"])
+    return Problem.of("invalid_json", f"Not JSON: {error}")
+
+
+def too_large(code: str, size: int, limit: int, pointer: str = "") -> Problem:
+    """Tell that a message, or its part at `pointer`, is over its limit."""
+    detail = f"{size} bytes, and the limit is {limit}."
+    return Problem.of(code, detail, (FieldError(pointer=pointer, code=code, message=detail),), status=413)
+
+
+def _field_error(detail: ErrorDetails) -> FieldError:
+    return FieldError(pointer=_pointer(detail["loc"]), code=detail["type"], message=detail["msg"])
+
+
+def _pointer(location: Sequence[Any]) -> str:
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() else None
+
+
+NO_DATA = Problem.of("no_data", "The entry has no field `data`, where the message belongs.")

@@ -1,0 +1,120 @@
+"""Every key of ours, as functions; WIRE.md names the public ones. All keys of a plan lie in one cluster slot."""
+
+from __future__ import annotations
+
+from binascii import crc_hqx
+from dataclasses import dataclass
+
+GOALS = "planner:goals"
+GOALS_DEAD = "{planner:goals}:dead"
+GOALS_STATS = "{planner:goals}:stats"
+GOALS_FAILURES = "{planner:goals}:failures"
+COMMANDS = "planner:commands"
+GROUP = "planner"
+CONTROLLERS = "controllers"
+
+
+def goal_id(goal: str) -> str:
+    """Hash {plan_id, verdict, reason, digest}: the idempotency record of a goal."""
+    return f"{{planner:goals}}:id:{goal}"
+
+
+def bucket(name: str) -> str:
+    """The fixed bucket (00..ff) of a repository, or of a plan that has none."""
+    return f"{crc_hqx(name.encode(), 0) % 256:02x}"
+
+
+def partition_of(plan_id: str, partitions: int) -> int:
+    """The partition of a plan, from its bucket: whoever has the id can route to it."""
+    return int(plan_id[5:7], 16) % partitions
+
+
+@dataclass(frozen=True, slots=True)
+class PlanKeys:
+    """The keys of one plan, in the order in which the functions take them."""
+
+    plan: str
+    steps: str
+    status: str
+    ready: str
+    active: str
+    todo: str
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The keys of one partition."""
+
+    number: int
+
+    @property
+    def tag(self) -> str:
+        """The hash tag that keeps them in one slot."""
+        return f"planner:{{{self.number}}}:"
+
+    @property
+    def outcomes(self) -> str:
+        """Stream: what controllers report."""
+        return self.tag + "outcomes"
+
+    @property
+    def commands(self) -> str:
+        """Stream: what operators order about single plans."""
+        return self.tag + "commands"
+
+    @property
+    def events(self) -> str:
+        """Capped stream: what the planner tells of itself."""
+        return self.tag + "events"
+
+    @property
+    def dead(self) -> str:
+        """Stream: entries that could not be read, each with its problem."""
+        return self.tag + "dead"
+
+    @property
+    def timers(self) -> str:
+        """Sorted set: every clock of the partition by its due time."""
+        return self.tag + "timers"
+
+    @property
+    def plans(self) -> str:
+        """Sorted set: every plan of the partition by its creation time."""
+        return self.tag + "plans"
+
+    @property
+    def sweep(self) -> str:
+        """String: who hands out due work at the moment."""
+        return self.tag + "sweep"
+
+    @property
+    def stats(self) -> str:
+        """Hash: counters of verdicts, dead entries and unknown fields."""
+        return self.tag + "stats"
+
+    @property
+    def failures(self) -> str:
+        """Hash: entry -> how often deciding about it failed."""
+        return self.tag + "failures"
+
+    def steps(self, queue: str) -> str:
+        """Stream: step specs for the controllers of a queue."""
+        return f"{self.tag}steps:{queue}"
+
+    def lease_prefix(self, plan_id: str) -> str:
+        """What the lease keys of a plan begin with; the step id follows."""
+        return f"{self.tag}lease:{plan_id}:"
+
+    def plan(self, plan_id: str) -> PlanKeys:
+        """Make the keys of a plan."""
+        base = f"{self.tag}plan:{plan_id}"
+        return PlanKeys(
+            base,
+            base + ":steps",
+            base + ":status",
+            base + ":ready",
+            base + ":active",
+            base + ":todo",
+            base + ":log",
+        )
