@@ -68,7 +68,9 @@ class Attempt:
     def decode(cls, raw: bytes) -> Attempt:
         """Read `<entry> <json array>`."""
         entry, _, record = raw.partition(b" ")
-        return cls(*codec.loads(record), entry=entry.decode())
+        found = cls(*codec.loads(record))
+        found.entry = entry.decode()
+        return found
 
     def encode(self) -> bytes:
         """Write the record without its entry, which only the server knows."""

@@ -56,6 +56,8 @@ _AWAY = r"(?:https?://|ftp://|[a-z0-9._%+-]{1,64}@[a-z0-9-]{1,64}\.|my\b|this (?
 _NEAR = r"[^\[\]]{0,80}?"
 _SHELL = r"(?:sudo (?:-[a-z]+ ){0,3})?(?:env )?(?:/(?:usr/)?bin/)?(?:(?:ba|z|da|k|fi)?sh|python[0-9.]*|perl|ruby|node|php|iex)\b"
 
+_FIRST = r"(?:^|(?<=[\n>#*_\-.!?:] )|(?<=[>#*_.!?:\n]))"  # of a line or a sentence, whatever its markup
+
 _OVERRIDE, _ROLE, _COMMAND = AttackClass.OVERRIDE, AttackClass.ROLE, AttackClass.COMMAND
 _SAFETY, _PRIVILEGE, _EXFILTRATION = AttackClass.SAFETY, AttackClass.PRIVILEGE, AttackClass.EXFILTRATION
 _FORGET = "ignore|disregard|forget|neglect|discard|do not follow|don't follow|stop following|pay no attention to"
@@ -80,11 +82,11 @@ ATTACKS = (
         rf"|unrestricted|jailbroken|in (?:developer|god|admin|debug|root|dan|jailbreak) mode|no longer (?:bound|limited|an?)\b)"
     ),
     Attack(_ROLE, "from now on", rf"{_G}you(?:'re| are| must| will (?:act|be|obey|only|respond|answer|ignore)| shall| act)\b"),
-    Attack(_ROLE, "pretend|imagine|act as if|act as though", rf"{_G}(?:that{_G})?you(?:'re| are| were| have)\b"),
+    Attack(_ROLE, "pretend|act as if|act as though", rf"{_G}(?:that{_G})?you(?:'re| are| were| have)\b"),
     Attack(_ROLE, "act as|behave as|roleplay as", rf"{_G}(?:an?{_G})?(?:unrestricted|jailbroken|uncensored|dan|evil)\b"),
-    Attack(_ROLE, "new instructions|new system prompt|updated instructions", r"[ \t]{0,3}:"),
+    Attack(_ROLE, "new instructions|new system prompt|updated instructions", r"[ \t]{0,3}:[ \t]{0,3}\S", _FIRST),
     Attack(_ROLE, "your new|your real|your actual|your true", rf"{_G}(?:instructions|task|goal|objective|purpose|role){_G}(?:is|are)\b"),
-    Attack(_ROLE, "system prompt|system message|system override|system instructions|assistant", r"[ \t]{0,3}:[ \t]{0,3}\S", r"^[ \t>#*_-]{0,0}"),
+    Attack(_ROLE, "system prompt|system message|system override|system instructions|assistant", r"[ \t]{0,3}:[ \t]{0,3}\S", _FIRST),
     Attack(_ROLE, "<system|</system|<assistant|</assistant|<<sys", r"[ _a-z-]{0,20}>", ""),
     Attack(_ROLE, "im_start|im_end|system|assistant", r"\|>", r"(?<=<\|)"),
     Attack(_ROLE, "[system|[assistant|[inst|[/inst", r"(?: prompt| message)?\][ \t]{0,3}[^\s(:=\[]", ""),
