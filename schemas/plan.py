@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.base import Outbound, PlanState
+from schemas.base import GoalVerdict, Outbound, PlanState
 from schemas.envelope import FieldError
 from schemas.step import StoredStep
 
@@ -26,11 +26,20 @@ class Waiting(Outbound):
 
 
 class BudgetLine(Outbound):
-    """One budget: what it allows, what attempts in flight hold, what is gone."""
+    """One budget: what it allows (None: no limit), what attempts in flight hold, what is gone."""
 
     limit: int | None
     reserved: int
     spent: int
+
+
+class Budget(Outbound):
+    """The four budgets that every plan has."""
+
+    tokens: BudgetLine
+    patch_cycles: BudgetLine
+    failing_outcomes: BudgetLine
+    wall_clock_s: BudgetLine
 
 
 class PlanSummary(Outbound):
@@ -45,17 +54,32 @@ class PlanSummary(Outbound):
     paused: bool
     waiting: Waiting | None
     halt: Halt | None
-    budget: dict[str, BudgetLine]
+    budget: Budget
     counts: dict[str, int]
     created_at: str
     ended_at: str | None
 
 
-class PlanView(PlanSummary):
-    """Everything about one plan."""
+class StepView(StoredStep):
+    """A step of a plan view; the title is for people."""
 
-    steps: tuple[StoredStep, ...]
+    title: str
+
+
+class PlanView(PlanSummary):
+    """Everything about one plan; steps in their planned order."""
+
+    steps: tuple[StepView, ...]
     document: Any = None
+
+
+class GoalAnswer(Outbound):
+    """What became of a goal (WIRE.md section 1); a goal with nothing to do has an id of a plan that was never made."""
+
+    goal_id: str
+    plan_id: str
+    verdict: GoalVerdict
+    reason: str
 
 
 class Rejection(Outbound):

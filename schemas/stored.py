@@ -1,4 +1,7 @@
-"""What is kept of a plan in Redis beside the static specs: small records, each read and written whole."""
+"""What is kept of a plan in Redis beside the static specs: small records, each read and written whole.
+
+Every value that a script hands over costs the server time, so what changes together is one field (DESIGN.md section 4).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 
 from schemas import codec
 
-Usage = dict[str, int]  # tokens, patch_cycles, tool_calls, failing_outcomes
+Usage = dict[str, int]
 
 USAGE_NAMES = ("tokens", "patch_cycles", "tool_calls", "failing_outcomes")
 
@@ -90,7 +93,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class PlanHead:
-    """What the hot path needs of a plan and what never changes."""
+    """What the hot path needs of a plan and what outcomes never change."""
 
     goal_id: str
     kind: str
@@ -98,25 +101,25 @@ class PlanHead:
     repo: str | None
     seed: str  # leases of this plan are made from it
     context: dict[str, Any]  # repo, base_sha and failing tests, as they go out in every spec
+    limits: dict[str, int | None]
 
     @classmethod
     def decode(cls, raw: bytes) -> PlanHead:
         """Read what `encode` wrote."""
-        return cls(*codec.loads(raw))
+        return cls(**codec.loads(raw))
 
     def encode(self) -> bytes:
-        """Write the record as a JSON array in the order of the fields."""
-        return codec.dumps((self.goal_id, self.kind, self.tenant, self.repo, self.seed, self.context))
+        """Write the record as a JSON object."""
+        return codec.dumps(self)
 
 
 @dataclass(slots=True)
 class PlanRecord:
-    """The plan's own state; `HOT` names the hash fields that begin reads, in the order of these."""
+    """The plan's own state. `HOT` names the hash fields that begin reads; `live` holds all that outcomes change."""
 
     version: int
     state: str
     head: PlanHead
-    limits: dict[str, int | None]
     reserved: Usage
     spent: Usage
     halting: dict[str, Any]
@@ -124,38 +127,29 @@ class PlanRecord:
     times: dict[str, int]
     revision: int
     paused: str = ""
+    wake: int = 0  # when the plan's timer runs out, ms; 0 for none
     halt: dict[str, Any] | None = None
-    dirty: set[str] = field(default_factory=set)
+    dirty: set[str] = field(default_factory=set)  # of the hash fields below
+
+    @property
+    def limits(self) -> dict[str, int | None]:
+        """What the plan may use up."""
+        return self.head.limits
+
+    def encode(self, name: str) -> bytes:
+        """Write one field of the plan's hash."""
+        if name == "live":
+            return codec.dumps({part: getattr(self, part) for part in LIVE})
+        if name == "head":
+            return self.head.encode()
+        return codec.dumps(self.halt) if name == "halt" else self.state.encode()
 
 
-HOT = ("version", "state", "head", "limits", "reserved", "spent", "halting", "counts", "times", "revision", "paused")
-JSON_FIELDS = frozenset({"limits", "reserved", "spent", "halting", "counts", "times", "halt"})
+HOT = ("version", "state", "head", "live")
+LIVE = ("reserved", "spent", "halting", "counts", "times", "revision", "paused", "wake")
 
 
 def decode_plan(raw: list[bytes | None]) -> PlanRecord:
     """Read the values of the fields `HOT`, in their order."""
-    version, state, head, limits, reserved, spent, halting, counts, times, revision, paused = (
-        value or b"" for value in raw[: len(HOT)]
-    )
-    loads = codec.loads
-    return PlanRecord(
-        version=int(version),
-        state=state.decode(),
-        head=PlanHead.decode(head),
-        limits=loads(limits),
-        reserved=loads(reserved),
-        spent=loads(spent),
-        halting=loads(halting),
-        counts=loads(counts),
-        times=loads(times),
-        revision=int(revision),
-        paused=paused.decode(),
-    )
-
-
-def encode_field(record: PlanRecord, name: str) -> bytes:
-    """Write one field of the plan's hash."""
-    value = getattr(record, name)
-    if name in JSON_FIELDS:
-        return codec.dumps(value)
-    return value.encode() if name == "head" else str(value).encode()
+    version, state, head, live = (value or b"" for value in raw[: len(HOT)])
+    return PlanRecord(int(version), state.decode(), PlanHead.decode(head), **codec.loads(live))

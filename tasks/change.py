@@ -18,7 +18,6 @@ class Dispatch:
     step_id: str
     attempt: Attempt
     spec: bytes
-    lease_ttl_ms: int
 
 
 @dataclass(slots=True)
@@ -36,8 +35,7 @@ class Change:
     ready_remove: list[str] = field(default_factory=list)
     ended: dict[str, Attempt] = field(default_factory=dict)
     dispatches: list[Dispatch] = field(default_factory=list)
-    timers_add: dict[str, int] = field(default_factory=dict)
-    timers_remove: list[str] = field(default_factory=list)
+    wake: int | None = None  # when to look at the plan without being asked; 0 for never, None where that stays
     todo_pop: int = 0
     todo_push: list[tuple[str, int]] = field(default_factory=list)
     events: list[tuple[str, bytes]] = field(default_factory=list)

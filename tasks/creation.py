@@ -14,7 +14,7 @@ from schemas.step import PlannedStep
 from schemas.stored import USAGE_NAMES, PlanHead, PlanRecord, StepStatus
 from tasks.batches import batches
 from tasks.change import Change
-from tasks.fold import Fold, timer
+from tasks.fold import Fold
 from tasks.planning.draft import Draft, Rejected
 from tasks.policy import budget, dispatch
 from tasks.view import WINDOW, Slice, Step
@@ -52,7 +52,7 @@ def accepted(birth: Birth, goal: Goal, draft: Draft) -> Iterator[Change]:
             if step.status.state == S.PENDING:
                 fold.make_ready(step)
         last = number * CHUNK + len(chunk) == total
-        record.dirty.update(("counts",))
+        record.dirty.add("live")
         if number == 0:
             _announce(fold, goal, draft.document)
         if last:
@@ -73,20 +73,18 @@ def refused(birth: Birth, goal: Goal, answer: Rejected) -> Change:
     fold.plan.dirty.add("halt")
     fold.move_plan(P.VALIDATING.value, "validating")
     fold.move_plan(P.REJECTED.value, "rejected", reason=answer.reason)
-    fold.change.timers_remove.clear()
     return fold.close()
 
 
 def _announce(fold: Fold, goal: Goal, document: Any) -> None:
     """Write what never changes with the first commit."""
     plan = fold.plan
-    plan.dirty.update(("state", "head", "limits", "reserved", "spent", "halting", "counts", "times", "revision"))
+    plan.dirty.update(("state", "head", "live"))
     body = goal.model_dump(mode="json", exclude={"steps"}, exclude_defaults=True)
     fold.extra = {
         "kind": goal.kind.value.encode(),
         "goal_id": plan.head.goal_id.encode(),
         "policy_version": str(POLICY_VERSION).encode(),
-        "max_parallel": str(plan.limits["max_parallel"]).encode(),
         "goal": codec.dumps(body),
         "document": codec.dumps(document),
     }
@@ -98,9 +96,7 @@ def _begin(fold: Fold, *, alone: bool) -> None:
     fold.move_plan(P.VALIDATING.value, "validating")
     fold.move_plan(P.READY.value, "ready")
     fold.plan.times["ready"] = fold.view.now
-    fold.plan.dirty.add("times")
-    wall_clock_ms = 1000 * (fold.plan.limits["wall_clock_s"] or 0)
-    fold.change.timers_add[timer(fold.view.plan_id, "", 0, "wall")] = fold.view.now + wall_clock_ms
+    fold.wake_at(fold.view.now + 1000 * (fold.plan.limits["wall_clock_s"] or 0))
     if alone:
         dispatch.dispatch(fold)
     else:  # the first steps came with earlier commits: the engine reads them from the ready queue at once
@@ -123,8 +119,8 @@ def _record(birth: Birth, goal: Goal) -> PlanRecord:
                 "base_sha": context.base_sha,
                 "failing_tests": context.failing_tests[:20],
             },
+            limits=budget.limits_of(goal),
         ),
-        limits=budget.limits_of(goal),
         reserved=dict.fromkeys(USAGE_NAMES, 0),
         spent=dict.fromkeys(USAGE_NAMES, 0),
         halting={"consecutive": 0},

@@ -9,7 +9,7 @@ from typing import Any
 
 from schemas import codec
 from schemas.event import event_type
-from schemas.stored import Attempt, encode_field
+from schemas.stored import Attempt
 from schemas.times import rfc3339
 from tasks.change import MAX_STEP_CHANGES, Change
 from tasks.policy import lifecycle
@@ -26,7 +26,7 @@ class Fold:
         self.plan = view.record
         self.change = Change(view.plan_id, view.record.version, view.now)
         self.ready: dict[str, Step] = {step_id: view.steps[step_id] for step_id in view.ready}
-        self.queued = frozenset(view.ready)  # what the ready queue holds now
+        self.queued = self.ready.keys() | ()  # what the ready queue holds now
         self.inputs: list[Any] = []
         self.moves: list[tuple[str, str, str]] = []
         self.ended_steps: list[tuple[str, int]] = []
@@ -46,7 +46,7 @@ class Fold:
         status.state = after
         counts[before] -= 1
         counts[after] = counts.get(after, 0) + 1
-        self.plan.dirty.add("counts")
+        self.plan.dirty.add("live")
         self.touched[step.step_id] = step
         self.moves.append((step.step_id, before, after))
         if what:
@@ -67,15 +67,13 @@ class Fold:
 
     def _end_plan(self) -> None:
         self.plan.times["ended"] = self.view.now
-        self.plan.dirty.add("times")
+        self.plan.dirty.add("live")
         self.change.ends = True
-        self.change.timers_remove.append(timer(self.view.plan_id, "", 0, "wall"))
 
     def end_attempt(self, step: Step) -> Attempt:
-        """Take the live attempt of `step` out of flight, with its spec, its lease and its timer."""
+        """Take the live attempt of `step` out of flight, with its spec and its lease."""
         attempt = self.view.active.pop(step.step_id)
         self.change.ended[step.step_id] = attempt
-        self.change.timers_remove.append(timer(self.view.plan_id, step.step_id, attempt.attempt, "attempt"))
         return attempt
 
     def make_ready(self, step: Step) -> None:
@@ -91,30 +89,27 @@ class Fold:
         told = {"plan_id": self.view.plan_id, "goal_id": self.plan.head.goal_id, **data, "at": rfc3339(self.view.now)}
         self.change.events.append((event_type(what), codec.dumps(told)))
 
+    def wake_at(self, due: int) -> None:
+        """Have the plan looked at by `due` at the latest. A timer that comes too early finds out and waits on."""
+        if not self.plan.wake or due < self.plan.wake:
+            self.plan.wake = self.change.wake = due
+            self.plan.dirty.add("live")
+
     def close(self) -> Change:
         """Return the writes. Inputs that changed nothing leave the version where it is."""
         change, plan = self.change, self.plan
+        if change.ends:
+            plan.wake = change.wake = 0
+        elif change.more:
+            self.wake_at(self.view.now + REMIND_MS)  # in case the worker that goes on with it dies
         change.statuses = {step_id: step.status.encode() for step_id, step in self.touched.items()}
-        change.ready_add = {i: s.status.index for i, s in self.ready.items() if i not in self.queued}
-        change.ready_remove = [step_id for step_id in self.queued if step_id not in self.ready]
-        change.fields = {**self.extra, **{name: encode_field(plan, name) for name in sorted(plan.dirty)}}
-        self._set_reminder()
-        change.changed = bool(change.fields or change.statuses or change.todo_pop or change.timers_add)
+        if self.ready.keys() != self.queued:
+            change.ready_add = {i: s.status.index for i, s in self.ready.items() if i not in self.queued}
+            change.ready_remove = [step_id for step_id in self.queued if step_id not in self.ready]
+        change.fields = {**self.extra, **{name: plan.encode(name) for name in sorted(plan.dirty)}}
+        change.changed = bool(change.fields or change.statuses or change.todo_pop)
         if change.changed and (self.inputs or self.moves):
             change.log = codec.dumps(
                 {"version": change.expected + 1, "now": self.view.now, "in": self.inputs, "moves": self.moves}
             )
         return change
-
-    def _set_reminder(self) -> None:
-        """Keep a clock on work that is left over, in case the worker that goes on with it dies."""
-        reminder = timer(self.view.plan_id, "", 0, "todo")
-        if self.change.more and self.change.fields:
-            self.change.timers_add[reminder] = self.view.now + REMIND_MS
-        elif not self.change.more and self.view.todo:
-            self.change.timers_remove.append(reminder)
-
-
-def timer(plan_id: str, step_id: str, attempt: int, kind: str) -> str:
-    """Name a clock in the partition's timer set."""
-    return f"{plan_id}|{step_id}|{attempt}|{kind}"

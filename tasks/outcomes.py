@@ -66,7 +66,6 @@ def succeed(fold: Fold, step: Step) -> None:
     """Finish a step whose attempt did what was asked."""
     if fold.plan.halting["consecutive"]:
         fold.plan.halting["consecutive"] = 0
-        fold.plan.dirty.add("halting")
     step.status.previous = None
     fold.move_step(step, S.DONE.value, "done", verdict=Verdict.APPLIED)
     fold.end_step(step)
@@ -76,7 +75,6 @@ def fail(fold: Fold, step: Step, failure: dict[str, Any]) -> None:
     """Record a failed attempt; the step waits for its next one, or has failed for good."""
     fold.plan.spent["failing_outcomes"] += 1
     fold.plan.halting["consecutive"] += 1
-    fold.plan.dirty.update(("spent", "halting"))
     retry_or_fail(fold, step, failure, counts=True)
 
 

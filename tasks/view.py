@@ -63,5 +63,6 @@ class Slice:
     todo: list[tuple[str, int]]
     reply_to: str
     lease_prefix: str
+    ready_beyond: bool = False  # whether the queue may hold more than `ready`
     todo_beyond: int = 0  # items of left-over work behind those in `todo`
     leases: dict[str, Lease] = field(default_factory=dict)

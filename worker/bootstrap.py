@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from functools import cached_property
@@ -66,5 +67,7 @@ def services() -> Services:
     """The services of this thread; a process that was forked makes its own."""
     if getattr(_local, "pid", None) != os.getpid():
         _local.pid, _local.services = os.getpid(), Services(load())
+        gc.freeze()  # what was imported stays; what a batch makes is gone with it, so collect seldom
+        gc.set_threshold(50_000, 20, 20)
     made: Services = _local.services
     return made

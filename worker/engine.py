@@ -18,9 +18,7 @@ from tasks import outcomes, upkeep
 from tasks.batches import batches
 from tasks.change import Change
 from tasks.errors import NeedsSteps
-from tasks.fold import timer
 from tasks.outcomes import Report
-from tasks.upkeep import Due
 from tasks.view import Slice
 from worker.inbox import Command, Entry, Inbox
 from worker.reading import read_outcome
@@ -43,10 +41,10 @@ DECIDE_AT_ONCE = 32  # plans decided while the server reads the next ones
 
 @dataclass(slots=True)
 class Work:
-    """What is to be decided about one plan: clocks that have run out, else reports with their entries."""
+    """What is to be decided about one plan: its timer that has run out, else reports with their entries."""
 
     reports: list[tuple[Entry, Report]] = field(default_factory=list)
-    due: list[Due] = field(default_factory=list)
+    due: bool = False
     extra: frozenset[str] = frozenset()  # steps that the decision turned out to touch beside those
 
     @property
@@ -56,14 +54,12 @@ class Work:
 
     def ask(self, plan_id: str) -> Ask:
         """Say which part of the plan the next decision can touch."""
-        named = [due.step_id for due in self.due if due.step_id] or [r.outcome.step_id for _, r in self.batch]
-        return Ask(plan_id, [*dict.fromkeys([*named, *sorted(self.extra)])], leases=bool(self.due))
+        named = dict.fromkeys(report.outcome.step_id for _, report in self.batch)
+        return Ask(plan_id, [*named, *sorted(self.extra - named.keys())], leases=self.due)
 
     def decide(self, view: Slice) -> Change:
         """Apply what is to be decided to the slice. Pure."""
-        if self.due:
-            return upkeep.apply(view, self.due)
-        return outcomes.apply(view, [report for _, report in self.batch])
+        return upkeep.apply(view) if self.due else outcomes.apply(view, [report for _, report in self.batch])
 
     def acks(self) -> list[tuple[str, bytes]]:
         """Name the entries that the commit of this decision acknowledges."""
@@ -72,7 +68,7 @@ class Work:
     def done(self, *, more: bool) -> bool:
         """Take off what was committed; returns whether the plan is finished with for now."""
         del self.reports[: len(self.batch)]
-        self.due, self.extra = [], frozenset()
+        self.due, self.extra = False, frozenset()
         return not self.reports and not more
 
 
@@ -151,12 +147,11 @@ class Engine:
         end = time.monotonic() + DRAIN_S
         with self._rereading():
             while time.monotonic() < end:
-                members = self._due(token)
-                if not members:
+                plans = self._due(token)
+                if not plans:
                     return
-                for member in members:
-                    plan_id, due = Due.parse(member.decode())
-                    self._waiting.setdefault(plan_id, Work()).due.append(due)
+                for plan_id in plans:
+                    self._waiting.setdefault(plan_id.decode(), Work()).due = True
                 self._settle()
 
     def _due(self, token: str) -> list[bytes]:
@@ -254,9 +249,7 @@ class Engine:
         self._tally[Verdict.UNKNOWN] += len(work.reports)
         self._beside += self._inbox.drop([entry for entry, _ in work.reports])
         if work.due:
-            members = [timer(plan_id, due.step_id, due.attempt, due.kind) for due in work.due]
-            self._beside.append(("ZREM", self._partition.timers, *members))
-            self._beside.append(("ZREM", self._partition.plans, plan_id))
+            self._beside += [("ZREM", self._partition.timers, plan_id), ("ZREM", self._partition.plans, plan_id)]
         del self._waiting[plan_id]
 
     def _failed(self, plan_id: str, work: Work, now: int) -> None:

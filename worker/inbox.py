@@ -15,6 +15,7 @@ from redis.exceptions import ResponseError
 from schemas import codec
 from schemas.envelope import DeadEntry, Problem
 from schemas.times import rfc3339
+from worker.store import functions
 from worker.store.keys import GROUP
 
 DEAD_DATA_BYTES = 64 * 1024
@@ -65,17 +66,18 @@ class Inbox:
 
     def read(self, count: int = BATCH_ENTRIES, block_ms: int | None = None, after: str = ">") -> list[Entry]:
         """Read new entries, at most `count` and about BATCH_BYTES; `after="0"` reads again what is pending here."""
+        block = () if block_ms is None else ("BLOCK", block_ms)
         wanted = min(count, self._count)
+        call = ("XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", wanted, *block, "STREAMS", self.stream, after)
         try:
-            reply: Any = self._client.xreadgroup(
-                GROUP, self._consumer, {self.stream: after}, count=wanted, block=block_ms
-            )
+            reply = functions.call(self._client, *call)
         except ResponseError as error:
             if "NOGROUP" not in str(error):
                 raise
             self.create_group()
             return []
-        entries = [Entry(self.stream, entry_id, fields or {}) for _, found in reply or () for entry_id, fields in found]
+        found = reply[0][1] if reply else ()
+        entries = [Entry(self.stream, entry_id, _pairs(fields)) for entry_id, fields in found]
         self._adapt(entries)
         return entries
 
@@ -121,3 +123,8 @@ class Inbox:
         total = sum(entry.size for entry in entries)
         if total:
             self._count = max(1, min(BATCH_ENTRIES, BATCH_BYTES * len(entries) // total))
+
+
+def _pairs(flat: list[bytes] | None) -> dict[bytes, bytes]:
+    values = iter(flat or ())
+    return dict(zip(values, values, strict=False))

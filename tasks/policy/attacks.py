@@ -45,16 +45,26 @@ _G = r"[^a-z0-9\[\]]{1,12}"  # between two words: spaces, line ends, quotes, mar
 _THE = rf"(?:(?:all|any|every|each|of|the|these|those|this|that|your|my|our|its|to){_G}){{0,5}}"
 _BEFORE = r"(?:previous|previously|prior|above|preceding|earlier|foregoing|former)"
 _ORDERS = r"(?:instructions?|prompts?|directions?|directives?|commands?|guidelines?|orders?|rules?|messages?|context)\b"
-_YOURS = rf"your{_G}(?:[a-z]{{1,20}}{_G}){{0,2}}(?:instructions?|prompt|rules|guidelines|programming|training|directives)\b"
+_YOURS = (
+    rf"your{_G}(?:[a-z]{{1,20}}{_G}){{0,2}}(?:instructions?|prompt|rules|guidelines|programming|training|directives)\b"
+)
 _SAFE = r"(?:safety|security|ethical|ethics|moderation|content)"
-_GUARDS = r"(?:rules?|guidelines?|filters?|polic(?:y|ies)|measures?|protocols?|checks?|restrictions?|constraints?|guards?)\b"
+_GUARDS = (
+    r"(?:rules?|guidelines?|filters?|polic(?:y|ies)|measures?|protocols?|checks?|restrictions?|constraints?|guards?)\b"
+)
 _SECRETS = (
     r"(?:secrets?|credentials?|passwords?|api[ _-]?keys?|private[ _-]?keys?|ssh[ _-]?keys?|access[ _-]?tokens?|tokens?"
     r"|environment variables|env(?:ironment)? vars|\.env\b|/etc/passwd|/etc/shadow|source code|system prompt)"
 )
-_AWAY = r"(?:https?://|ftp://|[a-z0-9._%+-]{1,64}@[a-z0-9-]{1,64}\.|my\b|this (?:url|server|address|endpoint)|webhook|pastebin)"
+_AWAY = (
+    r"(?:https?://|ftp://|[a-z0-9._%+-]{1,64}@[a-z0-9-]{1,64}\.|my\b|this (?:url|server|address|endpoint)|webhook"
+    r"|pastebin)"
+)
 _NEAR = r"[^\[\]]{0,80}?"
-_SHELL = r"(?:sudo (?:-[a-z]+ ){0,3})?(?:env )?(?:/(?:usr/)?bin/)?(?:(?:ba|z|da|k|fi)?sh|python[0-9.]*|perl|ruby|node|php|iex)\b"
+_SHELL = (
+    r"(?:sudo (?:-[a-z]{1,9} ){0,3})?(?:env )?(?:/(?:usr/)?bin/)?"
+    r"(?:(?:ba|z|da|k|fi)?sh|python[0-9.]{0,5}|perl|ruby|node|php|iex)\b"
+)
 
 _FIRST = r"(?:^|(?<=[\n>#*_\-.!?:] )|(?<=[>#*_.!?:\n]))"  # of a line or a sentence, whatever its markup
 
@@ -63,58 +73,149 @@ _SAFETY, _PRIVILEGE, _EXFILTRATION = AttackClass.SAFETY, AttackClass.PRIVILEGE, 
 _FORGET = "ignore|disregard|forget|neglect|discard|do not follow|don't follow|stop following|pay no attention to"
 
 ATTACKS = (
+    Attack(_OVERRIDE, f"{_FORGET}|override|bypass", rf"{_G}{_THE}{_BEFORE}{_G}(?:[a-z]{{1,20}}{_G}){{0,2}}{_ORDERS}"),
     Attack(
-        _OVERRIDE, f"{_FORGET}|override|bypass", rf"{_G}{_THE}{_BEFORE}{_G}(?:[a-z]{{1,20}}{_G}){{0,2}}{_ORDERS}"
+        _OVERRIDE,
+        f"{_FORGET}|override|bypass",
+        rf"{_G}{_THE}(?:instructions?|rules|prompts?|orders){_G}"
+        rf"(?:[a-z]{{1,20}}{_G}){{0,3}}(?:above|before|earlier|so far|previously)\b",
     ),
     Attack(
-        _OVERRIDE, f"{_FORGET}|override|bypass", rf"{_G}{_THE}(?:instructions?|rules|prompts?|orders){_G}"
-        rf"(?:[a-z]{{1,20}}{_G}){{0,3}}(?:above|before|earlier|so far|previously)\b"
-    ),
-    Attack(
-        _OVERRIDE, _FORGET, rf"{_G}(?:everything|anything|all|whatever|what){_G}(?:that{_G})?(?:is{_G}|came{_G}|was{_G})?"
-        rf"(?:above|before (?:this|now)|previously|you (?:know|knew|were told|have been told|learned)|i (?:said|told))\b"
+        _OVERRIDE,
+        _FORGET,
+        rf"{_G}(?:everything|anything|all|whatever|what){_G}(?:that{_G})?(?:is{_G}|came{_G}|was{_G})?"
+        rf"(?:above|before (?:this|now)|previously|you (?:know|knew|were told|have been told)|i (?:said|told))\b",
     ),
     Attack(_OVERRIDE, f"{_FORGET}|override|bypass", rf"{_G}(?:all{_G}|any{_G}|every{_G})?(?:of{_G})?{_YOURS}"),
     Attack(_OVERRIDE, _FORGET, rf"{_G}{_THE}{_SAFE}{_G}{_GUARDS}"),
     Attack(_OVERRIDE, "override|bypass", rf"{_G}(?:all{_G}|any{_G}|every{_G}|your{_G}){{1,2}}{_SAFE}{_G}{_GUARDS}"),
     Attack(
-        _ROLE, "you are now|you're now", rf"{_G}(?:(?:a|an|the|my|an? unrestricted){_G}[a-z]|dan\b|free (?:of|from)\b"
-        rf"|unrestricted|jailbroken|in (?:developer|god|admin|debug|root|dan|jailbreak) mode|no longer (?:bound|limited|an?)\b)"
+        _ROLE,
+        "you are now|you're now",
+        rf"{_G}(?:(?:a|an|the|my){_G}[a-z]|dan\b|free (?:of|from)\b|unrestricted|jailbroken"
+        r"|in (?:developer|god|admin|debug|root|dan|jailbreak) mode|no longer (?:bound|limited|an?)\b)",
     ),
-    Attack(_ROLE, "from now on", rf"{_G}you(?:'re| are| must| will (?:act|be|obey|only|respond|answer|ignore)| shall| act)\b"),
+    Attack(
+        _ROLE,
+        "from now on",
+        rf"{_G}you(?:'re| are| must| will (?:act|be|obey|only|respond|answer|ignore)| shall| act)\b",
+    ),
     Attack(_ROLE, "pretend|act as if|act as though", rf"{_G}(?:that{_G})?you(?:'re| are| were| have)\b"),
-    Attack(_ROLE, "act as|behave as|roleplay as", rf"{_G}(?:an?{_G})?(?:unrestricted|jailbroken|uncensored|dan|evil)\b"),
+    Attack(
+        _ROLE, "act as|behave as|roleplay as", rf"{_G}(?:an?{_G})?(?:unrestricted|jailbroken|uncensored|dan|evil)\b"
+    ),
     Attack(_ROLE, "new instructions|new system prompt|updated instructions", r"[ \t]{0,3}:[ \t]{0,3}\S", _FIRST),
-    Attack(_ROLE, "your new|your real|your actual|your true", rf"{_G}(?:instructions|task|goal|objective|purpose|role){_G}(?:is|are)\b"),
-    Attack(_ROLE, "system prompt|system message|system override|system instructions|assistant", r"[ \t]{0,3}:[ \t]{0,3}\S", _FIRST),
+    Attack(
+        _ROLE,
+        "your new|your real|your actual|your true",
+        rf"{_G}(?:instructions|task|goal|objective|purpose|role){_G}(?:is|are)\b",
+    ),
+    Attack(
+        _ROLE,
+        "system prompt|system message|system override|system instructions|assistant",
+        r"[ \t]{0,3}:[ \t]{0,3}\S",
+        _FIRST,
+    ),
     Attack(_ROLE, "<system|</system|<assistant|</assistant|<<sys", r"[ _a-z-]{0,20}>", ""),
     Attack(_ROLE, "im_start|im_end|system|assistant", r"\|>", r"(?<=<\|)"),
     Attack(_ROLE, "[system|[assistant|[inst|[/inst", r"(?: prompt| message)?\][ \t]{0,3}[^\s(:=\[]", ""),
     Attack(_ROLE, "do anything now|jailbreak mode|dan mode|god mode enabled", r"\b"),
-    Attack(_COMMAND, "curl|wget|iwr|irm|invoke-webrequest|base64 -d|base64 --decode", rf"\b[^\n|\[\]]{{0,300}}\|[ \t]{{0,3}}{_SHELL}"),
-    Attack(_COMMAND, "bash|sh|zsh|eval|source|python|python3|perl", r"[ \t]{1,3}(?:-[a-z]{1,3}[ \t]{1,3})?[\"'`]{0,1}(?:<\(|\$\(|`)[ \t]{0,3}(?:curl|wget)\b"),
+    Attack(
+        _COMMAND,
+        "curl|wget|iwr|irm|invoke-webrequest|base64 -d|base64 --decode",
+        rf"\b[^\n|\[\]]{{0,300}}\|[ \t]{{0,3}}{_SHELL}",
+    ),
+    Attack(
+        _COMMAND,
+        "bash|sh|zsh|eval|source|python|python3|perl",
+        r"[ \t]{1,3}(?:-[a-z]{1,3}[ \t]{1,3})?[\"'`]{0,1}(?:<\(|\$\(|`)[ \t]{0,3}(?:curl|wget)\b",
+    ),
     Attack(_COMMAND, "os.system|os.popen|os.exec|os.spawn|pty.spawn|commands.getoutput", r"[a-z]{0,6}[ \t]{0,3}\("),
     Attack(_COMMAND, "__import__", r"[ \t]{0,3}\([ \t]{0,3}[\"'](?:os|subprocess|pty|socket|shutil)\b"),
     Attack(_COMMAND, "import os|import subprocess|import pty|import socket", r"[a-z, ]{0,40};"),
-    Attack(_COMMAND, "subprocess.", r"[a-z_]{2,20}[ \t]{0,3}\([\[(\"' \t]{0,6}(?:curl|wget|rm|nc|bash|sh|zsh|powershell|sudo|chmod)\b"),
-    Attack(_COMMAND, "eval|exec", r"[ \t]{0,3}\([ \t]{0,3}(?:atob|base64|requests?\.|urllib|__import__|compile|open|input|bytes\.|codecs|fetch|os\.|subprocess)"),
-    Attack(_COMMAND, "run|execute", rf"{_G}(?:this{_G}|the following{_G}|these{_G})?(?:shell|system|bash|terminal|os){_G}(?:commands?|script|code)[ \t]{{0,3}}:"),
-    Attack(_COMMAND, "run|execute|type|invoke", r"[ `\"':]{1,4}(?:curl|wget|(?:ba|z)?sh -c|python[0-9]? -c|perl -e|powershell -e)\b"),
+    Attack(
+        _COMMAND,
+        "subprocess.",
+        r"[a-z_]{2,20}[ \t]{0,3}\([\[(\"' \t]{0,6}(?:curl|wget|rm|nc|bash|sh|zsh|powershell|sudo|chmod)\b",
+    ),
+    Attack(
+        _COMMAND,
+        "eval|exec",
+        r"[ \t]{0,3}\([ \t]{0,3}(?:atob|base64|requests?\.|urllib|__import__|compile|open|input|bytes\.|codecs|fetch"
+        r"|os\.|subprocess)",
+    ),
+    Attack(
+        _COMMAND,
+        "run|execute",
+        rf"{_G}(?:this{_G}|the following{_G}|these{_G})?(?:shell|system|bash|terminal|os){_G}"
+        r"(?:commands?|script|code)[ \t]{0,3}:",
+    ),
+    Attack(
+        _COMMAND,
+        "run|execute|type|invoke",
+        r"[ `\"':]{1,4}(?:curl|wget|(?:ba|z)?sh -c|python[0-9]? -c|perl -e|powershell -e)\b",
+    ),
     Attack(_COMMAND, "](javascript|](data", r":(?:text/html|[a-z(])", ""),
-    Attack(_SAFETY, "disable|remove|turn off|switch off|deactivate|suspend", rf"{_G}{_THE}(?:{_SAFE}{_G}{_GUARDS}|guard ?rails?\b|safeguards\b)"),
-    Attack(_SAFETY, "you have no|you have zero|operate without|respond without|answer without", rf"{_G}(?:any{_G}|ethical{_G}|moral{_G}|safety{_G}){{0,2}}(?:restrictions|limits|limitations|rules|guidelines|filters|boundaries|morals)\b"),
-    Attack(_SAFETY, "not bound by|no longer bound by|free from|free of", rf"{_G}(?:any{_G}|all{_G}|your{_G}|the{_G}){{1,2}}(?:[a-z]{{1,20}}{_G})?(?:restrictions|limitations|rules|guidelines|filters|policies)\b"),
-    Attack(_PRIVILEGE, "rm -rf|rm -fr|rm -r -f|rm -f -r", r"[ \t]{1,3}(?:--no-preserve-root[ \t]{1,3})?(?:/|~/?|\$home/?|/\*)(?=[\s\"'`;&|)]|$)"),
+    Attack(
+        _SAFETY,
+        "disable|remove|turn off|switch off|deactivate|suspend",
+        rf"{_G}{_THE}(?:{_SAFE}{_G}{_GUARDS}|guard ?rails?\b|safeguards\b)",
+    ),
+    Attack(
+        _SAFETY,
+        "you have no|you have zero|operate without|respond without|answer without",
+        rf"{_G}(?:any{_G}|ethical{_G}|moral{_G}|safety{_G}){{0,2}}(?:restrictions|limits|limitations|rules|guidelines|filters|boundaries|morals)\b",
+    ),
+    Attack(
+        _SAFETY,
+        "you are not bound by|no longer bound by|you are free from|you are free of",
+        rf"{_G}(?:any{_G}|all{_G}|your{_G}|the{_G}){{1,2}}(?:[a-z]{{1,20}}{_G})?(?:restrictions|limitations|rules|guidelines|filters|policies)\b",
+    ),
+    Attack(
+        _PRIVILEGE,
+        "rm -rf|rm -fr|rm -r -f|rm -f -r",
+        r"[ \t]{1,3}(?:--no-preserve-root[ \t]{1,3})?(?:/|~/?|\$home/?|/\*)(?=[\s\"'`;&|)]|$)",
+    ),
     Attack(_PRIVILEGE, "chmod 777|chmod 0777|chmod -r 777|chmod -r 0777", r"[ \t]{1,3}/"),
-    Attack(_PRIVILEGE, "sudo su|sudo -i|sudo -s|sudo bash|sudo sh|sudo rm|sudo dd|sudo mkfs|sudo visudo|sudo passwd", r"(?![a-z0-9.])"),
-    Attack(_PRIVILEGE, "grant|give", rf"{_G}(?:me|yourself|us|itself){_G}(?:full{_G}|complete{_G}|unrestricted{_G})?(?:root|admin|administrator|sudo|superuser)\b"),
-    Attack(_PRIVILEGE, "you now have|you have been granted", rf"{_G}(?:full{_G}|complete{_G})?(?:root|admin|administrator|sudo|superuser|unrestricted)\b"),
+    Attack(
+        _PRIVILEGE,
+        "sudo su|sudo -i|sudo -s|sudo bash|sudo sh|sudo rm|sudo dd|sudo mkfs|sudo visudo|sudo passwd",
+        r"(?![a-z0-9.])",
+    ),
+    Attack(
+        _PRIVILEGE,
+        "grant|give",
+        rf"{_G}(?:me|yourself|us|itself){_G}(?:full{_G}|complete{_G}|unrestricted{_G})?(?:root|admin|administrator|sudo|superuser)\b",
+    ),
+    Attack(
+        _PRIVILEGE,
+        "you now have|you have been granted",
+        rf"{_G}(?:full{_G}|complete{_G})?(?:root|admin|administrator|sudo|superuser|unrestricted)\b",
+    ),
     Attack(_PRIVILEGE, "escalate", rf"{_G}(?:your|my){_G}privileges\b"),
-    Attack(_EXFILTRATION, "send|post|upload|forward|transmit|email|leak|copy|exfiltrate|report|submit", rf"\b{_NEAR}{_SECRETS}{_NEAR}\bto{_G}{_NEAR}{_AWAY}"),
-    Attack(_EXFILTRATION, "send|post|upload|forward|transmit|exfiltrate", rf"{_G}(?:it|them|everything|this|that|all)\b(?:[a-z ]{{0,30}}){_G}to{_G}(?:https?|ftp)://"),
+    Attack(
+        _EXFILTRATION,
+        "send|post|upload|forward|transmit|email|leak|copy|exfiltrate|report|submit",
+        rf"\b{_NEAR}{_SECRETS}{_NEAR}\bto{_G}{_NEAR}{_AWAY}",
+    ),
+    Attack(
+        _EXFILTRATION,
+        "send|post|upload|forward|transmit|exfiltrate",
+        rf"{_G}(?:it|them|everything|this|that|all)\b(?:[a-z ]{{0,30}}){_G}to{_G}(?:https?|ftp)://",
+    ),
     Attack(_EXFILTRATION, "exfiltrate", r"\b", r"(?:^|(?<=[.!?:;] )|(?<=please ))"),
-    Attack(_EXFILTRATION, "reveal|print|show|output|repeat|display|leak|tell me", rf"{_G}(?:me{_G})?(?:your{_G}(?:system|initial|hidden|original|secret){_G}(?:prompt|instructions?)|the{_G}(?:system|hidden|secret){_G}prompt)\b"),
-    Attack(_EXFILTRATION, "curl|wget", r"\b[^\n\[\]]{0,300}(?:\$\((?:cat|env|printenv)\b|@(?:~|/etc/|\.env|\.ssh|\.aws))"),
-    Attack(_EXFILTRATION, "cat|env|printenv|tar", r"[ \t][^\n\[\]]{0,100}\|[ \t]{0,3}(?:curl|wget|nc|netcat|base64[^\n|]{0,20}\|[ \t]{0,3}curl)[ \t]"),
+    Attack(
+        _EXFILTRATION,
+        "reveal|print|show|output|repeat|display|leak|tell me",
+        rf"{_G}(?:me{_G})?(?:your{_G}(?:system|initial|hidden|original|secret){_G}(?:prompt|instructions?)|the{_G}(?:system|hidden|secret){_G}prompt)\b",
+    ),
+    Attack(
+        _EXFILTRATION, "curl|wget", r"\b[^\n\[\]]{0,300}(?:\$\((?:cat|env|printenv)\b|@(?:~|/etc/|\.env|\.ssh|\.aws))"
+    ),
+    Attack(
+        _EXFILTRATION,
+        "cat|env|printenv|tar",
+        r"[ \t][^\n\[\]]{0,100}\|[ \t]{0,3}(?:curl|wget|nc|netcat|base64[^\n|]{0,20}\|[ \t]{0,3}curl)[ \t]",
+    ),
     Attack(_EXFILTRATION, "![", r"[^\[\]\n]{0,200}\]\(https?://[^\s()]{0,300}[?&][^\s()=]{0,60}=(?:\$?\{|<)", ""),
-)  # fmt: skip
+)

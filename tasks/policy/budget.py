@@ -49,10 +49,11 @@ def left(plan: PlanRecord, name: str) -> int | None:
 
 
 def exhausted(plan: PlanRecord) -> str | None:
-    """Name the first budget of which nothing is left for another attempt."""
+    """Name the first budget of which nothing is left for another attempt; a limit of 0 allows what uses none."""
+    limits, spent, reserved = plan.limits, plan.spent, plan.reserved
     for name in BUDGETS:
-        remaining = left(plan, name)
-        if remaining is not None and (remaining < 0 or (remaining == 0 and plan.limits[name])):
+        limit = limits[name]
+        if limit is not None and limit - spent[name] - reserved[name] <= (0 if limit else -1):
             return name
     return None
 
@@ -61,7 +62,7 @@ def reserve(plan: PlanRecord, estimate: Mapping[str, int]) -> tuple[int, int]:
     """Hold min(estimate, what is left) of tokens and patch cycles for an attempt; returns what it may use."""
     tokens = _hold(plan, "tokens", estimate["tokens"])
     patch_cycles = _hold(plan, "patch_cycles", estimate["patch_cycles"])
-    plan.dirty.add("reserved")
+    plan.dirty.add("live")
     return tokens, patch_cycles
 
 
@@ -79,7 +80,6 @@ def settle(plan: PlanRecord, attempt: Attempt, metrics: Metrics | None, estimate
     plan.spent["tokens"] += estimate["tokens"] if used.tokens_used is None else used.tokens_used
     plan.spent["patch_cycles"] += estimate["patch_cycles"] if used.patch_cycles is None else used.patch_cycles
     plan.spent["tool_calls"] += used.tool_calls or 0
-    plan.dirty.add("spent")
 
 
 def forfeit(plan: PlanRecord, attempt: Attempt) -> None:
@@ -87,21 +87,21 @@ def forfeit(plan: PlanRecord, attempt: Attempt) -> None:
     release(plan, attempt)
     plan.spent["tokens"] += attempt.tokens
     plan.spent["patch_cycles"] += attempt.patch_cycles
-    plan.dirty.add("spent")
 
 
 def release(plan: PlanRecord, attempt: Attempt) -> None:
     """Release what an attempt held that nobody ever claimed: nothing was used."""
     plan.reserved["tokens"] -= attempt.tokens
     plan.reserved["patch_cycles"] -= attempt.patch_cycles
-    plan.dirty.add("reserved")
+    plan.dirty.add("live")
 
 
 def remaining_fraction(plan: PlanRecord) -> float:
     """Tell which share of the scarcest budget is left, 0 to 1, attempts in flight counted as spent."""
-    shares = [1.0]
+    limits, spent, reserved = plan.limits, plan.spent, plan.reserved
+    least = 1.0
     for name in BUDGETS:
-        remaining, limit = left(plan, name), plan.limits[name]
-        if remaining is not None:
-            shares.append(remaining / limit if limit else 0.0)
-    return round(max(0.0, min(shares)), 4)
+        limit = limits[name]
+        if limit:
+            least = min(least, 1 - (spent[name] + reserved[name]) / limit)
+    return round(max(0.0, least), 4)

@@ -10,7 +10,7 @@ from schemas.base import StepState as S
 from schemas.stored import Attempt
 from schemas.times import rfc3339
 from tasks.change import MAX_DISPATCHES, Dispatch
-from tasks.fold import Fold, timer
+from tasks.fold import Fold
 from tasks.policy import budget
 from tasks.policy.risk import RISK
 from tasks.view import Step
@@ -18,7 +18,6 @@ from tasks.view import Step
 QUEUED_MS = 3_600_000  # from dispatch: an attempt that no controller ever claims
 SILENT_MS = 60_000  # from the claim or the last renewal
 RUNNING_MARGIN_MS = 900_000  # from the claim, beside the timeouts of the verification
-LEASE_LINGERS_MS = 86_400_000  # a lease that nobody ends goes by itself, long after every clock of its attempt
 
 PENDING, ACTIVE = S.PENDING.value, S.ACTIVE.value
 READY, EXECUTING = P.READY.value, P.EXECUTING.value
@@ -39,14 +38,14 @@ def dispatch(fold: Fold) -> None:
             _start(fold, step)
             busy.update(step.facts["allowed_files"])
             free -= 1
-    fold.change.more |= len(fold.change.dispatches) == MAX_DISPATCHES
+    # The rest of the queue is read in a next look, if this one came to the end of what was read.
+    fold.change.more |= free > 0 and bool(fold.change.dispatches) and fold.view.ready_beyond
 
 
 def _start(fold: Fold, step: Step) -> None:
     del fold.ready[step.step_id]
     if fold.plan.state == READY:
         fold.plan.times["started"] = fold.view.now
-        fold.plan.dirty.add("times")
         fold.move_plan(EXECUTING, "executing")
     step.status.attempt += 1
     fold.touched[step.step_id] = step
@@ -56,9 +55,8 @@ def _start(fold: Fold, step: Step) -> None:
         fold.tell("step.restarted", step_id=step.step_id, attempt=step.status.attempt)
     attempt = _attempt(fold, step)
     fold.view.active[step.step_id] = attempt
-    fold.change.dispatches.append(Dispatch(step.step_id, attempt, _spec(fold, step, attempt), LEASE_LINGERS_MS))
-    member = timer(fold.view.plan_id, step.step_id, attempt.attempt, "attempt")
-    fold.change.timers_add[member] = fold.view.now + SILENT_MS
+    fold.change.dispatches.append(Dispatch(step.step_id, attempt, _spec(fold, step, attempt)))
+    fold.wake_at(fold.view.now + SILENT_MS)
 
 
 def _attempt(fold: Fold, step: Step) -> Attempt:

@@ -1,4 +1,4 @@
-"""Untrusted text -> text that may stand in a prompt, a step's field or a log (seed 001 "Prompt Injection"; spec 3.4)."""
+"""Untrusted text -> text that may stand in a prompt, a step's field or a log (seed 001; spec/task.md 3.4)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from html import unescape
-from itertools import pairwise
 from typing import NewType
 from urllib.parse import unquote
 
@@ -72,8 +71,8 @@ def sanitize(text: str, mode: Mode = Mode.STRIP) -> Sanitized:
 
 
 def _inert(span: str) -> str:
-    """Break every word after its first letter, so that people can read it and no pattern does."""
-    return re.sub(r"([^\W_])(?=\w)|([<(\[|])(?=\S)", "\\1\\2\u00b7", span)
+    """Break words after the first letter, and blobs every few: people can read it, no pattern and no decoder does."""
+    return re.sub(r"(?<![^\W_])[^\W_](?=\w)|\w{11}(?=\w)|[<(\[|](?=\S)", "\\g<0>\u00b7", span)
 
 
 _TREATMENT: dict[Mode, Callable[[str], str]] = {Mode.STRIP: lambda _: TOKEN, Mode.ESCAPE: _inert}
@@ -123,8 +122,12 @@ def _matches(view: _View) -> Iterator[Span]:
                 at = folded.find(word, at + 1)
 
 
-_ESCAPE = re.compile(r"(?:%[0-9A-Fa-f]{2})+|&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});|\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}")
-_MARKUP = re.compile(r"<!--|-->|<!--[^<>]{0,1000}-->|</?[A-Za-z][^<>]{0,200}>|\]\([^()\s]{0,500}\)|(?<=\w)[*`~\\]{1,3}(?=\w)")
+_ESCAPE = re.compile(
+    r"(?:%[0-9A-Fa-f]{2})+|&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});|\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}"
+)
+_MARKUP = re.compile(
+    r"<!--[^<>]{0,1000}?-->|<!--|-->|</?[A-Za-z][^<>]{0,200}>|\]\([^()\s]{0,500}\)|(?<=\w)[*`~\\]{1,3}(?=\w)"
+)
 
 
 def _unescape(found: re.Match[str]) -> str:
@@ -150,20 +153,27 @@ def _rewrite(view: _View, pattern: re.Pattern[str], change: Callable[[re.Match[s
     return _View("".join([*pieces, view.text[at:]]), origin + view.origin[at:])
 
 
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}(?:\n[ \t>]{0,8}[A-Za-z0-9+/_-]{16,})*={0,2}")
-_HEX = re.compile(r"(?:[0-9A-Fa-f]{2}[ :]?){12,}")
+_BASE64 = re.compile(
+    r"[A-Za-z0-9+/_-]{16,}(?:\n[ \t>]{0,8}[A-Za-z0-9+/_-]{16,})*(?:\n[ \t>]{0,8}[A-Za-z0-9+/_-]+)?={0,2}"
+)
+_HEX = re.compile(r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{2}(?:[ :]?[0-9A-Fa-f]{2}){11,}(?![0-9A-Za-z])")
 _TO_STANDARD = str.maketrans("-_", "+/", "\n\t >=")
-_READABLE = re.compile(rb"[\t\n\r -~]{8,}")
+_READABLE = re.compile(rb"[\t\n\r -~]{8,}")  # bytes that are text; digests and pictures have hardly any
 
 
 def _encoded(text: str, layers: int) -> Iterator[Span]:
-    """Find blobs that decode to an attack; where a blob's neighbours look alike, any of four beginnings may be its own."""
+    """Find blobs that decode to an attack."""
     for found in _BASE64.finditer(text):
         blob = found[0].translate(_TO_STANDARD)
-        raw = b"\n".join(b64decode(blob[skip : len(blob) - (len(blob) - skip) % 4] or "") for skip in range(4))
-        yield from _hidden(raw, found, layers)
+        # what stands before a blob may look like a part of it, so any of four beginnings may be its own
+        yield from _hidden(b"\n".join(_decoded(blob[skip:]) for skip in range(4)), found, layers)
     for found in _HEX.finditer(text):
         yield from _hidden(bytes.fromhex(re.sub(r"[ :]", "", found[0])), found, layers)
+
+
+def _decoded(blob: str) -> bytes:
+    whole = blob[: len(blob) - (len(blob) % 4 == 1)]
+    return b64decode(whole + "=" * (-len(whole) % 4))
 
 
 def _hidden(raw: bytes, blob: re.Match[str], layers: int) -> Iterator[Span]:

@@ -20,16 +20,38 @@ MARKS = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-
 
 # letters that look like one of ours: (ours, theirs) in Cyrillic, Greek, Armenian, small capitals and the like
 _LOOK_ALIKES = (
-    ("aaaa", "\u0430\u03b1\u0251\u1d00"), ("bb", "\u044c\u03b2"), ("cccc", "\u0441\u03f2\u1d04\u2ca5"),
-    ("ddd", "\u0501\u0111\u1d05"), ("eeee", "\u0435\u03b5\u1d07\u0454"), ("ff", "\u0192\u017f"), ("ggg", "\u0261\u0581\u0262"),
-    ("hhhhh", "\u04bb\u043d\u0570\u0127\u029c"), ("iiiiii", "\u0456\u03b9\u0131\u026a\u0457\u0269"), ("jjj", "\u0458\u03f3\u1d0a"),
-    ("kkk", "\u043a\u03ba\u1d0b"), ("llll", "\u04cf\u0142\u029f\u01c0"), ("mm", "\u043c\u1d0d"), ("nnnn", "\u043f\u03b7\u0578\u0274"),
-    ("oooooo", "\u043e\u03bf\u0585\u1d0f\u00f8\u03c3"), ("ppp", "\u0440\u03c1\u1d18"), ("q", "\u051b"), ("rrr", "\u0433\u0280\u027e"),
-    ("sss", "\u0455\ua731\u0282"), ("ttt", "\u0442\u03c4\u1d1b"), ("uuuu", "\u03c5\u057d\u1d1c\u0446"), ("vvv", "\u03bd\u0475\u1d20"),
-    ("wwww", "\u051d\u03c9\u0461\u1d21"), ("xx", "\u0445\u03c7"), ("yyyy", "\u0443\u03b3\u04af\u028f"), ("zz", "\u1d22\u0290"),
-    ("abehiknmoprtuxyz", "\u0391\u0392\u0395\u0397\u0399\u039a\u039d\u039c\u039f\u03a1\u0413\u03a4\u054d\u03a7\u03a5\u0396"),
+    ("aaaa", "\u0430\u03b1\u0251\u1d00"),
+    ("bb", "\u044c\u03b2"),
+    ("cccc", "\u0441\u03f2\u1d04\u2ca5"),
+    ("ddd", "\u0501\u0111\u1d05"),
+    ("eeee", "\u0435\u03b5\u1d07\u0454"),
+    ("ff", "\u0192\u017f"),
+    ("ggg", "\u0261\u0581\u0262"),
+    ("hhhhh", "\u04bb\u043d\u0570\u0127\u029c"),
+    ("iiiiii", "\u0456\u03b9\u0131\u026a\u0457\u0269"),
+    ("jjj", "\u0458\u03f3\u1d0a"),
+    ("kkk", "\u043a\u03ba\u1d0b"),
+    ("llll", "\u04cf\u0142\u029f\u01c0"),
+    ("mm", "\u043c\u1d0d"),
+    ("nnnn", "\u043f\u03b7\u0578\u0274"),
+    ("oooooo", "\u043e\u03bf\u0585\u1d0f\u00f8\u03c3"),
+    ("ppp", "\u0440\u03c1\u1d18"),
+    ("q", "\u051b"),
+    ("rrr", "\u0433\u0280\u027e"),
+    ("sss", "\u0455\ua731\u0282"),
+    ("ttt", "\u0442\u03c4\u1d1b"),
+    ("uuuu", "\u03c5\u057d\u1d1c\u0446"),
+    ("vvv", "\u03bd\u0475\u1d20"),
+    ("wwww", "\u051d\u03c9\u0461\u1d21"),
+    ("xx", "\u0445\u03c7"),
+    ("yyyy", "\u0443\u03b3\u04af\u028f"),
+    ("zz", "\u1d22\u0290"),
+    (
+        "abehiknmoprtuxyz",
+        "\u0391\u0392\u0395\u0397\u0399\u039a\u039d\u039c\u039f\u03a1\u0413\u03a4\u054d\u03a7\u03a5\u0396",
+    ),
     ("abehkmopctxyijs", "\u0410\u0412\u0415\u041d\u041a\u041c\u041e\u0420\u0421\u0422\u0425\u0423\u0406\u0408\u0405"),
-)  # fmt: skip
+)
 _LATIN = (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))  # letters with accents: folded to the letter below
 _UNACCENTED = {code: base.lower() for code in _LATIN if (base := unicodedata.normalize("NFKD", chr(code))[0]) < "\x80"}
 _PAIRS = {ord(theirs): ours for row in _LOOK_ALIKES for ours, theirs in zip(*row, strict=True)}
@@ -44,7 +66,7 @@ def clean(text: str) -> str:
 
 
 def fold(text: str) -> str:
-    """Lower-case `text`, look-alike and accented letters replaced; for comparing only. Every character keeps its place."""
+    """Lower-case `text`, look-alike and accented letters replaced; for comparing only. Every one keeps its place."""
     lower = text.translate(FOLDED).lower()
     return lower if len(lower) == len(text) else "".join(char.lower()[:1] for char in text.translate(FOLDED))
 

@@ -37,7 +37,9 @@ def _description(path: Path) -> str:
     if path.name == "METADATA":
         message = message_from_string(text)
         return str(message.get_payload() or message.get("Description", ""))
-    return text if "node_modules" in path.parts and path.suffix.lower() in ("", ".md", ".markdown", ".rst", ".txt") else ""
+    return (
+        text if "node_modules" in path.parts and path.suffix.lower() in ("", ".md", ".markdown", ".rst", ".txt") else ""
+    )
 
 
 def main(arguments: list[str]) -> int:

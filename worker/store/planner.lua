@@ -10,17 +10,16 @@
 -- planner:{p}:plan:<id>:active   hash    <step> -> "<spec entry> <JSON array>": attempts in flight
 -- planner:{p}:plan:<id>:todo     list    "<step> <window>": ends of steps that dependents have not heard of yet
 -- planner:{p}:plan:<id>:log      list    one JSON line a commit
--- planner:{p}:timers             zset    <plan>|<step>|<attempt>|<kind> -> due time in ms
+-- planner:{p}:timers             zset    <plan> -> when to look at it without being asked, ms
 -- planner:{p}:plans              zset    <plan> -> created time in ms
 -- planner:{p}:lease:<plan>:<step> hash   attempt, lease, tokens, ttl; controller, claimed, renewed
 
-local HOT = {'version', 'state', 'head', 'limits', 'reserved', 'spent', 'halting', 'counts', 'times', 'revision',
-             'paused', 'max_parallel', 'lock'}
-local MAX_PARALLEL, LOCK = 12, 13 -- places in HOT
+local HOT = {'version', 'state', 'head', 'live', 'lock'}
+local LOCK = 5          -- place in HOT
 local WINDOW = 64       -- dependents a window, as tasks/view.py has it
 local MAX_WINDOWED = 96 -- dependents read in one begin: as many as one commit may change
 local TODO_PAGE = 8
-local READY_SLACK = 2   -- ready steps read beyond the free slots, since files of some may be taken
+local READY_PAGE = 4    -- ready steps read beside one for each end told, since files of some may be taken
 
 local function now_ms()
   local t = redis.call('TIME')
@@ -37,14 +36,15 @@ end
 -- KEYS 1 plan, 2 steps, 3 status, 4 ready, 5 active, 6 todo, 7.. the leases of the first steps named
 -- ARGV 1 lock token, 2 lock ttl in ms, 3.. steps named
 -- Returns {now, 'ok'|'busy'|'gone', hot fields, {step, ...}, {spec, ...}, {status, ...}, {step, window, dependents,
---          more, ...}, {active step, record, ...}, {ready step, ...}, {todo item, ...}, todo length, {lease fields, ...}}
+--          more, ...}, {active step, record, ...}, {ready step, ...}, ready steps asked for, {todo item, ...},
+--          todo length, {lease fields, ...}}
 local function begin(keys, args)
   local plan, steps, status, ready, active, todo = keys[1], keys[2], keys[3], keys[4], keys[5], keys[6]
   local now = now_ms()
   local hot = redis.call('HMGET', plan, unpack(HOT))
   if not hot[1] then return {now, 'gone'} end
   if is_locked(hot[LOCK], args[1], now) then return {now, 'busy'} end
-  redis.call('HSET', plan, 'lock', string.format('%s %.0f', args[1], now + args[2]))
+  redis.call('HSET', plan, 'lock', args[1] .. ' ' .. now + args[2])
 
   -- The steps whose ends may be told: those named, then those left over; with them the windows of their dependents.
   local items = redis.call('LRANGE', todo, 0, TODO_PAGE - 1)
@@ -84,7 +84,7 @@ local function begin(keys, args)
   end
 
   local flying = redis.call('HGETALL', active)
-  local page = math.max(0, (tonumber(hot[MAX_PARALLEL]) or 1) - #flying / 2) + ends + READY_SLACK
+  local page = ends + READY_PAGE
   local queue = redis.call('ZRANGE', ready, 0, page - 1)
   local must = {} -- places of steps whose spec is needed whatever their state
   for i = 1, ends do must[i] = true end
@@ -115,14 +115,16 @@ local function begin(keys, args)
   local leases, length = {}, #items
   for i = 7, #keys do leases[#leases + 1] = redis.call('HMGET', keys[i], 'attempt', 'claimed', 'renewed') end
   if length == TODO_PAGE then length = redis.call('LLEN', todo) end
-  return {now, 'ok', hot, names, specs, records, windows, flying, queue, items, length, leases}
+  hot[LOCK] = nil
+  return {now, 'ok', hot, names, specs, records, windows, flying, queue, page, items, length, leases}
 end
 
 -- KEYS 1 plan, 2 steps, 3 status, 4 ready, 5 active, 6 todo, 7 log, 8 timers, 9 events, 10 plans,
 --      11.. streams and leases, which the sections name by their place in KEYS
 -- ARGV 1 plan id, 2 expected version (0: the plan must not exist), 3 lock token, 4 changed (0|1), 5 now,
 --      6 seconds until the keys of an ended plan go (0: not ended), 7 cap of the events, 8 log line ('' for none),
---      9.. the number of entries of each section of SECTIONS, then the sections
+--      9 when the plan's timer runs out ('' to leave it, 0 for never),
+--      10.. the number of entries of each section of SECTIONS, then the sections
 -- Returns 'ok', 'stale' (another worker changed the plan first), 'gone', or an error before anything is written
 local SECTIONS = {
   2, -- 1 field: name, value                                of the plan's hash
@@ -132,14 +134,12 @@ local SECTIONS = {
   1, -- 5 unready: step
   4, -- 6 ended: step, queue place, spec entry, lease place attempts that are over
   8, -- 7 start: step, queue place, lease place, spec, attempt, lease, tokens, record
-  1, -- 8 untime: member
-  2, -- 9 time: due, member
-  1, -- 10 undo: number of items taken from the head of todo
-  1, -- 11 todo: item
-  2, -- 12 event: type, data
-  2, -- 13 ack: stream place, entry
+  1, -- 8 undo: number of items taken from the head of todo
+  1, -- 9 todo: item
+  2, -- 10 event: type, data
+  2, -- 11 ack: stream place, entry
 }
-local FIRST_COUNT = 9
+local FIRST_COUNT = 10
 local FIRST_ITEM = FIRST_COUNT + #SECTIONS
 local SILENT = 60000       -- ms a controller may be silent after a claim; told to it by planner_heartbeat
 local MAX_UNPACK = 4000    -- arguments of one command, below what Lua's stack takes
@@ -160,7 +160,7 @@ local function parse(keys, args)
   for i = first[7], first[8] - 1, 8 do
     if not (keys[tonumber(args[i + 1])] and keys[tonumber(args[i + 2])]) then return nil, 'start: no such place' end
   end
-  for i = first[13], first[14] - 1, 2 do
+  for i = first[11], first[12] - 1, 2 do
     if not keys[tonumber(args[i])] then return nil, 'ack: no such place' end
   end
   return first
@@ -173,6 +173,14 @@ local function many(command, key, args, from, to)
   end
 end
 
+-- Adds a spec to a queue; makes the queue with its group where it is missing. Returns the entry, or an error table.
+local function add_spec(queue, spec)
+  local entry = redis.pcall('XADD', queue, 'NOMKSTREAM', '*', 'data', spec)
+  if entry then return entry end
+  redis.call('XGROUP', 'CREATE', queue, 'controllers', '0', 'MKSTREAM')
+  return redis.call('XADD', queue, '*', 'data', spec)
+end
+
 local function commit(keys, args)
   local plan, active = keys[1], keys[5]
   local first, bad = parse(keys, args)
@@ -180,28 +188,21 @@ local function commit(keys, args)
   local expected, changed = args[2], args[4] == '1'
   local version = redis.call('HGET', plan, 'version')
   if (version or '0') ~= expected then return version and 'stale' or 'gone' end
-  local new_queues, checked = {}, {}
+
+  -- The specs go first: only this can fail, where somebody has put another type in a queue's place.
+  local entries = {}
   for i = first[7], first[8] - 1, 8 do
-    local queue = keys[tonumber(args[i + 1])]
-    if not checked[queue] then
-      checked[queue] = true
-      local kind = redis.call('TYPE', queue).ok
-      if kind == 'none' then
-        new_queues[#new_queues + 1] = queue
-      elseif kind ~= 'stream' then
-        return redis.error_reply('ERR planner commit: ' .. queue .. ' is not a stream')
-      end
+    local entry = add_spec(keys[tonumber(args[i + 1])], args[i + 3])
+    if type(entry) == 'table' then
+      for j, id in ipairs(entries) do redis.call('XDEL', keys[tonumber(args[first[7] + 8 * (j - 1) + 1])], id) end
+      return redis.error_reply('ERR planner commit: ' .. keys[tonumber(args[i + 1])] .. ' is not a stream')
     end
+    entries[#entries + 1] = entry
   end
 
-  if changed then
-    redis.call('HSET', plan, 'version', string.format('%d', expected + 1), 'lock', '')
-  elseif version then
-    redis.call('HSET', plan, 'lock', '')
-  end
+  local fresh = changed and expected + 1 or version
+  if fresh then redis.call('HSET', plan, 'version', fresh, 'lock', '', unpack(args, first[1], first[2] - 1)) end
   if expected == '0' then redis.call('ZADD', keys[10], args[5], args[1]) end
-  for _, queue in ipairs(new_queues) do redis.call('XGROUP', 'CREATE', queue, 'controllers', '0', 'MKSTREAM') end
-  many('HSET', plan, args, first[1], first[2] - 1)
   many('HSET', keys[3], args, first[2], first[3] - 1)
   many('HSET', keys[2], args, first[3], first[4] - 1)
   many('ZREM', keys[4], args, first[5], first[6] - 1)
@@ -213,21 +214,24 @@ local function commit(keys, args)
     redis.call('XDEL', queue, entry)
     redis.call('DEL', keys[tonumber(args[i + 3])])
   end
-  for i = first[7], first[8] - 1, 8 do
-    local entry = redis.call('XADD', keys[tonumber(args[i + 1])], '*', 'data', args[i + 3])
+  for n, entry in ipairs(entries) do
+    local i = first[7] + 8 * (n - 1)
     redis.call('HSET', active, args[i], entry .. ' ' .. args[i + 7])
     redis.call('HSET', keys[tonumber(args[i + 2])],
       'attempt', args[i + 4], 'lease', args[i + 5], 'tokens', args[i + 6], 'ttl', SILENT)
   end
-  many('ZREM', keys[8], args, first[8], first[9] - 1)
-  many('ZADD', keys[8], args, first[9], first[10] - 1)
-  for i = first[10], first[11] - 1 do redis.call('LTRIM', keys[6], args[i], -1) end
-  many('RPUSH', keys[6], args, first[11], first[12] - 1)
+  if args[9] == '0' then
+    redis.call('ZREM', keys[8], args[1])
+  elseif args[9] ~= '' then
+    redis.call('ZADD', keys[8], args[9], args[1])
+  end
+  for i = first[8], first[9] - 1 do redis.call('LTRIM', keys[6], args[i], -1) end
+  many('RPUSH', keys[6], args, first[9], first[10] - 1)
   if args[8] ~= '' then redis.call('RPUSH', keys[7], args[8]) end
-  for i = first[12], first[13] - 1, 2 do
+  for i = first[10], first[11] - 1, 2 do
     redis.call('XADD', keys[9], 'MAXLEN', '~', args[7], '*', 'type', args[i], 'data', args[i + 1])
   end
-  for i = first[13], first[14] - 1, 2 do
+  for i = first[11], first[12] - 1, 2 do
     local stream = keys[tonumber(args[i])]
     redis.call('XACK', stream, 'planner', args[i + 1])
     redis.call('XDEL', stream, args[i + 1])

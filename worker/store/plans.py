@@ -78,7 +78,7 @@ class PlanStore:
             raise reply
         if reply[1] != b"ok":
             return NoSlice[reply[1].decode().upper()]
-        now, _, hot, names, specs, records, windows, flying, queue, items, todo_length, leases = reply
+        now, _, hot, names, specs, records, windows, flying, queue, page, items, todo_length, leases = reply
         return Slice(
             plan_id=ask.plan_id,
             now=now,
@@ -94,6 +94,7 @@ class PlanStore:
             },
             active={step.decode(): Attempt.decode(record) for step, record in _each(flying, 2)},
             ready=[step.decode() for step in queue],
+            ready_beyond=len(queue) >= page,
             todo=[_todo(item) for item in items],
             todo_beyond=todo_length - len(items),
             reply_to=self._partition.outcomes,
@@ -126,9 +127,6 @@ class PlanStore:
             a = one.attempt
             items += (one.step_id, place(partition.steps(a.queue)), place(lease + one.step_id))
             items += (one.spec, a.attempt, a.lease, a.tokens, a.encode())
-        items += change.timers_remove
-        for member, due in change.timers_add.items():
-            items += (due, member)
         if change.todo_pop:
             items.append(change.todo_pop)
         items += [f"{step} {number}" for step, number in change.todo_push]
@@ -149,6 +147,7 @@ class PlanStore:
             self._retention_s if change.ends else 0,
             EVENTS_CAP,
             change.log,
+            "" if change.wake is None else change.wake,
             len(change.fields),
             len(change.statuses),
             len(change.specs),
@@ -156,8 +155,6 @@ class PlanStore:
             len(change.ready_remove),
             len(change.ended),
             len(change.dispatches),
-            len(change.timers_remove),
-            len(change.timers_add),
             1 if change.todo_pop else 0,
             len(change.todo_push),
             len(change.events),

@@ -1,0 +1,135 @@
+"""The streams of WIRE.md as one AsyncAPI 3.1 document; what AsyncAPI has no word for stands under `x-redis-*`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+VERSION = "3.1.0"
+SCHEMA_FORMAT = "application/schema+json;version=draft-2020-12"
+
+DESCRIPTION = """\
+Goals go in, step specs come out, outcomes go back. Every channel is a Redis Stream; every message is JSON in one field
+of an entry. `{partition}` stands for a hash tag with its braces: a plan `plan_<bb>-<hex>` is in partition
+int(bb, 16) % partitions, so with one partition, the default, the tag is `{0}`. Readers ignore fields they do not know.
+"""
+ATTRIBUTES = ("id", "type", "source", "subject", "time", "traceparent")  # CloudEvents, all optional
+ROUTING = ("plan_id", "step_id", "attempt", "lease")  # may stand beside an outcome instead of in it
+PARAMETERS = {
+    "partition": {"description": "Hash tag of the plan's partition, braces included.", "default": "{0}"},
+    "goals": {"description": "Hash tag of the goals, braces included.", "default": "{planner:goals}"},
+    "queue": {"description": "Which controllers are meant: `queue` of the goal or of the step.", "default": "default"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream as the planner sees it: it receives or sends `message`; `group` is the consumer group of the readers."""
+
+    name: str
+    action: Literal["receive", "send"]
+    address: str
+    message: str
+    summary: str
+    group: str | None = None
+    field: str = "data"
+    beside: Sequence[str] = ()
+    capped: int | None = None
+
+    def channel(self) -> dict[str, Any]:
+        """Describe the stream itself."""
+        used = {name: text for name, text in PARAMETERS.items() if f"{{{name}}}" in self.address}
+        redis = {
+            "type": "stream",
+            "group": self.group,
+            "groupStart": "0" if self.group else None,
+            "maxlen": self.capped,
+        }
+        return {
+            "address": self.address,
+            "summary": self.summary,
+            "messages": {self.message: {"$ref": f"#/components/messages/{self.message}"}},
+            **({"parameters": used} if used else {}),
+            "x-redis-stream": {key: value for key, value in redis.items() if value is not None},
+            "x-redis-entry": {"message": self.field, "optional": list(self.beside)},
+        }
+
+    def operation(self) -> dict[str, Any]:
+        """Describe what the planner does with it."""
+        channel = f"#/channels/{self.name}"
+        return {
+            "action": self.action,
+            "channel": {"$ref": channel},
+            "summary": self.summary,
+            "messages": [{"$ref": f"{channel}/messages/{self.message}"}],
+        }
+
+
+STREAMS = (
+    Stream(
+        "goals", "receive", "planner:goals", "goal", "What shall be done; anybody may ask.", "planner",
+        beside=ATTRIBUTES,
+    ),
+    Stream(
+        "outcomes", "receive", "planner:{partition}:outcomes", "outcome",
+        "What became of an attempt; a spec names this stream in `reply_to`.", "planner",
+        beside=(*ATTRIBUTES, *ROUTING),
+    ),
+    Stream(
+        "commands", "receive", "planner:{partition}:commands", "command",
+        "Orders of operators about one plan or step.", "planner", beside=ATTRIBUTES,
+    ),
+    Stream(
+        "commandsToAll", "receive", "planner:commands", "command", "Orders wider than one plan.", "planner",
+        beside=ATTRIBUTES,
+    ),
+    Stream(
+        "steps", "send", "planner:{partition}:steps:{queue}", "step_spec",
+        "One attempt of a step. An attempt that ended is acknowledged and deleted by the planner.", "controllers",
+    ),
+    Stream(
+        "events", "send", "planner:{partition}:events", "event",
+        "What happened. `type` is dev.planner.<goal|plan|step|outcome|budget|command>.<what>.v1.",
+        beside=("type",), capped=10_000,
+    ),
+    Stream(
+        "dead", "send", "planner:{partition}:dead", "dead",
+        "Outcomes and commands that could not be read, with the reason; the raw bytes stand in `data`.",
+        field="problem", beside=("data",),
+    ),
+    Stream(
+        "deadGoals", "send", "{goals}:dead", "dead",
+        "Goals that could not be read, with the reason; the raw bytes stand in `data`.",
+        field="problem", beside=("data",),
+    ),
+)  # fmt: skip
+
+
+def document(schemas: Sequence[str], version: int) -> dict[str, Any]:
+    """Make the document; `schemas` names the messages, each described by the file <name>.schema.json beside it."""
+    return {
+        "asyncapi": VERSION,
+        "info": {
+            "title": "planner-worker",
+            "version": f"{version}.0.0",
+            "description": DESCRIPTION,
+            "license": {"name": "MIT"},
+        },
+        "defaultContentType": "application/json",
+        "servers": {
+            "redis": {"host": "localhost:6379", "protocol": "redis", "description": "Redis >= 7.0 or Valkey >= 7.2"}
+        },
+        "channels": {stream.name: stream.channel() for stream in STREAMS},
+        "operations": {f"{stream.action}_{stream.name}": stream.operation() for stream in STREAMS},
+        "components": {"messages": {name: _message(name) for name in schemas}},
+    }
+
+
+def _message(name: str) -> dict[str, Any]:
+    schema = {"$ref": f"./{name}.schema.json"}
+    return {
+        "name": name,
+        "contentType": "application/json",
+        "payload": {"schemaFormat": SCHEMA_FORMAT, "schema": schema},
+    }

@@ -1,0 +1,86 @@
+"""The public contract as documents: a JSON Schema per message, and the streams as AsyncAPI, both made of the models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, Field
+from pydantic.json_schema import GenerateJsonSchema
+
+from schemas import asyncapi, codec
+from schemas.base import SCHEMA_VERSION, Outbound
+from schemas.command import Command
+from schemas.envelope import DeadEntry
+from schemas.event import EventData
+from schemas.goal import Goal
+from schemas.outcome import Outcome
+from schemas.plan import PlanView
+from schemas.step import StepSpec
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+BASE = f"https://planner.dev/schemas/{SCHEMA_VERSION}/"
+
+
+class Event(EventData):
+    """What the planner tells of itself; the entry's field `type` says what happened. Fields are left out, not null."""
+
+    from_: str | None = Field(default=None, alias="from")
+
+
+MESSAGES: dict[str, type[BaseModel]] = {
+    "goal": Goal,
+    "step_spec": StepSpec,
+    "outcome": Outcome,
+    "command": Command,
+    "event": Event,
+    "dead": DeadEntry,
+    "plan": PlanView,
+}
+UNPROMISED = {
+    "step_spec": ("retry_limit", "queue", "estimate", "inserted_by")
+}  # in every spec, no matter to controllers
+
+
+class _Plain(GenerateJsonSchema):
+    """Says nothing where pydantic would repeat a field's name as its title."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 (pydantic's signature)
+        return False
+
+
+class _Complete(_Plain):
+    """Promises every field: we leave none out, whatever its default."""
+
+    def field_is_required(self, field: Any, total: bool) -> bool:  # noqa: ARG002 (pydantic's signature)
+        return True
+
+
+def documents() -> Iterator[tuple[str, bytes]]:
+    """Yield the name and the text of every file of the contract."""
+    for name in MESSAGES:
+        yield f"{name}.schema.json", codec.pretty(schema(name))
+    yield "asyncapi.json", codec.pretty(asyncapi.document(tuple(MESSAGES), SCHEMA_VERSION))
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Make the schema of a message.
+
+    Readers and writers may rely on fields that are not described: ours may gain some, and theirs are ignored.
+    """
+    model = MESSAGES[name]
+    complete = issubclass(model, Outbound) and model is not Event
+    body = model.model_json_schema(schema_generator=_Complete if complete else _Plain)
+    _open(body)
+    unpromised = UNPROMISED.get(name, ())
+    body["required"] = [field for field in body.get("required", ()) if field not in unpromised]
+    return {"$schema": DIALECT, "$id": f"{BASE}{name}.schema.json", **body}
+
+
+def _open(schema: Any) -> None:
+    """Undo `additionalProperties: false`: it guards us against our own mistakes and would bind readers to today."""
+    parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    if isinstance(schema, dict) and schema.get("additionalProperties") is False:
+        schema["additionalProperties"] = True
+    for part in parts:
+        _open(part)

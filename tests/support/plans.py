@@ -1,0 +1,175 @@
+"""Plans for tests: small builders, and a plan in the memory store that is driven as the engine drives one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+from schemas import codec
+from schemas.base import Mode, RiskLevel, StepType, Verdict
+from schemas.goal import Goal
+from schemas.outcome import Outcome
+from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
+from schemas.stored import Attempt, PlanRecord, StepStatus
+from tasks import creation, outcomes, upkeep
+from tasks.change import Change
+from tasks.creation import Birth
+from tasks.errors import NeedsSteps
+from tasks.outcomes import Report
+from tasks.planning.draft import Draft
+from tasks.view import Slice
+from tests.support.memory_store import EPOCH_MS, MemoryStore
+from worker.store.keys import Partition
+from worker.store.plans import Ask, Write
+
+PARTITION = Partition(0)
+PYTEST = VerifyTool(tool="pytest", argv=("pytest",), timeout_s=300)
+
+
+def plan_id(number: int = 1) -> str:
+    return f"plan_00-{number:032x}"
+
+
+PLAN = plan_id()
+
+
+def a_step(
+    step_id: str,
+    *after: str,
+    files: Sequence[str] | None = None,
+    risk: RiskLevel = RiskLevel.LOW,
+    retries: int = 2,
+    tokens: int = 1000,
+    cycles: int = 1,
+    tools: tuple[VerifyTool, ...] = (),
+    queue: str = "default",
+) -> PlannedStep:
+    """A patch step that waits for the steps `after`; it has a file of its own unless `files` says otherwise."""
+    return PlannedStep(
+        step_id=step_id,
+        title=step_id,
+        intent="Make it right",
+        allowed_files=tuple((f"src/{step_id}.py",) if files is None else files),
+        risk_level=risk,
+        controller_task_spec=ControllerTaskSpec(type=StepType.PATCH),
+        mode=Mode.PATCH,
+        depends_on=after,
+        verify_tools=tools,
+        retry_limit=retries,
+        queue=queue,
+        estimate=StepEstimate(tokens=tokens, patch_cycles=cycles),
+    )
+
+
+def some_steps(count: int, *after: str, **fields: Any) -> list[PlannedStep]:
+    """Steps s-0, s-1, ... that all wait for the same."""
+    return [a_step(f"s-{number}", *after, **fields) for number in range(count)]
+
+
+def a_goal(**limits: int) -> Goal:
+    plenty = {"tokens": 10**8, "patch_cycles": 100_000, "failing_outcomes": 1000, "max_steps": 10_000}
+    return Goal.model_validate({"goal": "Make it right", "limits": {**plenty, **limits}})
+
+
+def a_birth(plan: str = PLAN, version: int = 0, now: int = EPOCH_MS, seed: str = "seed") -> Birth:
+    return Birth(plan, "goal-1", now, seed, PARTITION.outcomes, PARTITION.lease_prefix(plan), version)
+
+
+def a_plan(*steps: PlannedStep, plan: str = PLAN, version: int = 0, now: int = EPOCH_MS, **limits: int) -> list[Change]:
+    """The commits that create a plan of these steps."""
+    return list(creation.accepted(a_birth(plan, version, now), a_goal(**limits), Draft(steps)))
+
+
+def a_report(step_id: str, attempt: int | None = None, lease: str | None = None, **said: Any) -> Report:
+    """A success, unless `said` has it otherwise."""
+    raw = codec.dumps({"step_id": step_id, "success": True, **said})
+    digest = blake2b(raw, digest_size=9).hexdigest()
+    return Report(Outcome.model_validate_json(raw), attempt, lease, raw, digest)
+
+
+def a_failure(step_id: str, attempt: int | None = None, category: str = "TEST_REGRESSION", **said: Any) -> Report:
+    return a_report(step_id, attempt, success=False, failure_evidence={"category": category}, **said)
+
+
+class Running:
+    """A plan of these steps in a memory store; each verb is what the engine does, until nothing is left over."""
+
+    def __init__(self, *steps: PlannedStep, plan: str = PLAN, store: MemoryStore | None = None, **limits: int) -> None:
+        self.plan_id = plan
+        self.store = store or MemoryStore(PARTITION)
+        self.keys = PARTITION.plan(plan)
+        changes = a_plan(*steps, plan=plan, now=self.store.now, **limits)
+        assert self.store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
+        self.changes: list[Change] = changes
+        if changes[-1].more:
+            self.report()
+
+    def report(self, *reports: Report) -> list[Verdict]:
+        named = [report.outcome.step_id for report in reports]
+        return self._decide(lambda view: outcomes.apply(view, reports), Ask(self.plan_id, list(dict.fromkeys(named))))
+
+    def sweep(self) -> None:
+        """Look at the plan if its timer has run out."""
+        if self.plan_id in self.store.due():
+            self._decide(upkeep.apply, Ask(self.plan_id, leases=True))
+
+    def _decide(self, decision: Any, ask: Ask) -> list[Verdict]:
+        verdicts: list[Verdict] = []
+        while True:
+            view = self.begin(ask)
+            try:
+                change: Change = decision(view)
+            except NeedsSteps as missing:
+                ask = Ask(ask.plan_id, [*ask.steps, *sorted(missing.step_ids)], leases=ask.leases)
+                continue
+            assert self.store.commit([Write(change)]) == ["ok"]
+            self.changes.append(change)
+            verdicts += change.verdicts
+            if not change.more:
+                return verdicts
+            decision, ask = (lambda view: outcomes.apply(view, ())), Ask(self.plan_id)
+
+    def begin(self, ask: Ask) -> Slice:
+        (view,) = self.store.begin([ask])
+        assert isinstance(view, Slice)
+        return view
+
+    @property
+    def record(self) -> PlanRecord:
+        return self.begin(Ask(self.plan_id)).record
+
+    @property
+    def state(self) -> str:
+        return self.record.state
+
+    @property
+    def halt(self) -> dict[str, Any]:
+        found: dict[str, Any] = codec.loads(self.store.hash(self.keys.plan)["halt"])
+        return found
+
+    @property
+    def steps(self) -> dict[str, StepStatus]:
+        return {step: StepStatus.decode(raw) for step, raw in self.store.hash(self.keys.status).items()}
+
+    @property
+    def states(self) -> dict[str, str]:
+        return {step: status.state for step, status in self.steps.items()}
+
+    @property
+    def active(self) -> dict[str, Attempt]:
+        return {step: Attempt.decode(raw) for step, raw in self.store.hash(self.keys.active).items()}
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        return [codec.loads(line) for line in self.store.items(self.keys.log)]
+
+    @property
+    def specs(self) -> list[dict[str, Any]]:
+        """What waits in the default queue."""
+        entries = self.store.stream(PARTITION.steps("default")).entries.values()
+        return [codec.loads(fields[b"data"]) for fields in entries]
+
+    @property
+    def events(self) -> list[str]:
+        return [fields[b"type"].decode() for fields in self.store.stream(PARTITION.events).entries.values()]

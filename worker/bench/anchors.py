@@ -1,0 +1,105 @@
+"""What our figures are measured against, in the same run: Celery's own speed, and the raw Lua loop.
+
+Also the Celery app of the first: `celery -A worker.bench.anchors worker`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from statistics import median
+from typing import Any
+
+from celery import Celery
+from redis import Redis
+
+from worker.store import functions
+
+ARGUMENT = "x" * 503  # as long as an outcome
+DONE, REPLY = "bench:done", "bench:reply"
+FLOOR_BATCH = 64
+
+app = Celery("bench", broker=os.environ.get("PLANNER_REDIS_URL"))
+app.conf.update(
+    task_ignore_result=True,
+    task_acks_late=True,
+    worker_prefetch_multiplier=64,
+    task_default_queue="bench",
+    broker_connection_retry_on_startup=True,
+)
+
+# KEYS 1 plan, 2 outcomes, 3 specs | ARGV 1 entry, 2 step, 3 next spec | the least that applies an outcome at all
+FLOOR = """#!lua name=bench_floor
+redis.register_function{function_name = 'bench_floor', callback = function(keys, args)
+  if redis.call('HINCRBY', keys[1], 'version', 1) < 0 then return 0 end
+  redis.call('HSET', keys[1], args[2], 'DONE')
+  redis.call('XADD', keys[3], '*', 'data', args[3])
+  redis.call('XACK', keys[2], 'planner', args[1])
+  redis.call('XDEL', keys[2], args[1])
+  return 1
+end}
+"""
+
+
+@app.task(name="bench.noop")
+def noop(_: str) -> None:
+    """Do nothing; the last one of a batch is followed by `mark`."""
+
+
+@app.task(name="bench.mark")
+def mark(key: str) -> None:
+    """Say that everything before this was done."""
+    with Redis.from_url(app.conf.broker_url) as client:
+        client.rpush(key, time.time())
+
+
+def noop_per_s(client: Redis, tasks: int) -> float:
+    """Measure no-op tasks a second of a running worker: from a first mark to the mark behind `tasks` of them."""
+    mark.delay(DONE)
+    for _ in range(tasks):
+        noop.delay(ARGUMENT)
+    mark.delay(DONE)
+    begin, end = (float(_wait(client, DONE)) for _ in range(2))
+    return tasks / (end - begin)
+
+
+def roundtrip_ms(client: Redis, tries: int) -> float:
+    """Measure send_task -> run -> reply, the median of `tries`."""
+    taken = []
+    for _ in range(tries):
+        begin = time.perf_counter()
+        mark.delay(REPLY)
+        _wait(client, REPLY)
+        taken.append(1000 * (time.perf_counter() - begin))
+    return median(taken)
+
+
+def floor_per_s(client: Redis, outcomes: int) -> float:
+    """Measure the raw loop: read a batch, one Lua call an outcome that applies it and hands out the next spec."""
+    client.function_load(FLOOR, replace=True)
+    stream, specs, spec = "bench:{0}:outcomes", "bench:{0}:specs", b'{"step_id":"s-00001","pad":"%s"}' % (b"x" * 480)
+    client.xgroup_create(stream, "planner", id="0", mkstream=True)
+    pipeline = client.pipeline(transaction=False)
+    for _ in range(outcomes):
+        pipeline.xadd(stream, {"data": ARGUMENT})
+    pipeline.execute()
+    begin, done = time.perf_counter(), 0
+    while done < outcomes:
+        reply: Any = client.xreadgroup("planner", "bench", {stream: ">"}, count=FLOOR_BATCH)
+        with functions.Talk(client) as talk:
+            calls = [
+                ("FCALL", "bench_floor", 3, f"bench:{{0}}:{done % 1000}", stream, specs, entry, done, spec)
+                for entry, _ in reply[0][1]
+            ]
+            talk.send(calls)
+            done += sum(talk.receive(len(calls)))
+    taken = time.perf_counter() - begin
+    client.delete(stream, specs)
+    return outcomes / taken
+
+
+def _wait(client: Redis, key: str) -> bytes:
+    found: Any = client.blpop([key], timeout=120)
+    if found is None:
+        raise TimeoutError(f"nothing came on {key}")
+    return bytes(found[1])

@@ -1,0 +1,121 @@
+"""What a JUnit report says failed, in the names that pytest, jest and go use themselves. The report is untrusted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
+
+from tasks.errors import PlannerError
+
+MAX_REPORT_BYTES = 32 * 1024 * 1024
+MAX_TESTS = 1000
+MAX_NAME = 1000
+MAX_TRACE = 4000  # of one test
+MAX_LOG = 64_000  # of all: a goal without steps may have 256 kB
+
+JS_FILE = re.compile(r"[\w./@+-]+\.[cm]?[jt]sx?")
+GO_NAME = re.compile(r"(?:Test|Example|Fuzz|Benchmark)\w*(?:/.*)?")
+DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+
+
+class UnreadableReport(PlannerError):
+    """This is no JUnit report."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTest:
+    """One test that failed; `language` is None where the report does not give it away."""
+
+    name: str
+    language: str | None
+    trace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The failures of a report; each test once."""
+
+    failed: tuple[FailedTest, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tests that failed, at most as many as a goal may name."""
+        return tuple(test.name for test in self.failed[:MAX_TESTS])
+
+    @property
+    def language(self) -> str | None:
+        """The language of the first failure."""
+        return self.failed[0].language if self.failed else None
+
+    @property
+    def log(self) -> str:
+        """What the failures printed."""
+        return "\n\n".join(f"{test.name}\n{test.trace}" for test in self.failed)[:MAX_LOG]
+
+
+def read(report: bytes) -> Report:
+    """Read a report; raises UnreadableReport, also for one with a document type, since that could name entities."""
+    if len(report) > MAX_REPORT_BYTES:
+        raise UnreadableReport(f"The report has {len(report)} bytes, and the limit is {MAX_REPORT_BYTES}.")
+    parser = XMLParser(target=_WithoutDoctype())  # noqa: S314 (entities need a document type, which is refused)
+    try:
+        parser.feed(report)
+        root = parser.close()
+    except (ParseError, ValueError, LookupError) as error:
+        raise UnreadableReport(f"The report is no XML: {error}.") from error
+    if root.tag not in {"testsuites", "testsuite"}:
+        raise UnreadableReport(f"A JUnit report begins with <testsuites> or <testsuite>, not with <{root.tag[:80]}>.")
+    found: dict[str, FailedTest] = {}
+    for test in _failures(root):
+        found.setdefault(test.name, test)
+    return Report(tuple(found.values()))
+
+
+class _WithoutDoctype(TreeBuilder):
+    def doctype(self, *_: object) -> None:
+        raise UnreadableReport("The report has a document type, which JUnit reports do not need.")
+
+
+def _failures(root: Element) -> Iterator[FailedTest]:
+    for suite in [root, *root.iter("testsuite")] if root.tag != "testsuite" else root.iter("testsuite"):
+        for case in suite.findall("testcase"):
+            reasons = [*case.findall("failure"), *case.findall("error")]
+            if reasons:
+                name, language = _name(suite, case, reasons[0])
+                yield FailedTest(name[:MAX_NAME], language, "\n".join(map(_trace, reasons))[:MAX_TRACE])
+
+
+def _trace(reason: Element) -> str:
+    """Take what the reason says; its message is often the beginning of its text."""
+    message, text = reason.get("message", "").strip(), (reason.text or "").strip()
+    return text if message in text else f"{message}\n{text}".strip()
+
+
+def _name(suite: Element, case: Element, reason: Element) -> tuple[str, str | None]:
+    """Name a test as its own tool does, as far as the report tells; with its language."""
+    owner, name, file = case.get("classname", ""), case.get("name", ""), case.get("file", "")
+    for place in (file, owner, suite.get("file", ""), suite.get("name", "")):
+        if JS_FILE.fullmatch(place):  # jest and vitest run files; their titles are no names
+            return place, "typescript" if place.endswith(("ts", "tsx")) else "javascript"
+    if GO_NAME.fullmatch(name) and ("/" in owner or file.endswith(".go") or _is_go(suite)):
+        return name.split("/")[0], "go"  # a subtest fails together with its test
+    if file.endswith(".py") or suite.get("name") == "pytest" or name.startswith("test_"):
+        return _python(owner, name, file, reason), "python"
+    return (name if name.startswith(owner) else f"{owner} {name}").strip() or "unnamed test", None
+
+
+def _is_go(suite: Element) -> bool:
+    return any(each.get("name") == "go.version" for each in suite.iter("property"))
+
+
+def _python(owner: str, name: str, file: str, reason: Element) -> str:
+    """Make pytest's node id: file, classes, function. Without `file`, a class is what begins with a capital."""
+    if not owner and DOTTED.fullmatch(name) and "collection" in reason.get("message", ""):
+        return file or name.replace(".", "/") + ".py"  # the file could not even be imported
+    parts = owner.split(".") if owner else []
+    classes = [part for part in parts if part[:1].isupper()]
+    module = parts[: len(parts) - len(classes)]
+    path = file or ("/".join(module) + ".py" if module else "")
+    return "::".join(part for part in (path, *classes, name) if part)

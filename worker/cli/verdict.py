@@ -1,0 +1,67 @@
+"""Publishing a goal, and waiting for what the planner says of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from schemas import codec
+from schemas.base import GoalVerdict
+from schemas.envelope import DeadEntry
+from schemas.plan import GoalAnswer
+from worker.cli.console import FAILED, Failure, Link
+from worker.store import keys, queries
+
+LOOK_S = 0.05
+DEAD_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A goal on the stream; without an id of its own the entry's serves (WIRE.md section 1)."""
+
+    entry: str
+    goal_id: str
+
+
+def publish(link: Link, data: bytes, goal_id: str | None) -> Sent:
+    """Add the goal to the stream."""
+    entry: Any = link.client.xadd(keys.GOALS, {"data": data})
+    return Sent(entry.decode(), goal_id or entry.decode())
+
+
+def wait_for(link: Link, sent: Sent, timeout_s: float) -> GoalAnswer:
+    """Return the planner's answer to the goal; raises Failure if it went to the dead stream, or if none comes."""
+    end = time.monotonic() + timeout_s
+    while link.client.xrange(keys.GOALS, sent.entry, sent.entry):
+        if time.monotonic() > end:
+            detail = (
+                f"No verdict on goal {sent.goal_id} within {timeout_s:g} s. Is a worker running (`planner worker`)?"
+            )
+            raise Failure.of("no_verdict", detail)
+        time.sleep(LOOK_S)
+    _check_alive(link, sent)
+    answer = queries.goal(link.client, sent.goal_id)
+    if answer is None or answer.verdict is GoalVerdict.PENDING:
+        raise Failure.of("no_verdict", f"The planner took goal {sent.goal_id} and said nothing of it.")
+    if answer.verdict is GoalVerdict.REJECTED:
+        return _with_errors(link, answer)
+    return answer
+
+
+def _check_alive(link: Link, sent: Sent) -> None:
+    """Look for the goal in the dead stream, which holds nothing of it from before it was sent."""
+    found: Any = link.client.xrange(keys.GOALS_DEAD, min=sent.entry, count=DEAD_PAGE)
+    for _, fields in found:
+        dead = DeadEntry.model_validate(codec.loads(fields[b"problem"]))
+        if dead.entry == sent.entry:
+            raise Failure(dead.problem, FAILED)
+
+
+def _with_errors(link: Link, answer: GoalAnswer) -> GoalAnswer:
+    """Say why, with every error that the plan keeps; the goal's record has only the word for it."""
+    plan = queries.plan(link.client, link.partitions, answer.plan_id)
+    errors = plan.halt.evidence.get("errors", ()) if plan and plan.halt else ()
+    lines = [f"  {error['pointer'] or '/'}  {error['message']} ({error['code']})" for error in errors]
+    return answer.model_copy(update={"reason": "\n".join([answer.reason, *lines])})

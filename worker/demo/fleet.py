@@ -1,0 +1,100 @@
+"""The processes of the demo: they log into files, and none outlives the demo."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+GRACE_S = 4.0  # between the polite signal and the other one
+TAIL_LINES = 12
+# What `planner worker` runs. A lonely worker needs neither gossip nor mingle nor heartbeats.
+WORKER = ("-m", "celery", "-A", "worker", "worker", "-P", "solo", "-n", "demo@%h")
+WORKER_FLAGS = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+# What `planner controller` runs.
+CONTROLLER = """
+import sys
+from pathlib import Path
+from worker.controller import ControllerConfig, run
+from worker.telemetry import set_up_logs
+url, name, workdir, command, queue, partitions = sys.argv[1:]
+set_up_logs("INFO")
+sys.exit(run(ControllerConfig(redis_url=url, name=name, workdir=Path(workdir), command=command, queues=(queue,),
+    partitions=int(partitions))))
+"""
+CONTROLLERS = ("controller-1", "controller-2")
+AGENT = shlex.join((sys.executable, "-P", "-m", "worker.demo.patcher"))  # -P: whatever folders the repository has
+
+
+class Fleet:
+    """A worker and two controllers in the directory `home`."""
+
+    def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
+        self._home, self._environment = home, {**environment, "TMPDIR": str(home / "tmp")}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        for name in ("logs", "tmp"):
+            (home / name).mkdir()
+
+    def start_worker(self) -> None:
+        """Start a Celery worker."""
+        self._start("worker", (*WORKER, *WORKER_FLAGS))
+
+    def start_controllers(self, root: Path, queue: str, partitions: int) -> None:
+        """Start controllers of `queue` on the repository `root`."""
+        url = self._environment["PLANNER_REDIS_URL"]
+        for name in CONTROLLERS:
+            self._start(name, ("-c", CONTROLLER, url, name, str(root), AGENT, queue, str(partitions)))
+
+    def ended(self) -> str | None:
+        """Name a process that has ended by itself, which none should."""
+        return next((name for name, process in self._running.items() if process.poll() is not None), None)
+
+    def stop(self) -> None:
+        """End all, politely at first."""
+        for process in self._running.values():
+            _signal(process, signal.SIGTERM)
+        for process in self._running.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_S)
+            _signal(process, signal.SIGKILL)
+            process.wait()
+
+    def _start(self, name: str, argv: Sequence[str]) -> None:
+        """Start Python with `argv`, in a session of its own: ^C is for us, who then end it."""
+        with (self._home / "logs" / f"{name}.log").open("wb") as log:
+            self._running[name] = subprocess.Popen(  # noqa: S603 - our own programs
+                [sys.executable, *argv],
+                cwd=self._home,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+
+
+@contextmanager
+def fleet(home: Path, environment: Mapping[str, str]) -> Iterator[Fleet]:
+    """Open a fleet that ends with the block."""
+    processes = Fleet(home, environment)
+    try:
+        yield processes
+    finally:
+        processes.stop()
+
+
+def tails(home: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name and the last lines of every log."""
+    for log in sorted(home.glob("logs/*.log")):
+        yield log.stem, log.read_text(errors="replace").splitlines()[-TAIL_LINES:]

@@ -1,0 +1,137 @@
+"""Sets the stage of the demo, has the story played, and clears everything away, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from redis.exceptions import RedisError
+from rich.console import Console
+
+from schemas import codec
+from schemas.envelope import Problem
+from tasks.errors import PlannerError
+from worker import clients, embedded
+from worker.controller.git import GitError
+from worker.demo.audience import audience
+from worker.demo.finale import draw_svg, finale
+from worker.demo.fleet import fleet, tails
+from worker.demo.scene import Scene
+from worker.demo.story import Story
+from worker.settings import Settings, load
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+INTERRUPTED = 130  # as a shell says it
+FAILURES = (PlannerError, RedisError, GitError, OSError, subprocess.SubprocessError)
+
+
+def play(*, as_json: bool, keep: bool, console: Console, svg: Path | None) -> int:
+    """Play the demo and show how it ended; returns the exit code."""
+    aside = Console(stderr=True)
+    try:
+        with _interruptible(), _home(keep=keep) as home:
+            if keep:
+                aside.print(f"The demo is played in {home}, which stays.", soft_wrap=True, highlight=False)
+            problem = _perform(scene := Scene(home), console, as_json=as_json)
+            if problem:
+                _lament(problem, home, aside)
+            elif svg:
+                draw_svg(scene, svg)
+            if as_json:
+                sys.stdout.write(codec.pretty(_result(scene, problem)).decode())
+            elif not problem:
+                console.print(finale(scene))
+    except KeyboardInterrupt:
+        aside.print("Interrupted; everything was cleared away.")
+        return INTERRUPTED
+    return 1 if problem else 0
+
+
+def _perform(scene: Scene, console: Console, *, as_json: bool) -> Problem | None:
+    """Play the story on its stage; returns what went wrong."""
+    if missing := _missing():
+        return Problem.of("demo_needs", missing)
+    try:
+        settings = load()
+        with ExitStack() as stage:
+            url, environment = _server(stage, settings, scene.home)
+            client = stage.enter_context(clients.connect(url))
+            client.ping()
+            processes = stage.enter_context(fleet(scene.home, environment))
+            stage.enter_context(viewer := audience(console, as_json=as_json))
+            Story(scene, viewer, processes, client, settings.partitions).play()
+    except FAILURES as error:
+        return Problem.of("demo_failed", str(error), status=500)
+    return None
+
+
+def _missing() -> str | None:
+    """Name the first thing that the demo cannot do without, and how to get it."""
+    if not find_spec("pytest"):
+        return f"The demo runs pytest, which is not installed: {sys.executable} -m pip install 'planner-worker[demo]'"
+    return None if shutil.which("git") else "The demo works on a git repository, and git is not installed."
+
+
+def _server(stage: ExitStack, settings: Settings, home: Path) -> tuple[str, dict[str, str]]:
+    """Take the server that the settings name, else start one; returns its URL and the processes' environment."""
+    if "redis_url" in settings.model_fields_set:
+        return settings.redis_url, dict(os.environ)
+    url = stage.enter_context(embedded.valkey(home / "valkey"))
+    others = {name: value for name, value in os.environ.items() if name != "PLANNER_BROKER_URL"}
+    return url, {**others, "PLANNER_REDIS_URL": url}
+
+
+def _result(scene: Scene, problem: Problem | None) -> dict[str, Any]:
+    completed, rejected = scene.completed, scene.rejected
+    return {
+        "completed": completed and completed.model_dump(mode="json"),
+        "rejected": rejected and rejected.model_dump(mode="json"),
+        "diff": scene.diff,
+        "tests_passed": scene.tests_passed,
+        "seconds": round(scene.seconds, 1),
+        **({"problem": problem.model_dump(mode="json")} if problem else {}),
+    }
+
+
+def _lament(problem: Problem, home: Path, aside: Console) -> None:
+    """Say what went wrong, and what the processes said last."""
+    aside.print(problem.detail, style="bold red", soft_wrap=True, highlight=False)
+    for name, lines in tails(home):
+        aside.print(f"\n{name}.log ends:", style="bold")
+        aside.print("\n".join(lines), soft_wrap=True, highlight=False, markup=False)
+
+
+@contextmanager
+def _home(*, keep: bool) -> Iterator[Path]:
+    home = Path(tempfile.mkdtemp(prefix="planner-demo-"))
+    try:
+        yield home
+    finally:
+        if not keep:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let the first ^C or SIGTERM end the story; further ones do not disturb the clearing away."""
+
+    def interrupt(*_: object) -> None:
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,189 @@
+"""Plans as people and scripts look at them: reads only, and never a walk over the server's keys."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from redis import Redis
+
+from schemas import codec
+from schemas.base import GoalVerdict, PlanState
+from schemas.plan import Budget, BudgetLine, GoalAnswer, PlanSummary, PlanView, StepView
+from schemas.stored import HOT, PlanRecord, StepStatus, decode_plan
+from schemas.times import rfc3339
+from tasks.errors import PlannerError
+from worker.store import keys
+from worker.store.keys import Partition, partition_of
+
+PAGE = 50
+ID_PAGE = 1000
+STEP_PAGE = 1000
+FIELDS = (*HOT, "halt", "waiting", "goal")
+PLAN_PREFIX = re.compile(r"(?:plan_)?([0-9a-f]{1,2}|[0-9a-f]{2}-[0-9a-f]{0,32})")
+CANDIDATES = 10
+
+
+class NoSuchPlan(PlannerError):
+    """There is no such plan."""
+
+
+class Ambiguous(PlannerError):
+    """Several plans begin like this."""
+
+
+def plans(client: Redis, partitions: int) -> Iterator[PlanSummary]:
+    """Yield every plan that has been created, the newest first; read page by page, as far as they are taken."""
+    newest_first = [_ids(client, Partition(number)) for number in range(partitions)]
+    ids = (plan_id for _, plan_id in heapq.merge(*newest_first, reverse=True))
+    while page := list(islice(ids, PAGE)):
+        yield from filter(None, _summaries(client, partitions, page))
+
+
+def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
+    """Tell everything about a plan; None if there is none, or if it is still being created."""
+    (summary,) = _summaries(client, partitions, [plan_id])
+    if summary is None:
+        return None
+    k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
+    document = client.hget(k.plan, "document")
+    steps = sorted(_steps(client, k), key=lambda pair: pair[0])
+    return PlanView(**dict(summary), steps=tuple(step for _, step in steps), document=codec.loads(document or b"null"))
+
+
+def goal(client: Redis, goal_id: str) -> GoalAnswer | None:
+    """Tell what became of a goal; None if the planner has not taken it yet, or has forgotten it."""
+    found: Any = client.hmget(keys.goal_id(goal_id), "plan_id", "verdict", "reason")
+    plan_id, verdict, reason = found
+    if plan_id is None or verdict is None:
+        return None
+    return GoalAnswer(
+        goal_id=goal_id,
+        plan_id=plan_id.decode(),
+        verdict=GoalVerdict(verdict.decode()),
+        reason=(reason or b"").decode(),
+    )
+
+
+def resolve(client: Redis, partitions: int, prefix: str) -> str:
+    """Find the plan that is meant by a goal's id, or by the beginning of a plan's id with or without `plan_`.
+
+    Raises NoSuchPlan, or Ambiguous with the candidates.
+    """
+    found = _beginning(client, partitions, prefix)
+    if len(found) == 1:
+        return found[0]
+    if answer := goal(client, prefix):
+        return answer.plan_id
+    if not found:
+        raise NoSuchPlan(f"No plan and no goal begins with {prefix!r}.")
+    shown = ", ".join(found[:CANDIDATES]) + (", ..." if len(found) > CANDIDATES else "")
+    raise Ambiguous(f"{prefix!r} could be any of {len(found)} plans: {shown}.")
+
+
+def _beginning(client: Redis, partitions: int, prefix: str) -> list[str]:
+    match = PLAN_PREFIX.fullmatch(prefix)
+    if not match:
+        return []
+    begin = "plan_" + match[1]
+    numbers: Iterable[int] = range(partitions)
+    if len(match[1]) >= 2:  # the bucket is complete, and leads to the partition
+        numbers = (partition_of(begin, partitions),)
+    ids = (plan_id for number in numbers for _, plan_id in _ids(client, Partition(number)))
+    return [plan_id for plan_id in ids if plan_id.startswith(begin)]
+
+
+def _ids(client: Redis, partition: Partition) -> Iterator[tuple[float, str]]:
+    """Yield (created, plan id) of a partition, the newest first."""
+    for start in range(0, 10**9, ID_PAGE):
+        page: Any = client.zrange(partition.plans, start, start + ID_PAGE - 1, desc=True, withscores=True)
+        yield from ((created, plan_id.decode()) for plan_id, created in page)
+        if len(page) < ID_PAGE:
+            return
+
+
+def _summaries(client: Redis, partitions: int, plan_ids: list[str]) -> list[PlanSummary | None]:
+    """Read plans in one round trip; None for each that is gone or not finished yet."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.time()
+    for plan_id in plan_ids:
+        pipeline.hmget(Partition(partition_of(plan_id, partitions)).plan(plan_id).plan, FIELDS)
+    (seconds, microseconds), *found = pipeline.execute()
+    now = seconds * 1000 + microseconds // 1000
+    return [_summary(plan_id, raw, now) for plan_id, raw in zip(plan_ids, found, strict=True)]
+
+
+def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | None:
+    halt, waiting, body = raw[len(HOT) :]
+    if raw[0] is None or (raw[HOT.index("state")] == PlanState.CREATED.value.encode() and not waiting):
+        return None
+    record = decode_plan(raw)
+    ended = record.times.get("ended")
+    return PlanSummary(
+        plan_id=plan_id,
+        goal_id=record.head.goal_id,
+        kind=record.head.kind,
+        goal=codec.loads(body or b"{}").get("goal", ""),
+        state=PlanState(record.state),
+        revision=record.revision,
+        paused=bool(record.paused),
+        waiting=codec.loads(waiting or b"null"),
+        halt=codec.loads(halt or b"null"),
+        budget=_budget(record, now),
+        counts={state: count for state, count in record.counts.items() if count},
+        created_at=rfc3339(record.times["created"]),
+        ended_at=rfc3339(ended) if ended else None,
+    )
+
+
+def _budget(record: PlanRecord, now: int) -> Budget:
+    def line(name: str) -> BudgetLine:
+        return BudgetLine(limit=record.limits[name], reserved=record.reserved[name], spent=record.spent[name])
+
+    until, since = record.times.get("ended", now), record.times.get("ready")
+    seconds = (until - since) // 1000 if since else 0
+    return Budget(
+        tokens=line("tokens"),
+        patch_cycles=line("patch_cycles"),
+        failing_outcomes=line("failing_outcomes"),
+        wall_clock_s=BudgetLine(limit=record.limits["wall_clock_s"], reserved=0, spent=max(0, seconds)),
+    )
+
+
+def _steps(client: Redis, k: keys.PlanKeys) -> Iterator[tuple[int, StepView]]:
+    """Yield each step with its index. The ids come with HKEYS, the records in pages, so that no reply is huge."""
+    ids: Any = client.hkeys(k.status)
+    for start in range(0, len(ids), STEP_PAGE):
+        page = ids[start : start + STEP_PAGE]
+        pipeline = client.pipeline(transaction=False)
+        pipeline.hmget(k.status, page)
+        pipeline.hmget(k.steps, page)
+        for status, spec in zip(*pipeline.execute(), strict=True):
+            if status and spec:
+                record = StepStatus.decode(status)
+                yield record.index, _step(record, codec.loads(spec))
+
+
+def _step(status: StepStatus, spec: dict[str, Any]) -> StepView:
+    return StepView(
+        type=spec["controller_task_spec"]["type"],
+        state=status.state,
+        attempt=status.attempt,
+        **{name: spec[name] for name in SPEC_FIELDS},
+    )
+
+
+SPEC_FIELDS = (
+    "step_id",
+    "title",
+    "depends_on",
+    "allowed_files",
+    "verify",
+    "risk_level",
+    "mode",
+    "queue",
+    "inserted_by",
+)
