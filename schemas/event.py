@@ -17,6 +17,7 @@ class EventData(Outbound):
     attempt: int | None = None
     from_: str | None = None
     to: str | None = None
+    kind: str | None = None
     verdict: str | None = None
     reason: str | None = None
     at: str

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from schemas import codec
 from schemas.base import SCHEMA_VERSION, Mode, Outbound, RiskLevel, StepType
 
 
@@ -55,6 +56,31 @@ class PlannedStep(Outbound):
     queue: str = "default"
     estimate: StepEstimate
     inserted_by: str | None = None
+
+
+# What most steps leave as it is: not stored, filled in again when the step is read or handed out.
+OMITTED: dict[str, Any] = {
+    "schema_version": SCHEMA_VERSION,
+    "success_criteria": "",
+    "rollback_hint": None,
+    "phase": None,
+    "guidance": None,
+    "retry_limit": 2,
+    "queue": "default",
+    "inserted_by": None,
+}
+
+
+def pack_step(step: PlannedStep) -> bytes:
+    """Encode a step for the store, without what OMITTED says again."""
+    full = step.model_dump(mode="json")
+    return codec.dumps({name: value for name, value in full.items() if name not in OMITTED or value != OMITTED[name]})
+
+
+def unpack_step(raw: bytes) -> dict[str, Any]:
+    """Read what `pack_step` wrote, with every field; those that were omitted come last."""
+    found: dict[str, Any] = codec.loads(raw)
+    return found | {name: value for name, value in OMITTED.items() if name not in found}
 
 
 class PreviousFailure(Outbound):

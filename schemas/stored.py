@@ -139,14 +139,24 @@ class PlanRecord:
     def encode(self, name: str) -> bytes:
         """Write one field of the plan's hash."""
         if name == "live":
-            return codec.dumps({part: getattr(self, part) for part in LIVE})
+            return codec.dumps(
+                {
+                    "reserved": self.reserved,
+                    "spent": self.spent,
+                    "halting": self.halting,
+                    "counts": self.counts,
+                    "times": self.times,
+                    "revision": self.revision,
+                    "paused": self.paused,
+                    "wake": self.wake,
+                }
+            )
         if name == "head":
             return self.head.encode()
         return codec.dumps(self.halt) if name == "halt" else self.state.encode()
 
 
 HOT = ("version", "state", "head", "live")
-LIVE = ("reserved", "spent", "halting", "counts", "times", "revision", "paused", "wake")
 
 
 def decode_plan(raw: list[bytes | None]) -> PlanRecord:

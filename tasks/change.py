@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from schemas.base import Verdict
 from schemas.stored import Attempt
@@ -11,8 +12,7 @@ MAX_STEP_CHANGES = 96  # of one commit; with these a commit stays below 1000 arg
 MAX_DISPATCHES = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatch:
+class Dispatch(NamedTuple):
     """A spec on its way to a queue, with the attempt that it starts and the lease that guards it."""
 
     step_id: str

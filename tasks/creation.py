@@ -10,7 +10,7 @@ from schemas import codec
 from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.goal import Goal
-from schemas.step import PlannedStep
+from schemas.step import PlannedStep, pack_step
 from schemas.stored import USAGE_NAMES, PlanHead, PlanRecord, StepStatus
 from tasks.batches import batches
 from tasks.change import Change
@@ -88,7 +88,7 @@ def _announce(fold: Fold, goal: Goal, document: Any) -> None:
         "goal": codec.dumps(body),
         "document": codec.dumps(document),
     }
-    fold.tell("goal.received", kind=goal.kind.value)
+    fold.tell("goal.received", {"kind": goal.kind.value})
 
 
 def _begin(fold: Fold, *, alone: bool) -> None:
@@ -148,7 +148,7 @@ def _slice(birth: Birth, record: PlanRecord, steps: Sequence[Step]) -> Slice:
 def _new_step(index: int, planned: PlannedStep) -> Step:
     state = S.BLOCKED if planned.depends_on else S.PENDING
     status = StepStatus(len(set(planned.depends_on)), state.value, index)
-    return Step(planned.step_id, codec.encode(planned), status)
+    return Step(planned.step_id, pack_step(planned), status)
 
 
 def _dependents(steps: Sequence[PlannedStep]) -> dict[str, list[str]]:

@@ -31,6 +31,8 @@ class Fold:
         self.moves: list[tuple[str, str, str]] = []
         self.ended_steps: list[tuple[str, int]] = []
         self.touched: dict[str, Step] = {}
+        self.about = {"plan_id": view.plan_id, "goal_id": view.record.head.goal_id}
+        self.at = rfc3339(view.now)
         self.extra: dict[str, bytes] = {}  # fields of the plan that are written once, at its creation
 
     @property
@@ -38,7 +40,7 @@ class Fold:
         """Whether this commit has taken as many step changes as it may."""
         return len(self.touched) >= MAX_STEP_CHANGES
 
-    def move_step(self, step: Step, after: str, what: str | None = None, **told: Any) -> None:
+    def move_step(self, step: Step, after: str, what: str | None = None, reason: str | None = None) -> None:
         """Take a step to the state `after`, and tell it as the event `step.<what>`; raises IllegalTransition."""
         status, counts = step.status, self.plan.counts
         before = status.state
@@ -50,18 +52,17 @@ class Fold:
         self.touched[step.step_id] = step
         self.moves.append((step.step_id, before, after))
         if what:
-            self.tell(
-                "step." + what, step_id=step.step_id, attempt=status.attempt, **{"from": before}, to=after, **told
-            )
+            told = {"step_id": step.step_id, "attempt": status.attempt, "from": before, "to": after}
+            self.tell("step." + what, told, reason)
 
-    def move_plan(self, after: str, what: str, **told: Any) -> None:
+    def move_plan(self, after: str, what: str, reason: str | None = None) -> None:
         """Take the plan to the state `after`, tell it as the event `plan.<what>`; raises IllegalTransition."""
         before = self.plan.state
         lifecycle.check_plan(self.view.plan_id, before, after)
         self.plan.state = after
         self.plan.dirty.add("state")
         self.moves.append(("", before, after))
-        self.tell("plan." + what, **{"from": before}, to=after, **told)
+        self.tell("plan." + what, {"from": before, "to": after}, reason)
         if after in lifecycle.PLAN_ENDS:
             self._end_plan()
 
@@ -84,9 +85,11 @@ class Fold:
         """Note that what depends on `step` must hear of its end."""
         self.ended_steps.append((step.step_id, 0))
 
-    def tell(self, what: str, **data: Any) -> None:
+    def tell(self, what: str, data: dict[str, Any], reason: str | None = None) -> None:
         """Add an event about this plan."""
-        told = {"plan_id": self.view.plan_id, "goal_id": self.plan.head.goal_id, **data, "at": rfc3339(self.view.now)}
+        told = {**self.about, **data, "at": self.at}
+        if reason:
+            told["reason"] = reason
         self.change.events.append((event_type(what), codec.dumps(told)))
 
     def wake_at(self, due: int) -> None:
@@ -106,7 +109,8 @@ class Fold:
         if self.ready.keys() != self.queued:
             change.ready_add = {i: s.status.index for i, s in self.ready.items() if i not in self.queued}
             change.ready_remove = [step_id for step_id in self.queued if step_id not in self.ready]
-        change.fields = {**self.extra, **{name: plan.encode(name) for name in sorted(plan.dirty)}}
+        change.fields = {name: plan.encode(name) for name in sorted(plan.dirty)}
+        change.fields.update(self.extra)
         change.changed = bool(change.fields or change.statuses or change.todo_pop)
         if change.changed and (self.inputs or self.moves):
             change.log = codec.dumps(

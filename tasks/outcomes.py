@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas import codec
 from schemas.base import StepState as S
@@ -16,8 +15,7 @@ from tasks.policy import budget, completion, dispatch, graph, judgement, retry
 from tasks.view import Slice, Step
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """An outcome with what the entry's fields said beside it; `raw` and `digest` are of its bytes."""
 
     outcome: Outcome
@@ -36,7 +34,8 @@ def apply(view: Slice, reports: Sequence[Report]) -> Change:
         if verdict is Verdict.APPLIED:
             _take(fold, view.steps[report.outcome.step_id], report)
         else:
-            fold.tell("outcome." + verdict, step_id=report.outcome.step_id, attempt=report.attempt, verdict=verdict)
+            told = {"step_id": report.outcome.step_id, "attempt": report.attempt, "verdict": verdict}
+            fold.tell("outcome." + verdict, told)
     return advance(fold)
 
 
@@ -67,7 +66,7 @@ def succeed(fold: Fold, step: Step) -> None:
     if fold.plan.halting["consecutive"]:
         fold.plan.halting["consecutive"] = 0
     step.status.previous = None
-    fold.move_step(step, S.DONE.value, "done", verdict=Verdict.APPLIED)
+    fold.move_step(step, S.DONE.value, "done")
     fold.end_step(step)
 
 
@@ -82,10 +81,9 @@ def retry_or_fail(fold: Fold, step: Step, failure: dict[str, Any], *, counts: bo
     """Make the step ready again while it has retries left; `counts` says whether the attempt used one up."""
     step.status.failures += counts
     step.status.previous = failure
-    told = {"verdict": Verdict.APPLIED, "reason": failure["category"]}
     if step.status.failures <= retry.retries(step.facts, failure["category"]):
-        fold.move_step(step, S.ACTIVE.value, "retried", **told)
+        fold.move_step(step, S.ACTIVE.value, "retried", failure["category"])
         fold.make_ready(step)
     else:
-        fold.move_step(step, S.FAILED.value, "failed", **told)
+        fold.move_step(step, S.FAILED.value, "failed", failure["category"])
         fold.end_step(step)

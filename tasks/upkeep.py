@@ -58,7 +58,12 @@ def _due(step: Step, live: Attempt, lease: Lease) -> tuple[int, str]:
 
 def _expire(fold: Fold, step: Step, *, claimed: bool, reason: str) -> None:
     attempt = fold.end_attempt(step)
-    failure = {"category": FailureCategory.LEASE_EXPIRED.value, "failing_tests": (), "trace": reason, "suggestion": None}
+    failure = {
+        "category": FailureCategory.LEASE_EXPIRED.value,
+        "failing_tests": (),
+        "trace": reason,
+        "suggestion": None,
+    }
     fold.inputs.append(["expired", step.step_id, attempt.attempt, claimed, reason])
     if claimed:
         budget.forfeit(fold.plan, attempt)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas import codec
+from schemas.step import OMITTED
 from schemas.stored import Attempt, PlanRecord, StepStatus
 
 WINDOW = 64  # dependents that are read and changed together; a step with more has several windows
@@ -20,25 +21,26 @@ class Step:
     spec: bytes | None
     status: StepStatus
     decoded: dict[str, Any] | None = None
+    omitted: dict[str, Any] = field(default_factory=dict)  # fields that `spec` leaves out, once `facts` was asked for
 
     @property
     def facts(self) -> dict[str, Any]:
         """The static part, decoded once."""
         if self.decoded is None:
             self.decoded = codec.loads(self.spec or b"{}")
+            self.omitted = {name: value for name, value in OMITTED.items() if name not in self.decoded}
+            self.decoded.update(self.omitted)
         return self.decoded
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """Some dependents of a step, and whether the step has a next window."""
 
     dependents: Sequence[str]
     more: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """What the controllers wrote into the lease of an attempt; times in ms, 0 for never."""
 
     attempt: int

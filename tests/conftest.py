@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from schemas import codec
 from worker import embedded
+from worker.cli.run import worker_command
 
 T = TypeVar("T")
 
@@ -92,3 +96,60 @@ def redis(redis_url: str) -> Iterator[Redis]:
     """A client of the emptied server."""
     with Redis.from_url(redis_url) as client:
         yield client
+
+
+@dataclass(frozen=True, slots=True)
+class RunningWorker:
+    """A worker process as tests see it; `redis` is a client of its server."""
+
+    url: str
+    redis: Redis
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def logged(self, event: str) -> list[dict[str, Any]]:
+        """Return the log records with this event."""
+        lines = [line for line in self.log.read_bytes().splitlines(keepends=True) if line.startswith(b"{")]
+        records = [codec.loads(line) for line in lines if line.endswith(b"}\n")]
+        return [record for record in records if record["event"] == event]
+
+
+@contextmanager
+def running_worker(url: str, log: Path, pool: str = "solo", **environment: str) -> Iterator[RunningWorker]:
+    """Run a worker as `planner worker` does, from when it consumes; at its end it must have stopped as asked."""
+    wanted = {"planner:goals", "planner:{0}:outcomes"}
+    command = worker_command(pool=pool)
+    variables = {**os.environ, "PLANNER_REDIS_URL": url, **environment}
+    with log.open("wb") as file, Redis.from_url(url) as client:
+        process = subprocess.Popen(command, env=variables, stdout=file, stderr=file)
+        worker = RunningWorker(url, client, process, log)
+        try:
+            wait_until(
+                lambda: (
+                    process.poll() is not None or wanted <= {r["stream"] for r in worker.logged("ingress consumes")}
+                ),
+                timeout=60,
+                what="worker consumes",
+            )
+            yield worker
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, log.read_text()
+        finally:
+            process.kill()
+            process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def planner_worker(
+    request: pytest.FixtureRequest, server_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningWorker]:
+    """One worker for the module's tests, on the emptied server; its pool is solo unless parametrised indirectly.
+
+    Tests that use it take its `redis` and `url`, since the fixtures of those names would empty the server under it.
+    """
+    with Redis.from_url(server_url) as client:
+        client.flushall()
+        client.function_flush()
+    log = tmp_path_factory.mktemp("worker") / "worker.log"
+    with running_worker(server_url, log, getattr(request, "param", "solo")) as worker:
+        yield worker

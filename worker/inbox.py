@@ -6,8 +6,7 @@ import os
 import socket
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis import Redis
 from redis.exceptions import ResponseError
@@ -30,8 +29,7 @@ def worker_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """An entry as it was read; `fields` is empty where it was deleted meanwhile."""
 
     stream: str

@@ -25,21 +25,25 @@ READY, EXECUTING = P.READY.value, P.EXECUTING.value
 
 def dispatch(fold: Fold) -> None:
     """Start ready steps in order while slots, files and budget allow; an attempt holds its files until it ends."""
-    if fold.plan.paused or fold.plan.state not in (READY, EXECUTING):
+    view, plan, started = fold.view, fold.plan, fold.change.dispatches
+    if not fold.ready or plan.paused or plan.state not in (READY, EXECUTING):
         return
-    free = min((fold.plan.limits["max_parallel"] or 1) - len(fold.view.active), MAX_DISPATCHES)
-    busy = {path for attempt in fold.view.active.values() for path in attempt.files}
-    for step in sorted(fold.ready.values(), key=lambda step: step.status.index):
-        if free <= 0 or budget.exhausted(fold.plan):
+    slots = plan.limits["max_parallel"] or 1
+    busy = {path for attempt in view.active.values() for path in attempt.files}
+    for step in sorted(fold.ready.values(), key=_place):
+        if len(view.active) >= slots or len(started) >= MAX_DISPATCHES or budget.exhausted(plan):
             break
         if step.spec is None:  # begin left it out: it starts in a next look at the queue
             fold.change.more = True
         elif busy.isdisjoint(step.facts["allowed_files"]):
             _start(fold, step)
             busy.update(step.facts["allowed_files"])
-            free -= 1
-    # The rest of the queue is read in a next look, if this one came to the end of what was read.
-    fold.change.more |= free > 0 and bool(fold.change.dispatches) and fold.view.ready_beyond
+    if started and len(view.active) < slots and (view.ready_beyond or len(started) >= MAX_DISPATCHES):
+        fold.change.more = True  # the rest of the queue is read in a next look
+
+
+def _place(step: Step) -> int:
+    return step.status.index
 
 
 def _start(fold: Fold, step: Step) -> None:
@@ -52,7 +56,7 @@ def _start(fold: Fold, step: Step) -> None:
     if step.status.state == PENDING:
         fold.move_step(step, ACTIVE, "started")
     else:
-        fold.tell("step.restarted", step_id=step.step_id, attempt=step.status.attempt)
+        fold.tell("step.restarted", {"step_id": step.step_id, "attempt": step.status.attempt})
     attempt = _attempt(fold, step)
     fold.view.active[step.step_id] = attempt
     fold.change.dispatches.append(Dispatch(step.step_id, attempt, _spec(fold, step, attempt)))
@@ -74,15 +78,16 @@ def _lease(seed: str, step_id: str, attempt: int) -> str:
 
 
 def _spec(fold: Fold, step: Step, attempt: Attempt) -> bytes:
-    view = fold.view
+    view, facts = fold.view, step.facts
     return codec.extend(
         step.spec or b"",
         {
+            **step.omitted,
             "plan_id": view.plan_id,
             "attempt": attempt.attempt,
             "context": {**fold.plan.head.context, "previous_failure": step.status.previous},
             "limits": {
-                "max_diff_lines": RISK[step.facts["risk_level"]].max_diff_lines,
+                "max_diff_lines": RISK[facts["risk_level"]].max_diff_lines,
                 "tokens": attempt.tokens,
                 "patch_cycles": attempt.patch_cycles,
             },

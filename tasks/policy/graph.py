@@ -47,7 +47,7 @@ def _dependency_ended(fold: Fold, step: Step, dependency: str, satisfied: bool) 
     if not satisfied:
         if status.state == BLOCKED:
             fold.move_step(step, PENDING)
-        fold.move_step(step, SKIPPED, "skipped", reason=f"dependency {dependency} did not succeed")
+        fold.move_step(step, SKIPPED, "skipped", f"dependency {dependency} did not succeed")
         return [(step.step_id, 0)]
     if status.unmet == 0 and status.state == BLOCKED:
         fold.move_step(step, PENDING)

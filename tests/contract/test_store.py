@@ -51,7 +51,7 @@ class Memory(MemoryStore):
     members = fields
 
     def listed(self, key: str) -> list[bytes]:
-        return self.items(key)
+        return list(self.items(key))
 
     def specs(self, queue: str) -> list[dict[str, Any]]:
         return [codec.loads(fields[b"data"]) for fields in self.stream(queue).entries.values()]
@@ -65,7 +65,8 @@ class Memory(MemoryStore):
         return len(self.stream(stream).groups[group])
 
     def report(self, data: bytes) -> bytes:
-        return self.stream(PARTITION.outcomes).add({b"data": data})
+        entry: bytes = self.stream(PARTITION.outcomes).add({b"data": data})
+        return entry
 
     def put(self, key: str, text: str) -> None:
         self.keys[key] = text

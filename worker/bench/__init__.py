@@ -109,7 +109,7 @@ def _ratios(figures: dict[str, float]) -> dict[str, float]:
 def _worker(app: str, url: str, pool: str) -> Iterator[None]:
     """Run one Celery worker process of `app` against `url`."""
     command = [sys.executable, "-m", "celery", "-A", app, "worker", "-P", pool, "-c", "1", *FLAGS]
-    environment = {**os.environ, "PLANNER_REDIS_URL": url}
+    environment = {**os.environ, "PLANNER_REDIS_URL": url, "PLANNER_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore"}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)  # noqa: S603 (our own command)
     try:
         yield

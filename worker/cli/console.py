@@ -103,9 +103,10 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
 
 
 def say(*parts: Any) -> None:
-    """Print for a person; a pipe gets long lines whole, so that grep finds them."""
+    """Print for a person; a pipe gets lines of text whole, so that grep finds them."""
     console = Console(highlight=False)
-    console.print(*parts, soft_wrap=not console.is_terminal)
+    is_text = all(isinstance(part, str) for part in parts)
+    console.print(*parts, markup=False, soft_wrap=is_text and not console.is_terminal)
 
 
 def say_json(value: Any, *, line: bool = False) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,9 +21,6 @@ class Language(StrEnum):
     GO = "go"
     RUST = "rust"
     CPP = "cpp"
-
-
-Text = Annotated[str | None, typer.Option()]
 
 
 @command
@@ -53,7 +51,7 @@ def submit(
     Files may be globs. Options go over what FILE says. Exit code 1 if the goal is REJECTED.
     """
     from worker.cli import goals
-    from worker.cli.verdict import publish, wait_for
+    from worker.cli.verdict import errors_of, publish, wait_for
 
     body = goals.from_text(_read(source)) if source else {}
     if from_junit:
@@ -70,8 +68,10 @@ def submit(
         raise Failure.of("no_goal", "Say what shall be done: FILE, --goal or --from-junit.", USAGE)
     with linked() as link:
         sent = publish(link, goals.checked(body, link.settings.max_goal_bytes), body.get("goal_id"))
-        answer = wait_for(link, sent, timeout) if wait else None
-    told = answer.model_dump() if answer else {"goal_id": sent.goal_id, "plan_id": None, "verdict": None, "reason": ""}
+        told: dict[str, Any] = {"goal_id": sent.goal_id, "plan_id": None, "verdict": None, "reason": "", "errors": []}
+        if wait:
+            answer = wait_for(link, sent, timeout)
+            told |= answer.model_dump(mode="json") | {"errors": errors_of(link, answer)}
     say_json({**told, "entry": sent.entry}) if as_json else say(_sentence(told))
     return FAILED if told["verdict"] == "REJECTED" else OK
 
@@ -84,15 +84,19 @@ def _read(source: str) -> bytes:
 
 
 def _nothing(*, as_json: bool) -> int:
-    answer = {"goal_id": None, "plan_id": None, "verdict": "NOTHING_TO_DO", "reason": "no_failures", "entry": None}
-    say_json(answer) if as_json else say("Nothing to do: no test failed in this report.")
+    told: dict[str, Any] = {
+        "goal_id": None,
+        "plan_id": None,
+        "verdict": "NOTHING_TO_DO",
+        "reason": "no_failures",
+        "errors": [],
+    }
+    say_json({**told, "entry": None}) if as_json else say("Nothing to do: no test failed in this report.")
     return OK
 
 
-def _sentence(told: dict[str, str | None]) -> str:
+def _sentence(told: Mapping[str, Any]) -> str:
     if not told["verdict"]:
         return f"Submitted goal {told['goal_id']}. See what becomes of it: planner show {told['goal_id']}"
-    lines = [f"{told['verdict']}  {told['plan_id']}"]
-    if told["reason"]:
-        lines.append(str(told["reason"]))
-    return "\n".join(lines)
+    first = "  ".join(filter(None, (told["verdict"], told["plan_id"], told["reason"])))
+    return "\n".join([first, *(f"  {each['pointer'] or '/'}  {each['message']}" for each in told["errors"])])

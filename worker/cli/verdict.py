@@ -45,8 +45,6 @@ def wait_for(link: Link, sent: Sent, timeout_s: float) -> GoalAnswer:
     answer = queries.goal(link.client, sent.goal_id)
     if answer is None or answer.verdict is GoalVerdict.PENDING:
         raise Failure.of("no_verdict", f"The planner took goal {sent.goal_id} and said nothing of it.")
-    if answer.verdict is GoalVerdict.REJECTED:
-        return _with_errors(link, answer)
     return answer
 
 
@@ -59,9 +57,8 @@ def _check_alive(link: Link, sent: Sent) -> None:
             raise Failure(dead.problem, FAILED)
 
 
-def _with_errors(link: Link, answer: GoalAnswer) -> GoalAnswer:
-    """Say why, with every error that the plan keeps; the goal's record has only the word for it."""
+def errors_of(link: Link, answer: GoalAnswer) -> list[dict[str, str]]:
+    """Tell everything that was wrong with a REJECTED goal; its plan keeps that."""
     plan = queries.plan(link.client, link.partitions, answer.plan_id)
-    errors = plan.halt.evidence.get("errors", ()) if plan and plan.halt else ()
-    lines = [f"  {error['pointer'] or '/'}  {error['message']} ({error['code']})" for error in errors]
-    return answer.model_copy(update={"reason": "\n".join([answer.reason, *lines])})
+    errors: list[dict[str, str]] = plan.halt.evidence.get("errors", []) if plan and plan.halt else []
+    return errors

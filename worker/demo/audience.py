@@ -9,6 +9,7 @@ from typing import Protocol, Self
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.padding import Padding
+from rich.text import Text
 
 from worker.demo import pieces
 from worker.demo.scene import Scene
@@ -48,18 +49,19 @@ class Log(nullcontext[None]):
     def see(self, scene: Scene) -> None:
         """Print what was not printed before."""
         for number, event in enumerate(scene.watch.events if scene.watch else ()):
-            self._tell(("event", number), Padding(pieces.event_line(event), (0, 0, 0, 4)))
-        for outcome in scene.watch.failures if scene.watch else ():
-            self._tell((outcome.step_id, outcome.attempt), Padding(pieces.failure(outcome), (0, 0, 0, 4)))
+            self._tell(("event", number), pieces.event_line(event))
+        for outcome in scene.watch.outcomes if scene.watch else ():
+            self._tell((outcome.step_id, outcome.attempt), pieces.said(outcome))
         for number, act in enumerate(scene.acts):
-            self._tell((number, "title"), f"{act.title} ...")
+            self._tell((number, "title"), Text(f"{act.title} ..."), indent="")
             if act.result:
-                self._tell((number, "result"), f"    {act.result}")
+                self._tell((number, "result"), Text(act.result))
 
-    def _tell(self, key: object, line: RenderableType) -> None:
+    def _tell(self, key: object, text: Text, indent: str = "    ") -> None:
         if key not in self._told:
             self._told.add(key)
-            self._console.print(line, soft_wrap=True, highlight=False)
+            for line in text.split():
+                self._console.print(Text(indent) + line, soft_wrap=True)
 
 
 class Screen:
@@ -86,10 +88,10 @@ def picture(scene: Scene) -> RenderableType:
     if scene.watch and scene.watch.view:
         watch, view = scene.watch, scene.watch.view
         parts += [pieces.plan_line(view), pieces.steps(watch, view)]
-        parts += [pieces.failure(outcome) for outcome in watch.failures]
+        parts += [Group(*(pieces.said(outcome) for outcome in watch.told))]
         if not view.ended_at:
-            parts += [Padding(pieces.events(watch.events[-RECENT_EVENTS:]), (1, 0, 0, 0))]
-    return Group(*(Padding(part, (0, 0, 1, 1)) for part in parts))
+            parts += [pieces.events(watch.events[-RECENT_EVENTS:])]
+    return Group(*(Padding(part, (0, 0, 1, 0)) for part in parts))
 
 
 def audience(console: Console, *, as_json: bool) -> Audience:

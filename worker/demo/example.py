@@ -6,10 +6,10 @@ SOURCE = "billing/renewals.py"
 OUTSIDE = "../deploy/.env"  # what no goal may ask for
 
 BUG = "    return start.replace(year=year, month=month + 1)\n"
-GUESS = "    return start.replace(year=year, month=month + 1, day=min(start.day, 28))  # every month has 28 days\n"
+GUESS = "    return start.replace(year=year, month=month + 1, day=min(start.day, 28))\n"
 FIX = """\
-    last_day = monthrange(year, month + 1)[1]
-    return start.replace(year=year, month=month + 1, day=min(start.day, last_day))
+    day = min(start.day, monthrange(year, month + 1)[1])
+    return start.replace(year=year, month=month + 1, day=day)
 """
 IMPORT = "from datetime import date\n"
 

@@ -11,22 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from worker.cli.run import worker_command
+
 GRACE_S = 4.0  # between the polite signal and the other one
 TAIL_LINES = 12
-# What `planner worker` runs. A lonely worker needs neither gossip nor mingle nor heartbeats.
-WORKER = ("-m", "celery", "-A", "worker", "worker", "-P", "solo", "-n", "demo@%h")
-WORKER_FLAGS = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-# What `planner controller` runs.
-CONTROLLER = """
-import sys
-from pathlib import Path
-from worker.controller import ControllerConfig, run
-from worker.telemetry import set_up_logs
-url, name, workdir, command, queue, partitions = sys.argv[1:]
-set_up_logs("INFO")
-sys.exit(run(ControllerConfig(redis_url=url, name=name, workdir=Path(workdir), command=command, queues=(queue,),
-    partitions=int(partitions))))
-"""
+PLANNER = ("-c", "from worker.cli import main; main()")  # the command `planner`, also where it is not on the path
 CONTROLLERS = ("controller-1", "controller-2")
 AGENT = shlex.join((sys.executable, "-P", "-m", "worker.demo.patcher"))  # -P: whatever folders the repository has
 
@@ -41,14 +30,14 @@ class Fleet:
             (home / name).mkdir()
 
     def start_worker(self) -> None:
-        """Start a Celery worker."""
-        self._start("worker", (*WORKER, *WORKER_FLAGS))
+        """Start what `planner worker --pool solo` runs: a Celery worker."""
+        self._start("worker", worker_command("solo")[1:])
 
-    def start_controllers(self, root: Path, queue: str, partitions: int) -> None:
-        """Start controllers of `queue` on the repository `root`."""
-        url = self._environment["PLANNER_REDIS_URL"]
+    def start_controllers(self, root: Path, queue: str) -> None:
+        """Start a `planner controller` of `queue` on the repository `root`, twice."""
         for name in CONTROLLERS:
-            self._start(name, ("-c", CONTROLLER, url, name, str(root), AGENT, queue, str(partitions)))
+            options = ("--exec", AGENT, "--workdir", str(root), "--queue", queue, "--name", name)
+            self._start(name, (*PLANNER, "controller", *options))
 
     def ended(self) -> str | None:
         """Name a process that has ended by itself, which none should."""

@@ -37,11 +37,10 @@ def patch(spec: dict[str, Any], source: str) -> dict[str, Any]:
 
 def observe(spec: dict[str, Any], source: str) -> str:
     """Say what can be seen, without changing anything."""
-    line = source.splitlines().index(BUG.rstrip()) + 1
     if spec["controller_task_spec"]["type"] == "EXPLORE":
-        return f"{SOURCE}:{line}: {BUG.strip()}"
-    tests = ", ".join(spec["context"]["failing_tests"])
-    return f"date.replace keeps the day, which a shorter month does not have ({SOURCE}:{line}). Failing: {tests}"
+        return f"{SOURCE}:{source.splitlines().index(BUG.rstrip()) + 1}: {BUG.strip().removeprefix('return ')}"
+    failing = len(spec["context"]["failing_tests"])
+    return f"{failing} tests fail: date.replace keeps day 31, also in February"
 
 
 if __name__ == "__main__":

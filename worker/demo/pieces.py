@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from schemas.outcome import Outcome
+from schemas.outcome import FailureEvidence, Outcome
 from schemas.plan import BudgetLine, PlanView, StepView
 from worker.demo.scene import Act, Scene
 from worker.demo.watch import Event, Watch
@@ -17,6 +18,7 @@ STYLES = {
     "DONE": "green", "COMPLETED": "bold green", "PLANNED": "green", "ACTIVE": "bold yellow", "EXECUTING": "bold yellow",
     "BLOCKED": "dim", "PENDING": "cyan", "FAILED": "bold red", "HALTED": "bold red", "REJECTED": "bold red",
 }  # fmt: skip
+ASIDE = re.compile(r"E\s+\+")  # how pytest explains where values came from
 MARKS = {"DONE": "✓", "ACTIVE": "●", "FAILED": "✗", "HALTED": "✗", "SKIPPED": "-"}
 
 
@@ -59,17 +61,19 @@ def _worked_on(watch: Watch, step: StepView) -> str:
     return watch.holders.get(step.step_id) or (done[-1] if done else None) or ""
 
 
-def failure(outcome: Outcome) -> RenderableType:
-    """What a verification that failed has shown."""
-    evidence = outcome.failure_evidence
-    title = Text.assemble(
-        ("✗ ", "red"),
-        f"{outcome.step_id}, attempt {outcome.attempt}: the verification failed, ",
-        (str(evidence and evidence.category), "bold red"),
-    )
-    tests = "\n".join(evidence.top_failing_tests) if evidence else ""
-    trace = (evidence and evidence.stack_trace_head) or ""
-    return Group(title, Padding(Text(f"{tests}\n{trace}".strip(), "dim"), (0, 0, 0, 3)))
+def said(outcome: Outcome) -> Text:
+    """What a controller reports of an attempt: its answer, or what the verification has shown."""
+    text = Text.assemble((str(outcome.controller), "cyan"), f", {outcome.step_id}: ")
+    if not outcome.success:
+        return text + _failure(outcome.failure_evidence or FailureEvidence())
+    return text.append(str(outcome.output or "the verification passed"), "dim")
+
+
+def _failure(evidence: FailureEvidence) -> Text:
+    trace = (evidence.stack_trace_head or "").partition("\n=====")[0]  # what follows repeats it
+    shown = [*evidence.top_failing_tests, *(line for line in trace.splitlines() if line and not ASIDE.match(line))]
+    lines = [("\n  " + line, "dim") for line in shown]
+    return Text.assemble("the verification failed, ", (str(evidence.category), "bold red"), *lines)
 
 
 def plan_line(view: PlanView) -> RenderableType:
@@ -93,21 +97,34 @@ def events(found: list[Event]) -> RenderableType:
 
 
 def event_line(event: Event) -> Text:
-    """When, what, which step, and why."""
+    """When, what, which step, which attempt, and from where to where, or why."""
     data = event.data
-    moved = f"{data['from']} -> {data['to']}" if data.get("from") and data.get("to") else ""
+    before, after = data.get("from"), data.get("to")
+    moved = f"{before} -> {after}" if before != after else data.get("reason", "")
     attempt = f"attempt {data['attempt']}" if data.get("attempt") else ""
-    words = (data.get("step_id"), attempt, moved, data.get("reason"))
-    style = "red" if data.get("reason") else ""
-    return Text.assemble(
-        (f"+{event.after_ms / 1000:6.2f} s  ", "dim"), (f"{event.what:<16}", style), " ".join(filter(None, words)),
-        no_wrap=True, overflow="ellipsis",
-    )  # fmt: skip
+    text = Text(f"+{event.after_ms / 1000:6.2f} s  ", "dim", no_wrap=True)
+    text.append(f"{event.what:<16}", "not dim red" if data.get("reason") else "not dim")
+    text.append(f"{data.get('step_id', ''):<18}{attempt:<11}" if attempt else "", "not dim")
+    text.append(moved, "not dim")
+    text.rstrip()
+    return text
+
+
+def diff(text: str) -> RenderableType:
+    """A diff with its lines coloured; without the header that only git reads."""
+    lines = [line for line in text.rstrip().splitlines() if not line.startswith("index ")]
+    return Group(*(Text(line, _diff_style(line)) for line in lines))
+
+
+def _diff_style(line: str) -> str:
+    if line.startswith(("diff ", "--- ", "+++ ")):
+        return "dim"
+    return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
 
 
 def rejection(view: PlanView) -> RenderableType:
     """Why the planner would not plan."""
     table = Table.grid(padding=(0, 2))
-    for error in (view.halt.evidence.get("errors", ()) if view.halt else ()):
+    for error in view.halt.evidence.get("errors", ()) if view.halt else ():
         table.add_row(Text(error["code"], "bold red"), error["pointer"], error["message"])
     return table

@@ -16,12 +16,13 @@ from schemas.base import PlanState
 from schemas.goal import Goal
 from schemas.plan import GoalAnswer, PlanView
 from tasks.errors import PlannerError
+from worker.cli import goals, junit
 from worker.demo import repository
+from worker.demo.audience import Audience
 from worker.demo.example import OUTSIDE, SOURCE
 from worker.demo.fleet import Fleet
-from worker.demo.audience import Audience
 from worker.demo.scene import Act, Scene
-from worker.demo.watch import Watch
+from worker.demo.watch import Watch, reason
 from worker.store import keys, queries
 
 T = TypeVar("T")
@@ -37,17 +38,18 @@ class DemoFailed(PlannerError):
 class Story:
     """The acts of the demo in their order."""
 
-    def __init__(self, scene: Scene, audience: Audience, fleet: Fleet, client: Redis, partitions: int) -> None:
+    def __init__(
+        self, scene: Scene, audience: Audience, fleet: Fleet, client: Redis, partitions: int, queue: str
+    ) -> None:
         self._scene, self._audience, self._fleet = scene, audience, fleet
-        self._client, self._partitions = client, partitions
+        self._client, self._partitions, self._queue = client, partitions, queue
         self._root = scene.home / "billing"
 
     def play(self) -> None:
         """Play all acts; raises DemoFailed at the first that does not come to its end."""
-        queue = f"demo-{token_hex(4)}"  # so that a fleet which works for the same server stays out of this
         base = self._make_repository()
-        self._start_fleet(queue)
-        goal = self._goal(self._run_tests(), queue, base)
+        self._start_fleet()
+        goal = self._goal(self._run_tests(), base)
         plan_id = self._submit(goal)
         self._refuse(goal)
         self._follow(plan_id)
@@ -59,11 +61,11 @@ class Story:
             act.result = f"{SOURCE}, commit {base[:7]}"
         return base
 
-    def _start_fleet(self, queue: str) -> None:
+    def _start_fleet(self) -> None:
         with self._act("A Celery worker and two controllers") as act:
             self._fleet.start_worker()
-            self._fleet.start_controllers(self._root, queue, self._partitions)
-            act.result = "their agent is a script, and guesses first"
+            self._fleet.start_controllers(self._root, self._queue)
+            act.result = "with a scripted agent that guesses first"
 
     def _run_tests(self) -> Path:
         with self._act("pytest, as CI runs it") as act:
@@ -73,11 +75,11 @@ class Story:
             act.result = f"{ran.failed} of {ran.tests} tests fail"
         return ran.report
 
-    def _goal(self, report, queue, base):
-        import re
-        text = report.read_text()
-        tests = ["tests/test_renewals.py::test_renews_on_the_last_day_of_february", "tests/test_renewals.py::test_renews_on_the_29th_in_a_leap_year"]
-        return Goal(goal=f"Fix failing test {tests[0]}", allowed_files=(SOURCE,), queue=queue, context=dict(repo="billing", base_sha=base, language="python", test_command="pytest", failing_tests=tuple(tests), failure_log=text))
+    def _goal(self, report: Path, base: str) -> Goal:
+        """Make the goal as `planner submit --from-junit` does; what may be changed is always said by a person."""
+        options = {"allowed_files": [SOURCE], "queue": self._queue, "base_sha": base, "repo": "billing"}
+        body = goals.with_options(goals.with_report({}, junit.read(report.read_bytes())), options)
+        return Goal.model_validate(body)
 
     def _submit(self, goal: Goal) -> str:
         with self._act("A goal from the JUnit report") as act:
@@ -86,7 +88,7 @@ class Story:
         return answer.plan_id
 
     def _refuse(self, goal: Goal) -> None:
-        with self._act(f"The same, allowed to touch {OUTSIDE}") as act:
+        with self._act(f"The same goal, with {OUTSIDE}") as act:
             answer = self._send(goal.model_copy(update={"allowed_files": (*goal.allowed_files, OUTSIDE)}))
             view = self._wait("the rejected plan", lambda: self._view(answer.plan_id))
             self._scene.rejected = view
@@ -143,9 +145,3 @@ class Story:
         self._audience.see(self._scene)
         yield act
         self._audience.see(self._scene)
-
-
-def reason(rejected: PlanView) -> str:
-    """Say in short why a goal was rejected."""
-    errors = rejected.halt.evidence.get("errors", ()) if rejected.halt else ()
-    return ", ".join(error["code"] for error in errors)

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
+from redis import Redis
 from redis.exceptions import RedisError
 from rich.console import Console
 
@@ -23,11 +25,12 @@ from tasks.errors import PlannerError
 from worker import clients, embedded
 from worker.controller.git import GitError
 from worker.demo.audience import audience
-from worker.demo.finale import draw_svg, finale
+from worker.demo.finale import draw_svg, show_end
 from worker.demo.fleet import fleet, tails
 from worker.demo.scene import Scene
 from worker.demo.story import Story
 from worker.settings import Settings, load
+from worker.store.keys import Partition
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = 130  # as a shell says it
@@ -40,7 +43,9 @@ def play(*, as_json: bool, keep: bool, console: Console, svg: Path | None) -> in
     try:
         with _interruptible(), _home(keep=keep) as home:
             if keep:
-                aside.print(f"The demo is played in {home}, which stays.", soft_wrap=True, highlight=False)
+                aside.print(
+                    f"The demo is played in {home}, which stays.", soft_wrap=True, highlight=False, markup=False
+                )
             problem = _perform(scene := Scene(home), console, as_json=as_json)
             if problem:
                 _lament(problem, home, aside)
@@ -49,7 +54,7 @@ def play(*, as_json: bool, keep: bool, console: Console, svg: Path | None) -> in
             if as_json:
                 sys.stdout.write(codec.pretty(_result(scene, problem)).decode())
             elif not problem:
-                console.print(finale(scene))
+                show_end(scene, console)
     except KeyboardInterrupt:
         aside.print("Interrupted; everything was cleared away.")
         return INTERRUPTED
@@ -66,9 +71,12 @@ def _perform(scene: Scene, console: Console, *, as_json: bool) -> Problem | None
             url, environment = _server(stage, settings, scene.home)
             client = stage.enter_context(clients.connect(url))
             client.ping()
+            queue = f"demo-{token_hex(4)}"  # so that a fleet which works for the same server stays out of this
+            if url == settings.redis_url:
+                stage.callback(_forget, client, queue, settings.partitions)
             processes = stage.enter_context(fleet(scene.home, environment))
             stage.enter_context(viewer := audience(console, as_json=as_json))
-            Story(scene, viewer, processes, client, settings.partitions).play()
+            Story(scene, viewer, processes, client, settings.partitions, queue).play()
     except FAILURES as error:
         return Problem.of("demo_failed", str(error), status=500)
     return None
@@ -90,6 +98,13 @@ def _server(stage: ExitStack, settings: Settings, home: Path) -> tuple[str, dict
     return url, {**others, "PLANNER_REDIS_URL": url}
 
 
+def _forget(client: Redis, queue: str, partitions: int) -> None:
+    """Leave no queue of ours on a server that is not ours."""
+    with suppress(RedisError):
+        for number in range(partitions):
+            client.delete(Partition(number).steps(queue))
+
+
 def _result(scene: Scene, problem: Problem | None) -> dict[str, Any]:
     completed, rejected = scene.completed, scene.rejected
     return {
@@ -104,7 +119,7 @@ def _result(scene: Scene, problem: Problem | None) -> dict[str, Any]:
 
 def _lament(problem: Problem, home: Path, aside: Console) -> None:
     """Say what went wrong, and what the processes said last."""
-    aside.print(problem.detail, style="bold red", soft_wrap=True, highlight=False)
+    aside.print(problem.detail, style="bold red", soft_wrap=True, highlight=False, markup=False)
     for name, lines in tails(home):
         aside.print(f"\n{name}.log ends:", style="bold")
         aside.print("\n".join(lines), soft_wrap=True, highlight=False, markup=False)

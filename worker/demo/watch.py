@@ -47,9 +47,9 @@ class Watch:
         self._keys = self._partition.plan(self.plan_id)
 
     @property
-    def failures(self) -> list[Outcome]:
-        """The attempts that failed."""
-        return [outcome for outcome in self.outcomes if not outcome.success]
+    def told(self) -> list[Outcome]:
+        """The attempts that have something to tell: an answer, or why they failed."""
+        return [outcome for outcome in self.outcomes if outcome.output or not outcome.success]
 
     def look(self) -> PlanView | None:
         """Bring it up to date; returns the plan once it is over. Its state is read first, so that nothing is missed."""
@@ -85,3 +85,9 @@ class Watch:
                 self.holders[step.step_id] = holder.decode()
             else:
                 self.holders.pop(step.step_id, None)
+
+
+def reason(rejected: PlanView) -> str:
+    """Say in short why a goal was rejected."""
+    errors = rejected.halt.evidence.get("errors", ()) if rejected.halt else ()
+    return ", ".join(error["code"] for error in errors)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from redis import Redis
 from redis.exceptions import ResponseError
@@ -27,8 +26,7 @@ class NoSlice(Enum):
     GONE = "there is no such plan"
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """Which part of which plan to begin with; `leases` also reads the leases of the steps."""
 
     plan_id: str
@@ -36,8 +34,7 @@ class Ask:
     leases: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """A change with the entries (stream, id) that it acknowledges."""
 
     change: Change

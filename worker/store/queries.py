@@ -13,6 +13,7 @@ from redis import Redis
 from schemas import codec
 from schemas.base import GoalVerdict, PlanState
 from schemas.plan import Budget, BudgetLine, GoalAnswer, PlanSummary, PlanView, StepView
+from schemas.step import unpack_step
 from schemas.stored import HOT, PlanRecord, StepStatus, decode_plan
 from schemas.times import rfc3339
 from tasks.errors import PlannerError
@@ -73,11 +74,11 @@ def resolve(client: Redis, partitions: int, prefix: str) -> str:
 
     Raises NoSuchPlan, or Ambiguous with the candidates.
     """
+    if answer := goal(client, prefix):
+        return answer.plan_id
     found = _beginning(client, partitions, prefix)
     if len(found) == 1:
         return found[0]
-    if answer := goal(client, prefix):
-        return answer.plan_id
     if not found:
         raise NoSuchPlan(f"No plan and no goal begins with {prefix!r}.")
     shown = ", ".join(found[:CANDIDATES]) + (", ..." if len(found) > CANDIDATES else "")
@@ -164,7 +165,7 @@ def _steps(client: Redis, k: keys.PlanKeys) -> Iterator[tuple[int, StepView]]:
         for status, spec in zip(*pipeline.execute(), strict=True):
             if status and spec:
                 record = StepStatus.decode(status)
-                yield record.index, _step(record, codec.loads(spec))
+                yield record.index, _step(record, unpack_step(spec))
 
 
 def _step(status: StepStatus, spec: dict[str, Any]) -> StepView:

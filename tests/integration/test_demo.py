@@ -1,0 +1,105 @@
+"""The demo as a newcomer meets it: an empty home, some directory, one command; and nothing is left of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import wait_until
+from worker.demo import fleet
+
+PLANNER = [sys.executable, *fleet.PLANNER]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    for name in ("home", "tmp", "somewhere"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def started(place: Path, *options: str, **more: str) -> subprocess.Popen[str]:
+    """Start the demo, with nothing in its environment that a newcomer has not."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(place / "home"), "TMPDIR": str(place / "tmp"), **more}
+    return subprocess.Popen(
+        [*PLANNER, "demo", *options],
+        cwd=place / "somewhere",
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def processes_of(place: Path) -> Iterator[str]:
+    """Find what still runs with this TMPDIR or in it; every process of the demo inherits it."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(place).encode() in (entry / "environ").read_bytes():
+                yield (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:  # not ours to read, or gone meanwhile
+            continue
+
+
+def test_the_demo_completes_one_plan_rejects_another_and_leaves_nothing(place: Path) -> None:
+    demo = started(place, "--json")
+    out, err = demo.communicate(timeout=60)
+
+    assert demo.returncode == 0, err
+    told = json.loads(out)
+    assert set(told) == {"completed", "rejected", "diff", "tests_passed", "seconds"}
+    assert told["completed"]["state"] == "COMPLETED"
+    assert told["completed"]["budget"]["failing_outcomes"]["spent"] == 1
+    (fixed,) = (step for step in told["completed"]["steps"] if step["type"] == "PATCH")
+    assert (fixed["state"], fixed["attempt"]) == ("DONE", 2)
+    assert told["rejected"]["state"] == "REJECTED"
+    assert [error["code"] for error in told["rejected"]["halt"]["evidence"]["errors"]] == ["path_traversal"]
+    assert "+    day = min(start.day, monthrange(year, month + 1)[1])" in told["diff"]
+    assert told["tests_passed"] is True
+    assert told["seconds"] < 50
+    assert err == ""
+    assert not list(processes_of(place))
+    assert not list((place / "tmp").iterdir())
+    assert not list((place / "somewhere").iterdir())
+
+
+def test_an_interrupted_demo_ends_at_once_and_leaves_nothing(place: Path) -> None:
+    demo = started(place)
+    wait_until(lambda: list((place / "tmp").glob("planner-demo-*/tmp/planner-*")), 30, "a controller is at work")
+    os.killpg(demo.pid, signal.SIGINT)
+    _, err = demo.communicate(timeout=15)
+
+    assert demo.returncode == 130, err
+    assert "Traceback" not in err
+    assert not list(processes_of(place))
+    assert not list((place / "tmp").iterdir())
+
+
+def test_the_output_into_a_pipe_is_plain_lines(place: Path) -> None:
+    demo = started(place, "--keep")
+    out, err = demo.communicate(timeout=60)
+
+    assert demo.returncode == 0, err
+    assert all(character.isprintable() or character == "\n" for character in out)
+    assert "step.retried    implement-fix     attempt 1  TEST_REGRESSION" in out
+    (kept,) = (place / "tmp").iterdir()
+    assert str(kept) in err
+    assert (kept / "billing" / ".git").is_dir()
+    assert not list(processes_of(place))
+
+
+def test_without_a_server_that_answers_it_says_so_and_fails(place: Path) -> None:
+    demo = started(place, "--json", PLANNER_REDIS_URL="redis://127.0.0.1:1/0")
+    out, _ = demo.communicate(timeout=30)
+
+    assert demo.returncode == 1
+    assert json.loads(out)["problem"]["code"] == "demo_failed"
+    assert not list((place / "tmp").iterdir())

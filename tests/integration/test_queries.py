@@ -1,0 +1,218 @@
+"""Plans made the real way, as people and scripts look at them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from schemas import codec
+from schemas.plan import PlanView
+from worker.bootstrap import Services
+from worker.settings import Settings
+from worker.store import functions, keys, queries
+
+STEPS = [
+    {"step_id": "look", "title": "Look", "intent": "Look around", "verify": "pytest"},
+    {
+        "step_id": "fix-b", "title": "Fix b", "intent": "Fix b", "allowed_files": ["b.py"],
+        "depends_on": ["look"], "verify": "pytest tests/test_b.py -v",
+    },
+    {"step_id": "a-check", "title": "Check", "intent": "Check", "depends_on": ["look", "fix-b"], "verify": "pytest"},
+]  # fmt: skip
+
+
+class Planner:
+    """The decomposer and the engine in this process."""
+
+    def __init__(self, url: str, partitions: int = 1) -> None:
+        self.services = Services(Settings(redis_url=url, partitions=partitions))
+        self.client = self.services.client
+        self.partitions = partitions
+        functions.load(self.client)
+
+    def submit(self, **goal: Any) -> str:
+        """Have a goal planned; returns the plan's id."""
+        body = {"goal": "Fix b", "allowed_files": ["b.py"], "steps": STEPS, **goal}
+        entry: Any = self.client.xadd(keys.GOALS, {"data": codec.dumps(body)})
+        self.services.decomposer.drain()
+        answer = queries.goal(self.client, goal.get("goal_id", entry.decode()))
+        assert answer is not None
+        return answer.plan_id
+
+    def report(self, step_id: str, plan_id: str, **outcome: Any) -> None:
+        """Have an outcome applied."""
+        home = self.services.home(keys.partition_of(plan_id, self.partitions))
+        body = {"step_id": step_id, "success": True, "tests_passed": True, "plan_id": plan_id, **outcome}
+        self.client.xadd(home.partition.outcomes, {"data": codec.dumps(body)})
+        home.engine.drain()
+
+    def view(self, plan_id: str) -> PlanView:
+        view = queries.plan(self.client, self.partitions, plan_id)
+        assert view is not None
+        return view
+
+
+@pytest.fixture
+def planner(redis_url: str) -> Planner:
+    return Planner(redis_url)
+
+
+def test_a_plan_is_told_with_every_field_of_the_wire(planner: Planner) -> None:
+    told = planner.view(planner.submit(goal_id="ci-1")).model_dump(mode="json")
+
+    promised = "plan_id goal_id kind state revision paused waiting halt budget steps document".split()
+    of_a_step = (
+        "step_id state attempt depends_on allowed_files verify risk_level mode type queue inserted_by waiting".split()
+    )
+    assert set(promised) <= told.keys()
+    assert set(of_a_step) <= told["steps"][0].keys()
+    assert list(told["budget"]) == ["tokens", "patch_cycles", "failing_outcomes", "wall_clock_s"]
+    assert (told["goal_id"], told["kind"], told["state"], told["goal"]) == ("ci-1", "task", "EXECUTING", "Fix b")
+    assert (told["paused"], told["waiting"], told["halt"], told["ended_at"]) == (False, None, None, None)
+
+
+def test_steps_stand_in_their_planned_order_with_their_states(planner: Planner) -> None:
+    plan_id = planner.submit()
+    planner.report("look", plan_id)
+
+    steps = planner.view(plan_id).steps
+
+    assert [(step.step_id, step.state, step.attempt) for step in steps] == [
+        ("look", "DONE", 1),
+        ("fix-b", "ACTIVE", 1),
+        ("a-check", "BLOCKED", 0),
+    ]
+    assert (steps[1].type, steps[1].mode, steps[1].allowed_files) == ("PATCH", "patch", ("b.py",))
+    assert steps[2].depends_on == ("look", "fix-b")
+
+
+def test_budgets_tell_what_is_spent_and_what_is_held(planner: Planner) -> None:
+    plan_id = planner.submit(limits={"tokens": 50_000})
+    planner.report("look", plan_id, metrics={"tokens_used": 1200, "patch_cycles": 0})
+
+    budget = planner.view(plan_id).budget
+
+    assert (budget.tokens.limit, budget.tokens.spent, budget.tokens.reserved) == (50_000, 1200, 10_000)
+    assert budget.patch_cycles.reserved == 1
+
+
+def test_the_wall_clock_runs_from_ready_and_stops_at_the_end(planner: Planner) -> None:
+    plan_id = planner.submit()
+    key = keys.Partition(0).plan(plan_id).plan
+    hour_ago = int(time.time() * 1000) - 3_600_000
+    planner.client.hset(key, "times", codec.dumps({"created": hour_ago, "ready": hour_ago}))
+    running = planner.view(plan_id).budget.wall_clock_s.spent
+    planner.client.hset(key, "times", codec.dumps({"created": hour_ago, "ready": hour_ago, "ended": hour_ago + 90_000}))
+
+    assert 3600 <= running < 3660
+    assert planner.view(plan_id).budget.wall_clock_s.spent == 90
+
+
+def test_a_completed_plan_has_an_end_and_only_done_steps(planner: Planner) -> None:
+    plan_id = planner.submit()
+    for step in ("look", "fix-b", "a-check"):
+        planner.report(step, plan_id)
+
+    view = planner.view(plan_id)
+
+    assert (view.state, view.counts) == ("COMPLETED", {"DONE": 3})
+    assert view.ended_at is not None
+
+
+def test_a_rejected_plan_tells_its_errors_under_the_rule_rejected(planner: Planner) -> None:
+    view = planner.view(planner.submit(steps=[{**STEPS[0], "verify": "rm -rf /"}]))
+
+    assert view.state == "REJECTED"
+    assert view.halt is not None
+    assert view.halt.rule == "rejected"
+    assert view.halt.evidence["errors"][0]["pointer"] == "/steps/0/verify"
+
+
+def test_plans_come_newest_first_from_all_partitions(redis_url: str) -> None:
+    planner = Planner(redis_url, partitions=4)
+    made = [planner.submit(context={"repo": f"acme/{number}"}) for number in range(12)]
+
+    told = [plan.plan_id for plan in queries.plans(planner.client, 4)]
+
+    assert len({keys.partition_of(plan_id, 4) for plan_id in made}) > 1
+    assert sorted(told) == sorted(made)
+    created = [planner.view(plan_id).created_at for plan_id in told]
+    assert created == sorted(created, reverse=True)
+
+
+def test_plans_are_read_page_by_page_without_losing_one(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "PAGE", 2)
+    monkeypatch.setattr(queries, "ID_PAGE", 3)
+    made = {planner.submit() for _ in range(7)}
+
+    assert sorted(plan.plan_id for plan in queries.plans(planner.client, 1)) == sorted(made)
+
+
+def test_steps_are_read_page_by_page_without_losing_one(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "STEP_PAGE", 2)
+
+    assert [step.step_id for step in planner.view(planner.submit()).steps] == ["look", "fix-b", "a-check"]
+
+
+def test_a_plan_that_was_forgotten_is_left_out(planner: Planner) -> None:
+    gone, kept = planner.submit(), planner.submit()
+    planner.client.delete(keys.Partition(0).plan(gone).plan)
+
+    assert [plan.plan_id for plan in queries.plans(planner.client, 1)] == [kept]
+    assert queries.plan(planner.client, 1, gone) is None
+
+
+def test_a_plan_under_creation_is_invisible(planner: Planner) -> None:
+    plan_id = planner.submit()
+    planner.client.hset(keys.Partition(0).plan(plan_id).plan, "state", "CREATED")
+
+    assert queries.plan(planner.client, 1, plan_id) is None
+    assert not list(queries.plans(planner.client, 1))
+
+
+def test_a_plan_that_waits_for_an_answer_says_what_it_asks(planner: Planner) -> None:
+    plan_id = planner.submit()
+    waiting = {"kind": "CLARIFY", "questions": ["Which b?"], "until": None}
+    planner.client.hset(
+        keys.Partition(0).plan(plan_id).plan, mapping={"state": "CREATED", "waiting": codec.dumps(waiting)}
+    )
+
+    view = planner.view(plan_id)
+
+    assert view.waiting is not None
+    assert view.waiting.questions == ("Which b?",)
+
+
+@pytest.mark.parametrize("cut", [lambda i: i, lambda i: i[:20], lambda i: i[5:], lambda i: i[5:22]])
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_a_plan_is_found_by_the_beginning_of_its_id(redis_url: str, cut: Any, partitions: int) -> None:
+    planner = Planner(redis_url, partitions)
+    plan_id = planner.submit(context={"repo": "acme/shop"})
+    planner.submit(context={"repo": "acme/other"})
+
+    assert queries.resolve(planner.client, partitions, cut(plan_id)) == plan_id
+
+
+def test_a_plan_is_found_by_the_id_of_its_goal_even_where_that_looks_like_a_plan(planner: Planner) -> None:
+    plan_id = planner.submit(goal_id="0a")
+    planner.submit()
+
+    assert queries.resolve(planner.client, 1, "0a") == plan_id
+
+
+def test_an_ambiguous_beginning_names_the_candidates(planner: Planner) -> None:
+    made = [planner.submit(context={"repo": "acme/shop"}) for _ in range(2)]
+
+    with pytest.raises(queries.Ambiguous) as refusal:
+        queries.resolve(planner.client, 1, made[0][5:8])
+
+    assert all(plan_id in str(refusal.value) for plan_id in made)
+
+
+@pytest.mark.parametrize("word", ["", "zz", "plan_", "plan_*", "3c-0199", "no-such-goal"])
+def test_what_is_no_plan_is_not_found(redis: Redis, word: str) -> None:
+    with pytest.raises(queries.NoSuchPlan):
+        queries.resolve(redis, 1, word)

@@ -1,0 +1,144 @@
+"""A real worker reports a failed decision to a Sentry of ours; what the evidence said stays at home."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from schemas import codec
+from tests.conftest import wait_until
+from worker.store.keys import GOALS, Partition
+
+SECRET = "hunter2-of-the-evidence"
+P = Partition(0)
+
+# Python runs this in every process that finds it. The decision fails in the ways in which text could get out.
+SHIM = """
+import logging, sys
+if any("celery" in word for word in sys.argv + sys.orig_argv):
+    from pydantic import TypeAdapter
+    from tasks import outcomes
+
+    def fail(view, reports):
+        local = reports[0].outcome.failure_evidence.stack_trace_head
+        logging.getLogger("planner.shim").error("log with %s", local, extra={"evidence": local, "step_id": "s"})
+        try:
+            TypeAdapter(int).validate_python(local)
+        except ValueError as error:
+            error.add_note(local)
+            raise ValueError(f"cannot read {local}") from error
+
+    outcomes.apply = fail
+"""
+
+
+class Sentry(ThreadingHTTPServer):
+    """Takes envelopes as Sentry does; keeps the events in them and every byte that came."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Door)
+        self.events: list[dict[str, Any]] = []
+        self.received = b""
+
+    @property
+    def dsn(self) -> str:
+        return f"http://key@127.0.0.1:{self.server_port}/1"
+
+    def take(self, envelope: bytes) -> None:
+        self.received += envelope
+        lines = iter(envelope.splitlines()[1:])  # the envelope's header, then header and body of each item
+        for header in lines:
+            body = next(lines)
+            if codec.loads(header)["type"] == "event":
+                self.events.append(codec.loads(body))
+
+    def event_of(self, logger: str) -> dict[str, Any]:
+        """The first event that this logger caused; empty while there is none."""
+        return next((event for event in self.events if event.get("logger") == logger), {})
+
+
+class _Door(BaseHTTPRequestHandler):
+    server: Sentry
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.take(gzip.decompress(body) if self.headers["Content-Encoding"] == "gzip" else body)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def sentry() -> Iterator[Sentry]:
+    with Sentry() as server:
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@contextmanager
+def worker(pool: str, url: str, dsn: str, shim: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a worker in which the shim is at work; it ends with the block."""
+    shim.mkdir()
+    (shim / "sitecustomize.py").write_text(SHIM)
+    settings = {"PLANNER_REDIS_URL": url, "SENTRY_DSN": dsn, "PLANNER_MAX_FAILURES": "1", "PYTHONPATH": str(shim)}
+    flags = ["--pool", pool, "--concurrency", "1", "--without-gossip", "--without-mingle"]
+    with (shim / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "celery", "-A", "worker", "worker", *flags],
+            env=os.environ | settings, cwd=shim.parent, stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def an_attempt(redis: Redis) -> dict[str, Any]:
+    """Submit a goal of one step and wait for its spec."""
+    step = {"step_id": "s", "title": "s", "intent": "s", "allowed_files": ["a"]}
+    redis.xadd(GOALS, {"data": codec.dumps({"goal": "Write a", "allowed_files": ["a"], "steps": [step]})})
+    queue: Any = wait_until(lambda: redis.xrange(P.steps("default")), 30, "a spec comes out")
+    spec: dict[str, Any] = codec.loads(queue[0][1][b"data"])
+    return spec
+
+
+@pytest.mark.parametrize("pool", ["solo", "prefork"])
+def test_a_failed_decision_is_reported_by_the_process_it_failed_in_without_its_evidence(
+    pool: str, redis_url: str, redis: Redis, sentry: Sentry, tmp_path: Path
+) -> None:
+    with worker(pool, redis_url, sentry.dsn, tmp_path / "shim") as process:
+        spec = an_attempt(redis)
+        outcome = {name: spec[name] for name in ("plan_id", "step_id", "attempt", "lease")} | {
+            "success": False, "failure_evidence": {"stack_trace_head": SECRET}, "error_message": SECRET,
+        }  # fmt: skip
+        redis.xadd(P.outcomes, {"data": codec.dumps(outcome)})
+        event = wait_until(lambda: sentry.event_of("planner.engine"), 15, "the event arrives")
+        logged = wait_until(lambda: sentry.event_of("planner.shim"), 15, "the logged error arrives")
+
+    assert event["tags"]["plan_id"] == event["extra"]["plan_id"] == spec["plan_id"]
+    assert event["tags"]["celery_task_id"]
+    assert event["transaction"] == "planner.outcomes"
+    assert (event["extra"]["pid"] == process.pid) == (pool == "solo")
+    assert [error["type"] for error in event["exception"]["values"]] == ["ValidationError", "ValueError"]
+    assert event["exception"]["values"][1]["stacktrace"]["frames"][-1]["function"] == "fail"
+    assert logged["logentry"] == {"message": "log with %s"}
+    assert logged["tags"]["step_id"] == "s"
+    assert SECRET.encode() not in sentry.received

@@ -1,0 +1,195 @@
+"""Budgets: what an attempt holds, and how whatever ends it settles that exactly once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.goal import Goal
+from schemas.outcome import Metrics
+from schemas.stored import Attempt, PlanRecord
+from tasks.policy import budget
+from tests.support.plans import Running, a_failure, a_report, a_step
+
+ESTIMATE = {"tokens": 1000, "patch_cycles": 1}
+
+
+def a_record(tokens: int = 10_000, patch_cycles: int = 10) -> PlanRecord:
+    return Running(a_step("a", tokens=0, cycles=0), tokens=tokens, patch_cycles=patch_cycles).record
+
+
+def an_attempt(held: tuple[int, int]) -> Attempt:
+    return Attempt(1, "lease", "default", [], *held, 0, 0)
+
+
+def shown(plan: PlanRecord) -> tuple[int, int, int, int]:
+    return (plan.reserved["tokens"], plan.reserved["patch_cycles"], plan.spent["tokens"], plan.spent["patch_cycles"])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "cycles", "estimate", "held"),
+    [
+        (10_000, 10, {"tokens": 1000, "patch_cycles": 1}, (1000, 1)),
+        (1000, 10, {"tokens": 1001, "patch_cycles": 1}, (1000, 1)),
+        (10_000, 2, {"tokens": 1, "patch_cycles": 3}, (1, 2)),
+        (10_000, 10, {"tokens": 0, "patch_cycles": 0}, (0, 0)),
+    ],
+)
+def test_an_attempt_holds_its_estimate_or_what_is_left(
+    tokens: int, cycles: int, estimate: dict[str, int], held: tuple[int, int]
+) -> None:
+    plan = a_record(tokens, cycles)
+
+    assert budget.reserve(plan, estimate) == held
+    assert shown(plan) == (*held, 0, 0)
+
+
+def test_nothing_is_held_of_a_budget_that_is_overspent() -> None:
+    plan = a_record(1000)
+    plan.spent["tokens"] = 5000
+
+    assert budget.reserve(plan, ESTIMATE) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "spent"),
+    [
+        (None, (1000, 1)),
+        (Metrics(), (1000, 1)),
+        (Metrics(tokens_used=7), (7, 1)),
+        (Metrics(tokens_used=0, patch_cycles=0), (0, 0)),
+        (Metrics(tokens_used=50_000, patch_cycles=9), (50_000, 9)),
+    ],
+)
+def test_an_outcome_books_what_it_tells_and_the_estimate_for_what_it_does_not(
+    metrics: Metrics | None, spent: tuple[int, int]
+) -> None:
+    plan = a_record()
+    held = budget.reserve(plan, ESTIMATE)
+
+    budget.settle(plan, an_attempt(held), metrics, ESTIMATE)
+
+    assert shown(plan) == (0, 0, *spent)
+
+
+def test_tool_calls_are_counted() -> None:
+    plan = a_record()
+
+    budget.settle(plan, an_attempt(budget.reserve(plan, ESTIMATE)), Metrics(tool_calls=4), ESTIMATE)
+
+    assert plan.spent["tool_calls"] == 4
+
+
+def test_an_attempt_that_vanished_is_booked_in_full() -> None:
+    plan = a_record()
+
+    budget.forfeit(plan, an_attempt(budget.reserve(plan, ESTIMATE)))
+
+    assert shown(plan) == (0, 0, 1000, 1)
+
+
+def test_an_attempt_that_nobody_claimed_costs_nothing() -> None:
+    plan = a_record()
+
+    budget.release(plan, an_attempt(budget.reserve(plan, ESTIMATE)))
+
+    assert shown(plan) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("spent", "word"),
+    [
+        ({}, None),
+        ({"tokens": 9999}, None),
+        ({"tokens": 10_000}, "tokens"),
+        ({"tokens": 10_001}, "tokens"),
+        ({"patch_cycles": 10}, "patch_cycles"),
+        ({"failing_outcomes": 1000}, "failing_outcomes"),
+        ({"tool_calls": 10**6}, None),  # without a limit
+        ({"tokens": 10_000, "patch_cycles": 10}, "tokens"),
+    ],
+)
+def test_a_budget_is_used_up_at_its_limit(spent: dict[str, int], word: str | None) -> None:
+    plan = a_record()
+    plan.spent.update(spent)
+
+    assert budget.exhausted(plan) == word
+
+
+def test_what_is_held_counts_as_gone() -> None:
+    plan = a_record(tokens=1000)
+    budget.reserve(plan, ESTIMATE)
+
+    assert budget.exhausted(plan) == "tokens"
+    assert budget.remaining_fraction(plan) == 0.0
+
+
+def test_no_tool_calls_at_all_is_a_limit_that_only_a_call_breaks() -> None:
+    plan = a_record()
+    plan.limits["tool_calls"] = 0
+    before = budget.exhausted(plan)
+    plan.spent["tool_calls"] = 1
+
+    assert (before, budget.exhausted(plan)) == (None, "tool_calls")
+
+
+@pytest.mark.parametrize(
+    ("spent", "share"),
+    [({}, 1.0), ({"tokens": 2500}, 0.75), ({"tokens": 2500, "patch_cycles": 9}, 0.1), ({"tokens": 99_999}, 0.0)],
+)
+def test_the_share_that_is_left_is_that_of_the_scarcest(spent: dict[str, int], share: float) -> None:
+    plan = a_record()
+    plan.spent.update(spent)
+
+    assert budget.remaining_fraction(plan) == share
+
+
+def test_a_goal_without_limits_has_the_defaults_of_the_seed() -> None:
+    limits = budget.limits_of(Goal(goal="x"))
+
+    seed = {"tokens": 100_000, "patch_cycles": 15, "failing_outcomes": 10, "wall_clock_s": 1800, "max_parallel": 4}
+    assert limits.items() >= seed.items()
+
+
+def test_supplied_steps_raise_the_defaults_and_never_lower_them() -> None:
+    step = {"step_id": "a", "title": "t", "intent": "i"}
+    one, many = (Goal.model_validate({"goal": "x", "steps": [step] * count}) for count in (1, 100))
+
+    assert budget.limits_of(one)["tokens"] == 100_000
+    assert budget.limits_of(many)["tokens"] == 1_000_000
+    assert budget.limits_of(many)["wall_clock_s"] == 30_000
+
+
+def test_a_limit_of_the_goal_wins() -> None:
+    goal = Goal.model_validate({"goal": "x", "limits": {"tokens": 5000, "max_new_files": 0}})
+
+    assert (budget.limits_of(goal)["tokens"], budget.limits_of(goal)["max_new_files"]) == (5000, 0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    tokens=st.integers(1000, 5000),
+    estimates=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 3)), min_size=1, max_size=6),
+    used=st.lists(st.integers(0, 4000), min_size=1, max_size=30),
+)
+def test_what_is_held_is_never_negative_and_nothing_is_held_at_the_end(
+    tokens: int, estimates: list[tuple[int, int]], used: list[int]
+) -> None:
+    steps = [a_step(f"s-{n}", tokens=each, cycles=cycles) for n, (each, cycles) in enumerate(estimates)]
+    plan = Running(*steps, tokens=tokens, patch_cycles=5, max_parallel=3)
+
+    for number, amount in enumerate(used * 10):
+        if not plan.active:
+            break
+        step = min(plan.active)
+        report = a_failure if amount % 3 == 0 else a_report
+        plan.report(report(step, metrics={"tokens_used": amount}, diff_hash=str(number)))
+        reserved = plan.record.reserved
+        assert reserved["tokens"] == sum(attempt.tokens for attempt in plan.active.values())
+        assert reserved["patch_cycles"] == sum(attempt.patch_cycles for attempt in plan.active.values())
+        assert min(reserved.values()) >= 0
+
+    assert not plan.active
+    assert not any(plan.record.reserved.values())
+    assert plan.state in ("COMPLETED", "HALTED")

@@ -1,0 +1,162 @@
+"""What becomes of an outcome: the verdicts of WIRE.md section 3, as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas.outcome import Outcome
+from schemas.step import VerifyTool
+from tasks.policy.judgement import failure_of
+from tests.support.plans import PYTEST, Running, a_failure, a_report, a_step
+
+SECOND = "lease of the second attempt"
+FIRST = "lease of the first attempt"
+SAME = "what the first attempt reported"
+
+
+def in_second_attempt() -> tuple[Running, dict[str, str]]:
+    """A plan whose step `a` failed once and is in flight again; `z` waits, `b` is done."""
+    plan = Running(a_step("a"), a_step("b"), a_step("z", "a"), max_parallel=2)
+    leases = {FIRST: plan.active["a"].lease}
+    plan.report(a_failure("a", 1), a_report("b", 1))
+    return plan, leases | {SECOND: plan.active["a"].lease}
+
+
+@pytest.mark.parametrize(
+    ("step", "attempt", "lease", "said", "verdict"),
+    [
+        # the live attempt, named in every way
+        ("a", 2, SECOND, "", "applied"),
+        ("a", 2, None, "", "applied"),
+        ("a", None, SECOND, "", "applied"),
+        ("a", None, None, "", "applied"),
+        # the same bytes as the last applied outcome of the step
+        ("a", None, None, SAME, "duplicate"),
+        ("a", 1, None, SAME, "duplicate"),
+        ("a", 1, FIRST, SAME, "duplicate"),
+        ("a", None, FIRST, SAME, "duplicate"),
+        ("a", 2, None, SAME, "applied"),  # it says which attempt it means: a second failure just like the first
+        ("a", None, SECOND, SAME, "applied"),
+        # an attempt that is over
+        ("a", 1, None, "", "late"),
+        ("a", 1, FIRST, "", "late"),
+        ("a", 1, SECOND, "", "late"),
+        ("b", 1, None, "", "late"),
+        # no live attempt, or not with this lease
+        ("a", 2, FIRST, "", "refused"),
+        ("a", 2, "guessed", "", "refused"),
+        ("a", None, FIRST, "", "refused"),
+        ("a", None, "guessed", "", "refused"),
+        ("a", 3, None, "", "refused"),
+        ("a", 3, SECOND, "", "refused"),
+        ("z", None, None, "", "refused"),
+        ("z", 1, None, "", "refused"),
+        ("b", None, None, "", "refused"),
+        # no such step
+        ("nobody", None, None, "", "unknown"),
+        ("nobody", 1, "x", "", "unknown"),
+    ],
+)
+def test_an_outcome_has_its_verdict(step: str, attempt: int | None, lease: str | None, said: str, verdict: str) -> None:
+    plan, leases = in_second_attempt()
+    before = (plan.record.version, plan.states, plan.log)
+    report = a_failure(step, attempt) if said == SAME else a_report(step, attempt, diff_hash="new")
+    report = a_report(step, attempt, leases.get(lease or "", lease), **_said(report))
+
+    (found,) = plan.report(report)
+
+    assert found == verdict
+    assert ((plan.record.version, plan.states, plan.log) == before) == (verdict != "applied")
+
+
+@pytest.mark.parametrize(
+    ("step", "attempt", "said", "verdict"),
+    [
+        ("a", 1, {}, "late"),
+        ("a", None, {"diff_hash": "new"}, "late"),
+        ("a", None, {}, "duplicate"),
+        ("nobody", 1, {}, "unknown"),
+    ],
+)
+def test_nothing_applies_to_a_plan_that_is_over(
+    step: str, attempt: int | None, said: dict[str, Any], verdict: str
+) -> None:
+    plan = Running(a_step("a"))
+    plan.report(a_report("a"))
+    version = plan.record.version
+
+    (found,) = plan.report(a_report(step, attempt, diff_hash="other") if attempt else a_report(step, **said))
+
+    assert found == verdict
+    assert plan.record.version == version
+
+
+def test_the_same_outcome_sent_twice_with_its_lease_applies_once() -> None:
+    plan = Running(a_step("a"), a_step("b", "a"))
+    report = a_failure("a", 1)
+    sent = a_report("a", 1, plan.active["a"].lease, **_said(report))
+
+    assert [*plan.report(sent, sent), *plan.report(sent)] == ["applied", "duplicate", "duplicate"]
+    assert plan.steps["a"].failures == 1
+
+
+def test_a_verdict_other_than_applied_is_told_as_an_event_and_not_logged() -> None:
+    plan = Running(a_step("a"))
+    lines = len(plan.log)
+
+    plan.report(a_report("a", 9), a_report("nobody"))
+
+    assert plan.events[-2:] == ["dev.planner.outcome.refused.v1", "dev.planner.outcome.unknown.v1"]
+    assert len(plan.log) == lines
+
+
+@pytest.mark.parametrize(
+    ("said", "tools", "category"),
+    [
+        ({"success": True}, (), None),
+        ({"success": True, "tests_passed": True}, (PYTEST,), None),
+        ({"success": True, "touched_files": ["src/a.py"], "created_files": ["src/a.py"]}, (), None),
+        ({"success": True, "tests_passed": False}, (), None),  # nothing was to be verified
+        ({"success": True, "tests_passed": False}, (PYTEST,), "TEST_REGRESSION"),
+        ({"success": True, "touched_files": ["src/b.py"]}, (), "ALLOWLIST_VIOLATION"),
+        ({"success": True, "touched_files": ["src/a.py", "../x"]}, (), "ALLOWLIST_VIOLATION"),
+        ({"success": True, "created_files": ["src/new.py"]}, (), "ALLOWLIST_VIOLATION"),
+        ({"success": False, "touched_files": ["src/b.py"]}, (), "ALLOWLIST_VIOLATION"),
+        ({"success": True, "tests_passed": False, "touched_files": ["b"]}, (PYTEST,), "ALLOWLIST_VIOLATION"),
+        ({"success": False}, (), "UNKNOWN"),
+        ({"success": False, "failure_evidence": {"category": "TYPE_ERROR"}}, (), "TYPE_ERROR"),
+        ({"success": False, "failure_evidence": {"category": "lint error"}}, (), "LINT_ERROR"),
+        ({"success": False, "failure_evidence": {"category": "no such word"}}, (), "UNKNOWN"),
+        ({"success": False, "failure_evidence": {"category": "LEASE_EXPIRED"}}, (), "UNKNOWN"),
+        ({"success": False, "failure_evidence": {}}, (), "UNKNOWN"),
+    ],
+)
+def test_a_success_that_contradicts_itself_is_a_failure(
+    said: dict[str, Any], tools: tuple[VerifyTool, ...], category: str | None
+) -> None:
+    facts = a_step("a", tools=tools).model_dump(mode="json")
+
+    found = failure_of(facts, Outcome.model_validate({"step_id": "a", **said}))
+
+    assert (found and found["category"]) == category
+
+
+def test_what_the_next_attempt_is_told_is_cut() -> None:
+    evidence = {
+        "top_failing_tests": [f"t{n}" for n in range(9)],
+        "stack_trace_head": "x" * 4096,
+        "suggestion": "y" * 999,
+    }
+    outcome = Outcome.model_validate({"step_id": "a", "success": False, "failure_evidence": evidence})
+
+    found = failure_of(a_step("a").model_dump(mode="json"), outcome)
+
+    assert found
+    assert (len(found["failing_tests"]), len(found["trace"]), len(found["suggestion"])) == (5, 500, 500)
+
+
+def _said(report: Any) -> dict[str, Any]:
+    said: dict[str, Any] = report.outcome.model_dump(mode="json", exclude_unset=True)
+    return {name: value for name, value in said.items() if name != "step_id"}

@@ -1,0 +1,225 @@
+"""The clocks: of attempts that nobody claims, that go silent or run too long, and of the plan itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.times import rfc3339
+from tasks import outcomes, upkeep
+from tasks.errors import NeedsSteps
+from tasks.policy.dispatch import QUEUED_MS, RUNNING_MARGIN_MS, SILENT_MS
+from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_failure, a_report, a_step, some_steps
+from worker.store.plans import Ask, Write
+
+DAY_S = 86_400
+PYTEST_MS = 1000 * PYTEST.timeout_s
+
+
+def a_running(*steps: object, **limits: int) -> Running:
+    """A plan whose wall clock does not matter."""
+    return Running(*steps, **{"wall_clock_s": DAY_S, **limits})  # type: ignore[arg-type]
+
+
+def wait_sweeping(plan: Running, ms: int, every: int = 10_000, *, renewing: tuple[str, ...] = ()) -> None:
+    """Let time pass while the timers are swept; controllers of `renewing` keep their leases."""
+    for _ in range(0, ms, every):
+        plan.store.wait(every)
+        for step in renewing:
+            plan.store.claim(PLAN, step)
+        plan.sweep()
+
+
+def test_an_attempt_that_nobody_claims_comes_back_after_its_deadline() -> None:
+    plan = a_running(a_step("a"))
+
+    wait_sweeping(plan, QUEUED_MS - 10_000)
+    before = plan.active["a"].attempt
+    wait_sweeping(plan, 10_000)
+
+    assert (before, plan.active["a"].attempt) == (1, 2)
+    assert (plan.steps["a"].previous or {})["category"] == "LEASE_EXPIRED"
+
+
+def test_an_attempt_that_nobody_claimed_is_not_used_up_and_costs_nothing() -> None:
+    plan = a_running(a_step("a", retries=0))
+
+    for _ in range(3):
+        wait_sweeping(plan, QUEUED_MS)
+
+    assert plan.steps["a"].failures == 0
+    assert plan.active["a"].attempt == 4
+    assert plan.record.spent["tokens"] == 0
+    assert "lease_deaths" not in plan.record.halting
+
+
+def test_a_controller_that_goes_silent_loses_its_attempt_which_is_booked_in_full() -> None:
+    plan = a_running(a_step("a"))
+    plan.store.claim(PLAN, "a")
+
+    wait_sweeping(plan, SILENT_MS)
+
+    assert (plan.active["a"].attempt, plan.steps["a"].failures) == (2, 1)
+    assert plan.record.spent["tokens"] == 1000
+    assert plan.record.halting["lease_deaths"] == 1
+    assert plan.record.halting["consecutive"] == 0
+    assert "silent" in (plan.steps["a"].previous or {})["trace"]
+
+
+def test_a_controller_that_claims_late_and_dies_is_found_as_soon() -> None:
+    plan = a_running(a_step("a"))
+    wait_sweeping(plan, 600_000)
+    plan.store.claim(PLAN, "a")
+
+    wait_sweeping(plan, 2 * SILENT_MS)
+
+    assert plan.active["a"].attempt == 2
+
+
+def test_a_controller_that_renews_its_lease_keeps_its_attempt() -> None:
+    plan = a_running(a_step("a"))
+    plan.store.claim(PLAN, "a")
+
+    wait_sweeping(plan, 10 * SILENT_MS, renewing=("a",))
+
+    assert (plan.active["a"].attempt, plan.steps["a"].failures) == (1, 0)
+
+
+@pytest.mark.parametrize(("tools", "allowed_ms"), [((), 0), ((PYTEST,), PYTEST_MS), ((PYTEST, PYTEST), 2 * PYTEST_MS)])
+def test_an_attempt_may_run_as_long_as_its_verification_and_a_margin(tools: tuple[()], allowed_ms: int) -> None:
+    plan = a_running(a_step("a", tools=tools))
+    plan.store.claim(PLAN, "a")
+
+    wait_sweeping(plan, RUNNING_MARGIN_MS + allowed_ms - 10_000, renewing=("a",))
+    before = plan.active["a"].attempt
+    wait_sweeping(plan, 10_000, renewing=("a",))
+
+    assert (before, plan.active["a"].attempt) == (1, 2)
+    assert "past its time" in (plan.steps["a"].previous or {})["trace"]
+
+
+def test_a_step_whose_controllers_keep_dying_fails() -> None:
+    plan = a_running(a_step("a", retries=1), a_step("b", "a"))
+
+    for _ in range(2):
+        plan.store.claim(PLAN, "a")
+        wait_sweeping(plan, SILENT_MS)
+
+    assert plan.states == {"a": "FAILED", "b": "SKIPPED"}
+    assert plan.state == "HALTED"
+
+
+def test_one_attempt_expires_and_its_sibling_goes_on() -> None:
+    plan = a_running(a_step("a"), a_step("b"))
+    plan.store.claim(PLAN, "a")
+    plan.store.claim(PLAN, "b")
+
+    wait_sweeping(plan, SILENT_MS, renewing=("b",))
+
+    assert {step: attempt.attempt for step, attempt in plan.active.items()} == {"a": 2, "b": 1}
+
+
+def test_an_outcome_of_an_expired_attempt_is_late() -> None:
+    plan = a_running(a_step("a"))
+    lease = plan.active["a"].lease
+    plan.store.claim(PLAN, "a")
+    wait_sweeping(plan, SILENT_MS)
+
+    assert plan.report(a_report("a", 1, lease)) == ["late"]
+    assert plan.active["a"].attempt == 2
+
+
+def test_a_timer_that_comes_too_early_is_set_again_and_changes_nothing_else() -> None:
+    plan = a_running(a_step("a"))
+    before = (plan.states, plan.active, plan.log)
+    plan.store.wait(SILENT_MS)
+
+    plan.sweep()
+
+    assert (plan.states, plan.active, plan.log) == before
+    assert plan.store.hash(PARTITION.timers) == {PLAN: plan.store.now + SILENT_MS}
+
+
+def test_a_running_plan_always_has_a_timer_ahead() -> None:
+    plan = a_running(a_step("a"), a_step("b", "a"), a_step("c", "b"))
+
+    while plan.active:
+        assert plan.store.hash(PARTITION.timers)[PLAN] > plan.store.now
+        plan.report(a_report(min(plan.active)))
+        plan.sweep()
+
+    assert plan.store.hash(PARTITION.timers) == {}
+
+
+def test_a_plan_out_of_time_halts_with_its_attempts_in_flight() -> None:
+    plan = Running(*some_steps(3), a_step("z", "s-0"), wall_clock_s=60, max_parallel=2)
+    plan.store.wait(60_000)
+
+    plan.sweep()
+
+    assert (plan.state, plan.halt["rule"]) == ("HALTED", "wall_clock")
+    assert plan.states == {"s-0": "HALTED", "s-1": "HALTED", "s-2": "PENDING", "z": "BLOCKED"}
+    assert plan.active == {}
+    assert plan.specs == []
+    assert not any(plan.record.reserved.values())
+    assert plan.store.hash(PARTITION.timers) == {}
+
+
+def test_a_plan_has_all_of_its_time() -> None:
+    plan = Running(a_step("a"), wall_clock_s=60)
+    plan.store.wait(59_999)
+
+    plan.sweep()
+
+    assert plan.state == "EXECUTING"
+
+
+def test_a_halt_says_which_limit_was_met_and_when_the_clock_started() -> None:
+    plan = Running(a_step("a"), wall_clock_s=60)
+    evidence = {"limit_s": 60, "ready_at": rfc3339(plan.store.now)}
+    plan.store.wait(60_000)
+
+    plan.sweep()
+
+    assert plan.halt["evidence"] == evidence
+
+
+def test_nothing_is_handed_out_after_the_halt() -> None:
+    plan = Running(a_step("a"), a_step("b", "a"), wall_clock_s=60)
+    lease = plan.active["a"].lease
+    plan.store.wait(60_000)
+    plan.sweep()
+
+    assert plan.report(a_report("a", 1, lease), a_failure("b", 1)) == ["late", "late"]
+    assert plan.specs == []
+    assert plan.states["b"] == "BLOCKED"
+
+
+def test_a_slice_without_the_steps_in_flight_is_sent_back() -> None:
+    plan = a_running(*some_steps(3), max_parallel=2)
+
+    with pytest.raises(NeedsSteps) as missing:
+        upkeep.apply(plan.begin(Ask(PLAN, ["s-1"], leases=True)))
+
+    assert missing.value.step_ids == {"s-0"}
+
+
+def test_a_look_at_a_plan_that_is_over_only_takes_its_timer_away() -> None:
+    plan = Running(a_step("a"))
+    plan.report(a_report("a"))
+
+    change = upkeep.apply(plan.begin(Ask(PLAN)))
+
+    assert (change.changed, change.wake, change.dispatches) == (False, 0, [])
+
+
+def test_work_that_a_dead_worker_left_over_goes_on() -> None:
+    plan = a_running(a_step("root"), *some_steps(100, "root"), max_parallel=1)
+    first = outcomes.apply(plan.begin(Ask(PLAN, ["root"])), [a_report("root")])
+    plan.store.commit([Write(first)])  # and the worker dies
+    left = list(plan.states.values()).count("BLOCKED")
+
+    plan.store.wait(1000)
+    plan.sweep()
+
+    assert (first.more, left) == (True, 36)
+    assert "BLOCKED" not in plan.states.values()

@@ -1,0 +1,60 @@
+"""`planner demo`, `bench` and `schemas`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from worker.cli.console import OK, Json, command, say, say_json
+
+
+@command
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the directory with the repository.")] = False,
+    svg: Annotated[Path | None, typer.Option(help="Draw the end into this file.")] = None,
+    as_json: Json = False,
+) -> int:
+    """See it work: a real bug in a real repository, repaired by a small fleet, in under a minute.
+
+    [b]planner demo[/b]
+
+    Needs nothing running. Exit code 0 only if the plan is COMPLETED and the tests pass.
+    """
+    from worker.demo import run
+
+    return run(as_json=as_json, keep=keep, console=Console(stderr=as_json), svg=svg)
+
+
+@command
+def schemas(
+    out: Annotated[Path, typer.Option("--out", "-o", file_okay=False, help="Where to; made if missing.")],
+    as_json: Json = False,
+) -> None:
+    """Write the contract: a JSON Schema 2020-12 per message, and the streams as AsyncAPI 3.1.
+
+    [b]planner schemas --out docs/schemas[/b]
+    """
+    from schemas.contract import documents
+
+    out.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, text in documents():
+        (out / name).write_bytes(text)
+        written.append(str(out / name))
+    say_json(written) if as_json else say("\n".join(written))
+
+
+@command
+def bench(context: typer.Context) -> int:
+    """Measure this machine: our outcomes per second, beside Celery's no-op tasks and a raw Lua loop.
+
+    [b]planner bench --json[/b]
+
+    Needs nothing running. [b]planner bench -- --help[/b] tells its options.
+    """
+    from worker.bench import main
+
+    return main(context.args) or OK
