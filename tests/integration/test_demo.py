@@ -71,10 +71,11 @@ def test_the_demo_completes_one_plan_rejects_another_and_leaves_nothing(place: P
     assert not list((place / "somewhere").iterdir())
 
 
-def test_an_interrupted_demo_ends_at_once_and_leaves_nothing(place: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])  # ^C, and a terminal that is closed
+def test_an_interrupted_demo_ends_at_once_and_leaves_nothing(place: Path, number: signal.Signals) -> None:
     demo = started(place)
     wait_until(lambda: list((place / "tmp").glob("planner-demo-*/tmp/planner-*")), 30, "a controller is at work")
-    os.killpg(demo.pid, signal.SIGINT)
+    os.killpg(demo.pid, number)
     _, err = demo.communicate(timeout=15)
 
     assert demo.returncode == 130, err

@@ -32,20 +32,18 @@ from worker.demo.story import Story
 from worker.settings import Settings, load
 from worker.store.keys import Partition
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130  # as a shell says it
 FAILURES = (PlannerError, RedisError, GitError, OSError, subprocess.SubprocessError)
 
 
 def play(*, as_json: bool, keep: bool, console: Console, svg: Path | None) -> int:
     """Play the demo and show how it ended; returns the exit code."""
-    aside = Console(stderr=True)
+    aside = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
     try:
         with _interruptible(), _home(keep=keep) as home:
             if keep:
-                aside.print(
-                    f"The demo is played in {home}, which stays.", soft_wrap=True, highlight=False, markup=False
-                )
+                aside.print(f"The demo is played in {home}, which stays.")
             problem = _perform(scene := Scene(home), console, as_json=as_json)
             if problem:
                 _lament(problem, home, aside)
@@ -106,10 +104,9 @@ def _forget(client: Redis, queue: str, partitions: int) -> None:
 
 
 def _result(scene: Scene, problem: Problem | None) -> dict[str, Any]:
-    completed, rejected = scene.completed, scene.rejected
     return {
-        "completed": completed and completed.model_dump(mode="json"),
-        "rejected": rejected and rejected.model_dump(mode="json"),
+        "completed": scene.completed and scene.completed.model_dump(mode="json"),
+        "rejected": scene.rejected and scene.rejected.model_dump(mode="json"),
         "diff": scene.diff,
         "tests_passed": scene.tests_passed,
         "seconds": round(scene.seconds, 1),
@@ -119,10 +116,10 @@ def _result(scene: Scene, problem: Problem | None) -> dict[str, Any]:
 
 def _lament(problem: Problem, home: Path, aside: Console) -> None:
     """Say what went wrong, and what the processes said last."""
-    aside.print(problem.detail, style="bold red", soft_wrap=True, highlight=False, markup=False)
+    aside.print(problem.detail, style="bold red")
     for name, lines in tails(home):
         aside.print(f"\n{name}.log ends:", style="bold")
-        aside.print("\n".join(lines), soft_wrap=True, highlight=False, markup=False)
+        aside.print("\n".join(lines))
 
 
 @contextmanager
@@ -137,14 +134,15 @@ def _home(*, keep: bool) -> Iterator[Path]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let the first ^C or SIGTERM end the story; further ones do not disturb the clearing away."""
+    """Let the first ^C, SIGTERM or closed terminal end the story; more do not disturb the clearing away."""
 
     def interrupt(*_: object) -> None:
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in SIGNALS}
+    heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # nohup means it
+    before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield
     finally:
