@@ -40,19 +40,21 @@ def apply(view: Slice) -> Change:
 def _look_at_attempt(fold: Fold, step: Step) -> None:
     live = fold.view.active[step.step_id]
     lease = fold.view.leases.get(step.step_id) or Lease(live.attempt, 0, 0)
-    due, reason = _due(step, live, lease)
+    due, reason = _due(step, live, lease, fold.view.now)
     if fold.view.now < due:
         fold.wake_at(due if lease.claimed else min(due, fold.view.now + SILENT_MS))
     else:
         _expire(fold, step, claimed=bool(lease.claimed), reason=reason)
 
 
-def _due(step: Step, live: Attempt, lease: Lease) -> tuple[int, str]:
+def _due(step: Step, live: Attempt, lease: Lease, now: int) -> tuple[int, str]:
     """Say when the attempt has run out of time if nothing more is heard of it, and which clock that is."""
     if not lease.claimed:
         return live.deadline, f"no controller had claimed it by {rfc3339(live.deadline)}"
     verify_ms = 1000 * sum(tool["timeout_s"] for tool in step.facts["verify_tools"])
-    silent, over = lease.renewed + SILENT_MS, lease.claimed + verify_ms + RUNNING_MARGIN_MS
+    # A lease is written by controllers: whatever stands there, the attempt ends at some time.
+    claimed, renewed = min(lease.claimed, live.deadline), min(lease.renewed, now)
+    silent, over = renewed + SILENT_MS, claimed + verify_ms + RUNNING_MARGIN_MS
     return min((silent, "its controller went silent"), (over, "it ran past its time"))
 
 

@@ -48,8 +48,10 @@ app.steps["worker"].add(Ingress)
 
 @app.task(name="planner.decompose")
 def decompose() -> None:
-    """Plan goals until none waits; goes on in a next task when its time is over."""
-    if services().decomposer.drain():
+    """Plan goals until none waits, those of dead workers first; goes on in a next task when its time is over."""
+    here = services()
+    here.decomposer.recover(int(here.settings.claim_idle_s * 1000))
+    if here.decomposer.drain():
         decompose.apply_async()
 
 
@@ -62,13 +64,10 @@ def drain(partition: int) -> None:
 
 @app.task(name="planner.upkeep")
 def sweep(partition: int) -> None:
-    """Hand out a partition's due work, and take over what dead workers left."""
+    """Hand out a partition's due work, and take over what dead workers had read."""
     here = services()
-    idle_ms = int(here.settings.claim_idle_s * 1000)
     here.home(partition).engine.sweep(here.name)
-    here.home(partition).engine.recover(idle_ms)
-    if partition == 0:
-        here.decomposer.recover(idle_ms)
+    here.home(partition).engine.recover(int(here.settings.claim_idle_s * 1000))
 
 
 @signals.setup_logging.connect

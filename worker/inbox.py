@@ -67,17 +67,21 @@ class Inbox:
         block = () if block_ms is None else ("BLOCK", block_ms)
         wanted = min(count, self._count)
         call = ("XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", wanted, *block, "STREAMS", self.stream, after)
-        try:
-            reply = functions.call(self._client, *call)
-        except ResponseError as error:
-            if "NOGROUP" not in str(error):
-                raise
-            self.create_group()
-            return []
+        reply = self._in_group(*call)
         found = reply[0][1] if reply else ()
         entries = [Entry(self.stream, entry_id, _pairs(fields)) for entry_id, fields in found]
         self._adapt(entries)
         return entries
+
+    def _in_group(self, *call: Any) -> Any:
+        """Call what needs the group; makes it first where it is missing."""
+        try:
+            return functions.call(self._client, *call)
+        except ResponseError as error:
+            if "NOGROUP" not in str(error):
+                raise
+            self.create_group()
+            return functions.call(self._client, *call)
 
     def create_group(self) -> None:
         """Make the group at the beginning of the stream, with the stream."""
@@ -89,10 +93,8 @@ class Inbox:
 
     def take_over(self, idle_ms: int) -> int:
         """Make entries ours that another worker left for `idle_ms`; returns how many, to be read with `after="0"`."""
-        reply: Any = self._client.xautoclaim(
-            self.stream, GROUP, self._consumer, idle_ms, count=BATCH_ENTRIES, justid=True
-        )
-        return len(reply)
+        call = ("XAUTOCLAIM", self.stream, GROUP, self._consumer, idle_ms, "0-0", "COUNT", BATCH_ENTRIES, "JUSTID")
+        return len(self._in_group(*call)[1])
 
     def renew(self, entry: Entry) -> None:
         """Show that we still work on `entry`, so that nobody takes it over."""

@@ -32,10 +32,13 @@ BACKOFF_S = (0.1, 0.5, 1.0, 2.0)
 
 
 class Watch(threading.Thread):
-    """Sends `task` when its stream has unread entries, and upkeep when a timer is due. Survives any server's errors."""
+    """Sends `task` when its stream has unread entries, and `upkeep` every SWEEP_S or when one of `timers` is due.
+
+    Survives any error of a server.
+    """
 
     def __init__(
-        self, app: Any, url: str, stream: str, task: str, args: tuple[int, ...] = (), timers: str | None = None
+        self, app: Any, url: str, stream: str, task: str, upkeep: str, args: tuple[int, ...] = (), timers: str = ""
     ) -> None:
         super().__init__(name=f"ingress-{stream}", daemon=True)
         self._app = app
@@ -43,6 +46,7 @@ class Watch(threading.Thread):
         self._stream = stream
         self._task = task
         self._args = args
+        self._upkeep = upkeep
         self._timers = timers
         self._asked: dict[str, float] = {}
         self._swept = 0.0
@@ -88,17 +92,17 @@ class Watch(threading.Thread):
         return bool(client.xread({self._stream: group["last-delivered-id"]}, count=1, block=BLOCK_MS))
 
     def _tick(self, client: Redis) -> None:
-        """Nudge the sweep when a timer is due, and now and then for what dead workers left."""
-        if self._timers is None or self._in_flight("planner.upkeep"):
+        """Nudge the upkeep when a timer is due, and now and then for what dead workers left."""
+        if self._in_flight(self._upkeep):
             return
         now = time.monotonic()
-        if now - self._swept >= SWEEP_S or self._is_due(client):
+        if now - self._swept >= SWEEP_S or (self._timers and self._is_due(client)):
             self._swept = now
-            self._nudge("planner.upkeep")
+            self._nudge(self._upkeep)
 
     def _is_due(self, client: Redis) -> bool:
         pipeline = client.pipeline(transaction=False)
-        pipeline.zrange(self._timers or "", 0, 0, withscores=True)
+        pipeline.zrange(self._timers, 0, 0, withscores=True)
         pipeline.time()
         first, (seconds, _) = pipeline.execute()
         return bool(first) and first[0][1] <= seconds * 1000
@@ -161,10 +165,19 @@ def _watches(app: Any, settings: Settings) -> list[Watch]:
     consumed = set(app.amqp.queues.consume_from)
     found = []
     if "planner.decompose" in consumed:
-        found.append(Watch(app, settings.redis_url, keys.GOALS, "planner.decompose"))
+        found.append(Watch(app, settings.redis_url, keys.GOALS, "planner.decompose", "planner.decompose"))
     for number in range(settings.partitions):
         part = Partition(number)
-        timers = part.timers if "planner.upkeep" in consumed else None
         if "planner.outcomes" in consumed:
-            found.append(Watch(app, settings.redis_url, part.outcomes, "planner.outcomes", (number,), timers))
+            found.append(
+                Watch(
+                    app,
+                    settings.redis_url,
+                    part.outcomes,
+                    "planner.outcomes",
+                    "planner.upkeep",
+                    (number,),
+                    part.timers,
+                )
+            )
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -56,9 +55,9 @@ class Settings(BaseSettings):
         return int(self.retention_days * 86_400)
 
 
-def load(environ: Mapping[str, str] = os.environ) -> Settings:
+def load() -> Settings:
     """Read the settings; raises WrongSettings with one sentence per wrong value."""
-    wrong = [_unknown(name) for name in environ if name.startswith(PREFIX) and not _known(name)]
+    wrong = [_unknown(name) for name in os.environ if name.startswith(PREFIX) and not _known(name)]
     try:
         settings = Settings()
     except ValidationError as error:
@@ -69,7 +68,8 @@ def load(environ: Mapping[str, str] = os.environ) -> Settings:
 
 
 def _known(name: str) -> bool:
-    return name.removeprefix(PREFIX).lower() in Settings.model_fields or name in ELSEWHERE
+    field = Settings.model_fields.get(name.removeprefix(PREFIX).lower())
+    return name in ELSEWHERE or (field is not None and field.validation_alias is None)
 
 
 def _unknown(name: str) -> str:

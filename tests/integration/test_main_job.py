@@ -131,7 +131,8 @@ def test_what_cannot_be_read_goes_to_the_dead_stream_and_the_worker_goes_on(
     entry: Any = redis.xadd(stream, fields)
 
     wait_until(lambda: redis.xlen(dead) > before, what="dead entry")
-    ((_, found),) = redis.xrevrange(dead, count=1)
+    last: Any = redis.xrevrange(dead, count=1)
+    ((_, found),) = last
     problem = codec.loads(found[b"problem"])
     assert (problem["problem"]["code"], problem["stream"]) == (code, stream)
     assert problem["entry"] == entry.decode()

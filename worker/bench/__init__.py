@@ -1,4 +1,4 @@
-"""`planner bench`: our figures and their anchors in one run, as ratios that hold on any machine (PERFORMANCE.md section 0)."""
+"""`planner bench`: our figures and their anchors in one run, as ratios that hold on any machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def measure(plans: int, steps: int, pool: str, say: Say, url: str | None = None)
 
 def _anchors(client: Redis, url: str, outcomes: int, pool: str, say: Say) -> dict[str, float]:
     os.environ["PLANNER_REDIS_URL"] = url
-    from worker.bench import anchors  # noqa: PLC0415 (its app takes the URL from the environment)
+    from worker.bench import anchors  # its app takes the URL from the environment
 
     with _worker("worker.bench.anchors", url, pool):
         say("Celery: no-op tasks")

@@ -51,8 +51,8 @@ def _serve(url: str, concurrency: int) -> int:
     command = worker_command(concurrency=concurrency)
     # A session of its own: Ctrl-C reaches only us, and we end things in order.
     process = subprocess.Popen(command, env=environment, start_new_session=True)  # noqa: S603 (our own command)
-    _greet(url)
     try:
+        _greet(url)
         process.wait()
     except KeyboardInterrupt:
         return _stop(process)
@@ -132,11 +132,12 @@ def _free(port: int) -> int | None:
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does; while the server starts both end the command at once."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Let SIGTERM, and the end of the terminal, do what Ctrl-C does; before the worker runs they just end us."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     except KeyboardInterrupt:
         sys.exit(OK)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -123,7 +123,8 @@ class Controller:
             result = Attempt(spec, entry.fields[DATA], self._argv, self._tree, lease, seconds).run()
             duration_ms = int((time.monotonic() - started) * 1000)
             message = outcome(spec, result, duration_ms, self._config.name)
-            self._mailbox.publish(spec.reply_to, {"data": codec.encode(message, exclude_none=True), **spec.ids})
+            data = codec.encode(message, exclude_none=True)
+            self._mailbox.publish(spec.reply_to, {"data": data, **spec.ids, "lease": spec.lease})
         log.info("step_finished", extra={**spec.ids, "success": message.success, "duration_ms": duration_ms})
 
     def _agent_seconds(self, spec: Spec, lease: Lease) -> float:

@@ -47,5 +47,5 @@ class Spec(Inbound):
 
     @property
     def ids(self) -> dict[str, str | int]:
-        """Say which attempt this is: for logs and for the fields of an outcome's entry."""
-        return {"plan_id": self.plan_id, "step_id": self.step_id, "attempt": self.attempt, "lease": self.lease}
+        """Say which attempt this is. Without its lease, which is a secret and has no place in a log."""
+        return {"plan_id": self.plan_id, "step_id": self.step_id, "attempt": self.attempt}
