@@ -9,6 +9,7 @@ import orjson
 from pydantic import BaseModel
 
 DecodeError = orjson.JSONDecodeError
+EncodeError = orjson.JSONEncodeError
 loads = orjson.loads
 dumps = orjson.dumps
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from schemas import asyncapi, codec
@@ -22,18 +22,12 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 BASE = f"https://planner.dev/schemas/{SCHEMA_VERSION}/"
 
 
-class Event(EventData):
-    """What the planner tells of itself; the entry's field `type` says what happened. Fields are left out, not null."""
-
-    from_: str | None = Field(default=None, alias="from")
-
-
 MESSAGES: dict[str, type[BaseModel]] = {
     "goal": Goal,
     "step_spec": StepSpec,
     "outcome": Outcome,
     "command": Command,
-    "event": Event,
+    "event": EventData,
     "dead": DeadEntry,
     "plan": PlanView,
 }
@@ -69,7 +63,7 @@ def schema(name: str) -> dict[str, Any]:
     Readers and writers may rely on fields that are not described: ours may gain some, and theirs are ignored.
     """
     model = MESSAGES[name]
-    complete = issubclass(model, Outbound) and model is not Event
+    complete = issubclass(model, Outbound) and model is not EventData
     body = model.model_json_schema(schema_generator=_Complete if complete else _Plain)
     _open(body)
     unpromised = UNPROMISED.get(name, ())

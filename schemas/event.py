@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from schemas.base import Outbound
 
 EVENT_PREFIX = "dev.planner."
@@ -9,13 +11,16 @@ EVENT_SUFFIX = ".v1"
 
 
 class EventData(Outbound):
-    """The `data` of an event; its `type` is `dev.planner.<goal|plan|step|outcome|budget|command>.<what>.v1`."""
+    """What the planner tells of itself; the entry's field `type` says what happened. Fields are left out, not null.
+
+    A type is `dev.planner.<goal|plan|step|outcome|budget|command>.<what>.v1`.
+    """
 
     plan_id: str | None = None
     goal_id: str | None = None
     step_id: str | None = None
     attempt: int | None = None
-    from_: str | None = None
+    from_: str | None = Field(default=None, alias="from")
     to: str | None = None
     kind: str | None = None
     verdict: str | None = None

@@ -41,5 +41,7 @@ class Change:
     events: list[tuple[str, bytes]] = field(default_factory=list)
     log: bytes = b""
     ends: bool = False
-    more: bool = False
+    more: bool = False  # work is left over: look at the plan again
+    wider: bool = False  # slots are free, and what of the ready queue was read cannot fill them: look at more of it
+    guards: dict[str, int] = field(default_factory=dict)  # step -> renewal of its lease on which this decision rests
     verdicts: list[Verdict] = field(default_factory=list)

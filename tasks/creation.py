@@ -20,6 +20,7 @@ from tasks.policy import budget, dispatch
 from tasks.view import WINDOW, Slice, Step
 
 POLICY_VERSION = 1
+SHOWN_CHARS = 200  # of the goal's sentence, for lists of plans
 CHUNK = 64  # steps a commit: their specs, windows, states and places in the queue stay below 1000 arguments
 
 
@@ -85,6 +86,7 @@ def _announce(fold: Fold, goal: Goal, document: Any) -> None:
         "kind": goal.kind.value.encode(),
         "goal_id": plan.head.goal_id.encode(),
         "policy_version": str(POLICY_VERSION).encode(),
+        "text": goal.goal[:SHOWN_CHARS].encode(errors="replace"),
         "goal": codec.dumps(body),
         "document": codec.dumps(document),
     }

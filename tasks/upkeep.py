@@ -44,6 +44,7 @@ def _look_at_attempt(fold: Fold, step: Step) -> None:
     if fold.view.now < due:
         fold.wake_at(due if lease.claimed else min(due, fold.view.now + SILENT_MS))
     else:
+        fold.change.guards[step.step_id] = lease.renewed
         _expire(fold, step, claimed=bool(lease.claimed), reason=reason)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 from redis import Redis
 
+from schemas import codec
 from schemas.base import GoalVerdict, PlanState, unknown_fields
 from schemas.envelope import Problem
 from schemas.goal import Goal
@@ -24,12 +26,14 @@ from worker import ids
 from worker.engine import DRAIN_S, Engine
 from worker.inbox import Entry, Inbox
 from worker.reading import read_goal
-from worker.store import keys
+from worker.store import functions, keys
+from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition
 from worker.store.plans import PlanStore, Write
 
 log = logging.getLogger("planner.decompose")
 
+GOAL_ID = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")  # as schemas.base.GoalId
 RENEW_S = 10.0
 COMMITS_AT_ONCE = 16  # chunks of a large plan in one round trip
 
@@ -85,6 +89,9 @@ class Decomposer:
         try:
             with self._renewing(entry):
                 self._take(entry)
+        except FunctionsMissing:  # the server was emptied or replaced; nothing of the call happened
+            functions.load(self._client)
+            self._try(entry)
         except Exception:
             log.exception("goal failed", extra={"entry": entry.entry_id.decode()})
             if self._client.hincrby(keys.GOALS_FAILURES, entry.entry_id, 1) >= self._max_failures:
@@ -102,7 +109,11 @@ class Decomposer:
             self._plan(entry, *found)
 
     def _plan(self, entry: Entry, goal: Goal, digest: str) -> None:
-        goal_id = goal.goal_id or entry.field("id") or entry.entry_id.decode()
+        beside = entry.field("id")
+        if beside and not GOAL_ID.fullmatch(beside):
+            self._bury(entry, Problem.of("invalid_message", "The entry's field `id` cannot be the id of a goal."))
+            return
+        goal_id = goal.goal_id or beside or entry.entry_id.decode()
         plan_id, verdict, known = self._claim(goal_id, ids.plan_id(goal.context.repo), digest)
         if known != digest:
             detail = f"The goal id {goal_id} was used before, for {plan_id}, with another body."
@@ -131,11 +142,13 @@ class Decomposer:
         """Make the plan unless it is there already; returns what became of the goal."""
         home = self._home(plan_id)
         pipeline = self._client.pipeline(transaction=False)
-        pipeline.hmget(home.partition.plan(plan_id).plan, "version", "state")
+        pipeline.hmget(home.partition.plan(plan_id).plan, "version", "state", "halt")
         pipeline.time()
-        (version, state), (seconds, microseconds) = pipeline.execute()
+        (version, state, halt), (seconds, microseconds) = pipeline.execute()
+        if state == PlanState.REJECTED.value.encode():
+            return GoalVerdict.REJECTED, codec.loads(halt)["reason"]
         if state and state != PlanState.CREATED.value.encode():
-            return _verdict_of(state.decode()), ""
+            return GoalVerdict.PLANNED, ""
         birth = Birth(
             plan_id=plan_id,
             goal_id=goal_id,
@@ -202,7 +215,3 @@ class Decomposer:
         finally:
             done.set()
             thread.join()
-
-
-def _verdict_of(state: str) -> GoalVerdict:
-    return GoalVerdict.REJECTED if state == PlanState.REJECTED else GoalVerdict.PLANNED

@@ -16,23 +16,24 @@ from schemas.envelope import Problem
 from tasks.batches import batches
 from tasks.change import Change
 from tasks.errors import NeedsSteps
+from tasks.outcomes import Report
 from tasks.view import Slice
 from worker.inbox import Command, Entry, Inbox
 from worker.reading import read_outcome
 from worker.store import functions
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition, partition_of
-from worker.store.plans import NoSlice, PlanStore, Write
+from worker.store.plans import Begun, NoSlice, PlanStore, Unreadable, Write
 from worker.work import Decided, Work
 
 log = logging.getLogger("planner.engine")
 
 DRAIN_S = 1.0  # a drain gives its place in the pool back after this long
-LINGER_MS = 20  # and when nothing came for this long
-BUSY_MS = 1  # the same while plans wait for another worker's lock, or have work left over
+LINGER_MS = 20  # and when nothing came for this long; an idle server rounds it up to the period of its clock
 ROUNDS = 8  # a busy plan waits for the next batch after this many looks
 SWEEP_LOCK_MS = 10_000
 DUE_PAGE = 256
+RETRY_MS = 60_000  # until a plan is looked at again whose look has failed
 DECIDE_AT_ONCE = 32  # plans decided while the server reads the next ones
 
 
@@ -58,7 +59,7 @@ class Engine:
         end = time.monotonic() + DRAIN_S
         with self._rereading():
             while time.monotonic() < end:
-                entries = self._inbox.read(block_ms=BUSY_MS if self._waiting else LINGER_MS)
+                entries = self._inbox.read(block_ms=None if self._waiting else LINGER_MS)
                 if not entries and not self._waiting:
                     break
                 self._sort(entries)
@@ -77,13 +78,18 @@ class Engine:
         try:
             yield
         except FunctionsMissing:
-            self._waiting.clear()
+            self._forget()
             functions.load(self._client)
             self._apply_pending()
         except BaseException:
-            self._waiting.clear()
+            self._forget()
             raise
         self._reread = False
+
+    def _forget(self) -> None:
+        """Drop what was read: it is still pending, and will be read again."""
+        self._waiting.clear()
+        self._beside.clear()
 
     def recover(self, idle_ms: int) -> int:
         """Take over and apply what a dead worker had read; returns how many entries that were."""
@@ -94,8 +100,12 @@ class Engine:
         return taken
 
     def _apply_pending(self) -> None:
-        self._sort(self._inbox.read(after="0"))
-        self._settle()
+        """Apply every entry that is pending here, page by page; what cannot be decided stays pending."""
+        after = "0"
+        while entries := self._inbox.read(after=after):
+            self._sort(entries)
+            self._settle()
+            after = entries[-1].entry_id.decode()
 
     def sweep(self, token: str) -> None:
         """Hand out due work until none is due or DRAIN_S are over; does nothing while another worker sweeps."""
@@ -108,6 +118,8 @@ class Engine:
                 for plan_id in plans:
                     self._waiting.setdefault(plan_id.decode(), Work()).due = True
                 self._settle()
+                if self._waiting:  # another worker has its hands on them
+                    return
 
     def _due(self, token: str) -> list[bytes]:
         keys = (self._partition.timers, self._partition.sweep)
@@ -127,7 +139,7 @@ class Engine:
             if not entry.fields:  # deleted while it was pending
                 self._beside += self._inbox.drop((entry,))
                 continue
-            found = read_outcome(entry)
+            found = self._read(entry)
             if isinstance(found, Problem):
                 self._bury(entry, found)
             elif partition_of(found[0], self._partitions) != self._partition.number:
@@ -135,6 +147,14 @@ class Engine:
             else:
                 self._tally["unknown_fields"] += unknown_fields(found[1].outcome)
                 self._waiting.setdefault(found[0], Work()).reports.append((entry, found[1]))
+
+    def _read(self, entry: Entry) -> tuple[str, Report] | Problem:
+        """Read an outcome; what nobody thought of is one bad entry, not the end of the partition."""
+        try:
+            return read_outcome(entry)
+        except Exception as error:
+            log.exception("entry unreadable", extra={"stream": entry.stream, "entry": entry.entry_id.decode()})
+            return Problem.of("unreadable", f"Reading it failed: {type(error).__name__}.")
 
     def _settle(self) -> None:
         """Decide about every plan that waits, round by round on fresh state; busy plans stay for the next batch."""
@@ -161,13 +181,16 @@ class Engine:
             self._finish(one, verdict)
         return bool(decided and self._waiting)
 
-    def _decide_all(self, works: Sequence[tuple[str, Work]], views: Sequence[Slice | NoSlice]) -> list[Decided]:
+    def _decide_all(self, works: Sequence[tuple[str, Work]], views: Sequence[Begun]) -> list[Decided]:
         decided = []
         for (plan_id, work), view in zip(works, views, strict=True):
             if isinstance(view, Slice):
                 decided.append(self._decide(work, view))
             elif view is NoSlice.GONE:
                 self._gone(plan_id, work)
+            elif isinstance(view, Unreadable):
+                log.error("plan unreadable", extra={"plan_id": plan_id, "error": str(view)})
+                self._failed(plan_id, work, time.time_ns() // 1_000_000)
         return decided
 
     def _decide(self, work: Work, view: Slice) -> Decided:
@@ -188,7 +211,7 @@ class Engine:
             self._failed(one.plan_id, one.work or Work(), one.write.change.now)
         elif verdict == "ok" and one.work:
             self._tally.update(one.write.change.verdicts)
-            if one.work.done(more=one.write.change.more):
+            if one.work.done(one.write.change):
                 del self._waiting[one.plan_id]
 
     def _take_beside(self) -> list[Command]:
@@ -208,15 +231,21 @@ class Engine:
         del self._waiting[plan_id]
 
     def _failed(self, plan_id: str, work: Work, now: int) -> None:
-        """Count a decision that failed against each of its entries; who fails too often is poison."""
-        for entry, _ in work.reports:
+        """Find the entry with which deciding fails, by trying them one by one; who fails too often is poison."""
+        if len(work.batch) > 1:
+            work.size = 1
+            return
+        for entry, _ in work.batch:
             count = self._client.hincrby(self._partition.failures, entry.entry_id, 1)
             if count >= self._max_failures:
                 detail = f"Deciding about it failed {count} times; the worker's log says how."
                 self._beside += self._inbox.bury(entry, Problem.of("poison", detail, status=500), now)
                 self._beside.append(("HDEL", self._partition.failures, entry.entry_id))
                 self._tally["dead"] += 1
-        self._waiting.pop(plan_id, None)
+        if work.due:
+            self._beside.append(("ZADD", self._partition.timers, now + RETRY_MS, plan_id))
+        if work.done(Change(plan_id, 0, now)):
+            self._waiting.pop(plan_id, None)
 
     def _bury(self, entry: Entry, problem: Problem) -> None:
         log.warning(

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, to_json
 
 from schemas import codec
 from schemas.envelope import FieldError, Problem
@@ -18,6 +18,7 @@ from tasks.outcomes import Report
 from worker.inbox import Entry
 
 PLAN_ID = re.compile(r"plan_[0-9a-f]{2}-[0-9a-f]{32}")
+ATTEMPT = re.compile(r"[1-9][0-9]{0,6}")
 MAX_ERRORS = 50
 
 
@@ -34,13 +35,17 @@ def read_outcome(entry: Entry) -> tuple[str, Report] | Problem:
         outcome = Outcome.model_validate_json(data)
     except (ValidationError, codec.DecodeError) as error:
         return unreadable(error)
-    if len(data) > MAX_OUTPUT_BYTES and (size := len(codec.dumps(outcome.output))) > MAX_OUTPUT_BYTES:
+    if len(data) > MAX_OUTPUT_BYTES and (size := len(to_json(outcome.output))) > MAX_OUTPUT_BYTES:
         return too_large("output_too_large", size, MAX_OUTPUT_BYTES, "/output")
     plan_id = outcome.plan_id or entry.field("plan_id")
     if plan_id is None or not PLAN_ID.fullmatch(plan_id):
         detail = "An outcome must name its plan, in `plan_id` or in the entry's field of that name."
         return Problem.of("missing_plan_id", detail)
-    attempt = outcome.attempt or _number(entry.field("attempt"))
+    attempt = outcome.attempt
+    if attempt is None and (beside := entry.field("attempt")) is not None:
+        if not ATTEMPT.fullmatch(beside):
+            return Problem.of("invalid_message", f"The entry's field `attempt` is no attempt: {beside[:20]!r}.")
+        attempt = int(beside)
     lease = outcome.lease or entry.field("lease")
     return plan_id, Report(outcome, attempt, lease, data, blake2b(data, digest_size=9).hexdigest())
 
@@ -59,7 +64,11 @@ def read_goal(entry: Entry, max_bytes: int) -> tuple[Goal, str] | Problem:
         return unreadable(error)
     if len(data) > MAX_GOAL_BYTES and goal.steps is None and goal.evolution is None:
         return too_large("goal_too_large", len(data), MAX_GOAL_BYTES)
-    return goal, blake2b(codec.canonical(body), digest_size=16).hexdigest()
+    try:
+        canonical = codec.canonical(body)
+    except codec.EncodeError as error:  # nested deeper, or a number larger, than can be written again
+        return Problem.of("invalid_json", f"Cannot be kept: {error}.")
+    return goal, blake2b(canonical, digest_size=16).hexdigest()
 
 
 def unreadable(error: ValidationError | codec.DecodeError) -> Problem:
@@ -68,7 +77,7 @@ def unreadable(error: ValidationError | codec.DecodeError) -> Problem:
         details = error.errors(include_url=False, include_context=False, include_input=False)
         if not any(detail["type"] == "json_invalid" for detail in details):
             errors = tuple(_field_error(detail) for detail in details[:MAX_ERRORS])
-            return Problem.of("invalid_message", f"{len(details)} fields do not fit the contract.", errors)
+            return Problem.of("invalid_message", f"Fields that do not fit the contract: {len(details)}.", errors)
         return Problem.of("invalid_json", details[0]["msg"])
     return Problem.of("invalid_json", f"Not JSON: {error}")
 
@@ -85,10 +94,6 @@ def _field_error(detail: ErrorDetails) -> FieldError:
 
 def _pointer(location: Sequence[Any]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() else None
 
 
 NO_DATA = Problem.of("no_data", "The entry has no field `data`, where the message belongs.")

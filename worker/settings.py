@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import AliasChoices, Field, ValidationError
+from pydantic import AliasChoices, Field, StringConstraints, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
@@ -15,6 +15,8 @@ from tasks.errors import PlannerError
 
 PREFIX = "PLANNER_"
 ELSEWHERE = frozenset({"PLANNER_TEST_REDIS_SERVER", "PLANNER_TEST_NODE_MODULES"})
+
+RedisUrl = Annotated[str, StringConstraints(pattern=r"^(redis|rediss|unix)://.")]
 
 
 class WrongSettings(PlannerError):
@@ -26,10 +28,10 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
-    redis_url: str = Field(
+    redis_url: RedisUrl = Field(
         default="redis://localhost:6379/0", description="Redis or Valkey that keeps plans and streams"
     )
-    broker_url: str | None = Field(default=None, description="Celery's broker; the same server unless set")
+    broker_url: RedisUrl | None = Field(default=None, description="Celery's broker; the same server unless set")
     partitions: int = Field(default=1, ge=1, le=256, description="partitions of plans and outcomes")
     max_goal_bytes: int = Field(default=MAX_GOAL_WITH_STEPS_BYTES, ge=1024, description="largest goal with steps")
     max_failures: int = Field(default=5, ge=1, description="decisions about an entry that may fail before it is dead")

@@ -38,8 +38,9 @@ def dispatch(fold: Fold) -> None:
         elif busy.isdisjoint(step.facts["allowed_files"]):
             _start(fold, step)
             busy.update(step.facts["allowed_files"])
-    if started and len(view.active) < slots and (view.ready_beyond or len(started) >= MAX_DISPATCHES):
-        fold.change.more = True  # the rest of the queue is read in a next look
+    if len(view.active) < slots and (view.ready_beyond or len(started) >= MAX_DISPATCHES):
+        fold.change.more |= bool(started)  # the rest of the queue is read in a next look
+        fold.change.wider = not started
 
 
 def _place(step: Step) -> int:

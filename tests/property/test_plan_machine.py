@@ -14,7 +14,7 @@ from schemas.step import PlannedStep
 from tasks.outcomes import Report
 from tasks.policy.dispatch import QUEUED_MS, SILENT_MS
 from tasks.policy.lifecycle import PLAN_ENDS, PLAN_MOVES, STEP_MOVES
-from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_report, a_step
+from tests.support.plans import PLAN, PYTEST, Running, a_report, a_step, clocks
 
 MOST_STEPS = 12
 OVER = {"DONE", "FAILED", "SKIPPED", "HALTED"}
@@ -179,7 +179,7 @@ class AnyPlan(RuleBasedStateMachine):
                 assert (status.state == "BLOCKED") == bool(waits_for)
 
     def a_plan_that_is_over_is_still_and_another_has_a_clock(self) -> None:
-        timers = self.plan.store.hash(PARTITION.timers)
+        timers = clocks(self.plan.store)
         if self.state in PLAN_ENDS:
             assert not self.plan.active
             assert not self.plan.specs
@@ -201,6 +201,6 @@ class AnyPlan(RuleBasedStateMachine):
 
 
 AnyPlan.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=50, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestAnyPlan = AnyPlan.TestCase

@@ -14,8 +14,8 @@ from tasks.view import WINDOW, Lease, Slice, Step, Window
 from worker.store.keys import CONTROLLERS, GROUP, Partition, PlanKeys
 from worker.store.plans import LOCK_MS, Ask, NoSlice, Write
 
+FORGET_AFTER_S = 60  # as planner.lua has it
 TODO_PAGE = 8
-READY_PAGE = 4
 EPOCH_MS = 1_800_000_000_000
 
 
@@ -41,7 +41,7 @@ class Stream:
 class MemoryStore:
     """One server with one partition; `now` is its clock. Keys hold dicts (hashes, sorted sets), lists and streams."""
 
-    def __init__(self, partition: Partition, retention_s: int = 3600) -> None:
+    def __init__(self, partition: Partition, retention_s: int = 10**9) -> None:
         self.partition = partition
         self.retention_s = retention_s
         self.now = EPOCH_MS
@@ -76,15 +76,14 @@ class MemoryStore:
         return [self._begin(ask, token) for ask in asks]
 
     def commit(self, writes: Sequence[Write]) -> list[str | ResponseError]:
-        return [self._commit(write) for write in writes]
+        return list(map(self._commit, writes))
 
     def _begin(self, ask: Ask, token: str) -> Slice | NoSlice:
         k = self.partition.plan(ask.plan_id)
-        plan = self.keys.get(k.plan)
-        if not plan:
+        if not (plan := self.keys.get(k.plan)):
             return NoSlice.GONE
-        holder, _, until = plan.get("lock", b"").partition(b" ")
-        if holder and holder.decode() != token and int(until) > self.now:
+        holder, _, until = plan.get("lock", b"").decode().partition(" ")
+        if holder not in ("", token) and int(until) > self.now:
             return NoSlice.BUSY
         plan["lock"] = b"%s %d" % (token.encode(), self.now + LOCK_MS)
         todo = [_todo(item) for item in self.items(k.todo)[:TODO_PAGE]]
@@ -93,7 +92,7 @@ class MemoryStore:
         windows = self._windows(k, [*todo, *((step, 0) for step in ask.steps)])
         names |= dict.fromkeys(name for window in windows.values() for name in window.dependents)
         active = {step: Attempt.decode(raw) for step, raw in self.hash(k.active).items()}
-        page = ends + READY_PAGE
+        page = ends + ask.page
         ready = sorted(self.hash(k.ready), key=lambda step: (self.hash(k.ready)[step], step))[:page]
         must = {*list(names)[:ends], *ready}
         prefix = self.partition.lease_prefix(ask.plan_id)
@@ -156,6 +155,7 @@ class MemoryStore:
         if change.ends:
             keys = (k.plan, k.steps, k.status, k.ready, k.active, k.todo, k.log)
             self.expires.update(dict.fromkeys(keys, self.now + 1000 * self.retention_s))
+            self.hash(self.partition.timers)[change.plan_id] = self.now + 1000 * (self.retention_s + FORGET_AFTER_S)
         return "ok"
 
     def _write_plan(self, k: PlanKeys, change: Change) -> None:
@@ -170,10 +170,10 @@ class MemoryStore:
         for step in change.ready_remove:
             self.hash(k.ready).pop(step, None)
         self.hash(k.ready).update(change.ready_add)
-        if change.wake is not None:
+        if change.wake:
             self.hash(self.partition.timers)[change.plan_id] = change.wake
-        if change.wake == 0:
-            del self.hash(self.partition.timers)[change.plan_id]
+        elif change.wake == 0:
+            self.hash(self.partition.timers).pop(change.plan_id, None)
 
     def _write_attempts(self, k: PlanKeys, change: Change) -> None:
         prefix = self.partition.lease_prefix(change.plan_id)
@@ -188,9 +188,8 @@ class MemoryStore:
             self.hash(prefix + one.step_id).update(attempt=a.attempt, lease=a.lease, tokens=a.tokens)
 
     def _write_lists(self, k: PlanKeys, change: Change) -> None:
-        todo = self.items(k.todo)
-        del todo[: change.todo_pop]
-        todo += [b"%s %d" % (step.encode(), number) for step, number in change.todo_push]
+        del self.items(k.todo)[: change.todo_pop]
+        self.items(k.todo).extend([b"%s %d" % (step.encode(), number) for step, number in change.todo_push])
         self.items(k.log).extend([change.log] if change.log else ())
         for kind, data in change.events:
             self.stream(self.partition.events).add({b"type": kind.encode(), b"data": data})

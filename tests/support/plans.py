@@ -21,7 +21,8 @@ from tasks.planning.draft import Draft
 from tasks.view import Slice
 from tests.support.memory_store import EPOCH_MS, MemoryStore
 from worker.store.keys import Partition
-from worker.store.plans import Ask, Write
+from worker.store.plans import READY_PAGE, Ask, Write
+from worker.work import MAX_PAGE
 
 PARTITION = Partition(0)
 PYTEST = VerifyTool(tool="pytest", argv=("pytest",), timeout_s=300)
@@ -92,6 +93,12 @@ def a_failure(step_id: str, attempt: int | None = None, category: str = "TEST_RE
     return a_report(step_id, attempt, success=False, failure_evidence={"category": category}, **said)
 
 
+def clocks(store: MemoryStore) -> dict[str, int]:
+    """The timers that a plan runs by; an ended one only has that of being forgotten."""
+    soon = store.now + 500 * store.retention_s
+    return {plan: due for plan, due in store.hash(PARTITION.timers).items() if due < soon}
+
+
 class Running:
     """A plan of these steps in a memory store; each verb is what the engine does, until nothing is left over."""
 
@@ -126,9 +133,11 @@ class Running:
             assert self.store.commit([Write(change)]) == ["ok"]
             self.changes.append(change)
             verdicts += change.verdicts
-            if not change.more:
+            wider = change.wider and ask.page < MAX_PAGE
+            if not (change.more or wider):
                 return verdicts
-            decision, ask = (lambda view: outcomes.apply(view, ())), Ask(self.plan_id)
+            page = ask.page * 8 if wider else READY_PAGE
+            decision, ask = (lambda view: outcomes.apply(view, ())), Ask(self.plan_id, page=page)
 
     def begin(self, ask: Ask) -> Slice:
         (view,) = self.store.begin([ask])

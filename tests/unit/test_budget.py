@@ -179,7 +179,7 @@ def test_what_is_held_is_never_negative_and_nothing_is_held_at_the_end(
     steps = [a_step(f"s-{n}", tokens=each, cycles=cycles) for n, (each, cycles) in enumerate(estimates)]
     plan = Running(*steps, tokens=tokens, patch_cycles=5, max_parallel=3)
 
-    for number, amount in enumerate(used * 10):
+    for number, amount in enumerate(used * 24):  # six steps, at most four attempts each
         if not plan.active:
             break
         step = min(plan.active)

@@ -15,7 +15,7 @@ from tasks.change import Change
 from tasks.creation import CHUNK
 from tasks.planning.draft import Draft, Rejected
 from tests.support.memory_store import MemoryStore
-from tests.support.plans import PARTITION, PLAN, Running, a_birth, a_goal, a_plan, a_report, a_step, some_steps
+from tests.support.plans import PARTITION, PLAN, Running, a_birth, a_goal, a_plan, a_report, a_step, clocks, some_steps
 from worker.store.plans import Ask, Write
 
 KEYS = PARTITION.plan(PLAN)
@@ -127,7 +127,7 @@ def test_a_refused_goal_leaves_a_plan_that_says_why_and_hands_out_nothing() -> N
     halt = {"rule": "rejected", "reason": "unknown_command", "evidence": {"errors": [errors[0].model_dump()]}}
     assert plan["state"] == b"REJECTED"
     assert codec.loads(plan["halt"]) == halt
-    assert store.hash(PARTITION.timers) == {}
+    assert clocks(store) == {}
     assert KEYS.plan in store.expires
     assert PARTITION.steps("default") not in store.keys
 

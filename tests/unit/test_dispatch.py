@@ -62,7 +62,6 @@ def test_a_later_step_passes_one_whose_files_are_taken() -> None:
     assert set(plan.active) == {"a", "c"}
 
 
-@pytest.mark.xfail(strict=True, reason="one page of the ready queue is read: steps behind it wait for a free file")
 def test_a_free_step_is_not_held_up_by_many_whose_file_is_taken() -> None:
     plan = Running(*some_steps(12, files=["x"]), a_step("y"), a_step("z"), max_parallel=2)
 

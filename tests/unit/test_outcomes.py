@@ -6,7 +6,7 @@ import pytest
 
 from schemas.base import FailureCategory, RiskLevel
 from schemas.step import PlannedStep
-from tests.support.plans import PYTEST, Running, a_failure, a_report, a_step, some_steps
+from tests.support.plans import PYTEST, Running, a_failure, a_report, a_step, clocks, some_steps
 
 UNDERSTOOD = [category.value for category in FailureCategory if category not in ("UNKNOWN", "LEASE_EXPIRED")]
 
@@ -87,7 +87,7 @@ def test_a_plan_is_completed_when_every_step_is_done() -> None:
 
     assert (plan.state, plan.states) == ("COMPLETED", {"a": "DONE", "b": "DONE"})
     assert plan.record.times["ended"] == plan.store.now
-    assert plan.store.hash("planner:{0}:timers") == {}
+    assert clocks(plan.store) == {}
 
 
 def test_a_plan_with_a_failed_step_goes_on_with_what_does_not_need_it() -> None:

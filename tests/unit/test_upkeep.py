@@ -8,7 +8,7 @@ from schemas.times import rfc3339
 from tasks import outcomes, upkeep
 from tasks.errors import NeedsSteps
 from tasks.policy.dispatch import QUEUED_MS, RUNNING_MARGIN_MS, SILENT_MS
-from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_failure, a_report, a_step, some_steps
+from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_failure, a_report, a_step, clocks, some_steps
 from worker.store.plans import Ask, Write
 
 DAY_S = 86_400
@@ -147,7 +147,7 @@ def test_a_running_plan_always_has_a_timer_ahead() -> None:
         plan.report(a_report(min(plan.active)))
         plan.sweep()
 
-    assert plan.store.hash(PARTITION.timers) == {}
+    assert clocks(plan.store) == {}
 
 
 def test_a_plan_out_of_time_halts_with_its_attempts_in_flight() -> None:
@@ -161,7 +161,18 @@ def test_a_plan_out_of_time_halts_with_its_attempts_in_flight() -> None:
     assert plan.active == {}
     assert plan.specs == []
     assert not any(plan.record.reserved.values())
-    assert plan.store.hash(PARTITION.timers) == {}
+    assert clocks(plan.store) == {}
+
+
+def test_a_wall_clock_between_two_looks_is_met_to_the_second() -> None:
+    plan = Running(a_step("a"), wall_clock_s=90)
+
+    wait_sweeping(plan, SILENT_MS)
+    timer = plan.store.hash(PARTITION.timers)[PLAN]
+    wait_sweeping(plan, 30_000)
+
+    assert timer == plan.store.now
+    assert plan.halt["rule"] == "wall_clock"
 
 
 def test_a_plan_has_all_of_its_time() -> None:

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from worker.cli.console import OK, Json, command, say, say_json
+from worker.cli.console import Json, command, say, say_json
+from worker.cli.run import Pool
 
 
 @command
@@ -48,13 +49,19 @@ def schemas(
 
 
 @command
-def bench(context: typer.Context) -> int:
-    """Measure this machine: our outcomes per second, beside Celery's no-op tasks and a raw Lua loop.
+def bench(
+    plans: Annotated[int, typer.Option(min=10, help="Plans in flight.")] = 1000,
+    steps: Annotated[int, typer.Option(min=2, max=1000, help="Steps of each.")] = 10,
+    pool: Annotated[Pool, typer.Option(help="Celery's pool of the worker process that is measured.")] = Pool.SOLO,
+    as_json: Json = False,
+) -> None:
+    """Measure this machine: our outcomes per second, beside Celery's no-op tasks and a bare Lua loop of the same run.
 
     [b]planner bench --json[/b]
 
-    Needs nothing running. [b]planner bench -- --help[/b] tells its options.
+    Needs nothing running: it starts a server of its own, and one worker process. A minute or two.
     """
-    from worker.bench import main
+    from worker.bench import measure
 
-    return main(context.args) or OK
+    figures = measure(plans, steps, pool, Console(stderr=True).print)
+    say_json(figures) if as_json else say("\n".join(f"{name:26} {value:>12,.3f}" for name, value in figures.items()))

@@ -19,7 +19,6 @@ local LOCK = 5          -- place in HOT
 local WINDOW = 64       -- dependents a window, as tasks/view.py has it
 local MAX_WINDOWED = 96 -- dependents read in one begin: as many as one commit may change
 local TODO_PAGE = 8
-local READY_PAGE = 4    -- ready steps read beside one for each end told, since files of some may be taken
 
 local function now_ms()
   local t = redis.call('TIME')
@@ -34,7 +33,7 @@ local function is_locked(lock, token, now)
 end
 
 -- KEYS 1 plan, 2 steps, 3 status, 4 ready, 5 active, 6 todo, 7.. the leases of the first steps named
--- ARGV 1 lock token, 2 lock ttl in ms, 3.. steps named
+-- ARGV 1 lock token, 2 lock ttl in ms, 3 ready steps to read beside one for each end told, 4.. steps named
 -- Returns {now, 'ok'|'busy'|'gone', hot fields, {step, ...}, {spec, ...}, {status, ...}, {step, window, dependents,
 --          more, ...}, {active step, record, ...}, {ready step, ...}, ready steps asked for, {todo item, ...},
 --          todo length, {lease fields, ...}}
@@ -55,13 +54,13 @@ local function begin(keys, args)
       place[step] = #names
     end
   end
-  for i = 3, #args do name(args[i]) end
+  for i = 4, #args do name(args[i]) end
   for i, item in ipairs(items) do
     local step, number = string.match(item, '^(%S+) (%d+)$')
     name(step)
     wanted[#wanted + 1] = {step, number}
   end
-  for i = 3, #args do wanted[#wanted + 1] = {args[i], '0'} end
+  for i = 4, #args do wanted[#wanted + 1] = {args[i], '0'} end
   local ends = #names
 
   local windows = {}
@@ -84,7 +83,7 @@ local function begin(keys, args)
   end
 
   local flying = redis.call('HGETALL', active)
-  local page = ends + READY_PAGE
+  local page = ends + args[3]
   local queue = redis.call('ZRANGE', ready, 0, page - 1)
   local must = {} -- places of steps whose spec is needed whatever their state
   for i = 1, ends do must[i] = true end
@@ -138,10 +137,12 @@ local SECTIONS = {
   1, -- 9 todo: item
   2, -- 10 event: type, data
   2, -- 11 ack: stream place, entry
+  2, -- 12 guard: lease place, the renewal that was read    an attempt that expires must still be silent
 }
 local FIRST_COUNT = 10
 local FIRST_ITEM = FIRST_COUNT + #SECTIONS
 local SILENT = 60000       -- ms a controller may be silent after a claim; told to it by planner_heartbeat
+local FORGET_AFTER = 60     -- s after the keys of an ended plan have gone
 local MAX_UNPACK = 4000    -- arguments of one command, below what Lua's stack takes
 
 -- Finds where each section starts. Checks what could fail later before the first write, since a script keeps what it
@@ -162,6 +163,9 @@ local function parse(keys, args)
   end
   for i = first[11], first[12] - 1, 2 do
     if not keys[tonumber(args[i])] then return nil, 'ack: no such place' end
+  end
+  for i = first[12], first[13] - 1, 2 do
+    if not keys[tonumber(args[i])] then return nil, 'guard: no such place' end
   end
   return first
 end
@@ -188,6 +192,9 @@ local function commit(keys, args)
   local expected, changed = args[2], args[4] == '1'
   local version = redis.call('HGET', plan, 'version')
   if (version or '0') ~= expected then return version and 'stale' or 'gone' end
+  for i = first[12], first[13] - 1, 2 do
+    if (redis.call('HGET', keys[tonumber(args[i])], 'renewed') or '0') ~= args[i + 1] then return 'stale' end
+  end
 
   -- The specs go first: only this can fail, where somebody has put another type in a queue's place.
   local entries = {}
@@ -210,8 +217,8 @@ local function commit(keys, args)
   for i = first[6], first[7] - 1, 4 do
     local queue, entry = keys[tonumber(args[i + 1])], args[i + 2]
     redis.call('HDEL', active, args[i])
-    redis.call('XACK', queue, 'controllers', entry)
-    redis.call('XDEL', queue, entry)
+    redis.pcall('XACK', queue, 'controllers', entry) -- a queue that somebody replaced holds the spec no more
+    redis.pcall('XDEL', queue, entry)
     redis.call('DEL', keys[tonumber(args[i + 3])])
   end
   for n, entry in ipairs(entries) do
@@ -238,6 +245,7 @@ local function commit(keys, args)
   end
   if args[6] ~= '0' then
     for i = 1, 7 do redis.call('EXPIRE', keys[i], args[6]) end
+    redis.call('ZADD', keys[8], args[5] + (args[6] + FORGET_AFTER) * 1000, args[1]) -- then its place in plans goes too
   end
   return 'ok'
 end

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from redis import Redis
 from redis.exceptions import ResponseError
 
 from schemas.stored import Attempt, StepStatus, decode_plan
 from tasks.change import Change
+from tasks.errors import PlannerError
 from tasks.view import Lease, Slice, Step, Window
 from worker.store import functions
 from worker.store.keys import Partition
 
 LOCK_MS = 5000  # spares work, guards nothing: the version is the fence
 EVENTS_CAP = 10_000
+READY_PAGE = 4  # beside one for each end that is told, since files of some may be taken
 
 
 class NoSlice(Enum):
@@ -26,12 +28,20 @@ class NoSlice(Enum):
     GONE = "there is no such plan"
 
 
+class Unreadable(PlannerError):
+    """What is stored of this plan cannot be read."""
+
+
+Begun: TypeAlias = Slice | NoSlice | Unreadable
+
+
 class Ask(NamedTuple):
-    """Which part of which plan to begin with; `leases` also reads the leases of the steps."""
+    """Which part of which plan to begin with; `leases` reads the leases of the steps too, `page` so many ready ones."""
 
     plan_id: str
     steps: Sequence[str] = ()
     leases: bool = False
+    page: int = READY_PAGE
 
 
 class Write(NamedTuple):
@@ -67,14 +77,20 @@ class PlanStore:
         if ask.leases:
             prefix = self._partition.lease_prefix(ask.plan_id)
             keys.extend(prefix + step for step in ask.steps)
-        return ("FCALL", functions.BEGIN, len(keys), *keys, self._token, LOCK_MS, *ask.steps)
+        return ("FCALL", functions.BEGIN, len(keys), *keys, self._token, LOCK_MS, ask.page, *ask.steps)
 
-    def slice_of(self, ask: Ask, reply: Any) -> Slice | NoSlice:
-        """Read what begin returned; raises the server's refusal."""
+    def slice_of(self, ask: Ask, reply: Any) -> Begun:
+        """Read what begin returned. A plan that cannot be read does not keep others from their turn."""
         if isinstance(reply, Exception):
-            raise reply
+            return Unreadable(str(reply))
         if reply[1] != b"ok":
             return NoSlice[reply[1].decode().upper()]
+        try:
+            return self._slice(ask, reply)
+        except (ValueError, TypeError, KeyError) as error:
+            return Unreadable(f"{type(error).__name__}: {error}")
+
+    def _slice(self, ask: Ask, reply: Any) -> Slice:
         now, _, hot, names, specs, records, windows, flying, queue, page, items, todo_length, leases = reply
         return Slice(
             plan_id=ask.plan_id,
@@ -131,6 +147,8 @@ class PlanStore:
             items += event
         for stream, entry in write.acks:
             items += (place(stream), entry)
+        for step, renewed in change.guards.items():
+            items += (place(lease + step), renewed)
         return (
             "FCALL",
             functions.COMMIT,
@@ -156,6 +174,7 @@ class PlanStore:
             len(change.todo_push),
             len(change.events),
             len(write.acks),
+            len(change.guards),
             *items,
         )
 
@@ -182,7 +201,7 @@ class PlanTalk:
         """Lock each plan and have what its decision can touch read."""
         self._talk.send([self._store.begin_call(ask) for ask in asks])
 
-    def slices(self, asks: Sequence[Ask]) -> list[Slice | NoSlice]:
+    def slices(self, asks: Sequence[Ask]) -> list[Begun]:
         """Read the slices of the next `asks` that were begun."""
         replies = self._talk.receive(len(asks))
         return [self._store.slice_of(ask, reply) for ask, reply in zip(asks, replies, strict=True)]

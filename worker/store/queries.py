@@ -23,7 +23,7 @@ from worker.store.keys import Partition, partition_of
 PAGE = 50
 ID_PAGE = 1000
 STEP_PAGE = 1000
-FIELDS = (*HOT, "halt", "waiting", "goal")
+FIELDS = (*HOT, "halt", "waiting", "text")
 PLAN_PREFIX = re.compile(r"(?:plan_)?([0-9a-f]{1,2}|[0-9a-f]{2}-[0-9a-f]{0,32})")
 CANDIDATES = 10
 
@@ -118,7 +118,7 @@ def _summaries(client: Redis, partitions: int, plan_ids: list[str]) -> list[Plan
 
 
 def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | None:
-    halt, waiting, body = raw[len(HOT) :]
+    halt, waiting, text = raw[len(HOT) :]
     if raw[0] is None or (raw[HOT.index("state")] == PlanState.CREATED.value.encode() and not waiting):
         return None
     record = decode_plan(raw)
@@ -127,7 +127,7 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
         plan_id=plan_id,
         goal_id=record.head.goal_id,
         kind=record.head.kind,
-        goal=codec.loads(body or b"{}").get("goal", ""),
+        goal=(text or b"").decode(),
         state=PlanState(record.state),
         revision=record.revision,
         paused=bool(record.paused),

@@ -1,0 +1,455 @@
+"""The `planner` command: in this process where possible, as a process where signals and exit codes matter."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+from redis.exceptions import ConnectionError as NoConnection
+from typer.testing import CliRunner, Result
+
+from schemas import codec
+from tests.conftest import RunningWorker, free_port, running_worker, wait_until
+from worker.cli import app, run, submit
+from worker.store import keys
+
+ROOT = Path(__file__).parents[2]
+PLANNER = [sys.executable, "-c", "from worker.cli import main; main()"]
+GOAL = {"goal": "Fix b", "allowed_files": ["b.py", "c.py"]}
+STEPS: list[dict[str, Any]] = [
+    {"step_id": "look", "title": "Look around", "intent": "Look", "verify": "pytest"},
+    {"step_id": "fix-b", "title": "Fix b", "intent": "b", "allowed_files": ["b.py"], "depends_on": ["look"]},
+    {"step_id": "fix-c", "title": "Fix c", "intent": "c", "allowed_files": ["c.py"], "depends_on": ["look"]},
+    {"step_id": "check", "title": "Check", "intent": "x", "depends_on": ["fix-b", "fix-c"], "verify": "pytest"},
+]
+for _step in STEPS:
+    _step.setdefault("verify", "pytest -q")
+REPORT = (
+    '<testsuites><testsuite name="pytest"><testcase classname="tests.test_b" name="test_it">'
+    '<failure message="AssertionError: 1">assert 1 == 2</failure></testcase></testsuite></testsuites>'
+)
+
+
+@pytest.fixture
+def planner(monkeypatch: pytest.MonkeyPatch, server_url: str) -> Callable[..., Result]:
+    """Run a command in this process, against the session's server."""
+    monkeypatch.setenv("PLANNER_REDIS_URL", server_url)
+    monkeypatch.setenv("COLUMNS", "120")
+    return lambda *words, stdin=None: CliRunner().invoke(app, [str(word) for word in words], input=stdin)
+
+
+def told(result: Result) -> Any:
+    return codec.loads(result.stdout)
+
+
+def plan_of(result: Result) -> str:
+    assert result.exit_code == 0, result.output
+    return str(told(result)["plan_id"])
+
+
+def spawn(*words: str, url: str | None = None, cwd: Path = ROOT, **environment: str) -> subprocess.Popen[str]:
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PLANNER_")}
+    variables |= environment | ({"PLANNER_REDIS_URL": url} if url else {})
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*PLANNER, *words], env=variables, cwd=cwd, stdout=pipe, stderr=pipe, text=True)
+
+
+@contextmanager
+def fleet(redis: Redis, *, success: bool = True) -> Iterator[None]:
+    """Answer every spec at once, as a controller that is always right, or always wrong."""
+    stop, queue = threading.Event(), keys.Partition(0).steps("default")
+
+    def work() -> None:
+        while not stop.is_set():
+            found: Any = redis.xreadgroup("controllers", "fleet", {queue: ">"}, count=1, block=50)
+            for _, fields in found[0][1] if found else ():
+                spec = codec.loads(fields[b"data"])
+                ids = {name: spec[name] for name in ("plan_id", "step_id", "attempt", "lease")}
+                outcome = {**ids, "success": success, "tests_passed": success, "touched_files": spec["allowed_files"]}
+                redis.xadd(spec["reply_to"], {"data": codec.dumps(outcome)})
+
+    wait_until(lambda: redis.exists(queue), what="the queue is there")
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def goal_file(tmp_path: Path, **fields: Any) -> Path:
+    path = tmp_path / "goal.json"
+    path.write_bytes(codec.dumps({**GOAL, "steps": STEPS, **fields}))
+    return path
+
+
+# Help and refusals
+
+
+@pytest.mark.parametrize("command", [each.callback.__name__ for each in app.registered_commands if each.callback])
+def test_the_help_of_every_command_teaches_with_an_example(planner: Callable[..., Result], command: str) -> None:
+    result = planner(command, "--help")
+    assert result.exit_code == 0
+    assert f"planner {command}" in result.output
+
+
+def test_the_version_is_told(planner: Callable[..., Result]) -> None:
+    assert planner("--version").output.startswith("planner-worker ")
+
+
+def test_help_is_quick_because_it_loads_neither_celery_nor_sentry_nor_redis() -> None:
+    code = "import sys, worker.cli; print({'celery', 'sentry_sdk', 'redis', 'pydantic'} & set(sys.modules))"
+    printed = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert printed.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("words", [["plans"], ["show", "x"], ["watch", "x"], ["submit", "--goal", "x"]])
+def test_a_missing_redis_is_one_sentence_and_exit_1(
+    planner: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setenv("PLANNER_REDIS_URL", f"redis://:secret@127.0.0.1:{free_port()}/0")
+
+    plain, scripted = planner(*words), planner(*words, "--json")
+
+    assert plain.exit_code == scripted.exit_code == 1
+    assert plain.stderr.count("\n") == 1
+    assert "No Redis answers at redis://127.0.0.1:" in plain.stderr
+    assert "secret" not in plain.output + scripted.output
+    assert told(scripted)["code"] == "no_redis"
+
+
+@pytest.mark.parametrize("command", [["worker"], ["plans"], ["controller"], ["up"]])
+def test_wrong_settings_are_refused_with_a_sentence_each(
+    planner: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setenv("PLANNER_PARTITIONS", "0")
+    monkeypatch.setenv("PLANNER_REDIS_URI", "x")
+
+    result = planner(*command)
+
+    assert result.exit_code == 2
+    assert "did you mean PLANNER_REDIS_URL?" in result.stderr
+    assert "PLANNER_PARTITIONS: Input should be greater" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_redis_url_that_is_none_is_a_wrong_setting(
+    planner: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANNER_REDIS_URL", "localhost")
+    result = planner("plans")
+    assert (result.exit_code, result.stderr.count("PLANNER_REDIS_URL")) == (2, 1)
+
+
+def test_a_plan_that_is_not_there_is_exit_3(planner: Callable[..., Result], redis: Redis) -> None:
+    assert [planner(command, "nope").exit_code for command in ("show", "watch")] == [3, 3]
+    problem = told(planner("show", "nope", "--json"))
+    assert (problem["code"], problem["status"]) == ("no_such_plan", 404)
+
+
+def test_no_plans_yet_says_how_to_ask_for_one(planner: Callable[..., Result], redis: Redis) -> None:
+    assert "planner submit" in planner("plans").output
+    assert told(planner("plans", "--json")) == []
+
+
+def test_a_worker_takes_only_queues_that_a_route_has(planner: Callable[..., Result]) -> None:
+    result = planner("worker", "--queues", "planner.outcomes,planner.dreams")
+    assert result.exit_code == 2
+    assert "planner.dreams" in result.stderr
+
+
+def test_a_controller_without_a_repository_is_refused(planner: Callable[..., Result], tmp_path: Path) -> None:
+    assert planner("controller", "--workdir", tmp_path / "nowhere").exit_code == 2
+    assert planner("controller", "--workdir", tmp_path).exit_code == 1
+
+
+# What submit sends
+
+
+def sent(redis: Redis) -> dict[str, Any]:
+    entries: Any = redis.xrange(keys.GOALS)
+    ((_, fields),) = entries
+    body: dict[str, Any] = codec.loads(fields[b"data"])
+    return body
+
+
+def test_a_goal_is_sent_as_its_file_says(planner: Callable[..., Result], redis: Redis, tmp_path: Path) -> None:
+    result = planner("submit", goal_file(tmp_path))
+    assert result.exit_code == 0
+    assert sent(redis) == {**GOAL, "steps": STEPS}
+    assert "planner show" in result.output
+
+
+def test_a_goal_is_read_from_standard_input(planner: Callable[..., Result], redis: Redis) -> None:
+    assert planner("submit", "-", stdin='{"goal": "x"}').exit_code == 0
+    assert sent(redis) == {"goal": "x"}
+
+
+def test_options_go_over_the_file_and_keep_the_rest(
+    planner: Callable[..., Result], redis: Redis, tmp_path: Path
+) -> None:
+    file = goal_file(tmp_path, context={"repo": "acme/shop", "language": "go"}, steps=None)
+    options = ["--goal", "Fix c", "-f", "c.py", "--language", "python", "--base-sha", "9f1c", "--goal-id", "ci-1"]
+
+    planner("submit", file, *options, "--test-command", "pytest", "--tenant", "acme", "--queue", "fast")
+
+    assert sent(redis) == {
+        "goal": "Fix c",
+        "allowed_files": ["c.py"],
+        "goal_id": "ci-1",
+        "tenant": "acme",
+        "queue": "fast",
+        "steps": None,
+        "context": {"repo": "acme/shop", "language": "python", "base_sha": "9f1c", "test_command": "pytest"},
+    }
+
+
+def test_a_test_report_becomes_a_goal(planner: Callable[..., Result], redis: Redis, tmp_path: Path) -> None:
+    (tmp_path / "report.xml").write_text(REPORT)
+
+    planner("submit", "--from-junit", tmp_path / "report.xml", "--file", "b.py", "--repo", "acme/shop")
+
+    assert sent(redis) == {
+        "goal": "Fix failing test tests/test_b.py::test_it",
+        "allowed_files": ["b.py"],
+        "context": {
+            "language": "python",
+            "failing_tests": ["tests/test_b.py::test_it"],
+            "failure_log": "tests/test_b.py::test_it\nAssertionError: 1\nassert 1 == 2",
+            "repo": "acme/shop",
+        },
+    }
+
+
+def test_a_test_report_without_failures_sends_nothing(
+    planner: Callable[..., Result], redis: Redis, tmp_path: Path
+) -> None:
+    (tmp_path / "report.xml").write_text("<testsuites/>")
+    result = planner("submit", "--from-junit", tmp_path / "report.xml", "--json")
+    assert (result.exit_code, told(result)["verdict"]) == (0, "NOTHING_TO_DO")
+    assert not redis.exists(keys.GOALS)
+
+
+def test_a_wrong_goal_is_not_sent_and_every_error_is_told(planner: Callable[..., Result], redis: Redis) -> None:
+    wrong = '{"goal": "", "limits": {"tokens": 1}, "steps": [{"step_id": "A B", "title": "t", "intent": "i"}]}'
+
+    result = planner("submit", "-", stdin=wrong)
+
+    assert result.exit_code == 2
+    for pointer in ("/goal", "/limits/tokens", "/steps/0/step_id"):
+        assert pointer in result.stderr
+    pointers = [error["pointer"] for error in told(planner("submit", "-", "--json", stdin=wrong))["errors"]]
+    assert pointers == ["/goal", "/limits/tokens", "/steps/0/step_id"]
+    assert not redis.exists(keys.GOALS)
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "code"),
+    [
+        ([], None, "no_goal"),
+        (["-"], "{", "invalid_json"),
+        (["-"], "[]", "invalid_message"),
+        (["nowhere.json"], None, "unreadable_file"),
+        (["--from-junit", "nowhere.xml"], None, "unreadable_file"),
+        (["--from-junit", "-"], "<!DOCTYPE x><testsuites/>", "invalid_report"),
+        (["--goal", "x" * 300_000], None, "invalid_message"),
+    ],
+)
+def test_what_cannot_be_a_goal_is_exit_2(
+    planner: Callable[..., Result], redis: Redis, words: list[str], stdin: str | None, code: str
+) -> None:
+    result = planner("submit", *words, "--json", stdin=stdin)
+    assert (result.exit_code, told(result)["code"]) == (2, code)
+
+
+def test_a_verdict_that_does_not_come_is_exit_1_and_asks_for_a_worker(
+    planner: Callable[..., Result], redis: Redis
+) -> None:
+    result = planner("submit", "--goal", "x", "--wait", "--timeout", "0")
+    assert result.exit_code == 1
+    assert "planner worker" in result.stderr
+
+
+# Processes
+
+
+def test_a_worker_of_one_queue_only_decomposes(redis_url: str, tmp_path: Path) -> None:
+    process = spawn("worker", "--pool", "solo", "--queues", "planner.decompose", url=redis_url)
+    with Redis.from_url(redis_url) as client:
+        client.xadd(keys.GOALS, {"data": '{"goal": "Fix b", "allowed_files": ["b.py"]}'})
+        wait_until(lambda: client.zcard(keys.Partition(0).plans), timeout=60, what="the goal is planned")
+    process.terminate()
+    _, log = process.communicate(timeout=60)
+    assert process.returncode == 0, log
+    assert '"planner:{0}:outcomes"' not in log
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_a_worker_of_every_pool_plans_and_ends_as_asked(redis_url: str, tmp_path: Path, pool: str) -> None:
+    with running_worker(redis_url, tmp_path / "worker.log", pool) as worker:
+        worker.redis.xadd(keys.GOALS, {"data": codec.dumps(GOAL)})
+        wait_until(lambda: worker.redis.zcard(keys.Partition(0).plans), timeout=30, what="the goal is planned")
+
+
+def test_up_needs_nothing_runs_everything_and_ends_as_asked(tmp_path: Path) -> None:
+    port = free_port()
+    url = f"redis://127.0.0.1:{port}/0"
+    process = spawn("up", "--port", str(port), cwd=tmp_path, PLANNER_DATA_DIR=str(tmp_path / "data"))
+    assert process.stdout is not None
+    assert url in process.stdout.readline()
+
+    second = spawn("up", cwd=tmp_path, PLANNER_DATA_DIR=str(tmp_path / "data"))
+    asking = spawn("submit", "--goal", "Fix b", "--file", "b.py", "--wait", "--json", url=url, cwd=tmp_path)
+    answer, _ = asking.communicate(timeout=60)
+    _, refusal = second.communicate(timeout=60)
+    process.send_signal(signal.SIGINT)
+    _, log = process.communicate(timeout=60)
+
+    assert codec.loads(answer)["verdict"] == "PLANNED"
+    assert (second.returncode, refusal.count("\n")) == (1, 1)
+    assert "another `planner up` uses it" in refusal
+    assert process.returncode == 0, log
+    assert list((tmp_path / "data").glob("appendonly*"))
+    with pytest.raises(NoConnection), Redis.from_url(url) as client:
+        client.ping()
+
+
+def test_controllers_side_by_side_end_together_on_sigterm(redis_url: str, tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@a"]
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "a"]):
+        subprocess.run([*git, *words], check=True, timeout=30)
+    process = spawn("controller", "--exec", "true", "-C", str(tmp_path), "-n", "2", "--name", "ctl", url=redis_url)
+    assert process.stderr is not None
+    started = [codec.loads(process.stderr.readline()) for _ in range(2)]
+    process.terminate()
+    _, log = process.communicate(timeout=30)
+    assert process.returncode == 0, log
+    assert {each["controller"] for each in started} == {"ctl-1", "ctl-2"}
+
+
+def test_schemas_writes_the_contract(planner: Callable[..., Result], tmp_path: Path) -> None:
+    assert planner("schemas", "--out", tmp_path / "new").exit_code == 0
+    assert {path.name for path in (tmp_path / "new").iterdir()} >= {"goal.schema.json", "asyncapi.json"}
+
+
+def test_the_languages_of_submit_are_those_of_the_catalogue() -> None:
+    from tasks.planning.languages import LANGUAGES
+
+    assert sorted(submit.Language) == sorted(LANGUAGES)
+
+
+def test_the_flags_of_a_worker_keep_celery_to_the_point() -> None:
+    command = run.worker_command("threads", 3, "planner.outcomes")
+    assert {"--without-gossip", "--without-mingle", "--without-heartbeat"} <= set(command)
+    assert command[command.index("--pool") + 1 :][:3] == ["threads", "--concurrency", "3"]
+
+
+# With a worker, which lives from here to the end of the module: no test below may empty the server under it
+
+
+def test_a_goal_that_is_waited_for_is_planned_and_shown(
+    planner: Callable[..., Result], planner_worker: RunningWorker, tmp_path: Path
+) -> None:
+    file = goal_file(tmp_path, goal_id="shown", goal="Fix b \x1b[31m[bold]now")
+    plan_id = plan_of(planner("submit", file, "--wait", "--json"))
+
+    view, drawn = told(planner("show", plan_id[5:20], "--json")), planner("show", "shown").output
+
+    assert (view["plan_id"], view["state"]) == (plan_id, "EXECUTING")
+    assert [step["step_id"] for step in view["steps"]] == ["look", "fix-b", "fix-c", "check"]
+    for word in (plan_id, "▶ look", "├ ◌ fix-b", "└ ◌ fix-c", "after fix-b, fix-c", "tokens", "[bold]now"):
+        assert word in drawn
+    assert "\x1b" not in drawn
+    assert plan_id in [each["plan_id"] for each in told(planner("plans", "--json"))]
+    assert plan_id[5:20] in planner("plans").output
+
+
+def test_a_rejected_goal_is_exit_1_with_every_reason(
+    planner: Callable[..., Result], planner_worker: RunningWorker
+) -> None:
+    words = ["submit", "--goal", "Fix the failing test", "--language", "python", "--wait"]
+
+    plain, scripted = planner(*words), planner(*words, "--json")
+
+    assert plain.exit_code == scripted.exit_code == 1
+    assert "REJECTED" in plain.output
+    assert "/allowed_files" in plain.output
+    assert told(scripted)["errors"][0]["pointer"] == "/allowed_files"
+    drawn = planner("show", told(scripted)["plan_id"]).output
+    assert "rejected" in drawn
+    assert "no_allowed_files" in drawn
+
+
+def test_a_goal_id_used_for_another_goal_is_exit_1(
+    planner: Callable[..., Result], planner_worker: RunningWorker
+) -> None:
+    first = planner("submit", "--goal", "Fix b", "-f", "b.py", "--goal-id", "twice", "--wait", "--json")
+    again = planner("submit", "--goal", "Fix b", "-f", "b.py", "--goal-id", "twice", "--wait", "--json")
+    other = planner("submit", "--goal", "Fix c", "-f", "b.py", "--goal-id", "twice", "--wait", "--json")
+
+    assert plan_of(again) == plan_of(first)
+    assert (other.exit_code, told(other)["code"]) == (1, "goal_conflict")
+
+
+def test_watch_tells_what_was_and_follows_to_the_end(
+    planner: Callable[..., Result], planner_worker: RunningWorker, tmp_path: Path
+) -> None:
+    plan_of(planner("submit", goal_file(tmp_path, goal_id="live"), "--wait", "--json"))
+    watching = spawn("watch", "live", "--json", url=planner_worker.url)
+    assert watching.stdout is not None
+    first = watching.stdout.readline()
+
+    with fleet(planner_worker.redis):
+        rest, errors = watching.communicate(timeout=30)
+
+    assert (watching.returncode, errors) == (0, "")
+    events = [codec.loads(line) for line in (first + rest).splitlines()]
+    assert events[0]["type"] == "dev.planner.goal.received.v1"
+    assert events[-1]["type"] == "dev.planner.plan.completed.v1"
+    assert sum(each["type"] == "dev.planner.step.done.v1" for each in events) == 4
+    assert len({each["id"] for each in events}) == len(events)
+    assert len({each["data"]["plan_id"] for each in events}) == 1
+
+
+def test_watching_a_plan_that_has_ended_tells_it_once_and_ends(
+    planner: Callable[..., Result], planner_worker: RunningWorker, tmp_path: Path
+) -> None:
+    plan_id = plan_of(planner("submit", goal_file(tmp_path, goal_id="bad"), "--wait", "--json"))
+    with fleet(planner_worker.redis, success=False):
+        wait_until(lambda: told(planner("show", plan_id, "--json"))["state"] == "HALTED", what="the plan halts")
+
+    result = planner("watch", plan_id)
+
+    assert result.exit_code == 1
+    assert result.output.count("plan.halted") == 1
+    assert "cannot_revise" in planner("show", plan_id).output
+
+
+def test_watching_goes_on_where_the_stream_has_forgotten_the_end(
+    planner: Callable[..., Result], planner_worker: RunningWorker
+) -> None:
+    result = planner("submit", "--goal", "Fix the failing test", "--wait", "--json")
+    planner_worker.redis.xtrim(keys.Partition(0).events, maxlen=0)
+    assert planner("watch", told(result)["plan_id"]).exit_code == 1
+
+
+def test_ctrl_c_ends_watching_as_asked(
+    planner: Callable[..., Result], planner_worker: RunningWorker, tmp_path: Path
+) -> None:
+    plan_of(planner("submit", goal_file(tmp_path, goal_id="left"), "--wait", "--json"))
+    watching = spawn("watch", "left", url=planner_worker.url)
+    assert watching.stdout is not None
+    watching.stdout.readline()
+    watching.send_signal(signal.SIGINT)
+    _, errors = watching.communicate(timeout=10)
+    assert (watching.returncode, errors) == (0, "")

@@ -1,0 +1,594 @@
+"""The engine and the decomposer on a real server, in this process: nothing lost, nothing twice, nothing stops them."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from schemas import codec
+from schemas.goal import MAX_GOAL_BYTES
+from schemas.outcome import MAX_OUTPUT_BYTES
+from tasks import creation, goals
+from tasks.creation import Birth
+from tasks.planning.draft import Draft
+from tests.conftest import wait_until
+from worker import ids
+from worker.bootstrap import Services
+from worker.reading import read_goal
+from worker.settings import Settings
+from worker.store import functions, keys
+from worker.store.keys import CONTROLLERS, GROUP, Partition
+from worker.store.plans import Write
+
+P0 = Partition(0)
+QUEUE = P0.steps("default")
+NOBODY = f"plan_00-{0:032x}"
+
+
+@contextmanager
+def services(url: str, **settings: Any) -> Iterator[Services]:
+    """A worker's services, as its Celery tasks have them."""
+    made = Services(Settings(redis_url=url, **settings))
+    functions.load(made.client)
+    made.goals.create_group()
+    made.home(0).engine._inbox.create_group()
+    yield made
+    made.client.close()
+
+
+@pytest.fixture
+def here(redis_url: str) -> Iterator[Services]:
+    with services(redis_url) as made:
+        yield made
+
+
+def chain(count: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "step_id": f"s-{n}",
+            "title": "t",
+            "intent": "i",
+            "allowed_files": [f"src/f{n}.py"],
+            "depends_on": [f"s-{n - 1}"] if n else [],
+        }
+        for n in range(count)
+    ]
+
+
+def a_goal(count: int = 2, **more: Any) -> dict[str, Any]:
+    limits = {"max_steps": 10_000, "tokens": 10**8, "patch_cycles": 100_000, **more.pop("limits", {})}
+    files = [f"src/f{n}.py" for n in range(count)]
+    return {"goal": "Do it", "allowed_files": files, "steps": chain(count), "limits": limits, **more}
+
+
+def publish(redis: Redis, goal: dict[str, Any] | bytes, **beside: Any) -> str:
+    fields: Any = {"data": goal if isinstance(goal, bytes) else codec.dumps(goal), **beside}
+    entry: Any = redis.xadd(keys.GOALS, fields)
+    return str(entry.decode())
+
+
+def plan(here: Services, redis: Redis, *published: dict[str, Any]) -> list[str]:
+    """Publish goals and decompose all that wait; returns the ids of all plans."""
+    for goal in published:
+        publish(redis, goal)
+    while here.decomposer.drain():
+        pass
+    return plans(redis)
+
+
+def plans(redis: Redis) -> list[str]:
+    found: Any = redis.zrange(P0.plans, 0, -1)
+    return [plan_id.decode() for plan_id in found]
+
+
+def state(redis: Redis, plan_id: str) -> str:
+    found: Any = redis.hget(P0.plan(plan_id).plan, "state")
+    return str(found.decode())
+
+
+def moves(redis: Redis, plan_id: str) -> list[list[str]]:
+    lines: Any = redis.lrange(P0.plan(plan_id).log, 0, -1)
+    return [move for line in lines for move in codec.loads(line)["moves"]]
+
+
+def answer(spec: dict[str, Any], **said: Any) -> dict[str, bytes]:
+    """A success of this attempt, unless `said` has it otherwise."""
+    named = {name: spec[name] for name in ("step_id", "plan_id", "attempt", "lease")}
+    return {"data": codec.dumps({**named, "success": True, "touched_files": spec["allowed_files"], **said})}
+
+
+def specs(redis: Redis) -> list[dict[str, Any]]:
+    """What waits in the queue, whoever has read it."""
+    found: Any = redis.xrange(QUEUE)
+    return [codec.loads(fields[b"data"]) for _, fields in found]
+
+
+def work(redis: Redis, count: int = 1000) -> int:
+    """Do the work of a fleet once: read what is new, and report that it is done."""
+    found: Any = redis.xreadgroup(CONTROLLERS, "fleet", {QUEUE: ">"}, count=count) if redis.exists(QUEUE) else []
+    read = [codec.loads(fields[b"data"]) for _, entries in found or () for _, fields in entries]
+    for spec in read:
+        report(redis, answer(spec))
+    return len(read)
+
+
+def report(redis: Redis, fields: Any) -> str:
+    """Publish an outcome entry, whatever it holds; returns its id."""
+    entry: Any = redis.xadd(P0.outcomes, fields)
+    return str(entry.decode())
+
+
+def drain(here: Services) -> None:
+    while here.home(0).engine.drain():
+        pass
+
+
+def dead(redis: Redis, stream: str = P0.dead) -> list[dict[str, Any]]:
+    found: Any = redis.xrange(stream)
+    return [{**codec.loads(fields[b"problem"]), "data": fields[b"data"]} for _, fields in found]
+
+
+def stats(redis: Redis) -> dict[str, int]:
+    found: Any = redis.hgetall(P0.stats)
+    return {name.decode(): int(count) for name, count in found.items()}
+
+
+def waiting(redis: Redis, stream: str = P0.outcomes, group: str = GROUP) -> tuple[int, int]:
+    """How many entries a stream holds, and how many of them are read and not acknowledged."""
+    pending: Any = redis.xpending(stream, group)
+    return int(redis.xlen(stream)), int(pending["pending"])
+
+
+def nested(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
+STEP = b'{"step_id":"s-0","success":true,"plan_id":"%s"' % NOBODY.encode()
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"data": b"not json"}, "invalid_json"),
+        ({"data": b""}, "invalid_json"),
+        ({"text": b"{}"}, "no_data"),
+        ({"data": b"[]"}, "invalid_message"),
+        ({"data": b"{}"}, "invalid_message"),
+        ({"data": b'{"step_id":1,"success":"maybe"}'}, "invalid_message"),
+        ({"data": b'{"step_id":"s-0","success":true}'}, "missing_plan_id"),
+        ({"data": b'{"step_id":"s-0","success":true}', "plan_id": "plan_x"}, "missing_plan_id"),
+        ({"data": STEP + b',"attempt":0}'}, "invalid_message"),
+        ({"data": STEP + b',"attempt":1.5}'}, "invalid_message"),
+        ({"data": STEP + b',"metrics":{"tokens_used":-1}}'}, "invalid_message"),
+        ({"data": STEP + b',"output":"\xff\xfe"}'}, "invalid_json"),
+        ({"data": STEP + b',"output":NaN}'}, "invalid_json"),
+        ({"data": STEP + b',"output":-Infinity}'}, "invalid_json"),
+        ({"data": STEP + b',"output":"\\ud800"}'}, "invalid_json"),
+        ({"data": STEP + b',"output":' + nested(10_000) + b"}"}, "invalid_json"),
+        ({"data": b'{"a":' * 100_000}, "outcome_too_large"),
+        ({"data": STEP + b',"output":"' + b"x" * 2**20 + b'"}'}, "outcome_too_large"),
+        ({"data": STEP + b',"output":"' + b"x" * MAX_OUTPUT_BYTES + b'"}'}, "output_too_large"),
+    ],
+)
+def test_an_outcome_that_cannot_be_read_is_dead_with_its_reason(
+    here: Services, redis: Redis, fields: dict[str, Any], code: str
+) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1))
+    entry = report(redis, fields)
+    work(redis)
+
+    drain(here)
+
+    (buried,) = dead(redis)
+    assert buried["problem"]["code"] == code
+    assert buried["problem"]["detail"]
+    assert (buried["stream"], buried["entry"]) == (P0.outcomes, entry)
+    assert len(buried["data"]) <= 65_536
+    assert state(redis, plan_id) == "COMPLETED"  # and the engine went on
+    assert waiting(redis) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "verdict"),
+    [
+        ({"data": STEP + b"}"}, "unknown"),
+        ({"data": b'{"step_id":"s-0","success":true}', "plan_id": NOBODY}, "unknown"),
+        ({"data": STEP + b',"output":' + nested(100) + b"}"}, "unknown"),
+        ({"data": STEP + b',"new_field":{"a":1}}'}, "unknown"),
+        ({"data": STEP + b',"output":"' + b"x" * (MAX_OUTPUT_BYTES - 2) + b'"}'}, "unknown"),
+    ],
+)
+def test_an_outcome_for_nobody_has_a_verdict_and_writes_nothing_else(
+    here: Services, redis: Redis, fields: dict[str, Any], verdict: str
+) -> None:
+    report(redis, fields)
+
+    drain(here)
+
+    assert stats(redis)[verdict] == 1
+    assert dead(redis) == []
+    assert waiting(redis) == (0, 0)
+    assert plans(redis) == []
+
+
+POISON = [
+    pytest.param({"attempt": "9" * 5000}, {}, id="attempt of 5000 digits beside it"),
+    pytest.param({}, {"output": 10**30, "pad": "x" * MAX_OUTPUT_BYTES}, id="large outcome with a large integer"),
+]
+
+
+@pytest.mark.parametrize(("fields", "said"), POISON)
+def test_no_entry_stops_the_partition(here: Services, redis: Redis, fields: Any, said: Any) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1))
+    body = {"step_id": "s-0", "success": True, "plan_id": NOBODY, **said}
+    report(redis, {"data": json.dumps(body), **fields})
+    work(redis)
+
+    drain(here)
+
+    assert state(redis, plan_id) == "COMPLETED"
+
+
+def test_an_attempt_of_any_size_has_a_verdict(here: Services, redis: Redis) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1))
+    said = {"step_id": "s-0", "success": True, "plan_id": plan_id}
+    report(redis, {"data": codec.dumps(said), "attempt": "9" * 30})
+
+    drain(here)
+
+    assert waiting(redis) == (0, 0)
+
+
+def test_an_attempt_zero_beside_the_message_is_not_applied_twice(here: Services, redis: Redis) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1))
+    failed = codec.dumps({"step_id": "s-0", "success": False, "plan_id": plan_id})
+    for _ in range(2):
+        report(redis, {"data": failed, "attempt": "0"})
+        drain(here)
+
+    assert stats(redis).get("applied", 0) <= 1
+
+
+def test_an_entry_that_cannot_be_decided_does_not_take_its_neighbours_along(here: Services, redis: Redis) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1))
+    (spec,) = specs(redis)
+    redis.xadd(
+        P0.outcomes, {"data": codec.dumps({"step_id": "s-0", "success": True, "plan_id": plan_id}), "attempt": "9" * 30}
+    )
+    report(redis, answer(spec))
+
+    drain(here)
+    for _ in range(6):
+        here.home(0).engine.recover(0)
+
+    assert state(redis, plan_id) == "COMPLETED"
+
+
+def test_an_entry_for_another_partition_is_forwarded(redis_url: str, redis: Redis) -> None:
+    with services(redis_url, partitions=4) as here:
+        fields = {b"data": b'{"step_id":"s-0","success":true}', b"plan_id": b"plan_07-%032x" % 0, b"attempt": b"1"}
+        report(redis, fields)
+
+        drain(here)
+
+        assert redis.xrange(Partition(3).outcomes, count=1)[0][1] == fields  # type: ignore[index]
+        assert waiting(redis) == (0, 0)
+        assert stats(redis)["forwarded"] == 1
+
+
+@pytest.mark.parametrize(
+    ("goal", "code"),
+    [
+        (b"not json", "invalid_json"),
+        (b"[1]", "invalid_message"),
+        (b"{}", "invalid_message"),
+        (b'{"goal":""}', "invalid_message"),
+        (b'{"goal":"x","kind":"poem"}', "invalid_message"),
+        (b'{"goal":"\xff"}', "invalid_json"),
+        (b'{"goal":"\\ud800"}', "invalid_json"),
+        (b'{"goal":"x","a":NaN}', "invalid_json"),
+        (b'{"goal":"x","a":' + nested(5000) + b"}", "invalid_json"),
+        (b'{"goal":"x","a":"' + b"x" * 2**20 + b'"}', "goal_too_large"),
+        (b'{"goal":"x","a":"' + b"x" * MAX_GOAL_BYTES + b'"}', "goal_too_large"),
+    ],
+)
+def test_a_goal_that_cannot_be_read_is_dead_with_its_reason(
+    here: Services, redis: Redis, goal: bytes, code: str
+) -> None:
+    publish(redis, goal)
+
+    plan_ids = plan(here, redis, a_goal(1))
+
+    (buried,) = dead(redis, keys.GOALS_DEAD)
+    assert buried["problem"]["code"] == code
+    assert len(plan_ids) == 1
+    assert waiting(redis, keys.GOALS) == (0, 0)
+
+
+def test_a_goal_nested_deeper_than_can_be_written_is_dead_at_once(here: Services, redis: Redis) -> None:
+    publish(redis, b'{"goal":"x","a":' + nested(500) + b"}")
+
+    plan(here, redis)
+
+    assert waiting(redis, keys.GOALS) == (0, 0)
+
+
+def test_a_goal_whose_entry_has_no_data_is_dead(here: Services, redis: Redis) -> None:
+    redis.xadd(keys.GOALS, {"goal": "x"})
+
+    plan(here, redis)
+
+    assert [buried["problem"]["code"] for buried in dead(redis, keys.GOALS_DEAD)] == ["no_data"]
+
+
+def test_fifty_plans_are_completed_each_step_once_and_the_streams_are_empty(here: Services, redis: Redis) -> None:
+    plan_ids = plan(here, redis, *[a_goal(5) for _ in range(50)])
+
+    while work(redis):
+        drain(here)
+
+    assert Counter(state(redis, plan_id) for plan_id in plan_ids) == {"COMPLETED": 50}
+    for plan_id in plan_ids:
+        done = [step for step, _, after in moves(redis, plan_id) if after == "DONE"]
+        assert sorted(done) == [f"s-{n}" for n in range(5)]
+    assert stats(redis)["applied"] == 250
+    assert (waiting(redis), waiting(redis, QUEUE, CONTROLLERS), waiting(redis, keys.GOALS)) == ((0, 0),) * 3
+    soon = 1000 * (redis.time()[0] + 86_400)  # beyond that: when the ended plans are forgotten
+    assert redis.zcount(P0.timers, "-inf", soon) == 0
+    assert list(redis.scan_iter("planner:{0}:lease:*")) == []
+    assert dead(redis) == []
+
+
+def test_two_engines_on_one_partition_lose_nothing_and_do_nothing_twice(redis_url: str, redis: Redis) -> None:
+    with services(redis_url) as one, services(redis_url) as two:
+        plan_ids = plan(one, redis, *[a_goal(8, limits={"max_parallel": 4}, steps=_free(8)) for _ in range(20)])
+        over = threading.Event()
+        failures: list[BaseException] = []
+
+        def engine(here: Services) -> None:
+            try:
+                while not over.is_set():
+                    here.home(0).engine.drain()
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=engine, args=(here,)) for here in (one, two)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: not (work(redis, 7) + len(specs(redis)) + waiting(redis)[0]), what="all is done")
+        over.set()
+        for thread in threads:
+            thread.join()
+
+    assert failures == []
+    assert Counter(state(redis, plan_id) for plan_id in plan_ids) == {"COMPLETED": 20}
+    done = [(plan_id, step) for plan_id in plan_ids for step, _, after in moves(redis, plan_id) if after == "DONE"]
+    assert len(done) == len(set(done)) == 160
+    assert stats(redis)["applied"] == 160
+    assert waiting(redis) == (0, 0)
+
+
+def test_an_outcome_that_is_sent_again_and_again_applies_once(here: Services, redis: Redis) -> None:
+    (plan_id,) = plan(here, redis, a_goal(2))
+    (spec,) = specs(redis)
+    for _ in range(5):
+        report(redis, answer(spec))
+
+    drain(here)
+
+    assert (stats(redis)["applied"], stats(redis)["duplicate"]) == (1, 4)
+    assert [spec["step_id"] for spec in specs(redis)] == ["s-1"]
+    assert state(redis, plan_id) == "EXECUTING"
+
+
+def test_what_a_dead_worker_had_read_is_taken_over(here: Services, redis: Redis) -> None:
+    plan_ids = plan(here, redis, *[a_goal(1) for _ in range(10)])
+    work(redis)
+    redis.xreadgroup(GROUP, "dead-worker", {P0.outcomes: ">"}, count=100)
+
+    drain(here)
+    left = waiting(redis)
+    taken = here.home(0).engine.recover(0)
+
+    assert (left, taken) == ((10, 10), 10)
+    assert Counter(state(redis, plan_id) for plan_id in plan_ids) == {"COMPLETED": 10}
+    assert waiting(redis) == (0, 0)
+
+
+def test_all_of_what_a_dead_worker_had_read_is_taken_over_at_once(here: Services, redis: Redis) -> None:
+    plan(here, redis, a_goal(200, limits={"max_parallel": 64}, steps=_free(200)))
+    for _ in range(200):
+        report(redis, {"data": STEP + b"}"})
+    redis.xreadgroup(GROUP, "dead-worker", {P0.outcomes: ">"}, count=1000)
+
+    assert here.home(0).engine.recover(0) == 200
+    assert waiting(redis) == (0, 0)
+
+
+def test_what_a_living_worker_has_read_is_left_to_it(here: Services, redis: Redis) -> None:
+    report(redis, {"data": STEP + b"}"})
+    redis.xreadgroup(GROUP, "living", {P0.outcomes: ">"})
+
+    assert here.home(0).engine.recover(60_000) == 0
+    assert waiting(redis) == (1, 1)
+
+
+def test_a_server_that_lost_the_functions_gets_them_again_and_nothing_is_lost(here: Services, redis: Redis) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1))
+    work(redis)
+    redis.function_flush()
+
+    drain(here)
+    drain(here)  # counts what the first one did
+
+    assert state(redis, plan_id) == "COMPLETED"
+    assert (stats(redis)["applied"], waiting(redis)) == (1, (0, 0))
+
+
+def test_a_server_that_lost_the_functions_has_no_entry_dead_twice(here: Services, redis: Redis) -> None:
+    plan(here, redis, a_goal(1))
+    work(redis)
+    report(redis, {"data": b"not json"})
+    redis.function_flush()
+
+    drain(here)
+
+    assert len(dead(redis)) == 1
+
+
+def test_a_server_that_lost_the_functions_still_gets_its_plans(here: Services, redis: Redis) -> None:
+    redis.function_flush()
+
+    assert len(plan(here, redis, a_goal(1))) == 1
+
+
+def test_a_sweep_looks_at_plans_whose_timer_has_run_out(here: Services, redis: Redis) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1))
+    (spec,) = specs(redis)
+    functions.call(redis, "FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1")
+    redis.hset(spec["lease_key"], mapping={"claimed": 1, "renewed": 1})
+    redis.zadd(P0.timers, {plan_id: 1})
+
+    here.home(0).engine.sweep("me")
+
+    (again,) = specs(redis)
+    assert again["attempt"] == 2
+    assert again["context"]["previous_failure"]["category"] == "LEASE_EXPIRED"
+    due: Any = redis.zscore(P0.timers, plan_id)
+    assert due > 1
+
+
+def test_a_plan_whose_look_fails_is_not_looked_at_again_at_once(
+    here: Services, redis: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1))
+    (spec,) = specs(redis)
+    redis.hset(spec["lease_key"], mapping={"claimed": 1, "renewed": 1})
+    redis.hdel(P0.plan(plan_id).steps, "s-0")  # a defect of ours, whichever
+    redis.zadd(P0.timers, {plan_id: 1})
+
+    here.home(0).engine.sweep("me")
+
+    assert 1 <= [record.message for record in caplog.records].count("decision failed") <= 5
+
+
+def test_a_plan_that_cannot_be_read_does_not_stop_the_others(here: Services, redis: Redis) -> None:
+    broken, other = plan(here, redis, a_goal(1), a_goal(1))
+    work(redis)
+    redis.hset(P0.plan(broken).plan, "live", "{")
+
+    drain(here)
+
+    assert state(redis, other) == "COMPLETED"
+
+
+def test_a_timer_of_a_plan_that_is_gone_goes(here: Services, redis: Redis) -> None:
+    redis.zadd(P0.timers, {NOBODY: 1})
+
+    here.home(0).engine.sweep("me")
+
+    assert redis.zcard(P0.timers) == 0
+
+
+def test_the_same_goal_under_the_same_id_is_one_plan(here: Services, redis: Redis) -> None:
+    goal = a_goal(2, goal_id="ci-1")
+    reordered = dict(reversed(goal.items()))
+
+    plan_ids = plan(here, redis, goal, goal, reordered)
+
+    assert len(plan_ids) == 1
+    assert redis.hget(keys.GOALS_STATS, "duplicate") == b"2"
+    assert dead(redis, keys.GOALS_DEAD) == []
+
+
+def test_another_goal_under_the_same_id_is_a_conflict(here: Services, redis: Redis) -> None:
+    plan_ids = plan(here, redis, a_goal(2, goal_id="ci-1"), a_goal(3, goal_id="ci-1"))
+
+    (buried,) = dead(redis, keys.GOALS_DEAD)
+    assert len(plan_ids) == 1
+    assert buried["problem"]["code"] == "goal_conflict"
+    assert plan_ids[0] in buried["problem"]["detail"]
+
+
+def test_the_same_goal_without_an_id_is_two_goals(here: Services, redis: Redis) -> None:
+    assert len(plan(here, redis, a_goal(2), a_goal(2))) == 2
+
+
+def test_the_id_of_the_entry_serves_a_goal_that_has_none(here: Services, redis: Redis) -> None:
+    for _ in range(2):
+        publish(redis, a_goal(2), id="event-1")
+
+    assert len(plan(here, redis)) == 1
+    assert redis.hget(keys.goal_id("event-1"), "verdict") == b"PLANNED"
+
+
+def test_a_goal_is_answered_where_its_producer_looks(here: Services, redis: Redis) -> None:
+    entry = publish(redis, {"goal": "Fix it", "steps": []})
+    (plan_id,) = plan(here, redis)
+
+    record: Any = redis.hgetall(keys.goal_id(entry))
+
+    assert (record[b"plan_id"].decode(), record[b"verdict"]) == (plan_id, b"REJECTED")
+    assert record[b"reason"]
+    assert state(redis, plan_id) == "REJECTED"
+    assert redis.exists(QUEUE) == 0
+
+
+@pytest.mark.parametrize("chunks", [0, 1, 2, 3])
+def test_a_creation_that_was_cut_short_is_finished_once(here: Services, redis: Redis, chunks: int) -> None:
+    body = a_goal(160, goal_id="ci-1", steps=_free(160), limits={"max_parallel": 64})
+    publish(redis, body)
+    here.goals.read()
+    plan_id = _begin_creation(here, redis, body, chunks)
+
+    here.decomposer.recover(0)
+    here.home(0).engine.sweep("me")  # the clock that every plan has from its creation
+    while work(redis):
+        drain(here)
+
+    assert plans(redis) == [plan_id]
+    assert redis.hget(keys.goal_id("ci-1"), "verdict") == b"PLANNED"
+    assert state(redis, plan_id) == "COMPLETED"
+    assert [after for _, _, after in moves(redis, plan_id)].count("DONE") == 160
+    assert stats(redis)["applied"] == 160
+    assert waiting(redis, keys.GOALS) == (0, 0)
+
+
+def test_a_refusal_that_is_answered_late_still_says_why(here: Services, redis: Redis) -> None:
+    publish(redis, {"goal": "Fix it", "goal_id": "ci-1", "steps": []})
+    plan(here, redis)
+    why = redis.hget(keys.goal_id("ci-1"), "reason")
+    redis.hset(keys.goal_id("ci-1"), mapping={"verdict": "PENDING", "reason": ""})  # the worker died before it answered
+    publish(redis, {"goal": "Fix it", "goal_id": "ci-1", "steps": []})
+
+    plan(here, redis)
+
+    assert redis.hget(keys.goal_id("ci-1"), "reason") == why
+
+
+def _begin_creation(here: Services, redis: Redis, body: dict[str, Any], chunks: int) -> str:
+    """Do what a worker does that dies after so many commits of the creation."""
+    (entry,) = here.goals.read(after="0")
+    found = read_goal(entry, 2**23)
+    assert isinstance(found, tuple)
+    goal, digest = found
+    plan_id, _, _ = here.decomposer._claim("ci-1", ids.plan_id(None), digest)
+    answer = goals.plan(goal)
+    assert isinstance(answer, Draft)
+    ago = time.time_ns() // 1_000_000 - 5000
+    birth = Birth(plan_id, "ci-1", ago, "dead worker's seed", P0.outcomes, P0.lease_prefix(plan_id))
+    changes = list(creation.accepted(birth, goal, answer))[:chunks]
+    assert here.home(0).store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
+    return plan_id
+
+
+def _free(count: int) -> list[dict[str, Any]]:
+    return [{**step, "depends_on": []} for step in chain(count)]
