@@ -25,7 +25,7 @@ from worker.store.keys import GROUP, Partition
 log = logging.getLogger("planner.ingress")
 
 BLOCK_MS = 200  # longest wait for news: also how late a due timer may be seen
-LOOK_S = 0.004  # between looks at whether a task of ours still runs
+LOOK_S = 0.01  # between looks at whether a task of ours still runs
 NUDGE_LOST_S = 0.25  # a nudge that neither runs here nor made the stream move is sent again
 SWEEP_S = 5.0  # between looks for entries of dead workers
 BACKOFF_S = (0.1, 0.5, 1.0, 2.0)
@@ -49,7 +49,7 @@ class Watch(threading.Thread):
         self._upkeep = upkeep
         self._timers = timers
         self._asked: dict[str, float] = {}
-        self._swept = 0.0
+        self._swept = self._ticked = 0.0
         self._ending = threading.Event()
 
     def stop(self) -> None:
@@ -93,9 +93,10 @@ class Watch(threading.Thread):
 
     def _tick(self, client: Redis) -> None:
         """Nudge the upkeep when a timer is due, and now and then for what dead workers left."""
-        if self._in_flight(self._upkeep):
-            return
         now = time.monotonic()
+        if now - self._ticked < BLOCK_MS / 1000 or self._in_flight(self._upkeep):
+            return
+        self._ticked = now
         if now - self._swept >= SWEEP_S or (self._timers and self._is_due(client)):
             self._swept = now
             self._nudge(self._upkeep)
