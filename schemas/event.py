@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
 from schemas.base import Outbound
@@ -25,6 +27,12 @@ class EventData(Outbound):
     kind: str | None = None
     verdict: str | None = None
     reason: str | None = None
+    revision: int | None = None
+    rule: str | None = None
+    policy_version: int | None = None
+    diff: dict[str, Any] | None = None
+    count: int | None = None
+    classes: tuple[str, ...] | None = None
     at: str
 
 

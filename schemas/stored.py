@@ -29,6 +29,7 @@ class StepStatus:
     repeats: int = 0
     skipped_by: str = ""
     previous: dict[str, Any] | None = None
+    approval: str = ""  # "", "asked" or who gave it
 
     @classmethod
     def decode(cls, raw: bytes) -> StepStatus:
@@ -49,6 +50,7 @@ class StepStatus:
                 self.repeats,
                 self.skipped_by,
                 self.previous,
+                self.approval,
             )
         )
 
@@ -102,6 +104,7 @@ class PlanHead:
     seed: str  # leases of this plan are made from it
     context: dict[str, Any]  # repo, base_sha and failing tests, as they go out in every spec
     limits: dict[str, int | None]
+    approvals: list[str] = field(default_factory=list)  # risk levels at which a step waits for a person
 
     @classmethod
     def decode(cls, raw: bytes) -> PlanHead:
@@ -128,6 +131,9 @@ class PlanRecord:
     revision: int
     paused: str = ""
     wake: int = 0  # when the plan's timer runs out, ms; 0 for none
+    waits: dict[str, int] = field(default_factory=dict)  # step -> until when a person may approve it, ms
+    orders: list[str] = field(default_factory=list)  # the last commands that were obeyed, by id
+    warned: list[str] = field(default_factory=list)  # budgets that have told of running low
     halt: dict[str, Any] | None = None
     dirty: set[str] = field(default_factory=set)  # of the hash fields below
 
@@ -149,6 +155,9 @@ class PlanRecord:
                     "revision": self.revision,
                     "paused": self.paused,
                     "wake": self.wake,
+                    "waits": self.waits,
+                    "orders": self.orders,
+                    "warned": self.warned,
                 }
             )
         if name == "head":

@@ -34,6 +34,7 @@ class Change:
     ready_add: dict[str, int] = field(default_factory=dict)
     ready_remove: list[str] = field(default_factory=list)
     ended: dict[str, Attempt] = field(default_factory=dict)
+    cancelled: set[str] = field(default_factory=set)  # of those ended: whose controllers are told to stop
     dispatches: list[Dispatch] = field(default_factory=list)
     wake: int | None = None  # when to look at the plan without being asked; 0 for never, None where that stays
     todo_pop: int = 0

@@ -16,10 +16,10 @@ from tasks.batches import batches
 from tasks.change import Change
 from tasks.fold import Fold
 from tasks.planning.draft import Draft, Rejected
-from tasks.policy import budget, dispatch
+from tasks.policy import POLICY_VERSION, budget, dispatch
+from tasks.policy.preparation import looks_prepared
 from tasks.view import WINDOW, Slice, Step
 
-POLICY_VERSION = 1
 SHOWN_CHARS = 200  # of the goal's sentence, for lists of plans
 CHUNK = 64  # steps a commit: their specs, windows, states and places in the queue stay below 1000 arguments
 
@@ -39,12 +39,16 @@ class Birth:
 
 def accepted(birth: Birth, goal: Goal, draft: Draft) -> Iterator[Change]:
     """Yield the commits that create the plan; only the last makes it READY and starts its first steps."""
+    goal = draft.goal or goal
     dependents = _dependents(draft.steps)
     version, counts = birth.version, {S.PENDING.value: 0, S.BLOCKED.value: 0}
+    taken = [step.step_id for step in draft.steps if looks_prepared(step.step_id)]
     total = len(draft.steps)
     for number, chunk in enumerate(batches(draft.steps, CHUNK)):
         steps = [_new_step(number * CHUNK + place, step) for place, step in enumerate(chunk)]
         record = replace(_record(birth, goal), version=version, counts=counts)
+        if taken:
+            record.halting["taken"] = taken
         fold = Fold(_slice(birth, record, steps))
         for step in steps:
             counts[step.status.state] += 1
@@ -55,7 +59,7 @@ def accepted(birth: Birth, goal: Goal, draft: Draft) -> Iterator[Change]:
         last = number * CHUNK + len(chunk) == total
         record.dirty.add("live")
         if number == 0:
-            _announce(fold, goal, draft.document)
+            _announce(fold, goal, draft.document, draft.findings)
         if last:
             _begin(fold, alone=number == 0)
         yield fold.close()
@@ -64,20 +68,21 @@ def accepted(birth: Birth, goal: Goal, draft: Draft) -> Iterator[Change]:
 
 def refused(birth: Birth, goal: Goal, answer: Rejected) -> Change:
     """Make the commit that keeps a REJECTED plan with every error, so that its producer can read why."""
+    goal = answer.goal or goal
     fold = Fold(_slice(birth, _record(birth, goal), []))
     fold.plan.halt = {
         "rule": "rejected",
         "reason": answer.reason,
         "evidence": {"errors": [error.model_dump() for error in answer.errors]},
     }
-    _announce(fold, goal, None)
+    _announce(fold, goal, None, answer.findings)
     fold.plan.dirty.add("halt")
     fold.move_plan(P.VALIDATING.value, "validating")
     fold.move_plan(P.REJECTED.value, "rejected", reason=answer.reason)
     return fold.close()
 
 
-def _announce(fold: Fold, goal: Goal, document: Any) -> None:
+def _announce(fold: Fold, goal: Goal, document: Any, findings: Sequence[str]) -> None:
     """Write what never changes with the first commit."""
     plan = fold.plan
     plan.dirty.update(("state", "head", "live"))
@@ -91,6 +96,8 @@ def _announce(fold: Fold, goal: Goal, document: Any) -> None:
         "document": codec.dumps(document),
     }
     fold.tell("goal.received", {"kind": goal.kind.value})
+    if findings:
+        fold.tell("goal.sanitized", {"count": len(findings), "classes": sorted(set(findings))})
 
 
 def _begin(fold: Fold, *, alone: bool) -> None:
@@ -122,6 +129,7 @@ def _record(birth: Birth, goal: Goal) -> PlanRecord:
                 "failing_tests": context.failing_tests[:20],
             },
             limits=budget.limits_of(goal),
+            approvals=[level.value for level in goal.approvals],
         ),
         reserved=dict.fromkeys(USAGE_NAMES, 0),
         spent=dict.fromkeys(USAGE_NAMES, 0),

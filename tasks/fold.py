@@ -29,6 +29,7 @@ class Fold:
         self.queued = self.ready.keys() | ()  # what the ready queue holds now
         self.inputs: list[Any] = []
         self.moves: list[tuple[str, str, str]] = []
+        self.revisions: list[dict[str, Any]] = []
         self.ended_steps: list[tuple[str, int]] = []
         self.touched: dict[str, Step] = {}
         self.about = {"plan_id": view.plan_id, "goal_id": view.record.head.goal_id}
@@ -77,6 +78,12 @@ class Fold:
         self.change.ended[step.step_id] = attempt
         return attempt
 
+    def rewrite(self, step: Step, spec: bytes) -> None:
+        """Give `step` another static part."""
+        step.spec, step.stored = spec, None
+        self.change.specs[step.step_id] = spec
+        self.touched[step.step_id] = step
+
     def make_ready(self, step: Step) -> None:
         """Put a step into the ready queue."""
         self.ready[step.step_id] = step
@@ -113,7 +120,6 @@ class Fold:
         change.fields.update(self.extra)
         change.changed = bool(change.fields or change.statuses or change.todo_pop)
         if change.changed and (self.inputs or self.moves):
-            change.log = codec.dumps(
-                {"version": change.expected + 1, "now": self.view.now, "in": self.inputs, "moves": self.moves}
-            )
+            line = {"version": change.expected + 1, "now": self.view.now, "in": self.inputs, "moves": self.moves}
+            change.log = codec.dumps({**line, "revisions": self.revisions} if self.revisions else line)
         return change

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from schemas.envelope import FieldError
 from schemas.goal import Goal
-from tasks.planning.draft import Answer, Draft
+from tasks.planning.catalogue import CATALOGUE, Catalogue
+from tasks.planning.cleaning import cleaned
+from tasks.planning.draft import Answer, Draft, NothingToDo
 from tasks.planning.registry import strategy_of
 from tasks.policy.validation import rejected, validate
 
 
-def plan(goal: Goal) -> Answer:
-    """Answer any valid goal, never raising; a Draft that comes out has passed the validator. Pure."""
+def plan(goal: Goal, catalogue: Catalogue = CATALOGUE) -> Answer:
+    """Answer any valid goal, never raising; a Draft that comes out has passed the validator. Pure.
+
+    The goal is sanitised first; an answer brings along the goal that it is about and what was found.
+    """
+    fit = cleaned(goal)
+    answer = rejected(fit.error.code, (fit.error,)) if fit.error else _answer(fit.goal, catalogue)
+    if fit.goal is goal or isinstance(answer, NothingToDo):
+        return answer
+    return replace(answer, goal=fit.goal, findings=fit.findings)
+
+
+def _answer(goal: Goal, catalogue: Catalogue) -> Answer:
     strategy = strategy_of(goal.kind)
     if strategy is None:
         message = f"Goals of the kind {goal.kind} cannot be planned yet."
         error = FieldError(pointer="/kind", code="kind_not_available", message=message)
         return rejected("kind_not_available", (error,))
-    answer = strategy.draft(goal)
-    if isinstance(answer, Draft) and (errors := validate(goal, answer.steps)):
+    answer = strategy.draft(goal, catalogue)
+    if isinstance(answer, Draft) and (errors := validate(goal, answer.steps, catalogue)):
         return rejected("invalid_plan", errors)
     return answer

@@ -11,7 +11,20 @@ from schemas.base import Verdict
 from schemas.outcome import Outcome
 from tasks.change import Change
 from tasks.fold import Fold
-from tasks.policy import budget, completion, dispatch, graph, judgement, retry
+from tasks.policy import (
+    budget,
+    completion,
+    dispatch,
+    graph,
+    halting,
+    halts,
+    judgement,
+    retry,
+    revising,
+    waiting,
+    warning,
+)
+from tasks.policy.halts import Halt
 from tasks.view import Slice, Step
 
 
@@ -44,6 +57,8 @@ def advance(fold: Fold) -> Change:
     if fold.plan.state not in completion.ENDED:
         graph.propagate(fold)
         dispatch.dispatch(fold)
+        waiting.keep_time(fold)
+        warning.warn(fold)
         completion.finish(fold)
     return fold.close()
 
@@ -55,35 +70,39 @@ def _take(fold: Fold, step: Step, report: Report) -> None:
     budget.settle(fold.plan, attempt, outcome.metrics, step.facts["estimate"])
     step.status.digest = report.digest
     failure = judgement.failure_of(step.facts, outcome)
+    halt = halts.fired(halts.record(fold, step, outcome, failure), failure)
     if failure is None:
         succeed(fold, step)
+        if halt and not (halt.spares_completed and completion.is_satisfied(fold.plan)):
+            halting.halt(fold, halt.rule, halt.reason, halt.evidence)
     else:
-        fail(fold, step, failure)
+        fold.plan.spent["failing_outcomes"] += 1
+        step.status.failures += 1
+        fail(fold, step, failure, halt, outcome)
 
 
 def succeed(fold: Fold, step: Step) -> None:
     """Finish a step whose attempt did what was asked."""
-    if fold.plan.halting["consecutive"]:
-        fold.plan.halting["consecutive"] = 0
     step.status.previous = None
+    halts.forget(fold, step)
     fold.move_step(step, S.DONE.value, "done")
     fold.end_step(step)
 
 
-def fail(fold: Fold, step: Step, failure: dict[str, Any]) -> None:
-    """Record a failed attempt; the step waits for its next one, or has failed for good."""
-    fold.plan.spent["failing_outcomes"] += 1
-    fold.plan.halting["consecutive"] += 1
-    retry_or_fail(fold, step, failure, counts=True)
+def fail(fold: Fold, step: Step, failure: dict[str, Any], halt: Halt | None, outcome: Outcome | None = None) -> None:
+    """End an attempt that failed: the plan halts, or the step has failed, or it is tried again, perhaps revised.
 
-
-def retry_or_fail(fold: Fold, step: Step, failure: dict[str, Any], *, counts: bool) -> None:
-    """Make the step ready again while it has retries left; `counts` says whether the attempt used one up."""
-    step.status.failures += counts
-    step.status.previous = failure
-    if step.status.failures <= retry.retries(step.facts, failure["category"]):
-        fold.move_step(step, S.ACTIVE.value, "retried", failure["category"])
-        fold.make_ready(step)
-    else:
+    Without an `outcome` nobody knows what went wrong, and it is tried as it is.
+    """
+    status = step.status
+    status.previous = failure
+    if halt:
+        halting.halt(fold, halt.rule, halt.reason, halt.evidence, step)
+    elif status.failures > retry.retries(step.facts, failure["category"]):
+        halts.forget(fold, step)
         fold.move_step(step, S.FAILED.value, "failed", failure["category"])
         fold.end_step(step)
+    else:
+        fold.move_step(step, S.ACTIVE.value, "retried", failure["category"])
+        if outcome is None or not revising.revise(fold, step, failure, outcome):
+            fold.make_ready(step)

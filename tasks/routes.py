@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tasks import creation, goals, outcomes, upkeep
+from tasks import commands, creation, goals, outcomes, upkeep
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ ROUTES = (
     # goal -> accepted plan | rejected | nothing to do; one goal at a time, since it may wait for an LLM
     Route("planner.decompose", "planner:goals", (goals.plan, creation.accepted, creation.refused), per_partition=False),
     # outcomes -> next steps, retries, the end of the plan; many at a time, grouped by plan
-    Route("planner.outcomes", "planner:{p}:outcomes", (outcomes.apply,), per_partition=True),
+    Route("planner.outcomes", "planner:{p}:outcomes", (outcomes.apply, commands.apply), per_partition=True),
     # clocks that have run out -> expired attempts, plans out of time, work that was left over
     Route("planner.upkeep", "planner:{p}:timers", (upkeep.apply,), per_partition=True),
 )

@@ -6,6 +6,8 @@ that comes too early finds that out and is set again, which costs a look a minut
 
 from __future__ import annotations
 
+from typing import Any
+
 from schemas.base import FailureCategory
 from schemas.stored import Attempt
 from schemas.times import rfc3339
@@ -13,8 +15,9 @@ from tasks import outcomes
 from tasks.change import Change
 from tasks.errors import NeedsSteps
 from tasks.fold import Fold
-from tasks.policy import budget, halting
+from tasks.policy import budget, halting, halts, waiting
 from tasks.policy.dispatch import RUNNING_MARGIN_MS, SILENT_MS
+from tasks.policy.halts import Seen
 from tasks.policy.lifecycle import PLAN_ENDS
 from tasks.view import Lease, Slice, Step
 
@@ -28,12 +31,16 @@ def apply(view: Slice) -> Change:
     missing = frozenset(view.active) - view.steps.keys()
     if missing:
         raise NeedsSteps(missing)
-    fold.plan.wake = 0
-    fold.change.wake = 0
+    fold.plan.wake = fold.change.wake = 0
     if fold.plan.state not in PLAN_ENDS:
+        fold.plan.dirty.add("live")  # even where no clock runs any more, the old time must be forgotten
         for step_id in list(view.active):
-            _look_at_attempt(fold, view.steps[step_id])
+            if step_id in view.active:  # a halt ends them all
+                _look_at_attempt(fold, view.steps[step_id])
+    if fold.plan.state not in PLAN_ENDS:
         _look_at_wall_clock(fold)
+    if fold.plan.state not in PLAN_ENDS:
+        waiting.look_at_deadlines(fold)
     return outcomes.advance(fold)
 
 
@@ -61,7 +68,7 @@ def _due(step: Step, live: Attempt, lease: Lease, now: int) -> tuple[int, str]:
 
 def _expire(fold: Fold, step: Step, *, claimed: bool, reason: str) -> None:
     attempt = fold.end_attempt(step)
-    failure = {
+    failure: dict[str, Any] = {
         "category": FailureCategory.LEASE_EXPIRED.value,
         "failing_tests": (),
         "trace": reason,
@@ -71,18 +78,21 @@ def _expire(fold: Fold, step: Step, *, claimed: bool, reason: str) -> None:
     if claimed:
         budget.forfeit(fold.plan, attempt)
         fold.plan.halting["lease_deaths"] = fold.plan.halting.get("lease_deaths", 0) + 1
+        halts.remember(fold, step, failure["category"])
     else:
         budget.release(fold.plan, attempt)
-    outcomes.retry_or_fail(fold, step, failure, counts=claimed)
+    step.status.failures += claimed
+    outcomes.fail(fold, step, failure, halts.fired(Seen(fold.plan, step), failure))
 
 
 def _look_at_wall_clock(fold: Fold) -> None:
-    plan = fold.plan
-    ready, limit = plan.times.get("ready"), plan.limits["wall_clock_s"]
-    if ready is None or limit is None:
+    ends = waiting.wall_clock_ends(fold)
+    if ends is None:
         return
-    if fold.view.now < ready + 1000 * limit:
-        fold.wake_at(ready + 1000 * limit)
+    if fold.view.now < ends:
+        fold.wake_at(ends)
     else:
-        evidence = {"limit_s": limit, "ready_at": rfc3339(ready)}
-        halting.halt(fold, "wall_clock", f"the plan took longer than its {limit} s", evidence)
+        limit, ready = fold.plan.limits["wall_clock_s"], rfc3339(fold.plan.times["ready"])
+        halting.halt(
+            fold, "wall_clock", f"the plan took longer than its {limit} s", {"limit_s": limit, "ready_at": ready}
+        )

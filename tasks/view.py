@@ -20,17 +20,22 @@ class Step:
     step_id: str
     spec: bytes | None
     status: StepStatus
-    decoded: dict[str, Any] | None = None
-    omitted: dict[str, Any] = field(default_factory=dict)  # fields that `spec` leaves out, once `facts` was asked for
+    stored: dict[str, Any] | None = None
+    complete: dict[str, Any] = field(default_factory=dict)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The static part, decoded once."""
-        if self.decoded is None:
-            self.decoded = codec.loads(self.spec or b"{}")
-            self.omitted = {name: value for name, value in OMITTED.items() if name not in self.decoded}
-            self.decoded.update(self.omitted)
-        return self.decoded
+        """The static part, decoded once; what the store omits is filled in."""
+        if self.stored is None:
+            self.stored = codec.loads(self.spec or b"{}")
+            self.complete = {**OMITTED, **self.stored}
+        return self.complete
+
+    @property
+    def omitted(self) -> dict[str, Any]:
+        """The fields that `spec` leaves out."""
+        stored = self.stored or codec.loads(self.spec or b"{}")
+        return {name: value for name, value in OMITTED.items() if name not in stored}
 
 
 class Window(NamedTuple):

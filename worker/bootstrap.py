@@ -9,7 +9,7 @@ from functools import cached_property
 
 from redis import Redis
 
-from worker import clients
+from worker import clients, tools_file
 from worker.decomposer import Decomposer, Home
 from worker.engine import LINGER_MS, Engine
 from worker.inbox import Inbox, worker_name
@@ -42,6 +42,7 @@ class Services:
             max_bytes=self.settings.max_goal_bytes,
             max_failures=self.settings.max_failures,
             retention_s=self.settings.retention_s,
+            catalogue=tools_file.catalogue(self.settings.tools_file),
         )
 
     @cached_property
@@ -55,7 +56,10 @@ class Services:
             partition = Partition(number)
             store = PlanStore(self.client, partition, self.name, self.settings.retention_s)
             inbox = Inbox(self.client, partition.outcomes, partition.dead, self.name)
-            engine = Engine(store, inbox, self.client, partition, self.settings.partitions, self.settings.max_failures)
+            orders = Inbox(self.client, partition.commands, partition.dead, self.name)
+            engine = Engine(
+                store, inbox, orders, self.client, partition, self.settings.partitions, self.settings.max_failures
+            )
             self._homes[number] = Home(partition, store, engine)
         return self._homes[number]
 

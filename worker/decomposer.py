@@ -21,6 +21,7 @@ from tasks.batches import batches
 from tasks.change import Change
 from tasks.creation import Birth
 from tasks.errors import Overtaken
+from tasks.planning.catalogue import CATALOGUE, Catalogue
 from tasks.planning.draft import NothingToDo, Rejected
 from worker import ids
 from worker.engine import DRAIN_S, Engine
@@ -59,6 +60,7 @@ class Decomposer:
         max_bytes: int,
         max_failures: int,
         retention_s: int,
+        catalogue: Catalogue = CATALOGUE,
     ) -> None:
         self._client = client
         self._inbox = inbox
@@ -66,6 +68,7 @@ class Decomposer:
         self._max_bytes = max_bytes
         self._max_failures = max_failures
         self._retention_s = retention_s
+        self._catalogue = catalogue
 
     def drain(self) -> bool:
         """Take goals until none is left or DRAIN_S are over; returns whether some may be left."""
@@ -158,7 +161,7 @@ class Decomposer:
             lease_prefix=home.partition.lease_prefix(plan_id),
             version=int(version or 0),
         )
-        answer = goals.plan(goal)
+        answer = goals.plan(goal, self._catalogue)
         if isinstance(answer, NothingToDo):
             return GoalVerdict.NOTHING_TO_DO, answer.reason
         if isinstance(answer, Rejected):

@@ -19,7 +19,7 @@ from tasks.errors import NeedsSteps
 from tasks.outcomes import Report
 from tasks.view import Slice
 from worker.inbox import Command, Entry, Inbox
-from worker.reading import read_outcome
+from worker.reading import read_command, read_outcome
 from worker.store import functions
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition, partition_of
@@ -30,6 +30,7 @@ log = logging.getLogger("planner.engine")
 
 DRAIN_S = 1.0  # a drain gives its place in the pool back after this long
 LINGER_MS = 20  # and when nothing came for this long; an idle server rounds it up to the period of its clock
+ORDERS_S = 0.2  # between looks for orders during a drain
 ROUNDS = 8  # a busy plan waits for the next batch after this many looks
 SWEEP_LOCK_MS = 10_000
 DUE_PAGE = 256
@@ -41,10 +42,19 @@ class Engine:
     """Decides about the plans of one partition. One per process and partition; not for several threads at once."""
 
     def __init__(
-        self, store: PlanStore, inbox: Inbox, client: Any, partition: Partition, partitions: int, max_failures: int
+        self,
+        store: PlanStore,
+        inbox: Inbox,
+        orders: Inbox,
+        client: Any,
+        partition: Partition,
+        partitions: int,
+        max_failures: int,
     ) -> None:
         self._store = store
         self._inbox = inbox
+        self._orders = orders
+        self._looked = 0.0
         self._client = client
         self._partition = partition
         self._partitions = partitions
@@ -59,6 +69,7 @@ class Engine:
         end = time.monotonic() + DRAIN_S
         with self._rereading():
             while time.monotonic() < end:
+                self._look_for_orders()
                 entries = self._inbox.read(block_ms=None if self._waiting else LINGER_MS)
                 if not entries and not self._waiting:
                     break
@@ -68,6 +79,20 @@ class Engine:
                 return True
             self._settle()  # the last counters
         return False
+
+    def _look_for_orders(self) -> None:
+        """Read what operators order, now and then: an order may wait a little, an outcome should not for its sake."""
+        if time.monotonic() - self._looked >= ORDERS_S:
+            self._looked = time.monotonic()
+            self._sort_orders(self._orders.read())
+
+    def _sort_orders(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            found = read_command(entry)
+            if isinstance(found, Problem):
+                self._bury(entry, found)
+            else:
+                self._waiting.setdefault(found[0], Work()).orders.append((entry, found[1]))
 
     @contextmanager
     def _rereading(self) -> Iterator[None]:
@@ -93,7 +118,7 @@ class Engine:
 
     def recover(self, idle_ms: int) -> int:
         """Take over and apply what a dead worker had read; returns how many entries that were."""
-        taken = self._inbox.take_over(idle_ms)
+        taken = self._inbox.take_over(idle_ms) + self._orders.take_over(idle_ms)
         if taken:
             log.warning("entries taken over", extra={"stream": self._inbox.stream, "count": taken})
             self._apply_pending()
@@ -101,6 +126,7 @@ class Engine:
 
     def _apply_pending(self) -> None:
         """Apply every entry that is pending here, page by page; what cannot be decided stays pending."""
+        self._sort_orders(self._orders.read(after="0"))
         after = "0"
         while entries := self._inbox.read(after=after):
             self._sort(entries)
@@ -226,6 +252,8 @@ class Engine:
         """Answer messages about a plan that is not there: they write nothing but their verdict."""
         self._tally[Verdict.UNKNOWN] += len(work.reports)
         self._beside += self._inbox.drop([entry for entry, _ in work.reports])
+        for entry, _ in work.orders:
+            self._bury(entry, Problem.of("unknown_plan", f"There is no plan {plan_id}.", status=404))
         if work.due:
             self._beside += [("ZREM", self._partition.timers, plan_id), ("ZREM", self._partition.plans, plan_id)]
         del self._waiting[plan_id]
@@ -235,7 +263,7 @@ class Engine:
         if len(work.batch) > 1:
             work.size = 1
             return
-        for entry, _ in work.batch:
+        for entry, _ in [*work.orders, *work.batch]:
             count = self._client.hincrby(self._partition.failures, entry.entry_id, 1)
             if count >= self._max_failures:
                 detail = f"Deciding about it failed {count} times; the worker's log says how."

@@ -114,9 +114,15 @@ class Inbox:
         return [bury, *self.drop((entry,))]
 
     def drop(self, entries: Iterable[Entry]) -> list[Command]:
-        """Make the commands that acknowledge and delete `entries`."""
-        ids = [entry.entry_id for entry in entries]
-        return [("XACK", self.stream, GROUP, *ids), ("XDEL", self.stream, *ids)] if ids else []
+        """Make the commands that acknowledge and delete `entries`, each in its own stream."""
+        ids: dict[str, list[bytes]] = {}
+        for entry in entries:
+            ids.setdefault(entry.stream, []).append(entry.entry_id)
+        return [
+            command
+            for stream, those in ids.items()
+            for command in (("XACK", stream, GROUP, *those), ("XDEL", stream, *those))
+        ]
 
     def _adapt(self, entries: list[Entry]) -> None:
         """Ask for as many entries next time as fit into a batch, judging by these."""

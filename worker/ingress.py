@@ -32,7 +32,7 @@ BACKOFF_S = (0.1, 0.5, 1.0, 2.0)
 
 
 class Watch(threading.Thread):
-    """Sends `task` when its stream has unread entries, and `upkeep` every SWEEP_S or when one of `timers` is due.
+    """Sends `task` when its stream has unread entries; and `upkeep`, if named, every SWEEP_S or when a timer is due.
 
     Survives any error of a server.
     """
@@ -94,7 +94,7 @@ class Watch(threading.Thread):
     def _tick(self, client: Redis) -> None:
         """Nudge the upkeep when a timer is due, and now and then for what dead workers left."""
         now = time.monotonic()
-        if now - self._ticked < BLOCK_MS / 1000 or self._in_flight(self._upkeep):
+        if not self._upkeep or now - self._ticked < BLOCK_MS / 1000 or self._in_flight(self._upkeep):
             return
         self._ticked = now
         if now - self._swept >= SWEEP_S or (self._timers and self._is_due(client)):
@@ -170,6 +170,7 @@ def _watches(app: Any, settings: Settings) -> list[Watch]:
     for number in range(settings.partitions):
         part = Partition(number)
         if "planner.outcomes" in consumed:
+            found.append(Watch(app, settings.redis_url, part.commands, "planner.outcomes", "", (number,)))
             found.append(
                 Watch(
                     app,

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails, to_json
 
 from schemas import codec
+from schemas.command import Command, Scope
 from schemas.envelope import FieldError, Problem
 from schemas.goal import MAX_GOAL_BYTES, Goal
 from schemas.outcome import MAX_OUTCOME_BYTES, MAX_OUTPUT_BYTES, Outcome
@@ -19,6 +20,7 @@ from worker.inbox import Entry
 
 PLAN_ID = re.compile(r"plan_[0-9a-f]{2}-[0-9a-f]{32}")
 ATTEMPT = re.compile(r"[1-9][0-9]{0,6}")
+MAX_COMMAND_BYTES = 64 * 1024
 MAX_ERRORS = 50
 
 
@@ -69,6 +71,22 @@ def read_goal(entry: Entry, max_bytes: int) -> tuple[Goal, str] | Problem:
     except codec.EncodeError as error:  # nested deeper, or a number larger, than can be written again
         return Problem.of("invalid_json", f"Cannot be kept: {error}.")
     return goal, blake2b(canonical, digest_size=16).hexdigest()
+
+
+def read_command(entry: Entry) -> tuple[str, Command] | Problem:
+    """Read an operator's order about one plan; returns the plan and the order, or why it cannot be obeyed."""
+    data = entry.data
+    if data is None:
+        return NO_DATA
+    if len(data) > MAX_COMMAND_BYTES:
+        return too_large("command_too_large", len(data), MAX_COMMAND_BYTES)
+    try:
+        command = Command.model_validate_json(data)
+    except ValidationError as error:
+        return unreadable(error)
+    if command.scope not in (Scope.PLAN, Scope.STEP) or command.plan_id is None:
+        return Problem.of("unsupported_scope", "This version obeys orders about one plan, named by `plan_id`.")
+    return command.plan_id, command
 
 
 def unreadable(error: ValidationError | codec.DecodeError) -> Problem:

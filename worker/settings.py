@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
 from tasks.errors import PlannerError
+from worker import tools_file
 
 PREFIX = "PLANNER_"
 ELSEWHERE = frozenset({"PLANNER_TEST_REDIS_SERVER", "PLANNER_TEST_NODE_MODULES"})
@@ -38,6 +39,7 @@ class Settings(BaseSettings):
     retention_days: float = Field(default=30, gt=0, description="days until the keys of an ended plan go")
     claim_idle_s: float = Field(default=30, ge=1, description="seconds until entries of a dead worker are taken over")
     data_dir: Path = Field(default=Path(".planner"), description="where the embedded server keeps its data")
+    tools_file: Path | None = Field(default=None, description="TOML file of contracts to add to the tool catalogue")
     allow_unsafe_redis: bool = Field(default=False, description="start without AOF or with evicting keys all the same")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="least level logged")
     sentry_dsn: str | None = Field(
@@ -64,9 +66,19 @@ def load() -> Settings:
         settings = Settings()
     except ValidationError as error:
         wrong += [f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg']}, not {e['input']!r}." for e in error.errors()]
+    else:
+        wrong += _wrong_tools(settings)
     if wrong:
         raise WrongSettings("\n".join(wrong))
     return settings
+
+
+def _wrong_tools(settings: Settings) -> list[str]:
+    try:
+        tools_file.catalogue(settings.tools_file)
+    except tools_file.WrongTools as error:
+        return [f"{PREFIX}TOOLS_FILE: {sentence}" for sentence in str(error).splitlines()]
+    return []
 
 
 def _known(name: str) -> bool:

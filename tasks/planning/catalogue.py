@@ -37,11 +37,16 @@ class Catalogue:
         """Make the catalogue of these contracts, in the order in which they are tried."""
         return cls(MappingProxyType({each.id: each for each in contracts}), MappingProxyType(dict(recipes)))
 
-    def extended(self, contracts: Iterable[Contract]) -> Catalogue:
-        """Add an operator's contracts; they are tried first and may replace one of ours by its id."""
+    def extended(
+        self, contracts: Iterable[Contract], recipes: Mapping[str, tuple[Part, ...]] = MappingProxyType({})
+    ) -> Catalogue:
+        """Add an operator's contracts and recipes.
+
+        One with the id of ours takes its place, so that narrower ones stay before it; new ones are tried first.
+        """
         added = {each.id: each for each in contracts}
-        kept = (each for each in self.contracts.values() if each.id not in added)
-        return Catalogue.of((*added.values(), *kept), self.recipes)
+        kept = [added.pop(each.id, each) for each in self.contracts.values()]
+        return Catalogue.of((*added.values(), *kept), {**self.recipes, **recipes})
 
     def match(self, command: str) -> VerifyTool:
         """Read a command line; UnknownCommand names the nearest contract."""

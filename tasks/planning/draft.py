@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.step import PlannedStep
+from tasks.planning.catalogue import Catalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,8 @@ class Draft:
 
     steps: tuple[PlannedStep, ...]
     document: Mapping[str, Any] | None = None
+    goal: Goal | None = None  # as it was planned, where attacks were taken out of it
+    findings: tuple[str, ...] = ()  # the class of each of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class Rejected:
 
     reason: str
     errors: tuple[FieldError, ...]
+    goal: Goal | None = None
+    findings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,6 @@ Answer = Draft | Rejected | NothingToDo
 class Strategy(Protocol):
     """How one kind of goal becomes steps."""
 
-    def draft(self, goal: Goal) -> Answer:
+    def draft(self, goal: Goal, catalogue: Catalogue) -> Answer:
         """Answer `goal` with first steps, or say why there are none. Pure."""
         ...

@@ -31,6 +31,7 @@ MANIFESTS = {
     "vcpkg.json": "cpp",
 }
 
+_REQUIREMENTS = re.compile(r"requirements[\w.-]*\.(?:txt|in)")
 _TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testdata"})
 _TEST_NAME = re.compile(r"(?:test_.*|conftest)\.py|.*[._-](?:test|tests|spec)\.\w+|.*Tests?\.\w+")
 _DOCUMENT = re.compile(r".*\.(?:md|rst|txt|adoc)|(?:README|CHANGELOG|CONTRIBUTING|LICENSE|NOTICE|AUTHORS)", re.I)
@@ -53,7 +54,7 @@ def name_of(path: str) -> str:
 def role_of(path: str) -> Role:
     """Tell what a file is for from its path alone."""
     *folders, name = path.split("/")
-    if name in MANIFESTS:
+    if name in MANIFESTS or _REQUIREMENTS.fullmatch(name):
         return Role.MANIFEST
     if _DOCUMENT.fullmatch(name):
         return Role.DOCUMENT

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from schemas.goal import GoalContext
-from schemas.step import VerifyTool
-from tasks.planning.catalogue import CATALOGUE
 from tasks.planning.files import MANIFESTS, name_of
 
 
@@ -81,21 +79,23 @@ _BY_WORD = {word: each for each in _TABLE for word in (each.name, *each.aliases)
 _BY_SUFFIX = {suffix: each for each in _TABLE for suffix in each.suffixes}
 
 
-def language_of(context: GoalContext, files: Iterable[str], test: VerifyTool | None) -> Language | None:
-    """Find the language of a goal: as told, else by its test command, its files, its manifests, its repository."""
+def language_of(context: GoalContext, files: Iterable[str], tested: Sequence[str] = ()) -> Language | None:
+    """Find the language of a goal: as told, else by its test command, its files, its manifests, its repository.
+
+    `tested` are the languages of the contract that its test command matched.
+    """
     if context.language and context.language.strip():
         return _BY_WORD.get(context.language.strip().casefold())
     return (
-        _of_tool(test)
+        _of_tool(tested)
         or _most_common(map(_of_suffix, files))
         or _most_common(_of_manifest(path) for path in (*context.manifests, *context.files))
         or _most_common(map(_of_suffix, context.files))
     )
 
 
-def _of_tool(test: VerifyTool | None) -> Language | None:
-    languages = CATALOGUE.contracts[test.tool].languages if test else ()
-    return LANGUAGES[languages[0]] if len(languages) == 1 else None
+def _of_tool(tested: Sequence[str]) -> Language | None:
+    return LANGUAGES.get(tested[0]) if len(tested) == 1 else None
 
 
 def _of_suffix(path: str) -> Language | None:

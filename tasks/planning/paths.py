@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 
 from schemas.envelope import FieldError
+from tasks.policy.sanitize import Mode, sanitize
 
 FORBIDDEN = (
     "controller.py",  # the parts that govern the fleet itself
@@ -159,8 +160,14 @@ _FAULTS: tuple[tuple[str, str, Callable[[str, str], bool]], ...] = (
     ("backslash", "Folders are separated by `/`.", lambda raw, _: "\\" in raw),
     ("directory", "A path must name a file; `folder/**` means the files of a folder.", lambda _, f: _is_folder(f)),
     ("wildcard", "A step's files are literal; only a goal's allowlist may hold globs.", lambda _, f: is_glob(f)),
+    ("potential_injection", "This reads like an attack on the agent.", lambda raw, _: _is_prose(raw)),
     ("forbidden_path", "No step may touch this path.", lambda _, folded: _is_forbidden(folded)),
 )
+
+
+def _is_prose(raw: str) -> bool:
+    """Only a name with spaces speaks to an agent; `ignore_previous_instructions.py` may test that very thing."""
+    return " " in raw and bool(sanitize(raw, Mode.FLAG).findings)
 
 
 def _is_folder(folded: str) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from schemas.goal import Goal
 from schemas.step import VerifyTool
-from tasks.planning.catalogue import CATALOGUE
+from tasks.planning.catalogue import Catalogue
 from tasks.planning.files import Role, having
 from tasks.planning.languages import Language, language_of
 from tasks.planning.templates import Check
@@ -20,13 +20,15 @@ class Project:
     files: tuple[str, ...]
     language: Language | None
     tests: tuple[VerifyTool, ...]
+    catalogue: Catalogue
 
     @classmethod
-    def of(cls, goal: Goal, files: tuple[str, ...], test: VerifyTool | None) -> Project:
+    def of(cls, goal: Goal, files: tuple[str, ...], test: VerifyTool | None, catalogue: Catalogue) -> Project:
         """Read a project; its own test command goes before what its language usually uses."""
-        language = language_of(goal.context, files, test)
-        usual = CATALOGUE.recipe(language.test) if language else ()
-        return cls(goal, files, language, (test,) if test else usual)
+        tested = catalogue.contracts[test.tool].languages if test else ()
+        language = language_of(goal.context, files, tested)
+        usual = catalogue.recipe(language.test) if language else ()
+        return cls(goal, files, language, (test,) if test else usual, catalogue)
 
     @property
     def only_documents(self) -> bool:
@@ -48,11 +50,11 @@ class Project:
             return self._narrowed(having(files, Role.TEST))
         if check is Check.TESTS or self.language is None:
             return ()
-        return CATALOGUE.recipe(self.language.quick if check is Check.QUICK else self.language.build, files)
+        return self.catalogue.recipe(self.language.quick if check is Check.QUICK else self.language.build, files)
 
     def _narrowed(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
         """Aim the last of the project's tests, the one that runs them, at these; empty where it cannot be done."""
-        narrowed = CATALOGUE.narrow(self.tests[-1], names) if self.tests and names else None
+        narrowed = self.catalogue.narrow(self.tests[-1], names) if self.tests and names else None
         return (*self.tests[:-1], narrowed) if narrowed else ()
 
 

@@ -7,16 +7,19 @@ from schemas.envelope import FieldError
 from schemas.goal import Estimate, Goal, SuppliedStep
 from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate
 from tasks.errors import UnknownCommand
-from tasks.planning.catalogue import CATALOGUE, render
+from tasks.planning.catalogue import Catalogue, render
 from tasks.planning.paths import clean
-from tasks.planning.text import guidance
-from tasks.policy.risk import estimate
+from tasks.planning.text import guidance, legible
+from tasks.policy.assessment import raised, told
+from tasks.policy.risk import ROLLBACK, estimate
 from tasks.policy.validation import MAX_ERRORS
 
 TYPE_OF_MODE = {Mode.PATCH: StepType.PATCH, Mode.TEST: StepType.TEST, Mode.READ_ONLY: StepType.READ}
 
 
-def convert(goal: Goal, supplied: tuple[SuppliedStep, ...]) -> tuple[tuple[PlannedStep, ...], tuple[FieldError, ...]]:
+def convert(
+    goal: Goal, supplied: tuple[SuppliedStep, ...], catalogue: Catalogue
+) -> tuple[tuple[PlannedStep, ...], tuple[FieldError, ...]]:
     """Make planned steps of supplied ones; each verification that the catalogue does not know is an error.
 
     Such a step comes out without its verification, so that everything else about it can still be judged. Reading
@@ -29,31 +32,33 @@ def convert(goal: Goal, supplied: tuple[SuppliedStep, ...]) -> tuple[tuple[Plann
         if len(errors) > MAX_ERRORS:
             break
         try:
-            steps.append(_planned(goal, step, advice))
+            steps.append(_planned(goal, step, advice, catalogue))
         except UnknownCommand as error:
             errors.append(FieldError(pointer=f"/steps/{index}/verify", code="unknown_command", message=str(error)))
-            steps.append(_planned(goal, step.model_copy(update={"verify": None}), advice))
+            steps.append(_planned(goal, step.model_copy(update={"verify": None}), advice, catalogue))
     return tuple(steps), tuple(errors)
 
 
-def _planned(goal: Goal, step: SuppliedStep, advice: str | None) -> PlannedStep:
+def _planned(goal: Goal, step: SuppliedStep, advice: str | None, catalogue: Catalogue) -> PlannedStep:
     files = tuple(map(clean, step.allowed_files))
-    tools = CATALOGUE.expand(step.verify, files)
+    tools = catalogue.expand(step.verify, files)
     kind = step.type or _type_of(step)
     mode = step.mode or MODE_OF_TYPE[kind]
+    risk = raised(step.risk_level, files)
+    undo = legible(step.rollback_hint or "") or (ROLLBACK if risk.why else None)  # nobody asked for one at its level
     return PlannedStep(
         step_id=step.step_id,
-        title=step.title,
-        intent=step.intent,
+        title=legible(step.title),
+        intent=legible(step.intent),
         allowed_files=files,
         verify=render(tools),
-        risk_level=step.risk_level,
+        risk_level=risk.level,
         controller_task_spec=ControllerTaskSpec(type=kind, target_file=files[0] if files else None),
         mode=mode,
-        success_criteria=step.success_criteria,
+        success_criteria=legible(step.success_criteria),
         depends_on=step.depends_on,
-        rollback_hint=step.rollback_hint,
-        guidance=advice,
+        rollback_hint=undo,
+        guidance=told(risk, advice),
         verify_tools=tools,
         retry_limit=step.retry_limit,
         queue=step.queue or goal.queue,

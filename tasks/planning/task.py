@@ -5,13 +5,15 @@ Supplied steps are taken as they are; either way the validator has the last word
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.errors import UnknownCommand
 from tasks.planning import supplied
-from tasks.planning.catalogue import CATALOGUE, render
+from tasks.planning.catalogue import CATALOGUE, Catalogue, render
 from tasks.planning.draft import Answer, Draft
 from tasks.planning.files import chunks, having
 from tasks.planning.goal_type import GoalType, goal_type
@@ -19,42 +21,47 @@ from tasks.planning.paths import Expanded, expand_globs
 from tasks.planning.project import Project, only_documents
 from tasks.planning.templates import TEMPLATES, Check, Row, Template
 from tasks.planning.text import MAX_INTENT, filled, guidance
-from tasks.policy.risk import RISK, estimate
+from tasks.policy.assessment import raised, told
+from tasks.policy.risk import RISK, ROLLBACK, estimate
 from tasks.policy.validation import max_steps, rejected, validate
 
-ROLLBACK = "Restore the files of this step from the commit that the attempt started from."
+PHASES = {  # of a step whose risk level asks for two (spec 3.5)
+    "scaffold": "Scaffold only: the structure, with the behaviour unchanged.",
+    "fill": "Fill in the scaffold of the step before.",
+}
 
 
-def draft(goal: Goal) -> Answer:
+def draft(goal: Goal, catalogue: Catalogue = CATALOGUE) -> Answer:
     """Answer `goal` with the steps it brings or with those of the template for its type. Pure."""
     allowed = expand_globs(goal.allowed_files, goal.context.files)
-    test, untested = _test_command(goal)
+    test, untested = _test_command(goal, catalogue)
     if errors := allowed.errors + untested:
         return rejected("invalid_goal", errors)
     if goal.steps is not None:
-        return _supplied(goal, allowed)
-    return _templated(Project.of(goal, allowed.files, test))
+        return _supplied(goal, allowed, catalogue)
+    return _templated(Project.of(goal, allowed.files, test, catalogue))
 
 
-def _test_command(goal: Goal) -> tuple[VerifyTool | None, tuple[FieldError, ...]]:
+def _test_command(goal: Goal, catalogue: Catalogue) -> tuple[VerifyTool | None, tuple[FieldError, ...]]:
     command = (goal.context.test_command or "").strip()
     if not command:
         return None, ()
     try:
-        return CATALOGUE.match(command), ()
+        return catalogue.match(command), ()
     except UnknownCommand as error:
         return None, (_error("/context/test_command", "unknown_test_command", str(error)),)
 
 
-def _supplied(goal: Goal, allowed: Expanded) -> Answer:
-    steps, errors = supplied.convert(goal, goal.steps or ())
+def _supplied(goal: Goal, allowed: Expanded, catalogue: Catalogue) -> Answer:
+    steps, errors = supplied.convert(goal, goal.steps or (), catalogue)
     if not allowed.files and any(step.controller_task_spec.type is StepType.PATCH for step in steps):
         errors = (_no_allowed_files(goal), *errors)
     if not errors:
         return Draft(steps)
     told = {error.pointer for error in errors}
     follow = set() if allowed.files else {"outside_allowlist"}  # of every file, where none is allowed
-    others = (error for error in validate(goal, steps) if error.pointer not in told and error.code not in follow)
+    found = validate(goal, steps, catalogue)
+    others = (error for error in found if error.pointer not in told and error.code not in follow)
     return rejected("invalid_plan", (*errors, *others))
 
 
@@ -102,7 +109,7 @@ def _of_row(project: Project, row: Row, waits: tuple[str, ...]) -> tuple[Planned
     if row.or_every and not files:
         files = project.files
     if row.type is StepType.PATCH:
-        return _patches(project, row, chunks(files, RISK[row.risk].max_files), waits)
+        return _patches(project, row, _pieces(row, files), waits)
     tools = project.check(row.check, files)
     if (row.roles and not files) or (row.check is Check.FOCUSED and not tools):
         return ()
@@ -110,19 +117,45 @@ def _of_row(project: Project, row: Row, waits: tuple[str, ...]) -> tuple[Planned
     return (_step(project, row, row.step_id, kind, tools=tools, depends_on=waits),)
 
 
-def _patches(
-    project: Project, row: Row, pieces: tuple[tuple[str, ...], ...], waits: tuple[str, ...]
-) -> tuple[PlannedStep, ...]:
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """The files of one step of a row that is split, and its phase where it has two."""
+
+    files: tuple[str, ...]
+    phase: str | None = None
+
+
+def _pieces(row: Row, files: tuple[str, ...]) -> tuple[_Piece, ...]:
+    """Split a row's files by what the risk of each allows; riskier ones go apart and first, so that tests stay last."""
+    level_of = {path: raised(row.risk, (path,)).level for path in files}
+    pieces: list[_Piece] = []
+    for level in reversed(tuple(RISK)):
+        for part in chunks([path for path in files if level_of[path] is level], RISK[level].max_files):
+            pieces += [_Piece(part, phase) for phase in (PHASES if RISK[level].two_phase else (None,))]
+    return tuple(pieces)
+
+
+def _patches(project: Project, row: Row, pieces: tuple[_Piece, ...], waits: tuple[str, ...]) -> tuple[PlannedStep, ...]:
     """Make one step a piece, one after the other; only the last can make the tests pass, so only it must."""
     steps: list[PlannedStep] = []
-    for number, files in enumerate(pieces, 1):
+    for number, piece in enumerate(pieces, 1):
+        files = piece.files
         last = number == len(pieces)
         step_id = row.step_id if len(pieces) == 1 else f"{row.step_id}-{number}"
         check = Check.NONE if only_documents(files) else row.check if last else Check.QUICK
         tools = project.check(check, files)
         depends_on = (steps[-1].step_id,) if steps else waits
-        steps.append(_step(project, row, step_id, StepType.PATCH, files=files, tools=tools, depends_on=depends_on))
+        made = _step(project, row, step_id, StepType.PATCH, files=files, tools=tools, depends_on=depends_on)
+        steps.append(_in_phase(made, piece.phase))
     return tuple(_numbered(steps))
+
+
+def _in_phase(step: PlannedStep, phase: str | None) -> PlannedStep:
+    if phase is None:
+        return step
+    asked = step.controller_task_spec
+    hint = f"{PHASES[phase]} {asked.hint}" if asked.hint else PHASES[phase]
+    return step.model_copy(update={"phase": phase, "controller_task_spec": asked.model_copy(update={"hint": hint})})
 
 
 def _numbered(steps: list[PlannedStep]) -> list[PlannedStep]:
@@ -146,19 +179,20 @@ def _step(
 ) -> PlannedStep:
     mode = MODE_OF_TYPE[kind]
     goal = project.goal
+    risk = raised(RiskLevel.LOW if only_documents(files) else row.risk, files)
     return PlannedStep(
         step_id=step_id,
         title=row.title,
         intent=filled(row.intent, goal.goal, MAX_INTENT),
         allowed_files=files,
         verify=render(tools),
-        risk_level=RiskLevel.LOW if only_documents(files) else row.risk,
+        risk_level=risk.level,
         controller_task_spec=ControllerTaskSpec(type=kind, target_file=files[0] if files else None, hint=row.hint),
         mode=mode,
         success_criteria=row.success,
         depends_on=depends_on,
         rollback_hint=ROLLBACK if files else None,
-        guidance=guidance(goal.constraints),
+        guidance=told(risk, guidance(goal.constraints)),
         verify_tools=tools,
         queue=goal.queue,
         estimate=estimate(mode),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tasks.policy.unicode import clean
+
 MAX_TITLE = 100
 MAX_INTENT = 500
 MAX_GUIDANCE = 1000
@@ -15,6 +17,11 @@ def one_line(text: str, size: int) -> str:
     cut = line[: size - 1]
     head, space, _ = cut.rpartition(" ")
     return (head if space and len(head) > size // 2 else cut) + "…"
+
+
+def legible(text: str) -> str:
+    """Normalise `text`, without what is invisible or controls a terminal."""
+    return text if text.isascii() and text.isprintable() else clean(text)
 
 
 def filled(sentence: str, goal: str, size: int) -> str:

@@ -16,7 +16,7 @@ _PYTEST_OPTIONS = (
     "--color=(?:yes|no|auto)",
 )
 _RUFF_OPTIONS = (
-    "-q|--quiet|-v|--verbose|-n|--no-cache|-e|--no-fix|--show-fixes|--preview",
+    "-q|--quiet|-v|--verbose|-n|--no-cache|--no-fix|--show-fixes|--preview",
     "--output-format=(?:concise|full|github|gitlab|grouped|json|json-lines|junit|pylint)",
 )
 _MYPY_OPTIONS = (

@@ -11,7 +11,7 @@ from schemas.stored import Attempt
 from schemas.times import rfc3339
 from tasks.change import MAX_DISPATCHES, Dispatch
 from tasks.fold import Fold
-from tasks.policy import budget
+from tasks.policy import budget, waiting
 from tasks.policy.risk import RISK
 from tasks.view import Step
 
@@ -35,6 +35,8 @@ def dispatch(fold: Fold) -> None:
             break
         if step.spec is None:  # begin left it out: it starts in a next look at the queue
             fold.change.more = True
+        elif waiting.needs_approval(fold, step):
+            waiting.ask(fold, step)
         elif busy.isdisjoint(step.facts["allowed_files"]):
             _start(fold, step)
             busy.update(step.facts["allowed_files"])

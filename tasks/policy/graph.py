@@ -5,8 +5,10 @@ from __future__ import annotations
 from schemas.base import StepState as S
 from tasks.change import MAX_STEP_CHANGES
 from tasks.fold import Fold
+from tasks.policy import halts
 from tasks.view import Step
 
+ACTIVE, FAILED = S.ACTIVE.value, S.FAILED.value
 BLOCKED, PENDING, SKIPPED, DONE = S.BLOCKED.value, S.PENDING.value, S.SKIPPED.value, S.DONE.value
 
 
@@ -40,6 +42,8 @@ def _is_satisfied(step: Step) -> bool:
 def _dependency_ended(fold: Fold, step: Step, dependency: str, satisfied: bool) -> list[tuple[str, int]]:
     """Count one dependency less; a step that can never start is skipped, and its own dependents are left over."""
     status = step.status
+    if status.state == ACTIVE and status.unmet:
+        return _prepared(fold, step, dependency, satisfied)
     if status.state not in (BLOCKED, PENDING):
         return []
     status.unmet -= 1
@@ -51,5 +55,18 @@ def _dependency_ended(fold: Fold, step: Step, dependency: str, satisfied: bool) 
         return [(step.step_id, 0)]
     if status.unmet == 0 and status.state == BLOCKED:
         fold.move_step(step, PENDING)
+        fold.make_ready(step)
+    return []
+
+
+def _prepared(fold: Fold, step: Step, preparation: str, satisfied: bool) -> list[tuple[str, int]]:
+    """Let a step that waits for its next attempt have it, or fail with what should have gone before it."""
+    step.status.unmet -= 1
+    fold.touched[step.step_id] = step
+    if not satisfied:
+        halts.forget(fold, step)
+        fold.move_step(step, FAILED, "failed", f"its preparation {preparation} did not succeed")
+        return [(step.step_id, 0)]
+    if step.status.unmet == 0:
         fold.make_ready(step)
     return []

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.base import FailureCategory, Verdict
+from schemas.base import FailureCategory, Mode, Verdict
 from schemas.outcome import Outcome
 from schemas.step import PreviousFailure
 from schemas.stored import Attempt
 from tasks.policy.classify import category_of
 from tasks.policy.lifecycle import PLAN_ENDS
+from tasks.policy.sanitize import sanitize
 from tasks.view import Slice
 
 MAX_TESTS = 5
@@ -40,27 +41,43 @@ def failure_of(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None
     """Say why the attempt failed, as its next attempt will read it; None for a success that holds.
 
     A success is not believed when it contradicts itself: failing tests on a step with a verification are a
-    TEST_REGRESSION, a touched file outside the step's files is an ALLOWLIST_VIOLATION (DESIGN.md section 5).
+    TEST_REGRESSION, as is an exit code by which its tool did not pass; a touched file outside the step's files, or any
+    in a step that does not patch, is an ALLOWLIST_VIOLATION (DESIGN.md section 5).
     """
-    evidence = outcome.failure_evidence
-    category = _finding(facts, outcome)
-    if category is None:
+    evidence, told = outcome.failure_evidence, None
+    if finding := _finding(facts, outcome):
+        category, told = finding
+    else:
         if outcome.success:
             return None
         text = (evidence and evidence.stack_trace_head) or outcome.error_message or ""
         category = category_of(evidence.category if evidence else None, text)
     return PreviousFailure(
         category=category,
-        failing_tests=evidence.top_failing_tests[:MAX_TESTS] if evidence else (),
-        trace=((evidence and evidence.stack_trace_head) or outcome.error_message or "")[:MAX_TRACE] or None,
-        suggestion=evidence.suggestion[:MAX_TRACE] if evidence and evidence.suggestion else None,
+        failing_tests=tuple(sanitize(test).text for test in evidence.top_failing_tests[:MAX_TESTS]) if evidence else (),
+        trace=_fit((evidence and evidence.stack_trace_head) or outcome.error_message or "") or None,
+        suggestion=_fit(told or (evidence and evidence.suggestion) or "") or None,
     ).model_dump()
 
 
-def _finding(facts: dict[str, Any], outcome: Outcome) -> FailureCategory | None:
+def _fit(text: str) -> str:
+    """Make evidence fit for the prompt of the next attempt: without attacks, and cut."""
+    return sanitize(text[:MAX_TRACE]).text[:MAX_TRACE]
+
+
+def _finding(facts: dict[str, Any], outcome: Outcome) -> tuple[FailureCategory, str] | None:
     touched = {*outcome.touched_files, *outcome.created_files}
-    if not touched.issubset(facts["allowed_files"]):
-        return FailureCategory.ALLOWLIST_VIOLATION
-    if outcome.success and outcome.tests_passed is False and facts["verify_tools"]:
-        return FailureCategory.TEST_REGRESSION
+    allowed = facts["allowed_files"] if facts["mode"] == Mode.PATCH else ()
+    if outside := sorted(touched.difference(allowed)):
+        told = f"these files were touched and are not the step's: {', '.join(outside)}"
+        return FailureCategory.ALLOWLIST_VIOLATION, told
+    if not outcome.success or not facts["verify_tools"]:
+        return None
+    if outcome.tests_passed is False:
+        return FailureCategory.TEST_REGRESSION, "success was reported although the tests did not pass"
+    for receipt in outcome.verify or ():
+        codes = [code for tool in facts["verify_tools"] if tool["tool"] == receipt.tool for code in tool["pass_codes"]]
+        if codes and receipt.exit_code not in codes:
+            told = f"success was reported although {receipt.tool} ended with exit code {receipt.exit_code}"
+            return FailureCategory.TEST_REGRESSION, told
     return None

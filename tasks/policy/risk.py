@@ -30,6 +30,8 @@ RISK: Mapping[RiskLevel, RiskLimits] = MappingProxyType(
     }
 )
 
+ROLLBACK = "Restore the files of this step from the commit that the attempt started from."
+
 _ORDER = tuple(RISK)
 
 _ESTIMATES: Mapping[Mode, StepEstimate] = MappingProxyType(

@@ -60,6 +60,8 @@ Span = tuple[int, int, AttackClass]
 
 def sanitize(text: str, mode: Mode = Mode.STRIP) -> Sanitized:
     """Clean `text` and treat every attack in it as `mode` says. Idempotent; linear in the text."""
+    if is_plain(text):
+        return Sanitized(Trusted(text))
     text, findings = clean(text), []
     for _ in range(MAX_ROUNDS):
         spans = sorted(set(_spans(text)))
@@ -68,6 +70,17 @@ def sanitize(text: str, mode: Mode = Mode.STRIP) -> Sanitized:
             return Sanitized(Trusted(text), tuple(dict.fromkeys(findings)))
         text = clean(_replace(text, spans, _TREATMENT[mode]))
     return Sanitized(Trusted(TOKEN), tuple(dict.fromkeys(findings)))
+
+
+def is_plain(text: str) -> bool:
+    """Tell, several times faster than by looking for it, that `text` has nothing in it; most short fields have not."""
+    return (
+        _PLAIN.fullmatch(text) is not None
+        and not _ESCAPE.search(text)
+        and not _MARKUP.search(text)
+        and next(_hits(text.lower()), None) is None
+        and next(_encoded(text, _LAYERS), None) is None
+    )
 
 
 def _inert(span: str) -> str:
@@ -112,16 +125,24 @@ def _spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
 
 
 def _matches(view: _View) -> Iterator[Span]:
-    folded = fold(view.text)
-    for attack in ATTACKS:
-        for word in attack.words:
-            at = folded.find(word)
-            while at >= 0:
+    for start, end, kind in _hits(fold(view.text)):
+        yield view.origin[start], view.origin[end], kind
+
+
+_BY_WORD = {word: [attack for attack in ATTACKS if word in attack.words] for row in ATTACKS for word in row.words}
+
+
+def _hits(folded: str) -> Iterator[Span]:
+    for word, attacks in _BY_WORD.items():
+        at = folded.find(word)
+        while at >= 0:
+            for attack in attacks:
                 if found := attack.pattern.match(folded, at):
-                    yield view.origin[at], view.origin[found.end()], attack.kind
-                at = folded.find(word, at + 1)
+                    yield at, found.end(), attack.kind
+            at = folded.find(word, at + 1)
 
 
+_PLAIN = re.compile(r"[\t\n -~]*")  # what `clean` and `fold` leave as it is but for its case
 _ESCAPE = re.compile(
     r"(?:%[0-9A-Fa-f]{2})+|&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});|\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}"
 )

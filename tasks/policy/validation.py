@@ -9,24 +9,31 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 
 from schemas.base import MODE_OF_TYPE, StepType
 from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.step import PlannedStep
+from tasks.batches import batches
 from tasks.errors import UnknownCommand
-from tasks.planning.catalogue import CATALOGUE, render
+from tasks.planning.catalogue import CATALOGUE, Catalogue, render
 from tasks.planning.draft import Rejected
 from tasks.planning.paths import expand_globs, fault
 from tasks.planning.text import MAX_INTENT, MAX_TITLE
+from tasks.policy.assessment import raised
 from tasks.policy.cycles import cycles, name_cycle
 from tasks.policy.risk import RISK, below
+from tasks.policy.sanitize import Mode, is_plain, sanitize
 
 DEFAULT_MAX_STEPS = 20
 MAX_ERRORS = 100  # told at once; a plan of 10 000 steps may hold more
 MAX_TOOLS = 50
 MAX_RETRIES = 3
+SCANNED_AT_ONCE = 64  # steps
+
+_BETWEEN = "\n[]\n"  # texts: no attack reaches across brackets
 
 _STEP_ID = re.compile(r"[a-z0-9-]{1,64}")
 _QUEUE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -40,11 +47,12 @@ class Surroundings:
 
     allowed: frozenset[str]
     ids: Counter[str]
+    catalogue: Catalogue
 
 
-def validate(goal: Goal, steps: Sequence[PlannedStep]) -> tuple[FieldError, ...]:
+def validate(goal: Goal, steps: Sequence[PlannedStep], catalogue: Catalogue = CATALOGUE) -> tuple[FieldError, ...]:
     """Judge a plan against its goal; empty where nothing is wrong. The first hundred errors are told."""
-    return _first(_errors(goal, steps))
+    return _first(_errors(goal, steps, catalogue))
 
 
 def rejected(reason: str, errors: tuple[FieldError, ...]) -> Rejected:
@@ -66,15 +74,16 @@ def max_steps(goal: Goal) -> int:
     return goal.limits.max_steps or DEFAULT_MAX_STEPS
 
 
-def _errors(goal: Goal, steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
+def _errors(goal: Goal, steps: Sequence[PlannedStep], catalogue: Catalogue) -> Iterator[FieldError]:
     yield from _count(goal, steps)
     allowed = frozenset(expand_globs(goal.allowed_files, goal.context.files).files)
-    around = Surroundings(allowed, Counter(step.step_id for step in steps))
+    around = Surroundings(allowed, Counter(step.step_id for step in steps), catalogue)
     for index, step in enumerate(steps):
         for check in STEP_CHECKS:
             for pointer, code, message in check(step, around):
                 yield FieldError(pointer=f"/steps/{index}{pointer}", code=code, message=message)
     yield from _cycles(steps)
+    yield from _injections(steps)
 
 
 def _count(goal: Goal, steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
@@ -153,7 +162,7 @@ def _files(step: PlannedStep, around: Surroundings) -> Found:
         seen.add(path)
 
 
-def _verification(step: PlannedStep, _: Surroundings) -> Found:
+def _verification(step: PlannedStep, around: Surroundings) -> Found:
     if len(step.verify_tools) > MAX_TOOLS:
         yield "/verify", "too_many_tools", f"A step may run at most {MAX_TOOLS} verifications."
         return
@@ -161,7 +170,7 @@ def _verification(step: PlannedStep, _: Surroundings) -> Found:
         yield "/verify", "verify_mismatch", "`verify` and `verify_tools` must say the same."
     for tool in step.verify_tools:
         try:
-            contract = CATALOGUE.contracts[CATALOGUE.match_argv(tool.argv).tool]
+            contract = around.catalogue.contracts[around.catalogue.match_argv(tool.argv).tool]
         except UnknownCommand as error:
             yield "/verify", "unknown_command", str(error)
             continue
@@ -173,6 +182,8 @@ def _verification(step: PlannedStep, _: Surroundings) -> Found:
 
 def _risk(step: PlannedStep, _: Surroundings) -> Found:
     limits = RISK[step.risk_level]
+    if (found := raised(step.risk_level, step.allowed_files)).why:
+        yield "/risk_level", "risk_too_low", f"{found.why}: such a step is at least {found.level}."
     if step.controller_task_spec.type is not StepType.PATCH:
         return
     if limits.tests_required and not step.verify_tools:
@@ -181,7 +192,33 @@ def _risk(step: PlannedStep, _: Surroundings) -> Found:
         yield "/rollback_hint", "rollback_hint_required", f"A {step.risk_level} step must say how it is undone."
 
 
-# One row a rule. The search for injected instructions in text fields joins them as one more (issue "Governed").
+def _injections(steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
+    """Look through the texts of many steps at once, and through each only where there may be something to find."""
+    for number, some in enumerate(batches(steps, SCANNED_AT_ONCE)):
+        texts = [(index, *text) for index, step in enumerate(some, number * SCANNED_AT_ONCE) for text in _texts(step)]
+        if is_plain(_BETWEEN.join(text for _, _, text in texts)):
+            continue
+        for index, name, text in texts:
+            if kinds := _attacks(text):
+                message = f"This reads like an attack on the agent ({kinds}); say it otherwise."
+                yield FieldError(pointer=f"/steps/{index}{name}", code="potential_injection", message=message)
+
+
+@lru_cache(maxsize=1024)  # many steps of a plan say the same of how they succeed and are undone
+def _attacks(text: str) -> str:
+    return ", ".join(sorted({attack.kind.value for attack in sanitize(text, Mode.FLAG).findings}))
+
+
+def _texts(step: PlannedStep) -> Iterator[tuple[str, str]]:
+    yield "/title", step.title
+    yield "/intent", step.intent
+    yield "/success_criteria", step.success_criteria
+    yield "/rollback_hint", step.rollback_hint or ""
+    yield "/controller_task_spec/hint", step.controller_task_spec.hint or ""
+    yield "/guidance", step.guidance or ""
+
+
+# One row a rule.
 STEP_CHECKS: tuple[Callable[[PlannedStep, Surroundings], Iterable[tuple[str, str, str]]], ...] = (
     _identity,
     _sizes,

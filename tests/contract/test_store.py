@@ -453,7 +453,7 @@ def test_a_commit_whose_arguments_do_not_fit_changes_nothing(real: Real, place: 
     (change,) = a_plan(a_step("a"))
     call = list(PlanStore(real.client, PARTITION, "me", RETENTION_S).commit_call(Write(change)))
     counts = 3 + call[2] + 9
-    start = counts + 12 + 2 * sum(call[counts : counts + 4]) + call[counts + 4] + 4 * call[counts + 5]
+    start = counts + 12 + 2 * sum(call[counts : counts + 4]) + call[counts + 4] + 5 * call[counts + 5]
     call[{"starts": counts + 6, "acks": counts + 10, "queue": start + 1}[place]] = value
 
     with pytest.raises(ResponseError, match="planner commit"):

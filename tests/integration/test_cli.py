@@ -96,11 +96,13 @@ def goal_file(tmp_path: Path, **fields: Any) -> Path:
 # Help and refusals
 
 
-@pytest.mark.parametrize("command", [each.callback.__name__ for each in app.registered_commands if each.callback])
+@pytest.mark.parametrize(
+    "command", [each.name or each.callback.__name__ for each in app.registered_commands if each.callback]
+)
 def test_the_help_of_every_command_teaches_with_an_example(planner: Callable[..., Result], command: str) -> None:
     result = planner(command, "--help")
     assert result.exit_code == 0
-    assert f"planner {command}" in result.output
+    assert f"planner {command} " in " ".join(result.output.split()) + " "
 
 
 def test_the_version_is_told(planner: Callable[..., Result]) -> None:
@@ -453,3 +455,27 @@ def test_ctrl_c_ends_watching_as_asked(
     watching.send_signal(signal.SIGINT)
     _, errors = watching.communicate(timeout=10)
     assert (watching.returncode, errors) == (0, "")
+
+
+def test_orders_reach_a_plan_and_say_what_became_of_them(planner_worker: RunningWorker) -> None:
+    redis, env = planner_worker.redis, {"PLANNER_REDIS_URL": planner_worker.url}
+    step = {"step_id": "a", "title": "A", "intent": "Do it", "allowed_files": ["src/a.py"], "verify": "pytest"}
+    risky = step | {"risk_level": "HIGH", "rollback_hint": "git checkout"}
+    goal = {"goal": "Do it", "allowed_files": ["src/a.py"], "steps": [risky], "approvals": ["HIGH"], "goal_id": "risky"}
+    redis.xadd(keys.GOALS, {"data": codec.dumps(goal)})
+    wait_until(lambda: redis.hget(keys.goal_id("risky"), "verdict") == b"PLANNED", what="planned")
+
+    def planner(*words: str) -> tuple[int, str]:
+        result = CliRunner().invoke(app, [*words], env=env)
+        return result.exit_code, result.stdout
+
+    code, shown = planner("show", "risky", "--json")
+    assert (code, codec.loads(shown)["waiting"]["kind"]) == (0, "approval")
+    assert planner("approve", "risky", "b")[0] == 1
+    assert planner("approve", "risky", "a", "--reason", "reviewed") == (0, "approve: done\n")
+    assert planner("top-up", "risky", "--tokens", "5000")[0] == 0
+    assert planner("top-up", "risky")[0] == 2
+    assert planner("pause", "nobody")[0] == 3
+    code, told = planner("halt", "risky", "--actor", "ada", "--json")
+    assert (code, codec.loads(told)["data"]["actor"]) == (0, "ada")
+    assert codec.loads(planner("show", "risky", "--json")[1])["halt"]["rule"] == "manual"

@@ -20,7 +20,8 @@ from tasks.policy.validation import validate
 PATHS = st.one_of(
     st.sampled_from(
         ["src/a.py", "tests/test_a.py", "README.md", "go.mod", "a.rs", "src/*.py", "**", "../x", ".env", "/etc/passwd",
-         "a;b.py", "$(x).py", "-x.py", "C:\\x", "src/", "a b.ts", "\uff0e\uff0e/x", ".git/x", "", "Makefile"]
+         "a;b.py", "$(x).py", "-x.py", "C:\\x", "src/", "a b.ts", "\uff0e\uff0e/x", ".git/x", "", "Makefile",
+         "Dockerfile", ".github/ci.yml", "src/auth.py"]
     ),
     st.text(max_size=20),
 )  # fmt: skip
@@ -33,6 +34,9 @@ COMMANDS = st.one_of(
 )  # fmt: skip
 TEXT = st.one_of(
     st.sampled_from(["Fix the bug", "Add prefix support", "refactor utils", "Fix the build", "Upgrade x", "Why?", "x"]),
+    st.lists(st.sampled_from(["Fix", "ignore", "all previous", "instructions", "system prompt: x", "\u200b"])).map(
+        " ".join
+    ),
     st.text(max_size=60),
 )
 IDS = st.sampled_from(["a", "b", "c", "d-1", "A", ""])

@@ -10,16 +10,27 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from schemas.base import RiskLevel
-from schemas.step import PlannedStep
+from schemas.step import PlannedStep, unpack_step
 from tasks.outcomes import Report
 from tasks.policy.dispatch import QUEUED_MS, SILENT_MS
 from tasks.policy.lifecycle import PLAN_ENDS, PLAN_MOVES, STEP_MOVES
-from tests.support.plans import PLAN, PYTEST, Running, a_report, a_step, clocks
+from tests.support.plans import NO_HALT, PLAN, PYTEST, Running, a_report, a_step, clocks
 
 MOST_STEPS = 12
 OVER = {"DONE", "FAILED", "SKIPPED", "HALTED"}
-FILES = ("a", "b", "c", "d")
-WORDS = ("TEST_REGRESSION", "TYPE_ERROR", "FLAKY_TEST", "UNKNOWN", "who knows")
+FILES = ("src/a.py", "src/b.py", "tests/test_c.py", "src/d.py")
+WORDS = (
+    "TEST_REGRESSION",
+    "TYPE_ERROR",
+    "FLAKY_TEST",
+    "UNKNOWN",
+    "who knows",
+    "TEST_TIMEOUT",
+    "COMPILATION_ERROR",
+    "LINT_ERROR",
+    "IMPORT_ERROR",
+)
+TESTS = ("tests/test_c.py::test_it", "src/d.py::test_that", "x; rm -rf /", "/etc/passwd::test_root")
 
 
 @st.composite
@@ -32,7 +43,7 @@ def drafts(draw: st.DrawFn) -> list[PlannedStep]:
             *draw(st.lists(st.sampled_from(names[:number]), max_size=3)) if number else (),
             files=draw(st.lists(st.sampled_from(FILES), max_size=2, unique=True)),
             risk=draw(st.sampled_from(RiskLevel)),
-            retries=draw(st.integers(0, 3)),
+            retries=draw(st.sampled_from([2, 3, 1, 0])),
             tokens=draw(st.integers(0, 1500)),
             cycles=draw(st.integers(0, 2)),
             tools=draw(st.sampled_from([(), (PYTEST,)])),
@@ -48,14 +59,33 @@ LIMITS = st.fixed_dictionaries(
         "patch_cycles": st.integers(1, 15),
         "failing_outcomes": st.integers(1, 6),
         "tool_calls": st.integers(0, 5),
+        **{name: st.integers(1, 8) for name in NO_HALT},
     },
 )
-SAID = st.one_of(
-    st.just({"success": True}),
-    st.just({"success": True, "tests_passed": False}),
-    st.just({"success": True, "touched_files": ["elsewhere"]}),
-    st.builds(lambda word: {"success": False, "failure_evidence": {"category": word}}, st.sampled_from(WORDS)),
+FAILURE = st.builds(
+    lambda word, trace, tests, files: {
+        "success": False,
+        "failure_evidence": {
+            "category": word,
+            "stack_trace_head": trace,
+            "top_failing_tests": tests,
+            "affected_files": files,
+        },
+    },
+    st.sampled_from(WORDS),
+    st.sampled_from(["", "assert 1 == 2", "assert 3 == 4", "Boom"]),
+    st.lists(st.sampled_from(TESTS), max_size=2),
+    st.lists(st.sampled_from([*FILES, "/etc/passwd", ".env"]), max_size=2),
 )
+ODD = st.sampled_from(
+    [
+        {"success": True, "tests_passed": False},
+        {"success": True, "growth_kb": 1},
+        {"success": True, "verify": [{"tool": "pytest", "exit_code": 1}]},
+        {"success": True, "touched_files": ["elsewhere"]},
+    ]
+)
+SAID = st.one_of(st.just({"success": True}), FAILURE, FAILURE, ODD)
 METRICS = st.fixed_dictionaries(
     {},
     optional={"tokens_used": st.integers(0, 3000), "patch_cycles": st.integers(0, 3), "tool_calls": st.integers(0, 2)},
@@ -65,7 +95,7 @@ METRICS = st.fixed_dictionaries(
 class AnyPlan(RuleBasedStateMachine):
     @initialize(steps=drafts(), limits=LIMITS)
     def create(self, steps: list[PlannedStep], limits: dict[str, Any]) -> None:
-        self.planned = {step.step_id: step for step in steps}
+        self.given = {step.step_id: step for step in steps}
         self.limits = limits
         self.plan = Running(*steps, **limits)
         self.states = {step.step_id: "BLOCKED" if step.depends_on else "PENDING" for step in steps}
@@ -97,7 +127,12 @@ class AnyPlan(RuleBasedStateMachine):
     def several_controllers_report_at_once(self, said: list[Any], metrics: Any) -> None:
         reports = [self.report_of(step, each, metrics) for step, each in zip(self.plan.active, said, strict=False)]
 
-        assert set(self.send(*reports)) == {"applied"}
+        verdicts = self.send(*reports)
+
+        applied = verdicts.count("applied")
+        assert applied
+        assert verdicts == ["applied"] * applied + ["late"] * (len(verdicts) - applied)
+        assert applied == len(verdicts) or self.plan.state == "HALTED"
 
     @precondition(lambda self: self.sent)
     @rule(data=st.data())
@@ -130,11 +165,27 @@ class AnyPlan(RuleBasedStateMachine):
 
     @invariant()
     def all_is_well(self) -> None:
+        self.a_revision_only_narrows()
         self.only_legal_moves_were_made()
         self.attempts_in_flight_share_no_file_and_are_not_too_many()
         self.counters_equal_a_recount()
         self.a_step_waits_for_what_is_not_over()
         self.a_plan_that_is_over_is_still_and_another_has_a_clock()
+
+    @property
+    def planned(self) -> dict[str, PlannedStep]:
+        """The steps as they stand in the store, with those that revisions inserted."""
+        stored = self.plan.store.hash(self.plan.keys.steps)
+        return {step: PlannedStep(**unpack_step(raw)) for step, raw in stored.items() if step[0] != ">"}
+
+    def a_revision_only_narrows(self) -> None:
+        for name, step in self.planned.items():
+            origin = self.given[step.inserted_by or name]
+            assert set(step.allowed_files) <= set(origin.allowed_files)
+            assert step.inserted_by not in self.planned or self.planned[step.inserted_by].inserted_by is None
+            if step.inserted_by:
+                self.states.setdefault(name, "PENDING")
+            assert not any(set(";&|<>$") & set(word) for tool in step.verify_tools for word in tool.argv)
 
     def only_legal_moves_were_made(self) -> None:
         for line in self.plan.log[self.lines :]:
@@ -172,17 +223,23 @@ class AnyPlan(RuleBasedStateMachine):
     def a_step_waits_for_what_is_not_over(self) -> None:
         if self.state in PLAN_ENDS:
             return
+        planned = self.planned
         for name, status in self.plan.steps.items():
-            waits_for = {each for each in self.planned[name].depends_on if self.states[each] not in OVER}
+            waits_for = {each for each in planned[name].depends_on if self.states[each] not in OVER}
             if status.state != "SKIPPED":
                 assert status.unmet == len(waits_for)
-                assert (status.state == "BLOCKED") == bool(waits_for)
+                prepared = any(planned[each].inserted_by == name for each in waits_for)
+                assert status.state == ("ACTIVE" if prepared else "BLOCKED" if waits_for else status.state)
+                assert waits_for or status.state != "BLOCKED"
 
     def a_plan_that_is_over_is_still_and_another_has_a_clock(self) -> None:
         timers = clocks(self.plan.store)
         if self.state in PLAN_ENDS:
             assert not self.plan.active
             assert not self.plan.specs
+            assert (
+                self.state != "HALTED" or {"policy_version", "events", "unblock"} <= self.plan.halt["evidence"].keys()
+            )
             assert timers == {}
         else:
             assert self.plan.active
@@ -190,14 +247,17 @@ class AnyPlan(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Answer every attempt: the plan must come to its end."""
-        for number in range(MOST_STEPS * 5):
+        for number in range(MOST_STEPS * 10):
             if not self.plan.active:
                 break
             self.plan.report(*[a_report(step, diff_hash=f"last {number}") for step in self.plan.active])
             self.all_is_well()
         assert self.plan.state in ("COMPLETED", "HALTED")
         assert not any(self.plan.record.reserved.values())
-        assert (self.plan.state == "COMPLETED") == (set(self.plan.states.values()) == {"DONE"})
+        if self.plan.state == "COMPLETED":
+            assert set(self.plan.states.values()) == {"DONE"}
+        else:
+            assert self.plan.halt["rule"] == "file_growth" or set(self.plan.states.values()) != {"DONE"}
 
 
 AnyPlan.TestCase.settings = settings(

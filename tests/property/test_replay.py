@@ -15,6 +15,7 @@ from schemas import codec
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep
 from tasks import outcomes, upkeep
+from tasks.errors import NeedsSteps
 from tasks.outcomes import Report
 from tasks.policy.dispatch import RUNNING_MARGIN_MS, SILENT_MS
 from tests.property.test_plan_machine import LIMITS, METRICS, SAID, drafts
@@ -55,8 +56,11 @@ def fold_again(plan: Running, lines: list[dict[str, Any]]) -> None:
             change.changed = True
             plan.store.commit([Write(change)])
         if reports := [_report(*said[1:]) for said in line["in"] if said[0] == "outcome"]:
-            view = plan.begin(Ask(PLAN, list(dict.fromkeys(report.outcome.step_id for report in reports))))
-            change = outcomes.apply(view, reports)
+            named = list(dict.fromkeys(report.outcome.step_id for report in reports))
+            try:
+                change = outcomes.apply(plan.begin(Ask(PLAN, named)), reports)
+            except NeedsSteps as missing:
+                change = outcomes.apply(plan.begin(Ask(PLAN, [*named, *sorted(missing.step_ids)])), reports)
         elif plan.begin(Ask(PLAN)).todo:
             change = outcomes.apply(plan.begin(Ask(PLAN)), ())
         else:
@@ -81,7 +85,7 @@ def _lease_again(plan: Running, expired: dict[str, Any]) -> None:
             if not claimed:
                 lease["claimed"] = lease["renewed"] = 0
             elif "silent" in reason:
-                lease["claimed"] = lease["renewed"] = now - SILENT_MS
+                lease["claimed"] = lease["renewed"] = min(now - SILENT_MS, plan.active[step].deadline)
             else:
                 lease["claimed"] = now - RUNNING_MARGIN_MS - 2000 * PYTEST.timeout_s
 

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.policy import sanitize as sanitize_module
 from tasks.policy.attacks import ATTACKS
-from tasks.policy.sanitize import TOKEN, Mode, sanitize
+from tasks.policy.sanitize import TOKEN, Mode, is_plain, sanitize
+from tasks.policy.unicode import clean
 from tests.unit.test_sanitize import CASES, CLASSIC, DISGUISED
 
 PIECES = st.one_of(
@@ -61,6 +63,13 @@ def test_sanitizing_twice_changes_nothing_more(text: str, mode: Mode) -> None:
 @given(TEXTS, st.sampled_from([Mode.STRIP, Mode.ESCAPE]))
 def test_nothing_is_found_in_what_was_sanitized(text: str, mode: Mode) -> None:
     assert sanitize(sanitize(text, mode).text).findings == ()
+
+
+@given(TEXTS)
+def test_what_is_known_at_a_glance_to_be_plain_has_nothing_in_it(text: str) -> None:
+    if is_plain(text):
+        assert clean(text) == text
+        assert not list(sanitize_module._spans(text))
 
 
 @given(st.text())

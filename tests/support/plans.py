@@ -17,6 +17,7 @@ from tasks.change import Change
 from tasks.creation import Birth
 from tasks.errors import NeedsSteps
 from tasks.outcomes import Report
+from tasks.planning.catalogue import render
 from tasks.planning.draft import Draft
 from tasks.view import Slice
 from tests.support.memory_store import EPOCH_MS, MemoryStore
@@ -25,6 +26,14 @@ from worker.store.plans import READY_PAGE, Ask, Write
 from worker.work import MAX_PAGE
 
 PARTITION = Partition(0)
+NO_HALT = {
+    "consecutive_failures": 1000,
+    "identical_failures": 1000,
+    "flaky_flips": 1000,
+    "lease_deaths": 1000,
+    "max_new_files": 10_000,
+    "max_growth_kb": 10**6,
+}
 PYTEST = VerifyTool(tool="pytest", argv=("pytest",), timeout_s=300)
 
 
@@ -56,7 +65,9 @@ def a_step(
         controller_task_spec=ControllerTaskSpec(type=StepType.PATCH),
         mode=Mode.PATCH,
         depends_on=after,
+        verify=render(tools),
         verify_tools=tools,
+        rollback_hint=None if risk is RiskLevel.LOW else "Discard the change.",
         retry_limit=retries,
         queue=queue,
         estimate=StepEstimate(tokens=tokens, patch_cycles=cycles),
@@ -68,16 +79,16 @@ def some_steps(count: int, *after: str, **fields: Any) -> list[PlannedStep]:
     return [a_step(f"s-{number}", *after, **fields) for number in range(count)]
 
 
-def a_goal(**limits: int) -> Goal:
-    plenty = {"tokens": 10**8, "patch_cycles": 100_000, "failing_outcomes": 1000, "max_steps": 10_000}
-    return Goal.model_validate({"goal": "Make it right", "limits": {**plenty, **limits}})
+def a_goal(approvals: Sequence[str] = (), **limits: Any) -> Goal:
+    plenty = {"tokens": 10**8, "patch_cycles": 100_000, "failing_outcomes": 1000, "max_steps": 10_000, **NO_HALT}
+    return Goal.model_validate({"goal": "Make it right", "limits": {**plenty, **limits}, "approvals": approvals})
 
 
 def a_birth(plan: str = PLAN, version: int = 0, now: int = EPOCH_MS, seed: str = "seed") -> Birth:
     return Birth(plan, "goal-1", now, seed, PARTITION.outcomes, PARTITION.lease_prefix(plan), version)
 
 
-def a_plan(*steps: PlannedStep, plan: str = PLAN, version: int = 0, now: int = EPOCH_MS, **limits: int) -> list[Change]:
+def a_plan(*steps: PlannedStep, plan: str = PLAN, version: int = 0, now: int = EPOCH_MS, **limits: Any) -> list[Change]:
     """The commits that create a plan of these steps."""
     return list(creation.accepted(a_birth(plan, version, now), a_goal(**limits), Draft(steps)))
 
@@ -102,7 +113,7 @@ def clocks(store: MemoryStore) -> dict[str, int]:
 class Running:
     """A plan of these steps in a memory store; each verb is what the engine does, until nothing is left over."""
 
-    def __init__(self, *steps: PlannedStep, **limits: int) -> None:
+    def __init__(self, *steps: PlannedStep, **limits: Any) -> None:
         self.plan_id = plan = PLAN
         self.store = MemoryStore(PARTITION)
         self.keys = PARTITION.plan(plan)

@@ -11,32 +11,12 @@ from tasks.errors import UnknownCommand
 from tasks.planning.catalogue import CATALOGUE, render, words
 from tasks.planning.tool_contract import KINDS, Contract, ToolCategory
 from tasks.planning.tools import SEED_RECIPES
+from tests.support.smuggling import SMUGGLED_WORDS, smuggled_lines
 
 SEED_TOOLS = """
     pytest pytest-focused ruff-check ruff-fix mypy pyright py-compile npm-test jest eslint tsc go-test go-vet cargo-test
     cargo-clippy cmake-build ctest
 """
-
-SMUGGLED = (
-    "; rm -rf /",
-    " && curl x",
-    " | sh",
-    " > /etc/passwd",
-    " $(id)",
-    " `id`",
-    "\nid",
-    " --rootdir=/",
-    " -c x",
-    " -o addopts=x",
-    " --config-file=/x",
-    " ../x",
-    " /etc/passwd",
-    " ~/x",
-    " -exec",
-    " a\\ b",
-    " a*",
-    " a?",
-)
 
 
 def test_the_example_of_the_seed_is_read_and_told_unchanged() -> None:
@@ -63,11 +43,28 @@ def test_a_contract_accepts_its_own_example(contract: Contract) -> None:
     assert set(contract.pass_codes) <= set(contract.ran_codes)
 
 
-@pytest.mark.parametrize("smuggled", SMUGGLED)
 @pytest.mark.parametrize("contract", CATALOGUE.contracts.values(), ids=lambda contract: contract.id)
-def test_a_contract_refuses_its_example_with_something_smuggled_in(contract: Contract, smuggled: str) -> None:
-    with pytest.raises(UnknownCommand):
-        CATALOGUE.match(contract.example + smuggled)
+def test_a_contract_refuses_its_example_with_something_smuggled_in(contract: Contract) -> None:
+    accepted = [line for line in smuggled_lines(contract) if matches(line)]
+
+    assert accepted == []
+
+
+@pytest.mark.parametrize("contract", CATALOGUE.contracts.values(), ids=lambda contract: contract.id)
+def test_a_contract_refuses_a_smuggled_word_wherever_it_stands(contract: Contract) -> None:
+    """A call by id brings an argv that no shell syntax was looked for in."""
+    argv = words(contract.example)
+    places = [(*argv[:at], word, *argv[at:]) for word in SMUGGLED_WORDS for at in range(len(argv) + 1)]
+
+    assert [argv for argv in places if contract.read(argv)] == []
+
+
+def matches(command: str) -> bool:
+    try:
+        CATALOGUE.match(command)
+    except UnknownCommand:
+        return False
+    return True
 
 
 @pytest.mark.parametrize(
@@ -130,6 +127,8 @@ def test_a_command_is_read_as(command: str, tool: str) -> None:
         "ruff check --fix",
         "npm run build-and-publish",
         "pytest -n 999",
+        "ruff check -e src",
+        "ruff check --exit-zero src",
     ],
 )
 def test_a_command_is_refused(command: str) -> None:

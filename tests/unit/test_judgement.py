@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from schemas.base import MODE_OF_TYPE, StepType
 from schemas.outcome import Outcome
 from schemas.step import VerifyTool
 from tasks.policy.judgement import failure_of
 from tests.support.plans import PYTEST, Running, a_failure, a_report, a_step
 
+OBSERVING = PYTEST.model_copy(update={"pass_codes": (0, 1)})
 SECOND = "lease of the second attempt"
 FIRST = "lease of the first attempt"
 SAME = "what the first attempt reported"
@@ -120,6 +122,11 @@ def test_a_verdict_other_than_applied_is_told_as_an_event_and_not_logged() -> No
         ({"success": True, "touched_files": ["src/a.py"], "created_files": ["src/a.py"]}, (), None),
         ({"success": True, "tests_passed": False}, (), None),  # nothing was to be verified
         ({"success": True, "tests_passed": False}, (PYTEST,), "TEST_REGRESSION"),
+        ({"success": True, "verify": [{"tool": "pytest", "exit_code": 0}]}, (PYTEST,), None),
+        ({"success": True, "verify": [{"tool": "pytest", "exit_code": 1}]}, (PYTEST,), "TEST_REGRESSION"),
+        ({"success": True, "verify": [{"tool": "pytest", "exit_code": 1}]}, (OBSERVING,), None),
+        ({"success": True, "verify": [{"tool": "someone-elses", "exit_code": 9}]}, (PYTEST,), None),
+        ({"success": False, "verify": [{"tool": "pytest", "exit_code": 1}]}, (PYTEST,), "UNKNOWN"),
         ({"success": True, "touched_files": ["src/b.py"]}, (), "ALLOWLIST_VIOLATION"),
         ({"success": True, "touched_files": ["src/a.py", "../x"]}, (), "ALLOWLIST_VIOLATION"),
         ({"success": True, "created_files": ["src/new.py"]}, (), "ALLOWLIST_VIOLATION"),
@@ -141,6 +148,18 @@ def test_a_success_that_contradicts_itself_is_a_failure(
     found = failure_of(facts, Outcome.model_validate({"step_id": "a", **said}))
 
     assert (found and found["category"]) == category
+
+
+@pytest.mark.parametrize("kind", [StepType.TEST, StepType.READ, StepType.REVIEW])
+def test_a_step_that_does_not_patch_may_touch_no_file(kind: StepType) -> None:
+    planned = a_step("a").model_copy(update={"mode": MODE_OF_TYPE[kind]})  # its list is left as it was
+
+    found = failure_of(
+        planned.model_dump(mode="json"), Outcome(step_id="a", success=True, touched_files=planned.allowed_files)
+    )
+
+    assert found
+    assert found["category"] == "ALLOWLIST_VIOLATION"
 
 
 def test_what_the_next_attempt_is_told_is_cut() -> None:

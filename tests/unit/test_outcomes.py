@@ -15,7 +15,10 @@ def attempts_until_failed(step: PlannedStep, *categories: str) -> int:
     """How often a step goes out whose attempts fail with these categories, the last of them again and again."""
     plan = Running(step, a_step("z"), failing_outcomes=100)
     number = 0
-    while "a" in plan.active:
+    while plan.states["a"] == "ACTIVE":
+        if preparations := [step for step in plan.active if step.startswith("a-")]:
+            plan.report(*map(a_report, preparations))
+            continue
         category = categories[min(number, len(categories) - 1)]
         number += 1
         plan.report(a_failure("a", category=category, diff_hash=str(number)))
@@ -71,11 +74,11 @@ def test_every_category_ends_a_step_without_retries(category: str) -> None:
 def test_a_retried_step_stays_active_and_keeps_what_went_wrong() -> None:
     plan = Running(a_step("a"))
 
-    plan.report(a_failure("a", category="LINT_ERROR"))
+    plan.report(a_failure("a", category="FLAKY_TEST"))
 
     status = plan.steps["a"]
     assert (status.state, status.attempt, status.failures) == ("ACTIVE", 2, 1)
-    assert (status.previous or {})["category"] == "LINT_ERROR"
+    assert (status.previous or {})["category"] == "FLAKY_TEST"
     assert plan.log[-1]["moves"] == [["a", "ACTIVE", "ACTIVE"]]
 
 

@@ -191,7 +191,7 @@ def test_a_halt_says_which_limit_was_met_and_when_the_clock_started() -> None:
 
     plan.sweep()
 
-    assert plan.halt["evidence"] == evidence
+    assert evidence.items() <= plan.halt["evidence"].items()
 
 
 def test_nothing_is_handed_out_after_the_halt() -> None:

@@ -38,9 +38,11 @@ def _anchors(client: Redis, url: str, outcomes: int, pool: str, say: Say) -> dic
     os.environ["PLANNER_REDIS_URL"] = url
     from worker.bench import anchors  # its app takes the URL from the environment
 
+    say("Celery: no-op tasks")
+    tasks = min(outcomes, 4000)
+    anchors.enqueue(tasks)
     with _worker("worker.bench.anchors", url, pool):
-        say("Celery: no-op tasks")
-        noop = anchors.noop_per_s(client, min(outcomes, 3000))
+        noop = anchors.noop_per_s(client, tasks)
         say("Celery: send_task to reply")
         roundtrip = anchors.roundtrip_ms(client, 200)
     say("The raw Lua loop")

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli import extras, look, run, submit, up
+from worker.cli import extras, look, orders, run, submit, up
 
 app = typer.Typer(
     help="The planner that fleets of coding agents are run by: goals in, governed step specs out.",
@@ -43,12 +43,12 @@ app.command(rich_help_panel="Use it")(submit.submit)
 app.command(rich_help_panel="Use it")(look.plans)
 app.command(rich_help_panel="Use it")(look.show)
 app.command(rich_help_panel="Use it")(look.watch)
+for name in ("approve", "reject", "pause", "resume", "halt", "skip", "top-up"):
+    app.command(name, rich_help_panel="Order it")(getattr(orders, name.replace("-", "_")))
 app.command(rich_help_panel="Run it")(run.worker)
 app.command(rich_help_panel="Run it")(run.controller)
 app.command(rich_help_panel="Build on it")(extras.schemas)
-app.command(rich_help_panel="Build on it", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
-    extras.bench
-)
+app.command(rich_help_panel="Build on it")(extras.bench)
 
 
 def main() -> None:

@@ -131,7 +131,7 @@ local SECTIONS = {
   2, -- 3 spec: field, value                                of the steps' hash
   2, -- 4 ready: index, step                                added
   1, -- 5 unready: step
-  4, -- 6 ended: step, queue place, spec entry, lease place attempts that are over
+  5, -- 6 ended: step, queue place, spec entry, lease place, cancelled (0|1)
   8, -- 7 start: step, queue place, lease place, spec, attempt, lease, tokens, record
   1, -- 8 undo: number of items taken from the head of todo
   1, -- 9 todo: item
@@ -142,6 +142,7 @@ local SECTIONS = {
 local FIRST_COUNT = 10
 local FIRST_ITEM = FIRST_COUNT + #SECTIONS
 local SILENT = 60000       -- ms a controller may be silent after a claim; told to it by planner_heartbeat
+local CANCEL_KEPT = 3600    -- s; longer than any controller waits between two heartbeats
 local FORGET_AFTER = 60     -- s after the keys of an ended plan have gone
 local MAX_UNPACK = 4000    -- arguments of one command, below what Lua's stack takes
 
@@ -155,7 +156,7 @@ local function parse(keys, args)
   end
   first[#SECTIONS + 1] = at
   if at ~= #args + 1 then return nil, 'the sections do not add up to the arguments' end
-  for i = first[6], first[7] - 1, 4 do
+  for i = first[6], first[7] - 1, 5 do
     if not (keys[tonumber(args[i + 1])] and keys[tonumber(args[i + 3])]) then return nil, 'ended: no such place' end
   end
   for i = first[7], first[8] - 1, 8 do
@@ -214,12 +215,17 @@ local function commit(keys, args)
   many('HSET', keys[2], args, first[3], first[4] - 1)
   many('ZREM', keys[4], args, first[5], first[6] - 1)
   many('ZADD', keys[4], args, first[4], first[5] - 1)
-  for i = first[6], first[7] - 1, 4 do
-    local queue, entry = keys[tonumber(args[i + 1])], args[i + 2]
+  for i = first[6], first[7] - 1, 5 do
+    local queue, entry, lease = keys[tonumber(args[i + 1])], args[i + 2], keys[tonumber(args[i + 3])]
     redis.call('HDEL', active, args[i])
     redis.pcall('XACK', queue, 'controllers', entry) -- a queue that somebody replaced holds the spec no more
     redis.pcall('XDEL', queue, entry)
-    redis.call('DEL', keys[tonumber(args[i + 3])])
+    if args[i + 4] == '1' then -- its controller hears `cancel` from planner_heartbeat, once it asks
+      redis.call('HSET', lease, 'action', 'cancel')
+      redis.call('EXPIRE', lease, CANCEL_KEPT)
+    else
+      redis.call('DEL', lease)
+    end
   end
   for n, entry in ipairs(entries) do
     local i = first[7] + 8 * (n - 1)

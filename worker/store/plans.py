@@ -135,7 +135,8 @@ class PlanStore:
             items += (index, step)
         items += change.ready_remove
         for step, attempt in change.ended.items():
-            items += (step, place(partition.steps(attempt.queue)), attempt.entry, place(lease + step))
+            queue = place(partition.steps(attempt.queue))
+            items += (step, queue, attempt.entry, place(lease + step), int(step in change.cancelled))
         for one in change.dispatches:
             a = one.attempt
             items += (one.step_id, place(partition.steps(a.queue)), place(lease + one.step_id))

@@ -12,7 +12,7 @@ from redis import Redis
 
 from schemas import codec
 from schemas.base import GoalVerdict, PlanState
-from schemas.plan import Budget, BudgetLine, GoalAnswer, PlanSummary, PlanView, StepView
+from schemas.plan import Budget, BudgetLine, GoalAnswer, PlanSummary, PlanView, StepView, Waiting
 from schemas.step import unpack_step
 from schemas.stored import HOT, PlanRecord, StepStatus, decode_plan
 from schemas.times import rfc3339
@@ -23,9 +23,10 @@ from worker.store.keys import Partition, partition_of
 PAGE = 50
 ID_PAGE = 1000
 STEP_PAGE = 1000
-FIELDS = (*HOT, "halt", "waiting", "text")
+FIELDS = (*HOT, "halt", "text")
 PLAN_PREFIX = re.compile(r"(?:plan_)?([0-9a-f]{1,2}|[0-9a-f]{2}-[0-9a-f]{0,32})")
 CANDIDATES = 10
+ENDED = frozenset({PlanState.COMPLETED.value, PlanState.HALTED.value, PlanState.REJECTED.value})
 
 
 class NoSuchPlan(PlannerError):
@@ -118,8 +119,8 @@ def _summaries(client: Redis, partitions: int, plan_ids: list[str]) -> list[Plan
 
 
 def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | None:
-    halt, waiting, text = raw[len(HOT) :]
-    if raw[0] is None or (raw[HOT.index("state")] == PlanState.CREATED.value.encode() and not waiting):
+    halt, text = raw[len(HOT) :]
+    if raw[0] is None or raw[HOT.index("state")] == PlanState.CREATED.value.encode():
         return None
     record = decode_plan(raw)
     ended = record.times.get("ended")
@@ -131,13 +132,21 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
         state=PlanState(record.state),
         revision=record.revision,
         paused=bool(record.paused),
-        waiting=codec.loads(waiting or b"null"),
+        waiting=_waiting(record),
         halt=codec.loads(halt or b"null"),
         budget=_budget(record, now),
         counts={state: count for state, count in record.counts.items() if count},
         created_at=rfc3339(record.times["created"]),
         ended_at=rfc3339(ended) if ended else None,
     )
+
+
+def _waiting(record: PlanRecord) -> Waiting | None:
+    """Say what a person is asked; the steps that wait for an approval, and until when the first of them does."""
+    if not record.waits or record.state in ENDED:
+        return None
+    questions = tuple(f"May step {step} start? Then: planner approve PLAN {step}" for step in sorted(record.waits))
+    return Waiting(kind="approval", questions=questions, until=rfc3339(min(record.waits.values())))
 
 
 def _budget(record: PlanRecord, now: int) -> Budget:
@@ -173,6 +182,7 @@ def _step(status: StepStatus, spec: dict[str, Any]) -> StepView:
         type=spec["controller_task_spec"]["type"],
         state=status.state,
         attempt=status.attempt,
+        waiting="approval" if status.approval == "asked" else None,
         **{name: spec[name] for name in SPEC_FIELDS},
     )
 

@@ -1,0 +1,59 @@
+"""A revision applied to its plan: EXECUTING->REVISING->EXECUTING within one commit (DESIGN.md section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.base import PlanState as P
+from schemas.base import StepState as S
+from schemas.outcome import Outcome
+from schemas.step import PlannedStep, pack_step
+from schemas.stored import StepStatus
+from tasks.fold import Fold
+from tasks.policy import POLICY_VERSION, halts, revision
+from tasks.policy.revision import Revision
+from tasks.view import Step
+
+
+def revise(fold: Fold, step: Step, failure: Mapping[str, Any], outcome: Outcome) -> bool:
+    """Revise a step that failed and is tried again; returns whether it now waits for a preparation."""
+    was = PlannedStep.model_validate(step.facts)
+    taken = fold.plan.halting.get("taken", ())
+    found = revision.revise(was, revision.evidence_of(failure, outcome), step.status.failures, taken)
+    if found is None:
+        return False
+    fold.plan.revision += 1
+    fold.move_plan(P.REVISING.value, "revising", reason=f"{step.step_id} failed with {failure['category']}")
+    if found.step.verify != was.verify:
+        halts.keep_verification(fold, step)
+    fold.rewrite(step, pack_step(found.step))
+    if found.before:
+        _insert(fold, step, found.before)
+    fold.move_plan(P.EXECUTING.value, "revised")
+    _tell(fold, step, found, found.diff(was), failure["category"])
+    return found.before is not None
+
+
+def _insert(fold: Fold, step: Step, before: PlannedStep) -> None:
+    """Put `before` into the plan, ready to start in the place of `step`, which waits for it."""
+    made = Step(before.step_id, None, StepStatus(0, S.PENDING.value, step.status.index))
+    fold.view.steps[made.step_id] = made
+    fold.plan.counts[S.PENDING.value] = fold.plan.counts.get(S.PENDING.value, 0) + 1
+    fold.rewrite(made, pack_step(before))
+    fold.change.specs[f">{made.step_id}:0"] = step.step_id.encode()  # who hears of its end
+    fold.make_ready(made)
+    step.status.unmet += 1
+
+
+def _tell(fold: Fold, step: Step, found: Revision, diff: dict[str, Any], category: str) -> None:
+    told = {
+        "step_id": step.step_id,
+        "attempt": step.status.attempt,
+        "revision": fold.plan.revision,
+        "policy_version": POLICY_VERSION,
+        "rule": " + ".join(found.strategies),
+        "diff": diff,
+    }
+    fold.revisions.append({**told, "category": category})
+    fold.tell("step.revised", told, category)

@@ -1,0 +1,327 @@
+"""Revisions: what the table makes of each failure, and how a plan goes on with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas import codec
+from schemas.base import FailureCategory, RiskLevel
+from schemas.step import PlannedStep, VerifyTool, unpack_step
+from tasks.planning.catalogue import CATALOGUE
+from tasks.policy.preparation import MAX_ID, PREPARATIONS, looks_prepared, name_of
+from tasks.policy.revision import TABLE, Evidence, revise
+from tests.support.plans import PLAN, Running, a_report, a_step
+from worker.store.plans import Ask
+
+C = FailureCategory
+PYTEST = CATALOGUE.match("pytest tests/test_auth.py -v")
+FILES = ("src/auth.py", "src/user.py", "tests/test_auth.py")
+TESTS = ("tests/test_auth.py::test_login", "tests/test_auth.py::test_logout")
+NAMED = ("/work/tree/src/auth.py", "/etc/passwd", "src/other.py")
+
+
+def a_patch(step_id: str = "a", *after: str, tools: tuple[VerifyTool, ...] = (PYTEST,), **fields: Any) -> PlannedStep:
+    return a_step(step_id, *after, files=fields.pop("files", FILES), tools=tools, **{"retries": 3, **fields})
+
+
+def strategies(category: C, nth: int, step: PlannedStep | None = None) -> tuple[str, ...]:
+    found = revise(step or a_patch(), Evidence(category, TESTS, NAMED), nth)
+    return found.strategies if found else ()
+
+
+@pytest.mark.parametrize(
+    ("category", "first", "second", "third"),
+    [
+        (C.TEST_REGRESSION, ("add_context",), ("narrow_verification", "narrow_files"), ("isolate",)),
+        (C.TEST_TIMEOUT, ("narrow_verification", "double_time"), ("add_context",), ()),
+        (C.FLAKY_TEST, ("narrow_verification",), ("add_context",), ()),
+        (C.COMPILATION_ERROR, ("syntax-check", "narrow_files"), ("add_context",), ("narrow_files",)),
+        (C.TYPE_ERROR, ("type-check",), ("add_context",), ("narrow_files",)),
+        (C.LINT_ERROR, ("auto-fix",), ("add_context",), ("narrow_files",)),
+        (C.IMPORT_ERROR, ("dependencies",), ("add_context",), ("narrow_files",)),
+        (C.UNKNOWN, ("narrow_verification", "narrow_files"), (), ()),
+        (C.SANDBOX_VIOLATION, (), (), ()),
+        (C.HYGIENE_VIOLATION, (), (), ()),
+        (C.ALLOWLIST_VIOLATION, (), (), ()),
+        (C.BUDGET_EXCEEDED, (), (), ()),
+        (C.LEASE_EXPIRED, (), (), ()),
+    ],
+)
+def test_each_category_is_revised_by_its_row(
+    category: C, first: tuple[str, ...], second: tuple[str, ...], third: tuple[str, ...]
+) -> None:
+    assert [strategies(category, nth) for nth in (1, 2, 3)] == [first, second, third]
+    assert strategies(category, 4) == third
+
+
+@pytest.mark.parametrize("category", sorted(TABLE))
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_a_step_that_was_inserted_is_never_revised(category: C, nth: int) -> None:
+    inserted = a_patch().model_copy(update={"inserted_by": "b"})
+
+    assert revise(inserted, Evidence(category, TESTS, NAMED), nth) is None
+
+
+@pytest.mark.parametrize("category", sorted(TABLE))
+@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize("risk", RiskLevel)
+def test_evidence_widens_nothing_and_is_never_a_command(category: C, nth: int, risk: RiskLevel) -> None:
+    step = a_patch(files=FILES[:2], risk=risk)
+    evil = Evidence(
+        category, ("x; rm -rf /", "--rootdir=/", "../../etc/passwd::test", "/abs::t"), ("/etc/passwd", ".env")
+    )
+
+    found = revise(step, evil, nth)
+
+    for made in [found.step, found.before] if found else []:
+        if made:
+            assert set(made.allowed_files) <= set(step.allowed_files)
+            words = {word for tool in made.verify_tools for word in tool.argv}
+            assert not words & {"x;", "rm", "--rootdir=/", "../../etc/passwd::test", "/abs::t", "x; rm -rf /"}
+            assert all(CATALOGUE.match_argv(tool.argv).tool == tool.tool for tool in made.verify_tools)
+
+
+@pytest.mark.parametrize(
+    ("command", "test", "narrowed"),
+    [
+        ("pytest tests/test_auth.py -v", "tests/test_auth.py::test_login", "pytest -v tests/test_auth.py::test_login"),
+        ("pytest tests/test_auth.py -v", "test_auth.py::test_login", "pytest -v tests/test_auth.py::test_login"),
+        ("pytest tests", "tests/unit/test_a.py::test_b", "pytest tests/unit/test_a.py::test_b"),
+        ("pytest", "tests/unit/test_a.py::test_b", "pytest tests/unit/test_a.py::test_b"),
+        ("pytest .", "tests/unit/test_a.py::test_b", "pytest tests/unit/test_a.py::test_b"),
+        ("pytest tests/test_auth.py", "tests/test_easy.py::test_nothing", None),  # is not run now
+        ("pytest tests", "tests_of_another/test_a.py::test_b", None),
+        ("pytest", "x; rm -rf /", None),
+        ("ruff check src", "tests/test_auth.py::test_login", None),
+    ],
+)
+def test_a_verification_is_narrowed_to_a_test_that_it_runs(command: str, test: str, narrowed: str | None) -> None:
+    step = a_patch(tools=(CATALOGUE.match(command),))
+
+    found = revise(step, Evidence(C.FLAKY_TEST, (test,)), 1)
+
+    assert (found and found.step.verify) == narrowed
+
+
+@pytest.mark.parametrize(
+    ("named", "kept"),
+    [
+        (("src/auth.py",), ("src/auth.py",)),
+        (("./src/auth.py", "/home/ci/src/user.py"), ("src/auth.py", "src/user.py")),
+        (("auth.py",), ("src/auth.py",)),
+        (("tests/test_auth.py",), FILES),  # only the test would be left to change
+        (("src/auth.py", "tests/test_auth.py"), ("src/auth.py", "tests/test_auth.py")),
+        (("/etc/passwd",), FILES),
+        ((), FILES),
+    ],
+)
+def test_files_shrink_to_those_that_the_evidence_names(named: tuple[str, ...], kept: tuple[str, ...]) -> None:
+    found = revise(a_patch(), Evidence(C.LINT_ERROR, (), named), 3)
+
+    assert (found.step.allowed_files if found else FILES) == kept
+
+
+def test_the_time_of_a_verification_is_doubled_once() -> None:
+    first = revise(a_patch(), Evidence(C.TEST_TIMEOUT), 1)
+    assert first
+    again = revise(first.step, Evidence(C.TEST_TIMEOUT), 1)
+
+    assert [tool.timeout_s for tool in first.step.verify_tools] == [600]
+    assert again is None
+
+
+@pytest.mark.parametrize(
+    ("command", "category", "prepared"),
+    [
+        ("pytest", C.COMPILATION_ERROR, "python -m py_compile src/a.py"),
+        ("pytest", C.TYPE_ERROR, "mypy src/a.py"),
+        ("pytest", C.LINT_ERROR, "ruff check --fix src/a.py"),
+        ("pytest", C.IMPORT_ERROR, "python -m pip check"),
+        ("go test ./...", C.COMPILATION_ERROR, "gofmt -l src/a.go"),
+        ("go test ./...", C.TYPE_ERROR, "go vet ./..."),
+        ("go test ./...", C.IMPORT_ERROR, "go build ./..."),
+        ("cargo test", C.COMPILATION_ERROR, "cargo check"),
+        ("cargo test", C.LINT_ERROR, "cargo fmt --check"),
+        ("cmake --build build", C.IMPORT_ERROR, "cmake -S . -B build"),
+        ("npx tsc --noEmit", C.LINT_ERROR, "npx eslint src/a.ts"),
+    ],
+)
+def test_the_tool_of_a_preparation_is_of_the_language_of_the_step(command: str, category: C, prepared: str) -> None:
+    suffix = {"go": ".go", "cargo": ".rs", "cmake": ".cpp", "npx": ".ts"}.get(command.split()[0], ".py")
+    step = a_patch(files=("src/a" + suffix,), tools=(CATALOGUE.match(command),))
+
+    found = revise(step, Evidence(category), 1)
+
+    assert found
+    assert found.before
+    assert found.before.verify == prepared
+    assert found.step.depends_on == (found.before.step_id,)
+
+
+def test_the_name_of_a_preparation_is_short_enough_and_nobody_elses() -> None:
+    long, longer = "a" * MAX_ID, "a" * (MAX_ID - 1) + "b"
+    names = [name_of(suffix, step, ()) for suffix in PREPARATIONS for step in (long, longer, "a")]
+
+    assert max(map(len, names)) <= MAX_ID
+    assert len(set(names)) == len(names)
+    assert all(map(looks_prepared, names))
+    assert name_of("isolate", "a", {"a-isolate", "a-isolate-2"}) == "a-isolate-3"
+
+
+def spec_of(plan: Running, step: str) -> dict[str, Any]:
+    return unpack_step(plan.store.hash(plan.keys.steps)[step])
+
+
+def fail(plan: Running, step: str, category: str, **evidence: Any) -> None:
+    said = {"category": category, **evidence}
+    plan.report(a_report(step, plan.steps[step].attempt, success=False, failure_evidence=said))
+
+
+def test_a_preparation_runs_before_the_next_attempt() -> None:
+    plan = Running(a_patch(), a_patch("b", "a"), max_parallel=1)
+
+    fail(plan, "a", "TYPE_ERROR")
+    waiting = (plan.states, list(plan.active), plan.steps["a"].unmet)
+    plan.report(a_report("a-type-check"))
+
+    assert waiting == ({"a": "ACTIVE", "b": "BLOCKED", "a-type-check": "ACTIVE"}, ["a-type-check"], 1)
+    assert (list(plan.active), plan.active["a"].attempt, plan.steps["a"].unmet) == (["a"], 2, 0)
+    assert spec_of(plan, "a-type-check")["inserted_by"] == "a"
+    plan.report(a_report("a"))
+    plan.report(a_report("b"))
+    assert plan.state == "COMPLETED"
+
+
+def test_a_step_fails_with_its_preparation_and_what_needs_it_is_skipped() -> None:
+    plan = Running(a_patch(), a_patch("b", "a"))
+
+    fail(plan, "a", "IMPORT_ERROR")
+    fail(plan, "a-dependencies", "TEST_TIMEOUT")
+    fail(plan, "a-dependencies", "TEST_TIMEOUT")
+
+    assert plan.states == {"a": "FAILED", "b": "SKIPPED", "a-dependencies": "FAILED"}
+    assert (plan.state, plan.halt["rule"]) == ("HALTED", "cannot_revise")
+
+
+def test_a_preparation_takes_the_place_of_its_step_in_the_queue() -> None:
+    plan = Running(a_patch(), *(a_patch(f"z-{n}") for n in range(3)), max_parallel=1)
+
+    fail(plan, "a", "TYPE_ERROR")
+
+    assert list(plan.active) == ["a-type-check"]
+
+
+def test_a_revision_is_counted_logged_and_told() -> None:
+    plan = Running(a_patch())
+
+    fail(plan, "a", "COMPILATION_ERROR", affected_files=["src/user.py"])
+
+    line = plan.log[-1]
+    assert plan.record.revision == 2
+    assert [move[1:] for move in line["moves"] if move[0] == ""] == [
+        ["EXECUTING", "REVISING"],
+        ["REVISING", "EXECUTING"],
+    ]
+    (told,) = line["revisions"]
+    assert (told["step_id"], told["revision"], told["rule"]) == ("a", 2, "syntax-check + narrow_files")
+    assert told["diff"] == {
+        "allowed_files": [list(FILES), ["src/user.py"]],
+        "depends_on": [[], ["a-syntax-check"]],
+        "inserted": "a-syntax-check",
+    }
+    assert "dev.planner.step.revised.v1" in plan.events
+
+
+def test_the_next_attempt_goes_out_as_it_was_revised() -> None:
+    plan = Running(a_patch())
+
+    fail(plan, "a", "FLAKY_TEST", top_failing_tests=["tests/test_auth.py::test_login"])
+
+    (spec,) = plan.specs
+    assert spec["attempt"] == 2
+    assert spec["verify"] == "pytest -v tests/test_auth.py::test_login"
+    assert spec["verify_tools"][0]["argv"] == ["pytest", "-v", "tests/test_auth.py::test_login"]
+
+
+def test_flips_are_counted_by_the_verification_before_it_was_narrowed() -> None:
+    plan = Running(a_patch("a"), a_patch("b", "a"), a_patch("c", "b"), flaky_flips=3)
+    tests = {"top_failing_tests": ["tests/test_auth.py::test_login"]}
+
+    fail(plan, "a", "FLAKY_TEST", **tests)
+    plan.report(a_report("a"))
+    fail(plan, "b", "FLAKY_TEST", **tests)
+    before = plan.state
+    plan.report(a_report("b"))
+
+    assert (before, plan.state, plan.halt["rule"]) == ("EXECUTING", "HALTED", "flaky")
+    assert plan.record.halting["narrowed"] == {}
+
+
+def test_a_preparation_is_inserted_once() -> None:
+    plan = Running(a_patch())
+
+    fail(plan, "a", "TYPE_ERROR")
+    plan.report(a_report("a-type-check"))
+    fail(plan, "a", "LINT_ERROR")
+    fail(plan, "a", "TYPE_ERROR")
+
+    assert set(plan.states) == {"a", "a-type-check"}
+
+
+def test_a_plan_whose_step_is_called_like_a_preparation_gets_another_name() -> None:
+    plan = Running(a_patch(), a_patch("a-type-check"), max_parallel=1)
+
+    fail(plan, "a", "TYPE_ERROR")
+
+    assert list(plan.active) == ["a-type-check-2"]
+
+
+@pytest.mark.parametrize("limits", [{"tokens": 1000}, {"patch_cycles": 1}, {"failing_outcomes": 1}])
+def test_a_plan_without_budget_for_the_preparation_halts(limits: dict[str, int]) -> None:
+    plan = Running(a_patch(), max_parallel=1, **limits)
+
+    fail(plan, "a", "TYPE_ERROR")
+
+    assert (plan.state, plan.halt["rule"]) == ("HALTED", "budget")
+
+
+@pytest.mark.parametrize("category", sorted(TABLE))
+@pytest.mark.parametrize("retries", [0, 1, 3])
+@pytest.mark.parametrize("tokens", [1500, 12_000, 10**8])
+def test_a_plan_of_failures_always_ends(category: str, retries: int, tokens: int) -> None:
+    plan = Running(a_patch(retries=retries), a_patch("b", "a"), a_patch("c"), max_parallel=1, tokens=tokens)
+
+    for number in range(40):
+        if not plan.active:
+            break
+        (step,) = plan.active
+        said = {"category": category, "stack_trace_head": f"{'x' * number}", "top_failing_tests": TESTS}
+        success = number % 3 == 2
+        plan.report(a_report(step, success=success, failure_evidence=said, diff_hash=str(number)))
+
+    assert plan.state in ("HALTED", "COMPLETED")
+    assert not any(plan.record.reserved.values())
+
+
+def test_a_halt_while_a_step_waits_for_its_preparation_leaves_nothing_in_flight() -> None:
+    plan = Running(a_patch(), consecutive_failures=2)
+
+    fail(plan, "a", "TYPE_ERROR")
+    fail(plan, "a-type-check", "TEST_TIMEOUT")
+
+    assert (plan.state, plan.states) == ("HALTED", {"a": "ACTIVE", "a-type-check": "HALTED"})
+    assert plan.active == {}
+
+
+def test_a_plan_of_before_goes_on() -> None:
+    """Plans whose counters were written before there were halts and revisions lack all that these keep."""
+    plan = Running(a_patch())
+    live = codec.loads(plan.store.hash(plan.keys.plan)["live"])
+    live["halting"] = {"consecutive": 0}
+    plan.store.hash(plan.keys.plan)["live"] = codec.dumps(live)
+
+    fail(plan, "a", "TYPE_ERROR")
+
+    assert "a-type-check" in plan.begin(Ask(PLAN)).active
