@@ -17,6 +17,7 @@ from tasks.change import Change
 from tasks.fold import Fold
 from tasks.planning.draft import Draft, Rejected
 from tasks.policy import POLICY_VERSION, budget, dispatch
+from tasks.policy.halting import UNBLOCK
 from tasks.policy.preparation import looks_prepared
 from tasks.view import WINDOW, Slice, Step
 
@@ -73,7 +74,11 @@ def refused(birth: Birth, goal: Goal, answer: Rejected) -> Change:
     fold.plan.halt = {
         "rule": "rejected",
         "reason": answer.reason,
-        "evidence": {"errors": [error.model_dump() for error in answer.errors]},
+        "evidence": {
+            "errors": [error.model_dump() for error in answer.errors],
+            "policy_version": POLICY_VERSION,
+            "unblock": UNBLOCK["rejected"],
+        },
     }
     _announce(fold, goal, None, answer.findings)
     fold.plan.dirty.add("halt")

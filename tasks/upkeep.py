@@ -92,7 +92,7 @@ def _look_at_wall_clock(fold: Fold) -> None:
     if fold.view.now < ends:
         fold.wake_at(ends)
     else:
-        limit, ready = fold.plan.limits["wall_clock_s"], rfc3339(fold.plan.times["ready"])
-        halting.halt(
-            fold, "wall_clock", f"the plan took longer than its {limit} s", {"limit_s": limit, "ready_at": ready}
-        )
+        limit, ready = fold.plan.limits["wall_clock_s"], fold.plan.times["ready"]
+        values = {"value": (fold.view.now - ready) // 1000, "limit": limit, "limit_name": "wall_clock_s"}
+        evidence = {**values, "limit_s": limit, "ready_at": rfc3339(ready)}
+        halting.halt(fold, "wall_clock", f"the plan took longer than its {limit} s", evidence)

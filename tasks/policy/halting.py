@@ -31,6 +31,7 @@ UNBLOCK = MappingProxyType(
         "cannot_revise": "Read why the failed steps failed; send the goal again with a higher retry_limit, smaller "
         "steps or better context.",
         "manual": "Send the goal again under a new goal_id.",
+        "rejected": "Correct what the errors name and send the goal again under a new goal_id.",
         "approval_deadline": "Send the goal again and approve the step in time, or leave its risk out of approvals.",
         "approval_rejected": "Change the step that was rejected and send the goal again.",
     }

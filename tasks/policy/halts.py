@@ -31,6 +31,8 @@ class Seen(NamedTuple):
     step: Step
     created: int = 0
     growth_kb: int = 0
+    flips: int = 0
+    quiet: bool = False  # nothing happened that could make a rule fire
 
 
 class Halt(NamedTuple):
@@ -40,10 +42,6 @@ class Halt(NamedTuple):
     reason: str
     evidence: Mapping[str, Any]
     spares_completed: bool = False
-
-
-def _flips(seen: Seen) -> int:
-    return int(seen.plan.halting.get("flaky", {}).get(_verification(seen.plan, seen.step), 0)) >> 1
 
 
 def _growth(counter: str) -> Callable[[Seen], int]:
@@ -88,7 +86,7 @@ RULES = (
     Rule(
         "flaky",
         "flaky_flips",
-        _flips,
+        lambda seen: seen.flips,
         "the verification of {step} flipped between pass and fail {value} times",
         only=_TOLD,
         spares_completed=True,
@@ -111,19 +109,19 @@ AT_ONCE = MappingProxyType(
 def record(fold: Fold, step: Step, outcome: Outcome, failure: dict[str, Any] | None) -> Seen:
     """Count an outcome that was applied, before anything is decided about it."""
     counters, status = fold.plan.halting, step.status
-    _count_flip(fold.plan, step, passed=failure is None)
+    flips = _count_flip(fold.plan, step, passed=failure is None)
     created, growth_kb = len(outcome.created_files), outcome.growth_kb or 0
     if failure is not None:
         counters["consecutive"] += 1
         _count_repeat(step, failure)
         remember(fold, step, failure["category"])
-        return Seen(fold.plan, step, created, growth_kb)
+        return Seen(fold.plan, step, created, growth_kb, flips)
     counters["consecutive"] = 0
     status.signature, status.repeats = "", 0
     if created or growth_kb:
         counters["created"] = counters.get("created", 0) + created
         counters["growth_kb"] = counters.get("growth_kb", 0) + growth_kb
-    return Seen(fold.plan, step)
+    return Seen(fold.plan, step, flips=flips, quiet=not (flips or created or growth_kb))
 
 
 def remember(fold: Fold, step: Step, category: str) -> None:
@@ -135,6 +133,8 @@ def remember(fold: Fold, step: Step, category: str) -> None:
 
 def fired(seen: Seen, failure: dict[str, Any] | None) -> Halt | None:
     """Name the first rule that fires: what halts at once, then the table."""
+    if seen.quiet:
+        return None
     if failure and (rule_name := AT_ONCE.get(failure["category"])):
         reason = f"an attempt of {seen.step.step_id} ended with {failure['category']}, which halts at once"
         evidence = {"value": failure["category"], "limit": None, "told": failure["suggestion"]}
@@ -168,12 +168,13 @@ def _count_repeat(step: Step, failure: dict[str, Any]) -> None:
         status.signature = found
 
 
-def _count_flip(plan: PlanRecord, step: Step, *, passed: bool) -> None:
-    """Note what a verification said, and whether that is a flip: 2 * flips + whether it passed last."""
+def _count_flip(plan: PlanRecord, step: Step, *, passed: bool) -> int:
+    """Note what a verification said; returns how often it flipped. Kept is 2 * flips + whether it passed last."""
     facts = step.facts
     if not facts["verify_tools"] or facts["inserted_by"]:
-        return
-    known, key = plan.halting.setdefault("flaky", {}), _verification(plan, step)
+        return 0
+    known: dict[str, int] = plan.halting.setdefault("flaky", {})
+    key = _verification(plan, step)
     last = known.get(key)
     if last is None:
         if len(known) >= MAX_VERIFICATIONS:
@@ -181,6 +182,7 @@ def _count_flip(plan: PlanRecord, step: Step, *, passed: bool) -> None:
         known[key] = int(passed)
     elif last & 1 != passed:
         known[key] = (last | 1) + 1 + passed
+    return known[key] >> 1
 
 
 def keep_verification(fold: Fold, step: Step) -> None:
@@ -198,5 +200,5 @@ def _verification(plan: PlanRecord, step: Step) -> str:
     """Name what a step was verified by at first, as short as 64 of them allow."""
     if name := plan.halting.get("narrowed", {}).get(step.step_id):
         return str(name)
-    told = "\n".join(" ".join(tool["argv"]) for tool in step.facts["verify_tools"])
+    told = "\n".join([" ".join(tool["argv"]) for tool in step.facts["verify_tools"]])
     return hashlib.blake2b(told.encode(errors="replace"), digest_size=4).hexdigest()

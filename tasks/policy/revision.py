@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from schemas.base import FailureCategory as C
+from schemas.base import Mode
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep
 from tasks.planning.catalogue import CATALOGUE, render
@@ -80,7 +81,9 @@ def add_context(step: PlannedStep, evidence: Evidence) -> PlannedStep:
 
 
 def narrow_verification(step: PlannedStep, evidence: Evidence) -> PlannedStep:
-    """Verify by the first failing test alone."""
+    """Verify by the first failing test alone. A step that only verifies is left whole: others rely on all of it."""
+    if step.mode is Mode.TEST:
+        return step
     tools = tuple(focused(tool, evidence.tests) or tool for tool in step.verify_tools)
     return step.model_copy(update={"verify_tools": tools, "verify": render(tools)}) if tools else step
 

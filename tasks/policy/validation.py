@@ -83,7 +83,7 @@ def _errors(goal: Goal, steps: Sequence[PlannedStep], catalogue: Catalogue) -> I
             for pointer, code, message in check(step, around):
                 yield FieldError(pointer=f"/steps/{index}{pointer}", code=code, message=message)
     yield from _cycles(steps)
-    yield from _injections(steps)
+    yield from injections(steps)
 
 
 def _count(goal: Goal, steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
@@ -192,7 +192,7 @@ def _risk(step: PlannedStep, _: Surroundings) -> Found:
         yield "/rollback_hint", "rollback_hint_required", f"A {step.risk_level} step must say how it is undone."
 
 
-def _injections(steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
+def injections(steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
     """Look through the texts of many steps at once, and through each only where there may be something to find."""
     for number, some in enumerate(batches(steps, SCANNED_AT_ONCE)):
         texts = [(index, *text) for index, step in enumerate(some, number * SCANNED_AT_ONCE) for text in _texts(step)]

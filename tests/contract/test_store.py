@@ -467,6 +467,7 @@ def test_an_expiry_is_not_committed_when_its_lease_was_renewed_meanwhile(real: R
     (spec,) = real.specs(QUEUE)
     beat = ("FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1")
     functions.call(real.client, *beat)
+    real.client.hincrby(spec["lease_key"], "renewed", -20_000)  # a while ago
     view = begin(real, "a", leases=True)
     view.now = view.leases["a"].renewed + SILENT_MS
     change = upkeep.apply(view)

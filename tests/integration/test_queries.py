@@ -181,16 +181,17 @@ def test_a_plan_under_creation_is_invisible(planner: Planner) -> None:
     assert not list(queries.plans(planner.client, 1))
 
 
-def test_a_plan_that_waits_for_an_answer_says_what_it_asks(planner: Planner) -> None:
-    plan_id = planner.submit()
-    key = keys.Partition(0).plan(plan_id).plan
-    planner.client.hset(key, "state", "CREATED")
-    planner.client.hset(key, "waiting", codec.dumps({"kind": "CLARIFY", "questions": ["Which b?"], "until": None}))
+def test_a_plan_that_waits_for_an_approval_says_what_it_asks(planner: Planner) -> None:
+    step = {"step_id": "a", "title": "A", "intent": "Do it", "allowed_files": ["src/a.py"], "verify": "pytest"}
+    risky = step | {"risk_level": "HIGH", "rollback_hint": "git checkout"}
+    plan_id = planner.submit(allowed_files=["src/a.py"], steps=[risky], approvals=["HIGH"])
 
     view = planner.view(plan_id)
 
     assert view.waiting is not None
-    assert view.waiting.questions == ("Which b?",)
+    assert (view.waiting.kind, view.steps[0].waiting) == ("approval", "approval")
+    assert "planner approve" in view.waiting.questions[0]
+    assert view.waiting.until
 
 
 @pytest.mark.parametrize("cut", [lambda i: i, lambda i: i[:20], lambda i: i[5:], lambda i: i[5:22]])

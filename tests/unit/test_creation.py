@@ -14,6 +14,7 @@ from tasks import creation
 from tasks.change import Change
 from tasks.creation import CHUNK
 from tasks.planning.draft import Draft, Rejected
+from tasks.policy.halting import UNBLOCK
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, PLAN, Running, a_birth, a_goal, a_plan, a_report, a_step, clocks, some_steps
 from worker.store.plans import Ask, Write
@@ -124,7 +125,8 @@ def test_a_refused_goal_leaves_a_plan_that_says_why_and_hands_out_nothing() -> N
     store.commit([Write(creation.refused(a_birth(), a_goal(), Rejected("unknown_command", errors)))])
 
     plan = store.hash(KEYS.plan)
-    halt = {"rule": "rejected", "reason": "unknown_command", "evidence": {"errors": [errors[0].model_dump()]}}
+    evidence = {"errors": [errors[0].model_dump()], "policy_version": 1, "unblock": UNBLOCK["rejected"]}
+    halt = {"rule": "rejected", "reason": "unknown_command", "evidence": evidence}
     assert plan["state"] == b"REJECTED"
     assert codec.loads(plan["halt"]) == halt
     assert clocks(store) == {}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from schemas.base import FailureCategory, RiskLevel
-from schemas.step import PlannedStep, VerifyTool, unpack_step
+from schemas.base import FailureCategory, Mode, RiskLevel, StepType
+from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool, unpack_step
 from tasks.planning.catalogue import CATALOGUE
 from tasks.policy.preparation import MAX_ID, PREPARATIONS, looks_prepared, name_of
 from tasks.policy.revision import TABLE, Evidence, revise
@@ -103,6 +103,17 @@ def test_a_verification_is_narrowed_to_a_test_that_it_runs(command: str, test: s
     found = revise(step, Evidence(C.FLAKY_TEST, (test,)), 1)
 
     assert (found and found.step.verify) == narrowed
+
+
+@pytest.mark.parametrize("category", [C.FLAKY_TEST, C.TEST_REGRESSION, C.UNKNOWN])
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_a_step_that_only_verifies_keeps_its_whole_verification(category: C, nth: int) -> None:
+    spec = ControllerTaskSpec(type=StepType.TEST)
+    step = a_patch(files=()).model_copy(update={"mode": Mode.TEST, "controller_task_spec": spec})
+
+    found = revise(step, Evidence(category, TESTS, NAMED), nth)
+
+    assert found is None or found.step.verify_tools == step.verify_tools
 
 
 @pytest.mark.parametrize(

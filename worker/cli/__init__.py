@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli import extras, look, orders, run, submit, up
+from worker.cli import explain, extras, look, orders, run, submit, up
 
 app = typer.Typer(
     help="The planner that fleets of coding agents are run by: goals in, governed step specs out.",
@@ -43,6 +43,7 @@ app.command(rich_help_panel="Use it")(submit.submit)
 app.command(rich_help_panel="Use it")(look.plans)
 app.command(rich_help_panel="Use it")(look.show)
 app.command(rich_help_panel="Use it")(look.watch)
+app.command(rich_help_panel="Use it")(explain.explain)
 for name in ("approve", "reject", "pause", "resume", "halt", "skip", "top-up"):
     app.command(name, rich_help_panel="Order it")(getattr(orders, name.replace("-", "_")))
 app.command(rich_help_panel="Run it")(run.worker)

@@ -1,0 +1,55 @@
+"""What `planner explain` makes of a plan's log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.step import unpack_step
+from tasks.planning.catalogue import CATALOGUE
+from tasks.policy.dispatch import SILENT_MS
+from tests.support.plans import PLAN, PYTEST, Running, a_failure, a_report, a_step
+from worker.store.history import Story, told
+
+
+def story(plan: Running) -> Story:
+    stored = plan.store.hash(plan.keys.steps)
+    return told(plan.log, {step: unpack_step(raw) for step, raw in stored.items() if step[0] != ">"})
+
+
+def short(attempts: list[dict[str, Any]]) -> list[tuple[int, str, str | None]]:
+    return [(each["attempt"], each["result"], each["category"]) for each in attempts]
+
+
+def test_every_attempt_is_told_with_how_it_ended() -> None:
+    plan = Running(a_step("a", retries=1, tools=(PYTEST,)), a_step("b"), wall_clock_s=86_400)
+    plan.report(a_report("a", tests_passed=False))
+    plan.store.claim(PLAN, "a")
+    plan.store.wait(SILENT_MS)
+    plan.sweep()
+    plan.report(a_report("b"))
+
+    found = story(plan)
+
+    assert short(found["a"]) == [(1, "RETRIED", "TEST_REGRESSION"), (2, "FAILED", "LEASE_EXPIRED")]
+    assert short(found["b"]) == [(1, "DONE", None)]
+    assert "tests did not pass" in found["a"][0]["reason"]
+
+
+def test_a_halt_and_what_was_not_tried_are_told() -> None:
+    plan = Running(a_step("a"), a_step("b"), a_step("c", "a"))
+
+    plan.report(a_failure("a", category="SANDBOX_VIOLATION"))
+
+    assert {step: short(attempts) for step, attempts in story(plan).items()} == {
+        "a": [(1, "HALTED", "SANDBOX_VIOLATION")]
+    }
+
+
+def test_a_revision_stands_with_the_attempt_that_led_to_it() -> None:
+    plan = Running(a_step("a", tools=(CATALOGUE.match("pytest"),)))
+
+    plan.report(a_failure("a", category="TYPE_ERROR"))
+
+    (attempt,) = story(plan)["a"]
+    assert attempt["revision"]["diff"]["inserted"] == "a-type-check"
+    assert (attempt["revision"]["revision"], attempt["revision"]["policy_version"]) == (2, 1)

@@ -1,0 +1,75 @@
+"""What happened to the steps of a plan, read from its log: attempts with how they ended, and revisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from redis import Redis
+
+from schemas import codec
+from schemas.outcome import Outcome
+from schemas.step import unpack_step
+from schemas.times import rfc3339
+from tasks.policy.judgement import failure_of
+from worker.store.keys import PlanKeys
+
+LOG_PAGE = 500
+
+Story = dict[str, list[dict[str, Any]]]  # step -> what happened to it, in order
+
+
+def story(client: Redis, k: PlanKeys) -> Story:
+    """Tell for every step that was tried its attempts, each with what was revised before the next one."""
+    lines = list(_lines(client, k))
+    steps = sorted({step for line in lines for step, *_ in _ends(line)})
+    found: Any = client.hmget(k.steps, steps) if steps else []
+    return told(lines, {step: unpack_step(raw) for step, raw in zip(steps, found, strict=True) if raw})
+
+
+def told(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]]) -> Story:
+    """Fold the lines of a log into a story. Pure."""
+    found: Story = {}
+    for line in lines:
+        results = {step: after for step, _, after in line["moves"] if step}
+        revisions = {one["step_id"]: one for one in line.get("revisions", ())}
+        for step, attempt, outcome, reason in _ends(line):
+            known = found.setdefault(step, [])
+            result = results.get(step, "")
+            entry = {
+                "attempt": attempt or len(known) + 1,
+                "at": rfc3339(line["now"]),
+                "result": "RETRIED" if result == "ACTIVE" else result,
+                **_cause(facts.get(step), outcome, reason, failed=result != "DONE"),
+            }
+            if revised := revisions.get(step):
+                entry["revision"] = {name: revised[name] for name in ("revision", "rule", "policy_version", "diff")}
+            known.append(entry)
+    return found
+
+
+def _ends(line: dict[str, Any]) -> Iterator[tuple[str, int | None, dict[str, Any] | None, str]]:
+    """Yield the attempts that ended in this line: step, attempt, its outcome or None, why without one."""
+    for what, *said in line["in"]:
+        if what == "outcome":
+            yield said[2]["step_id"], said[0], said[2], ""
+        elif what == "expired":
+            yield said[0], said[1], None, said[3]
+
+
+def _cause(facts: dict[str, Any] | None, said: dict[str, Any] | None, reason: str, *, failed: bool) -> dict[str, Any]:
+    """Say why an attempt failed: as the planner judged it then, for a judgement is a pure function."""
+    if said is None:
+        return {"category": "LEASE_EXPIRED", "reason": reason}
+    failure = failure_of(facts, Outcome.model_validate(said)) if failed and facts else None
+    if failure is None:
+        return {"category": None, "reason": None}
+    return {"category": failure["category"], "reason": failure["suggestion"] or failure["trace"]}
+
+
+def _lines(client: Redis, k: PlanKeys) -> Iterator[dict[str, Any]]:
+    for start in range(0, 10**9, LOG_PAGE):
+        page: Any = client.lrange(k.log, start, start + LOG_PAGE - 1)
+        yield from map(codec.loads, page)
+        if len(page) < LOG_PAGE:
+            return
