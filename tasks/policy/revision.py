@@ -81,11 +81,16 @@ def add_context(step: PlannedStep, evidence: Evidence) -> PlannedStep:
 
 
 def narrow_verification(step: PlannedStep, evidence: Evidence) -> PlannedStep:
-    """Verify by the first failing test alone. A step that only verifies is left whole: others rely on all of it."""
+    """Verify by the first failing test before the whole: a wrong change fails sooner, a right one passes no less.
+
+    A step that only verifies is left as it is.
+    """
     if step.mode is Mode.TEST:
         return step
-    tools = tuple(focused(tool, evidence.tests) or tool for tool in step.verify_tools)
-    return step.model_copy(update={"verify_tools": tools, "verify": render(tools)}) if tools else step
+    aimed = (focused(tool, evidence.tests) for tool in step.verify_tools)
+    first = tuple(tool for tool in aimed if tool and tool not in step.verify_tools)
+    tools = (*first, *step.verify_tools)
+    return step.model_copy(update={"verify_tools": tools, "verify": render(tools)}) if first else step
 
 
 def narrow_files(step: PlannedStep, evidence: Evidence) -> PlannedStep:

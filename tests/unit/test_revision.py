@@ -97,12 +97,14 @@ def test_evidence_widens_nothing_and_is_never_a_command(category: C, nth: int, r
         ("ruff check src", "tests/test_auth.py::test_login", None),
     ],
 )
-def test_a_verification_is_narrowed_to_a_test_that_it_runs(command: str, test: str, narrowed: str | None) -> None:
+def test_a_verification_begins_with_a_failing_test_that_it_runs_and_is_no_less_than_before(
+    command: str, test: str, narrowed: str | None
+) -> None:
     step = a_patch(tools=(CATALOGUE.match(command),))
 
     found = revise(step, Evidence(C.FLAKY_TEST, (test,)), 1)
 
-    assert (found and found.step.verify) == narrowed
+    assert (found and found.step.verify) == (narrowed and f"{narrowed} && {command}")
 
 
 @pytest.mark.parametrize("category", [C.FLAKY_TEST, C.TEST_REGRESSION, C.UNKNOWN])
@@ -252,7 +254,7 @@ def test_the_next_attempt_goes_out_as_it_was_revised() -> None:
 
     (spec,) = plan.specs
     assert spec["attempt"] == 2
-    assert spec["verify"] == "pytest -v tests/test_auth.py::test_login"
+    assert spec["verify"] == "pytest -v tests/test_auth.py::test_login && pytest tests/test_auth.py -v"
     assert spec["verify_tools"][0]["argv"] == ["pytest", "-v", "tests/test_auth.py::test_login"]
 
 
