@@ -13,6 +13,7 @@ from worker import clients, tools_file
 from worker.decomposer import Decomposer, Home
 from worker.engine import LINGER_MS, Engine
 from worker.inbox import Inbox, worker_name
+from worker.intake import Intake
 from worker.settings import Settings, load
 from worker.store import keys
 from worker.store.keys import Partition, partition_of
@@ -57,9 +58,8 @@ class Services:
             store = PlanStore(self.client, partition, self.name, self.settings.retention_s)
             inbox = Inbox(self.client, partition.outcomes, partition.dead, self.name)
             orders = Inbox(self.client, partition.commands, partition.dead, self.name)
-            engine = Engine(
-                store, inbox, orders, self.client, partition, self.settings.partitions, self.settings.max_failures
-            )
+            intake = Intake(inbox, orders, self.client, partition, self.settings.partitions, self.settings.max_failures)
+            engine = Engine(store, intake, self.client, partition)
             self._homes[number] = Home(partition, store, engine)
         return self._homes[number]
 

@@ -39,7 +39,7 @@ def services(url: str, **settings: Any) -> Iterator[Services]:
     made = Services(Settings(redis_url=url, **settings))
     functions.load(made.client)
     made.goals.create_group()
-    made.home(0).engine._inbox.create_group()
+    made.home(0).engine._intake._inbox.create_group()
     yield made
     made.client.close()
 
