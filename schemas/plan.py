@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.base import GoalVerdict, Outbound, PlanState
-from schemas.envelope import FieldError
 from schemas.step import StoredStep
 
 
@@ -80,9 +79,3 @@ class GoalAnswer(Outbound):
     plan_id: str
     verdict: GoalVerdict
     reason: str
-
-
-class Rejection(Outbound):
-    """Why a goal got no plan; stands as `evidence` of the halt rule `rejected`."""
-
-    errors: tuple[FieldError, ...]

@@ -11,7 +11,7 @@ from schemas import codec
 from schemas.event import event_type
 from schemas.stored import Attempt
 from schemas.times import rfc3339
-from tasks.change import MAX_STEP_CHANGES, Change
+from tasks.change import Change
 from tasks.policy import lifecycle
 from tasks.view import Slice, Step
 
@@ -35,11 +35,6 @@ class Fold:
         self.about = {"plan_id": view.plan_id, "goal_id": view.record.head.goal_id}
         self.at = rfc3339(view.now)
         self.extra: dict[str, bytes] = {}  # fields of the plan that are written once, at its creation
-
-    @property
-    def is_full(self) -> bool:
-        """Whether this commit has taken as many step changes as it may."""
-        return len(self.touched) >= MAX_STEP_CHANGES
 
     def move_step(self, step: Step, after: str, what: str | None = None, reason: str | None = None) -> None:
         """Take a step to the state `after`, and tell it as the event `step.<what>`; raises IllegalTransition."""
