@@ -108,7 +108,7 @@ class Verdict(StrEnum):
 
 
 class FailureCategory(StrEnum):
-    """Why an attempt failed (seed 001, "Failure Taxonomy"); LEASE_EXPIRED is the planner's own."""
+    """Why an attempt failed (seed 001, "Failure Taxonomy"); the last two are the planner's own."""
 
     TEST_REGRESSION = "TEST_REGRESSION"
     TEST_TIMEOUT = "TEST_TIMEOUT"
@@ -123,6 +123,7 @@ class FailureCategory(StrEnum):
     BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
     UNKNOWN = "UNKNOWN"
     LEASE_EXPIRED = "LEASE_EXPIRED"
+    OUTPUT_REFUSED = "OUTPUT_REFUSED"
 
 
 class Inbound(BaseModel):

@@ -32,7 +32,7 @@ MESSAGES: dict[str, type[BaseModel]] = {
     "plan": PlanView,
 }
 UNPROMISED = {
-    "step_spec": ("retry_limit", "queue", "estimate", "inserted_by")
+    "step_spec": ("retry_limit", "queue", "estimate", "inserted_by", "input")
 }  # in every spec, no matter to controllers
 
 

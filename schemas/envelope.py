@@ -37,10 +37,14 @@ class Problem(Outbound):
 
 
 class DeadEntry(Outbound):
-    """What stands in the field `problem` of a dead entry, with the raw bytes beside it in `data`."""
+    """What stands in the field `problem` of a dead entry, with the raw bytes beside it in `data`.
+
+    The entry's other fields stand beside those as `entry.<name>`. `whole` says whether all of the entry is kept.
+    """
 
     problem: Problem
     stream: str
     entry: str
     size: int
     at: str
+    whole: bool | None = None  # unknown of what an older version wrote

@@ -31,7 +31,22 @@ class EventData(Outbound):
     rule: str | None = None
     policy_version: int | None = None
     diff: dict[str, Any] | None = None
+    value: int | None = None
+    limit: int | None = None
+    limit_name: str | None = None
+    events: tuple[dict[str, Any], ...] | None = None
+    unblock: str | None = None
+    budget: str | None = None
+    scope: str | None = None
+    spent: int | None = None
+    until: str | None = None
+    command_id: str | None = None
+    command: str | None = None
+    actor: str | None = None
     count: int | None = None
+    phase: str | None = None
+    status: str | None = None
+    questions: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
     at: str
 

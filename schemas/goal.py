@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import ConfigDict, Field, StringConstraints
 
 from schemas.base import GoalId, GoalKind, Inbound, Line, Mode, Path, QueueName, RiskLevel, StepId, StepType, Word
+from schemas.campaign import CampaignInput
+from schemas.evolution import Evolution
+from schemas.gap import GapGoal
+from schemas.review import ReviewedPlanInput
 
 MAX_GOAL_BYTES = 256 * 1024  # a goal without supplied steps
 MAX_GOAL_WITH_STEPS_BYTES = 8 * 1024 * 1024  # PLANNER_MAX_GOAL_BYTES
@@ -98,7 +102,7 @@ class Goal(Inbound):
     queue: QueueName = "default"
     drafter: Word | None = None
     steps: tuple[SuppliedStep, ...] | None = Field(default=None, max_length=MAX_STEPS)
-    gap_report: dict[str, Any] | None = None
-    campaign: dict[str, Any] | None = None
-    reviewed_plan: dict[str, Any] | None = None
-    evolution: dict[str, Any] | None = None
+    gap_report: GapGoal | None = None
+    campaign: CampaignInput | None = None
+    reviewed_plan: ReviewedPlanInput | None = None
+    evolution: Evolution | None = None

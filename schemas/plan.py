@@ -22,6 +22,7 @@ class Waiting(Outbound):
     kind: str
     questions: tuple[str, ...]
     until: str | None = None
+    document: str | None = None
 
 
 class BudgetLine(Outbound):
@@ -51,6 +52,7 @@ class PlanSummary(Outbound):
     state: PlanState
     revision: int
     paused: bool
+    paused_by: str | None = None
     waiting: Waiting | None
     halt: Halt | None
     budget: Budget

@@ -121,6 +121,7 @@ class StepSpec(PlannedStep):
     lease_key: str
     deadline: str
     reply_to: str
+    input: dict[str, Any] | None = None
 
 
 class StoredStep(Outbound):

@@ -67,6 +67,7 @@ class Attempt:
     patch_cycles: int
     at: int
     deadline: int
+    lost: int = 0  # ms that its plan had stood still when it began
     entry: str = ""  # the spec's stream entry id; commit writes it in front of the record
 
     @classmethod
@@ -89,6 +90,7 @@ class Attempt:
                 self.patch_cycles,
                 self.at,
                 self.deadline,
+                self.lost,
             )
         )
 
@@ -105,6 +107,10 @@ class PlanHead:
     context: dict[str, Any]  # repo, base_sha and failing tests, as they go out in every spec
     limits: dict[str, int | None]
     approvals: list[str] = field(default_factory=list)  # risk levels at which a step waits for a person
+    tightened: list[str] | None = None  # an operator left only these files
+    policy_version: int = 1  # of the tables by which the plan was made, and goes on
+    tools: list[dict[str, Any]] = field(default_factory=list)  # contracts of an operator that it rests on
+    streak: str | None = None  # a counter of those that plans leave to each other: how many failed in a row
 
     @classmethod
     def decode(cls, raw: bytes) -> PlanHead:
@@ -129,11 +135,16 @@ class PlanRecord:
     counts: dict[str, int]
     times: dict[str, int]
     revision: int
-    paused: str = ""
+    paused: str = ""  # by whom and why, by an order about this plan
+    paused_until: int = 0  # ms; 0 for until it is resumed
+    held: str = ""  # why it starts nothing, by what is wider than this plan
     wake: int = 0  # when the plan's timer runs out, ms; 0 for none
     waits: dict[str, int] = field(default_factory=dict)  # step -> until when a person may approve it, ms
+    backoffs: dict[str, int] = field(default_factory=dict)  # step -> when its next attempt may start, ms
     orders: list[str] = field(default_factory=list)  # the last commands that were obeyed, by id
     warned: list[str] = field(default_factory=list)  # budgets that have told of running low
+    question: dict[str, Any] | None = None  # what a person is asked: kind, questions, asked and until in ms
+    growth: bytes = b""  # what the strategy of a plan that unfolds keeps, as JSON; read by those plans alone
     halt: dict[str, Any] | None = None
     dirty: set[str] = field(default_factory=set)  # of the hash fields below
 
@@ -153,22 +164,31 @@ class PlanRecord:
                     "counts": self.counts,
                     "times": self.times,
                     "revision": self.revision,
-                    "paused": self.paused,
                     "wake": self.wake,
-                    "waits": self.waits,
-                    "orders": self.orders,
-                    "warned": self.warned,
+                    **{name: value for name in SELDOM if (value := getattr(self, name))},
                 }
             )
         if name == "head":
             return self.head.encode()
+        if name == "growth":
+            return self.growth
         return codec.dumps(self.halt) if name == "halt" else self.state.encode()
 
 
-HOT = ("version", "state", "head", "live")
+HOT = ("version", "state", "head", "live", "growth")
+SELDOM = (
+    "paused",
+    "paused_until",
+    "held",
+    "waits",
+    "backoffs",
+    "orders",
+    "warned",
+    "question",
+)  # stored where there is any
 
 
 def decode_plan(raw: list[bytes | None]) -> PlanRecord:
     """Read the values of the fields `HOT`, in their order."""
-    version, state, head, live = (value or b"" for value in raw[: len(HOT)])
-    return PlanRecord(int(version), state.decode(), PlanHead.decode(head), **codec.loads(live))
+    version, state, head, live, growth = (value or b"" for value in raw[: len(HOT)])
+    return PlanRecord(int(version), state.decode(), PlanHead.decode(head), growth=growth, **codec.loads(live))

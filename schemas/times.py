@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import lru_cache
 
+DAY_MS = 86_400_000
+
 
 def rfc3339(ms: int) -> str:
     """Write `ms` as the wire does, such as 2026-11-21T20:30:00.125Z."""
@@ -14,3 +16,8 @@ def rfc3339(ms: int) -> str:
 @lru_cache(maxsize=1024)
 def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def milliseconds(moment: datetime) -> int:
+    """Turn a time of the wire into milliseconds since the epoch; one without a zone is UTC."""
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -20,6 +20,15 @@ class Dispatch(NamedTuple):
     spec: bytes
 
 
+class Recall(NamedTuple):
+    """A counter that a plan leaves to those of its kind and repository that come after it (commit.lua, section 15)."""
+
+    name: str  # whose counters
+    field: str
+    seen: int | str  # what it was when that was decided; "" if that does not matter
+    change: int | str  # "" drops it
+
+
 @dataclass(slots=True)
 class Change:
     """The writes of one commit; `changed` says whether the version moves, else it only acknowledges."""
@@ -42,7 +51,14 @@ class Change:
     events: list[tuple[str, bytes]] = field(default_factory=list)
     log: bytes = b""
     ends: bool = False
+    tenant: str = ""  # whose plan begins or ends
     more: bool = False  # work is left over: look at the plan again
     wider: bool = False  # slots are free, and what of the ready queue was read cannot fill them: look at more of it
     guards: dict[str, int] = field(default_factory=dict)  # step -> renewal of its lease on which this decision rests
+    actions: dict[str, str] = field(default_factory=dict)  # step in flight -> what its controller hears from now on
+    taken: dict[str, int] = field(default_factory=dict)  # scope -> tokens taken from its grant; below 0: given back
+    rests_on: dict[str, int] = field(default_factory=dict)  # scope -> what its grant had left, if something was started
+    short: dict[str, int] = field(default_factory=dict)  # scope -> tokens that its grant lacked
+    recalls: list[Recall] = field(default_factory=list)
+    settles: str = ""  # the verdict of its goal, where that waited for an answer
     verdicts: list[Verdict] = field(default_factory=list)

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schemas import codec
 from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.goal import Goal
-from schemas.step import PlannedStep, pack_step
-from schemas.stored import USAGE_NAMES, PlanHead, PlanRecord, StepStatus
+from schemas.stored import USAGE_NAMES, PlanHead, PlanRecord
+from tasks import outcomes, recall
 from tasks.batches import batches
-from tasks.change import Change
+from tasks.change import Change, Recall
 from tasks.fold import Fold
 from tasks.planning.draft import Draft, Rejected
-from tasks.policy import POLICY_VERSION, budget, dispatch
-from tasks.policy.halting import UNBLOCK
+from tasks.policy import POLICY_VERSION, asking, budget, unfolding
+from tasks.policy.halting import explained
+from tasks.policy.inserting import dependents_of, insert, new_step
 from tasks.policy.preparation import looks_prepared
-from tasks.view import WINDOW, Slice, Step
+from tasks.view import Grant, Slice, Step, WiderOrder
 
 SHOWN_CHARS = 200  # of the goal's sentence, for lists of plans
+# Of the goal: what the plan's own steps say, and texts from outside that nothing reads once the plan is made.
+UNKEPT: dict[str, Any] = {
+    "steps": True,
+    "context": {"documents", "failure_log", "manifests"},
+    "gap_report": {"project": {"documents"}},
+    "evolution": {"commit_cards", "chunk_summaries"},
+}
 CHUNK = 64  # steps a commit: their specs, windows, states and places in the queue stay below 1000 arguments
 
 
@@ -36,35 +44,63 @@ class Birth:
     reply_to: str
     lease_prefix: str
     version: int = 0  # what the store holds under this id: 0, or a creation that was cut short
+    down: int = 0  # as in Clocks
+    order: WiderOrder | None = None
+    grants: Mapping[str, Grant] = field(default_factory=dict)
+    full: frozenset[str] = frozenset()  # queues that have no room
 
 
 def accepted(birth: Birth, goal: Goal, draft: Draft) -> Iterator[Change]:
     """Yield the commits that create the plan; only the last makes it READY and starts its first steps."""
     goal = draft.goal or goal
-    dependents = _dependents(draft.steps)
+    dependents = dependents_of(draft.steps)
     version, counts = birth.version, {S.PENDING.value: 0, S.BLOCKED.value: 0}
     taken = [step.step_id for step in draft.steps if looks_prepared(step.step_id)]
     total = len(draft.steps)
+    if draft.question:
+        yield _asking(birth, goal, draft)
+        return
     for number, chunk in enumerate(batches(draft.steps, CHUNK)):
-        steps = [_new_step(number * CHUNK + place, step) for place, step in enumerate(chunk)]
-        record = replace(_record(birth, goal), version=version, counts=counts)
+        steps = [new_step(number * CHUNK + place, step) for place, step in enumerate(chunk)]
+        record = replace(_record(birth, goal, draft), version=version, counts=counts)
         if taken:
             record.halting["taken"] = taken
+        record.spent["tokens"] = draft.tokens if number else 0
         fold = Fold(_slice(birth, record, steps))
-        for step in steps:
-            counts[step.status.state] += 1
-            fold.touched[step.step_id] = step
-            fold.change.specs.update(_stored(step, dependents.get(step.step_id, ())))
-            if step.status.state == S.PENDING:
-                fold.make_ready(step)
+        insert(fold, steps, dependents)
         last = number * CHUNK + len(chunk) == total
         record.dirty.add("live")
         if number == 0:
-            _announce(fold, goal, draft.document, draft.findings)
+            _announce(fold, goal, draft)
+            fold.plan.spent["tokens"] += draft.tokens  # day budgets pay too
         if last:
-            _begin(fold, alone=number == 0)
+            unfolding.open_plan(fold)
+        if last and number == 0:  # it fits one commit, and starts its first steps at once
+            yield outcomes.advance(fold)
+            return
+        fold.change.more = last  # the first steps came with earlier commits: the engine reads them from the ready queue
         yield fold.close()
         version += 1
+
+
+def _asking(birth: Birth, goal: Goal, draft: Draft) -> Change:
+    """Make the commit of a plan that has to be told something before it can be made: it waits in CREATED."""
+    fold = Fold(_slice(birth, _record(birth, goal, draft), []))
+    _announce(fold, goal, draft)
+    if draft.question:
+        asking.ask(fold, draft.question)
+    return outcomes.advance(fold)
+
+
+def drafting(birth: Birth, goal: Goal, patience_ms: int) -> Change:
+    """Make the commit of a plan that a drafter is asked about: it can be seen and cancelled, and is made from CREATED.
+
+    After `patience_ms` without a plan it is REJECTED.
+    """
+    fold = Fold(_slice(birth, _record(birth, goal), []))
+    _announce(fold, goal, Draft(()))
+    asking.await_draft(fold, patience_ms)
+    return outcomes.advance(fold)
 
 
 def refused(birth: Birth, goal: Goal, answer: Rejected) -> Change:
@@ -74,50 +110,44 @@ def refused(birth: Birth, goal: Goal, answer: Rejected) -> Change:
     fold.plan.halt = {
         "rule": "rejected",
         "reason": answer.reason,
-        "evidence": {
-            "errors": [error.model_dump() for error in answer.errors],
-            "policy_version": POLICY_VERSION,
-            "unblock": UNBLOCK["rejected"],
-        },
+        "evidence": explained(fold, "rejected", {"errors": [error.model_dump() for error in answer.errors]}),
     }
-    _announce(fold, goal, None, answer.findings)
+    _announce(fold, goal, Draft((), findings=answer.findings))
     fold.plan.dirty.add("halt")
     fold.move_plan(P.VALIDATING.value, "validating")
     fold.move_plan(P.REJECTED.value, "rejected", reason=answer.reason)
     return fold.close()
 
 
-def _announce(fold: Fold, goal: Goal, document: Any, findings: Sequence[str]) -> None:
+def _announce(fold: Fold, goal: Goal, draft: Draft) -> None:
     """Write what never changes with the first commit."""
     plan = fold.plan
     plan.dirty.update(("state", "head", "live"))
-    body = goal.model_dump(mode="json", exclude={"steps"}, exclude_defaults=True)
+    body = goal.model_dump(mode="json", exclude=UNKEPT, exclude_defaults=True)
     fold.extra = {
         "kind": goal.kind.value.encode(),
         "goal_id": plan.head.goal_id.encode(),
         "policy_version": str(POLICY_VERSION).encode(),
         "text": goal.goal[:SHOWN_CHARS].encode(errors="replace"),
         "goal": codec.dumps(body),
-        "document": codec.dumps(document),
     }
-    fold.tell("goal.received", {"kind": goal.kind.value})
-    if findings:
-        fold.tell("goal.sanitized", {"count": len(findings), "classes": sorted(set(findings))})
+    if draft.state is None:
+        fold.extra["document"] = codec.dumps(draft.document)
+    else:
+        unfolding.begin(fold, goal, draft)
+    if plan.version == 0:
+        fold.change.tenant = plan.head.tenant
+        fold.tell("goal.received", {"kind": goal.kind.value})
+    if fold.view.grants:
+        fold.extra["quota"] = "\n".join(fold.view.grants).encode()
+    if draft.findings:
+        fold.tell("goal.sanitized", {"count": len(draft.findings), "classes": sorted(set(draft.findings))})
+    unfolding.tell_phases(fold, draft.phases)
+    if draft.counted and (name := recall.name_of(plan.head)):
+        fold.change.recalls.append(Recall(name, draft.counted, draft.seen, 1))
 
 
-def _begin(fold: Fold, *, alone: bool) -> None:
-    """Open the finished plan: READY, its wall clock running; one that fits a commit starts its first steps at once."""
-    fold.move_plan(P.VALIDATING.value, "validating")
-    fold.move_plan(P.READY.value, "ready")
-    fold.plan.times["ready"] = fold.view.now
-    fold.wake_at(fold.view.now + 1000 * (fold.plan.limits["wall_clock_s"] or 0))
-    if alone:
-        dispatch.dispatch(fold)
-    else:  # the first steps came with earlier commits: the engine reads them from the ready queue at once
-        fold.change.more = True
-
-
-def _record(birth: Birth, goal: Goal) -> PlanRecord:
+def _record(birth: Birth, goal: Goal, draft: Draft | None = None) -> PlanRecord:
     context = goal.context
     return PlanRecord(
         version=birth.version,
@@ -135,12 +165,15 @@ def _record(birth: Birth, goal: Goal) -> PlanRecord:
             },
             limits=budget.limits_of(goal),
             approvals=[level.value for level in goal.approvals],
+            policy_version=POLICY_VERSION,
+            tools=[dict(tool) for tool in draft.tools] if draft else [],
+            streak=draft.streak if draft else None,
         ),
         reserved=dict.fromkeys(USAGE_NAMES, 0),
         spent=dict.fromkeys(USAGE_NAMES, 0),
         halting={"consecutive": 0},
         counts={},
-        times={"created": birth.now},
+        times={"created": birth.now, "down": birth.down},
         revision=1,
     )
 
@@ -157,26 +190,7 @@ def _slice(birth: Birth, record: PlanRecord, steps: Sequence[Step]) -> Slice:
         todo=[],
         reply_to=birth.reply_to,
         lease_prefix=birth.lease_prefix,
+        order=birth.order,
+        grants=birth.grants,
+        full=birth.full,
     )
-
-
-def _new_step(index: int, planned: PlannedStep) -> Step:
-    state = S.BLOCKED if planned.depends_on else S.PENDING
-    status = StepStatus(len(set(planned.depends_on)), state.value, index)
-    return Step(planned.step_id, pack_step(planned), status)
-
-
-def _dependents(steps: Sequence[PlannedStep]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for step in steps:
-        for dependency in dict.fromkeys(step.depends_on):
-            found.setdefault(dependency, []).append(step.step_id)
-    return found
-
-
-def _stored(step: Step, dependents: Sequence[str]) -> dict[str, bytes]:
-    """Lay out a step for the store: its spec, and its dependents in windows of WINDOW ids."""
-    stored = {step.step_id: step.spec or b""}
-    for number, window in enumerate(batches(dependents, WINDOW)):
-        stored[f">{step.step_id}:{number}"] = " ".join(window).encode()
-    return stored

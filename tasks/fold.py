@@ -9,13 +9,16 @@ from typing import Any
 
 from schemas import codec
 from schemas.event import event_type
+from schemas.outcome import Outcome
 from schemas.stored import Attempt
 from schemas.times import rfc3339
+from tasks import recall
 from tasks.change import Change
 from tasks.policy import lifecycle
 from tasks.view import Slice, Step
 
 REMIND_MS = 1000
+PAUSED = "pause of "  # what `held` begins with where an order is the reason
 
 
 class Fold:
@@ -27,6 +30,8 @@ class Fold:
         self.change = Change(view.plan_id, view.record.version, view.now)
         self.ready: dict[str, Step] = {step_id: view.steps[step_id] for step_id in view.ready}
         self.queued = self.ready.keys() | ()  # what the ready queue holds now
+        self.withdrawn: set[str] = set()  # steps that have to leave the ready queue, wherever in it they stand
+        self.full: set[str] = set()  # queues that kept a step back
         self.inputs: list[Any] = []
         self.moves: list[tuple[str, str, str]] = []
         self.revisions: list[dict[str, Any]] = []
@@ -34,7 +39,28 @@ class Fold:
         self.touched: dict[str, Step] = {}
         self.about = {"plan_id": view.plan_id, "goal_id": view.record.head.goal_id}
         self.at = rfc3339(view.now)
+        self.ends: list[Step] = []  # of a plan that unfolds: steps of whose end its strategy has not heard
+        self.answers: dict[str, Outcome] = {}  # what their controllers said
+        self.growth: dict[str, Any] | None = codec.loads(view.record.growth) if view.record.growth else None
         self.extra: dict[str, bytes] = {}  # fields of the plan that are written once, at its creation
+        self.was_paused = self.is_paused
+        self.lapsed = 0  # tokens that attempts of another day gave back: they went with that day
+        self._tokens = self.plan.reserved["tokens"] + self.plan.spent["tokens"]
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether an order, or what is wider than the plan, keeps it from starting anything."""
+        return bool(self.plan.paused or self.plan.held)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is an order that does: what is in flight hears of that, while it has its share of any budget."""
+        return bool(self.plan.paused) or self.plan.held.startswith(PAUSED)
+
+    @property
+    def tokens_used(self) -> int:
+        """Tokens of today that this decision has reserved or spent so far; below 0 where it released more."""
+        return self.plan.reserved["tokens"] + self.plan.spent["tokens"] - self._tokens + self.lapsed
 
     def move_step(self, step: Step, after: str, what: str | None = None, reason: str | None = None) -> None:
         """Take a step to the state `after`, and tell it as the event `step.<what>`; raises IllegalTransition."""
@@ -47,6 +73,8 @@ class Fold:
         self.plan.dirty.add("live")
         self.touched[step.step_id] = step
         self.moves.append((step.step_id, before, after))
+        if self.growth and after in lifecycle.STEP_ENDS:
+            self.ends.append(step)
         if what:
             told = {"step_id": step.step_id, "attempt": status.attempt, "from": before, "to": after}
             self.tell("step." + what, told, reason)
@@ -62,10 +90,17 @@ class Fold:
         if after in lifecycle.PLAN_ENDS:
             self._end_plan()
 
+    def grow(self, **parts: Any) -> None:
+        """Replace parts of what the strategy keeps, by what comes back from the store."""
+        self.growth = {**(self.growth or {}), **codec.loads(codec.dumps(parts))}
+        self.plan.dirty.add("growth")
+
     def _end_plan(self) -> None:
         self.plan.times["ended"] = self.view.now
         self.plan.dirty.add("live")
         self.change.ends = True
+        self.change.tenant = self.plan.head.tenant
+        self.change.recalls += recall.end_of(self.plan.head, self.plan.state, (self.plan.halt or {}).get("rule", ""))
 
     def end_attempt(self, step: Step) -> Attempt:
         """Take the live attempt of `step` out of flight, with its spec and its lease."""
@@ -82,6 +117,15 @@ class Fold:
     def make_ready(self, step: Step) -> None:
         """Put a step into the ready queue."""
         self.ready[step.step_id] = step
+        self.withdrawn.discard(step.step_id)
+
+    def withdraw(self, step: Step) -> None:
+        """Take a step out of all that could start it: the ready queue, an approval, a backoff."""
+        self.ready.pop(step.step_id, None)
+        self.withdrawn.add(step.step_id)
+        self.plan.waits.pop(step.step_id, None)
+        self.plan.backoffs.pop(step.step_id, None)
+        self.plan.dirty.add("live")
 
     def end_step(self, step: Step) -> None:
         """Note that what depends on `step` must hear of its end."""
@@ -105,16 +149,30 @@ class Fold:
         change, plan = self.change, self.plan
         if change.ends:
             plan.wake = change.wake = 0
-        elif change.more:
+        elif change.more or change.short or (change.wider and not self.view.active):
             self.wake_at(self.view.now + REMIND_MS)  # in case the worker that goes on with it dies
         change.statuses = {step_id: step.status.encode() for step_id, step in self.touched.items()}
         if self.ready.keys() != self.queued:
             change.ready_add = {i: s.status.index for i, s in self.ready.items() if i not in self.queued}
             change.ready_remove = [step_id for step_id in self.queued if step_id not in self.ready]
+        change.ready_remove += sorted(self.withdrawn - self.queued)
+        if "growth" in plan.dirty:
+            plan.growth = codec.dumps(self.growth)
         change.fields = {name: plan.encode(name) for name in sorted(plan.dirty)}
         change.fields.update(self.extra)
         change.changed = bool(change.fields or change.statuses or change.todo_pop)
-        if change.changed and (self.inputs or self.moves):
-            line = {"version": change.expected + 1, "now": self.view.now, "in": self.inputs, "moves": self.moves}
-            change.log = codec.dumps({**line, "revisions": self.revisions} if self.revisions else line)
+        if change.changed and (self.inputs or self.moves or change.statuses or change.todo_pop):
+            change.log = self._line()
         return change
+
+    def _line(self) -> bytes:
+        """Tell what came in and what moved; with the plan before it, that is enough to decide the same once more."""
+        line: dict[str, Any] = {"version": self.change.expected + 1, "now": self.view.now, "in": self.inputs}
+        line["moves"] = self.moves
+        if self.revisions:
+            line["revisions"] = self.revisions
+        if self.full:
+            line["full"] = sorted(self.full)
+        if self.view.ready_beyond:
+            line["read"] = len(self.view.ready)  # of a longer ready queue
+        return codec.dumps(line)

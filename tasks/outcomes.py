@@ -15,12 +15,17 @@ from tasks.policy import (
     budget,
     completion,
     dispatch,
+    findings,
     graph,
     halting,
     halts,
+    holding,
     judgement,
+    quota,
     retry,
     revising,
+    tightening,
+    unfolding,
     waiting,
     warning,
 )
@@ -46,6 +51,7 @@ def apply(view: Slice, reports: Sequence[Report]) -> Change:
         fold.change.verdicts.append(verdict)
         if verdict is Verdict.APPLIED:
             _take(fold, view.steps[report.outcome.step_id], report)
+            unfolding.hear(fold)
         else:
             told = {"step_id": report.outcome.step_id, "attempt": report.attempt, "verdict": verdict}
             fold.tell("outcome." + verdict, told)
@@ -54,12 +60,17 @@ def apply(view: Slice, reports: Sequence[Report]) -> Change:
 
 def advance(fold: Fold) -> Change:
     """Carry the ends of steps to their dependents, start what is ready, end the plan if nothing is left."""
+    if fold.plan.state not in completion.ENDED or fold.plan.question:
+        holding.look(fold)
     if fold.plan.state not in completion.ENDED:
+        tightening.look(fold)
         graph.propagate(fold)
+        unfolding.hear(fold)
         dispatch.dispatch(fold)
         waiting.keep_time(fold)
         warning.warn(fold)
         completion.finish(fold)
+    quota.settle(fold)
     return fold.close()
 
 
@@ -67,12 +78,15 @@ def _take(fold: Fold, step: Step, report: Report) -> None:
     outcome = report.outcome
     fold.inputs.append(["outcome", report.attempt, report.lease, codec.raw(report.raw)])
     attempt = fold.end_attempt(step)
-    budget.settle(fold.plan, attempt, outcome.metrics, step.facts["estimate"])
+    used = budget.settle(fold.plan, attempt, outcome.metrics, step.facts["estimate"])
+    quota.lapse(fold, attempt, used)
     step.status.digest = report.digest
-    failure = judgement.failure_of(step.facts, outcome)
+    fold.answers[step.step_id] = outcome
+    failure = judgement.failure_of(step.facts, outcome) or unfolding.refusal(fold, step, outcome)
     halt = halts.fired(halts.record(fold, step, outcome, failure), failure)
     if failure is None:
         succeed(fold, step)
+        step.status.previous = findings.found(step.facts, outcome)
         if halt and not (halt.spares_completed and completion.is_satisfied(fold.plan)):
             halting.halt(fold, halt.rule, halt.reason, halt.evidence)
     else:
@@ -105,4 +119,4 @@ def fail(fold: Fold, step: Step, failure: dict[str, Any], halt: Halt | None, out
     else:
         fold.move_step(step, S.ACTIVE.value, "retried", failure["category"])
         if outcome is None or not revising.revise(fold, step, failure, outcome):
-            fold.make_ready(step)
+            waiting.back_off(fold, step, failure["category"])

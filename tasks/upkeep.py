@@ -15,14 +15,17 @@ from tasks import outcomes
 from tasks.change import Change
 from tasks.errors import NeedsSteps
 from tasks.fold import Fold
-from tasks.policy import budget, halting, halts, waiting
+from tasks.policy import asking, halting, halts, quota, waiting
 from tasks.policy.dispatch import RUNNING_MARGIN_MS, SILENT_MS
 from tasks.policy.halts import Seen
 from tasks.policy.lifecycle import PLAN_ENDS
-from tasks.view import Lease, Slice, Step
+from tasks.view import Clocks, Lease, Slice, Step
+
+NO_CLOCKS = Clocks()
+UNAPPLIED_MS = 1000  # until an attempt is looked at again whose outcome may wait to be applied
 
 
-def apply(view: Slice) -> Change:
+def apply(view: Slice, clocks: Clocks = NO_CLOCKS) -> Change:
     """Look at every clock of the plan, carry on with what is left over, and set the timer anew.
 
     Raises NeedsSteps where the slice lacks steps that are in flight; their leases are needed with them.
@@ -34,36 +37,46 @@ def apply(view: Slice) -> Change:
     fold.plan.wake = fold.change.wake = 0
     if fold.plan.state not in PLAN_ENDS:
         fold.plan.dirty.add("live")  # even where no clock runs any more, the old time must be forgotten
+        waiting.look_at_backoffs(fold)
         for step_id in list(view.active):
             if step_id in view.active:  # a halt ends them all
-                _look_at_attempt(fold, view.steps[step_id])
+                _look_at_attempt(fold, view.steps[step_id], clocks)
     if fold.plan.state not in PLAN_ENDS:
+        waiting.count_outages(fold, clocks)
         _look_at_wall_clock(fold)
     if fold.plan.state not in PLAN_ENDS:
         waiting.look_at_deadlines(fold)
+    if fold.plan.state not in PLAN_ENDS:
+        asking.look_at_deadline(fold)
     return outcomes.advance(fold)
 
 
-def _look_at_attempt(fold: Fold, step: Step) -> None:
-    live = fold.view.active[step.step_id]
+def _look_at_attempt(fold: Fold, step: Step, clocks: Clocks) -> None:
+    live, now = fold.view.active[step.step_id], fold.view.now
     lease = fold.view.leases.get(step.step_id) or Lease(live.attempt, 0, 0)
-    due, reason = _due(step, live, lease, fold.view.now)
-    if fold.view.now < due:
-        fold.wake_at(due if lease.claimed else min(due, fold.view.now + SILENT_MS))
+    due, reason = _due(fold, step, live, lease)
+    due = max(due, clocks.grace + SILENT_MS) if clocks.grace else due
+    if now < due:
+        fold.wake_at(due if lease.claimed else min(due, now + SILENT_MS))
+    elif clocks.oldest and clocks.oldest <= due:  # its outcome may be among those that nobody has applied yet
+        fold.wake_at(now + UNAPPLIED_MS)
     else:
         fold.change.guards[step.step_id] = lease.renewed
         _expire(fold, step, claimed=bool(lease.claimed), reason=reason)
 
 
-def _due(step: Step, live: Attempt, lease: Lease, now: int) -> tuple[int, str]:
+def _due(fold: Fold, step: Step, live: Attempt, lease: Lease) -> tuple[int, str]:
     """Say when the attempt has run out of time if nothing more is heard of it, and which clock that is."""
     if not lease.claimed:
         return live.deadline, f"no controller had claimed it by {rfc3339(live.deadline)}"
     verify_ms = 1000 * sum(tool["timeout_s"] for tool in step.facts["verify_tools"])
     # A lease is written by controllers: whatever stands there, the attempt ends at some time.
-    claimed, renewed = min(lease.claimed, live.deadline), min(lease.renewed, now)
-    silent, over = renewed + SILENT_MS, claimed + verify_ms + RUNNING_MARGIN_MS
-    return min((silent, "its controller went silent"), (over, "it ran past its time"))
+    claimed, renewed = min(lease.claimed, live.deadline), min(lease.renewed, fold.view.now)
+    silent = renewed + SILENT_MS, "its controller went silent"
+    if "still" in fold.plan.times:  # it may have been told to pause
+        return silent
+    over = claimed + verify_ms + RUNNING_MARGIN_MS + waiting.rested_for(fold) - live.lost
+    return min(silent, (over, "it ran past its time"))
 
 
 def _expire(fold: Fold, step: Step, *, claimed: bool, reason: str) -> None:
@@ -75,12 +88,10 @@ def _expire(fold: Fold, step: Step, *, claimed: bool, reason: str) -> None:
         "suggestion": None,
     }
     fold.inputs.append(["expired", step.step_id, attempt.attempt, claimed, reason])
+    quota.book(fold, attempt, claimed=claimed)
     if claimed:
-        budget.forfeit(fold.plan, attempt)
         fold.plan.halting["lease_deaths"] = fold.plan.halting.get("lease_deaths", 0) + 1
         halts.remember(fold, step, failure["category"])
-    else:
-        budget.release(fold.plan, attempt)
     step.status.failures += claimed
     outcomes.fail(fold, step, failure, halts.fired(Seen(fold.plan, step), failure))
 
@@ -95,4 +106,5 @@ def _look_at_wall_clock(fold: Fold) -> None:
         limit, ready = fold.plan.limits["wall_clock_s"], fold.plan.times["ready"]
         values = {"value": (fold.view.now - ready) // 1000, "limit": limit, "limit_name": "wall_clock_s"}
         evidence = {**values, "limit_s": limit, "ready_at": rfc3339(ready)}
+        fold.inputs.append(["wall clock over", ends])
         halting.halt(fold, "wall_clock", f"the plan took longer than its {limit} s", evidence)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -53,6 +53,32 @@ class Lease(NamedTuple):
     renewed: int
 
 
+class WiderOrder(NamedTuple):
+    """An operator's order about more than one plan, as it stands for this one; `until` in ms, 0 for no end."""
+
+    command: str  # pause, halt or cancel
+    scope: str  # such as tenant:acme
+    actor: str
+    reason: str
+    command_id: str
+    until: int = 0
+
+
+class Grant(NamedTuple):
+    """What a partition may still use of a day budget; `exhausted` once there is no more to be had for the day."""
+
+    left: int
+    exhausted: bool = False
+
+
+class Clocks(NamedTuple):
+    """What a sweep knows beside the plans; times in ms, 0 for none."""
+
+    grace: int = 0  # when sweeping went on after a gap: until then nobody could tell who was silent
+    down: int = 0  # how long, in all, nobody swept
+    oldest: int = 0  # when the oldest outcome came that has not been applied
+
+
 @dataclass(slots=True)
 class Slice:
     """A plan's state, the steps named, a window of their dependents, what is in flight and the head of the ready queue.
@@ -73,3 +99,7 @@ class Slice:
     ready_beyond: bool = False  # whether the queue may hold more than `ready`
     todo_beyond: int = 0  # items of left-over work behind those in `todo`
     leases: dict[str, Lease] = field(default_factory=dict)
+    order: WiderOrder | None = None
+    grants: Mapping[str, Grant] = field(default_factory=dict)  # scope -> what is left; without it there is no limit
+    full: Collection[str] = ()  # queues that take no more specs for now
+    short_of_memory: bool = False

@@ -28,6 +28,15 @@ from worker.cli.run import worker_command
 T = TypeVar("T")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the long tests run longer."""
+    group = parser.getgroup("planner")
+    group.addoption("--chaos-minutes", type=float, default=3, help="how long `-m chaos` takes; 100 plans a minute")
+    group.addoption("--chaos-seed", type=int, help="play the faults of this seed again; else the time is the seed")
+    group.addoption("--fuzz-entries", type=int, default=2000, help="how many entries the fuzz sends")
+    group.addoption("--fuzz-seed", type=int, default=1, help="which entries the fuzz sends")
+
+
 def wait_until(probe: Callable[[], T], timeout: float = 15.0, what: str = "") -> T:
     """Return the first true answer of `probe`; fail with `what` after `timeout` seconds."""
     deadline = time.monotonic() + timeout
@@ -69,6 +78,14 @@ def system_server(binary: str, directory: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(10)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what the workers of these tests know apart from that of other planners on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PLANNER_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture(scope="session")

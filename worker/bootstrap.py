@@ -5,19 +5,29 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 from functools import cached_property
 
 from redis import Redis
 
 from worker import clients, tools_file
-from worker.decomposer import Decomposer, Home
+from worker.clients import Connects
+from worker.decomposer import Decomposer
+from worker.door import Door
+from worker.drafters.consulting import Consulting
 from worker.engine import LINGER_MS, Engine
 from worker.inbox import Inbox, worker_name
 from worker.intake import Intake
+from worker.making import Home, Maker
+from worker.quota import Quota
 from worker.settings import Settings, load
+from worker.status import directory
 from worker.store import keys
+from worker.store.commits import Commits
 from worker.store.keys import Partition, partition_of
+from worker.store.memory import Memory
 from worker.store.plans import PlanStore
+from worker.wide import WideOrders
 
 
 class Services:
@@ -26,42 +36,73 @@ class Services:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.name = worker_name()
+        self.tidied = time.monotonic()  # when the consumers of others were looked at; not first of all at a start
+        self._connects = Connects()
         self._homes: dict[int, Home] = {}
 
     @cached_property
     def client(self) -> Redis:
         """The connection to the store."""
-        return clients.connect(self.settings.redis_url, LINGER_MS / 1000)
+        return clients.connect(self.settings.redis_url, LINGER_MS / 1000, connects=self._connects)
 
     @cached_property
     def decomposer(self) -> Decomposer:
         """What turns goals into plans."""
+        here = self.settings
+        door = Door(self.client, self.memory, self.quota, here.max_tenant_plans)
+        maker = Maker(
+            self.client,
+            lambda plan_id: self.home(partition_of(plan_id, here.partitions)),
+            door,
+            Consulting(self.client, here),
+            tools_file.catalogue(here.tools_file),
+        )
         return Decomposer(
             self.client,
             self.goals,
-            lambda plan_id: self.home(partition_of(plan_id, self.settings.partitions)),
-            max_bytes=self.settings.max_goal_bytes,
-            max_failures=self.settings.max_failures,
-            retention_s=self.settings.retention_s,
-            catalogue=tools_file.catalogue(self.settings.tools_file),
+            maker,
+            door=door,
+            max_bytes=here.max_goal_bytes,
+            max_failures=here.max_failures,
+            retention_s=here.retention_s,
         )
 
     @cached_property
     def goals(self) -> Inbox:
         """The stream of goals."""
-        return Inbox(self.client, keys.GOALS, keys.GOALS_DEAD, self.name)
+        return Inbox(self.client, keys.GOALS, keys.GOALS_DEAD, self.name, self.settings.max_dead)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """How full the server is."""
+        return Memory(self.client)
+
+    @cached_property
+    def quota(self) -> Quota:
+        """The day budgets of tenants and repositories."""
+        here = self.settings
+        return Quota(self.client, here.partitions, here.tenant_day_tokens, here.repository_day_tokens)
+
+    @cached_property
+    def wide(self) -> WideOrders:
+        """What obeys the orders about more than one plan."""
+        inbox = Inbox(self.client, keys.COMMANDS, keys.COMMANDS_DEAD, self.name, self.settings.max_dead)
+        return WideOrders(self.client, inbox, self.quota, self.name, self.settings.max_failures)
 
     def home(self, number: int) -> Home:
         """The store and the engine of a partition."""
         if number not in self._homes:
-            partition = Partition(number)
-            store = PlanStore(self.client, partition, self.name, self.settings.retention_s)
-            inbox = Inbox(self.client, partition.outcomes, partition.dead, self.name)
-            orders = Inbox(self.client, partition.commands, partition.dead, self.name)
-            intake = Intake(inbox, orders, self.client, partition, self.settings.partitions, self.settings.max_failures)
-            engine = Engine(store, intake, self.client, partition)
-            self._homes[number] = Home(partition, store, engine)
+            self._homes[number] = self._make_home(Partition(number))
         return self._homes[number]
+
+    def _make_home(self, partition: Partition) -> Home:
+        here, client = self.settings, self.client
+        commits = Commits(client, partition, directory(here), self._connects)
+        store = PlanStore(client, partition, self.name, here.retention_s, commits, here.max_queue)
+        inbox = Inbox(client, partition.outcomes, partition.dead, self.name, here.max_dead)
+        orders = Inbox(client, partition.commands, partition.dead, self.name, here.max_dead)
+        intake = Intake(inbox, orders, partition, here.partitions, here.max_failures)
+        return Home(partition, store, Engine(store, intake, client, partition, self.quota, commits, self.memory))
 
 
 _local = threading.local()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from redis import Redis
 from redis.backoff import NoBackoff
+from redis.connection import Connection
 from redis.retry import Retry
 
 from tasks.errors import PlannerError
+from worker import sentinel
 
 BLOCK_MARGIN_S = 5.0
 
@@ -15,18 +17,35 @@ class UnsafeRedis(PlannerError):
     """This Redis may lose what the planner promises to keep."""
 
 
-def connect(url: str, block_s: float = 0.0) -> Redis:
+class Connects:
+    """Counts the connections of a client: whoever finds another number than before may speak to another server."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, connection: Connection) -> None:
+        """Greet the server as always, and count."""
+        self.count += 1
+        connection.on_connect()
+
+
+def connect(
+    url: str, block_s: float = 0.0, patience_s: float = BLOCK_MARGIN_S, connects: Connects | None = None
+) -> Redis:
     """Make a client that never repeats a call by itself: a lost reply would hide entries or apply twice.
 
-    `block_s` is the longest that one of its calls blocks on the server. Needs hiredis, which redis-py then uses.
+    `block_s` is the longest that one of its calls blocks on the server, `patience_s` what is granted beyond. Needs
+    hiredis, which redis-py then uses. Where the URL names sentinels it follows their master.
     """
-    return Redis.from_url(
+    make = sentinel.connect if sentinel.is_watched(url) else Redis.from_url
+    return make(
         url,
         protocol=2,
         retry=Retry(NoBackoff(), 0),
-        socket_timeout=block_s + BLOCK_MARGIN_S,
-        socket_connect_timeout=BLOCK_MARGIN_S,
+        socket_timeout=block_s + patience_s,
+        socket_connect_timeout=patience_s,
         health_check_interval=0,
+        redis_connect_func=connects,
     )
 
 

@@ -4,48 +4,32 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from redis import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from schemas import codec
-from schemas.base import GoalVerdict, PlanState, unknown_fields
+from schemas.base import GoalVerdict, unknown_fields
 from schemas.envelope import Problem
 from schemas.goal import Goal
-from tasks import creation, goals
-from tasks.batches import batches
-from tasks.change import Change
-from tasks.creation import Birth
 from tasks.errors import Overtaken
-from tasks.planning.catalogue import CATALOGUE, Catalogue
-from tasks.planning.draft import NothingToDo, Rejected
 from worker import ids
-from worker.engine import DRAIN_S, Engine
+from worker.door import Door
+from worker.engine import DRAIN_S
 from worker.inbox import Entry, Inbox
+from worker.making import Made, Maker
 from worker.reading import read_goal
 from worker.store import functions, keys
 from worker.store.functions import FunctionsMissing
-from worker.store.keys import Partition
-from worker.store.plans import PlanStore, Write
 
 log = logging.getLogger("planner.decompose")
 
 GOAL_ID = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")  # as schemas.base.GoalId
 RENEW_S = 10.0
-COMMITS_AT_ONCE = 16  # chunks of a large plan in one round trip
-
-
-@dataclass(frozen=True, slots=True)
-class Home:
-    """Where plans of one partition are kept and decided about."""
-
-    partition: Partition
-    store: PlanStore
-    engine: Engine
+TRIES = 5  # at a goal whose plan rests on what others change
 
 
 class Decomposer:
@@ -55,52 +39,76 @@ class Decomposer:
         self,
         client: Redis,
         inbox: Inbox,
-        home: Callable[[str], Home],
+        maker: Maker,
         *,
+        door: Door,
         max_bytes: int,
         max_failures: int,
         retention_s: int,
-        catalogue: Catalogue = CATALOGUE,
     ) -> None:
         self._client = client
         self._inbox = inbox
-        self._home = home
+        self._maker = maker
+        self._door = door
         self._max_bytes = max_bytes
         self._max_failures = max_failures
         self._retention_s = retention_s
-        self._catalogue = catalogue
+        self._reread = False
 
     def drain(self) -> bool:
         """Take goals until none is left or DRAIN_S are over; returns whether some may be left."""
         end = time.monotonic() + DRAIN_S
         while time.monotonic() < end:
-            entries = self._inbox.read(count=1)
-            if not entries:
-                return False
-            self._try(entries[0])
+            with self._rereading():
+                entries = self._inbox.read(count=1)
+                if not entries:
+                    return False
+                self._try(entries[0])
         return True
 
     def recover(self, idle_ms: int) -> int:
         """Take over and decompose what a dead worker had read; returns how many goals that were."""
         taken = self._inbox.take_over(idle_ms)
-        for entry in self._inbox.read(after="0") if taken else ():
-            self._try(entry)
+        if taken:
+            self._take_pending()
         return taken
+
+    def _take_pending(self) -> None:
+        for entry in self._inbox.read(after="0"):
+            self._try(entry)
+
+    @contextmanager
+    def _rereading(self) -> Iterator[None]:
+        """After a lost connection nobody knows what was read or written: begin anew from what is pending here."""
+        if self._reread:
+            self._take_pending()
+            self._reread = False
+        try:
+            yield
+        except (RedisConnectionError, RedisTimeoutError):
+            self._reread = True
+            raise
 
     def _try(self, entry: Entry) -> None:
         """Take one goal; a failure of ours is counted against it, and who fails too often is poison."""
         try:
-            with self._renewing(entry):
-                self._take(entry)
+            with self._inbox.renewing(entry, RENEW_S):
+                self._keep_at(entry)
         except FunctionsMissing:  # the server was emptied or replaced; nothing of the call happened
             functions.load(self._client)
             self._try(entry)
+        except (RedisConnectionError, RedisTimeoutError):  # not the goal's fault
+            raise
         except Exception:
             log.exception("goal failed", extra={"entry": entry.entry_id.decode()})
-            if self._client.hincrby(keys.GOALS_FAILURES, entry.entry_id, 1) >= self._max_failures:
-                detail = "Planning it failed too often; the worker's log says how."
-                self._bury(entry, Problem.of("poison", detail, status=500))
-                self._client.hdel(keys.GOALS_FAILURES, entry.entry_id)
+            self._each(self._inbox.blame(entry, keys.GOALS_FAILURES, self._max_failures, _now()))
+
+    def _keep_at(self, entry: Entry) -> None:
+        """Take one goal, again where another plan has taken of the same day budget meanwhile."""
+        for _ in range(TRIES - 1):
+            with suppress(Overtaken):
+                return self._take(entry)
+        return self._take(entry)
 
     def _take(self, entry: Entry) -> None:
         found = read_goal(entry, self._max_bytes) if entry.fields else None
@@ -117,17 +125,22 @@ class Decomposer:
             self._bury(entry, Problem.of("invalid_message", "The entry's field `id` cannot be the id of a goal."))
             return
         goal_id = goal.goal_id or beside or entry.entry_id.decode()
+        is_new = not self._client.exists(keys.goal_id(goal_id))
+        if is_new and (refusal := self._door.refusal(goal)):  # its id stays free for when it is sent again
+            self._bury(entry, refusal)
+            return
         plan_id, verdict, known = self._claim(goal_id, ids.plan_id(goal.context.repo), digest)
         if known != digest:
             detail = f"The goal id {goal_id} was used before, for {plan_id}, with another body."
             self._bury(entry, Problem.of("goal_conflict", detail, status=409))
         elif verdict != GoalVerdict.PENDING:
-            self._client.hincrby(keys.GOALS_STATS, "duplicate", 1)
-            self._run(self._inbox.drop((entry,)))
+            self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, "duplicate", 1), *self._inbox.drop((entry,))])
         else:
-            verdict, reason = self._decide(goal, goal_id, plan_id)
-            log.info("goal decided", extra={"goal_id": goal_id, "plan_id": plan_id, "verdict": verdict})
-            self._answer(entry, goal, goal_id, verdict, reason)
+            made = self._maker.make(goal, goal_id, plan_id)
+            log.info("goal decided", extra={"goal_id": goal_id, "plan_id": plan_id, "verdict": made.verdict})
+            self._answer(entry, goal, goal_id, made)
+            if made.verdict is GoalVerdict.NEEDS_INPUT and (now := self._maker.made(plan_id)) not in (None, made):
+                self._run([("HSET", keys.goal_id(goal_id), "verdict", now.verdict.value, "reason", now.reason)])
 
     def _claim(self, goal_id: str, plan_id: str, digest: str) -> tuple[str, str, str]:
         """Make the goal's record unless it exists; returns the plan, verdict and digest that stand there."""
@@ -137,55 +150,18 @@ class Decomposer:
         pipeline.hsetnx(key, "plan_id", plan_id)
         pipeline.hsetnx(key, "verdict", GoalVerdict.PENDING.value)
         pipeline.hsetnx(key, "reason", "")
+        pipeline.expire(key, self._retention_s)
         pipeline.hmget(key, "plan_id", "verdict", "digest")
         plan, verdict, known = pipeline.execute()[-1]
         return plan.decode(), verdict.decode(), known.decode()
 
-    def _decide(self, goal: Goal, goal_id: str, plan_id: str) -> tuple[GoalVerdict, str]:
-        """Make the plan unless it is there already; returns what became of the goal."""
-        home = self._home(plan_id)
-        pipeline = self._client.pipeline(transaction=False)
-        pipeline.hmget(home.partition.plan(plan_id).plan, "version", "state", "halt")
-        pipeline.time()
-        (version, state, halt), (seconds, microseconds) = pipeline.execute()
-        if state == PlanState.REJECTED.value.encode():
-            return GoalVerdict.REJECTED, codec.loads(halt)["reason"]
-        if state and state != PlanState.CREATED.value.encode():
-            return GoalVerdict.PLANNED, ""
-        birth = Birth(
-            plan_id=plan_id,
-            goal_id=goal_id,
-            now=seconds * 1000 + microseconds // 1000,
-            seed=ids.seed(),
-            reply_to=home.partition.outcomes,
-            lease_prefix=home.partition.lease_prefix(plan_id),
-            version=int(version or 0),
-        )
-        answer = goals.plan(goal, self._catalogue)
-        if isinstance(answer, NothingToDo):
-            return GoalVerdict.NOTHING_TO_DO, answer.reason
-        if isinstance(answer, Rejected):
-            self._create(home, [creation.refused(birth, goal, answer)])
-            return GoalVerdict.REJECTED, answer.reason
-        self._create(home, list(creation.accepted(birth, goal, answer)))
-        return GoalVerdict.PLANNED, ""
-
-    def _create(self, home: Home, changes: list[Change]) -> None:
-        """Write the plan, several commits at a time since their versions are known; raises when another was faster."""
-        for chunk in batches(changes, COMMITS_AT_ONCE):
-            verdicts = home.store.commit([Write(change) for change in chunk])
-            if any(verdict != "ok" for verdict in verdicts):
-                raise Overtaken(f"creating {changes[0].plan_id}: {verdicts}")
-        if changes[-1].more:
-            home.engine.carry_on(changes[0].plan_id)
-
-    def _answer(self, entry: Entry, goal: Goal, goal_id: str, verdict: GoalVerdict, reason: str) -> None:
+    def _answer(self, entry: Entry, goal: Goal, goal_id: str, made: Made) -> None:
         key = keys.goal_id(goal_id)
         self._run(
             [
-                ("HSET", key, "verdict", verdict.value, "reason", reason),
+                ("HSET", key, "verdict", made.verdict.value, "reason", made.reason),
                 ("EXPIRE", key, self._retention_s),
-                ("HINCRBY", keys.GOALS_STATS, verdict.value, 1),
+                ("HINCRBY", keys.GOALS_STATS, made.verdict.value, 1),
                 ("HINCRBY", keys.GOALS_STATS, "unknown_fields", unknown_fields(goal)),
                 *self._inbox.drop((entry,)),
             ]
@@ -193,7 +169,13 @@ class Decomposer:
 
     def _bury(self, entry: Entry, problem: Problem) -> None:
         log.warning("goal dead", extra={"entry": entry.entry_id.decode(), "code": problem.code})
-        self._run(self._inbox.bury(entry, problem, time.time_ns() // 1_000_000))
+        counted = ("FCALL", functions.COUNT, 1, keys.GOALS_STATS, "dead", 1, f"dead:{problem.code}", 1)
+        self._each([*self._inbox.bury(entry, problem, _now()), counted])
+
+    def _each(self, commands: list[tuple[object, ...]]) -> None:
+        """Send commands one by one: inside of a transaction a full server takes no function."""
+        for command in commands:
+            functions.call(self._client, *command)
 
     def _run(self, commands: list[tuple[object, ...]]) -> None:
         """Send commands as one transaction: all keys of goals lie in one slot."""
@@ -202,19 +184,6 @@ class Decomposer:
             pipeline.execute_command(*command)
         pipeline.execute()
 
-    @contextmanager
-    def _renewing(self, entry: Entry) -> Iterator[None]:
-        """Keep the goal ours while it is worked on, which may take minutes."""
-        done = threading.Event()
 
-        def renew() -> None:
-            while not done.wait(RENEW_S):
-                self._inbox.renew(entry)
-
-        thread = threading.Thread(target=renew, name="renew-goal", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from redis import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from schemas import codec
-from schemas.envelope import DeadEntry, Problem
+from schemas.envelope import DATA, DeadEntry, Problem
 from schemas.times import rfc3339
 from worker.store import functions
 from worker.store.keys import GROUP
 
 DEAD_DATA_BYTES = 64 * 1024
+DEAD_FIELDS = 32  # kept of an entry beside its data
+DEAD_FIELDS_BYTES = 16 * 1024  # of all of them together
+BESIDE = "entry."  # what their names begin with in the dead stream
+MAX_DEAD = 100_000  # entries a dead stream keeps, unless set
+FAILURES_S = 7 * 86_400
 BATCH_ENTRIES = 256
 BATCH_BYTES = 4 * 1024 * 1024
 
@@ -55,11 +62,12 @@ class Entry(NamedTuple):
 class Inbox:
     """One stream and the planner's group on it; made with the stream where they are missing."""
 
-    def __init__(self, client: Redis, stream: str, dead: str, consumer: str) -> None:
+    def __init__(self, client: Redis, stream: str, dead: str, consumer: str, max_dead: int = MAX_DEAD) -> None:
         self._client = client
         self.stream = stream
         self._dead = dead
         self._consumer = consumer
+        self._max_dead = max_dead
         self._count = BATCH_ENTRIES // 4  # until the size of entries is known
 
     def read(self, count: int = BATCH_ENTRIES, block_ms: int | None = None, after: str = ">") -> list[Entry]:
@@ -100,18 +108,62 @@ class Inbox:
         """Show that we still work on `entry`, so that nobody takes it over."""
         self._client.xclaim(self.stream, GROUP, self._consumer, 0, [entry.entry_id], justid=True)
 
+    @contextmanager
+    def renewing(self, entry: Entry, every_s: float) -> Iterator[None]:
+        """Keep `entry` ours while it is worked on, which may take minutes."""
+        done = threading.Event()
+
+        def renew() -> None:
+            while not done.wait(every_s):
+                with suppress(RedisError):  # whoever works on it will notice
+                    self.renew(entry)
+
+        thread = threading.Thread(target=renew, name="renew-entry", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
     def bury(self, entry: Entry, problem: Problem, now: int) -> list[Command]:
-        """Make the commands that move `entry` to the dead stream with its reason and its raw bytes, cut at 64 kB."""
+        """Make the commands that move `entry` to the dead stream with its reason and its raw bytes, cut at 64 kB.
+
+        The entry's other fields stand beside them, cut at 16 kB, named `entry.<name>`. The stream keeps about
+        `max_dead` entries.
+        """
+        raw, beside = entry.data or b"", _beside(entry)
+        whole = {**beside, **({DATA: raw[:DEAD_DATA_BYTES]} if DATA in entry.fields else {})} == entry.fields
         dead = DeadEntry(
             problem=problem,
             stream=entry.stream,
             entry=entry.entry_id.decode(),
             size=entry.size,
             at=rfc3339(now),
+            whole=whole,
         )
-        raw = entry.data if entry.data is not None else repr(entry.fields).encode()
-        bury = ("XADD", self._dead, "*", "problem", codec.encode(dead), "data", raw[:DEAD_DATA_BYTES])
-        return [bury, *self.drop((entry,))]
+        fields = [part for name, value in beside.items() for part in (BESIDE.encode() + name, value)]
+        told = ("problem", codec.encode(dead), "data", raw[:DEAD_DATA_BYTES])
+        place = ("FCALL", functions.BURY, 2, entry.stream, self._dead, GROUP, entry.entry_id)
+        return [(*place, self._max_dead, *told, *fields)]
+
+    def blame(self, entry: Entry, failures: str, limit: int, now: int) -> list[Command]:
+        """Count a failure against `entry` in the hash `failures`; passes on a full server too.
+
+        Makes the commands that bury it as poison, and forget the count, once there are `limit` of them; else none.
+        """
+        count = functions.call(self._client, "FCALL", functions.COUNT, 1, failures, entry.entry_id, 1)
+        self._client.expire(failures, FAILURES_S)  # who failed and then did not is forgotten
+        if count < limit:
+            return []
+        problem = Problem.of("poison", f"It failed {count} times; the worker's log says how.", status=500)
+        return [*self.bury(entry, problem, now), ("HDEL", failures, entry.entry_id)]
+
+    def forward(self, entry: Entry, target: str) -> list[Command]:
+        """Add `entry` as it is to another stream, perhaps of another slot; makes the commands that drop it here."""
+        flat = [part for pair in entry.fields.items() for part in pair]
+        functions.call(self._client, "FCALL", functions.ADD, 1, target, "", *flat)
+        return self.drop((entry,))
 
     def drop(self, entries: Iterable[Entry]) -> list[Command]:
         """Make the commands that acknowledge and delete `entries`, each in its own stream."""
@@ -129,6 +181,17 @@ class Inbox:
         total = sum(entry.size for entry in entries)
         if total:
             self._count = max(1, min(BATCH_ENTRIES, BATCH_BYTES * len(entries) // total))
+
+
+def _beside(entry: Entry) -> dict[bytes, bytes]:
+    """Take the fields beside the data, as far as the dead stream keeps them."""
+    kept: dict[bytes, bytes] = {}
+    left = DEAD_FIELDS_BYTES
+    for name, value in entry.fields.items():
+        if name != DATA and len(kept) < DEAD_FIELDS and len(name) < left:
+            kept[name] = value[: left - len(name)]
+            left -= len(name) + len(kept[name])
+    return kept
 
 
 def _pairs(flat: list[bytes] | None) -> dict[bytes, bytes]:

@@ -1,86 +1,114 @@
-"""From the streams to Celery: a bootstep whose threads wait for news and send nudges (DESIGN.md section 3).
+"""From the streams to Celery: threads that wait for news and send nudges (DESIGN.md section 3).
 
-A nudge is a Celery task without a message. Losing one costs a delay, doubling one costs nothing.
+A nudge is a Celery task without a message. Losing one costs a delay, doubling one costs nothing, and while the broker
+does not take any a thread does the work itself.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
-from celery import bootsteps
-from celery.worker import state
 from redis import Redis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
 from worker import clients
+from worker.duties import DUTIES
 from worker.inbox import Inbox, worker_name
-from worker.settings import Settings, load
-from worker.store import functions, keys
-from worker.store.keys import GROUP, Partition
+from worker.outage import Outage, pause
+from worker.store.keys import GROUP
+from worker.watchdog import Pulse
 
 log = logging.getLogger("planner.ingress")
 
 BLOCK_MS = 200  # longest wait for news: also how late a due timer may be seen
 LOOK_S = 0.01  # between looks at whether a task of ours still runs
 NUDGE_LOST_S = 0.25  # a nudge that neither runs here nor made the stream move is sent again
+NUDGE_STUCK_S = 10.0  # a task of a partition ends after DRAIN_S and a batch; one that runs for longer is not waited for
 SWEEP_S = 5.0  # between looks for entries of dead workers
-BACKOFF_S = (0.1, 0.5, 1.0, 2.0)
+
+Nudge = Callable[[str, tuple[int, ...]], bool]
+Requests = Callable[[], Sequence[Any]]
 
 
 class Watch(threading.Thread):
-    """Sends `task` when its stream has unread entries; and `upkeep`, if named, every SWEEP_S or when a timer is due.
-
-    Survives any error of a server.
+    """Sees to it that `task` is done when its stream has unread entries; and `upkeep`, if named, every SWEEP_S or when
+    a timer is due. A nudge that has run for `stuck_s` no longer keeps the next one back: another process of the pool
+    goes on then. Survives any error of a server.
     """
 
     def __init__(
-        self, app: Any, url: str, stream: str, task: str, upkeep: str, args: tuple[int, ...] = (), timers: str = ""
+        self,
+        url: str,
+        store: Outage,
+        nudge: Nudge,
+        requests: Requests,
+        stream: str,
+        task: str,
+        upkeep: str,
+        args: tuple[int, ...] = (),
+        timers: str = "",
+        stuck_s: float = math.inf,
     ) -> None:
         super().__init__(name=f"ingress-{stream}", daemon=True)
-        self._app = app
         self._url = url
+        self._store = store
+        self._send = nudge
+        self._requests = requests
         self._stream = stream
         self._task = task
         self._args = args
         self._upkeep = upkeep
         self._timers = timers
         self._asked: dict[str, float] = {}
-        self._swept = self._ticked = 0.0
+        self._taken: dict[str, dict[str, float]] = {}  # by task: which nudges this worker has, and since when
+        self._stuck_s = stuck_s
+        self._swept = self._ticked = self._beat = 0.0
         self._ending = threading.Event()
 
     def stop(self) -> None:
-        """Ask the thread to end; it does within BLOCK_MS."""
+        """Ask the thread to end; it does within BLOCK_MS, or when the work in its own hand is done."""
         self._ending.set()
+
+    def pulse(self) -> Pulse:
+        """Tell when this thread last went round, and whether it is there at all."""
+        return Pulse(self._stream, self._beat, self.is_alive() or self._ending.is_set())
 
     def run(self) -> None:
         """Wait and nudge until stopped; a server that is away is waited for, and said once."""
         failures = 0
         while not self._ending.is_set():
+            started = time.monotonic()
             try:
                 with clients.connect(self._url, BLOCK_MS / 1000) as client:
                     self._watch(client)
-            except Exception as error:
-                if not failures:
-                    log.warning("ingress waits", extra={"stream": self._stream, "error": str(error)})
-                self._ending.wait(BACKOFF_S[min(failures, len(BACKOFF_S) - 1)])
-                failures += 1
-            else:
-                failures = 0
+            except RedisError as error:
+                self._store.begins(self._stream, error)
+            except Exception:
+                log.exception("ingress failed", extra={"stream": self._stream})
+            failures = 0 if time.monotonic() - started > SWEEP_S else failures + 1
+            self._beat = time.monotonic()
+            self._ending.wait(pause(failures - 1) if failures else 0)
 
     def _watch(self, client: Redis) -> None:
         inbox = Inbox(client, self._stream, "", worker_name())
-        inbox.create_group()
+        with suppress(OutOfMemoryError):  # refused on a full server even where the group exists
+            inbox.create_group()
         log.info("ingress consumes", extra={"stream": self._stream})
         while not self._ending.is_set():
+            self._beat = time.monotonic()
             self._tick(client)
             if self._in_flight(self._task):
                 self._ending.wait(LOOK_S)
-            elif self._has_news(client, inbox):
+                continue
+            if self._has_news(client, inbox):
                 self._nudge(self._task)
+            self._store.ends(self._stream)
 
     def _has_news(self, client: Redis, inbox: Inbox) -> bool:
         """Wait up to BLOCK_MS for an entry that no member of the group has read."""
@@ -109,77 +137,19 @@ class Watch(threading.Thread):
         return bool(first) and first[0][1] <= seconds * 1000
 
     def _nudge(self, task: str) -> None:
-        self._app.send_task(task, self._args, ignore_result=True)
-        self._asked[task] = time.monotonic()
+        """Have `task` done: by the pool, or here and now where the broker does not take the nudge."""
+        if self._send(task, self._args):
+            self._asked[task] = time.monotonic()
+        else:
+            DUTIES[task](*self._args)
 
     def _in_flight(self, task: str) -> bool:
         """Whether a nudge of ours is under way, or this worker runs such a task for the same stream."""
-        if any(r.name == task and tuple(r.args) == self._args for r in list(state.requests.values())):
+        now, known = time.monotonic(), self._taken.get(task, {})
+        ours = [r.id for r in self._requests() if r.name == task and tuple(r.args) == self._args]
+        self._taken[task] = {request: known.get(request, now) for request in ours}
+        if any(now - since < self._stuck_s for since in self._taken[task].values()):
             self._asked.pop(task, None)
             return True
-        return time.monotonic() - self._asked.get(task, -NUDGE_LOST_S) < NUDGE_LOST_S
-
-
-class Ingress(bootsteps.StartStopStep):
-    """Starts a watch for each stream whose queue this worker consumes; stops them before the pool drains."""
-
-    requires = ("celery.worker.components:Pool",)
-
-    def __init__(self, parent: Any, **kwargs: Any) -> None:
-        super().__init__(parent, **kwargs)
-        self._watches: Sequence[Watch] = ()
-
-    def start(self, parent: Any) -> None:
-        """Check the server, load the functions, begin to watch."""
-        settings = load()
-        with clients.connect(settings.redis_url) as client:
-            wait_for(client)
-            if not settings.allow_unsafe_redis:
-                clients.check_safe(client)
-            functions.load(client)
-        self._watches = _watches(parent.app, settings)
-        for watch in self._watches:
-            watch.start()
-
-    def stop(self, parent: Any) -> None:  # noqa: ARG002 (Celery's signature)
-        """Stop asking for work; what runs goes on to its end."""
-        for watch in self._watches:
-            watch.stop()
-        for watch in self._watches:
-            watch.join()
-
-
-def wait_for(client: Redis) -> None:
-    """Wait until the server answers; says so once."""
-    for tries in range(10**9):
-        try:
-            client.ping()
-        except RedisError as error:
-            if not tries:
-                log.warning("waiting for Redis", extra={"error": str(error)})
-            time.sleep(BACKOFF_S[min(tries, len(BACKOFF_S) - 1)])
-        else:
-            return
-
-
-def _watches(app: Any, settings: Settings) -> list[Watch]:
-    consumed = set(app.amqp.queues.consume_from)
-    found = []
-    if "planner.decompose" in consumed:
-        found.append(Watch(app, settings.redis_url, keys.GOALS, "planner.decompose", "planner.decompose"))
-    for number in range(settings.partitions):
-        part = Partition(number)
-        if "planner.outcomes" in consumed:
-            found.append(Watch(app, settings.redis_url, part.commands, "planner.outcomes", "", (number,)))
-            found.append(
-                Watch(
-                    app,
-                    settings.redis_url,
-                    part.outcomes,
-                    "planner.outcomes",
-                    "planner.upkeep",
-                    (number,),
-                    part.timers,
-                )
-            )
-    return found
+        lost_s = self._stuck_s if ours else NUDGE_LOST_S  # the others may have much to do, or be stuck as well
+        return now - self._asked.get(task, -lost_s) < lost_s

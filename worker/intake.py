@@ -6,14 +6,15 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from schemas.base import Verdict, unknown_fields
 from schemas.envelope import Problem
 from tasks.change import Change
 from tasks.outcomes import Report
+from tasks.scopes import WIDE
 from worker.inbox import Command, Entry, Inbox
 from worker.reading import read_command, read_outcome
+from worker.store import functions, keys
 from worker.store.keys import Partition, partition_of
 from worker.work import Work
 
@@ -26,18 +27,16 @@ RETRY_MS = 60_000  # until a plan is looked at again whose look has failed
 class Intake:
     """Holds what waits to be decided, by plan, and the commands that travel beside the next commits."""
 
-    def __init__(
-        self, inbox: Inbox, orders: Inbox, client: Any, partition: Partition, partitions: int, max_failures: int
-    ) -> None:
+    def __init__(self, inbox: Inbox, orders: Inbox, partition: Partition, partitions: int, max_failures: int) -> None:
         self._inbox = inbox
         self._orders = orders
-        self._client = client
         self._partition = partition
         self._partitions = partitions
         self._max_failures = max_failures
         self._looked = 0.0
         self.waiting: dict[str, Work] = {}
-        self.tally: Counter[str] = Counter()
+        self.applied: Counter[str] = Counter()  # of what was committed
+        self.tally: Counter[str] = Counter()  # of what goes with `beside`
         self.beside: list[Command] = []
 
     def of(self, plan_id: str) -> Work:
@@ -72,14 +71,19 @@ class Intake:
         """Drop what was read: it is still pending, and will be read again."""
         self.waiting.clear()
         self.beside.clear()
+        self.tally.clear()
 
     def _sort_orders(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             found = read_command(entry)
             if isinstance(found, Problem):
                 self._bury(entry, found)
+            elif found.plan_id is None or found.scope in WIDE:
+                self._forward(entry, keys.COMMANDS)
+            elif (home := self._home(found.plan_id)) != self._partition:
+                self._forward(entry, home.commands)
             else:
-                self.of(found[0]).orders.append((entry, found[1]))
+                self.of(found.plan_id).orders.append((entry, found))
 
     def _sort(self, entries: Sequence[Entry]) -> None:
         """Put each entry with its plan; what is not for us or cannot be read goes where it belongs."""
@@ -90,8 +94,8 @@ class Intake:
             found = self._read(entry)
             if isinstance(found, Problem):
                 self._bury(entry, found)
-            elif partition_of(found[0], self._partitions) != self._partition.number:
-                self._forward(entry, found[0])
+            elif (home := self._home(found[0])) != self._partition:
+                self._forward(entry, home.outcomes)
             else:
                 self.tally["unknown_fields"] += unknown_fields(found[1].outcome)
                 self.of(found[0]).reports.append((entry, found[1]))
@@ -104,19 +108,30 @@ class Intake:
             log.exception("entry unreadable", extra={"stream": entry.stream, "entry": entry.entry_id.decode()})
             return Problem.of("unreadable", f"Reading it failed: {type(error).__name__}.")
 
+    def _home(self, plan_id: str) -> Partition:
+        return Partition(partition_of(plan_id, self._partitions))
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something is to be written beside the commits."""
+        return bool(self.beside or self.tally or self.applied)
+
     def take_beside(self) -> list[Command]:
         """Take the commands that go with the next commit, the counters among them: one each, whatever the batch."""
-        counts = [("HINCRBY", self._partition.stats, name, count) for name, count in self.tally.items() if count]
-        commands = [*self.beside, *counts]
-        self.beside = []
+        told = self.tally + self.applied
+        counts = [part for name, count in told.items() if count for part in (name, count)]
+        commands, self.beside = self.beside, []
+        if counts:
+            commands.append(("FCALL", functions.COUNT, 1, self._partition.stats, *counts))
         self.tally.clear()
+        self.applied.clear()
         return commands
 
     def gone(self, plan_id: str, work: Work) -> None:
         """Answer messages about a plan that is not there: they write nothing but their verdict."""
         self.tally[Verdict.UNKNOWN] += len(work.reports)
         self.beside += self._inbox.drop([entry for entry, _ in work.reports])
-        for entry, _ in work.orders:
+        for entry in [entry for entry, _ in work.orders if entry]:
             self._bury(entry, Problem.of("unknown_plan", f"There is no plan {plan_id}.", status=404))
         if work.due:
             self.beside += [("ZREM", self._partition.timers, plan_id), ("ZREM", self._partition.plans, plan_id)]
@@ -124,30 +139,25 @@ class Intake:
 
     def failed(self, plan_id: str, work: Work, now: int) -> None:
         """Find the entry with which deciding fails, by trying them one by one; who fails too often is poison."""
-        if len(work.batch) > 1:
+        if len(work.messages) > 1:
             work.size = 1
             return
         if work.due:  # its clocks can wait, and what else came is not to blame
-            self.beside.append(("ZADD", self._partition.timers, now + RETRY_MS, plan_id))
-        for entry, _ in [] if work.due else [*work.orders, *work.batch]:
-            count = self._client.hincrby(self._partition.failures, entry.entry_id, 1)
-            if count >= self._max_failures:
-                detail = f"Deciding about it failed {count} times; the worker's log says how."
-                self.beside += self._inbox.bury(entry, Problem.of("poison", detail, status=500), now)
-                self.beside.append(("HDEL", self._partition.failures, entry.entry_id))
-                self.tally["dead"] += 1
+            self.beside.append(("FCALL", functions.REMIND, 1, self._partition.timers, now + RETRY_MS, 0, plan_id))
+        for entry in [entry for entry, _ in work.messages if entry]:
+            if burial := self._inbox.blame(entry, self._partition.failures, self._max_failures, now):
+                self._dead(entry, "poison", burial)
         if work.done(Change(plan_id, 0, now)):
             self.waiting.pop(plan_id, None)
 
     def _bury(self, entry: Entry, problem: Problem) -> None:
-        log.warning(
-            "entry dead", extra={"stream": entry.stream, "entry": entry.entry_id.decode(), "code": problem.code}
-        )
-        self.beside += self._inbox.bury(entry, problem, time.time_ns() // 1_000_000)
-        self.tally["dead"] += 1
+        self._dead(entry, problem.code, self._inbox.bury(entry, problem, time.time_ns() // 1_000_000))
 
-    def _forward(self, entry: Entry, plan_id: str) -> None:
-        target = Partition(partition_of(plan_id, self._partitions)).outcomes
-        flat = [part for pair in entry.fields.items() for part in pair]
-        self.beside += [("XADD", target, "*", *flat), *self._inbox.drop((entry,))]
+    def _dead(self, entry: Entry, code: str, burial: Sequence[Command]) -> None:
+        log.warning("entry dead", extra={"stream": entry.stream, "entry": entry.entry_id.decode(), "code": code})
+        self.beside += burial
+        self.tally.update(("dead", f"dead:{code}"))
+
+    def _forward(self, entry: Entry, target: str) -> None:
+        self.beside += self._inbox.forward(entry, target)
         self.tally["forwarded"] += 1

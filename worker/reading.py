@@ -15,6 +15,7 @@ from schemas.command import Command, Scope
 from schemas.envelope import FieldError, Problem
 from schemas.goal import MAX_GOAL_BYTES, Goal
 from schemas.outcome import MAX_OUTCOME_BYTES, MAX_OUTPUT_BYTES, Outcome
+from tasks.commands import SCOPES
 from tasks.outcomes import Report
 from worker.inbox import Entry
 
@@ -22,6 +23,14 @@ PLAN_ID = re.compile(r"plan_[0-9a-f]{2}-[0-9a-f]{32}")
 ATTEMPT = re.compile(r"[1-9][0-9]{0,6}")
 MAX_COMMAND_BYTES = 64 * 1024
 MAX_ERRORS = 50
+
+NAMED_BY = {
+    Scope.STEP: ("plan_id", "step_id"),
+    Scope.PLAN: ("plan_id",),
+    Scope.REPOSITORY: ("target",),
+    Scope.TENANT: ("target",),
+    Scope.ALL: (),
+}
 
 
 def read_outcome(entry: Entry) -> tuple[str, Report] | Problem:
@@ -68,25 +77,38 @@ def read_goal(entry: Entry, max_bytes: int) -> tuple[Goal, str] | Problem:
         return too_large("goal_too_large", len(data), MAX_GOAL_BYTES)
     try:
         canonical = codec.canonical(body)
-    except codec.EncodeError as error:  # nested deeper, or a number larger, than can be written again
-        return Problem.of("invalid_json", f"Cannot be kept: {error}.")
+    except codec.EncodeError as error:
+        return unkept(error)
     return goal, blake2b(canonical, digest_size=16).hexdigest()
 
 
-def read_command(entry: Entry) -> tuple[str, Command] | Problem:
-    """Read an operator's order about one plan; returns the plan and the order, or why it cannot be obeyed."""
+def read_command(entry: Entry) -> Command | Problem:
+    """Read an operator's order; returns why it cannot be one. Which scope it has decides who obeys it."""
     data = entry.data
     if data is None:
         return NO_DATA
     if len(data) > MAX_COMMAND_BYTES:
         return too_large("command_too_large", len(data), MAX_COMMAND_BYTES)
     try:
-        command = Command.model_validate_json(data)
-    except ValidationError as error:
+        body = codec.loads(data)
+        command = Command.model_validate(body)
+        codec.canonical(body)
+    except (ValidationError, codec.DecodeError) as error:
         return unreadable(error)
-    if command.scope not in (Scope.PLAN, Scope.STEP) or command.plan_id is None:
-        return Problem.of("unsupported_scope", "This version obeys orders about one plan, named by `plan_id`.")
-    return command.plan_id, command
+    except codec.EncodeError as error:
+        return unkept(error)
+    if command.scope not in SCOPES[command.command]:
+        known = ", ".join(sorted(SCOPES[command.command]))
+        detail = f"`{command.command}` reaches {known}, not `{command.scope}`."
+        return Problem.of("unsupported_scope", detail)
+    if missing := _missing(command):
+        return Problem.of("invalid_message", f"An order of scope `{command.scope}` names its `{missing}`.")
+    return command
+
+
+def _missing(command: Command) -> str | None:
+    """Name the field without which an order of its scope says nothing."""
+    return next((name for name in NAMED_BY[command.scope] if getattr(command, name) is None), None)
 
 
 def unreadable(error: ValidationError | codec.DecodeError) -> Problem:
@@ -98,6 +120,11 @@ def unreadable(error: ValidationError | codec.DecodeError) -> Problem:
             return Problem.of("invalid_message", f"Fields that do not fit the contract: {len(details)}.", errors)
         return Problem.of("invalid_json", details[0]["msg"])
     return Problem.of("invalid_json", f"Not JSON: {error}")
+
+
+def unkept(error: codec.EncodeError) -> Problem:
+    """Tell that a message is nested deeper, or has a larger number, than can be written again."""
+    return Problem.of("invalid_json", f"Cannot be kept: {error}.")
 
 
 def too_large(code: str, size: int, limit: int, pointer: str = "") -> Problem:

@@ -5,19 +5,42 @@ from __future__ import annotations
 import difflib
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field, StringConstraints, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, StringConstraints, ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
 from tasks.errors import PlannerError
-from worker import tools_file
+from worker import sentinel, tools_file
+from worker.drafters import writing
+from worker.drafters.options import lacking, planning_options
 
 PREFIX = "PLANNER_"
 ELSEWHERE = frozenset({"PLANNER_TEST_REDIS_SERVER", "PLANNER_TEST_NODE_MODULES"})
 
-RedisUrl = Annotated[str, StringConstraints(pattern=r"^(redis|rediss|unix)://.")]
+
+def _readable(url: str) -> str:
+    """Refuse a URL of sentinels that cannot be read, at the start instead of at the first connection."""
+    if sentinel.is_watched(url):
+        sentinel.parse(url)
+    return url
+
+
+RedisUrl = Annotated[
+    str, StringConstraints(pattern=r"^(redis|rediss|unix|redis\+sentinel)://."), AfterValidator(_readable)
+]
+DrafterName = Literal["none", "queue", "http", "cli", "backend"]
+DrafterNames = Annotated[tuple[DrafterName, ...], NoDecode, BeforeValidator(writing.names)]
+Argv = Annotated[tuple[str, ...], NoDecode, BeforeValidator(writing.argv)]
+Variables = Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(writing.variables)]
+SECRETS = frozenset({"PLANNER_LLM_API_KEY", "PLANNER_CLI_ENV"})  # whose values no sentence quotes
+
+
+def _planning(name: str) -> AliasChoices:
+    """The variable of a planning setting, and the name that seed 004 has for it."""
+    return AliasChoices(f"{PREFIX}PLANNING_{name}", f"WORKER_PLANNING_{name}")
 
 
 class WrongSettings(PlannerError):
@@ -27,7 +50,7 @@ class WrongSettings(PlannerError):
 class Settings(BaseSettings):
     """What an operator can set; every field is the variable PLANNER_<NAME>."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", populate_by_name=True)
 
     redis_url: RedisUrl = Field(
         default="redis://localhost:6379/0", description="Redis or Valkey that keeps plans and streams"
@@ -36,12 +59,101 @@ class Settings(BaseSettings):
     partitions: int = Field(default=1, ge=1, le=256, description="partitions of plans and outcomes")
     max_goal_bytes: int = Field(default=MAX_GOAL_WITH_STEPS_BYTES, ge=1024, description="largest goal with steps")
     max_failures: int = Field(default=5, ge=1, description="decisions about an entry that may fail before it is dead")
+    max_dead: int = Field(default=100_000, ge=1, description="entries a dead stream keeps, about; the oldest go first")
+    max_queue: int = Field(default=10_000, ge=1, description="step specs a queue holds; more wait in their plans")
+    max_tenant_plans: int = Field(default=100_000, ge=1, description="plans of one tenant that have not ended")
+    tenant_day_tokens: int | None = Field(default=None, ge=1, description="tokens a tenant may use on a day (UTC)")
+    repository_day_tokens: int | None = Field(default=None, ge=1, description="tokens a repository may use on a day")
     retention_days: float = Field(default=30, gt=0, description="days until the keys of an ended plan go")
     claim_idle_s: float = Field(default=30, ge=1, description="seconds until entries of a dead worker are taken over")
+    watchdog_s: float = Field(default=60, ge=6, description="seconds of doing nothing until a worker ends with 70")
+    stop_s: float = Field(default=25, ge=0, description="seconds that a stopping worker has for the work in hand")
+    state_dir: Path | None = Field(
+        default=None,
+        description="where workers tell that they live, and keep which commits they know, so that a rollback is seen:"
+        " a disk that outlives the container and is not restored with Redis;"
+        " `planner-<uid>` among the temporary files unless set",
+    )
     data_dir: Path = Field(default=Path(".planner"), description="where the embedded server keeps its data")
     tools_file: Path | None = Field(default=None, description="TOML file of contracts to add to the tool catalogue")
     allow_unsafe_redis: bool = Field(default=False, description="start without AOF or with evicting keys all the same")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="least level logged")
+    drafters: DrafterNames = Field(
+        default=("none", "queue"), description="the drafters that goals may ask for, separated by commas"
+    )
+    drafter: DrafterName | None = Field(
+        default=None,
+        description="who drafts goals that ask for nobody;"
+        " `none` for `task`, `queue` for `campaign` and `evolution` unless set",
+    )
+    llm_model: str | None = Field(
+        default=None, description="the model of the drafter `http`, such as openai:gpt-5; its bare name with a base URL"
+    )
+    llm_base_url: str | None = Field(
+        default=None, pattern=r"^https?://[^\s/]", description="an endpoint that speaks OpenAI's chat completions"
+    )
+    llm_api_key: SecretStr | None = Field(
+        default=None, description="its key; without a base URL the provider's own variable counts as well"
+    )
+    llm_timeout_s: float = Field(default=900, gt=0, description="seconds for an answer, repeated calls included")
+    llm_max_retries: int = Field(default=4, ge=0, le=20, description="calls more after 429, 5xx and lost connections")
+    llm_max_output_tokens: int = Field(default=8192, ge=32, description="longest answer that is asked for")
+    llm_stream: bool = Field(default=True, description="ask for the answer in pieces, so that no proxy hangs up")
+    cli_command: Argv = Field(
+        default=(), description="the drafter `cli`: a JSON list or words, no shell; `{schema_file}` becomes a path"
+    )
+    cli_timeout_s: float = Field(default=1800, gt=0, description="seconds that it has")
+    cli_memory_mb: int | None = Field(
+        default=None, ge=16, description="its address space; Node reserves far more of it than it uses"
+    )
+    cli_working_dir: Path | None = Field(
+        default=None, description="the git repository that it runs in; an empty directory unless set"
+    )
+    cli_env: Variables | None = Field(
+        default=None,
+        validation_alias=AliasChoices("PLANNER_CLI_ENV", "WORKER_PLANNING_EXTRA_ENV"),
+        description="a JSON object of variables that it is given beside PATH, HOME and the like",
+    )
+    planning_backend: str | None = Field(
+        default=None,
+        validation_alias=_planning("BACKEND"),
+        description="the drafter `backend`: `module:attr` of an instance, a class or a factory",
+    )
+    planning_timeout_seconds: float = Field(
+        default=900, gt=0, validation_alias=_planning("TIMEOUT_SECONDS"), description="seconds that it has"
+    )
+    planning_max_attempts: int = Field(
+        default=2, ge=1, le=10, validation_alias=_planning("MAX_ATTEMPTS"), description="questions for one draft"
+    )
+    planning_validation_mode: Literal["strict", "lenient", "none"] = Field(
+        default="lenient", validation_alias=_planning("VALIDATION_MODE"), description="what a draft must be like"
+    )
+    planning_schema_mode: Literal["auto", "native", "prompt", "none"] = Field(
+        default="auto",
+        validation_alias=AliasChoices("PLANNER_PLANNING_SCHEMA_MODE", "WORKER_PLANNING_CODEX_SCHEMA_MODE"),
+        description="how a drafter is told the schema: by its interface, in the prompt, or both where it can",
+    )
+    planning_trajectory_block_size: int = Field(
+        default=8, ge=1, validation_alias=_planning("TRAJECTORY_BLOCK_SIZE"), description="commits of a summary"
+    )
+    planning_trajectory_max_chunks: int = Field(
+        default=3, ge=0, validation_alias=_planning("TRAJECTORY_MAX_CHUNKS"), description="summaries in a prompt"
+    )
+    planning_trajectory_max_raw_steps: int = Field(
+        default=6,
+        ge=0,
+        validation_alias=_planning("TRAJECTORY_MAX_RAW_STEPS"),
+        description="commits told one by one",
+    )
+    planning_trajectory_summary_model: str | None = Field(
+        default=None, validation_alias=_planning("TRAJECTORY_SUMMARY_MODEL"), description="whose summaries count"
+    )
+    planning_trajectory_summary_max_chars: int = Field(
+        default=800, ge=64, validation_alias=_planning("TRAJECTORY_SUMMARY_MAX_CHARS"), description="of one summary"
+    )
+    planning_debug_dir: Path | None = Field(
+        default=None, description="where each question to a drafter is kept with its answer, for a while"
+    )
     sentry_dsn: str | None = Field(
         default=None,
         validation_alias=AliasChoices("SENTRY_DSN", "sentry_dsn"),
@@ -58,6 +170,11 @@ class Settings(BaseSettings):
         """Seconds until the keys of an ended plan go."""
         return int(self.retention_days * 86_400)
 
+    @property
+    def planning(self) -> dict[str, Any]:
+        """What a strategy is told of PLANNER_PLANNING_*, by the short names in lower case."""
+        return planning_options(self)
+
 
 def load() -> Settings:
     """Read the settings; raises WrongSettings with one sentence per wrong value."""
@@ -65,9 +182,9 @@ def load() -> Settings:
     try:
         settings = Settings()
     except ValidationError as error:
-        wrong += [f"{PREFIX}{str(e['loc'][0]).upper()}: {e['msg']}, not {e['input']!r}." for e in error.errors()]
+        wrong += [_told(each) for each in error.errors()]
     else:
-        wrong += _wrong_tools(settings)
+        wrong += [*_wrong_tools(settings), *lacking(settings)]
     if wrong:
         raise WrongSettings("\n".join(wrong))
     return settings
@@ -81,12 +198,24 @@ def _wrong_tools(settings: Settings) -> list[str]:
     return []
 
 
+def variables(name: str) -> tuple[str, ...]:
+    """Name the variables that set a field, its own first."""
+    alias = Settings.model_fields[name].validation_alias
+    return tuple(map(str, alias.choices)) if isinstance(alias, AliasChoices) else (PREFIX + name.upper(),)
+
+
+def _told(error: ErrorDetails) -> str:
+    """Say what is wrong with a variable, without its value where that is a secret."""
+    place = str(error["loc"][0])
+    variable = place if place.isupper() else PREFIX + place.upper()
+    return f"{variable}: {error['msg']}" + ("." if variable in SECRETS else f", not {error['input']!r}.")
+
+
 def _known(name: str) -> bool:
-    field = Settings.model_fields.get(name.removeprefix(PREFIX).lower())
-    return name in ELSEWHERE or (field is not None and field.validation_alias is None)
+    return name in ELSEWHERE or any(name in variables(field) for field in Settings.model_fields)
 
 
 def _unknown(name: str) -> str:
-    names = [PREFIX + field.upper() for field in Settings.model_fields]
+    names = [variables(field)[0] for field in Settings.model_fields]
     near = difflib.get_close_matches(name, names, 1)
     return f"{name} is not a setting" + (f"; did you mean {near[0]}?" if near else ".")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from schemas.command import Command
 from tasks import commands, outcomes, upkeep
 from tasks.change import Change
 from tasks.outcomes import Report
-from tasks.view import Slice
+from tasks.view import Clocks, Slice
 from worker.inbox import Entry
-from worker.store.plans import READY_PAGE, Ask, Write
+from worker.store.layout import Write
+from worker.store.plans import READY_PAGE, Ask
 
-REPORTS_A_COMMIT = 32  # of one plan; more wait for the next round
+MESSAGES_A_COMMIT = 32  # of one plan; more wait for the next round
 MAX_PAGE = 256  # of the ready queue; a plan whose files are that much taken waits for one of them
 
 
@@ -22,49 +23,60 @@ class Work:
     """What is to be decided about one plan: its timer that has run out, else orders, else reports."""
 
     reports: list[tuple[Entry, Report]] = field(default_factory=list)
-    orders: list[tuple[Entry, Command]] = field(default_factory=list)
-    due: bool = False
-    size: int = REPORTS_A_COMMIT  # of the next decision; 1 once deciding about several at once has failed
+    orders: list[tuple[Entry | None, Command]] = field(default_factory=list)  # without an entry: our own
+    due: Clocks | None = None
+    size: int = MESSAGES_A_COMMIT  # of the next decision; 1 once deciding about several at once has failed
     page: int = READY_PAGE
     extra: frozenset[str] = frozenset()  # steps that the decision turned out to touch beside those
+    full: frozenset[str] = frozenset()  # queues that had no room for what was decided
 
     @property
     def batch(self) -> list[tuple[Entry, Report]]:
         """The reports of the next decision."""
         return [] if self.due or self.orders else self.reports[: self.size]
 
+    @property
+    def next_orders(self) -> list[tuple[Entry | None, Command]]:
+        """The orders of the next decision."""
+        return [] if self.due else self.orders[: self.size]
+
+    @property
+    def messages(self) -> list[tuple[Entry | None, Any]]:
+        """What the next decision is about, beside a timer."""
+        return [*self.next_orders, *self.batch]
+
     def ask(self, plan_id: str) -> Ask:
         """Say which part of the plan the next decision can touch."""
         named = dict.fromkeys(report.outcome.step_id for _, report in self.batch)
-        if not self.due:
-            named |= dict.fromkeys(order.step_id for _, order in self.orders if order.step_id)
-        return Ask(plan_id, [*named, *sorted(self.extra - named.keys())], leases=self.due, page=self.page)
+        named |= dict.fromkeys(order.step_id for _, order in self.next_orders if order.step_id)
+        steps = [*named, *sorted(self.extra - named.keys())]
+        return Ask(plan_id, steps, leases=self.due is not None or bool(self.orders), page=self.page)
 
     def decide(self, view: Slice) -> Change:
         """Apply what is to be decided to the slice. Pure."""
+        view.full = self.full
         if self.due:
-            return upkeep.apply(view)
+            return upkeep.apply(view, self.due)
         if self.orders:
-            return commands.apply(view, [order for _, order in self.orders])
+            return commands.apply(view, [order for _, order in self.next_orders])
         return outcomes.apply(view, [report for _, report in self.batch])
 
     def acks(self) -> list[tuple[str, bytes]]:
         """Name the entries that the commit of this decision acknowledges."""
-        messages: list[tuple[Entry, object]] = [] if self.due else [*(self.orders or self.batch)]
-        return [(entry.stream, entry.entry_id) for entry, _ in messages]
+        return [(entry.stream, entry.entry_id) for entry, _ in self.messages if entry]
 
     def done(self, change: Change) -> bool:
         """Take off what was committed; returns whether the plan is finished with for now."""
         if self.due:
-            self.due = False
+            self.due = None
         elif self.orders:
-            self.orders.clear()
+            del self.orders[: self.size]
         else:
             del self.reports[: self.size]
-        self.extra = frozenset()
+        self.extra = self.full = frozenset()
         wider = change.wider and self.page < MAX_PAGE
         self.page = self.page * 8 if wider else READY_PAGE
-        return not (self.reports or self.orders or change.more or wider)
+        return not (self.reports or self.orders or change.more or change.short or wider)
 
 
 class Decided(NamedTuple):

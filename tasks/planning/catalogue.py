@@ -96,7 +96,7 @@ class Catalogue:
         """Aim `tool` at these tests alone, or None where it has no typed place for them.
 
         Names that are no well-formed test are left out: they come from outside and never become part of a command
-        in another way (issue "Governed").
+        in another way.
         """
         contract, reading = self._read(tool.argv)
         named = tuple(dict.fromkeys(each for each in tests if contract.focus and fits(contract.focus, each)))

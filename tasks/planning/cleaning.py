@@ -1,4 +1,4 @@
-"""A goal's own words made fit for steps, lists and logs before anything is planned (issue "Governed", sanitizer).
+"""A goal's own words made fit for steps, lists and logs before anything is planned.
 
 A goal may come from a webhook, so its text is as untrusted as a log. Attacks in it are taken out and told; attacks in
 the steps that somebody supplies are errors of those steps, which the validator tells. What is not used is not scanned:

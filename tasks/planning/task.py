@@ -14,7 +14,7 @@ from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.errors import UnknownCommand
 from tasks.planning import supplied
 from tasks.planning.catalogue import CATALOGUE, Catalogue, render
-from tasks.planning.draft import Answer, Draft
+from tasks.planning.draft import Answer, Draft, Setting
 from tasks.planning.files import chunks, having
 from tasks.planning.goal_type import GoalType, goal_type
 from tasks.planning.paths import Expanded, expand_globs
@@ -25,13 +25,14 @@ from tasks.policy.assessment import raised, told
 from tasks.policy.risk import RISK, ROLLBACK, estimate
 from tasks.policy.validation import max_steps, rejected, validate
 
+NOWHERE = Setting()
 PHASES = {  # of a step whose risk level asks for two (spec 3.5)
     "scaffold": "Scaffold only: the structure, with the behaviour unchanged.",
     "fill": "Fill in the scaffold of the step before.",
 }
 
 
-def draft(goal: Goal, catalogue: Catalogue = CATALOGUE) -> Answer:
+def draft(goal: Goal, catalogue: Catalogue = CATALOGUE, _: Setting = NOWHERE) -> Answer:
     """Answer `goal` with the steps it brings or with those of the template for its type. Pure."""
     allowed = expand_globs(goal.allowed_files, goal.context.files)
     test, untested = _test_command(goal, catalogue)

@@ -1,4 +1,4 @@
-"""How risky a step is by the files it may touch: risk is assessed, not only declared (issue "Governed", point 7).
+"""How risky a step is by the files it may touch: risk is assessed, not only declared.
 
 A row is a kind of file, known by its path alone, and the least level of a step that may touch it. Documents and tests
 of such files harm nobody; what runs in CI does, whatever it is called. A level is only ever raised.

@@ -58,28 +58,34 @@ def exhausted(plan: PlanRecord) -> str | None:
     return None
 
 
-def reserve(plan: PlanRecord, estimate: Mapping[str, int]) -> tuple[int, int]:
-    """Hold min(estimate, what is left) of tokens and patch cycles for an attempt; returns what it may use."""
-    tokens = _hold(plan, "tokens", estimate["tokens"])
-    patch_cycles = _hold(plan, "patch_cycles", estimate["patch_cycles"])
+def available(plan: PlanRecord, name: str, amount: int) -> int:
+    """Tell how much an attempt that is expected to use `amount` may hold: no more than is left."""
+    remaining = left(plan, name)
+    return amount if remaining is None else max(0, min(amount, remaining))
+
+
+def reserve(plan: PlanRecord, estimate: Mapping[str, int], most: int | None = None) -> tuple[int, int]:
+    """Hold min(estimate, what is left, `most` tokens) for an attempt; returns what it may use."""
+    tokens = available(plan, "tokens", estimate["tokens"] if most is None else min(most, estimate["tokens"]))
+    patch_cycles = available(plan, "patch_cycles", estimate["patch_cycles"])
+    plan.reserved["tokens"] += tokens
+    plan.reserved["patch_cycles"] += patch_cycles
     plan.dirty.add("live")
     return tokens, patch_cycles
 
 
-def _hold(plan: PlanRecord, name: str, amount: int) -> int:
-    remaining = left(plan, name)
-    held = amount if remaining is None else max(0, min(amount, remaining))
-    plan.reserved[name] += held
-    return held
+def settle(plan: PlanRecord, attempt: Attempt, metrics: Metrics | None, estimate: Mapping[str, Any]) -> int:
+    """Release what `attempt` held and book what it used; a figure that is missing counts as estimated.
 
-
-def settle(plan: PlanRecord, attempt: Attempt, metrics: Metrics | None, estimate: Mapping[str, Any]) -> None:
-    """Release what `attempt` held and book what it used; a figure that is missing counts as estimated."""
+    Returns the tokens booked.
+    """
     used = metrics or Metrics()
     release(plan, attempt)
-    plan.spent["tokens"] += estimate["tokens"] if used.tokens_used is None else used.tokens_used
+    tokens: int = estimate["tokens"] if used.tokens_used is None else used.tokens_used
+    plan.spent["tokens"] += tokens
     plan.spent["patch_cycles"] += estimate["patch_cycles"] if used.patch_cycles is None else used.patch_cycles
     plan.spent["tool_calls"] += used.tool_calls or 0
+    return tokens
 
 
 def forfeit(plan: PlanRecord, attempt: Attempt) -> None:

@@ -15,7 +15,7 @@ from itertools import islice
 from schemas.base import FailureCategory
 from tasks.policy.pattern import Dialect, Rule
 from tasks.policy.patterns import dialects
-from tasks.policy.taxonomy import known
+from tasks.policy.taxonomy import OWN, known
 
 MAX_TEXT = 64 * 1024  # characters looked at: half of them from the head, half from the tail
 MAX_TRACE = 500
@@ -144,7 +144,7 @@ def signature(category: FailureCategory, failing_tests: Iterable[str], trace: st
     Numbers, paths, addresses, ids and timings of the trace do not count. Empty evidence has no name: "".
     """
     tests, told = sorted(set(filter(None, failing_tests))), _normalised(trace)
-    if category is FailureCategory.LEASE_EXPIRED or not (tests or told):
+    if category in OWN or not (tests or told):
         return ""
     return sha256("\0".join((category, *tests, "", told)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

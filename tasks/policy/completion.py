@@ -5,41 +5,51 @@ from __future__ import annotations
 from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.stored import PlanRecord
+from schemas.times import rfc3339
 from tasks.fold import Fold
-from tasks.policy import budget, halting
+from tasks.policy import budget, halting, unfolding
 from tasks.policy.lifecycle import PLAN_ENDS
 
 ENDED = PLAN_ENDS | {P.CREATED.value, P.VALIDATING.value}  # nothing runs in these, yet or any more
 
 
 def is_satisfied(plan: PlanRecord) -> bool:
-    """Whether every step is done, or was skipped by an operator."""
+    """Whether every step is done, was skipped by an operator, or failed and others were put in its place."""
     done: int = plan.counts.get(S.DONE.value, 0) + plan.halting.get("skipped_by_operator", 0)
-    return done == sum(plan.counts.values())
+    return done + int(plan.halting.get("replaced", 0)) == sum(plan.counts.values())
 
 
 def finish(fold: Fold) -> None:
     """End the plan when nothing is in flight, ready or left over: COMPLETED if every step is satisfied, else HALTED."""
     plan = fold.plan
-    if plan.state != P.EXECUTING or fold.view.active or fold.change.more:
+    if plan.state not in (P.READY, P.EXECUTING) or fold.view.active or fold.change.more:
         return
     if fold.ready:
-        out_of = None if plan.paused else budget.exhausted(plan)
+        out_of = None if fold.is_stopped or plan.state == P.READY else budget.exhausted(plan)
         if out_of:
             used = plan.spent[out_of]
             evidence = {"value": used, "limit": plan.limits[out_of], "limit_name": out_of, "spent": plan.spent}
+            if out_of != "failing_outcomes":  # it was not failures that led to it, but all that was done since
+                evidence["started_at"] = rfc3339(plan.times["started"])
             halting.halt(fold, "budget", f"the budget of {out_of} is used up", evidence)
         return
-    if plan.waits:
+    if plan.waits or plan.backoffs or plan.question:
         return
+    if fold.view.ready_beyond:  # what was read of the queue has ended, what is behind it has not
+        fold.change.more = True
+        return
+    if plan.state == P.READY:  # an operator left nothing of it before its first step
+        fold.move_plan(P.EXECUTING.value, "executing")
     counts = plan.counts
     if is_satisfied(plan):
         fold.move_plan(P.COMPLETED.value, "completed")
+    elif unfolding.rescue(fold):
+        fold.change.more = plan.state not in PLAN_ENDS  # its new steps start in a next look
     else:
         fold.move_plan(P.REVISING.value, "revising", reason="steps failed and nothing else can run")
         halting.halt(
             fold,
             "cannot_revise",
             "steps failed and no revision is left that could help",
-            {"value": counts.get(S.FAILED.value, 0), "limit": 0, "counts": dict(counts)},
+            {"value": counts.get(S.FAILED.value, 0), "limit": 0, "limit_name": "failed_steps", "counts": dict(counts)},
         )

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from schemas.step import VerifyTool
-from tasks.planning.catalogue import CATALOGUE
+from tasks.planning.catalogue import Catalogue
 
 
-def focused(tool: VerifyTool, tests: Sequence[str]) -> VerifyTool | None:
+def focused(tool: VerifyTool, tests: Sequence[str], catalogue: Catalogue) -> VerifyTool | None:
     """Aim `tool` at the first of `tests` that it runs; None where there is none, or no typed place for it.
 
     The names come from evidence: one that is not well formed, or outside of what the tool runs, is passed over.
     """
-    contract = CATALOGUE.contracts.get(tool.tool)
+    contract = catalogue.contracts.get(tool.tool)
     reading = contract.read(tool.argv) if contract else None
-    if contract is None or reading is None:  # an operator's own tool: it stays as it is
+    if contract is None or reading is None:  # an operator's, of a plan that was made before plans kept these
         return None
     places = () if contract.focus_option else [place.removeprefix("./") for place in reading.positionals]
     for test in (each for told in tests for each in _within(told.removeprefix("./"), places)):
-        narrowed = CATALOGUE.narrow(tool, (test,))
+        narrowed = catalogue.narrow(tool, (test,))
         if narrowed and narrowed.argv != tool.argv:
             return narrowed.model_copy(update={"timeout_s": max(tool.timeout_s, narrowed.timeout_s)})
     return None

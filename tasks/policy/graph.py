@@ -5,7 +5,7 @@ from __future__ import annotations
 from schemas.base import StepState as S
 from tasks.change import MAX_STEP_CHANGES
 from tasks.fold import Fold
-from tasks.policy import halts
+from tasks.policy import findings, halts, skipping
 from tasks.view import Step
 
 ACTIVE, FAILED = S.ACTIVE.value, S.FAILED.value
@@ -49,12 +49,16 @@ def _dependency_ended(fold: Fold, step: Step, dependency: str, satisfied: bool) 
     status.unmet -= 1
     fold.touched[step.step_id] = step
     if not satisfied:
+        status.skipped_by = ""  # an operator may have skipped it, but not what it relies on
         if status.state == BLOCKED:
             fold.move_step(step, PENDING)
         fold.move_step(step, SKIPPED, "skipped", f"dependency {dependency} did not succeed")
         return [(step.step_id, 0)]
     if status.unmet == 0 and status.state == BLOCKED:
         fold.move_step(step, PENDING)
+        if status.skipped_by:
+            skipping.end(fold, step, f"skipped by {status.skipped_by}")
+            return [(step.step_id, 0)]
         fold.make_ready(step)
     return []
 
@@ -67,6 +71,8 @@ def _prepared(fold: Fold, step: Step, preparation: str, satisfied: bool) -> list
         halts.forget(fold, step)
         fold.move_step(step, FAILED, "failed", f"its preparation {preparation} did not succeed")
         return [(step.step_id, 0)]
+    if fold.view.steps[preparation].status.state == DONE:
+        findings.hand_on(step, fold.view.steps[preparation])
     if step.status.unmet == 0:
         fold.make_ready(step)
     return []

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from schemas.base import FailureCategory, GoalVerdict
 from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.times import rfc3339
 from tasks.errors import NeedsSteps
 from tasks.fold import Fold
-from tasks.policy import POLICY_VERSION, budget
+from tasks.policy import quota
 from tasks.view import Step
 
 # The smallest change that would let such a plan go on, by the rule that halted it.
@@ -33,9 +34,19 @@ UNBLOCK = MappingProxyType(
         "manual": "Send the goal again under a new goal_id.",
         "rejected": "Correct what the errors name and send the goal again under a new goal_id.",
         "approval_deadline": "Send the goal again and approve the step in time, or leave its risk out of approvals.",
+        "answer_deadline": "Send the goal again and answer its question in time, or say in the goal what was asked.",
+        "invalid_unfolding": "Read the errors: what the plan was to go on with breaks a rule. Raise the limit that "
+        "they name, or change the goal.",
         "approval_rejected": "Change the step that was rejected and send the goal again.",
     }
 )
+
+# Where evidence has such a time, it began then, with the event of this name.
+_BEGINNINGS = MappingProxyType(
+    {"ready_at": "plan.ready", "started_at": "plan.executing", "asked_at": "step.approval_requested"}
+)
+
+_FAILURES = frozenset(FailureCategory)
 
 
 def halt(fold: Fold, rule: str, reason: str, evidence: Mapping[str, Any], failed: Step | None = None) -> None:
@@ -47,18 +58,42 @@ def halt(fold: Fold, rule: str, reason: str, evidence: Mapping[str, Any], failed
     missing = frozenset(fold.view.active) - frozenset(fold.view.steps)
     if missing:
         raise NeedsSteps(missing)
+    if fold.plan.state == P.CREATED:
+        _reject(fold, rule, reason, evidence)
+        return
     if failed:
         _halt_step(fold, failed, rule)
     for step_id in list(fold.view.active):
         step = fold.view.steps[step_id]
-        budget.forfeit(fold.plan, fold.end_attempt(step))
-        fold.change.cancelled.add(step_id)
+        cancel(fold, step)
         _halt_step(fold, step, rule)
-    fold.plan.halt = {"rule": rule, "reason": reason, "evidence": _explained(fold, rule, evidence)}
+    fold.plan.halt = {"rule": rule, "reason": reason, "evidence": explained(fold, rule, evidence)}
     fold.plan.dirty.add("halt")
     if fold.plan.state == P.READY:
         fold.move_plan(P.EXECUTING.value, "executing")
     fold.move_plan(P.HALTED.value, "halted", reason=f"{rule}: {reason}")
+
+
+def _reject(fold: Fold, rule: str, reason: str, evidence: Mapping[str, Any]) -> None:
+    """End a plan that waited to be told something before it could be made: CREATED->VALIDATING->REJECTED."""
+    errors = evidence.get("errors") or [{"pointer": "", "code": rule, "message": reason}]
+    told = explained(fold, "rejected", {**evidence, "errors": errors})
+    fold.plan.halt = {"rule": "rejected", "reason": rule, "evidence": told}
+    fold.plan.dirty.add("halt")
+    fold.change.settles = GoalVerdict.REJECTED.value
+    fold.move_plan(P.VALIDATING.value, "validating")
+    fold.move_plan(P.REJECTED.value, "rejected", reason=f"{rule}: {reason}")
+
+
+def cancel(fold: Fold, step: Step) -> None:
+    """End the live attempt of `step`. All that it held is spent, but where the slice shows that nobody claimed it."""
+    lease, attempt = fold.view.leases.get(step.step_id), fold.end_attempt(step)
+    claimed = lease is None or bool(lease.claimed)
+    if lease and not claimed:
+        fold.change.guards[step.step_id] = lease.renewed
+        fold.inputs.append(["unclaimed", step.step_id, attempt.attempt])
+    quota.book(fold, attempt, claimed=claimed)
+    fold.change.cancelled.add(step.step_id)
 
 
 def _halt_step(fold: Fold, step: Step, rule: str) -> None:
@@ -66,15 +101,38 @@ def _halt_step(fold: Fold, step: Step, rule: str) -> None:
     fold.move_step(step, S.HALTED.value, "halted", reason=rule)
 
 
-def _explained(fold: Fold, rule: str, evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """Add what every halt is explained by: version, the failures that led to it, what would let the plan go on."""
-    failed = evidence.get("failed", fold.plan.halting.get("failed", ()))
+def explained(fold: Fold, rule: str, evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Add what every end is explained by: version, values and limit, events, what would let the plan go on."""
     return {
+        **_met(fold, evidence),
         **{name: value for name, value in evidence.items() if name != "failed"},
-        "policy_version": POLICY_VERSION,
-        "events": [
-            {"step_id": step_id, "attempt": attempt, "category": category, "at": rfc3339(at)}
-            for step_id, attempt, category, at in failed
-        ],
+        "policy_version": fold.plan.head.policy_version,
+        "events": _events(fold, evidence),
         "unblock": UNBLOCK.get(rule, ""),
     }
+
+
+def _met(fold: Fold, evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Say what met which limit for the rules that count nothing: a time, or that there was one at all."""
+    if "until" in evidence:
+        return {"value": fold.at, "limit": evidence["until"], "limit_name": "until"}
+    if "errors" in evidence:
+        return {"value": len(evidence["errors"]), "limit": 0, "limit_name": "errors"}
+    return {"value": 1, "limit": 0, "limit_name": "orders"}
+
+
+def _events(fold: Fold, evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """List what led to it: what a person did or left undone, when the clock began, else the failures."""
+    if "errors" in evidence:
+        return [{"at": fold.at, "what": "goal.received"}]
+    who = {name: evidence[name] for name in ("step_id", "actor", "command_id") if name in evidence}
+    if "command_id" in evidence:
+        return [{"at": fold.at, "what": "command.obeyed", **who}]
+    for name, what in _BEGINNINGS.items():
+        if name in evidence:
+            return [{"at": evidence[name], "what": what, **who}]
+    known = (entry for entry in fold.plan.halting.get("failed", ()) if entry[2] in _FAILURES)
+    return [
+        {"at": rfc3339(at), "step_id": step_id, "attempt": attempt, "category": category}
+        for step_id, attempt, category, at in evidence.get("failed", known)
+    ]

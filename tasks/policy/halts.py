@@ -21,7 +21,8 @@ from tasks.policy.taxonomy import FAMILY, HALTS_AT_ONCE, Family
 from tasks.view import Step
 
 MAX_VERIFICATIONS = 64  # whose flips are counted: the counters are written with every commit
-MAX_REMEMBERED = 8  # failures of a plan, told as the events that led to a halt
+MAX_REMEMBERED = 8  # failures of a plan, and steps that made it grow, told as the events that led to a halt
+GREW = "FILES_CREATED"  # stands among them in the place of a category
 
 
 class Seen(NamedTuple):
@@ -59,7 +60,7 @@ class Rule:
     beyond: bool = False
     spares_completed: bool = False  # a plan whose every step is done is complete all the same
     only_step: bool = False  # only failures of the step led to it
-    only: frozenset[Category] = frozenset(Category)  # only failures of these categories led to it
+    only: frozenset[str] = frozenset(Category)  # only failures of these categories led to it
 
 
 _DIED = frozenset({Category.LEASE_EXPIRED})
@@ -81,8 +82,22 @@ RULES = (
         only=_TOLD,
         only_step=True,
     ),
-    Rule("file_growth", "max_new_files", _growth("created"), "the plan created {value} files", beyond=True),
-    Rule("file_growth", "max_growth_kb", _growth("growth_kb"), "the plan added {value} kB", beyond=True),
+    Rule(
+        "file_growth",
+        "max_new_files",
+        _growth("created"),
+        "the plan created {value} files",
+        beyond=True,
+        only=frozenset({GREW}),
+    ),
+    Rule(
+        "file_growth",
+        "max_growth_kb",
+        _growth("growth_kb"),
+        "the plan added {value} kB",
+        beyond=True,
+        only=frozenset({GREW}),
+    ),
     Rule(
         "flaky",
         "flaky_flips",
@@ -121,11 +136,12 @@ def record(fold: Fold, step: Step, outcome: Outcome, failure: dict[str, Any] | N
     if created or growth_kb:
         counters["created"] = counters.get("created", 0) + created
         counters["growth_kb"] = counters.get("growth_kb", 0) + growth_kb
+        remember(fold, step, GREW)
     return Seen(fold.plan, step, flips=flips, quiet=not (flips or created or growth_kb))
 
 
 def remember(fold: Fold, step: Step, category: str) -> None:
-    """Keep a failure among the last ones, for the explanation of a halt."""
+    """Keep what happened to a step among the last such things, for the explanation of a halt."""
     counters = fold.plan.halting
     entry = [step.step_id, step.status.attempt, category, fold.view.now]
     counters["failed"] = [*counters.get("failed", ()), entry][-MAX_REMEMBERED:]
@@ -137,8 +153,14 @@ def fired(seen: Seen, failure: dict[str, Any] | None) -> Halt | None:
         return None
     if failure and (rule_name := AT_ONCE.get(failure["category"])):
         reason = f"an attempt of {seen.step.step_id} ended with {failure['category']}, which halts at once"
-        evidence = {"value": failure["category"], "limit": None, "told": failure["suggestion"]}
-        return Halt(rule_name, reason, {**evidence, "step_id": seen.step.step_id})
+        evidence = {
+            "value": failure["category"],
+            "limit": None,
+            "limit_name": "category",
+            "told": failure["suggestion"],
+        }
+        last = seen.plan.halting.get("failed", ())[-1:]
+        return Halt(rule_name, reason, {**evidence, "step_id": seen.step.step_id, "failed": last})
     limits = seen.plan.limits
     for rule in RULES:
         limit = limits[rule.limit]
@@ -148,12 +170,10 @@ def fired(seen: Seen, failure: dict[str, Any] | None) -> Halt | None:
 
 
 def _halt(rule: Rule, seen: Seen, value: int, limit: int) -> Halt:
-    step = seen.step
+    step, last = seen.step, seen.plan.halting.get("failed", ())
     events = [
-        entry
-        for entry in seen.plan.halting.get("failed", ())
-        if entry[2] in rule.only and (entry[0] == step.step_id or not rule.only_step)
-    ]
+        entry for entry in last if entry[2] in rule.only and (entry[0] == step.step_id or not rule.only_step)
+    ] or last[-1:]
     reason = rule.reason.format(value=value, step=step.step_id) + f"; the limit {rule.limit} is {limit}"
     evidence = {"value": value, "limit": limit, "limit_name": rule.limit, "step_id": step.step_id, "failed": events}
     return Halt(rule.name, reason, evidence, rule.spares_completed)

@@ -55,12 +55,12 @@ def failure_of(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None
     return PreviousFailure(
         category=category,
         failing_tests=tuple(sanitize(test).text for test in evidence.top_failing_tests[:MAX_TESTS]) if evidence else (),
-        trace=_fit((evidence and evidence.stack_trace_head) or outcome.error_message or "") or None,
-        suggestion=_fit(told or (evidence and evidence.suggestion) or "") or None,
+        trace=fit((evidence and evidence.stack_trace_head) or outcome.error_message or "") or None,
+        suggestion=fit(told or (evidence and evidence.suggestion) or "") or None,
     ).model_dump()
 
 
-def _fit(text: str) -> str:
+def fit(text: str) -> str:
     """Make evidence fit for the prompt of the next attempt: without attacks, and cut."""
     return sanitize(text[:MAX_TRACE]).text[:MAX_TRACE]
 

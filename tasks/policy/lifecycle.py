@@ -30,6 +30,7 @@ PLAN_MOVES = {
     (P.REVISING.value, P.HALTED.value): "cannot revise",
 }
 
+STEP_ENDS = frozenset({S.DONE.value, S.FAILED.value, S.SKIPPED.value})  # HALTED is the end of its plan
 PLAN_ENDS = frozenset({P.REJECTED.value, P.COMPLETED.value, P.HALTED.value})
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.goal import GoalContext
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.planning.catalogue import CATALOGUE, render
+from tasks.errors import UnknownCommand
+from tasks.planning.catalogue import CATALOGUE, Catalogue, render
 from tasks.planning.languages import LANGUAGES, Language, language_of
 from tasks.planning.tool_contract import Part
 from tasks.policy.focus import focused
@@ -25,8 +27,7 @@ _PY, _GO = (".py",), (".go",)
 _NODE = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx", ".mts", ".cts")
 _ESLINT = (Part("npx eslint", _NODE, "npx eslint ."),)
 
-_TOOLS = CATALOGUE.extended(
-    (),
+_RECIPES = MappingProxyType(
     {
         "types-python": (Part("mypy", _PY, "mypy ."),),
         "types-typescript": (Part("npx tsc --noEmit"),),
@@ -45,10 +46,10 @@ _TOOLS = CATALOGUE.extended(
         "dependencies-rust": (Part("cargo check"),),
         "dependencies-cpp": (Part("cmake -S . -B build"),),
         **{f"syntax-{language.name}": CATALOGUE.recipes[language.quick] for language in LANGUAGES.values()},
-    },
+    }
 )
 
-Tools = Callable[[PlannedStep, Sequence[str]], tuple[VerifyTool, ...]]
+Tools = Callable[[PlannedStep, Sequence[str], Catalogue], tuple[VerifyTool, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +64,30 @@ class Preparation:
 
 
 def _by_language(purpose: str) -> Tools:
-    def tools(step: PlannedStep, _: Sequence[str]) -> tuple[VerifyTool, ...]:
-        language = _language(step)
+    def tools(step: PlannedStep, _: Sequence[str], catalogue: Catalogue) -> tuple[VerifyTool, ...]:
+        language = _language(step, catalogue)
         name = f"{purpose}-{language.name}" if language else ""
-        return _TOOLS.recipe(name, step.allowed_files) if name in _TOOLS.recipes else ()
+        try:
+            return _with_recipes(catalogue).recipe(name, step.allowed_files) if name in _RECIPES else ()
+        except UnknownCommand:  # an operator's contract stands in the place of ours and does not take this
+            return ()
 
     return tools
 
 
-def _language(step: PlannedStep) -> Language | None:
+@lru_cache(maxsize=64)
+def _with_recipes(catalogue: Catalogue) -> Catalogue:
+    return catalogue.extended((), _RECIPES)
+
+
+def _language(step: PlannedStep, catalogue: Catalogue) -> Language | None:
     """Take the language of the step's own verification, else that of its files."""
-    known = (CATALOGUE.contracts[tool.tool].languages for tool in step.verify_tools if tool.tool in CATALOGUE.contracts)
+    known = (catalogue.contracts[tool.tool].languages for tool in step.verify_tools if tool.tool in catalogue.contracts)
     return language_of(GoalContext(), step.allowed_files, next(known, ()))
 
 
-def _failing_test(step: PlannedStep, tests: Sequence[str]) -> tuple[VerifyTool, ...]:
-    found = next((one for tool in step.verify_tools if (one := focused(tool, tests))), None)
+def _failing_test(step: PlannedStep, tests: Sequence[str], catalogue: Catalogue) -> tuple[VerifyTool, ...]:
+    found = next((one for tool in step.verify_tools if (one := focused(tool, tests, catalogue))), None)
     return (found,) if found else ()
 
 
@@ -112,16 +121,18 @@ PREPARATIONS: Mapping[str, Preparation] = MappingProxyType(
 )
 
 
-def prepare(kind: Preparation, step: PlannedStep, tests: Sequence[str], taken: Collection[str]) -> PlannedStep | None:
+def prepare(
+    kind: Preparation, step: PlannedStep, tests: Sequence[str], taken: Collection[str], catalogue: Catalogue
+) -> PlannedStep | None:
     """Make the preparation of this kind for `step`; None where it has had it, or no tool of ours fits."""
     name = name_of(kind.suffix, step.step_id, taken)
-    tools = tuple(map(_observing, kind.tools(step, tests)))
+    tools = tuple(_observing(tool, catalogue) for tool in kind.tools(step, tests, catalogue))
     if not tools or name in step.depends_on:
         return None
     patches = kind.type is StepType.PATCH
     risk = RiskLevel.LOW
     for tool in tools:
-        least = _TOOLS.contracts[tool.tool].min_risk
+        least = catalogue.contracts[tool.tool].min_risk
         risk = least if below(risk, least) else risk
     files = tuple(path for path in step.allowed_files if any(path in tool.argv for tool in tools))
     files = files or step.allowed_files  # a tool that is given no files works on the whole project
@@ -144,8 +155,8 @@ def prepare(kind: Preparation, step: PlannedStep, tests: Sequence[str], taken: C
     )
 
 
-def _observing(tool: VerifyTool) -> VerifyTool:
-    contract = _TOOLS.contracts[tool.tool]
+def _observing(tool: VerifyTool, catalogue: Catalogue) -> VerifyTool:
+    contract = catalogue.contracts[tool.tool]
     return tool.model_copy(update={"pass_codes": tuple(sorted({*contract.pass_codes, *contract.ran_codes}))})
 
 

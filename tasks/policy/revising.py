@@ -11,7 +11,8 @@ from schemas.outcome import Outcome
 from schemas.step import PlannedStep, pack_step
 from schemas.stored import StepStatus
 from tasks.fold import Fold
-from tasks.policy import POLICY_VERSION, halts, revision
+from tasks.planning.kept import catalogue_of
+from tasks.policy import halts, retry, revision
 from tasks.policy.revision import Revision
 from tasks.view import Step
 
@@ -20,7 +21,8 @@ def revise(fold: Fold, step: Step, failure: Mapping[str, Any], outcome: Outcome)
     """Revise a step that failed and is tried again; returns whether it now waits for a preparation."""
     was = PlannedStep.model_validate(step.facts)
     taken = fold.plan.halting.get("taken", ())
-    found = revision.revise(was, revision.evidence_of(failure, outcome), step.status.failures, taken)
+    evidence = revision.evidence_of(failure, outcome)
+    found = revision.revise(was, evidence, step.status.failures, taken, catalogue_of(fold.plan.head.tools))
     if found is None:
         return False
     fold.plan.revision += 1
@@ -47,12 +49,19 @@ def _insert(fold: Fold, step: Step, before: PlannedStep) -> None:
 
 
 def _tell(fold: Fold, step: Step, found: Revision, diff: dict[str, Any], category: str) -> None:
+    status = step.status
+    failed = {"at": fold.at, "step_id": step.step_id, "attempt": status.attempt, "category": category}
     told = {
         "step_id": step.step_id,
-        "attempt": step.status.attempt,
+        "attempt": status.attempt,
         "revision": fold.plan.revision,
-        "policy_version": POLICY_VERSION,
+        "policy_version": fold.plan.head.policy_version,
         "rule": " + ".join(found.strategies),
+        "value": status.failures,
+        "limit": retry.retries(step.facts, category),
+        "limit_name": "retry_limit",
+        "events": [failed],
+        "unblock": f"Finish {found.before.step_id}." if found.before else "Nothing: the next attempt starts by itself.",
         "diff": diff,
     }
     fold.revisions.append({**told, "category": category})

@@ -16,7 +16,7 @@ from schemas.base import FailureCategory as C
 from schemas.base import Mode
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep
-from tasks.planning.catalogue import CATALOGUE, render
+from tasks.planning.catalogue import CATALOGUE, Catalogue, render
 from tasks.planning.files import Role, role_of
 from tasks.planning.text import MAX_GUIDANCE
 from tasks.policy.classify import classify
@@ -30,7 +30,7 @@ from tasks.policy.preparation import (
     Preparation,
     prepare,
 )
-from tasks.policy.validation import STEP_CHECKS, Surroundings
+from tasks.policy.validation import STEP_CHECKS, Surroundings, injections
 
 ATTEMPTS = 3  # columns of the table; later failures are treated as the third
 
@@ -71,7 +71,7 @@ GUIDANCE = MappingProxyType(
 )
 
 
-def add_context(step: PlannedStep, evidence: Evidence) -> PlannedStep:
+def add_context(step: PlannedStep, evidence: Evidence, _: Catalogue) -> PlannedStep:
     """Tell the next attempt in our own words what to look at; the evidence itself stands in its context."""
     told, sentence = step.guidance or "", GUIDANCE.get(evidence.category, "")
     longer = f"{told} {sentence}".strip()
@@ -80,20 +80,20 @@ def add_context(step: PlannedStep, evidence: Evidence) -> PlannedStep:
     return step.model_copy(update={"guidance": longer})
 
 
-def narrow_verification(step: PlannedStep, evidence: Evidence) -> PlannedStep:
+def narrow_verification(step: PlannedStep, evidence: Evidence, catalogue: Catalogue) -> PlannedStep:
     """Verify by the first failing test before the whole: a wrong change fails sooner, a right one passes no less.
 
     A step that only verifies is left as it is.
     """
     if step.mode is Mode.TEST:
         return step
-    aimed = (focused(tool, evidence.tests) for tool in step.verify_tools)
+    aimed = (focused(tool, evidence.tests, catalogue) for tool in step.verify_tools)
     first = tuple(tool for tool in aimed if tool and tool not in step.verify_tools)
     tools = (*first, *step.verify_tools)
     return step.model_copy(update={"verify_tools": tools, "verify": render(tools)}) if first else step
 
 
-def narrow_files(step: PlannedStep, evidence: Evidence) -> PlannedStep:
+def narrow_files(step: PlannedStep, evidence: Evidence, _: Catalogue) -> PlannedStep:
     """Keep those of the step's files that the evidence names, unless that left only tests to change."""
     kept = tuple(path for path in step.allowed_files if any(_same(path, named) for named in evidence.files))
     only_tests = all(role_of(path) is Role.TEST for path in kept)
@@ -102,18 +102,13 @@ def narrow_files(step: PlannedStep, evidence: Evidence) -> PlannedStep:
     return step.model_copy(update={"allowed_files": kept})
 
 
-def double_time(step: PlannedStep, _: Evidence) -> PlannedStep:
-    """Give the verification twice its time, once."""
-    tools = tuple(
-        tool.model_copy(update={"timeout_s": 2 * tool.timeout_s})
-        if tool.tool in CATALOGUE.contracts and tool.timeout_s <= CATALOGUE.contracts[tool.tool].timeout_s
-        else tool
-        for tool in step.verify_tools
-    )
+def double_time(step: PlannedStep, _: Evidence, __: Catalogue) -> PlannedStep:
+    """Give the verification twice its time: once, for it stands in the column of a first failure alone."""
+    tools = tuple(tool.model_copy(update={"timeout_s": 2 * tool.timeout_s}) for tool in step.verify_tools)
     return step.model_copy(update={"verify_tools": tools})
 
 
-Strategy = Callable[[PlannedStep, Evidence], PlannedStep] | Preparation
+Strategy = Callable[[PlannedStep, Evidence, Catalogue], PlannedStep] | Preparation
 Row = tuple[tuple[Strategy, ...], tuple[Strategy, ...], tuple[Strategy, ...]]
 
 TABLE: Mapping[C, Row] = MappingProxyType(
@@ -130,21 +125,26 @@ TABLE: Mapping[C, Row] = MappingProxyType(
 )
 
 
-def revise(step: PlannedStep, evidence: Evidence, nth: int, taken: Collection[str] = ()) -> Revision | None:
-    """Revise `step` after its nth failure; None where the table has nothing that applies, and it is tried as it is."""
+def revise(
+    step: PlannedStep, evidence: Evidence, nth: int, taken: Collection[str] = (), catalogue: Catalogue = CATALOGUE
+) -> Revision | None:
+    """Revise `step` after its nth failure; None where the table has nothing that applies, and it is tried as it is.
+
+    `catalogue` is that of the plan, `taken` are ids of its steps.
+    """
     row = TABLE.get(evidence.category)
     if row is None or step.inserted_by:  # a step that was inserted is never prepared or revised itself
         return None
     revised, before, done = step, None, []
     for strategy in row[min(nth, ATTEMPTS) - 1]:
         if isinstance(strategy, Preparation):
-            before = prepare(strategy, step, evidence.tests, taken)
-            if before and _is_sound(before, step):
+            before = prepare(strategy, step, evidence.tests, taken, catalogue)
+            if before and _is_sound(before, step, catalogue):
                 revised = revised.model_copy(update={"depends_on": (*revised.depends_on, before.step_id)})
                 done.append(strategy.suffix)
             else:
                 before = None
-        elif (changed := strategy(revised, evidence)) != revised and _is_sound(changed, step):
+        elif (changed := strategy(revised, evidence, catalogue)) != revised and _is_sound(changed, step, catalogue):
             revised = changed
             done.append(strategy.__name__)
     return Revision(revised, before, tuple(done)) if done else None
@@ -164,12 +164,14 @@ def _same(path: str, named: str) -> bool:
     return path == named or named.endswith("/" + path) or path.endswith("/" + named)
 
 
-def _is_sound(made: PlannedStep, origin: PlannedStep) -> bool:
+def _is_sound(made: PlannedStep, origin: PlannedStep, catalogue: Catalogue) -> bool:
     """Whether the validator finds nothing that it does not find in `origin`, and no file was added."""
-    return _faults(made, origin) <= _faults(origin, origin) and set(made.allowed_files) <= set(origin.allowed_files)
+    faults, known = (_faults(step, origin, catalogue) for step in (made, origin))
+    return faults <= known and set(made.allowed_files) <= set(origin.allowed_files)
 
 
-def _faults(step: PlannedStep, origin: PlannedStep) -> set[tuple[str, str]]:
+def _faults(step: PlannedStep, origin: PlannedStep, catalogue: Catalogue) -> set[tuple[str, str]]:
     ids = Counter({step.step_id, *step.depends_on})
-    around = Surroundings(frozenset(origin.allowed_files), ids, CATALOGUE)
-    return {(pointer, code) for check in STEP_CHECKS for pointer, code, _ in check(step, around)}
+    around = Surroundings(frozenset(origin.allowed_files), ids, catalogue)
+    found = {(pointer, code) for check in STEP_CHECKS for pointer, code, _ in check(step, around)}
+    return found | {(error.pointer, error.code) for error in injections((step,))}

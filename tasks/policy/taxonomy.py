@@ -35,12 +35,13 @@ TREE = MappingProxyType(
     }
 )
 
-# UNKNOWN and LEASE_EXPIRED stand outside the tree: nobody saw what went wrong.
+# UNKNOWN and the planner's own stand outside the tree: no controller saw what went wrong.
 FAMILY = MappingProxyType({category: family for family, members in TREE.items() for category in members})
 
 HALTS_AT_ONCE = frozenset(TREE[Family.SANDBOX] + TREE[Family.BUDGET])
 
-FROM_OUTSIDE = frozenset(Category) - {Category.LEASE_EXPIRED}  # only the planner can know that a lease ran out
+OWN = frozenset({Category.LEASE_EXPIRED, Category.OUTPUT_REFUSED})  # only the planner can know of these
+FROM_OUTSIDE = frozenset(Category) - OWN
 
 # Words of the seed's older vocabularies (spec/task.md 1.1) and of common tools that mean one of ours beyond doubt.
 # RUNTIME_ERROR, PERMISSION_DENIED, RESOURCE_EXHAUSTED and the like do not: their text decides.

@@ -114,9 +114,10 @@ def _identity(step: PlannedStep, around: Surroundings) -> Found:
 
 
 def _sizes(step: PlannedStep, _: Surroundings) -> Found:
-    for name, text, most in (("title", step.title, MAX_TITLE), ("intent", step.intent, MAX_INTENT)):
-        if not 0 < len(text) <= most:
-            yield f"/{name}", f"{name}_size", f"The {name} must have 1 to {most} characters; it has {len(text)}."
+    if not 0 < (size := len(step.title)) <= MAX_TITLE:
+        yield "/title", "title_size", f"The title must have 1 to {MAX_TITLE} characters; it has {size}."
+    if not 0 < (size := len(step.intent)) <= MAX_INTENT:
+        yield "/intent", "intent_size", f"The intent must have 1 to {MAX_INTENT} characters; it has {size}."
     if not 0 <= step.retry_limit <= MAX_RETRIES:
         yield "/retry_limit", "retry_limit", f"A step may be retried 0 to {MAX_RETRIES} times."
 

@@ -10,21 +10,39 @@ import pytest
 from redis.exceptions import ResponseError
 
 from schemas import codec
-from tasks import outcomes, upkeep
-from tasks.change import Change
+from schemas.command import Command
+from schemas.times import DAY_MS
+from tasks import commands, creation, outcomes, upkeep
+from tasks.change import Change, Recall
+from tasks.planning.draft import Rejected
 from tasks.policy.dispatch import SILENT_MS
-from tasks.view import WINDOW, Lease, Slice
+from tasks.view import WINDOW, Grant, Lease, Slice
 from tests.support.memory_store import MemoryStore, Stream
-from tests.support.plans import PARTITION, PLAN, a_failure, a_plan, a_report, a_step, plan_id, some_steps
+from tests.support.plans import (
+    PARTITION,
+    PLAN,
+    a_birth,
+    a_failure,
+    a_goal,
+    a_plan,
+    a_report,
+    a_step,
+    plan_id,
+    some_steps,
+)
 from worker import clients
-from worker.store import functions
+from worker.store import functions, keys
+from worker.store.commits import Commits
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import CONTROLLERS, GROUP
-from worker.store.plans import Ask, Begun, NoSlice, PlanStore, Write
+from worker.store.layout import MAX_QUEUE, Write
+from worker.store.plans import Ask, Begun, NoSlice, PlanStore, RolledBack
 
 KEYS = PARTITION.plan(PLAN)
 QUEUE = PARTITION.steps("default")
 RETENTION_S = 3600
+TENANT = "tenant:acme"
+PAUSE = b'{"actor":"ada","reason":"why","command_id":"c-1","until":0}'
 
 
 class Store(Protocol):
@@ -43,6 +61,9 @@ class Store(Protocol):
     def end_lock(self, plan: str) -> None: ...
     def goes_in_s(self, key: str) -> int | None: ...
     def everything(self) -> dict[str, Any]: ...
+    def set_field(self, key: str, name: str, value: str) -> None: ...
+
+    max_queue: int
 
 
 class Memory(MemoryStore):
@@ -78,6 +99,9 @@ class Memory(MemoryStore):
     def goes_in_s(self, key: str) -> int | None:
         return (self.expires[key] - self.now) // 1000 if key in self.expires else None
 
+    def set_field(self, key: str, name: str, value: str) -> None:
+        self.hash(key)[name] = value.encode()
+
     def everything(self) -> dict[str, Any]:
         return deepcopy({key: value for key, value in self.keys.items() if value and value != Stream()})
 
@@ -86,14 +110,16 @@ class Real:
     def __init__(self, client: Any) -> None:
         self.client = client
         functions.load(client)
+        self.commits = Commits(client, PARTITION, None)
+        self.max_queue = MAX_QUEUE
 
     def begin(self, asks: Sequence[Ask], token: str = "me") -> list[Begun]:
-        with PlanStore(self.client, PARTITION, token, RETENTION_S).talk() as talk:
+        with PlanStore(self.client, PARTITION, token, RETENTION_S, self.commits).talk() as talk:
             talk.begin(asks)
             return talk.slices(asks)
 
     def commit(self, writes: Sequence[Write]) -> list[str | ResponseError]:
-        return PlanStore(self.client, PARTITION, "me", RETENTION_S).commit(writes)
+        return PlanStore(self.client, PARTITION, "me", RETENTION_S, self.commits, self.max_queue).commit(writes)
 
     def fields(self, key: str) -> dict[str, Any]:
         return {name.decode(): value for name, value in self.client.hgetall(key).items()}
@@ -133,6 +159,9 @@ class Real:
         left = self.client.ttl(key)
         return left if left >= 0 else None
 
+    def set_field(self, key: str, name: str, value: str) -> None:
+        self.client.hset(key, name, value)
+
     def everything(self) -> dict[str, Any]:
         return {key.decode(): self._value(key) for key in self.client.scan_iter()}
 
@@ -162,7 +191,7 @@ def real(redis_url: str) -> Any:
         yield Real(client)
 
 
-def create(store: Store, *steps: Any, plan: str = PLAN, **limits: int) -> None:
+def create(store: Store, *steps: Any, plan: str = PLAN, **limits: Any) -> None:
     changes = a_plan(*steps, plan=plan, **limits)
     assert store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
     if changes[-1].more:
@@ -310,6 +339,50 @@ def test_many_dependents_come_in_windows(store: Store) -> None:
     assert second.steps["root"].status.state == "DONE"
 
 
+def recalling(number: int, *recalls: Recall) -> Change:
+    (change,) = a_plan(a_step("a"), plan=plan_id(number))
+    change.recalls += recalls
+    return change
+
+
+def test_a_counter_that_plans_leave_to_each_other_is_raised_and_dropped(store: Store) -> None:
+    counters = PARTITION.recall("x")
+
+    assert store.commit([Write(recalling(1, Recall("x", "gap", "", 1), Recall("x", "n", 0, 1)))]) == ["ok"]
+    assert {name: int(count) for name, count in store.fields(counters).items()} == {"gap": 1, "n": 1}
+    assert store.commit([Write(recalling(2, Recall("x", "gap", "", ""), Recall("x", "n", 1, 1)))]) == ["ok"]
+    assert {name: int(count) for name, count in store.fields(counters).items()} == {"n": 2}
+
+
+def test_a_counter_that_was_raised_meanwhile_makes_a_commit_stale(store: Store) -> None:
+    assert store.commit([Write(recalling(1, Recall("x", "n", 0, 1)))]) == ["ok"]
+    before = store.everything()
+
+    assert store.commit([Write(recalling(2, Recall("x", "n", 0, 1)))]) == ["stale"]
+    assert store.everything() == before
+
+
+def test_a_commit_laid_out_before_there_was_anything_to_recall_is_taken(real: Real) -> None:
+    (change,) = a_plan(a_step("a"))
+    call = list(PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits).commit_call(Write(change)))
+    call[1] = "planner_commit_1"
+    del call[3 + call[2] + 14 + 14]  # the number of counters
+
+    assert real.client.execute_command(*call) == 1
+    assert real.fields(KEYS.plan)["version"] == b"1"
+
+
+def test_counters_are_bounded_and_go_when_nobody_adds_to_them(real: Real) -> None:
+    counters = PARTITION.recall("x")
+    real.client.hset(counters, mapping={f"gap:{number}": 1 for number in range(1000)})
+
+    real.commit([Write(recalling(1, Recall("x", "gap:new", "", 1), Recall("x", "gap:7", "", 1)))])
+
+    assert real.fields(counters)["gap:7"] == b"2"
+    assert len(real.fields(counters)) == 1000
+    assert 0 < real.client.ttl(counters) <= 180 * 86400
+
+
 def test_work_left_over_is_taken_from_the_head_and_added_at_the_tail(store: Store) -> None:
     create(store, a_step("a"), a_step("b"), max_parallel=1)
     push = Change(PLAN, 1, 0, changed=True, todo_push=[("a", n) for n in range(11)])
@@ -417,6 +490,247 @@ def test_a_late_message_does_not_keep_an_ended_plan(store: Store) -> None:
     assert store.goes_in_s(KEYS.plan)
 
 
+def grants(store: Store) -> dict[str, str]:
+    return {scope: _text(value) for scope, value in store.fields(PARTITION.grants).items()}
+
+
+def grant(store: Store, left: int, *, day: int | None = None, over: int = 0) -> None:
+    store.set_field(PARTITION.grants, TENANT, f"{today(store) if day is None else day} {left} {over}")
+
+
+def today(store: Store) -> int:
+    return int(store.begin([Ask(PLAN)])[0].now) // DAY_MS  # type: ignore[union-attr]
+
+
+def with_quota(store: Store, *steps: Any) -> None:
+    """A plan that counts for the day budget of a tenant."""
+    create(store, *steps, born={"grants": {TENANT: Grant(0)}})
+
+
+def test_begin_reads_the_grants_that_count_for_the_plan(store: Store) -> None:
+    with_quota(store, a_step("a"))
+    assert begin(store).grants == {TENANT: Grant(0)}
+
+    grant(store, 700)
+    store.set_field(PARTITION.grants, "tenant:other", f"{today(store)} 5 0")
+    assert begin(store).grants == {TENANT: Grant(700)}
+    grant(store, 0, over=1)
+    assert begin(store).grants == {TENANT: Grant(0, exhausted=True)}
+
+
+def test_what_a_grant_had_left_yesterday_is_gone(store: Store) -> None:
+    with_quota(store, a_step("a"))
+    grant(store, 700, day=today(store) - 1, over=1)
+
+    assert begin(store).grants == {TENANT: Grant(0)}
+
+
+def test_a_plan_without_day_budgets_reads_none(store: Store) -> None:
+    create(store, a_step("a"))
+    grant(store, 700)
+
+    assert begin(store).grants == {}
+
+
+def test_a_commit_takes_from_a_grant_what_it_uses_and_gives_back_the_rest(store: Store) -> None:
+    with_quota(store, a_step("a"), a_step("b", "a"))
+    grant(store, 10_000)
+    store.commit([Write(outcomes.apply(begin(store), ()))])
+    assert grants(store) == {TENANT: f"{today(store)} 9000 0"}
+
+    report = a_report("a", metrics={"tokens_used": 300})
+    store.commit([Write(outcomes.apply(begin(store, "a"), [report]))])
+
+    assert grants(store) == {TENANT: f"{today(store)} 8700 0"}  # 300 are spent, 1000 held for b
+
+
+@pytest.mark.parametrize(
+    ("left", "verdict"), [(10_000, "ok"), (9000, "ok"), (1000, "ok"), (999, "stale"), (0, "stale")]
+)
+def test_a_commit_whose_grant_was_taken_from_meanwhile_is_stale_if_it_lacks_something(
+    store: Store, left: int, verdict: str
+) -> None:
+    with_quota(store, a_step("a"))
+    grant(store, 10_000)
+    change = outcomes.apply(begin(store), ())
+    assert change.rests_on == {TENANT: 10_000}
+    grant(store, left)
+
+    assert store.commit([Write(change)]) == [verdict]
+
+    assert grants(store)[TENANT].split()[1] == str(left - 1000 if verdict == "ok" else left)
+
+
+def test_what_was_decided_with_little_left_is_committed_while_that_is_so(store: Store) -> None:
+    with_quota(store, a_step("a"))
+    grant(store, 300, over=1)
+
+    assert store.commit([Write(outcomes.apply(begin(store), ()))]) == ["ok"]
+
+    assert grants(store) == {TENANT: f"{today(store)} 0 1"}
+    assert begin(store).active["a"].tokens == 300
+
+
+def test_a_queue_that_is_full_takes_no_more_and_nothing_is_written(store: Store) -> None:
+    store.max_queue = 2
+    create(store, a_step("a"), a_step("b", "a"), a_step("c", "a"), a_step("d", "a"))
+    change = done(store, "a")
+    before = store.everything()
+
+    assert store.commit([Write(change)]) == [f"full {QUEUE}"]
+
+    assert store.everything() == before
+    view = begin(store, "a")
+    view.full = {"default"}
+    assert store.commit([Write(outcomes.apply(view, [a_report("a")]))]) == ["ok"]
+    assert store.members(KEYS.ready) == {"b": 1, "c": 2, "d": 3}
+
+
+def test_a_full_queue_keeps_others_from_nothing(store: Store) -> None:
+    store.max_queue = 1
+    create(store, a_step("a", queue="slow"))
+    create(store, a_step("b", queue="fast"), plan=plan_id(2))
+
+    assert len(store.specs(PARTITION.steps("fast"))) == 1
+
+
+def test_what_is_in_flight_hears_of_an_action(store: Store) -> None:
+    create(store, a_step("a"), a_step("b"))
+
+    store.commit([Write(Change(PLAN, 1, 0, changed=True, actions={"a": "pause"}))])
+
+    leases = [store.fields(PARTITION.lease_prefix(PLAN) + step) for step in "ab"]
+    assert [_text(lease.get("action")) for lease in leases] == ["pause", None]
+
+
+def test_an_attempt_after_one_that_was_cancelled_has_its_own_lease(store: Store) -> None:
+    create(store, a_step("a", files=["src/a.py", "src/b.py"]))
+    order: dict[str, Any] = {
+        "command_id": "c",
+        "command": "tighten",
+        "scope": "plan",
+        "plan_id": PLAN,
+        "actor": "ada",
+        "reason": "",
+    }
+    order["value"] = {"allowed_files": ["src/a.py"]}
+
+    change = commands.apply(begin(store, "a"), [Command.model_validate(order)])
+    assert (change.cancelled, len(change.dispatches)) == ({"a"}, 1)
+    store.commit([Write(change)])
+
+    key = PARTITION.lease_prefix(PLAN) + "a"
+    assert "action" not in store.fields(key)
+    assert store.goes_in_s(key) is None
+
+
+def test_a_tenant_has_as_many_plans_as_have_not_ended(store: Store) -> None:
+    def counted() -> dict[str, int]:
+        return {tenant: int(count) for tenant, count in store.fields(PARTITION.tenants).items()}
+
+    create(store, a_step("a"), tenant="acme")
+    create(store, *some_steps(70), plan=plan_id(2), tenant="acme")  # made by several commits
+    create(store, a_step("a"), plan=plan_id(3), tenant="globex")
+    assert counted() == {"acme": 2, "globex": 1}
+
+    store.commit([Write(done(store, "a"))])
+    store.commit([Write(outcomes.apply(begin(store, "a"), [a_failure("a", 1)]))])  # late: it ended before
+    store.commit([Write(done(store, "a", plan=plan_id(3)))])
+
+    assert counted() == {"acme": 1}
+
+
+def test_a_plan_that_is_rejected_is_not_counted(store: Store) -> None:
+    born, goal = a_birth(PLAN), a_goal(tenant="acme")
+
+    assert store.commit([Write(creation.refused(born, goal, Rejected("unsafe", ())))]) == ["ok"]
+
+    assert store.fields(PARTITION.tenants) == {}
+
+
+def test_the_end_of_a_plan_that_was_never_counted_leaves_no_debt(real: Real) -> None:
+    create(real, a_step("a"), tenant="acme")
+    real.client.delete(PARTITION.tenants)
+
+    real.commit([Write(done(real, "a"))])
+
+    assert real.fields(PARTITION.tenants) == {}
+
+
+def test_an_ended_plan_that_is_looked_at_is_still_forgotten_in_time(store: Store) -> None:
+    create(store, a_step("a"))
+    store.commit([Write(done(store, "a"))])
+    (due,) = store.members(PARTITION.timers).values()
+
+    store.commit([Write(upkeep.apply(begin(store)))])
+
+    (after,) = store.members(PARTITION.timers).values()
+    assert abs(after - due) < 60_000
+
+
+def test_data_that_are_older_than_the_worker_knows_them_take_no_commit(real: Real) -> None:
+    create(real, a_step("a"))
+    change = done(real, "a")
+    real.commits.note(PLAN, 50)
+    before = real.everything()
+
+    with pytest.raises(RolledBack):
+        real.commit([Write(change)])
+
+    assert real.everything() == before
+
+
+def test_a_decision_that_a_wider_order_overtook_is_stale(real: Real) -> None:
+    create(real, a_step("a"), a_step("b", "a"))
+    store = PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits)
+    with store.talk() as talk:
+        talk.begin([Ask(PLAN, ["a"])])
+        (view,) = talk.slices([Ask(PLAN, ["a"])])
+        assert isinstance(view, Slice)
+        stand = ("FCALL", functions.STAND, 1, PARTITION.scopes, 0, "pause all", PAUSE)
+        functions.call(real.client, *stand)
+        talk.commit([Write(outcomes.apply(view, [a_report("a")]))])
+
+        assert talk.verdicts() == ["stale"]
+
+    view = begin(real, "a")
+    assert view.order is not None
+    assert view.order.scope == "all"
+
+
+def test_orders_that_stand_are_lifted_by_name_and_all_are_counted(real: Real) -> None:
+    def stand(*args: Any) -> Any:
+        return functions.call(real.client, "FCALL", functions.STAND, 1, PARTITION.scopes, *args)
+
+    assert stand(0, "pause all", PAUSE, "halt tenant:acme", PAUSE) == 0
+    assert stand(2, "pause all", "halt all") == 1
+
+    assert real.fields(PARTITION.scopes) == {"halt tenant:acme": PAUSE, "orders": b"2"}
+
+
+def test_the_lock_of_orders_is_held_renewed_and_given_back_by_its_holder_alone(real: Real) -> None:
+    def hold(token: str, ms: int) -> Any:
+        return functions.call(real.client, "FCALL", functions.HOLD, 1, keys.COMMANDS_LOCK, token, ms)
+
+    assert [hold("me", 5000), hold("me", 9000), hold("you", 5000), hold("you", 0)] == [1, 1, 0, 0]
+    assert real.client.pttl(keys.COMMANDS_LOCK) > 5000
+    assert hold("me", 0) == 1
+    assert hold("you", 5000) == 1
+
+
+def test_a_day_grants_no_more_than_it_has_and_a_top_up_counts_once(real: Real) -> None:
+    key = keys.granted(1, TENANT)
+
+    def given(wanted: int) -> Any:
+        return functions.call(real.client, "FCALL", functions.GRANT, 1, key, 1000, wanted, 60)
+
+    assert [given(600), given(600), given(600)] == [600, 400, 0]
+    for _ in range(2):
+        functions.call(real.client, "FCALL", functions.TOP_UP, 1, key, "order-1", 500, 60)
+    assert [given(600), given(600)] == [500, 0]
+    assert 0 < real.client.ttl(key) <= 60
+
+
 def test_a_commit_for_a_queue_that_is_no_stream_changes_nothing(store: Store) -> None:
     create(store, a_step("a"), a_step("b", "a", queue="odd"))
     store.put(PARTITION.steps("odd"), "not a stream")
@@ -451,9 +765,9 @@ def test_an_attempt_ends_although_its_queue_is_no_stream_any_more(real: Real) ->
 )
 def test_a_commit_whose_arguments_do_not_fit_changes_nothing(real: Real, place: str, value: Any) -> None:
     (change,) = a_plan(a_step("a"))
-    call = list(PlanStore(real.client, PARTITION, "me", RETENTION_S).commit_call(Write(change)))
-    counts = 3 + call[2] + 9
-    start = counts + 12 + 2 * sum(call[counts : counts + 4]) + call[counts + 4] + 5 * call[counts + 5]
+    call = list(PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits).commit_call(Write(change)))
+    counts = 3 + call[2] + 14
+    start = counts + 15 + 2 * sum(call[counts : counts + 4]) + call[counts + 4] + 5 * call[counts + 5]
     call[{"starts": counts + 6, "acks": counts + 10, "queue": start + 1}[place]] = value
 
     with pytest.raises(ResponseError, match="planner commit"):
@@ -476,6 +790,37 @@ def test_an_expiry_is_not_committed_when_its_lease_was_renewed_meanwhile(real: R
     real.commit([Write(change)])
 
     assert begin(real, "a").active["a"].attempt == 1
+
+
+def test_a_paused_attempt_is_claimed_by_nobody_until_it_goes_on(real: Real) -> None:
+    create(real, a_step("a"), a_step("b"))
+    specs = real.specs(QUEUE)
+
+    def beat(number: int) -> Any:
+        spec = specs[number]
+        call = ("FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1")
+        return functions.call(real.client, *call)[0]
+
+    assert beat(0) == b"continue"
+    real.commit([Write(Change(PLAN, 1, 0, changed=True, actions={"a": "pause", "b": "pause"}))])
+
+    assert [beat(0), beat(1)] == [b"pause", b"pause"]
+    leases = begin(real, "a", "b", leases=True).leases
+    assert (leases["a"].renewed > 0, leases["b"]) == (True, Lease(1, 0, 0))
+    real.commit([Write(Change(PLAN, 2, 0, changed=True, actions={"a": "continue", "b": "continue"}))])
+    assert [beat(0), beat(1)] == [b"continue", b"continue"]
+    assert begin(real, "b", leases=True).leases["b"].claimed > 0
+
+
+def test_a_round_without_plans_reads_the_replies_of_what_goes_beside_it(real: Real) -> None:
+    real.client.hset(PARTITION.scopes, "pause all", PAUSE)
+    store = PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits)
+
+    with store.talk() as talk:
+        talk.begin([])
+        talk.beside([("HINCRBY", PARTITION.stats, "applied", 1), ("HINCRBY", PARTITION.scopes, "pause all", 1)])
+        with pytest.raises(ResponseError):
+            talk.verdicts()
 
 
 def test_a_server_without_the_functions_says_so_and_keeps_everything(real: Real) -> None:
@@ -502,3 +847,14 @@ def test_a_server_without_the_functions_gives_no_slice(real: Real) -> None:
 
 def _text(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
+
+
+def test_a_library_of_a_newer_version_is_not_replaced(real: Real) -> None:
+    newer = (
+        "#!lua name=planner_heartbeat\n-- version 1000\nredis.register_function('planner_heartbeat', function() end)"
+    )
+    real.client.function_load(newer, replace=True)
+
+    functions.load(real.client)
+
+    assert functions.call(real.client, "FCALL", "planner_heartbeat", 0) is None

@@ -29,8 +29,10 @@ from tasks.change import Change
 from tasks.routes import ROUTES
 from tests.conftest import free_port, wait_until
 from worker.store import functions
+from worker.store.commits import Commits
 from worker.store.keys import GOALS, Partition, goal_id
-from worker.store.plans import PlanStore, Write
+from worker.store.layout import Write
+from worker.store.plans import PlanStore
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -111,11 +113,17 @@ class Deployment:
             return [str(self.binary), *words[1:], "--bind", "127.0.0.1", *paths]
         return [str(BIN / "planner"), *words]
 
-    def environment(self, service: str) -> dict[str, str]:
-        """What stands in the file, and nothing of ours but the places of programs."""
+    def environment(self, service: str, container: str = "") -> dict[str, str]:
+        """What stands in the file, and nothing of ours but the places of programs, and the container's own /tmp."""
         path = f"{BIN}:{os.environ['PATH']}"
+        temporary = self.directory / f"tmp-{container or service}"
+        temporary.mkdir(exist_ok=True)
         own: dict[str, str] = self.here(SERVICES[service].get("environment", {}))
-        return {"PATH": path, "HOME": str(self.directory)} | own
+        if (
+            "PLANNER_STATE_DIR" in own
+        ):  # a volume that all share; names of hosts keep them apart there, which are one here
+            own["PLANNER_STATE_DIR"] = str(temporary / "state")
+        return {"PATH": path, "HOME": str(self.directory), "TMPDIR": str(temporary)} | own
 
     def planner(self, role: str, *words: str, stdin: str = "") -> Any:
         """Run a `planner` command as somebody with that role; returns what it prints with --json."""
@@ -144,14 +152,18 @@ class Deployment:
                 process.wait()
         assert process.returncode == 0, f"{service} ended with {process.returncode}"
 
-    def check(self, service: str, host: str = "$(hostname)") -> subprocess.Popen[str]:
-        """Start the service's health check, as on this host."""
-        how, *words = self.here(SERVICES[service]["healthcheck"]["test"])
+    def check(self, service: str, container: str = "") -> subprocess.Popen[str]:
+        """Start the service's health check, in its container or in another one."""
+        _, *words = self.here(SERVICES[service]["healthcheck"]["test"])
         if words[0] == "valkey-cli":
             words = [shutil.which("valkey-cli") or "redis-cli", "-p", str(self.port), *words[1:]]
-        argv = ["sh", "-c", words[0].replace("$(hostname)", host)] if how == "CMD-SHELL" else words
         return subprocess.Popen(
-            argv, env=self.environment(service), cwd=self.directory, stdout=-1, stderr=-2, text=True
+            [str(BIN / words[0]) if words[0] == "planner" else words[0], *words[1:]],
+            env=self.environment(service, container),
+            cwd=self.directory,
+            stdout=-1,
+            stderr=-2,
+            text=True,
         )
 
 
@@ -197,6 +209,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 ALLOWED = [
     ("planner", "INFO everything"),
     ("planner", f"FCALL {functions.UPKEEP} 2 {P.timers} {P.sweep} token 1 1"),
+    ("planner", f"FCALL {functions.TIDY} 1 {P.outcomes} planner 0 nobody"),
     ("planner", "BRPOP planner.outcomes planner.upkeep 0.01"),
     ("planner", "SADD _kombu.binding.planner.outcomes x"),
     ("planner", "ZADD unacked_index 1 tag"),
@@ -285,7 +298,7 @@ def test_a_role_may_do_nothing_else(server: Deployment, role: str, command: str)
 
 def test_a_controller_cannot_commit_under_cover_of_keys_that_it_may_use(server: Deployment) -> None:
     with server.client("planner") as planner:
-        store = PlanStore(planner, P, "token", 60)
+        store = PlanStore(planner, P, "token", 60, Commits(planner, P, None))
     (verb, name, count, *rest) = store.commit_call(Write(Change(PLAN_ID, 1, 0)))
     before = _plan(server)
 
@@ -366,9 +379,9 @@ def test_an_operator_sees_the_plan(deployment: Deployment, plan_id: str) -> None
 
 @pytest.fixture(scope="module")
 def checks(deployment: Deployment, plan_id: str) -> dict[str, tuple[int, str]]:
-    """How the health checks of all services end, and that of a worker on a host where there is none."""
+    """How the health checks of all services end, and that of a worker in a container where none runs."""
     running = {name: deployment.check(name) for name, service in SERVICES.items() if "healthcheck" in service}
-    running["elsewhere"] = deployment.check("outcomes", host="elsewhere")
+    running["elsewhere"] = deployment.check("outcomes", container="elsewhere")
     printed = {name: check.communicate(timeout=60)[0] for name, check in running.items()}
     return {name: (check.returncode, printed[name]) for name, check in running.items()}
 
@@ -380,7 +393,7 @@ def test_a_running_service_is_healthy(checks: dict[str, tuple[int, str]], servic
     assert code == 0, printed
 
 
-def test_a_worker_that_does_not_answer_is_not_healthy(checks: dict[str, tuple[int, str]]) -> None:
+def test_where_no_worker_beats_nothing_is_healthy(checks: dict[str, tuple[int, str]]) -> None:
     code, _ = checks["elsewhere"]
 
     assert code == 1
@@ -415,6 +428,17 @@ def test_everything_restarts_and_nothing_runs_as_root_or_with_capabilities() -> 
         assert service.get("user", "image's") != "root", name
     users = re.findall(r"^USER (\w+)$|^FROM", SERVICES["outcomes"]["build"]["dockerfile_inline"], re.MULTILINE)
     assert users[-1] == "planner"
+
+
+def test_what_workers_know_outlives_them_apart_from_the_data_of_the_server() -> None:
+    for name in ("outcomes", "decompose"):
+        (volume,) = SERVICES[name]["volumes"]
+        source, _, place = volume.partition(":")
+        assert source in COMPOSE["volumes"]
+        assert place == SERVICES[name]["environment"]["PLANNER_STATE_DIR"]
+        assert not any(other.startswith(f"{source}:") for other in SERVICES["valkey"]["volumes"])
+        assert SERVICES[name]["read_only"]
+    assert f"--owner planner --mode 700 {place}" in SERVICES["outcomes"]["build"]["dockerfile_inline"]
 
 
 def test_the_server_can_be_reached_from_this_machine_only() -> None:

@@ -17,6 +17,7 @@ from redis import Redis
 from schemas import codec
 from schemas.outcome import Outcome
 from tests.conftest import wait_until
+from worker.store import functions
 
 ROOT = Path(__file__).parents[2]
 PLAN = "plan_3c-0199aaaabbbbccccddddeeeeffff0000"
@@ -109,7 +110,7 @@ def pending(redis: Redis) -> int:
 
 
 def test_the_printed_loop_claims_works_publishes_and_acknowledges(redis: Redis, start: Callable[[], None]) -> None:
-    redis.function_load((ROOT / "worker/store/heartbeat.lua").read_text())
+    redis.function_load(functions.source("planner_heartbeat"))
     redis.xgroup_create(STREAM, "controllers", "0", mkstream=True)
     start()
     lease_key = send(redis, "good")
@@ -148,7 +149,7 @@ def test_the_printed_loop_waits_for_its_stream_and_works_without_heartbeats(
 def test_the_printed_loop_gives_up_an_attempt_that_is_taken_back(
     redis: Redis, start: Callable[[], None], tmp_path: Path
 ) -> None:
-    redis.function_load((ROOT / "worker/store/heartbeat.lua").read_text())
+    redis.function_load(functions.source("planner_heartbeat"))
     redis.xgroup_create(STREAM, "controllers", "0", mkstream=True)
     start()
     lease_key = send(redis, "wait", intent="wait")

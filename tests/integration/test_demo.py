@@ -55,7 +55,7 @@ def test_the_demo_completes_one_plan_rejects_another_and_leaves_nothing(place: P
 
     assert demo.returncode == 0, err
     told = json.loads(out)
-    assert set(told) == {"completed", "rejected", "diff", "tests_passed", "seconds"}
+    assert set(told) == {"kind", "completed", "rejected", "diff", "tests_passed", "seconds"}
     assert told["completed"]["state"] == "COMPLETED"
     assert told["completed"]["budget"]["failing_outcomes"]["spent"] == 1
     (fixed,) = (step for step in told["completed"]["steps"] if step["type"] == "PATCH")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from schemas import codec
 from schemas.goal import MAX_GOAL_BYTES
@@ -26,7 +27,7 @@ from worker.reading import read_goal
 from worker.settings import Settings
 from worker.store import functions, keys
 from worker.store.keys import CONTROLLERS, GROUP, Partition
-from worker.store.plans import Write
+from worker.store.layout import Write
 
 P0 = Partition(0)
 QUEUE = P0.steps("default")
@@ -39,6 +40,7 @@ def services(url: str, **settings: Any) -> Iterator[Services]:
     made = Services(Settings(redis_url=url, **settings))
     functions.load(made.client)
     made.goals.create_group()
+    made.home(0).engine.catch_up()  # as before everything else
     made.home(0).engine._intake._inbox.create_group()
     yield made
     made.client.close()
@@ -190,6 +192,7 @@ def test_an_outcome_that_cannot_be_read_is_dead_with_its_reason(
     (buried,) = dead(redis)
     assert buried["problem"]["code"] == code
     assert buried["problem"]["detail"]
+    assert (stats(redis)["dead"], stats(redis)[f"dead:{code}"]) == (1, 1)
     assert (buried["stream"], buried["entry"]) == (P0.outcomes, entry)
     assert len(buried["data"]) <= 65_536
     assert state(redis, plan_id) == "COMPLETED"  # and the engine went on
@@ -458,7 +461,13 @@ def test_a_sweep_looks_at_plans_whose_timer_has_run_out(here: Services, redis: R
     redis.zadd(P0.timers, {plan_id: 1})
 
     here.home(0).engine.sweep("me")
+    assert specs(redis) == []
 
+    def tried_again() -> bool:
+        here.home(0).engine.sweep("me")
+        return bool(specs(redis))
+
+    wait_until(tried_again, what="it is tried again after a while")
     (again,) = specs(redis)
     assert again["attempt"] == 2
     assert again["context"]["previous_failure"]["category"] == "LEASE_EXPIRED"
@@ -592,3 +601,137 @@ def _begin_creation(here: Services, redis: Redis, body: dict[str, Any], chunks: 
 
 def _free(count: int) -> list[dict[str, Any]]:
     return [{**step, "depends_on": []} for step in chain(count)]
+
+
+@pytest.mark.parametrize("value", [b"[" * 300 + b"]" * 300, b"NaN"])
+def test_an_order_that_cannot_be_kept_is_dead_at_once_and_spares_its_neighbours(
+    here: Services, redis: Redis, value: bytes
+) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1))
+    order = b'{"command_id":"c-%d","command":"pause","scope":"plan","plan_id":"%s","actor":"a","reason":"r","value":%s}'
+    redis.xadd(P0.commands, {"data": order % (1, plan_id.encode(), value)})
+    redis.xadd(P0.commands, {"data": order % (2, plan_id.encode(), b"null")})
+
+    drain(here)
+
+    assert [each["problem"]["code"] for each in dead(redis)] == ["invalid_json"]
+    assert redis.xlen(P0.commands) == 0
+
+
+def test_an_outage_of_five_minutes_halts_no_plan(here: Services, redis: Redis) -> None:
+    """Nobody swept for that long: silent controllers get their time again, and the wall clocks stood still."""
+    (plan_id,) = plan(here, redis, a_goal(1, limits={"wall_clock_s": 120}))
+    (spec,) = specs(redis)
+    functions.call(redis, "FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1")
+    here.home(0).engine.sweep(here.name)
+    five_minutes_ago(redis, plan_id, spec["lease_key"], redis.hgetall(P0.sweep))
+
+    here.home(0).engine.sweep(here.name)
+
+    assert state(redis, plan_id) == "EXECUTING"
+    assert [spec["attempt"] for spec in specs(redis)] == [1]
+    down: Any = redis.hget(P0.sweep, "down")
+    assert 300_000 <= int(down) < 310_000
+    live: Any = redis.hget(P0.plan(plan_id).plan, "live")
+    assert 300_000 <= codec.loads(live)["times"]["lost"] < 310_000
+    report(redis, answer(spec))
+    drain(here)
+    assert state(redis, plan_id) == "COMPLETED"
+
+
+def five_minutes_ago(redis: Redis, plan_id: str, lease: str, sweep: Any) -> None:
+    """Move everything that the server has noted of this plan and of the sweeps five minutes back."""
+    long = 300_000
+    redis.hset(P0.sweep, mapping={"last": int(sweep[b"last"]) - long, "until": int(sweep[b"until"]) - long})
+    for field in ("claimed", "renewed"):
+        redis.hincrby(lease, field, -long)
+    key = P0.plan(plan_id).plan
+    raw: Any = redis.hget(key, "live")
+    stored = codec.loads(raw)
+    stored["times"] = {name: at - long if name != "down" else at for name, at in stored["times"].items()}
+    redis.hset(key, "live", codec.dumps({**stored, "wake": 1}))
+    redis.zadd(P0.timers, {plan_id: 1})
+
+
+def test_an_expiry_waits_for_an_older_outcome_that_nobody_has_applied(here: Services, redis: Redis) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1))
+    (spec,) = specs(redis)
+    functions.call(redis, "FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1")
+    redis.hset(spec["lease_key"], mapping={"claimed": 1, "renewed": 1})
+    early: Any = answer(spec)
+    redis.xadd(P0.outcomes, early, id="50-1")  # it came before the lease ran out
+    redis.zadd(P0.timers, {plan_id: 1})
+
+    here.home(0).engine.sweep(here.name)
+    assert [spec["attempt"] for spec in specs(redis)] == [1]
+    drain(here)
+
+    assert state(redis, plan_id) == "COMPLETED"
+
+
+@pytest.mark.parametrize("duty", ["drain", "sweep", "recover"])
+def test_functions_that_get_lost_with_an_entry_in_hand_are_loaded_again_by_whatever_comes_next(
+    here: Services, redis: Redis, monkeypatch: pytest.MonkeyPatch, duty: str
+) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1))
+    drain(here)
+    work(redis)
+    engine = here.home(0).engine
+
+    def broken() -> bool:
+        raise RedisConnectionError("gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "_round", broken)
+        with pytest.raises(RedisConnectionError):
+            drain(here)
+    assert waiting(redis) == (1, 1)
+    redis.function_flush()
+
+    arguments: dict[str, tuple[Any, ...]] = {"drain": (), "sweep": ("me",), "recover": (10**6,)}
+    getattr(engine, duty)(*arguments[duty])
+
+    assert state(redis, plan_id) == "COMPLETED"
+
+
+@pytest.mark.parametrize("renewed", ["soon", "007", "1e3", "-5", "9" * 30, ""])
+def test_whatever_a_controller_writes_into_its_lease_the_attempt_ends(
+    here: Services, redis: Redis, renewed: str
+) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1, limits={"lease_deaths": 1}))
+    (spec,) = specs(redis)
+    redis.hset(spec["lease_key"], mapping={"claimed": 1, "renewed": renewed})
+    redis.zadd(P0.timers, {plan_id: 1})
+
+    here.home(0).engine.sweep(here.name)
+
+    assert state(redis, plan_id) == "HALTED"
+
+
+def test_a_lease_of_another_type_does_not_keep_its_plan_from_halting(here: Services, redis: Redis) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1))
+    (spec,) = specs(redis)
+    redis.set(spec["lease_key"], "mine")
+    order = {"command_id": "h", "command": "halt", "scope": "plan", "plan_id": plan_id, "actor": "a", "reason": "r"}
+    redis.xadd(P0.commands, {"data": codec.dumps(order)})
+
+    drain(here)
+
+    assert state(redis, plan_id) == "HALTED"
+    assert redis.ttl(P0.plan(plan_id).plan) > 0
+    assert redis.xlen(P0.commands) == 0
+
+
+@pytest.mark.parametrize("stream", [keys.GOALS, P0.outcomes, P0.commands])
+def test_an_entry_that_dies_while_the_functions_are_lost_is_not_lost(
+    here: Services, redis: Redis, monkeypatch: pytest.MonkeyPatch, stream: str
+) -> None:
+    redis.xadd(stream, {"data": b"not json"})
+    monkeypatch.setattr(here.home(0).engine._intake, "_looked", 0.0)
+    redis.function_flush()
+
+    drain(here)
+    here.decomposer.drain()
+
+    assert redis.xlen(stream) == 0
+    assert len(dead(redis, keys.GOALS_DEAD if stream == keys.GOALS else P0.dead)) == 1

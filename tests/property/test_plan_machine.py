@@ -1,7 +1,8 @@
-"""Any plan, any reports, any clocks: what must hold after every step, and that every plan comes to an end."""
+"""Any plan, reports, orders and clocks: what must hold after every step, and that every plan comes to an end."""
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations
 from typing import Any
 
@@ -9,12 +10,20 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from schemas import codec
 from schemas.base import RiskLevel
+from schemas.command import Command
+from schemas.event import EventData
 from schemas.step import PlannedStep, unpack_step
+from schemas.times import rfc3339
+from tasks.change import Change
+from tasks.fold import PAUSED
 from tasks.outcomes import Report
-from tasks.policy.dispatch import QUEUED_MS, SILENT_MS
+from tasks.policy.dispatch import FULL_MS, QUEUED_MS, SILENT_MS
 from tasks.policy.lifecycle import PLAN_ENDS, PLAN_MOVES, STEP_MOVES
-from tests.support.plans import NO_HALT, PLAN, PYTEST, Running, a_report, a_step, clocks
+from tests.support.plans import NO_HALT, PLAN, PYTEST, a_report, a_step, clocks
+from tests.support.surroundings import alter, clear, surrounded
+from worker.store.layout import MAX_QUEUE
 
 MOST_STEPS = 12
 OVER = {"DONE", "FAILED", "SKIPPED", "HALTED"}
@@ -55,11 +64,11 @@ def drafts(draw: st.DrawFn) -> list[PlannedStep]:
 LIMITS = st.fixed_dictionaries(
     {"max_parallel": st.integers(1, 4), "wall_clock_s": st.sampled_from([600, 86_400])},
     optional={
-        "tokens": st.integers(1000, 8000),
-        "patch_cycles": st.integers(1, 15),
-        "failing_outcomes": st.integers(1, 6),
+        "tokens": st.sampled_from([50_000, 8000, 1000]),
+        "patch_cycles": st.sampled_from([50, 15, 1]),
+        "failing_outcomes": st.sampled_from([30, 6, 1]),
         "tool_calls": st.integers(0, 5),
-        **{name: st.integers(1, 8) for name in NO_HALT},
+        **{name: st.sampled_from([20, 5, 2, 1]) for name in NO_HALT},
     },
 )
 FAILURE = st.builds(
@@ -90,20 +99,68 @@ METRICS = st.fixed_dictionaries(
     {},
     optional={"tokens_used": st.integers(0, 3000), "patch_cycles": st.integers(0, 3), "tool_calls": st.integers(0, 2)},
 )
+FEW = st.one_of(*[st.lists(st.sampled_from(FILES), min_size=least, unique=True) for least in (3, 3, 2, 0)])
+PAUSE_MS = 30_000
+ORDERS = st.one_of(
+    st.tuples(
+        st.sampled_from(["approve", "pause", "resume", "skip", "skip", "approve", "resume", "reject", "halt"]),
+        st.none(),
+    ),
+    st.tuples(st.just("pause for a while"), st.none()),
+    st.tuples(st.just("top_up"), st.fixed_dictionaries({"tokens": st.integers(1, 2000)})),
+    st.tuples(st.just("tighten"), st.fixed_dictionaries({"allowed_files": FEW})),
+    st.tuples(
+        st.just("tighten a step"),
+        st.fixed_dictionaries({}, optional={"allowed_files": FEW, "risk_level": st.sampled_from(["MED", "HIGH"])}),
+    ),
+)
+ABOUT_STEPS = ("approve", "reject", "skip", "tighten a step")
+WIDTHS = st.sampled_from(["all", "tenant", "repository"])
+AROUND = st.one_of(
+    st.tuples(st.just("stand"), st.tuples(st.sampled_from([*["pause"] * 6, "halt", "cancel"]), WIDTHS)),
+    st.tuples(st.just("lift"), WIDTHS),
+    st.tuples(st.just("memory"), st.booleans()),
+    st.tuples(st.just("queue"), st.sampled_from([0, 1, 1, MAX_QUEUE])),
+    st.tuples(st.just("outage"), st.sampled_from([20_000, SILENT_MS, 20 * SILENT_MS])),
+    st.tuples(st.just("budget"), st.integers(1, 3000)),
+)
+DAY_TOKENS = st.sampled_from([None, 2500, 10**6])
+APPROVALS = st.sampled_from([(), (), ("HIGH",), ("MED", "HIGH")])
+
+
+def an_order(number: int, said: tuple[str, Any], step: str | None, now: int) -> Command:
+    """Make one of ORDERS, about `step` where it is about one."""
+    name, value = said
+    about = step if name in ABOUT_STEPS else None
+    order = {"command_id": f"o-{number}", "command": name.split()[0], "scope": "step" if about else "plan"}
+    until = rfc3339(now + PAUSE_MS) if name == "pause for a while" else None
+    more = {"plan_id": PLAN, "step_id": about, "actor": "ada", "reason": "because", "value": value, "until": until}
+    return Command.model_validate({**order, **more})
 
 
 class AnyPlan(RuleBasedStateMachine):
-    @initialize(steps=drafts(), limits=LIMITS)
-    def create(self, steps: list[PlannedStep], limits: dict[str, Any]) -> None:
+    @initialize(steps=drafts(), limits=LIMITS, approvals=APPROVALS, day_tokens=DAY_TOKENS)
+    def create(
+        self, steps: list[PlannedStep], limits: dict[str, Any], approvals: tuple[str, ...], day_tokens: int | None
+    ) -> None:
         self.given = {step.step_id: step for step in steps}
+        self.files = {step.step_id: set(step.allowed_files) for step in steps}
         self.limits = limits
-        self.plan = Running(*steps, **limits)
+        self.plan = surrounded(*steps, approvals=approvals, day_tokens=day_tokens, **limits)
+        self.used: Counter[str] = Counter()
+        self.orders: list[Command] = []
+        self.counted = 0
+        self.over = False
         self.states = {step.step_id: "BLOCKED" if step.depends_on else "PENDING" for step in steps}
         self.state = "CREATED"
         self.sent: list[Report] = []
         self.lines = 0
         self.ends = 0
         self.number = 0
+
+    def nothing_came_in_since(self, lines: int) -> None:
+        """Whether the plan was looked at at most: a look may find what one before it did not read."""
+        assert not {said[0] for line in self.plan.log[lines:] for said in line["in"]} & {"outcome", "command"}
 
     def report_of(self, step: str, said: dict[str, Any], metrics: dict[str, int], *, named: bool = True) -> Report:
         self.number += 1
@@ -134,6 +191,16 @@ class AnyPlan(RuleBasedStateMachine):
         assert verdicts == ["applied"] * applied + ["late"] * (len(verdicts) - applied)
         assert applied == len(verdicts) or self.plan.state == "HALTED"
 
+    @precondition(lambda self: self.plan.active)
+    @rule(category=st.sampled_from(WORDS), metrics=METRICS)
+    def every_controller_fails(self, category: str, metrics: dict[str, int]) -> None:
+        said = {
+            "success": False,
+            "failure_evidence": {"category": category, "stack_trace_head": "x" * (self.number % 5)},
+        }
+        self.send(*[self.report_of(step, said, metrics) for step in self.plan.active])
+        self.plan.rest()
+
     @precondition(lambda self: self.sent)
     @rule(data=st.data())
     def an_outcome_comes_again(self, data: st.DataObject) -> None:
@@ -141,22 +208,45 @@ class AnyPlan(RuleBasedStateMachine):
         live = self.plan.active.get(report.outcome.step_id)
         if report.attempt is None and live and self.plan.steps[report.outcome.step_id].digest != report.digest:
             return  # it names no attempt and is not the last: nobody can tell it from a new one
-        before = self.plan.record.version
+        before = len(self.plan.log)
 
         assert set(self.plan.report(report)) <= {"duplicate", "late", "refused"}
-        assert self.plan.record.version == before
+        self.nothing_came_in_since(before)
 
     @rule(step=st.sampled_from(["s-0", "s-5", "nobody"]), attempt=st.integers(1, 9))
     def somebody_guesses(self, step: str, attempt: int) -> None:
-        before = self.plan.record.version
+        before = len(self.plan.log)
 
         assert self.plan.report(a_report(step, attempt, "guessed")) != ["applied"]
-        assert self.plan.record.version == before
+        self.nothing_came_in_since(before)
 
     @precondition(lambda self: self.plan.active)
     @rule(data=st.data())
     def a_controller_claims_or_renews(self, data: st.DataObject) -> None:
         self.plan.store.claim(PLAN, data.draw(st.sampled_from(sorted(self.plan.active))))
+
+    @rule(data=st.data(), said=ORDERS)
+    def an_operator_orders(self, data: st.DataObject, said: tuple[str, Any]) -> None:
+        about = sorted({*self.plan.record.waits} or {*self.states})
+        self.order(said, data.draw(st.sampled_from(about)) if said[0] in ABOUT_STEPS else None)
+
+    @rule(said=AROUND)
+    def something_wider_changes(self, said: tuple[str, Any]) -> None:
+        self.number += 1
+        alter(self.plan, self.number, *said)
+
+    @precondition(lambda self: self.orders)
+    @rule(data=st.data())
+    def an_order_comes_again(self, data: st.DataObject) -> None:
+        before = len(self.plan.log)
+
+        self.plan.obey(data.draw(st.sampled_from(self.orders)))
+
+        self.nothing_came_in_since(before)
+
+    def order(self, said: tuple[str, Any], step: str | None = None) -> None:
+        self.orders.append(an_order(len(self.orders), said, step, self.plan.store.now))
+        self.plan.obey(self.orders[-1])
 
     @rule(ms=st.sampled_from([1000, SILENT_MS // 2, SILENT_MS, 10 * SILENT_MS, QUEUED_MS]))
     def time_passes(self, ms: int) -> None:
@@ -169,6 +259,7 @@ class AnyPlan(RuleBasedStateMachine):
         self.only_legal_moves_were_made()
         self.attempts_in_flight_share_no_file_and_are_not_too_many()
         self.counters_equal_a_recount()
+        self.what_was_used_equals_a_recount()
         self.a_step_waits_for_what_is_not_over()
         self.a_plan_that_is_over_is_still_and_another_has_a_clock()
 
@@ -181,7 +272,9 @@ class AnyPlan(RuleBasedStateMachine):
     def a_revision_only_narrows(self) -> None:
         for name, step in self.planned.items():
             origin = self.given[step.inserted_by or name]
-            assert set(step.allowed_files) <= set(origin.allowed_files)
+            files = self.files.setdefault(name, set(origin.allowed_files))
+            assert set(step.allowed_files) <= files
+            self.files[name] = set(step.allowed_files)
             assert step.inserted_by not in self.planned or self.planned[step.inserted_by].inserted_by is None
             if step.inserted_by:
                 self.states.setdefault(name, "PENDING")
@@ -220,13 +313,43 @@ class AnyPlan(RuleBasedStateMachine):
         assert record.reserved["tokens"] == sum(attempt.tokens for attempt in active.values())
         assert record.reserved["patch_cycles"] == sum(attempt.patch_cycles for attempt in active.values())
 
+    def what_was_used_equals_a_recount(self) -> None:
+        changes = self.plan.changes[self.counted :]
+        self.counted += len(changes)
+        for change in changes:
+            assert not (self.over and change.dispatches)
+            self.over = self.over or change.ends
+            for _, told in change.events:
+                EventData.model_validate_json(told)
+            self.count(change)
+        spent = {name: amount for name, amount in self.plan.record.spent.items() if amount}
+        assert spent == {name: amount for name, amount in self.used.items() if amount}
+
+    def count(self, change: Change) -> None:
+        """Add what each attempt that ended used: as it was told, as estimated, or all that it held."""
+        line = codec.loads(change.log) if change.log else {"in": [], "moves": []}
+        told = {said[2]["step_id"]: said[2] for what, *said in line["in"] if what == "outcome"}
+        unclaimed = {said[0] for what, *said in line["in"] if what == "expired" and not said[2]}
+        unclaimed |= {said[0] for what, *said in line["in"] if what == "unclaimed"}
+        planned = self.planned
+        for step, attempt in change.ended.items():
+            if step in told:
+                metrics, estimate = told[step].get("metrics", {}), planned[step].estimate
+                self.used["tokens"] += metrics.get("tokens_used", estimate.tokens)
+                self.used["patch_cycles"] += metrics.get("patch_cycles", estimate.patch_cycles)
+                self.used["tool_calls"] += metrics.get("tool_calls", 0)
+                self.used["failing_outcomes"] += [step, "ACTIVE", "DONE"] not in line["moves"]
+            elif step not in unclaimed:
+                self.used["tokens"] += attempt.tokens
+                self.used["patch_cycles"] += attempt.patch_cycles
+
     def a_step_waits_for_what_is_not_over(self) -> None:
         if self.state in PLAN_ENDS:
             return
         planned = self.planned
         for name, status in self.plan.steps.items():
             waits_for = {each for each in planned[name].depends_on if self.states[each] not in OVER}
-            if status.state != "SKIPPED":
+            if status.state != "SKIPPED" and not status.skipped_by:
                 assert status.unmet == len(waits_for)
                 prepared = any(planned[each].inserted_by == name for each in waits_for)
                 assert status.state == ("ACTIVE" if prepared else "BLOCKED" if waits_for else status.state)
@@ -237,30 +360,35 @@ class AnyPlan(RuleBasedStateMachine):
         if self.state in PLAN_ENDS:
             assert not self.plan.active
             assert not self.plan.specs
-            assert (
-                self.state != "HALTED" or {"policy_version", "events", "unblock"} <= self.plan.halt["evidence"].keys()
-            )
+            explained = {"value", "limit", "policy_version", "events", "unblock"}
+            assert self.state != "HALTED" or explained <= self.plan.halt["evidence"].keys()
             assert timers == {}
-        else:
-            assert self.plan.active
+        elif not (self.plan.record.paused or self.plan.record.held.startswith(PAUSED)):
+            record, soon = self.plan.record, self.plan.store.now + FULL_MS
+            assert self.plan.active or record.waits or record.backoffs or record.held or timers[PLAN] <= soon
             assert timers[PLAN] > self.plan.store.now or self.plan.store.due() == [PLAN]
 
     def teardown(self) -> None:
-        """Answer every attempt: the plan must come to its end."""
+        """Answer every attempt and every question: the plan must come to its end."""
+        clear(self.plan)
         for number in range(MOST_STEPS * 10):
-            if not self.plan.active:
-                break
+            if self.plan.record.paused:
+                self.order(("resume", None))
+            for step in self.plan.record.waits:
+                self.order(("approve", None), step)
+            self.plan.rest()
             self.plan.report(*[a_report(step, diff_hash=f"last {number}") for step in self.plan.active])
             self.all_is_well()
+            if self.plan.state in PLAN_ENDS:
+                break
         assert self.plan.state in ("COMPLETED", "HALTED")
         assert not any(self.plan.record.reserved.values())
-        if self.plan.state == "COMPLETED":
-            assert set(self.plan.states.values()) == {"DONE"}
-        else:
-            assert self.plan.halt["rule"] == "file_growth" or set(self.plan.states.values()) != {"DONE"}
+        satisfied = all(step.state == "DONE" or step.skipped_by for step in self.plan.steps.values())
+        assert satisfied or self.plan.state == "HALTED"
+        assert not satisfied or self.plan.state == "COMPLETED" or self.plan.halt["rule"] == "file_growth"
 
 
 AnyPlan.TestCase.settings = settings(
-    max_examples=50, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=80, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestAnyPlan = AnyPlan.TestCase

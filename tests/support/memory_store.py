@@ -1,20 +1,24 @@
-"""The store as dicts: what planner.lua does, for tests of decisions. It passes the same suite as the real store."""
+"""The store as dicts: what the functions do, for tests of decisions. It passes the same suite as the real store."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from redis.exceptions import ResponseError
 
-from schemas.stored import HOT, Attempt, StepStatus, decode_plan
+from schemas.stored import HOT, Attempt, PlanRecord, StepStatus, decode_plan
+from schemas.times import DAY_MS
 from tasks.change import MAX_STEP_CHANGES, Change
-from tasks.view import WINDOW, Lease, Slice, Step, Window
+from tasks.scopes import standing
+from tasks.view import WINDOW, Grant, Lease, Slice, Step, WiderOrder, Window
 from worker.store.keys import CONTROLLERS, GROUP, Partition, PlanKeys
-from worker.store.plans import LOCK_MS, Ask, NoSlice, Write
+from worker.store.layout import MAX_QUEUE, Write
+from worker.store.plans import LOCK_MS, Ask, NoSlice
 
-FORGET_AFTER_S = 60  # as planner.lua has it
+FORGET_AFTER_S = 60  # as commit.lua has it
 TODO_PAGE = 8
 EPOCH_MS = 1_800_000_000_000
 
@@ -41,12 +45,16 @@ class Stream:
 class MemoryStore:
     """One server with one partition; `now` is its clock. Keys hold dicts (hashes, sorted sets), lists and streams."""
 
-    def __init__(self, partition: Partition, retention_s: int = 10**9) -> None:
+    def __init__(self, partition: Partition, retention_s: int = 10**9, max_queue: int = MAX_QUEUE) -> None:
         self.partition = partition
+        self.max_queue = max_queue
         self.retention_s = retention_s
         self.now = EPOCH_MS
         self.keys: dict[str, Any] = {}
         self.expires: dict[str, int] = {}
+        self.budgets: dict[str, int] = {}  # scope -> tokens of a day
+        self.granted: dict[tuple[int, str], int] = {}
+        self.quantum = 1  # least tokens of a grant
 
     def wait(self, ms: int) -> None:
         self.now += ms
@@ -69,8 +77,38 @@ class MemoryStore:
 
     def claim(self, plan_id: str, step_id: str) -> None:
         """Do as planner_heartbeat does for the one controller of the attempt."""
-        lease = self.hash(self.partition.lease_prefix(plan_id) + step_id)
+        lease = self.lease(plan_id, step_id)
         lease["claimed"], lease["renewed"] = lease.get("claimed", self.now), self.now
+
+    def lease(self, plan_id: str, step_id: str) -> Any:
+        return self.hash(self.partition.lease_prefix(plan_id) + step_id)
+
+    def standing(self, tenant: str, repo: str | None, created: int) -> WiderOrder | None:
+        """What stands for such a plan."""
+        records = {name.encode(): raw for name, raw in self.hash(self.partition.scopes).items()}
+        return standing(records, tenant, repo, created, self.now)
+
+    def grants(self, scopes: Sequence[str]) -> dict[str, Grant]:
+        """What is left of the day budgets of `scopes`."""
+        return {scope: self._grant(scope) for scope in scopes}
+
+    def _grant(self, scope: str) -> Grant:
+        day, left, over = (self.hash(self.partition.grants).get(scope) or b"-1 0 0").split()
+        return Grant(int(left), over == b"1") if int(day) == self.now // DAY_MS else Grant(0)
+
+    def give(self, scope: str, tokens: int, *, exhausted: bool = False) -> None:
+        """Add to what is left of a day budget."""
+        value = b"%d %d %d" % (self.now // DAY_MS, self._grant(scope).left + tokens, exhausted)
+        self.hash(self.partition.grants)[scope] = value
+
+    def refill(self, short: Mapping[str, int]) -> None:
+        """Grant what was lacking, as far as the day allows."""
+        for scope, lacked in short.items():
+            day = self.now // DAY_MS, scope
+            left = self.budgets[scope] - self.granted.get(day, 0)
+            given = max(0, min(left, max(lacked, self.quantum)))
+            self.granted[day] = self.granted.get(day, 0) + given
+            self.give(scope, given, exhausted=given < lacked)
 
     def begin(self, asks: Sequence[Ask], token: str = "me") -> list[Slice | NoSlice]:
         return [self._begin(ask, token) for ask in asks]
@@ -96,10 +134,13 @@ class MemoryStore:
         ready = sorted(self.hash(k.ready), key=lambda step: (self.hash(k.ready)[step], step))[:page]
         must = {*list(names)[:ends], *ready}
         prefix = self.partition.lease_prefix(ask.plan_id)
+        record: PlanRecord = decode_plan([plan.get(name) for name in HOT])
         return Slice(
             plan_id=ask.plan_id,
             now=self.now,
-            record=decode_plan([plan.get(name) for name in HOT]),
+            record=record,
+            order=self.standing(record.head.tenant, record.head.repo, record.times["created"]),
+            grants=self.grants(plan.get("quota", b"").decode().splitlines()),
             steps=self._steps(k, dict.fromkeys([*names, *ready]), must, ends),
             windows=windows,
             active=active,
@@ -141,7 +182,14 @@ class MemoryStore:
         version = int(self.keys.get(k.plan, {}).get("version", 0))
         if version != change.expected:
             return "stale" if version else "gone"
-        queues = {self.partition.steps(one.attempt.queue) for one in change.dispatches}
+        recalled = [one for one in change.recalls if one.seen != ""]
+        if any(self.hash(self.partition.recall(one.name)).get(one.field, 0) != one.seen for one in recalled):
+            return "stale"
+        if self._rests_on_what_changed(change):
+            return "stale"
+        queues = Counter(self.partition.steps(one.attempt.queue) for one in change.dispatches)
+        if full := next((queue for queue, added in queues.items() if self._has_no_room(queue, added)), None):
+            return f"full {full}"
         for queue in queues:
             if not isinstance(self.keys.get(queue, Stream()), Stream):
                 return ResponseError(f"planner commit: {queue} is not a stream")
@@ -152,11 +200,42 @@ class MemoryStore:
         self._write_lists(k, change)
         for stream, entry in write.acks:
             self.stream(stream).remove(GROUP, entry)
+        self._write_counters(change)
         if change.ends:
             keys = (k.plan, k.steps, k.status, k.ready, k.active, k.todo, k.log)
             self.expires.update(dict.fromkeys(keys, self.now + 1000 * self.retention_s))
             self.hash(self.partition.timers)[change.plan_id] = self.now + 1000 * (self.retention_s + FORGET_AFTER_S)
         return "ok"
+
+    def _has_no_room(self, queue: str, added: int) -> bool:
+        known = self.keys.get(queue, Stream())
+        return isinstance(known, Stream) and len(known.entries) + added > self.max_queue
+
+    def _rests_on_what_changed(self, change: Change) -> bool:
+        prefix = self.partition.lease_prefix(change.plan_id)
+        if any(self.hash(prefix + step).get("renewed", 0) != renewed for step, renewed in change.guards.items()):
+            return True
+        return any(
+            (left := self._grant(scope).left) != change.rests_on[scope] and left < tokens
+            for scope, tokens in change.taken.items()
+            if scope in change.rests_on
+        )
+
+    def _write_counters(self, change: Change) -> None:
+        tenants = self.hash(self.partition.tenants)
+        if change.expected == 0:
+            tenants[change.tenant] = tenants.get(change.tenant, 0) + 1
+        if change.ends:
+            tenants[change.tenant] = tenants.get(change.tenant, 0) - 1
+            if tenants[change.tenant] <= 0:
+                del tenants[change.tenant]
+        for one in change.recalls:
+            counters = self.hash(self.partition.recall(one.name))
+            counters[one.field] = counters.get(one.field, 0) + int(one.change or 0)
+            if one.change == "":
+                del counters[one.field]
+        for scope, tokens in change.taken.items():
+            self.give(scope, -tokens, exhausted=self._grant(scope).exhausted)
 
     def _write_plan(self, k: PlanKeys, change: Change) -> None:
         if change.expected == 0:
@@ -174,18 +253,25 @@ class MemoryStore:
             self.hash(self.partition.timers)[change.plan_id] = change.wake
         elif change.wake == 0:
             self.hash(self.partition.timers).pop(change.plan_id, None)
+            if k.plan in self.expires:
+                self.hash(self.partition.timers)[change.plan_id] = self.expires[k.plan] + 1000 * FORGET_AFTER_S
 
     def _write_attempts(self, k: PlanKeys, change: Change) -> None:
         prefix = self.partition.lease_prefix(change.plan_id)
         for step, attempt in change.ended.items():
             self.hash(k.active).pop(step, None)
             self.stream(self.partition.steps(attempt.queue)).remove(CONTROLLERS, attempt.entry.encode())
-            self.keys.pop(prefix + step, None)
+            if step in change.cancelled:
+                self.hash(prefix + step)["action"] = "cancel"
+            else:
+                self.keys.pop(prefix + step, None)
         for one in change.dispatches:
             a = one.attempt
             entry = self.stream(self.partition.steps(a.queue)).add({b"data": one.spec})
             self.hash(k.active)[one.step_id] = entry + b" " + a.encode()
-            self.hash(prefix + one.step_id).update(attempt=a.attempt, lease=a.lease, tokens=a.tokens)
+            self.keys[prefix + one.step_id] = {"attempt": a.attempt, "lease": a.lease, "tokens": a.tokens}
+        for step, action in change.actions.items():
+            self.hash(prefix + step)["action"] = action
 
     def _write_lists(self, k: PlanKeys, change: Change) -> None:
         del self.items(k.todo)[: change.todo_pop]

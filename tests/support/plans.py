@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any
 
 from schemas import codec
 from schemas.base import Mode, RiskLevel, StepType, Verdict
+from schemas.command import Command
 from schemas.goal import Goal
 from schemas.outcome import Outcome
 from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
 from schemas.stored import Attempt, PlanRecord, StepStatus
-from tasks import creation, outcomes, upkeep
+from tasks import commands, creation, outcomes, upkeep
 from tasks.change import Change
 from tasks.creation import Birth
 from tasks.errors import NeedsSteps
 from tasks.outcomes import Report
-from tasks.planning.catalogue import render
+from tasks.planning.catalogue import CATALOGUE, Catalogue, render
 from tasks.planning.draft import Draft
-from tasks.view import Slice
+from tasks.planning.kept import keep
+from tasks.upkeep import NO_CLOCKS
+from tasks.view import Clocks, Slice
 from tests.support.memory_store import EPOCH_MS, MemoryStore
 from worker.store.keys import Partition
-from worker.store.plans import READY_PAGE, Ask, Write
+from worker.store.layout import Write
+from worker.store.plans import READY_PAGE, Ask
 from worker.work import MAX_PAGE
 
 PARTITION = Partition(0)
@@ -79,18 +85,37 @@ def some_steps(count: int, *after: str, **fields: Any) -> list[PlannedStep]:
     return [a_step(f"s-{number}", *after, **fields) for number in range(count)]
 
 
-def a_goal(approvals: Sequence[str] = (), **limits: Any) -> Goal:
+def a_goal(
+    approvals: Sequence[str] = (),
+    tenant: str = "default",
+    repo: str | None = None,
+    kind: str = "task",
+    files: Sequence[str] = (),
+    **limits: Any,
+) -> Goal:
     plenty = {"tokens": 10**8, "patch_cycles": 100_000, "failing_outcomes": 1000, "max_steps": 10_000, **NO_HALT}
-    return Goal.model_validate({"goal": "Make it right", "limits": {**plenty, **limits}, "approvals": approvals})
+    body = {"goal": "Make it right", "tenant": tenant, "context": {"repo": repo}, "approvals": approvals}
+    body |= {"kind": kind, "allowed_files": files}
+    return Goal.model_validate({**body, "limits": {**plenty, **limits}})
 
 
 def a_birth(plan: str = PLAN, version: int = 0, now: int = EPOCH_MS, seed: str = "seed") -> Birth:
     return Birth(plan, "goal-1", now, seed, PARTITION.outcomes, PARTITION.lease_prefix(plan), version)
 
 
-def a_plan(*steps: PlannedStep, plan: str = PLAN, version: int = 0, now: int = EPOCH_MS, **limits: Any) -> list[Change]:
-    """The commits that create a plan of these steps."""
-    return list(creation.accepted(a_birth(plan, version, now), a_goal(**limits), Draft(steps)))
+def a_plan(
+    *steps: PlannedStep,
+    plan: str = PLAN,
+    version: int = 0,
+    now: int = EPOCH_MS,
+    catalogue: Catalogue = CATALOGUE,
+    born: Any = MappingProxyType({}),  # more of its Birth
+    draft: Any = MappingProxyType({}),  # more of its Draft
+    **limits: Any,
+) -> list[Change]:
+    """The commits that create a plan of these steps, made with this catalogue."""
+    made = Draft(steps, tools=keep(catalogue, steps), **draft)
+    return list(creation.accepted(replace(a_birth(plan, version, now), **born), a_goal(**limits), made))
 
 
 def a_report(step_id: str, attempt: int | None = None, lease: str | None = None, **said: Any) -> Report:
@@ -113,14 +138,28 @@ def clocks(store: MemoryStore) -> dict[str, int]:
 class Running:
     """A plan of these steps in a memory store; each verb is what the engine does, until nothing is left over."""
 
-    def __init__(self, *steps: PlannedStep, **limits: Any) -> None:
-        self.plan_id = plan = PLAN
-        self.store = MemoryStore(PARTITION)
+    def __init__(
+        self,
+        *steps: PlannedStep,
+        plan: Any = PLAN,
+        store: Any = None,
+        tenant: Any = "default",
+        repo: Any = None,
+        budgets: Any = (),
+        **limits: Any,
+    ) -> None:
+        self.plan_id: str = plan
+        self.clocks = NO_CLOCKS  # as the sweeps of the partition know them
+        self.short_of_memory = False
+        self.store: MemoryStore = store or MemoryStore(PARTITION)
         self.keys = PARTITION.plan(plan)
-        changes = a_plan(*steps, plan=plan, now=self.store.now, **limits)
+        now = self.store.now
+        born = {"order": self.store.standing(tenant, repo, now), "grants": self.store.grants(budgets)}
+        changes = a_plan(*steps, plan=plan, now=now, born=born, tenant=tenant, repo=repo, **limits)
         assert self.store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
         self.changes: list[Change] = changes
-        if changes[-1].more:
+        self.store.refill(changes[-1].short)
+        if changes[-1].more or changes[-1].short:
             self.report()
 
     def report(self, *reports: Report) -> list[Verdict]:
@@ -130,22 +169,50 @@ class Running:
     def sweep(self) -> None:
         """Look at the plan if its timer has run out."""
         if self.plan_id in self.store.due():
-            self._decide(upkeep.apply, Ask(self.plan_id, leases=True))
+            self.look()
+
+    def look(self, clocks: Clocks | None = None) -> None:
+        """Look at the plan as a sweep does, or as after an order that is wider than it."""
+        known = clocks or self.clocks
+        self._decide(lambda view: upkeep.apply(view, known), Ask(self.plan_id, leases=True))
+
+    def outage(self, ms: int) -> None:
+        """Let time pass in which nobody sweeps."""
+        self.store.wait(ms)
+        self.clocks = Clocks(grace=self.store.now, down=self.clocks.down + ms)
+
+    def obey(self, order: Command) -> None:
+        """Give an order about the plan, or about one of its steps."""
+        steps = [order.step_id] if order.step_id else []
+        self._decide(lambda view: commands.apply(view, [order]), Ask(self.plan_id, steps, leases=True))
+
+    def rest(self) -> None:
+        """Let the time pass that steps wait before they are tried again."""
+        if backoffs := self.record.backoffs:
+            self.store.wait(max(0, max(backoffs.values()) - self.store.now))
+            self.sweep()
 
     def _decide(self, decision: Any, ask: Ask) -> list[Verdict]:
         verdicts: list[Verdict] = []
+        full: frozenset[str] = frozenset()
         while True:
             view = self.begin(ask)
+            view.full, view.short_of_memory = full, self.short_of_memory
             try:
                 change: Change = decision(view)
             except NeedsSteps as missing:
                 ask = Ask(ask.plan_id, [*ask.steps, *sorted(missing.step_ids)], leases=ask.leases)
                 continue
-            assert self.store.commit([Write(change)]) == ["ok"]
+            (verdict,) = self.store.commit([Write(change)])
+            if isinstance(verdict, str) and verdict.startswith("full "):
+                full |= {verdict.removeprefix("full " + PARTITION.steps(""))}
+                continue
+            assert verdict == "ok"
+            self.store.refill(change.short)
             self.changes.append(change)
             verdicts += change.verdicts
             wider = change.wider and ask.page < MAX_PAGE
-            if not (change.more or wider):
+            if not (change.more or change.short or wider):
                 return verdicts
             page = ask.page * 8 if wider else READY_PAGE
             decision, ask = (lambda view: outcomes.apply(view, ())), Ask(self.plan_id, page=page)

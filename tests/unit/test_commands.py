@@ -8,17 +8,25 @@ import pytest
 
 from schemas import codec
 from schemas.base import RiskLevel
-from schemas.command import Command
+from schemas.command import Command, CommandName, Scope
+from schemas.envelope import Problem
+from schemas.times import rfc3339
 from tasks import commands
-from tests.support.plans import PLAN, Running, a_failure, a_report, a_step
-from worker.store.plans import Ask, Write
+from tasks.view import Slice
+from tests.support.memory_store import MemoryStore
+from tests.support.plans import PARTITION, PLAN, Running, a_failure, a_plan, a_report, a_step, some_steps
+from worker.inbox import Entry
+from worker.reading import read_command
+from worker.store.layout import Write
+from worker.store.plans import Ask
 
 WEEK_MS = 7 * 86_400_000
 
 
-def order(plan: Running, name: str, step: str | None = None, value: Any = None, order_id: str = "o-1") -> str:
-    """Give an order as the engine would; returns what was told of it: obeyed, refused or known."""
-    command = Command.model_validate(
+def an_order(
+    name: str, step: str | None = None, value: Any = None, order_id: str = "o-1", until: int | None = None
+) -> Command:
+    return Command.model_validate(
         {
             "command_id": order_id,
             "command": name,
@@ -28,15 +36,19 @@ def order(plan: Running, name: str, step: str | None = None, value: Any = None, 
             "actor": "ada",
             "reason": "because",
             "value": value,
+            "until": rfc3339(until) if until else None,
         }
     )
-    change = commands.apply(plan.begin(Ask(PLAN, [step] if step else [*plan.active])), [command])
-    assert plan.store.commit([Write(change)]) == ["ok"]
-    (told,) = [kind for kind, _ in change.events if ".command." in kind]
+
+
+def order(plan: Running, name: str, step: str | None = None, value: Any = None, **more: Any) -> str:
+    """Give an order as the engine would; returns what was told of it: obeyed, refused or known."""
+    plan.obey(an_order(name, step, value, **more))
+    (told,) = [kind for change in plan.changes[-2:] for kind, _ in change.events if ".command." in kind][-1:]
     return told.split(".")[3]
 
 
-def a_risky_plan(**limits: int) -> Running:
+def a_risky_plan(**limits: Any) -> Running:
     """A LOW step, then a HIGH one that needs an approval."""
     return Running(a_step("a"), a_step("b", "a", risk=RiskLevel.HIGH), approvals=("HIGH",), **limits)
 
@@ -197,3 +209,175 @@ def test_what_was_ordered_stands_in_the_log_with_who_and_why() -> None:
     ((kind, said),) = plan.log[-1]["in"]
     assert (kind, said["command"], said["actor"], said["reason"]) == ("command", "pause", "ada", "because")
     assert codec.loads(codec.dumps(said))["command_id"] == "o-1"
+
+
+REACHES = {
+    "pause": "plan repository tenant all",
+    "resume": "plan repository tenant all",
+    "cancel": "plan repository tenant all",
+    "halt": "plan repository tenant all",
+    "approve": "step",
+    "reject": "step",
+    "answer": "plan step",
+    "skip": "step",
+    "tighten": "plan step",
+    "top_up": "plan tenant repository",
+}
+
+
+@pytest.mark.parametrize("name", CommandName)
+@pytest.mark.parametrize("scope", Scope)
+def test_an_order_reaches_as_far_as_the_wire_says_and_no_further(name: CommandName, scope: Scope) -> None:
+    data = {"command_id": "c", "command": name, "scope": scope, "plan_id": PLAN, "step_id": "a", "target": "acme"}
+    entry = Entry("commands", b"1-0", {b"data": codec.dumps({**data, "actor": "ada", "reason": ""})})
+
+    found = read_command(entry)
+
+    assert isinstance(found, Problem) == (scope.value not in REACHES[name.value].split())
+    if isinstance(found, Problem):
+        assert found.code == "unsupported_scope"
+        assert scope.value in found.detail
+
+
+@pytest.mark.parametrize(
+    ("scope", "missing"), [("step", "step_id"), ("plan", "plan_id"), ("tenant", "target"), ("repository", "target")]
+)
+def test_an_order_that_does_not_name_what_it_is_about_is_none(scope: str, missing: str) -> None:
+    name = "skip" if scope == "step" else "pause"
+    data = {"command_id": "c", "command": name, "scope": scope, "plan_id": PLAN, "step_id": "a", "target": "acme"}
+    del data[missing]
+    entry = Entry("commands", b"1-0", {b"data": codec.dumps({**data, "actor": "ada", "reason": ""})})
+
+    found = read_command(entry)
+
+    assert isinstance(found, Problem)
+    assert missing in found.detail
+
+
+def test_a_pause_that_has_an_end_lapses_by_itself() -> None:
+    plan = Running(a_step("a"), a_step("b", "a"))
+    order(plan, "pause", until=plan.store.now + 3_600_000)
+    plan.report(a_report("a"))
+    assert plan.active == {}
+
+    plan.store.wait(3_599_999)
+    plan.sweep()
+    assert plan.active == {}
+    plan.store.wait(1)
+    plan.sweep()
+
+    assert list(plan.active) == ["b"]
+    assert (plan.record.paused, plan.record.paused_until) == ("", 0)
+
+
+def test_a_pause_that_would_be_over_at_once_is_refused() -> None:
+    plan = Running(a_step("a"))
+
+    assert order(plan, "pause", until=plan.store.now) == "refused"
+
+    assert plan.record.paused == ""
+
+
+def test_an_attempt_in_flight_hears_of_a_pause_and_of_its_end() -> None:
+    plan = Running(a_step("a"), a_step("b"))
+    plan.store.claim(PLAN, "a")
+
+    order(plan, "pause")
+    assert [plan.store.lease(PLAN, step)["action"] for step in "ab"] == ["pause", "pause"]
+    order(plan, "resume", order_id="o-2")
+
+    assert [plan.store.lease(PLAN, step)["action"] for step in "ab"] == ["continue", "continue"]
+
+
+def test_what_an_attempt_did_before_a_pause_counts() -> None:
+    plan = Running(a_step("a"))
+    order(plan, "pause")
+
+    assert plan.report(a_report("a")) == ["applied"]
+
+    assert plan.state == "COMPLETED"
+
+
+def test_a_resume_of_what_is_not_paused_is_refused() -> None:
+    plan = Running(a_step("a"))
+
+    assert order(plan, "resume") == "refused"
+
+
+@pytest.mark.parametrize("name", ["halt", "cancel"])
+def test_a_plan_that_waits_for_its_first_approval_ends_in_one_commit(name: str) -> None:
+    plan = Running(a_step("a", risk=RiskLevel.HIGH), approvals=("HIGH",))
+    commits = len(plan.changes)
+
+    assert order(plan, name) == "obeyed"
+
+    assert (plan.state, len(plan.changes)) == ("HALTED", commits + 1)
+    assert [move for move in plan.log[-1]["moves"] if not move[0]] == [
+        ["", "READY", "EXECUTING"],
+        ["", "EXECUTING", "HALTED"],
+    ]
+
+
+def test_an_approval_while_the_plan_is_paused_starts_the_step_once_it_goes_on() -> None:
+    plan = a_risky_plan()
+    plan.report(a_report("a"))
+    order(plan, "pause")
+
+    assert order(plan, "approve", "b", order_id="o-2") == "obeyed"
+    assert plan.active == {}
+    order(plan, "resume", order_id="o-3")
+
+    assert list(plan.active) == ["b"]
+
+
+@pytest.mark.parametrize("step", ["b", None])
+def test_the_question_whether_a_step_may_start_is_answered_by_yes_or_no(step: str | None) -> None:
+    allowed, refused = a_risky_plan(), a_risky_plan()
+    for plan in (allowed, refused):
+        plan.report(a_report("a"))
+
+    assert order(allowed, "answer", step, value="perhaps") == "refused"
+    assert order(allowed, "answer", step, value="yes", order_id="o-2") == "obeyed"
+    assert order(refused, "answer", step, value="no") == "obeyed"
+
+    assert (list(allowed.active), allowed.steps["b"].approval) == (["b"], "ada: because")
+    assert (refused.state, refused.halt["rule"]) == ("HALTED", "approval_rejected")
+
+
+def test_an_answer_names_its_step_where_several_are_asked_about() -> None:
+    plan = Running(*some_steps(2, risk=RiskLevel.HIGH), approvals=("HIGH",))
+
+    assert order(plan, "answer", value="yes") == "refused"
+    assert order(plan, "answer", "nobody", value="yes", order_id="o-2") == "refused"
+    assert order(plan, "answer", "s-1", value="yes", order_id="o-3") == "obeyed"
+
+    assert list(plan.active) == ["s-1"]
+
+
+def test_nothing_can_be_answered_that_was_not_asked() -> None:
+    plan = Running(a_step("a"))
+
+    assert order(plan, "answer", value="yes") == "refused"
+    assert order(plan, "answer", "a", value="yes", order_id="o-2") == "refused"
+
+
+def test_a_plan_under_creation_takes_no_orders() -> None:
+    store = MemoryStore(PARTITION)
+    first, *_ = a_plan(*some_steps(100))
+    assert store.commit([Write(first)]) == ["ok"]
+    (view,) = store.begin([Ask(PLAN)])
+    assert isinstance(view, Slice)
+
+    change = commands.apply(view, [an_order("halt")])
+
+    assert [kind for kind, _ in change.events] == ["dev.planner.command.refused.v1"]
+
+
+def test_orders_of_one_batch_are_obeyed_in_their_turn() -> None:
+    plan = Running(a_step("a"), a_step("b", "a"))
+    orders = [an_order("pause"), an_order("resume", order_id="o-2"), an_order("pause", order_id="o-3")]
+
+    change = commands.apply(plan.begin(Ask(PLAN)), orders)
+
+    assert [kind for kind, _ in change.events] == ["dev.planner.command.obeyed.v1"] * 3
+    assert change.actions == {"a": "pause"}

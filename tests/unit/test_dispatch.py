@@ -142,12 +142,12 @@ def test_a_verification_longer_than_the_queue_lasts_moves_the_deadline() -> None
 
 def test_the_next_attempt_is_told_what_the_last_one_ran_into() -> None:
     plan = Running(a_step("a"))
-    evidence: dict[str, Any] = {"category": "FLAKY_TEST", "top_failing_tests": ["t"], "stack_trace_head": "boom"}
+    evidence: dict[str, Any] = {"category": "TEST_REGRESSION", "top_failing_tests": ["t"], "stack_trace_head": "boom"}
 
     plan.report(a_report("a", success=False, failure_evidence=evidence))
 
     (spec,) = plan.specs
-    told = {"category": "FLAKY_TEST", "failing_tests": ["t"], "trace": "boom", "suggestion": None}
+    told = {"category": "TEST_REGRESSION", "failing_tests": ["t"], "trace": "boom", "suggestion": None}
     assert spec["context"]["previous_failure"] == told
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from schemas import codec
+from schemas.base import RiskLevel
+from tasks.planning.draft import Question
 from tasks.policy.dispatch import SILENT_MS
 from tasks.policy.halting import UNBLOCK
 from tasks.policy.halts import AT_ONCE, MAX_REMEMBERED, MAX_VERIFICATIONS, RULES
 from tasks.policy.taxonomy import HALTS_AT_ONCE
+from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import PYTEST, Running, a_failure, a_report, a_step, some_steps
+from tests.unit.test_commands import WEEK_MS, order
 
 RUFF = PYTEST.model_copy(update={"tool": "ruff-check", "argv": ("ruff", "check", "src")})
 
@@ -300,5 +306,134 @@ def test_a_halt_is_explained() -> None:
     assert evidence["unblock"] == UNBLOCK["identical_failure"]
 
 
-def test_every_rule_says_what_would_let_the_plan_go_on() -> None:
+def violate() -> Running:
+    plan = Running(a_step("a"))
+    fail(plan, "a", category="SANDBOX_VIOLATION")
+    return plan
+
+
+def use_up() -> Running:
+    plan = Running(a_step("a"), a_step("b", "a"), tokens=1000)
+    plan.report(a_report("a", metrics={"tokens_used": 1000}))
+    return plan
+
+
+def take_long() -> Running:
+    plan = Running(a_step("a"), wall_clock_s=600)
+    plan.store.wait(600_000)
+    plan.sweep()
+    return plan
+
+
+def lead_nowhere() -> Running:
+    plan = Running(a_step("a", retries=0), a_step("b", "a"))
+    fail(plan, "a")
+    return plan
+
+
+def be_ordered(name: str = "halt") -> Running:
+    plan = Running(a_step("a", risk=RiskLevel.HIGH), approvals=("HIGH",))
+    order(plan, name, "a" if name == "reject" else None)
+    return plan
+
+
+def be_forgotten() -> Running:
+    plan = Running(a_step("a", risk=RiskLevel.HIGH), approvals=("HIGH",))
+    plan.store.wait(WEEK_MS)
+    plan.sweep()
+    return plan
+
+
+def ask_in_vain() -> Running:
+    with pytest.MonkeyPatch.context() as patch:
+        plan = growing(patch, Script(on_end=lambda *_: goes_on(question=Question("clarify", ("What?",)))), a_step("a"))
+        plan.report(a_report("a"))
+        plan.store.wait(WEEK_MS)
+        plan.sweep()
+    return plan
+
+
+def go_wrong(rule: str) -> Running:
+    """A strategy says that its plan cannot go on, or goes on with what breaks a rule."""
+    halt: tuple[str, str, dict[str, object]] | None = None if rule == "invalid_unfolding" else (rule, "why", {})
+    with pytest.MonkeyPatch.context() as patch:
+        plan = growing(patch, Script(on_end=lambda *_: goes_on(a_step("a"), halt=halt)), a_step("a"))
+        plan.report(a_report("a"))
+    return plan
+
+
+STRATEGIES_HALT = ("invalid_unfolding",)
+
+# Every rule that halts, with a plan that it has halted.
+EVERY_HALT: dict[str, Callable[[], Running]] = {
+    **{rule: partial(drive, count + beyond, **{limit: count}) for rule, limit, drive, count, beyond in TABLE},
+    "security": violate,
+    "budget": use_up,
+    "wall_clock": take_long,
+    "cannot_revise": lead_nowhere,
+    "manual": be_ordered,
+    "approval_rejected": partial(be_ordered, "reject"),
+    "approval_deadline": be_forgotten,
+    "answer_deadline": ask_in_vain,
+    **{rule: partial(go_wrong, rule) for rule in STRATEGIES_HALT},
+}
+
+
+def test_every_rule_is_driven_and_says_what_would_let_the_plan_go_on() -> None:
+    halted = EVERY_HALT.keys() | {"rejected"}
+
     assert {rule.name for rule in RULES} | set(AT_ONCE.values()) <= UNBLOCK.keys()
+    assert halted == UNBLOCK.keys()
+
+
+@pytest.mark.parametrize("rule", EVERY_HALT)
+def test_every_halt_tells_its_values_and_what_led_to_it(rule: str) -> None:
+    plan = EVERY_HALT[rule]()
+
+    halt, evidence = plan.halt, plan.halt["evidence"]
+    assert (plan.state, halt["rule"], evidence["policy_version"]) == ("HALTED", rule, 1)
+    assert {"value", "limit", "limit_name"} <= evidence.keys()
+    assert evidence["unblock"] == UNBLOCK[rule]
+    assert evidence["events"]
+    assert all("at" in event and len({"category", "what"} & event.keys()) == 1 for event in evidence["events"])
+
+
+@pytest.mark.parametrize(
+    ("rule", "met", "events"),
+    [
+        ("manual", (1, 0, "orders"), [("command.obeyed", "ada", None)]),
+        ("approval_rejected", (1, 0, "orders"), [("command.obeyed", "ada", "a")]),
+        (
+            "approval_deadline",
+            ("2027-01-22T08:00:00.000Z", "2027-01-22T08:00:00.000Z", "until"),
+            [("step.approval_requested", None, "a")],
+        ),
+        ("wall_clock", (600, 600, "wall_clock_s"), [("plan.ready", None, None)]),
+    ],
+)
+def test_a_halt_by_people_or_by_time_tells_who_or_since_when(rule: str, met: Any, events: Any) -> None:
+    evidence = EVERY_HALT[rule]().halt["evidence"]
+
+    assert (evidence["value"], evidence["limit"], evidence["limit_name"]) == met
+    assert [(e["what"], e.get("actor"), e.get("step_id")) for e in evidence["events"]] == events
+
+
+def test_a_plan_that_grew_too_much_names_the_steps_that_made_it_grow() -> None:
+    evidence = EVERY_HALT["file_growth"]().halt["evidence"]
+
+    assert [(event["step_id"], event["category"]) for event in evidence["events"]] == [
+        ("a", "FILES_CREATED"),
+        ("b", "FILES_CREATED"),
+    ]
+
+
+def test_a_plan_of_an_older_policy_goes_on_under_that_version() -> None:
+    plan = Running(a_step("a", tools=(PYTEST,), retries=3), a_step("z"))
+    head = codec.loads(plan.store.hash(plan.keys.plan)["head"])
+    plan.store.hash(plan.keys.plan)["head"] = codec.dumps({**head, "policy_version": 0})
+
+    fail(plan, "a")
+    fail(plan, "a", category="SANDBOX_VIOLATION")
+
+    (revised,) = [told for line in plan.log for told in line.get("revisions", ())]
+    assert (revised["policy_version"], plan.halt["evidence"]["policy_version"]) == (0, 0)

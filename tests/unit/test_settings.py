@@ -63,6 +63,9 @@ def test_values_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
         ("PLANNER_RETENTION_DAYS", "0"),
         ("PLANNER_CLAIM_IDLE_S", "soon"),
         ("PLANNER_LOG_LEVEL", "LOUD"),
+        ("PLANNER_REDIS_URL", "redis+sentinel://host:26379"),
+        ("PLANNER_WATCHDOG_S", "0"),
+        ("PLANNER_STOP_S", "-1"),
         ("PLANNER_ALLOW_UNSAFE_REDIS", "perhaps"),
     ],
 )
@@ -101,9 +104,9 @@ def test_a_misspelt_name_is_told_with_the_one_that_was_meant(
 
 
 def test_a_name_that_resembles_none_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PLANNER_XYZZY", "1")
+    monkeypatch.setenv("PLANNER_XYZZY_XYZZY_PLUGH", "1")
 
-    assert sentences() == ["PLANNER_XYZZY is not a setting."]
+    assert sentences() == ["PLANNER_XYZZY_XYZZY_PLUGH is not a setting."]
 
 
 def test_variables_of_others_are_no_business_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:

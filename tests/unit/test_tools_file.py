@@ -176,7 +176,7 @@ def test_a_right_file_is_read_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     path.write_text("[broken")
 
     assert "rspec" in catalogue(settings.tools_file).contracts
-    assert Services(settings).decomposer._catalogue is catalogue(settings.tools_file)
+    assert Services(settings).decomposer._maker._catalogue is catalogue(settings.tools_file)
     assert catalogue(None) is CATALOGUE
 
 

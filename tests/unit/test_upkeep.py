@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from schemas.base import RiskLevel
+from schemas.stored import Attempt
 from schemas.times import rfc3339
 from tasks import outcomes, upkeep
 from tasks.errors import NeedsSteps
+from tasks.fold import REMIND_MS
 from tasks.policy.dispatch import QUEUED_MS, RUNNING_MARGIN_MS, SILENT_MS
+from tasks.upkeep import UNAPPLIED_MS
+from tasks.view import Clocks, Step
 from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_failure, a_report, a_step, clocks, some_steps
-from worker.store.plans import Ask, Write
+from tests.unit.test_commands import an_order, order
+from worker.store.layout import Write
+from worker.store.plans import Ask
 
 DAY_S = 86_400
+HOUR_MS = 3_600_000
 PYTEST_MS = 1000 * PYTEST.timeout_s
 
 
@@ -27,6 +35,7 @@ def wait_sweeping(plan: Running, ms: int, every: int = 10_000, *, renewing: tupl
         for step in renewing:
             plan.store.claim(PLAN, step)
         plan.sweep()
+    plan.rest()
 
 
 def test_an_attempt_that_nobody_claims_comes_back_after_its_deadline() -> None:
@@ -234,3 +243,163 @@ def test_work_that_a_dead_worker_left_over_goes_on() -> None:
 
     assert (first.more, left) == (True, 36)
     assert "BLOCKED" not in plan.states.values()
+
+
+GAP_MS = 300_000
+
+
+def after_an_outage(plan: Running, ms: int, down: int | None = None) -> Clocks:
+    """Nobody sweeps for a while; returns what the first sweep after it knows."""
+    plan.store.wait(ms)
+    return Clocks(grace=plan.store.now, down=ms if down is None else down)
+
+
+def test_after_a_gap_in_sweeping_every_lease_has_its_full_time_again() -> None:
+    plan = a_running(a_step("a"))
+    plan.store.claim(PLAN, "a")
+    clocks = after_an_outage(plan, GAP_MS)
+
+    plan.look(clocks)
+    assert plan.active["a"].attempt == 1
+    plan.store.wait(SILENT_MS - 1)
+    plan.look(clocks)
+    assert plan.active["a"].attempt == 1
+    plan.store.wait(1)
+    plan.look(clocks)
+
+    assert plan.steps["a"].failures == 1
+
+
+def test_an_attempt_does_not_expire_while_its_outcome_may_wait_to_be_applied() -> None:
+    plan = a_running(a_step("a"))
+    plan.store.claim(PLAN, "a")
+    due = plan.store.now + SILENT_MS
+    plan.store.wait(SILENT_MS)
+
+    plan.look(Clocks(oldest=due))
+    assert plan.active["a"].attempt == 1
+    assert plan.record.wake == plan.store.now + UNAPPLIED_MS
+    plan.store.wait(UNAPPLIED_MS)
+    plan.look(Clocks(oldest=due + 1))  # what came after it was over proves nothing
+
+    assert plan.steps["a"].failures == 1
+
+
+def test_an_outage_is_given_back_to_the_wall_clock_once() -> None:
+    plan = Running(a_step("a"), a_step("b", "a"), wall_clock_s=600)
+    clocks = after_an_outage(plan, GAP_MS)
+    plan.look(clocks)
+    plan.look(clocks)
+
+    plan.store.wait(600_000 - 1)
+    plan.store.claim(PLAN, "a")
+    plan.look(clocks)
+    assert plan.state == "EXECUTING"
+    plan.store.wait(1)
+    plan.look(clocks)
+
+    assert plan.halt["rule"] == "wall_clock"
+
+
+def ends_after(plan: Running) -> int:
+    """How long, ms, until the wall clock of a plan runs out."""
+    times = plan.record.times
+    return times["ready"] + 1000 * 600 + times.get("lost", 0) - plan.store.now
+
+
+def test_an_outage_during_a_pause_is_given_back_once() -> None:
+    plan = Running(a_step("a"), wall_clock_s=600)
+    plan.store.wait(100_000)
+    plan.obey(an_order("pause"))
+    clocks = after_an_outage(plan, GAP_MS)
+    plan.look(clocks)
+    plan.store.wait(1000)
+    plan.obey(an_order("resume", order_id="o-2"))
+
+    assert ends_after(plan) == 500_000
+
+
+def test_an_outage_during_a_pause_that_ends_before_the_first_sweep_is_given_back_once() -> None:
+    plan = Running(a_step("a"), wall_clock_s=600)
+    plan.store.wait(100_000)
+    plan.obey(an_order("pause"))
+    clocks = after_an_outage(plan, GAP_MS)
+    plan.obey(an_order("resume", order_id="o-2"))
+    plan.look(clocks)
+
+    assert ends_after(plan) == 500_000
+
+
+def test_an_outage_before_a_pause_is_given_back_beside_it() -> None:
+    plan = Running(a_step("a"), wall_clock_s=600)
+    plan.store.wait(100_000)
+    clocks = after_an_outage(plan, GAP_MS)
+    plan.obey(an_order("pause"))
+    plan.look(clocks)
+    plan.store.wait(50_000)
+    plan.obey(an_order("resume", order_id="o-2"))
+
+    assert ends_after(plan) == 500_000
+
+
+def test_an_outage_from_before_a_plan_was_made_gives_it_nothing() -> None:
+    plan = Running(a_step("a"), wall_clock_s=600)
+    plan.look(Clocks(grace=plan.store.now, down=0))
+
+    assert "lost" not in plan.record.times
+
+
+@pytest.mark.parametrize("stop", ["pause", "outage"])
+def test_an_attempt_gets_no_time_for_what_stood_still_before_it_began(stop: str) -> None:
+    plan = Running(a_step("a"), a_step("b", "a"), wall_clock_s=86_400)
+    if stop == "pause":
+        order(plan, "pause", order_id="o-1")
+        plan.report(a_report("a"))
+        plan.store.wait(10 * HOUR_MS)
+        order(plan, "resume", order_id="o-2")
+    else:
+        plan.outage(10 * HOUR_MS)
+        plan.report(a_report("a"))
+    assert plan.active["b"].attempt == 1
+
+    for _ in range(RUNNING_MARGIN_MS // 30_000):
+        plan.store.claim(PLAN, "b")
+        plan.store.wait(30_000)
+        plan.look()
+
+    assert plan.active.get("b") is None or plan.active["b"].attempt == 2
+
+
+def test_an_attempt_gets_back_the_time_of_a_pause_within_it() -> None:
+    plan = Running(a_step("a"), wall_clock_s=86_400)
+    plan.store.claim(PLAN, "a")
+    order(plan, "pause", order_id="o-1")
+    for _ in range(120):
+        plan.store.wait(30_000)
+        plan.store.claim(PLAN, "a")
+        plan.look()
+    order(plan, "resume", order_id="o-2")
+    plan.look()
+
+    assert plan.active["a"].attempt == 1
+
+
+def test_a_record_of_an_attempt_from_before_pauses_were_counted_is_read() -> None:
+    found = Attempt.decode(b'7-0 [1,"lease","default",["a.py"],10,1,5,9]')
+
+    assert (found.entry, found.deadline, found.lost) == ("7-0", 9, 0)
+    assert Attempt.decode(b"7-0 " + found.encode()) == found
+
+
+def test_a_look_that_reads_further_has_a_reminder_where_nothing_is_in_flight() -> None:
+    plan = Running(*some_steps(12, risk=RiskLevel.HIGH), approvals=("HIGH",), max_parallel=1)
+    view = plan.begin(Ask(PLAN))
+    view.record.wake = 0
+    view.ready, view.ready_beyond = ["s-11"], True  # it asks for its approval; the next look reads what is behind it
+    view.steps = {"s-11": Step("s-11", plan.store.hash(plan.keys.steps)["s-11"], plan.steps["s-11"])}
+    view.steps["s-11"].status.approval = ""
+
+    change = outcomes.apply(view, ())
+
+    assert (change.wider, change.dispatches) == (True, [])
+    assert change.wake == plan.store.now + REMIND_MS

@@ -15,7 +15,7 @@ from statistics import median, quantiles
 from redis import Redis
 
 from worker import clients, embedded
-from worker.bench import fleet
+from worker.bench import fleet, heartbeats
 from worker.store import keys
 
 FLAGS = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "ERROR")
@@ -32,6 +32,8 @@ def measure(plans: int, steps: int, pool: str, say: Say, url: str | None = None)
             figures = _anchors(client, at, plans * steps, pool, say)
             with _worker("worker", at, pool):
                 figures |= _ours(client, plans, steps, say)
+                say("Heartbeats beside bare SETs")
+                figures |= heartbeats.per_s(client, 20_000)
     return {name: round(value, 3) for name, value in {**figures, **_ratios(figures)}.items()}
 
 
@@ -104,6 +106,7 @@ def _ratios(figures: dict[str, float]) -> dict[str, float]:
         "latency_p50_vs_roundtrip": figures["latency_p50_ms"] / figures["celery_roundtrip_p50_ms"],
         "latency_p99_vs_roundtrip": figures["latency_p99_ms"] / figures["celery_roundtrip_p50_ms"],
         "latency_idle_vs_roundtrip": figures["latency_idle_p50_ms"] / figures["celery_roundtrip_p50_ms"],
+        "heartbeat_vs_set": figures["heartbeat_per_s"] / figures["set_per_s"],
         "large_plan_cost": figures["small_plans_per_s"] / figures["large_plan_per_s"],
     }
 

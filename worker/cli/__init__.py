@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli import explain, extras, look, orders, run, submit, up
+from worker.cli import answering, dead, doctor, explain, export, extras, health, look, orders, run, submit, up
 
 app = typer.Typer(
     help="The planner that fleets of coding agents are run by: goals in, governed step specs out.",
@@ -44,10 +44,16 @@ app.command(rich_help_panel="Use it")(look.plans)
 app.command(rich_help_panel="Use it")(look.show)
 app.command(rich_help_panel="Use it")(look.watch)
 app.command(rich_help_panel="Use it")(explain.explain)
-for name in ("approve", "reject", "pause", "resume", "halt", "skip", "top-up"):
+ORDERS = ("approve", "reject", "skip", "pause", "resume", "halt", "cancel", "tighten", "top-up")
+for name in ORDERS:
     app.command(name, rich_help_panel="Order it")(getattr(orders, name.replace("-", "_")))
+app.command(rich_help_panel="Order it")(answering.answer)
 app.command(rich_help_panel="Run it")(run.worker)
 app.command(rich_help_panel="Run it")(run.controller)
+app.command(rich_help_panel="Run it")(health.health)
+app.add_typer(dead.app, name="dead", rich_help_panel="Run it")
+app.command(rich_help_panel="Run it")(doctor.doctor)
+app.command(rich_help_panel="Run it")(export.export)
 app.command(rich_help_panel="Build on it")(extras.schemas)
 app.command(rich_help_panel="Build on it")(extras.bench)
 

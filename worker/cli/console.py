@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:  # these cost a second on a slow machine, and `planner --help`
     from worker.settings import Settings
 
 OK, FAILED, USAGE, MISSING = 0, 1, 2, 3
+
+# What JSON may hold as it is and what could steer a terminal all the same: C1 controls, bidirectional marks.
+UNSAFE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts; errors too.")]
 
@@ -102,6 +107,14 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
     return run
 
 
+def read_source(source: str) -> bytes:
+    """Read a file, or stdin for `-`; raises Failure where that cannot be done."""
+    try:
+        return typer.get_binary_stream("stdin").read() if source == "-" else Path(source).read_bytes()
+    except OSError as error:
+        raise Failure.of("unreadable_file", f"{source}: {error.strerror}.", USAGE) from error
+
+
 def say(*parts: Any) -> None:
     """Print for a person; a pipe gets lines of text whole, so that grep finds them."""
     console = Console(highlight=False)
@@ -114,7 +127,11 @@ def say_json(value: Any, *, line: bool = False) -> None:
     from schemas import codec
 
     text = codec.dumps(value, default=_plain) + b"\n" if line else codec.pretty(_plain(value))
-    typer.echo(text, nl=False)
+    typer.echo(UNSAFE.sub(_escaped, text.decode()), nl=False)
+
+
+def _escaped(unsafe: re.Match[str]) -> str:
+    return f"\\u{ord(unsafe[0]):04x}"
 
 
 def _plain(value: Any) -> Any:
@@ -135,4 +152,4 @@ def _tell(failure: Failure, *, as_json: bool) -> None:
 def _place(url: str) -> str:
     """Name a server without its password."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -65,6 +65,7 @@ def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only:
         "goal_id": view.goal_id,
         "state": view.state.value,
         "revision": view.revision,
+        "paused_by": view.paused_by,
         "halt": halt,
         "steps": steps,
     }
@@ -78,7 +79,8 @@ def drawn(explained: dict[str, Any]) -> RenderableType:
     from worker.cli.picture import plain
 
     head = f"{explained['plan_id']}  {explained['state']}  revision {explained['revision']}"
-    lines = [head, *_halt(explained["halt"]), *_steps(explained["steps"])]
+    paused = [f"paused: {explained['paused_by']}"] if explained["paused_by"] else []
+    lines = [head, *paused, *_halt(explained["halt"]), *_steps(explained["steps"])]
     return Group(*(Text(plain(line)) for line in lines))
 
 
@@ -88,13 +90,21 @@ def _halt(halt: dict[str, Any] | None) -> Iterator[str]:
     evidence = halt["evidence"]
     yield f"rule {halt['rule']} (policy version {evidence['policy_version']}): {halt['reason']}"
     if "value" in evidence:
-        yield f"  value {evidence['value']}, limit {evidence['limit']}"
+        limit = "none" if evidence["limit"] is None else evidence["limit"]
+        yield f"  value {evidence['value']}, limit {limit}"
     for error in evidence.get("errors", ()):
         yield f"  {error['pointer'] or '/'}  {error['message']} ({error['code']})"
     for event in evidence["events"]:
-        yield f"  {event['at']}  {event['step_id']} attempt {event['attempt']}: {event['category']}"
+        yield f"  {event['at']}  {_told(event)}"
     if evidence["unblock"]:
         yield f"  to go on: {evidence['unblock']}"
+
+
+def _told(event: dict[str, Any]) -> str:
+    if "category" in event:
+        return f"{event['step_id']} attempt {event['attempt']}: {event['category']}"
+    actor = f"by {event['actor']}" if "actor" in event else ""
+    return " ".join(filter(None, (event["what"], event.get("step_id"), actor)))
 
 
 def _steps(steps: list[dict[str, Any]]) -> Iterator[str]:

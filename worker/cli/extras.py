@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,21 +13,34 @@ from worker.cli.console import Json, command, say, say_json
 from worker.cli.run import Pool
 
 
+class Kind(StrEnum):
+    """The kinds of goal that there is a demo of."""
+
+    TASK = "task"
+    GAP_REPORT = "gap_report"
+    CAMPAIGN = "campaign"
+    REVIEWED_PLAN = "reviewed_plan"
+    EVOLUTION = "evolution"
+
+
 @command
 def demo(
+    kind: Annotated[Kind, typer.Option(help="The kind of goal.")] = Kind.TASK,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the directory with the repository.")] = False,
     svg: Annotated[Path | None, typer.Option(help="Draw the end into this file.")] = None,
     as_json: Json = False,
 ) -> int:
-    """See it work: a real bug in a real repository, repaired by a small fleet, in under a minute.
+    """See it work: a real repository, a small fleet, a plan from its goal to its end, in under a minute.
 
     [b]planner demo[/b]
+
+    [b]planner demo --kind campaign[/b]
 
     Needs nothing running. Exit code 0 only if the plan is COMPLETED and the tests pass.
     """
     from worker.demo import run
 
-    return run(as_json=as_json, keep=keep, console=Console(stderr=as_json), svg=svg)
+    return run(kind.value, as_json=as_json, keep=keep, console=Console(stderr=as_json), svg=svg)
 
 
 @command

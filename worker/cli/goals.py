@@ -13,6 +13,7 @@ from worker.inbox import Entry
 from worker.reading import read_goal
 
 SHOWN_TESTS = 3
+ADDED_TO = ("context", "gap_report")  # what options and sources put more into
 CONTEXT = ("repo", "base_sha", "language", "test_command")
 
 
@@ -24,6 +25,9 @@ def from_text(text: bytes) -> dict[str, Any]:
         raise Failure.of("invalid_json", f"The goal is not JSON: {error}", USAGE) from error
     if not isinstance(body, dict):
         raise Failure.of("invalid_message", "A goal is a JSON object.", USAGE)
+    for name in ADDED_TO:
+        if not isinstance(body.get(name), dict | None):
+            raise Failure.of("invalid_message", f"`{name}` of a goal is a JSON object.", USAGE)
     return body
 
 
@@ -37,9 +41,14 @@ def report_of(text: bytes) -> Report:
 
 def with_report(body: Mapping[str, Any], report: Report) -> dict[str, Any]:
     """Ask for the failures of `report` to be repaired; what `body` says already stands."""
+    return {"goal": _sentence(report.names), **with_failures(body, report)}
+
+
+def with_failures(body: Mapping[str, Any], report: Report) -> dict[str, Any]:
+    """Tell what failed as the goal's context; what `body` says already stands."""
     told = {"language": report.language, "failing_tests": report.names, "failure_log": report.log}
     context = {name: value for name, value in told.items() if value} | dict(body.get("context") or {})
-    return {"goal": _sentence(report.names), **body, "context": context}
+    return {**body, "context": context} if context else dict(body)
 
 
 def with_options(body: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

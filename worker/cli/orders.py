@@ -1,78 +1,33 @@
-"""Orders to a plan: `planner approve`, `reject`, `pause`, `resume`, `halt`, `skip` and `top-up`."""
+"""Orders: to one plan or one of its steps, or to every plan of a repository, of a tenant, or of all."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from worker.cli.console import FAILED, OK, USAGE, Failure, Json, Link, command, linked, say, say_json
-from worker.cli.look import Which, find
+from worker.cli import aims
+from worker.cli.aims import Aim, Everyone, Repository, Tenant, Yes
+from worker.cli.console import FAILED, USAGE, Failure, Json, command
+from worker.cli.look import Which
+from worker.cli.sending import send
 
 Step = Annotated[str, typer.Argument(metavar="STEP", help="The id of the step.")]
+AnyStep = Annotated[str | None, typer.Argument(metavar="STEP", help="The id of a step; the whole plan without it.")]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with the order.")]
 Actor = Annotated[str | None, typer.Option("--actor", help="Who orders it; you, unless said.")]
-
-PATIENCE_S = 10.0
-REFUSED = "dev.planner.command.refused.v1"
-
-
-def _order(
-    plan: str, name: str, reason: str, actor: str | None, as_json: bool, step: str | None = None, value: Any = None
-) -> int:
-    """Publish an order and tell what became of it; exit code 1 where it was refused."""
-    with linked(block_s=PATIENCE_S) as link:
-        told = _publish(link, plan, name, reason, actor, step, value)
-    obeyed = told["type"] != REFUSED
-    if as_json:
-        say_json(told)
-    else:
-        say(f"{name}: done" if obeyed else f"{name}: refused, {told['data'].get('reason')}")
-    return OK if obeyed else FAILED
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="TIME", help="When it ends by itself: 2026-11-21T20:30:00Z, 30m, 2h, 1d."),
+]
 
 
-def _publish(
-    link: Link, plan: str, name: str, reason: str, actor: str | None, step: str | None, value: Any
-) -> dict[str, Any]:
-    import getpass
-    import uuid
+def one(plan: str, step: str | None = None) -> Aim:
+    """Aim at a plan, or at one of its steps."""
+    from schemas.command import Scope
 
-    from schemas import codec
-    from schemas.command import Command, CommandName, Scope
-    from worker.store.keys import Partition, partition_of
-
-    plan_id = find(link, plan).plan_id
-    home = Partition(partition_of(plan_id, link.partitions))
-    order = Command(
-        command_id=uuid.uuid4().hex,
-        command=CommandName(name),
-        scope=Scope.STEP if step else Scope.PLAN,
-        plan_id=plan_id,
-        step_id=step,
-        actor=actor or getpass.getuser(),
-        reason=reason,
-        value=value,
-    )
-    last: Any = link.client.xrevrange(home.events, count=1)
-    after = last[0][0] if last else b"0"
-    link.client.xadd(home.commands, {"data": codec.encode(order, exclude_none=True)})
-    return _await(link, home.events, after, order.command_id)
-
-
-def _await(link: Link, events: str, after: bytes, command_id: str) -> dict[str, Any]:
-    """Wait for the event that answers the order."""
-    from schemas import codec
-
-    end = time.monotonic() + PATIENCE_S
-    while (left := end - time.monotonic()) > 0:
-        reply: Any = link.client.xread({events: after}, count=100, block=max(1, int(1000 * left)))
-        for entry, fields in [pair for _, found in reply or () for pair in found]:
-            after, data = entry, codec.loads(fields[b"data"])
-            if data.get("command_id") == command_id:
-                return {"type": fields[b"type"].decode(), "data": data}
-    raise Failure.of("no_answer", f"No worker took the order in {PATIENCE_S:g} s. Is one running (`planner worker`)?")
+    return Aim(Scope.STEP if step else Scope.PLAN, plan=plan)
 
 
 @command
@@ -81,7 +36,7 @@ def approve(plan: Which, step: Step, reason: Reason = "", actor: Actor = None, a
 
     [b]planner approve 3c-0199 migrate-schema --reason "reviewed with the DBA"[/b]
     """
-    return _order(plan, "approve", reason, actor, as_json, step)
+    return send("approve", one(plan, step), reason, actor, as_json, step_id=step)
 
 
 @command
@@ -90,47 +45,155 @@ def reject(plan: Which, step: Step, reason: Reason = "", actor: Actor = None, as
 
     [b]planner reject 3c-0199 migrate-schema --reason "not this week"[/b]
     """
-    return _order(plan, "reject", reason, actor, as_json, step)
+    return send("reject", one(plan, step), reason, actor, as_json, step_id=step)
 
 
 @command
 def skip(plan: Which, step: Step, reason: Reason = "", actor: Actor = None, as_json: Json = False) -> int:
-    """Skip a step that waits to start; what depends on it goes on as if it were done.
+    """Skip a step that is not in flight; what depends on it goes on as if it were done.
+
+    A blocked step is skipped in its turn. To skip one that is in flight, pause the plan and skip it when it has ended.
 
     [b]planner skip 3c-0199 update-docs --reason "written already"[/b]
     """
-    return _order(plan, "skip", reason, actor, as_json, step)
-
-
-def _of_plan(name: str, text: str) -> Callable[..., None]:
-    """Make the command for an order that needs nothing but its plan."""
-
-    def run(plan: Which, reason: Reason = "", actor: Actor = None, as_json: Json = False) -> int:
-        return _order(plan, name, reason, actor, as_json)
-
-    run.__name__, run.__doc__ = name, f'{text}\n\n[b]planner {name} 3c-0199 --reason "the release"[/b]'
-    return command(run)
-
-
-pause = _of_plan("pause", "Start nothing more of a plan; what is in flight may finish, the wall clock stands still.")
-resume = _of_plan("resume", "Go on with a plan that was paused.")
-halt = _of_plan("halt", "End a plan; what is in flight is told to stop with its next heartbeat.")
+    return send("skip", one(plan, step), reason, actor, as_json, step_id=step)
 
 
 @command
-def top_up(
-    plan: Which,
-    tokens: Annotated[int, typer.Option(min=0, help="More tokens.")] = 0,
-    patch_cycles: Annotated[int, typer.Option(min=0, help="More patch cycles.")] = 0,
-    failing_outcomes: Annotated[int, typer.Option(min=0, help="More failing outcomes.")] = 0,
-    wall_clock_s: Annotated[int, typer.Option(min=0, help="More seconds.")] = 0,
+def pause(
+    plan: aims.Which = None,
+    repository: Repository = None,
+    tenant: Tenant = None,
+    everyone: Everyone = False,
+    until: Until = None,
     reason: Reason = "",
     actor: Actor = None,
     as_json: Json = False,
 ) -> int:
-    """Give a plan more of a budget. A budget is never lowered.
+    """Start nothing more; what is in flight may finish, the wall clock stands still.
+
+    With --repository, --tenant or --all it holds plans yet to come too, until `planner resume` with the same.
+
+    [b]planner pause 3c-0199 --until 2h --reason "the release"[/b]
+
+    [b]planner pause --tenant acme --reason "their repository moves"[/b]
+    """
+    about, end = aims.aim(plan, repository, tenant, everyone), aims.moment(until)
+    return send("pause", about, reason, actor, as_json, until=end)
+
+
+@command
+def resume(
+    plan: aims.Which = None,
+    repository: Repository = None,
+    tenant: Tenant = None,
+    everyone: Everyone = False,
+    reason: Reason = "",
+    actor: Actor = None,
+    as_json: Json = False,
+) -> int:
+    """Go on with what was paused; with --repository, --tenant or --all let new plans in again after a halt too.
+
+    [b]planner resume 3c-0199[/b]
+
+    [b]planner resume --tenant acme[/b]
+    """
+    return send("resume", aims.aim(plan, repository, tenant, everyone), reason, actor, as_json)
+
+
+@command
+def halt(
+    plan: aims.Which = None,
+    repository: Repository = None,
+    tenant: Tenant = None,
+    everyone: Everyone = False,
+    yes: Yes = False,
+    reason: Reason = "",
+    actor: Actor = None,
+    as_json: Json = False,
+) -> int:
+    """End a plan; what is in flight is told to stop with its next heartbeat.
+
+    With --repository, --tenant or --all it ends plans yet to come too, until `planner resume` with the same.
+
+    [b]planner halt 3c-0199 --reason "the wrong branch"[/b]
+
+    [b]planner halt --repository acme/shop --reason "a leaked key"[/b]
+    """
+    about = aims.aim(plan, repository, tenant, everyone)
+    if not aims.may_go("halt", about, yes=yes, as_json=as_json):
+        return FAILED
+    return send("halt", about, reason, actor, as_json)
+
+
+@command
+def cancel(
+    plan: aims.Which = None,
+    repository: Repository = None,
+    tenant: Tenant = None,
+    everyone: Everyone = False,
+    yes: Yes = False,
+    reason: Reason = "",
+    actor: Actor = None,
+    as_json: Json = False,
+) -> int:
+    """End a plan, or those that are there now; unlike a halt it leaves plans yet to come alone.
+
+    [b]planner cancel 3c-0199 --reason "not needed any more"[/b]
+
+    [b]planner cancel --repository acme/shop --reason "the backlog was emptied"[/b]
+    """
+    about = aims.aim(plan, repository, tenant, everyone)
+    if not aims.may_go("cancel", about, yes=yes, as_json=as_json):
+        return FAILED
+    return send("cancel", about, reason, actor, as_json)
+
+
+@command
+def tighten(
+    plan: Which,
+    step: AnyStep = None,
+    file: Annotated[list[Path] | None, typer.Option("--file", help="A file that is left; may be repeated.")] = None,
+    risk: Annotated[str | None, typer.Option("--risk", help="The risk of the step from now on: MED or HIGH.")] = None,
+    reason: Reason = "",
+    actor: Actor = None,
+    as_json: Json = False,
+) -> int:
+    """Leave fewer files to a plan or a step, or raise the risk of a step. Nothing is ever given back.
+
+    An attempt that holds another file is told to stop, and starts again with less.
+
+    [b]planner tighten 3c-0199 --file src/a.py --file src/b.py[/b]
+
+    [b]planner tighten 3c-0199 migrate-schema --risk HIGH --reason "it touches money"[/b]
+    """
+    value = {
+        **({"allowed_files": [each.as_posix() for each in file]} if file else {}),
+        **({"risk_level": risk.upper()} if risk else {}),
+    }
+    if not value:
+        raise Failure.of("nothing_to_tighten", "Say --file for each file that is left, or --risk.", USAGE)
+    return send("tighten", one(plan, step), reason, actor, as_json, step_id=step, value=value)
+
+
+@command
+def top_up(
+    plan: aims.Which = None,
+    tokens: Annotated[int, typer.Option(min=0, help="More tokens.")] = 0,
+    patch_cycles: Annotated[int, typer.Option(min=0, help="More patch cycles.")] = 0,
+    failing_outcomes: Annotated[int, typer.Option(min=0, help="More failing outcomes.")] = 0,
+    wall_clock_s: Annotated[int, typer.Option(min=0, help="More seconds.")] = 0,
+    repository: Annotated[str | None, typer.Option(metavar="R", help="Today's budget of this repository.")] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="T", help="Today's budget of this tenant.")] = None,
+    reason: Reason = "",
+    actor: Actor = None,
+    as_json: Json = False,
+) -> int:
+    """Give a plan more of a budget, or a tenant or a repository more tokens for today. A budget is never lowered.
 
     [b]planner top-up 3c-0199 --tokens 50000 --reason "worth it"[/b]
+
+    [b]planner top-up --tenant acme --tokens 1000000[/b]
     """
     amounts = {
         "tokens": tokens,
@@ -138,7 +201,9 @@ def top_up(
         "failing_outcomes": failing_outcomes,
         "wall_clock_s": wall_clock_s,
     }
-    value = {name: amount for name, amount in amounts.items() if amount}
+    about, value = aims.aim(plan, repository, tenant), {name: amount for name, amount in amounts.items() if amount}
     if not value:
         raise Failure.of("nothing_to_add", "Say what to add, such as --tokens 50000.", USAGE)
-    return _order(plan, "top_up", reason, actor, as_json, value=value)
+    if not about.plan and set(value) != {"tokens"}:
+        raise Failure.of("only_tokens", "A day budget is of tokens: say --tokens alone.", USAGE)
+    return send("top_up", about, reason, actor, as_json, value=value)

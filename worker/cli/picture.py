@@ -63,6 +63,8 @@ def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:
     parts: list[RenderableType] = [head, Text(plain(plan.goal)), Text(plain(about), "dim"), ""]
     if plan.halt:
         parts += [_halt(plan.halt), ""]
+    if plan.paused_by:
+        parts += [Text(plain(f"paused: {plan.paused_by}"), "yellow"), ""]
     if plan.waiting:
         parts += [Panel(Text(plain("\n".join(plan.waiting.questions))), title=f"waits: {plan.waiting.kind}"), ""]
     if plan.steps:
@@ -76,11 +78,15 @@ def _state(plan: PlanSummary) -> Text:
 
 
 def _age(plan: PlanSummary, now: datetime) -> str:
-    seconds = max(0, int((now - datetime.fromisoformat(plan.created_at)).total_seconds()))
+    return span(int((now - datetime.fromisoformat(plan.created_at)).total_seconds()))
+
+
+def span(seconds: int) -> str:
+    """Write a time in its largest unit, such as `3 min`; none is below 0 s, whatever a clock says."""
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds // length} {unit}"
-    return f"{seconds} s"
+    return f"{max(0, seconds)} s"
 
 
 def _halt(halt: Halt) -> Panel:

@@ -45,6 +45,9 @@ def worker(
     ),
     concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Tasks side by side.")] = 1,
     queues: Annotated[str | None, typer.Option("--queues", "-Q", help="Only these, such as planner.decompose.")] = None,
+    recycle: Annotated[
+        int | None, typer.Option("--max-tasks-per-child", min=1, help="Replace a pool process after so many tasks.")
+    ] = None,
     loglevel: Annotated[Level | None, typer.Option("--loglevel", "-l", help="Else PLANNER_LOG_LEVEL.")] = None,
 ) -> None:
     """Run a planner worker: [b]celery -A worker worker[/b] with the right flags.
@@ -53,20 +56,26 @@ def worker(
 
     [b]planner worker --queues planner.decompose[/b]   only turns goals into plans
 
-    Ends on SIGTERM when the work in hand is done; the exit code is Celery's.
+    Ends on SIGTERM when the work in hand is done, after PLANNER_STOP_S at the latest; then others go on with the rest.
+    Exit code 0; 70 when it was stuck and ended itself (see PLANNER_WATCHDOG_S); 1 when it could not start.
     """
     settings = configured()
-    command = worker_command(pool, concurrency, queues, loglevel or settings.log_level)
+    command = worker_command(pool, concurrency, queues, loglevel or settings.log_level, recycle)
     sys.stdout.flush()
     os.execv(command[0], command)  # noqa: S606 (no shell is wanted)
 
 
 def worker_command(
-    pool: str = "prefork", concurrency: int = 1, queues: str | None = None, level: str = "INFO"
+    pool: str = "prefork",
+    concurrency: int = 1,
+    queues: str | None = None,
+    level: str = "INFO",
+    recycle: int | None = None,
 ) -> list[str]:
     """Lay out the command of a worker; raises Failure for a queue that no route has."""
     node = f"planner-{os.getpid()}@%h"  # two workers of a host must not share a name
     only = ["--queues", ",".join(_checked(queues))] if queues else []
+    only += ["--max-tasks-per-child", str(recycle)] if recycle else []
     celery = [sys.executable, "-m", "celery", "--quiet", "--app", "worker", "worker", *FLAGS, "--hostname", node]
     return [*celery, "--pool", str(pool), "--concurrency", str(concurrency), "--loglevel", str(level), *only]
 

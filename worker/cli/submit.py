@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, linked, say, say_json
+
+if TYPE_CHECKING:
+    from worker.cli.junit import Report
+
+
+NO_GOAL = "Say what shall be done: FILE, --goal, --from-junit, --from-sarif, --roadmap or --inbox."
 
 
 class Language(StrEnum):
@@ -23,12 +30,47 @@ class Language(StrEnum):
     CPP = "cpp"
 
 
+class Kind(StrEnum):
+    """The kinds of goal."""
+
+    TASK = "task"
+    GAP_REPORT = "gap_report"
+    CAMPAIGN = "campaign"
+    REVIEWED_PLAN = "reviewed_plan"
+    EVOLUTION = "evolution"
+
+
+class Nothing(StrEnum):
+    """Why there is nothing to do: the reason is the name."""
+
+    NO_FAILURES = "Nothing to do: no test failed in this report."
+    NO_GAP = "Nothing to do: there is no gap."
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What CI wrote, and what people wish."""
+
+    junit: Path | None
+    sarif: list[Path]
+    roadmap: Path | None
+    inbox: Path | None
+
+    def are_gaps(self, kind: str | None) -> bool:
+        """Tell whether they ask for a gap report: all but a test report alone, which asks for a repair."""
+        return bool(self.sarif or self.roadmap or self.inbox or (self.junit and kind == Kind.GAP_REPORT))
+
+
 @command
 def submit(
     source: Annotated[str | None, typer.Argument(metavar="FILE|-", help="The goal as JSON; - is stdin.")] = None,
     goal: Annotated[str | None, typer.Option("--goal", "-g", help="What shall be done, in a sentence.")] = None,
     file: Annotated[list[str] | None, typer.Option("--file", "-f", help="May be changed; again for more.")] = None,
     from_junit: Annotated[Path | None, typer.Option(help="Repair what failed in this test report.")] = None,
+    from_sarif: Annotated[list[Path] | None, typer.Option(help="Close what this log found; again for more.")] = None,
+    roadmap: Annotated[Path | None, typer.Option(help="Close what this Markdown file has open.")] = None,
+    inbox: Annotated[Path | None, typer.Option(metavar="DIR", help="Close what the files of this folder ask.")] = None,
+    kind: Annotated[Kind | None, typer.Option(help="The kind of goal.")] = None,
     repo: Annotated[str | None, typer.Option(help="The repository's name.")] = None,
     base_sha: Annotated[str | None, typer.Option(help="The commit to begin at.")] = None,
     language: Annotated[Language | None, typer.Option(help="The language to verify in.")] = None,
@@ -48,24 +90,32 @@ def submit(
 
     [b]echo '{"goal": "Add prefix support", "allowed_files": ["src/a.py"]}' | planner submit -[/b]
 
+    [b]planner submit --from-sarif ruff.sarif --roadmap ROADMAP.md --inbox inbox/ -f src/a.py[/b]
+
     Files may be globs. Options go over what FILE says. Exit code 1 if the goal is REJECTED.
+
+    --from-sarif, --roadmap and --inbox make a gap report, --from-junit then too: the most critical gap is planned. A
+    roadmap has items such as "- [ ] 0.1 Create the parser" ("[x]" is done); the version may stand in a heading above.
+    An inbox has one Markdown file a wish: title, what, why, priority and constraints as front matter or as headings.
     """
     from worker.cli import goals
     from worker.cli.verdict import errors_of, publish, wait_for
 
-    body = goals.from_text(_read(source)) if source else {}
-    if from_junit:
-        report = goals.report_of(_read(str(from_junit)))
-        if not report.failed:
-            return _nothing(as_json=as_json)
-        body = goals.with_report(body, report)
     given = {
-        "goal": goal, "allowed_files": file, "goal_id": goal_id, "tenant": tenant, "queue": queue,
+        "goal": goal, "allowed_files": file, "goal_id": goal_id, "tenant": tenant, "queue": queue, "kind": kind,
         "repo": repo, "base_sha": base_sha, "language": language, "test_command": test_command,
     }  # fmt: skip
-    body = goals.with_options(body, given)
+    said = goals.from_text(_read(source)) if source else {}
+    made = _from_sources(said, Sources(from_junit, from_sarif or [], roadmap, inbox), kind)
+    if isinstance(made, Nothing):
+        return _nothing(made, as_json=as_json)
+    body = goals.with_options(made, given)
     if not body:
-        raise Failure.of("no_goal", "Say what shall be done: FILE, --goal or --from-junit.", USAGE)
+        raise Failure.of(
+            "no_goal",
+            "Say what shall be done: FILE, --goal or one of --from-junit, --from-sarif, --roadmap and --inbox.",
+            USAGE,
+        )
     with linked() as link:
         sent = publish(link, goals.checked(body, link.settings.max_goal_bytes), body.get("goal_id"))
         told: dict[str, Any] = {"goal_id": sent.goal_id, "plan_id": None, "verdict": None, "reason": "", "errors": []}
@@ -83,15 +133,37 @@ def _read(source: str) -> bytes:
         raise Failure.of("unreadable_file", f"{source}: {error.strerror}.", USAGE) from error
 
 
-def _nothing(*, as_json: bool) -> int:
+def _from_sources(body: dict[str, Any], sources: Sources, kind: Kind | None) -> dict[str, Any] | Nothing:
+    """Put what the sources say into the goal; Nothing where there is nothing wrong."""
+    from worker.cli import goals
+
+    report = goals.report_of(_read(str(sources.junit))) if sources.junit else None
+    if sources.are_gaps(kind or body.get("kind")):
+        return _with_gaps(goals.with_failures(body, report) if report else body, sources, report)
+    if report is None:
+        return body
+    return goals.with_report(body, report) if report.failed else Nothing.NO_FAILURES
+
+
+def _with_gaps(body: dict[str, Any], sources: Sources, report: Report | None) -> dict[str, Any] | Nothing:
+    from worker.cli import gaps
+
+    findings = [found for log in sources.sarif for found in gaps.findings_of(_read(str(log)), log.name)]
+    items = gaps.items_of(_read(str(sources.roadmap)), sources.roadmap.name) if sources.roadmap else ()
+    wishes = gaps.wishes_of(sources.inbox) if sources.inbox else ()
+    found = gaps.gaps_of(findings, report, items, wishes)
+    return gaps.with_gaps(body, found, wishes) if found else Nothing.NO_GAP
+
+
+def _nothing(found: Nothing, *, as_json: bool) -> int:
     told: dict[str, Any] = {
         "goal_id": None,
         "plan_id": None,
         "verdict": "NOTHING_TO_DO",
-        "reason": "no_failures",
+        "reason": found.name.lower(),
         "errors": [],
     }
-    say_json({**told, "entry": None}) if as_json else say("Nothing to do: no test failed in this report.")
+    say_json({**told, "entry": None}) if as_json else say(found.value)
     return OK
 
 

@@ -22,7 +22,7 @@ from worker.cli.run import worker_command
 
 PORT = 6379  # where every other command looks unless PLANNER_REDIS_URL is set
 START_S = 30.0
-STOP_S = 60.0  # what the work in hand may take
+STOP_S = 30.0  # beyond PLANNER_STOP_S, and for the server's end
 
 
 @command
@@ -40,29 +40,37 @@ def up(
     told = os.environ.get("PLANNER_REDIS_URL")
     with _stopped_by_signals():
         if told:
-            return _serve(told, concurrency)
+            return _serve(told, concurrency, settings.stop_s)
         with _valkey(settings.data_dir, _free(port)) as url:
-            return _serve(url, concurrency)
+            return _serve(url, concurrency, settings.stop_s)
     return OK
 
 
-def _serve(url: str, concurrency: int) -> int:
-    environment = {**os.environ, "PLANNER_REDIS_URL": url}
-    command = worker_command(concurrency=concurrency)
-    # A session of its own: Ctrl-C reaches only us, and we end things in order.
-    process = subprocess.Popen(command, env=environment, start_new_session=True)  # noqa: S603 (our own command)
+def _serve(url: str, concurrency: int, stop_s: float) -> int:
+    from worker.ending import STUCK
+
+    process = _worker(url, concurrency)
     try:
         _greet(url)
-        process.wait()
+        while process.wait() == STUCK:
+            say("The worker was stuck and has ended itself; another one starts.")
+            process = _worker(url, concurrency)
     except KeyboardInterrupt:
-        return _stop(process)
+        return _stop(process, stop_s + STOP_S)
     raise Failure.of("worker_ended", f"The worker ended by itself, with exit code {process.returncode}.", FAILED)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> int:
+def _worker(url: str, concurrency: int) -> subprocess.Popen[bytes]:
+    """Start a worker in a session of its own: Ctrl-C reaches only us, and we end things in order."""
+    environment = {**os.environ, "PLANNER_REDIS_URL": url}
+    command = worker_command(concurrency=concurrency)
+    return subprocess.Popen(command, env=environment, start_new_session=True)  # noqa: S603 (our own command)
+
+
+def _stop(process: subprocess.Popen[bytes], seconds: float) -> int:
     process.terminate()
     try:
-        process.wait(STOP_S)
+        process.wait(seconds)
     except (subprocess.TimeoutExpired, KeyboardInterrupt):
         process.kill()
         process.wait()

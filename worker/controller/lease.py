@@ -17,8 +17,6 @@ from worker.controller.spec import Spec
 
 log = logging.getLogger("planner.controller")
 
-PAUSED_S = 2.0  # how often a paused plan is asked again
-
 
 class Action(StrEnum):
     """What the planner answers to a heartbeat (WIRE.md section 4)."""
@@ -32,6 +30,10 @@ class Action(StrEnum):
     @classmethod
     def _missing_(cls, value: object) -> Action:  # noqa: ARG003 - a word of a newer planner forbids nothing
         return cls.CONTINUE
+
+
+class Paused(Exception):
+    """Its plan starts nothing for now, and nobody has claimed the attempt: it can be asked for again later."""
 
 
 LOST = frozenset({Action.CANCEL, Action.TAKEN, Action.STALE})
@@ -50,10 +52,9 @@ class Lease:
         return self._lost is None and not self._stop.is_set()
 
     def claim(self) -> None:
-        """Return once the attempt is ours to work on; raises Abandoned if it never will be."""
-        while self._confirmed() is Action.PAUSE:
-            if self._stop.wait(min(PAUSED_S, self._every_s)):
-                raise Abandoned("shutdown")
+        """Claim the attempt; raises Paused if it cannot be ours for now, Abandoned if it never will be."""
+        if self._confirmed() is Action.PAUSE:
+            raise Paused
 
     def confirm(self) -> None:
         """Ask once more before a change is made public; raises Abandoned if the attempt is not ours any more."""

@@ -7,6 +7,7 @@ import shlex
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -21,7 +22,7 @@ from schemas.envelope import DATA
 from worker.controller.attempt import Attempt
 from worker.controller.config import ControllerConfig
 from worker.controller.git import GitError
-from worker.controller.lease import Lease
+from worker.controller.lease import Lease, Paused
 from worker.controller.mailbox import Entry, Mailbox, connect, step_streams
 from worker.controller.outcome import outcome
 from worker.controller.patience import Abandoned
@@ -32,6 +33,8 @@ from worker.controller.worktree import Worktree, worktree
 log = logging.getLogger("planner.controller")
 
 AWAY_PAUSE_S = 1.0  # before a server that did not answer is asked again
+PAUSED_S = 2.0  # until a step of a paused plan is asked for again, while others are done
+PAUSED_EACH_S = 0.05  # and so much longer for each of them
 
 
 def run(config: ControllerConfig, stop: Event | None = None) -> int:
@@ -77,6 +80,7 @@ class Controller:
         self._argv = shlex.split(config.command)
         streams = step_streams(config.queues, config.partitions)
         self._mailbox = Mailbox(redis, streams, config.name, stop)
+        self._aside: deque[tuple[float, Entry]] = deque()  # steps of paused plans, and when to ask for them again
 
     def run(self) -> None:
         """Do steps until we are stopped, or one if the configuration says so."""
@@ -89,6 +93,8 @@ class Controller:
         log.info("controller_stopped", extra={"controller": self._config.name})
 
     def _receive(self) -> Entry | None:
+        if self._aside and self._aside[0][0] <= time.monotonic():
+            return self._aside.popleft()[1]
         try:
             return self._mailbox.receive()
         except AuthenticationError:
@@ -104,6 +110,9 @@ class Controller:
         try:
             if spec:
                 self._work(spec, entry)
+        except Paused:
+            self._aside.append((time.monotonic() + PAUSED_S + PAUSED_EACH_S * len(self._aside), entry))
+            return False
         except Abandoned as reason:
             log.info("step_abandoned", extra={**(spec.ids if spec else {}), "reason": str(reason)})
             if self._stop.is_set():

@@ -10,10 +10,9 @@ from threading import Event
 from typing import Any
 
 from redis import Redis
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
-from redis.retry import Retry
 
+from worker.clients import connect as connect_to
 from worker.controller.patience import patiently
 
 GROUP = "controllers"
@@ -39,7 +38,7 @@ class Entry:
 
 def connect(url: str) -> Redis:
     """Make a client that never repeats a command by itself: a read whose answer got lost would hide an entry."""
-    return Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=SOCKET_TIMEOUT_S, protocol=2)
+    return connect_to(url, patience_s=SOCKET_TIMEOUT_S)
 
 
 def step_streams(queues: Iterable[str], partitions: int) -> list[str]:

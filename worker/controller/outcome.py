@@ -14,6 +14,7 @@ PATH_CHARS = 512
 def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Outcome:
     """Report `result` as the outcome of the attempt `spec`."""
     failure, changes = result.failure, result.changes
+    told = failure or result.verification.finding
     return Outcome(
         step_id=spec.step_id,
         success=failure is None,
@@ -21,7 +22,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         touched_files=_paths(changes.touched) if changes else (),
         diff_hash=changes.diff_hash if changes else None,
         metrics=_metrics(spec, result, duration_ms),
-        failure_evidence=failure.evidence if failure else None,
+        failure_evidence=told.evidence if told else None,
         plan_id=spec.plan_id,
         attempt=spec.attempt,
         lease=spec.lease,

@@ -21,6 +21,7 @@ class Verification:
 
     receipts: tuple[VerifyReceipt, ...] = ()
     failure: Failure | None = None
+    finding: Failure | None = None  # the last one that was told by an exit code that passes all the same
 
     @property
     def passed(self) -> bool | None:
@@ -31,12 +32,15 @@ class Verification:
 def verify(tools: Iterable[Tool], cwd: Path, wanted: Callable[[], bool]) -> Verification:
     """Run `tools` in `cwd`, each under its timeout; raises Abandoned once it is not `wanted`."""
     receipts: list[VerifyReceipt] = []
+    finding: Failure | None = None
     for tool in tools:
         done = process.run(resolve(tool.argv), cwd, tool.timeout_s, wanted, merge=True)
         receipts.append(VerifyReceipt(tool=tool.tool, exit_code=done.exit_code, output_digest=done.digest))
         if done.timed_out or done.exit_code not in tool.pass_codes:
             return Verification(tuple(receipts), evidence.of_tool(tool.tool, done.stdout, done.timed_out))
-    return Verification(tuple(receipts))
+        if done.exit_code:
+            finding = evidence.of_tool(tool.tool, done.stdout, timed_out=False)
+    return Verification(tuple(receipts), finding=finding)
 
 
 def resolve(argv: Sequence[str]) -> list[str]:

@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def run(*, as_json: bool, keep: bool, console: Console, svg: Path | None = None) -> int:
+def run(kind: str, *, as_json: bool, keep: bool, console: Console, svg: Path | None = None) -> int:
     """Play the demo; returns 0 only if the plan completed, the other goal was rejected and the tests pass.
 
     `as_json` prints one JSON object and nothing else, `keep` leaves the directory, `svg` draws the end into a file.
     """
     from worker.demo.theatre import play  # here, so that the patcher starts without Celery, Redis and rich
 
-    return play(as_json=as_json, keep=keep, console=console, svg=svg)
+    return play(kind, as_json=as_json, keep=keep, console=console, svg=svg)

@@ -16,7 +16,6 @@ from worker.demo.audience import picture
 from worker.demo.scene import Scene
 
 SVG_WIDTH = 100
-MORAL = "real tests stopped a wrong patch, a right one landed."
 FONT_FACES = re.compile(r"\s*@font-face \{[^}]*\}")  # fonts from elsewhere: a README's picture must not fetch any
 
 
@@ -27,10 +26,13 @@ def show_end(scene: Scene, console: Console) -> None:
         console.print(Text(title, "bold"))
         console.print(part if plain else Padding(part, (0, 0, 0, 2)), soft_wrap=plain)
         console.print()
-    console.print(Text.assemble(("COMPLETED", "bold green"), f" in {scene.seconds:.1f} s: {MORAL}"), soft_wrap=plain)
+    console.print(
+        Text.assemble(("COMPLETED", "bold green"), f" in {scene.seconds:.1f} s: {scene.moral}"), soft_wrap=plain
+    )
 
 
 def _parts(scene: Scene) -> Iterator[tuple[str, RenderableType]]:
+    yield from ((title, Text(text)) for title, text in scene.pages)
     yield "The change on the plan's branch", pieces.diff(scene.diff)
     if scene.rejected:
         yield "The goal that was rejected", pieces.rejection(scene.rejected)
@@ -43,8 +45,13 @@ def _parts(scene: Scene) -> Iterator[tuple[str, RenderableType]]:
 def draw_svg(scene: Scene, path: Path) -> None:
     """Draw the last picture and the end into an SVG file."""
     console = Console(record=True, file=io.StringIO(), force_terminal=True, width=SVG_WIDTH, color_system="truecolor")
-    console.print(Text("$ planner demo\n", "bold"))
+    console.print(Text(f"$ {command_of(scene)}\n", "bold"))
     console.print(picture(scene))
     show_end(scene, console)
-    svg = console.export_svg(title="planner demo")
+    svg = console.export_svg(title=command_of(scene))
     path.write_text(FONT_FACES.sub("", svg))
+
+
+def command_of(scene: Scene) -> str:
+    """Say how this demo was started."""
+    return "planner demo" if scene.kind == "task" else f"planner demo --kind {scene.kind}"

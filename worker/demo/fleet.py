@@ -17,7 +17,6 @@ GRACE_S = 4.0  # between the polite signal and the other one
 TAIL_LINES = 12
 PLANNER = ("-c", "from worker.cli import main; main()")  # the command `planner`, also where it is not on the path
 CONTROLLERS = ("controller-1", "controller-2")
-AGENT = shlex.join((sys.executable, "-P", "-m", "worker.demo.patcher"))  # -P: whatever folders the repository has
 
 
 class Fleet:
@@ -33,10 +32,14 @@ class Fleet:
         """Start what `planner worker --pool solo` runs: a Celery worker."""
         self._start("worker", worker_command("solo")[1:])
 
-    def start_controllers(self, root: Path, queue: str) -> None:
-        """Start a `planner controller` of `queue` on the repository `root`, twice."""
-        for name in CONTROLLERS:
-            options = ("--exec", AGENT, "--workdir", str(root), "--queue", queue, "--name", name)
+    def start_controllers(
+        self, root: Path, queues: Sequence[str], agent: str, names: Sequence[str] = CONTROLLERS
+    ) -> None:
+        """Start a `planner controller` of each name for `queues` on the repository `root`; its agent is a module."""
+        command = shlex.join((sys.executable, "-P", "-m", agent))  # -P: whatever folders the repository has
+        for name in names:
+            options = ["--exec", command, "--workdir", str(root), "--name", name]
+            options += [word for queue in queues for word in ("--queue", queue)]
             self._start(name, (*PLANNER, "controller", *options))
 
     def ended(self) -> str | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
 from worker.controller import process
 from worker.controller.git import Git
-from worker.demo.example import FILES
 
 PYTEST_S = 30.0
 
@@ -29,15 +29,15 @@ class Suite:
         return self.exit_code == 0 and self.tests > 0
 
 
-def make(root: Path) -> str:
-    """Write the example into the new directory `root` and commit it; returns the commit's id."""
-    for path, text in FILES.items():
+def make(root: Path, files: Mapping[str, str], message: str) -> str:
+    """Write `files` into the new directory `root` and commit them; returns the commit's id."""
+    for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
     git = Git(root)
     git("init", "--quiet", "--initial-branch=main")
     git("add", "--all")
-    git("commit", "--quiet", "--message", "Renew subscriptions")
+    git("commit", "--quiet", "--message", message)
     return git.line("rev-parse", "HEAD")
 
 

@@ -23,12 +23,15 @@ class Scene:
     """All that there is to see; it grows while the demo goes on."""
 
     home: Path
+    kind: str
+    moral: str
     started: float = field(default_factory=time.monotonic)
     acts: list[Act] = field(default_factory=list)
     watch: Watch | None = None
     rejected: PlanView | None = None
     diff: str = ""
     tests_passed: bool = False
+    pages: list[tuple[str, str]] = field(default_factory=list)  # title and text of what the end shows beside
 
     @property
     def seconds(self) -> float:

@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
@@ -28,7 +29,7 @@ from worker.demo.audience import audience
 from worker.demo.finale import draw_svg, show_end
 from worker.demo.fleet import fleet, tails
 from worker.demo.scene import Scene
-from worker.demo.story import Story
+from worker.demo.stage import Stage
 from worker.settings import Settings, load
 from worker.store.keys import Partition
 
@@ -37,14 +38,15 @@ INTERRUPTED = 130  # as a shell says it
 FAILURES = (PlannerError, RedisError, GitError, OSError, subprocess.SubprocessError)
 
 
-def play(*, as_json: bool, keep: bool, console: Console, svg: Path | None) -> int:
+def play(kind: str, *, as_json: bool, keep: bool, console: Console, svg: Path | None) -> int:
     """Play the demo and show how it ended; returns the exit code."""
+    story = import_module(f"worker.demo.{kind}")
     aside = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
     try:
         with _interruptible(), _home(keep=keep) as home:
             if keep:
                 aside.print(f"The demo is played in {home}, which stays.")
-            problem = _perform(scene := Scene(home), console, as_json=as_json)
+            problem = _perform(scene := Scene(home, kind, story.MORAL), story.play, console, as_json=as_json)
             if problem:
                 _lament(problem, home, aside)
             elif svg:
@@ -59,7 +61,7 @@ def play(*, as_json: bool, keep: bool, console: Console, svg: Path | None) -> in
     return 1 if problem else 0
 
 
-def _perform(scene: Scene, console: Console, *, as_json: bool) -> Problem | None:
+def _perform(scene: Scene, story: Callable[[Stage], None], console: Console, *, as_json: bool) -> Problem | None:
     """Play the story on its stage; returns what went wrong."""
     if missing := _missing():
         return Problem.of("demo_needs", missing)
@@ -74,7 +76,7 @@ def _perform(scene: Scene, console: Console, *, as_json: bool) -> Problem | None
                 stage.callback(_forget, client, queue, settings.partitions)
             processes = stage.enter_context(fleet(scene.home, environment))
             stage.enter_context(viewer := audience(console, as_json=as_json))
-            Story(scene, viewer, processes, client, settings.partitions, queue).play()
+            story(Stage(scene, viewer, processes, client, settings.partitions, queue))
     except FAILURES as error:
         return Problem.of("demo_failed", str(error), status=500)
     return None
@@ -105,6 +107,7 @@ def _forget(client: Redis, queue: str, partitions: int) -> None:
 
 def _result(scene: Scene, problem: Problem | None) -> dict[str, Any]:
     return {
+        "kind": scene.kind,
         "completed": scene.completed and scene.completed.model_dump(mode="json"),
         "rejected": scene.rejected and scene.rejected.model_dump(mode="json"),
         "diff": scene.diff,

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
+from types import MappingProxyType
 from typing import Any, Self
 
 from hiredis import pack_command
 from redis import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from tasks.errors import PlannerError
 
 BEGIN = "planner_begin_1"
-COMMIT = "planner_commit_1"
+COMMIT = "planner_commit_2"
 UPKEEP = "planner_upkeep_1"
-LIBRARIES = ("planner.lua", "heartbeat.lua")
+TIDY = "planner_tidy_1"
+ADD = "planner_add_1"
+BURY = "planner_bury_1"
+COUNT = "planner_count_1"
+REMIND = "planner_remind_1"
+GRANT = "planner_grant_1"
+REFILL = "planner_refill_1"
+TOP_UP = "planner_top_up_1"
+STAND = "planner_stand_1"
+HOLD = "planner_hold_1"
+KNOW = "planner_know_1"
+EPOCH = "planner_epoch_1"
+LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "planner_1": ("shared", "begin", "commit", "upkeep"),
+        "planner_aside_1": ("aside",),
+        "planner_consumers": ("consumers",),
+        "planner_heartbeat": ("heartbeat",),
+    }
+)
+VERSION = 4  # of their text; to be raised with every change of it
 MISSING = "Function not found"
 
 
@@ -25,14 +47,36 @@ class FunctionsMissing(PlannerError):
 
 
 @cache
-def _source(name: str) -> str:
-    return resources.files("worker.store").joinpath(name).read_text()
+def source(library: str) -> str:
+    """Put a library together from its parts in `lua/`."""
+    folder = resources.files("worker.store").joinpath("lua")
+    parts = [folder.joinpath(f"{part}.lua").read_text() for part in LIBRARIES[library]]
+    return "\n".join([f"#!lua name={library}\n-- version {VERSION}", *parts])
 
 
 def load(client: Redis) -> None:
-    """Load the libraries of this version; the same text again changes nothing."""
-    for name in LIBRARIES:
-        client.function_load(_source(name), replace=True)
+    """Load the libraries, unless a worker of a newer version has; the same text again changes nothing."""
+    loaded = _loaded(client)
+    for library in LIBRARIES:
+        if loaded.get(library, 0) <= VERSION:
+            client.function_load(source(library), replace=True)
+
+
+def _loaded(client: Redis) -> dict[str, int]:
+    """Tell the versions of the libraries that the server has; none where it does not let us look."""
+    try:
+        found: Any = client.execute_command("FUNCTION", "LIST", "WITHCODE")
+    except NoPermissionError:
+        return {}
+    codes = [dict(zip(flat[::2], flat[1::2], strict=True))[b"library_code"].decode() for flat in found]
+    return dict(_named(code) for code in codes)
+
+
+def _named(source: str) -> tuple[str, int]:
+    """Read the name and the version of a library from its first lines; another's library has the version 0."""
+    name = re.match(r"#!lua name=(\S+)", source)
+    version = re.search(r"^-- version (\d+)$", source, re.MULTILINE)
+    return name[1] if name else "", int(version[1]) if version else 0
 
 
 class Talk:

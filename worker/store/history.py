@@ -16,6 +16,8 @@ from worker.store.keys import PlanKeys
 
 LOG_PAGE = 500
 
+_TOLD_BESIDE = frozenset({"step_id", "attempt", "category"})  # of a revision: by the attempt that it stands with
+
 Story = dict[str, list[dict[str, Any]]]  # step -> what happened to it, in order
 
 
@@ -43,7 +45,7 @@ def told(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]]) -
                 **_cause(facts.get(step), outcome, reason, failed=result != "DONE"),
             }
             if revised := revisions.get(step):
-                entry["revision"] = {name: revised[name] for name in ("revision", "rule", "policy_version", "diff")}
+                entry["revision"] = {name: value for name, value in revised.items() if name not in _TOLD_BESIDE}
             known.append(entry)
     return found
 

@@ -10,6 +10,11 @@ GOALS_DEAD = "{planner:goals}:dead"
 GOALS_STATS = "{planner:goals}:stats"
 GOALS_FAILURES = "{planner:goals}:failures"
 COMMANDS = "planner:commands"
+COMMANDS_DEAD = "{planner:commands}:dead"
+COMMANDS_STATS = "{planner:commands}:stats"
+COMMANDS_KNOWN = "{planner:commands}:known"
+COMMANDS_FAILURES = "{planner:commands}:failures"
+COMMANDS_LOCK = "{planner:commands}:lock"
 GROUP = "planner"
 CONTROLLERS = "controllers"
 
@@ -17,6 +22,11 @@ CONTROLLERS = "controllers"
 def goal_id(goal: str) -> str:
     """Hash {plan_id, verdict, reason, digest}: the idempotency record of a goal."""
     return f"{{planner:goals}}:id:{goal}"
+
+
+def granted(day: int, scope: str) -> str:
+    """Hash {granted, extra}: what all partitions got of a scope's budget on a day, and what it was topped up by."""
+    return f"planner:granted:{day}:{scope}"
 
 
 def bucket(name: str) -> str:
@@ -85,8 +95,28 @@ class Partition:
 
     @property
     def sweep(self) -> str:
-        """String: who hands out due work at the moment."""
+        """Hash: who hands out due work at the moment, and when nobody did."""
         return self.tag + "sweep"
+
+    @property
+    def scopes(self) -> str:
+        """Hash: orders that stand for more than one plan, by command and scope; and how many there were."""
+        return self.tag + "scopes"
+
+    @property
+    def grants(self) -> str:
+        """Hash: what of the day budgets is left here, by scope."""
+        return self.tag + "grants"
+
+    @property
+    def tenants(self) -> str:
+        """Hash: tenant -> how many of its plans have not ended."""
+        return self.tag + "tenants"
+
+    @property
+    def commits(self) -> str:
+        """Hash: how many commits there were, and since when."""
+        return self.tag + "commits"
 
     @property
     def stats(self) -> str:
@@ -97,6 +127,14 @@ class Partition:
     def failures(self) -> str:
         """Hash: entry -> how often deciding about it failed."""
         return self.tag + "failures"
+
+    def recall(self, name: str) -> str:
+        """Hash of counters: what plans of one kind, tenant and repository leave to those that come after them."""
+        return f"{self.tag}recall:{name}"
+
+    def drafts(self, plan_id: str) -> str:
+        """Hash: what a drafter was asked about a plan and what it answered; n:asked -> digest, n:answer -> JSON."""
+        return f"{self.tag}draft:{plan_id}"
 
     def steps(self, queue: str) -> str:
         """Stream: step specs for the controllers of a queue."""

@@ -10,14 +10,15 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 from schemas.stored import Attempt, StepStatus, decode_plan
-from tasks.change import Change
 from tasks.errors import PlannerError
-from tasks.view import Lease, Slice, Step, Window
+from tasks.scopes import Records, standing
+from tasks.view import Grant, Lease, Slice, Step, Window
 from worker.store import functions
+from worker.store.commits import Commits
 from worker.store.keys import Partition
+from worker.store.layout import MAX_QUEUE, Layout, Write
 
 LOCK_MS = 5000  # spares work, guards nothing: the version is the fence
-EVENTS_CAP = 10_000
 READY_PAGE = 4  # beside one for each end that is told, since files of some may be taken
 
 
@@ -32,6 +33,14 @@ class Unreadable(PlannerError):
     """What is stored of this plan cannot be read."""
 
 
+class Reconnected(PlannerError):
+    """The connection is another one than when the server's commits were compared with what is known here."""
+
+
+class RolledBack(PlannerError):
+    """The server has lost commits that this worker knows of."""
+
+
 Begun: TypeAlias = Slice | NoSlice | Unreadable
 
 
@@ -44,24 +53,31 @@ class Ask(NamedTuple):
     page: int = READY_PAGE
 
 
-class Write(NamedTuple):
-    """A change with the entries (stream, id) that it acknowledges."""
-
-    change: Change
-    acks: Sequence[tuple[str, bytes]] = ()
-
-
 class PlanStore:
-    """The plans of one partition. `token` names this worker in locks."""
+    """The plans of one partition. `token` names this worker in locks; a queue takes `max_queue` specs."""
 
-    def __init__(self, client: Redis, partition: Partition, token: str, retention_s: int) -> None:
+    def __init__(
+        self,
+        client: Redis,
+        partition: Partition,
+        token: str,
+        retention_s: int,
+        commits: Commits,
+        max_queue: int = MAX_QUEUE,
+    ) -> None:
         self._client = client
         self._partition = partition
         self._token = token
-        self._retention_s = retention_s
+        self._commits = commits
+        self._layout = Layout(partition, token, retention_s, commits, max_queue)
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether this connection's server has been asked whether it lost commits."""
+        return self._commits.is_compared
 
     def talk(self) -> PlanTalk:
-        """Open a connection for rounds of begin and commit."""
+        """Open a connection for rounds of begin and commit; entering it raises Reconnected where it is a new one."""
         return PlanTalk(self, self._client)
 
     def commit(self, writes: Sequence[Write]) -> list[str | ResponseError]:
@@ -71,31 +87,36 @@ class PlanStore:
             return talk.verdicts()
 
     def begin_call(self, ask: Ask) -> tuple[Any, ...]:
-        """Lay out what planner.lua's begin reads."""
+        """Lay out what begin.lua reads."""
         k = self._partition.plan(ask.plan_id)
-        keys = [k.plan, k.steps, k.status, k.ready, k.active, k.todo]
+        keys = [k.plan, k.steps, k.status, k.ready, k.active, k.todo, self._partition.grants]
         if ask.leases:
             prefix = self._partition.lease_prefix(ask.plan_id)
             keys.extend(prefix + step for step in ask.steps)
         return ("FCALL", functions.BEGIN, len(keys), *keys, self._token, LOCK_MS, ask.page, *ask.steps)
 
-    def slice_of(self, ask: Ask, reply: Any) -> Begun:
+    def scopes_call(self) -> tuple[Any, ...]:
+        """Lay out the reading of the orders that stand for more than one plan; few or none, and once a batch."""
+        return ("HGETALL", self._partition.scopes)
+
+    def slice_of(self, ask: Ask, reply: Any, scopes: Records) -> Begun:
         """Read what begin returned. A plan that cannot be read does not keep others from their turn."""
         if isinstance(reply, Exception):
             return Unreadable(str(reply))
         if reply[1] != b"ok":
             return NoSlice[reply[1].decode().upper()]
         try:
-            return self._slice(ask, reply)
+            return self._slice(ask, reply, scopes)
         except (ValueError, TypeError, KeyError) as error:
             return Unreadable(f"{type(error).__name__}: {error}")
 
-    def _slice(self, ask: Ask, reply: Any) -> Slice:
-        now, _, hot, names, specs, records, windows, flying, queue, page, items, todo_length, leases = reply
+    def _slice(self, ask: Ask, reply: Any, scopes: Records) -> Slice:
+        now, _, hot, names, specs, records, windows, flying, queue, page, items, todo_length, leases, grants = reply
+        record = decode_plan(hot)
         return Slice(
             plan_id=ask.plan_id,
             now=now,
-            record=decode_plan(hot),
+            record=record,
             steps={
                 (step := name.decode()): Step(step, spec, StepStatus.decode(record))
                 for name, spec, record in zip(names, specs, records, strict=True)
@@ -112,72 +133,21 @@ class PlanStore:
             todo_beyond=todo_length - len(items),
             reply_to=self._partition.outcomes,
             lease_prefix=self._partition.lease_prefix(ask.plan_id),
-            leases={
-                step: Lease(*(int(value or 0) for value in lease))
-                for step, lease in zip(ask.steps, leases, strict=False)
-                if lease[0]
-            },
+            leases={step: Lease(*lease) for step, lease in zip(ask.steps, leases, strict=False) if lease[0]},
+            order=standing(scopes, record.head.tenant, record.head.repo, record.times["created"], now),
+            grants={scope.decode(): Grant(left, over == b"1") for scope, left, over in _each(grants, 3)},
         )
 
-    def commit_call(self, write: Write) -> tuple[Any, ...]:
-        """Lay out a change as planner.lua's commit reads it: KEYS, then counts, then SECTIONS in their order."""
-        change, partition = write.change, self._partition
-        k = partition.plan(change.plan_id)
-        keys = [k.plan, k.steps, k.status, k.ready, k.active, k.todo, k.log]
-        keys += (partition.timers, partition.events, partition.plans)
-        place = _Places(keys)
-        lease = partition.lease_prefix(change.plan_id)
-        items: list[Any] = []
-        for pairs in (change.fields, change.statuses, change.specs):
-            for pair in pairs.items():
-                items += pair
-        for step, index in change.ready_add.items():
-            items += (index, step)
-        items += change.ready_remove
-        for step, attempt in change.ended.items():
-            queue = place(partition.steps(attempt.queue))
-            items += (step, queue, attempt.entry, place(lease + step), int(step in change.cancelled))
-        for one in change.dispatches:
-            a = one.attempt
-            items += (one.step_id, place(partition.steps(a.queue)), place(lease + one.step_id))
-            items += (one.spec, a.attempt, a.lease, a.tokens, a.encode())
-        if change.todo_pop:
-            items.append(change.todo_pop)
-        items += [f"{step} {number}" for step, number in change.todo_push]
-        for event in change.events:
-            items += event
-        for stream, entry in write.acks:
-            items += (place(stream), entry)
-        for step, renewed in change.guards.items():
-            items += (place(lease + step), renewed)
-        return (
-            "FCALL",
-            functions.COMMIT,
-            len(keys),
-            *keys,
-            change.plan_id,
-            change.expected,
-            self._token,
-            int(change.changed),
-            change.now,
-            self._retention_s if change.ends else 0,
-            EVENTS_CAP,
-            change.log,
-            "" if change.wake is None else change.wake,
-            len(change.fields),
-            len(change.statuses),
-            len(change.specs),
-            len(change.ready_add),
-            len(change.ready_remove),
-            len(change.ended),
-            len(change.dispatches),
-            1 if change.todo_pop else 0,
-            len(change.todo_push),
-            len(change.events),
-            len(write.acks),
-            len(change.guards),
-            *items,
-        )
+    def commit_call(self, write: Write, orders: int | str = "") -> tuple[Any, ...]:
+        """Lay out a change as commit.lua reads it."""
+        return self._layout.commit_call(write, orders)
+
+    def verdict(self, plan_id: str, reply: Any) -> str | ResponseError:
+        """Read what commit returned, and keep the number of one that was made."""
+        if isinstance(reply, int):
+            self._commits.note(plan_id, reply)
+            return "ok"
+        return reply if isinstance(reply, ResponseError) else str(reply.decode())
 
 
 class PlanTalk:
@@ -189,10 +159,16 @@ class PlanTalk:
     def __init__(self, store: PlanStore, client: Redis) -> None:
         self._store = store
         self._talk = functions.Talk(client)
-        self._writes = self._beside = 0
+        self._scopes: Records | None = None
+        self._orders: int | str = ""  # that the partition had heard of when `_scopes` was read
+        self._plans: list[str] = []  # whose changes were sent
+        self._beside = 0
 
     def __enter__(self) -> Self:
         self._talk.__enter__()
+        if not self._store.is_compared:
+            self._talk.__exit__(None)
+            raise Reconnected
         return self
 
     def __exit__(self, *failure: Any) -> None:
@@ -200,17 +176,23 @@ class PlanTalk:
 
     def begin(self, asks: Sequence[Ask]) -> None:
         """Lock each plan and have what its decision can touch read."""
-        self._talk.send([self._store.begin_call(ask) for ask in asks])
+        if asks:
+            self._talk.send([self._store.scopes_call(), *map(self._store.begin_call, asks)])
 
     def slices(self, asks: Sequence[Ask]) -> list[Begun]:
         """Read the slices of the next `asks` that were begun."""
+        if self._scopes is None:
+            (found,) = self._talk.receive(1)
+            records = dict(_each(found, 2))
+            self._orders = int(records.pop(b"orders", 0))
+            self._scopes = records
         replies = self._talk.receive(len(asks))
-        return [self._store.slice_of(ask, reply) for ask, reply in zip(asks, replies, strict=True)]
+        return [self._store.slice_of(ask, reply, self._scopes) for ask, reply in zip(asks, replies, strict=True)]
 
     def commit(self, writes: Sequence[Write]) -> None:
-        """Apply each change whose plan is still at its version."""
-        self._talk.send([self._store.commit_call(write) for write in writes])
-        self._writes += len(writes)
+        """Apply each change whose plan is still at its version, and whose wider orders are still those that stand."""
+        self._talk.send([self._store.commit_call(write, self._orders) for write in writes])
+        self._plans += [write.change.plan_id for write in writes]
 
     def beside(self, commands: Sequence[tuple[Any, ...]]) -> None:
         """Send commands behind the changes, in the same round trip."""
@@ -218,27 +200,24 @@ class PlanTalk:
         self._beside += len(commands)
 
     def verdicts(self) -> list[str | ResponseError]:
-        """Tell what became of each commit: `ok`, `stale`, `gone` or the refusal; raises the first error of `beside`."""
-        replies = self._talk.receive(self._writes + self._beside)
-        for reply in replies[self._writes :]:
+        """Tell what became of each commit: `ok`, why nothing was written, or the error; raises the first of `beside`.
+
+        Raises RolledBack where the server's data are older than this worker knows them.
+        """
+        replies = self._talk.receive(len(self._plans) + self._beside)
+        verdicts = [self._store.verdict(plan, reply) for plan, reply in zip(self._plans, replies, strict=False)]
+        if "rolled back" in verdicts:
+            raise RolledBack
+        for reply in replies[len(self._plans) :]:
             if isinstance(reply, Exception):
                 raise reply
-        return [reply if isinstance(reply, ResponseError) else reply.decode() for reply in replies[: self._writes]]
+        return verdicts
 
 
-class _Places:
-    """Hands out places in KEYS, each key once."""
-
-    def __init__(self, keys: list[str]) -> None:
-        self._keys = keys
-        self._known: dict[str, int] = {}
-
-    def __call__(self, key: str) -> int:
-        place = self._known.get(key)
-        if place is None:
-            self._keys.append(key)
-            place = self._known[key] = len(self._keys)
-        return place
+def full_queue(verdict: str | ResponseError) -> str | None:
+    """Name the queue that had no room for what a commit was to add to it."""
+    full = isinstance(verdict, str) and verdict.startswith("full ")
+    return str(verdict).rpartition("steps:")[2] if full else None
 
 
 def _each(flat: list[Any], size: int) -> Iterable[tuple[Any, ...]]:

@@ -23,7 +23,7 @@ from worker.store.keys import Partition, partition_of
 PAGE = 50
 ID_PAGE = 1000
 STEP_PAGE = 1000
-FIELDS = (*HOT, "halt", "text")
+FIELDS = (*HOT[:4], "halt", "text")  # without what a plan that unfolds keeps: it may be large
 PLAN_PREFIX = re.compile(r"(?:plan_)?([0-9a-f]{1,2}|[0-9a-f]{2}-[0-9a-f]{0,32})")
 CANDIDATES = 10
 ENDED = frozenset({PlanState.COMPLETED.value, PlanState.HALTED.value, PlanState.REJECTED.value})
@@ -51,9 +51,12 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
     if summary is None:
         return None
     k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
-    document = client.hget(k.plan, "document")
+    document, growth = client.hmget(k.plan, "document", "growth")
+    known = codec.loads(growth)["document"] if growth else codec.loads(document or b"null")
+    if growth and summary.waiting and (page := codec.loads(growth)["page"]):
+        summary = summary.model_copy(update={"waiting": summary.waiting.model_copy(update={"document": page})})
     steps = sorted(_steps(client, k), key=lambda pair: pair[0])
-    return PlanView(**dict(summary), steps=tuple(step for _, step in steps), document=codec.loads(document or b"null"))
+    return PlanView(**dict(summary), steps=tuple(step for _, step in steps), document=known)
 
 
 def goal(client: Redis, goal_id: str) -> GoalAnswer | None:
@@ -119,10 +122,12 @@ def _summaries(client: Redis, partitions: int, plan_ids: list[str]) -> list[Plan
 
 
 def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | None:
-    halt, text = raw[len(HOT) :]
-    if raw[0] is None or raw[HOT.index("state")] == PlanState.CREATED.value.encode():
+    *hot, halt, text = raw
+    if raw[0] is None:
         return None
-    record = decode_plan(raw)
+    record = decode_plan([*hot, None])
+    if record.state == PlanState.CREATED and not record.question:
+        return None
     ended = record.times.get("ended")
     return PlanSummary(
         plan_id=plan_id,
@@ -131,7 +136,8 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
         goal=(text or b"").decode(),
         state=PlanState(record.state),
         revision=record.revision,
-        paused=bool(record.paused),
+        paused=bool(_paused_by(record)),
+        paused_by=_paused_by(record),
         waiting=_waiting(record),
         halt=codec.loads(halt or b"null"),
         budget=_budget(record, now),
@@ -141,8 +147,20 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
     )
 
 
+def _paused_by(record: PlanRecord) -> str | None:
+    """Say who or what keeps a plan from starting anything, and until when if that is known."""
+    if record.state in ENDED:
+        return None
+    until = f" (until {rfc3339(record.paused_until)})" if record.paused_until else ""
+    said = (record.paused and f"{record.paused}{until}", record.held)
+    return "; ".join(filter(None, said)) or None
+
+
 def _waiting(record: PlanRecord) -> Waiting | None:
     """Say what a person is asked; the steps that wait for an approval, and until when the first of them does."""
+    if record.question and record.state not in ENDED:
+        asked = record.question
+        return Waiting(kind=asked["kind"], questions=asked["questions"], until=rfc3339(asked["until"]))
     if not record.waits or record.state in ENDED:
         return None
     questions = tuple(f"May step {step} start? Then: planner approve PLAN {step}" for step in sorted(record.waits))

@@ -1,0 +1,238 @@
+"""A campaign: what a goal of this kind brings, what explorers and people answer, and its plan document (seed 003)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BeforeValidator, Field, FiniteFloat, StringConstraints
+
+from schemas.base import Inbound, Line, Outbound, Path, Word
+
+MAX_TASKS = 64
+MAX_OBJECTIVE = 16_000
+MAX_FAILURES = 10  # of what is remembered, in the fallback of seed 003
+LEAST_CONFIDENCE = 0.6  # a framework that was found with less is only noted
+
+
+class ModeStatus(StrEnum):
+    """How one of the four modes of an exploration ended."""
+
+    OK = "ok"
+    PARTIAL = "partial"
+    ERROR = "error"
+
+
+class Relevance(StrEnum):
+    """How surely a candidate file is to change."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class Decision(StrEnum):
+    """The answers to: can a verification be written from a task's delta alone?"""
+
+    PROCEED = "PROCEED"
+    CONFIRM = "CONFIRM"
+    CLARIFY = "CLARIFY"
+
+
+class TaskType(StrEnum):
+    """Tests first, then code, then the final validation."""
+
+    SPEC = "SPEC"
+    BUILD = "BUILD"
+    VERIFY = "VERIFY"
+
+
+class TaskStatus(StrEnum):
+    """How far a task is."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    COMPLETE = "complete"
+    BLOCKED = "blocked"
+
+
+def _lower(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+def _none(value: Any) -> Any:
+    return () if value is None else value
+
+
+_T = TypeVar("_T")
+_Status = Annotated[ModeStatus, BeforeValidator(_lower)]
+_Relevance = Annotated[Relevance, BeforeValidator(_lower)]
+_Share = Annotated[FiniteFloat, Field(ge=0, le=1)]
+_Lines = Annotated[tuple[Line, ...], Field(max_length=100), BeforeValidator(_none)]
+_Many = Annotated[tuple[_T, ...], Field(max_length=500), BeforeValidator(_none)]
+
+
+class Function(Inbound):
+    """A function of a candidate file, and the line it begins at."""
+
+    name: Word
+    line: int = Field(ge=1, le=10**7)
+
+
+class Candidate(Inbound):
+    """A file that may have to change."""
+
+    path: Path
+    lines: Any = None
+    functions: _Many[Function] = ()
+    relevance: _Relevance = Relevance.MEDIUM
+    confidence: _Share = 0.5
+
+
+class FoundIdioms(Inbound):
+    """What an explorer saw the framework ask for, and what it forbids."""
+
+    required: _Lines = ()
+    forbidden: _Lines = ()
+
+
+class StructureMode(Inbound):
+    """How the repository is laid out."""
+
+    status: _Status = ModeStatus.OK
+    directories: Any = None
+    test_pattern: Line | None = None
+    test_patterns: _Lines = ()
+    entry_points: Any = None
+    config_files: Any = None
+    file_count: int = Field(default=0, ge=0, le=10**9)
+    language: Word | None = None
+
+
+class PatternMode(Inbound):
+    """Which framework the repository uses, how sure that is, and its idioms."""
+
+    status: _Status = ModeStatus.OK
+    framework: Word | None = None
+    confidence: _Share = 0.5
+    idioms: FoundIdioms | None = None
+    style: Any = None
+    readme_sections: Any = None
+
+
+class RememberedFailure(Inbound):
+    """A failure of an earlier campaign that fits the objective."""
+
+    name: Word
+    cost: Annotated[FiniteFloat, Field(ge=0, le=10**9)] = 0
+    trigger: str | None = Field(default=None, max_length=4000)
+    fix: str | None = Field(default=None, max_length=4000)
+
+
+class RememberedPattern(Inbound):
+    """Something that an earlier campaign found to work."""
+
+    name: Word
+    saved: Annotated[FiniteFloat, Field(ge=0, le=10**9)] = 0
+    insight: str | None = Field(default=None, max_length=4000)
+
+
+class Memory(Inbound):
+    """What is remembered of earlier campaigns."""
+
+    failures: _Many[RememberedFailure] = ()
+    patterns: _Many[RememberedPattern] = ()
+    similar_campaigns: _Many[Any] = ()
+
+
+class MemoryMode(Memory):
+    """What of the memory fits the objective."""
+
+    status: _Status = ModeStatus.OK
+    total_in_memory: int = Field(default=0, ge=0, le=10**9)
+
+
+class DeltaMode(Inbound):
+    """Which files the objective is about."""
+
+    status: _Status = ModeStatus.OK
+    search_terms: _Lines = ()
+    candidates: _Many[Candidate] = ()
+
+
+class Exploration(Inbound):
+    """The answers of the four modes; one that is missing has not answered."""
+
+    structure: StructureMode | None = None
+    pattern: PatternMode | None = None
+    memory: MemoryMode | None = None
+    delta: DeltaMode | None = None
+
+
+class GivenTask(Inbound):
+    """A task of a plan made elsewhere. The planner judges what it says, so that all that is wrong is told at once."""
+
+    seq: str = Field(max_length=20)
+    slug: str = Field(max_length=100)
+    type: TaskType = TaskType.BUILD
+    delta: tuple[Path, ...] = Field(default=(), max_length=500)
+    verify: Line
+    budget: FiniteFloat | None = None  # none: by the formula
+    depends: Any = "none"
+    preflight: tuple[Line, ...] = Field(default=(), max_length=20)
+    verify_source: Line | None = None
+    target_lines: dict[Path, Line] = Field(default_factory=dict, max_length=100)
+    creates: tuple[Path, ...] = Field(default=(), max_length=500)
+
+
+class CampaignInput(Inbound):
+    """What a goal of the kind `campaign` brings; without an objective its sentence is one (WIRE.md section 5)."""
+
+    objective: Annotated[str, StringConstraints(max_length=MAX_OBJECTIVE)] | None = None
+    exploration: Exploration | None = None
+    memory: Memory | None = None
+    tasks: tuple[GivenTask, ...] | None = Field(default=None, max_length=MAX_TASKS)
+    framework: Word | None = None
+
+
+class ClarifyAnswer(Inbound):
+    """What a person says to a question, as an object instead of a text."""
+
+    candidates: tuple[Path, ...] = Field(default=(), max_length=100)
+    test_pattern: Line | None = None
+    verify: Line | None = None
+    choice: Annotated[str, BeforeValidator(_lower), StringConstraints(pattern=r"^[ab]$")] | None = None
+    confirm: bool | None = None
+
+
+class Idioms(Outbound):
+    """What the framework asks for, and what it forbids."""
+
+    required: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+
+
+class PlanTask(Outbound):
+    """A task of plan.json."""
+
+    seq: str
+    slug: str
+    type: TaskType
+    delta: tuple[str, ...]
+    verify: str
+    budget: int
+    depends: str | tuple[str, ...]
+    preflight: tuple[str, ...] | None = None
+    verify_source: str | None = None
+    target_lines: dict[str, str] | None = None
+    creates: tuple[str, ...] | None = None
+
+
+class CampaignPlan(Outbound):
+    """The seed's plan.json: these five fields, all required."""
+
+    objective: str
+    campaign: str
+    framework: str
+    idioms: Idioms
+    tasks: tuple[PlanTask, ...]

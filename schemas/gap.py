@@ -1,0 +1,181 @@
+"""What a `gap_report` goal brings along, and the iteration plan that it gets (seed 000; WIRE.md section 5)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+
+from schemas.base import Inbound, Line, Outbound, Path, Word
+
+MAX_EVIDENCE = 16_000
+MAX_TARGETS = 100  # files of one action
+
+
+class _Lower(StrEnum):
+    """Words of the seed, which are lower case on its wire and may come in any case."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> _Lower | None:
+        word = value.strip().casefold() if isinstance(value, str) else None
+        return next((each for each in cls if each.value == word), None)
+
+
+class Priority(_Lower):
+    """How urgent a gap is, the most urgent first."""
+
+    URGENT = "urgent"
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class IterationOutcome(_Lower):
+    """How an iteration ended."""
+
+    SUCCESS = "success"
+    PARTIAL = "partial"
+    FAILURE = "failure"
+    ROLLBACK = "rollback"
+
+
+class ActionType(_Lower):
+    """What an action does to its files."""
+
+    CREATE = "create"
+    MODIFY = "modify"
+    DELETE = "delete"
+
+
+class EstimatedRisk(_Lower):
+    """The seed's own scale of an iteration's risk."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except OverflowError as error:
+        raise ValueError("This time is out of range.") from error
+
+
+def _lines(value: Any) -> Any:
+    """Take a text as its lines, without the marks of a list."""
+    if not isinstance(value, str):
+        return value
+    return [line for line in (each.strip().lstrip("-*+").strip() for each in value.splitlines()) if line]
+
+
+Moment = Annotated[datetime, AfterValidator(_in_utc)]
+Text = Annotated[str, StringConstraints(max_length=4096)]
+
+
+class Gap(Inbound):
+    """Something that is missing or wrong in a project. Its words are untrusted."""
+
+    category: Word
+    description: Text
+    priority: Priority = Priority.MEDIUM
+    roadmap_version: Annotated[str, StringConstraints(max_length=200)] = ""
+    evidence: Annotated[str, StringConstraints(max_length=MAX_EVIDENCE)] = ""
+
+
+class GapReport(Inbound):
+    """All gaps of a project; `most_critical` is null where there are none, and the first in order where it is left out.
+
+    The order is that of the analysis: priority first, then quality, inbox, roadmap.
+    """
+
+    gaps: tuple[Gap, ...] = Field(default=(), max_length=1000)
+    most_critical: Gap | None = None
+    timestamp: Moment | None = None
+
+
+class Execution(Inbound):
+    """What an earlier iteration changed, as far as the planner reads it."""
+
+    success: bool | None = None
+    files_changed: tuple[Any, ...] = ()
+    error_message: Text | None = None
+
+
+class Verification(Inbound):
+    """How an earlier iteration was verified, as far as the planner reads it."""
+
+    all_passed: bool | None = None
+    summary: Text | None = None
+
+
+class IterationRecord(Inbound):
+    """An iteration that is over; records may come in any order."""
+
+    iteration_id: Word
+    timestamp: Moment
+    gap_addressed: Gap
+    outcome: IterationOutcome
+    plan: dict[str, Any] | None = None
+    execution: Execution | None = None
+    verification: Verification | None = None
+    duration_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    notes: Text | None = None
+
+
+class InboxItem(Inbound):
+    """A wish of a person, from a file of the inbox."""
+
+    filename: Word
+    title: Line
+    what: Text = ""
+    why: Text = ""
+    priority: Priority = Priority.MEDIUM
+    constraints: Annotated[tuple[Line, ...], BeforeValidator(_lines), Field(max_length=100)] = ()
+
+
+class GapProject(Inbound):
+    """The project as it is: its files, and the texts of those that tell how its modules are built."""
+
+    files: tuple[Path, ...] = ()
+    documents: dict[Path, str] = Field(default_factory=dict)
+
+
+class GapGoal(Inbound):
+    """The input of a `gap_report` goal; without a report, the inbox is analysed."""
+
+    gap_report: GapReport | None = None
+    recent_records: tuple[IterationRecord, ...] = Field(default=(), max_length=1000)
+    inbox: tuple[InboxItem, ...] = Field(default=(), max_length=500)
+    project: GapProject = GapProject()
+    protected_paths: tuple[Path, ...] = Field(default=(), max_length=500)
+
+
+class PlannedGap(Outbound):
+    """The gap that an iteration is about, as the plan's document keeps it."""
+
+    category: str
+    description: str
+    priority: Priority
+    roadmap_version: str
+    evidence: str
+
+
+class PlannedAction(Outbound):
+    """One thing to do; `target_files` may name folders, which end with a slash, and may be empty."""
+
+    description: str
+    target_files: tuple[str, ...] = Field(default=(), max_length=MAX_TARGETS)
+    action_type: ActionType
+
+
+class IterationPlan(Outbound):
+    """The document of a `gap_report` plan: one gap, what is done about it, and how it is judged."""
+
+    iteration_id: Annotated[str, StringConstraints(pattern=r"^iter-\d{4,}-\d{8}-\d{6}$")]
+    gap: PlannedGap
+    actions: tuple[PlannedAction, ...]
+    acceptance_criteria: tuple[str, ...]
+    estimated_risk: EstimatedRisk

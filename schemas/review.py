@@ -1,0 +1,165 @@
+"""The input of the kind `reviewed_plan`, what its controllers and people answer, and what it keeps (seed 002)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from schemas.base import Inbound, Line, Outbound, Path, StepId
+from schemas.review_plan import MilestoneId, Plan
+from schemas.review_qr import MAX_GATES, GateRecord, LoopState, QrFile, QrPhase, Severity
+
+MAX_ROUNDS = 20  # of one gate between two words of a person
+MAX_OPERATIONS = 500  # of one answer
+
+Facts = Annotated[tuple[Annotated[str, StringConstraints(max_length=2000)], ...], Field(max_length=100)]
+
+
+class Workflow(StrEnum):
+    """Which part of the work is asked for."""
+
+    PLAN = "plan"
+    EXECUTE = "execute"
+    BOTH = "both"
+
+
+class ReviewContext(Inbound):
+    """context.json: eight lists. What is not told is filled in with the word for nothing."""
+
+    task_spec: Facts = ()
+    constraints: Facts = ()
+    entry_points: Facts = ()
+    rejected_alternatives: Facts = ()
+    current_understanding: Facts = ()
+    assumptions: Facts = ()
+    invisible_knowledge: Facts = ()
+    user_quotes: Facts = ()
+
+
+class SeverityRow(Inbound):
+    """From this iteration on these severities block."""
+
+    from_iteration: int = Field(ge=1, le=1000)
+    blocks: Annotated[tuple[Severity, ...], Field(max_length=3)]
+
+
+class ReviewedPlanInput(Inbound):
+    """What a goal of this kind brings along."""
+
+    context: ReviewContext = ReviewContext()
+    workflow: Workflow = Workflow.BOTH
+    severity_schedule: Literal["seed", "early", "late"] | Annotated[tuple[SeverityRow, ...], Field(max_length=10)] = (
+        "seed"
+    )
+    convergence_cap: int | None = Field(default=None, ge=1, le=MAX_ROUNDS)  # fails of one item; None: no cap
+    max_iterations: int = Field(default=6, ge=1, le=MAX_ROUNDS)  # of one gate, then a person decides
+    plan: Plan | None = None
+
+
+class Operation(Inbound):
+    """One change of plan.json.
+
+    `add` makes an entity (`id` only where the writer wants to choose it), `set` changes the given fields, `remove`
+    takes it away. All but `add` name the `version` that they change.
+    """
+
+    op: Literal["set", "add", "remove"]
+    entity: Annotated[str, StringConstraints(min_length=1, max_length=50)]
+    id: Annotated[str, StringConstraints(min_length=1, max_length=50)] | None = None
+    version: int | None = Field(default=None, ge=1)
+    value: dict[str, Any] | None = None
+
+
+class WorkAnswer(Inbound):
+    """The output of a role that works on the plan; with `more` it asks for another step of the same phase."""
+
+    operations: tuple[Operation, ...] = Field(max_length=MAX_OPERATIONS)
+    more: bool = False
+
+
+class MilestoneReview(Inbound):
+    """What the reviewer found of one milestone when plan and outcome were laid side by side."""
+
+    id: MilestoneId
+    outcome: Literal["SATISFIED", "PARTIALLY_SATISFIED", "NOT_SATISFIED"]
+    deviations: Annotated[tuple[Line, ...], Field(max_length=20)] = ()
+
+
+class Reconciliation(Inbound):
+    """The output of the last step: every milestone once."""
+
+    milestones: tuple[MilestoneReview, ...] = Field(max_length=200)
+    summary: Annotated[str, StringConstraints(max_length=4000)] = ""
+
+
+class PersonsDecision(Inbound):
+    """What a person says where a gate does not pass."""
+
+    decision: Literal["continue", "accept", "stop"]
+    reason: Annotated[str, StringConstraints(max_length=1000)] = ""
+
+
+class Loop(Outbound):
+    """The loop of one gate."""
+
+    state: LoopState = LoopState.INITIAL
+    iteration: int = 1
+    limit: int  # of iterations, before a person decides
+    continued: int = 0  # how often a person said so
+
+
+class StepEnd(Outbound):
+    """How one step of the open row ended."""
+
+    step_id: StepId
+    state: str
+    untouched: tuple[Path, ...] = ()  # files it might have changed and did not
+
+
+class ReviewState(Outbound):
+    """What the strategy needs whenever a step ends."""
+
+    workflow: Workflow
+    schedule: tuple[tuple[int, tuple[Severity, ...]], ...]
+    cap: int | None
+    max_iterations: int
+    language: str | None = None  # of the project, as it was told when the plan was made
+    row: str = ""  # the row of the workflow that is open
+    part: int = 1  # of that row's work: another answer of a role, or the next steps of a wave
+    wave: int = 0  # number of the wave that is open, from 0
+    open: tuple[StepId, ...] = ()  # steps of the row that have not ended
+    ended: tuple[StepEnd, ...] = ()  # the others
+    failed: bool = False  # a step of the row failed
+    loops: dict[QrPhase, Loop] = Field(default_factory=dict)
+    asked: QrPhase | None = None  # the gate a person is asked about
+
+
+class MilestoneOutcome(Outbound):
+    """What became of a milestone."""
+
+    outcome: str
+    untouched: tuple[Path, ...] = ()
+    delegated_to: str | None = None
+
+
+class Report(Outbound):
+    """Plan against outcome."""
+
+    status: Literal["COMPLETED", "BLOCKED", "ABORTED"]
+    milestones: tuple[dict[str, Any], ...] = ()
+    gates: dict[QrPhase, dict[str, Any]] = Field(default_factory=dict)
+    summary: str = ""
+
+
+class ReviewDocument(Outbound):
+    """The files of the seed as one document; `qr` holds those whose gate has not passed."""
+
+    plan: Plan
+    context: ReviewContext
+    qr: dict[QrPhase, QrFile] = Field(default_factory=dict)
+    gate_history: tuple[GateRecord, ...] = Field(default=(), max_length=MAX_GATES)
+    plan_md: str | None = None
+    outcomes: dict[MilestoneId, MilestoneOutcome] = Field(default_factory=dict)
+    report: Report | None = None

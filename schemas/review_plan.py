@@ -1,0 +1,252 @@
+"""plan.json, schema version 2: the document that planning makes and execution needs nothing beside (seed 002).
+
+Every entity has a `version`, raised by each change of it. `depends_on` of a milestone is ours: waves follow from it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from schemas.base import Inbound, Line, Path, Word
+
+PLAN_SCHEMA_VERSION = 2
+MAX_PLAN_BYTES = 512 * 1024
+MAX_MILESTONES = 200
+MAX_OF_A_MILESTONE = 100  # code intents, and code changes
+
+Prose = Annotated[str, StringConstraints(max_length=8000)]
+Diff = Annotated[str, StringConstraints(max_length=60_000)]
+
+DecisionId = Annotated[str, StringConstraints(pattern=r"^DL-[A-Za-z0-9][A-Za-z0-9-]{0,30}$")]
+AlternativeId = Annotated[str, StringConstraints(pattern=r"^RA-[A-Za-z0-9][A-Za-z0-9-]{0,30}$")]
+ConstraintId = Annotated[str, StringConstraints(pattern=r"^C-[A-Za-z0-9][A-Za-z0-9-]{0,30}$")]
+RiskId = Annotated[str, StringConstraints(pattern=r"^R-[A-Za-z0-9][A-Za-z0-9-]{0,30}$")]
+IntentId = Annotated[str, StringConstraints(pattern=r"^CI-[A-Za-z0-9][A-Za-z0-9-]{0,30}$")]
+ChangeId = Annotated[str, StringConstraints(pattern=r"^CC-[A-Za-z0-9][A-Za-z0-9-]{0,30}$")]
+MilestoneId = Annotated[str, StringConstraints(pattern=r"^M-[0-9]{1,6}$")]
+
+Lines = Annotated[tuple[Line, ...], Field(max_length=100)]
+Paths = Annotated[tuple[Path, ...], Field(max_length=100)]
+DecisionRefs = Annotated[tuple[DecisionId, ...], Field(max_length=50)]
+
+
+class Entity(Inbound):
+    """A part of the plan that is changed as a whole; `version` counts its changes."""
+
+    version: int = Field(default=1, ge=1, le=10**6)
+
+
+class Named(Entity):
+    """An entity of which there are many."""
+
+    id: str
+
+
+class Overview(Entity):
+    """What the plan is about."""
+
+    title: Word | None = None
+    problem: Prose = ""
+    approach: Prose = ""
+
+
+class Decision(Named):
+    """A decision with the chain of reasons that led to it."""
+
+    id: DecisionId
+    decision: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    reasoning_chain: Prose = ""
+    timestamp: Word | None = None
+
+
+class RejectedAlternative(Named):
+    """What was not done, and the decision that ruled it out."""
+
+    id: AlternativeId
+    alternative: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    rejection_reason: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    decision_ref: DecisionId
+
+
+class Constraint(Named):
+    """What binds the plan, and who said so."""
+
+    id: ConstraintId
+    type: Word
+    description: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    source: Line = ""
+
+
+class Risk(Named):
+    """What may go wrong, and what is done about it."""
+
+    id: RiskId
+    risk: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    mitigation: Prose = ""
+    anchor: Line | None = None  # such as src/a.py:L10-L20
+    decision_ref: DecisionId | None = None
+
+
+class PlanningContext(Inbound):
+    """What was decided, turned down, given and feared."""
+
+    decision_log: tuple[Decision, ...] = Field(default=(), max_length=200)
+    rejected_alternatives: tuple[RejectedAlternative, ...] = Field(default=(), max_length=200)
+    constraints: tuple[Constraint, ...] = Field(default=(), max_length=200)
+    known_risks: tuple[Risk, ...] = Field(default=(), max_length=200)
+
+
+class Diagram(Inbound):
+    """A drawing in characters, with what it shows."""
+
+    diagram_ascii: Prose = ""
+    description: Prose = ""
+
+
+class InvisibleKnowledge(Entity):
+    """What the code alone does not tell."""
+
+    architecture: Diagram = Diagram()
+    data_flow: Diagram = Diagram()
+    structure_rationale: Prose = ""
+    invariants: Lines = ()
+    tradeoffs: Lines = ()
+
+
+class Scenarios(Inbound):
+    """What the tests of a milestone go through."""
+
+    normal: Lines = ()
+    edge: Lines = ()
+    error: Lines = ()
+
+
+class MilestoneTests(Inbound):
+    """How a milestone is tested, or why it is not."""
+
+    files: Paths = ()
+    type: Word | None = None
+    backing: Line | None = None
+    scenarios: Scenarios = Scenarios()
+    skip_reason: Line | None = None
+
+
+class Placed(Named):
+    """An entity that is about one file."""
+
+    file: Path
+
+
+class CodeIntent(Placed):
+    """What one place of the code shall do."""
+
+    id: IntentId
+    function: Word | None = None
+    behavior: Annotated[str, StringConstraints(min_length=1, max_length=4000)]
+    decision_refs: DecisionRefs = ()
+    params: Annotated[dict[Word, Line], Field(max_length=50)] = Field(default_factory=dict)
+
+
+class CodeChange(Placed):
+    """How an intent is carried out, as a unified diff of one file."""
+
+    id: ChangeId
+    intent_ref: IntentId
+    diff: Diff
+    context_lines: int = Field(default=3, ge=0, le=100)
+    why_comments: Lines = ()
+
+
+class Docstring(Inbound):
+    """The docstring of one function."""
+
+    function: Word
+    docstring: Prose
+
+
+class Comment(Inbound):
+    """A comment with where its reason comes from."""
+
+    comment: Prose
+    decision_ref: DecisionId | None = None
+    source: Line | None = None
+
+
+class AlgorithmBlock(Comment):
+    """What explains a whole algorithm, above it."""
+
+    function: Word
+
+
+class InlineComment(Comment):
+    """Why one line is as it is."""
+
+    location: Line
+
+
+class Documentation(Entity):
+    """What is written about a milestone's code."""
+
+    module_comment: Prose | None = None
+    docstrings: Annotated[tuple[Docstring, ...], Field(max_length=100)] = ()
+    algorithm_blocks: Annotated[tuple[AlgorithmBlock, ...], Field(max_length=100)] = ()
+    inline_comments: Annotated[tuple[InlineComment, ...], Field(max_length=200)] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is written yet."""
+        return not (self.module_comment or self.docstrings or self.algorithm_blocks or self.inline_comments)
+
+
+class MilestoneFacts(Named):
+    """A milestone without what is written into it later."""
+
+    id: MilestoneId
+    number: int = Field(ge=0, le=10**6)
+    name: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")]
+    files: Annotated[tuple[Path, ...], Field(min_length=1, max_length=100)]
+    flags: Annotated[tuple[Word, ...], Field(max_length=20)] = ()
+    requirements: Lines = ()
+    acceptance_criteria: Lines = ()
+    tests: MilestoneTests = MilestoneTests()
+    is_documentation_only: bool = False
+    delegated_to: Word | None = None
+    depends_on: Annotated[tuple[MilestoneId, ...], Field(max_length=MAX_MILESTONES)] = ()
+
+
+class Milestone(MilestoneFacts):
+    """A part of the work that can be done, tested and accepted by itself."""
+
+    code_intents: Annotated[tuple[CodeIntent, ...], Field(max_length=MAX_OF_A_MILESTONE)] = ()
+    code_changes: Annotated[tuple[CodeChange, ...], Field(max_length=MAX_OF_A_MILESTONE)] = ()
+    documentation: Documentation = Documentation()
+
+
+class Wave(Inbound):
+    """Milestones that may be worked on at the same time."""
+
+    wave: int = Field(ge=1, le=MAX_MILESTONES)
+    milestones: Annotated[tuple[MilestoneId, ...], Field(min_length=1, max_length=MAX_MILESTONES)]
+
+
+class MilestoneDependencies(Entity):
+    """The order of the milestones; without waves it follows from what each depends on."""
+
+    diagram_ascii: Prose = ""
+    waves: Annotated[tuple[Wave, ...], Field(max_length=MAX_MILESTONES)] = ()
+
+
+class Plan(Inbound):
+    """plan.json. Once `frozen_at` is set nothing of it changes any more."""
+
+    schema_version: int = Field(default=PLAN_SCHEMA_VERSION, ge=PLAN_SCHEMA_VERSION, le=PLAN_SCHEMA_VERSION)
+    plan_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")]
+    created_at: Word
+    frozen_at: Word | None = None
+    overview: Overview = Overview()
+    planning_context: PlanningContext = PlanningContext()
+    invisible_knowledge: InvisibleKnowledge = InvisibleKnowledge()
+    milestones: Annotated[tuple[Milestone, ...], Field(max_length=MAX_MILESTONES)] = ()
+    milestone_dependencies: MilestoneDependencies = MilestoneDependencies()

@@ -1,0 +1,41 @@
+"""The numbers of a campaign: complexity, how many tasks, where to look, how many tool calls (seed 003).
+
+`sections` are the `##` headers of the objective; the failure cost is that of the failures which the exploration, or
+else the goal, hands over as fitting the objective, in thousands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+MAX_DESIGNED = 7
+LEAST_BUDGET, MOST_BUDGET = 5, 9
+LINES_BEFORE, LINES_AFTER = 5, 15
+_FINE = 6  # digits that count: below them is what floats make up
+
+
+def failure_cost_k(costs: Iterable[float]) -> float:
+    """Sum the costs of failures, in thousands."""
+    return round(math.fsum(costs) / 1000, _FINE)
+
+
+def complexity(sections: int, cost_k: float, level: int) -> float:
+    """Say how complex a campaign is: C."""
+    return round(sections * 2 + cost_k / 5 + level * 3, _FINE)
+
+
+def task_count(score: float) -> int:
+    """Say how many tasks a campaign of this complexity is for."""
+    return min(MAX_DESIGNED, max(1, math.ceil(score / 5)))
+
+
+def target_lines(first: int, last: int) -> str:
+    """Say which lines hold the functions that begin at `first` to `last`."""
+    return f"{max(1, first - LINES_BEFORE)}-{last + LINES_AFTER}"
+
+
+def budget(files: int, *, prior_failures: bool, sure_framework: bool) -> int:
+    """Say how many tool calls a task with `files` has: reading, writing, verifying and two more, then extras."""
+    extra = max(0, files - 1) + (2 if prior_failures or sure_framework else 0)
+    return min(MOST_BUDGET, LEAST_BUDGET + extra)

@@ -1,0 +1,118 @@
+"""From what is known to a plan: the phases in their order, up to a question or to steps (seed 003, "Phase Flow")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.campaign import LEAST_CONFIDENCE, Decision, PlanTask
+from schemas.envelope import FieldError
+from schemas.goal import Goal
+from schemas.step import PlannedStep
+from tasks.planning.campaign.coherence import Finding, check, sure
+from tasks.planning.campaign.commands import project_of
+from tasks.planning.campaign.dag import depth, graph
+from tasks.planning.campaign.document import campaign_of, document, reported
+from tasks.planning.campaign.making import designed, score, target
+from tasks.planning.campaign.page import question
+from tasks.planning.campaign.state import Known, Progress, State
+from tasks.planning.campaign.steps import Frame, steps_of
+from tasks.planning.catalogue import Catalogue
+from tasks.planning.draft import MAX_UNFOLDED, Phase, Question
+
+READING = Phase("READ_EXPLORATION", "Step: exploration, Status: reading context")
+FALLING_BACK = Phase("READ_EXPLORATION", "Step: exploration, Status: falling back on memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """How far planning came: to steps, to a question, or to what makes a plan impossible."""
+
+    state: State
+    document: Mapping[str, Any]
+    phases: tuple[Phase, ...]
+    steps: tuple[PlannedStep, ...] = ()
+    question: Question | None = None
+    trouble: FieldError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a campaign is planned within."""
+
+    goal: Goal
+    objective: str
+    allowed: tuple[str, ...]
+    catalogue: Catalogue
+
+
+def outline(known: Known, scope: Scope, rounds: int = 0) -> Outline:
+    """Plan as far as what is known goes; nothing goes past CLARIFY and CONFIRM."""
+    finding = asked(known, scope)
+    if finding.decision is Decision.PROCEED:
+        project = project_of(scope.goal, known, scope.allowed, scope.catalogue)
+        return written(known, designed(known, project, campaign_of(scope.objective)), scope, rounds)
+    put = question(finding, known, scope.objective, scope.allowed)
+    return Outline(
+        State(known=known, waits=put.kind, rounds=rounds),
+        document(scope.objective, known, finding.decision),
+        _weighed(known, finding.decision),
+        question=put,
+        trouble=_all_outside(known),
+    )
+
+
+def written(known: Known, tasks: Sequence[PlanTask], scope: Scope, rounds: int = 0) -> Outline:
+    """Write the plan of these tasks."""
+    made = steps_of(tasks, Frame(known, project_of(scope.goal, known, scope.allowed, scope.catalogue)))
+    progress = {seq: Progress(steps=tuple(step.step_id for step in steps)) for seq, steps in made.items()}
+    steps = tuple(step for some in made.values() for step in some)
+    return Outline(
+        State(known=known, rounds=rounds, progress=progress),
+        {**document(scope.objective, known, Decision.PROCEED, tasks), "progress": reported(progress)},
+        (*_weighed(known, Decision.PROCEED), *_sequenced(known, tasks)),
+        steps,
+        trouble=_too_many(steps),
+    )
+
+
+def asked(known: Known, scope: Scope) -> Finding:
+    """Decide whether planning may go on: what a plan that waits was asked is found again by this."""
+    project = project_of(scope.goal, known, scope.allowed, scope.catalogue)
+    return check(known, verifiable=bool(project.tests))
+
+
+def _weighed(known: Known, decision: Decision) -> tuple[Phase, ...]:
+    return (
+        Phase("CALCULATE_COMPLEXITY", f"Step: complexity, Status: calculating C={score(known):g}"),
+        Phase("COHERENCE_CHECK", f"Step: coherence, Status: {decision}"),
+    )
+
+
+def _sequenced(known: Known, tasks: Sequence[PlanTask]) -> tuple[Phase, ...]:
+    budgets = [task.budget for task in tasks]
+    idioms = known.idioms
+    doubt = "" if known.confidence >= LEAST_CONFIDENCE else ", low confidence"
+    counted = f"{len(idioms.required)} required, {len(idioms.forbidden)} forbidden"
+    return (
+        Phase("DESIGN_SEQUENCE", f"Step: ordering, Status: {len(tasks)} tasks, depth={depth(graph(tasks))}"),
+        Phase("LOCATE_TARGETS", f"Step: targets, Status: {target(known)}"),
+        Phase("SET_BUDGETS", f"Step: budgets, Status: {sum(budgets)} tool calls, at most {max(budgets)} a task"),
+        Phase("EXTRACT_IDIOMS", f"Step: idioms, Status: {counted}{doubt}"),
+        Phase("OUTPUT_PLAN", f"Step: output, Status: plan.json with {len(tasks)} tasks"),
+    )
+
+
+def _all_outside(known: Known) -> FieldError | None:
+    if sure(known) or not known.outside:
+        return None
+    message = f"The exploration found only files that the goal does not allow: {', '.join(known.outside)}."
+    return FieldError(pointer="/allowed_files", code="outside_allowlist", message=message)
+
+
+def _too_many(steps: Sequence[PlannedStep]) -> FieldError | None:
+    if len(steps) <= MAX_UNFOLDED:
+        return None
+    message = f"These tasks make {len(steps)} steps, and {MAX_UNFOLDED} are the most: name fewer files."
+    return FieldError(pointer="/campaign/tasks", code="too_many_steps", message=message)

@@ -1,0 +1,40 @@
+"""A question as a page that is answered in writing: the seed's three headers, always alike for what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tasks.planning.campaign.coherence import Finding
+from tasks.planning.campaign.options import options
+from tasks.planning.campaign.state import Known
+from tasks.planning.campaign.words import safe
+from tasks.planning.draft import Question
+
+SHOWN = 50  # characters of the objective
+
+
+def question(finding: Finding, known: Known, objective: str, allowed: Sequence[str]) -> Question:
+    """Put to a person what `finding` leaves open."""
+    document = page(finding, known, objective, allowed)
+    return Question(finding.decision.value.lower(), finding.questions, document)
+
+
+def page(finding: Finding, known: Known, objective: str, allowed: Sequence[str]) -> str:
+    """Write the page."""
+    first, second = options(finding.triggers[0], known, allowed)
+    asked = [f"{number}. {each}" for number, each in enumerate(finding.questions, 1)]
+    lines = (
+        "## Blocking Questions",
+        *asked,
+        "",
+        "## What I Analyzed (from exploration database)",
+        f"- Structure: {known.file_count} files",
+        f"- Framework: {known.framework}",
+        f"- Delta candidates: {len(known.candidates)} files",
+        f'- Objective: "{safe(objective, 2 * len(objective) + SHOWN)[:SHOWN]}..."',
+        "",
+        "## Options",
+        f"- A: {first.reading} → {first.result}",
+        f"- B: {second.reading} → {second.result}",
+    )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,62 @@
+"""What a campaign keeps between the ends of its steps: what is known, how often was asked, how far its tasks are."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from schemas.base import Outbound
+from schemas.campaign import Idioms, Relevance, TaskStatus
+
+
+class Seen(Outbound):
+    """A candidate file, as much of it as a plan needs: its functions begin at `first` to `last`."""
+
+    path: str
+    relevance: Relevance
+    function: str = ""
+    first: int = 0
+    last: int = 0
+
+
+class Known(Outbound):
+    """All that planning goes by; it grows by an exploration and by answers."""
+
+    sections: int = 0
+    headings: tuple[str, ...] = ()
+    readings: tuple[str, ...] = ()  # the two sides of an "or" that nobody has decided yet
+    reading: str = ""  # the one that was chosen
+    framework: str = "none"
+    confidence: float = 0.5
+    idioms: Idioms = Idioms()
+    language: str | None = None
+    file_count: int = 0
+    failures: tuple[str, ...] = ()
+    cost_k: float = 0
+    patterns: tuple[str, ...] = ()
+    candidates: tuple[Seen, ...] = ()
+    outside: tuple[str, ...] = ()  # candidates that the goal does not allow
+    tests: tuple[str, ...] = ()  # allowed test files that a person named
+    test_pattern: str | None = None
+    test_command: str | None = None
+    untested: bool = False  # a person said that there are no tests to write
+    confirmed: bool = False  # a person said which files are meant
+
+
+class Progress(Outbound):
+    """How far a task is, and which of its steps have not ended."""
+
+    status: TaskStatus = TaskStatus.PENDING
+    steps: tuple[str, ...] = ()
+    delivered: str | None = None
+    reason: str | None = None
+    blocked_by: str | None = None
+
+
+class State(Outbound):
+    """The state of a campaign; `waits` is for an exploration, a clarification or a confirmation."""
+
+    known: Known
+    waits: str | None = None
+    rounds: int = 0
+    replans: int = 0
+    progress: dict[str, Progress] = Field(default_factory=dict)

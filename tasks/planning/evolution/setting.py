@@ -1,0 +1,24 @@
+"""How evolution goals are planned: seed 004's settings that decisions read, with its defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schemas.evolution import ValidationMode
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """One value a setting; the names in the comments go on after `WORKER_PLANNING_`."""
+
+    max_attempts: int = 2  # MAX_ATTEMPTS; at least one is made
+    validation_mode: ValidationMode = ValidationMode.LENIENT  # VALIDATION_MODE; a goal may ask for another
+    schema_in_prompt: bool = True  # CODEX_SCHEMA_MODE: false where a backend is known to enforce the schema itself
+    block_size: int = 8  # TRAJECTORY_BLOCK_SIZE, commits
+    max_chunks: int = 3  # TRAJECTORY_MAX_CHUNKS
+    max_raw_steps: int = 6  # TRAJECTORY_MAX_RAW_STEPS
+    summary_model: str | None = None  # TRAJECTORY_SUMMARY_MODEL: whose summaries are used; None: anybody's
+    summary_max_chars: int = 800  # TRAJECTORY_SUMMARY_MAX_CHARS; at least 64
+
+
+DEFAULTS = Planning()

@@ -1,0 +1,73 @@
+"""What an evolution plan keeps between its steps, and the document it shows (both JSON)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from schemas.base import Outbound
+from schemas.evolution import PlanningAgentRequest, PlanningAgentResponse, PlanningPlan, ValidationMode
+from schemas.goal import Goal
+from tasks.planning.catalogue import CATALOGUE, Catalogue
+from tasks.planning.draft import Growth
+from tasks.planning.drafted.verification import project_of
+from tasks.planning.project import Project
+
+
+class Stage(StrEnum):
+    """How far a plan has come."""
+
+    DRAFTING = "drafting"
+    FINDING = "finding"  # which files its steps are about
+    WORKING = "working"
+
+
+class State(Outbound):
+    """The state; `prompt` is dropped once it has been answered."""
+
+    stage: Stage = Stage.DRAFTING
+    attempts: int
+    request: PlanningAgentRequest  # what of it reading the answer and making steps need
+    language: str | None = None
+    prompt: str | None = None
+    unplaced: tuple[int, ...] = ()
+    ids: tuple[str, ...] = ()  # of the plan's own steps
+    files: tuple[str, ...] = ()  # they are about
+    patched: bool = False  # one of them has changed something
+    fell_back: bool = False
+
+
+def state_of(growth: Growth) -> State:
+    """Read the state of a plan."""
+    return State.model_validate(growth.state)
+
+
+def document_of(growth: Growth) -> PlanningAgentResponse:
+    """Read the document of a plan."""
+    return PlanningAgentResponse.model_validate(growth.document)
+
+
+def drafted_plan(growth: Growth) -> PlanningPlan:
+    """Read the plan that was drafted; there is one from the end of the drafting on."""
+    plan = document_of(growth).plan
+    if plan is None:
+        raise LookupError("This plan has not been drafted yet.")
+    return plan
+
+
+def mode_of(growth: Growth) -> ValidationMode:
+    """Tell how this plan's draft is read."""
+    return document_of(growth).validation_mode
+
+
+def project_in(growth: Growth, catalogue: Catalogue) -> Project:
+    """Read the project of a plan as its draft did: the listing that told its language is not kept."""
+    state, goal = state_of(growth), growth.goal
+    context = goal.context.model_copy(update={"language": state.language})
+    constraints = tuple(dict.fromkeys((*goal.constraints, *state.request.constraints)))
+    found = project_of(goal.model_copy(update={"context": context, "constraints": constraints}), catalogue)
+    return found if isinstance(found, Project) else unverified(growth.goal)
+
+
+def unverified(goal: Goal) -> Project:
+    """Take a goal's files alone, where only they matter."""
+    return Project(goal, goal.allowed_files, None, (), CATALOGUE)

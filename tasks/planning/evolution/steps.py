@@ -1,0 +1,169 @@
+"""The steps of an evolution plan: the one that drafts, one that looks for files, the drafted ones, and a last check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
+from schemas.evolution import PlanningPlan
+from schemas.goal import Goal
+from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
+from tasks.planning.catalogue import render
+from tasks.planning.drafted.reading import plain
+from tasks.planning.drafted.steps import MAX_SUCCESS, DraftedStep, Governed, governed
+from tasks.planning.drafted.verification import commands_in
+from tasks.planning.paths import clean
+from tasks.planning.project import Project
+from tasks.planning.text import MAX_GUIDANCE, MAX_INTENT, filled
+from tasks.policy.risk import below, estimate
+from tasks.policy.validation import MAX_TOOLS
+
+DRAFT_ID = "draft-plan"
+FIND_ID = "find-files"
+VERIFY_ID = "verify-plan"
+FALLBACK_ID = "fall-back"
+RESERVED = frozenset({DRAFT_ID, FIND_ID, VERIFY_ID, FALLBACK_ID})
+MAX_ATTEMPTS = 4  # a step's first one and three more
+
+NO_ORDER = "Nothing of the plan may be done yet: only read."
+
+
+def draft_step(goal: Goal, asked: str, attempts: int) -> PlannedStep:
+    """Make the step in which a controller's agent answers the prompt that it finds in its input."""
+    step = _looking(
+        DRAFT_ID,
+        StepType.DRAFT,
+        "Draft the plan",
+        filled("Answer the prompt of this step's input with a plan for: {goal}", plain(asked, MAX_INTENT), MAX_INTENT),
+        "Answer in `output` as the input says: its prompt, its schema where it has one, its validation mode. "
+        + NO_ORDER,
+        goal,
+    )
+    return step.model_copy(update={"retry_limit": min(max(1, attempts), MAX_ATTEMPTS) - 1})
+
+
+def find_step(goal: Goal, plan: PlanningPlan, unplaced: Sequence[int]) -> PlannedStep:
+    """Make the step that looks for the files which the plan's steps do not name."""
+    names = ", ".join(plan.steps[at].step_id for at in unplaced)
+    return _looking(
+        FIND_ID,
+        StepType.EXPLORE,
+        "Find the files to change",
+        filled("Find the files to change for these steps of the plan: {goal}", names, MAX_INTENT),
+        'Answer in `output`: {"files": {"<id of a step>": ["path", ...]}}, with paths of the input\'s allowed_files. '
+        + NO_ORDER,
+        goal,
+    )
+
+
+def _looking(step_id: str, kind: StepType, title: str, intent: str, guidance: str, goal: Goal) -> PlannedStep:
+    mode = MODE_OF_TYPE[kind]
+    return PlannedStep(
+        step_id=step_id,
+        title=title,
+        intent=plain(intent, MAX_INTENT),
+        controller_task_spec=ControllerTaskSpec(type=kind),
+        mode=mode,
+        guidance=guidance,
+        queue=goal.queue,
+        estimate=estimate(mode),
+    )
+
+
+def places(output: Any, plan: PlanningPlan, unplaced: Sequence[int], project: Project) -> dict[int, tuple[str, ...]]:
+    """Read which allowed files were found for each step that named none; of one list every such step has all."""
+    files = output.get("files", output) if isinstance(output, Mapping) else output
+    allowed = frozenset(project.files)
+    found: dict[int, tuple[str, ...]] = {}
+    for at in unplaced:
+        named = files.get(plan.steps[at].step_id) if isinstance(files, Mapping) else files
+        paths = [clean(each.strip()) for each in named if isinstance(each, str)] if isinstance(named, list) else []
+        found[at] = tuple(dict.fromkeys(path for path in paths if path in allowed))
+    return found
+
+
+def plan_steps(
+    project: Project,
+    plan: PlanningPlan,
+    criteria: Sequence[str] = (),
+    found: Mapping[int, tuple[str, ...]] | None = None,
+) -> Governed:
+    """Make governed steps of a plan, and a last one that verifies all of it where that is more than they do.
+
+    `criteria` are what the goal is accepted by, `found` the files of steps that name none.
+    """
+    drafted = [
+        DraftedStep(
+            name=step.step_id,
+            title=step.title,
+            intent=step.intent,
+            actions=step.actions,
+            files=step.files,
+            waits=step.dependencies,
+            validation=step.validation,
+            cautions=(*plan.guardrails, *step.risks),
+        )
+        for step in plan.steps
+    ]
+    made = governed(project, drafted, RESERVED, found)
+    return replace(made, steps=(*made.steps, *_last_check(project, plan, made.steps, criteria)))
+
+
+def fallback_steps(project: Project, plan: PlanningPlan, files: tuple[str, ...], taken: frozenset[str]) -> Governed:
+    """Make one step of a plan's fallback, about the files that the plan was about."""
+    step = DraftedStep(
+        name=FALLBACK_ID,
+        title="Fall back",
+        intent=f"Carry the fallback plan out, since the plan failed: {plan.fallback_plan}",
+        actions=(plan.fallback_plan or "",),
+        files=files,
+        validation=plan.validation,
+        cautions=plan.guardrails,
+    )
+    return governed(project, [step], taken - {FALLBACK_ID})
+
+
+def _last_check(
+    project: Project, plan: PlanningPlan, steps: Sequence[PlannedStep], criteria: Sequence[str]
+) -> tuple[PlannedStep, ...]:
+    """Run the goal's own tests and the plan's commands at the end: a drafter may ask for more tests, never for less."""
+    ends = _ends(steps)
+    tools = _once((*project.tests, *commands_in(plan.validation, project.catalogue, project.files, RiskLevel.HIGH)))
+    if not ends or not tools or (len(ends) == 1 and set(_argvs(tools)) <= set(_argvs(ends[0].verify_tools))):
+        return ()
+    level = RiskLevel.LOW
+    for tool in tools:
+        least = project.catalogue.contracts[tool.tool].min_risk
+        level = least if below(level, least) else level
+    mode = MODE_OF_TYPE[StepType.TEST]
+    last = PlannedStep(
+        step_id=VERIFY_ID,
+        title="Verify the plan as a whole",
+        intent=filled("Verify all that was changed for: {goal}", plain(plan.summary, MAX_INTENT), MAX_INTENT),
+        verify=render(tools),
+        risk_level=level,
+        controller_task_spec=ControllerTaskSpec(type=StepType.TEST),
+        mode=mode,
+        success_criteria=plain("; ".join((*criteria, *plan.validation)), MAX_SUCCESS),
+        depends_on=tuple(step.step_id for step in ends),
+        guidance=plain("; ".join(plan.handoff_notes), MAX_GUIDANCE) or None,
+        verify_tools=tools,
+        queue=project.goal.queue,
+        estimate=estimate(mode),
+    )
+    return (last,)
+
+
+def _ends(steps: Sequence[PlannedStep]) -> list[PlannedStep]:
+    waited = {name for step in steps for name in step.depends_on}
+    return [step for step in steps if step.step_id not in waited]
+
+
+def _once(tools: Sequence[VerifyTool]) -> tuple[VerifyTool, ...]:
+    return tuple({tool.argv: tool for tool in tools}.values())[:MAX_TOOLS]
+
+
+def _argvs(tools: Sequence[VerifyTool]) -> list[tuple[str, ...]]:
+    return [tool.argv for tool in tools]

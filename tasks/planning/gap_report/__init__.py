@@ -1,0 +1,8 @@
+"""The strategy of the kind `gap_report`: gaps and history become the plan of one iteration (seed 000)."""
+
+from __future__ import annotations
+
+from tasks.planning.gap_report.drafting import draft
+from tasks.planning.gap_report.unfolding import advance, answer, refusal, stuck
+
+__all__ = ["advance", "answer", "draft", "refusal", "stuck"]

@@ -1,0 +1,124 @@
+"""Gaps out of what a project says of itself: its inbox, its roadmap, its quality tools (seed 000's gap analysis).
+
+Where an inbox gap and a roadmap gap say the same, the person who wrote the former counts. Versions are compared as
+numbers, so that 0.10 is not 0.1, and v0.1 is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from schemas.gap import MAX_EVIDENCE, Gap, GapReport, InboxItem, Priority
+
+UNKNOWN = "unknown"
+INBOX = "inbox"
+MAX_DESCRIPTION = 4096
+QUALITY_FAILED = "Quality check failed: "
+
+_CATEGORIES = ("quality", "inbox", "roadmap")  # of gaps of one priority, in this order; unknown ones last
+_PRIORITIES = tuple(Priority)
+_VERSION = re.compile(r"[vV]?(\d{1,6}(?:\.\d{1,6})*)")
+# The least version that is less urgent than the row before it.
+_BY_VERSION = (((0, 2), Priority.URGENT), ((0, 3), Priority.HIGH), ((0, 5), Priority.MEDIUM))
+
+
+@dataclass(frozen=True, slots=True)
+class RoadmapItem:
+    """One line of a roadmap; without a version, it is nobody's next."""
+
+    version: str
+    description: str
+    completed: bool = False
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Read a version as numbers, without zeros at its end; empty where it is none."""
+    found = _VERSION.fullmatch(version.strip())
+    numbers = [int(part) for part in found[1].split(".")] if found else []
+    while len(numbers) > 1 and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def lowest_incomplete(items: Iterable[RoadmapItem]) -> str:
+    """Name the lowest version that still has something to do."""
+    versions = {item.version for item in items if not item.completed and version_key(item.version)}
+    return min(versions, key=lambda each: (version_key(each), each), default=UNKNOWN)
+
+
+def of_quality(tool: str, output: str, version: str) -> Gap:
+    """Make the gap of a quality tool that failed: always urgent."""
+    description = f"{QUALITY_FAILED}{tool}"[:MAX_DESCRIPTION]
+    evidence = output[:MAX_EVIDENCE]
+    return Gap(
+        category="quality",
+        description=description,
+        priority=Priority.URGENT,
+        roadmap_version=version,
+        evidence=evidence,
+    )
+
+
+def of_inbox(item: InboxItem) -> Gap:
+    """Make the gap of a wish; somebody took the trouble to write it, so it is never of LOW priority."""
+    priority = Priority.MEDIUM if item.priority is Priority.LOW else item.priority
+    return Gap(
+        category=INBOX,
+        description=wish(item),
+        priority=priority,
+        roadmap_version=INBOX,
+        evidence=item.why,
+    )
+
+
+def wish(item: InboxItem) -> str:
+    """Say in one text what an inbox item asks for."""
+    return f"{item.title}: {item.what}"[:MAX_DESCRIPTION] if item.what else item.title
+
+
+def of_roadmap(item: RoadmapItem) -> Gap:
+    """Make the gap of a roadmap item: the nearer its version, the more urgent."""
+    return Gap(
+        category="roadmap",
+        description=item.description[:MAX_DESCRIPTION],
+        priority=_priority_of(item.version),
+        roadmap_version=item.version,
+        evidence=f"The roadmap's item of {item.version} is not completed.",
+    )
+
+
+def report(gaps: Iterable[Gap], timestamp: datetime | None = None) -> GapReport:
+    """Put gaps in order, each once; the first is the most critical."""
+    ordered = in_order(without_doubles(tuple(gaps)))
+    return GapReport(gaps=ordered, most_critical=ordered[0] if ordered else None, timestamp=timestamp)
+
+
+def in_order(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
+    """Sort by priority, then by category; equals stay as they came."""
+    return tuple(sorted(gaps, key=lambda gap: (_PRIORITIES.index(gap.priority), _rank(gap.category))))
+
+
+def without_doubles(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
+    """Leave out roadmap gaps that an inbox gap says too, whichever of the two holds the other's words."""
+    wishes = [_plain(gap) for gap in gaps if gap.category == INBOX and gap.description.strip()]
+    return tuple(gap for gap in gaps if gap.category != "roadmap" or not _said(_plain(gap), wishes))
+
+
+def _said(text: str, wishes: Iterable[str]) -> bool:
+    return bool(text) and any(text in wish or wish in text for wish in wishes)
+
+
+def _plain(gap: Gap) -> str:
+    return " ".join(gap.description.casefold().split())
+
+
+def _priority_of(version: str) -> Priority:
+    key = version_key(version)
+    return next((priority for bound, priority in _BY_VERSION if key and key < bound), Priority.LOW)
+
+
+def _rank(category: str) -> int:
+    return _CATEGORIES.index(category) if category in _CATEGORIES else len(_CATEGORIES)

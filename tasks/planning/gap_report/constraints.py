@@ -1,0 +1,49 @@
+"""The constraints of an inbox item: some name files that must not be touched, or the only ones that may (seed 000)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from schemas.gap import Gap, InboxItem
+from tasks.planning.gap_report.analysis import wish
+from tasks.planning.gap_report.places import Places
+
+_CHANGE = r"\b(?:touch|chang|modif|edit|alter|rewrit|delet|remov|mov)\w*"
+_FORBIDS = re.compile(
+    rf"\b(?:do not|don't|dont|never|must not|may not|shall not|without|no)\b.{{0,60}}?{_CHANGE}", re.I
+)
+_RESTRICTS = re.compile(rf"\bonly\b.{{0,60}}?{_CHANGE}|{_CHANGE}.{{0,30}}?\bonly\b", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What an item's constraints say: their words, the paths that are out, and those that alone are in."""
+
+    lines: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+
+
+NO_BOUNDS = Bounds()
+
+
+def bounds_of(gap: Gap, inbox: Iterable[InboxItem], places: Places) -> Bounds:
+    """Read the constraints of the item that `gap` was made of; without one there are none."""
+    item = next((item for item in inbox if _is_of(gap, item)), None)
+    if item is None:
+        return NO_BOUNDS
+    forbidding = [line for line in item.constraints if _FORBIDS.search(line)]
+    restricting = [line for line in item.constraints if _RESTRICTS.search(line) and line not in forbidding]
+    return Bounds(item.constraints, _places_in(forbidding, places), _places_in(restricting, places))
+
+
+def _is_of(gap: Gap, item: InboxItem) -> bool:
+    said, title = gap.description.casefold(), item.title.casefold()
+    return said == wish(item).casefold() or said == title or said.startswith(f"{title}:")
+
+
+def _places_in(lines: Iterable[str], places: Places) -> tuple[str, ...]:
+    found = (path for line in lines for path in places.explicit(line) or places.modules(line) or places.layers(line))
+    return tuple(dict.fromkeys(found))

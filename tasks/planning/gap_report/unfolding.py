@@ -1,0 +1,105 @@
+"""How an iteration whose files nobody knew goes on: what its EXPLORE step found becomes its patches (DESIGN.md 5).
+
+Its answer is `{"files": [...]}`; only what the goal allows counts, and where nothing is left, the plan halts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from schemas.gap import MAX_TARGETS, ActionType, IterationPlan
+from tasks.planning.catalogue import Catalogue
+from tasks.planning.draft import MAX_UNFOLDED, End, Growth, Unfolding
+from tasks.planning.gap_report import hazard, steps
+from tasks.planning.gap_report.drafting import shortcomings
+from tasks.planning.gap_report.protection import PROTECTED, Protection
+from tasks.planning.gap_report.verification import test_command
+from tasks.planning.paths import clean
+from tasks.planning.project import Project
+
+MAX_TOLD = 20  # paths in the evidence of a halt
+HALT = "cannot_revise"
+
+
+class _Found(BaseModel):
+    """What an EXPLORE step answers."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    files: Annotated[list[Annotated[str, StringConstraints(min_length=1, max_length=512)]], Field(max_length=10_000)]
+
+
+def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:  # noqa: ARG001 (the protocol's)
+    """Refuse an answer of another shape."""
+    if facts.get("step_id") != steps.EXPLORE_ID or _files_of(output) is not None:
+        return None
+    return 'The output must be {"files": [...]}: the paths of the files to change.'
+
+
+def advance(growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
+    """Patch what was found; an exploration that was skipped leaves all that is allowed."""
+    if end.step_id != steps.EXPLORE_ID or end.state not in {"DONE", "SKIPPED"} or growth.document is None:
+        return None
+    allowed = steps.free_files(growth.goal, Protection.of((*PROTECTED, *growth.state.get("protected", ()))))
+    found = _files_of(end.output) if end.state == "DONE" else list(allowed)
+    wanted = {clean(path) for path in found or ()}
+    files = tuple(path for path in allowed if path in wanted)
+    if not files:
+        return _halted(growth, "no_allowed_files", {"found": sorted(wanted)[:MAX_TOLD]})
+    return _unfolded(growth, files, catalogue)
+
+
+def answer(growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:  # noqa: ARG001 (the protocol's)
+    """Refuse any answer: an iteration asks nothing."""
+    return "This plan has asked nothing."
+
+
+def stuck(growth: Growth, catalogue: Catalogue) -> Unfolding | None:  # noqa: ARG001 (the protocol's)
+    """Leave a failed iteration as it is: the next one is planned from its record."""
+    return None
+
+
+def _unfolded(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Unfolding:
+    if len(files) > MAX_TARGETS:
+        return _halted(growth, "too_many_files", {"count": len(files)})
+    iteration = _iteration(growth, files, catalogue)
+    made = steps.make_steps(iteration, steps.pieces_of(iteration))
+    if errors := shortcomings(growth.goal, made, before=1):
+        return _halted(growth, errors[0].code, {"found": list(files[:MAX_TOLD]), "why": errors[0].message})
+    if len(made) > MAX_UNFOLDED:
+        return _halted(growth, "too_many_files", {"count": len(files)})
+    many = "file" if len(files) == 1 else "files"
+    return Unfolding({}, iteration.plan.model_dump(mode="json"), f"{len(files)} {many} to change were found.", made)
+
+
+def _iteration(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> steps.Iteration:
+    plan = IterationPlan.model_validate(growth.document)
+    failed = bool(growth.state.get("failed"))
+    aimed = {"target_files": files[:MAX_TARGETS], "action_type": ActionType.MODIFY}
+    actions = tuple(each if each.target_files else each.model_copy(update=aimed) for each in plan.actions)
+    risk = hazard.of_plan(actions, (), failed=failed)
+    plan = plan.model_copy(update={"actions": actions, "estimated_risk": risk})
+    return steps.Iteration(plan, _project(growth, files, catalogue), files, growth.state.get("guidance"), failed)
+
+
+def _project(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Project:
+    """Read the project as it was when the plan was made; a test command that is no longer known is left out."""
+    context = growth.goal.context
+    context = context.model_copy(update={"language": growth.state.get("language") or context.language})
+    goal = growth.goal.model_copy(update={"context": context})
+    test, _ = test_command(goal, catalogue)
+    return Project.of(goal, files, test, catalogue)
+
+
+def _halted(growth: Growth, reason: str, evidence: Mapping[str, Any]) -> Unfolding:
+    return Unfolding(growth.state, growth.document, "What was found cannot be changed.", halt=(HALT, reason, evidence))
+
+
+def _files_of(output: Any) -> list[str] | None:
+    try:
+        return _Found.model_validate(output).files
+    except ValidationError:
+        return None

@@ -1,0 +1,99 @@
+"""An allowlist that an operator tightened while its plan runs: no step gets a file back (WIRE.md section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from schemas.base import Mode, RiskLevel
+from schemas.base import StepState as S
+from schemas.step import PlannedStep, pack_step
+from tasks.errors import NeedsSteps
+from tasks.fold import Fold
+from tasks.policy import halting, halts
+from tasks.policy.risk import RISK, ROLLBACK, below
+from tasks.view import Step
+
+
+def tighten_plan(fold: Fold, files: Collection[str]) -> None:
+    """Leave only `files` to the whole plan; attempts that hold another one are cancelled and start again with less.
+
+    Raises NeedsSteps where the slice lacks steps that are in flight.
+    """
+    before = fold.plan.head.tightened
+    fold.plan.head.tightened = sorted(set(files) if before is None else set(files).intersection(before))
+    fold.plan.dirty.add("head")
+    missing = frozenset(fold.view.active) - fold.view.steps.keys()
+    if missing:
+        raise NeedsSteps(missing)
+    for step_id in list(fold.view.active):
+        tighten_step(fold, fold.view.steps[step_id], fold.plan.head.tightened)
+
+
+def tighten_step(fold: Fold, step: Step, files: Collection[str]) -> None:
+    """Leave only `files` to a step that has not ended; its attempt is cancelled if it holds another one."""
+    if set(step.facts["allowed_files"]) <= set(files):
+        return
+    if step.step_id in fold.view.active:
+        halting.cancel(fold, step)
+        fold.make_ready(step)
+    _narrow(fold, step, files)
+
+
+def risk_refusal(fold: Fold, step: Step, level: str, files: Collection[str] | None = None) -> str | None:
+    """Say why the risk of `step` cannot be raised to `level`, once only `files` are left to it (None: all of them)."""
+    facts, row = step.facts, RISK[RiskLevel(level)]
+    if step.step_id in fold.view.active:
+        return "the step is in flight"
+    if not below(facts["risk_level"], RiskLevel(level)):
+        return f"its risk is {facts['risk_level']}, and risk can only be raised"
+    count = len(facts["allowed_files"] if files is None else {*files})
+    if count > row.max_files:
+        return f"at {level} a step has at most {row.max_files} files, and it has {count}; leave fewer in the same order"
+    if row.tests_required and facts["mode"] == Mode.PATCH and not facts["verify_tools"]:
+        return f"at {level} a step that patches must have a verification, and it has none"
+    return None
+
+
+def raise_risk(fold: Fold, step: Step, level: str) -> None:
+    """Raise the risk of a step for which there is no `risk_refusal`; what was approved was less risky."""
+    planned, row = PlannedStep.model_validate(step.facts), RISK[RiskLevel(level)]
+    hint = planned.rollback_hint or (ROLLBACK if row.rollback_hint and planned.mode is Mode.PATCH else None)
+    fold.rewrite(step, pack_step(planned.model_copy(update={"risk_level": RiskLevel(level), "rollback_hint": hint})))
+    if step.step_id not in fold.plan.waits:
+        step.status.approval = ""
+    fold.tell("step.tightened", {"step_id": step.step_id}, f"its risk is {level} from now on")
+
+
+def look(fold: Fold) -> None:
+    """Narrow every ready step to what the plan's allowlist still has; what has nothing left to patch cannot start."""
+    files = fold.plan.head.tightened
+    if files is not None:
+        for step in list(fold.ready.values()):
+            if step.spec is not None and not fits(fold, step):
+                _narrow(fold, step, files)
+
+
+def fits(fold: Fold, step: Step) -> bool:
+    """Whether all files of `step` are still in the plan's allowlist."""
+    files = fold.plan.head.tightened
+    return files is None or set(step.facts["allowed_files"]) <= set(files)
+
+
+def _narrow(fold: Fold, step: Step, files: Collection[str]) -> None:
+    planned = PlannedStep.model_validate(step.facts)
+    left = tuple(path for path in planned.allowed_files if path in files)
+    if left or planned.mode is not Mode.PATCH:
+        task = planned.controller_task_spec
+        if task.target_file not in (None, *left):
+            task = task.model_copy(update={"target_file": left[0] if left else None})
+        narrow = planned.model_copy(update={"allowed_files": left, "controller_task_spec": task})
+        fold.rewrite(step, pack_step(narrow))
+        fold.tell("step.tightened", {"step_id": step.step_id}, f"{len(left)} of its files are left")
+        return
+    fold.withdraw(step)
+    halts.forget(fold, step)
+    after, what = (S.FAILED, "failed") if step.status.state == S.ACTIVE else (S.SKIPPED, "skipped")
+    if step.status.state == S.BLOCKED:
+        fold.move_step(step, S.PENDING.value)
+    fold.move_step(step, after.value, what, "an operator left none of its files to it")
+    fold.end_step(step)

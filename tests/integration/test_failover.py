@@ -1,0 +1,107 @@
+"""A master that dies under real sentinels: worker, controllers and command line follow to the next one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from redis.exceptions import RedisError
+
+from tests.conftest import free_port, running_worker, wait_until
+from tests.support.servers import DEBIAN, Fleet, Server, all_done, ended, planned, publish
+from worker import clients
+
+pytestmark = pytest.mark.outages
+
+MASTER = "planner-store"
+DOWN_AFTER_MS = 1000
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[tuple[Server, Server]]:
+    """A master and its replica."""
+    if not DEBIAN.exists():
+        pytest.skip(f"{DEBIAN} is not installed")
+    first = Server(tmp_path / "first", binary=DEBIAN)
+    second = Server(tmp_path / "second", "--replicaof", f"127.0.0.1 {first.port}", binary=DEBIAN)
+    with first, second:
+        with second.client() as client:
+            wait_until(lambda: client.info("replication")["master_link_status"] == "up", what="replica in sync")
+        yield first, second
+
+
+@pytest.fixture
+def url(servers: tuple[Server, Server], tmp_path: Path) -> Iterator[str]:
+    """The URL of the set, once its three sentinels agree."""
+    ports = [free_port() for _ in range(3)]
+    with ExitStack() as running:
+        for port in ports:
+            running.callback(stop, sentinel(port, servers[0].port, tmp_path / f"sentinel-{port}"))
+        wait_until(lambda: all(knows_all(port) for port in ports), 30, "sentinels know each other and the replica")
+        yield f"redis+sentinel://{','.join(f'127.0.0.1:{port}' for port in ports)}/{MASTER}"
+
+
+def sentinel(port: int, master: int, directory: Path) -> subprocess.Popen[bytes]:
+    """Start a sentinel."""
+    directory.mkdir()
+    config = directory / "sentinel.conf"
+    config.write_text(
+        f"port {port}\nbind 127.0.0.1\ndir {directory}\nsentinel monitor {MASTER} 127.0.0.1 {master} 2\n"
+        f"sentinel down-after-milliseconds {MASTER} {DOWN_AFTER_MS}\nsentinel failover-timeout {MASTER} 5000\n"
+    )
+    with (directory / "log").open("wb") as log:
+        return subprocess.Popen([DEBIAN, config, "--sentinel"], stdout=log, stderr=log)
+
+
+def knows_all(port: int) -> bool:
+    """Whether a sentinel has met the other two and the replica."""
+    try:
+        with Redis(port=port) as client:
+            master = client.sentinel_master(MASTER)
+    except RedisError:
+        return False
+    return bool(master["num-other-sentinels"] == 2 and master["num-slaves"] == 1)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait(10)
+
+
+def test_plans_go_on_to_their_end_on_the_next_master(servers: tuple[Server, Server], url: str, tmp_path: Path) -> None:
+    first, second = servers
+    store = clients.connect(url)
+    with (
+        running_worker(first.url, tmp_path / "worker.log", "prefork", PLANNER_REDIS_URL=url) as worker,
+        Fleet(url),
+        store,
+    ):
+        publish(store, 0, 40, steps=15)
+        wait_until(lambda: planned(store) == 40, 60, "all planned")
+        assert ended(store) < 40
+        store.wait(1, 1000)
+
+        first.kill()
+
+        with second.client() as redis:
+            wait_until(lambda: redis.info("replication")["role"] == "master", 30, "replica is the master")
+            all_done(redis, 40, steps=15)
+            publish(redis, 40, 5, steps=15)
+            all_done(redis, 45, steps=15)
+        assert len(worker.logged("store away")) == len(worker.logged("store back")) == 1
+        assert listed(url) == 45
+
+
+def listed(url: str) -> int:
+    """How many plans the command line sees."""
+    command = [sys.executable, "-c", "from worker.cli import main; main()", "plans", "--limit", "100", "--json"]
+    done = subprocess.run(
+        command, env={"PLANNER_REDIS_URL": url, "PATH": "/usr/bin:/bin"}, capture_output=True, timeout=60, check=True
+    )
+    return len(json.loads(done.stdout))

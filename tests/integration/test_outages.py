@@ -1,0 +1,148 @@
+"""Servers that refuse, stall, restart, are full or emptied: a worker goes on, or waits, says so once, and resumes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import RunningWorker, running_worker, wait_until
+from tests.support.servers import Fleet, Server, all_done, ended, in_the_middle, publish
+from worker import celery
+
+pytestmark = pytest.mark.outages
+
+AWAY_S = 6.0  # how long servers are away here; 60 and more make no difference to the worker but its patience
+KOMBU = ("planner.decompose", "planner.outcomes", "planner.upkeep")  # the lists in which kombu keeps nudges
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Server]:
+    with Server(tmp_path / "store") as server:
+        yield server
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Server]:
+    with Server(tmp_path / "broker") as server:
+        yield server
+
+
+@contextmanager
+def worker_on(store: Server, broker: Server | None, tmp_path: Path, pool: str = "solo") -> Iterator[RunningWorker]:
+    """Run a worker; it must still be there at the end, and end as asked."""
+    apart = {"PLANNER_BROKER_URL": broker.url} if broker else {}
+    with running_worker(store.url, tmp_path / "worker.log", pool, PLANNER_STATE_DIR=str(tmp_path), **apart) as worker:
+        yield worker
+        assert worker.process.poll() is None, worker.log.read_text()[-3000:]
+
+
+def times(worker: RunningWorker, *events: str) -> list[int]:
+    """Count what was said."""
+    return [len(worker.logged(event)) for event in events]
+
+
+@pytest.mark.parametrize("pool", ["solo", "prefork"])
+@pytest.mark.parametrize("how", ["refusing", "stalled"])
+def test_goals_and_outcomes_go_on_without_a_broker(
+    store: Server, broker: Server, how: str, pool: str, tmp_path: Path
+) -> None:
+    with worker_on(store, broker, tmp_path, pool) as worker, Fleet(store.url):
+        publish(worker.redis, 0, 5)
+        all_done(worker.redis, 5)
+        with getattr(broker, how)():
+            publish(worker.redis, 5, 20)
+            all_done(worker.redis, 25, timeout=20)
+            assert times(worker, "broker away", "broker back", "store away") == [1, 0, 0]
+        publish(worker.redis, 25, 5)
+        all_done(worker.redis, 30)
+        wait_until(lambda: times(worker, "broker back") == [1], 40, "broker back")
+        assert times(worker, "broker away") == [1]
+
+
+def test_a_stalled_broker_does_not_cost_its_timeout_for_each_nudge(
+    store: Server, broker: Server, tmp_path: Path
+) -> None:
+    with worker_on(store, broker, tmp_path) as worker, Fleet(store.url), broker.stalled():
+        publish(worker.redis, 0, 1)
+        all_done(worker.redis, 1)  # it has met the stall
+
+        begin = time.monotonic()
+        publish(worker.redis, 1, 1, steps=40)  # one after the other: forty nudges, had they to be sent
+        wait_until(lambda: ended(worker.redis) == 2, 30, "plan ends")
+
+        assert time.monotonic() - begin < 15
+
+
+def test_a_full_broker_is_done_without(store: Server, broker: Server, tmp_path: Path) -> None:
+    with (
+        worker_on(store, broker, tmp_path) as worker,
+        Fleet(store.url),
+        broker.client() as full,
+    ):
+        full.config_set("maxmemory", 1)
+        publish(worker.redis, 0, 10)
+        all_done(worker.redis, 10, timeout=20)
+        (away,) = worker.logged("broker away")
+        assert "maxmemory" in away["error"]
+
+        full.config_set("maxmemory", 0)
+        publish(worker.redis, 10, 10)
+        all_done(worker.redis, 20)
+        wait_until(lambda: times(worker, "broker back") == [1], 40, "broker back")
+
+
+@pytest.mark.parametrize("how", ["refusing", "stalled"])
+def test_a_worker_waits_for_the_store_says_so_once_and_resumes(
+    store: Server, broker: Server, how: str, tmp_path: Path
+) -> None:
+    with worker_on(store, broker, tmp_path) as worker, Fleet(store.url):
+        publish(worker.redis, 0, 20)
+        with getattr(store, how)():
+            wait_until(lambda: times(worker, "store away") == [1], 20, "store away")
+            time.sleep(AWAY_S)  # the outage itself
+        all_done(worker.redis, 20)
+        publish(worker.redis, 20, 5)
+        all_done(worker.redis, 25)
+        wait_until(lambda: times(worker, "store back") == [1], what="store back")
+        assert times(worker, "store away", "broker away") == [1, 0]
+
+
+@pytest.mark.parametrize("pool", ["solo", "prefork", "threads"])
+def test_plans_outlive_a_restart_of_the_only_server(store: Server, pool: str, tmp_path: Path) -> None:
+    with worker_on(store, None, tmp_path, pool) as worker, Fleet(store.url):
+        for number in range(2):
+            publish(worker.redis, 20 * number, 20)
+            in_the_middle(worker.redis, 20 * number)
+            with store.refusing():
+                pass
+        all_done(worker.redis, 40)
+
+
+def test_a_server_that_lost_its_functions_gets_them_again(store: Server, tmp_path: Path) -> None:
+    with worker_on(store, None, tmp_path) as worker, Fleet(store.url):
+        for number in range(3):
+            publish(worker.redis, 10 * number, 10)
+            in_the_middle(worker.redis, 10 * number)
+            worker.redis.function_flush()
+        all_done(worker.redis, 30)
+
+
+def test_purged_and_doubled_nudges_change_nothing(store: Server, tmp_path: Path) -> None:
+    with worker_on(store, None, tmp_path) as worker, Fleet(store.url):
+        publish(worker.redis, 0, 30)
+        while ended(worker.redis) < 30:
+            worker.redis.delete(*KOMBU)
+            for task, args in (("planner.decompose", ()), ("planner.outcomes", (0,)), ("planner.upkeep", (0,))):
+                for _ in range(2):
+                    nudge(store.url, task, args)
+        all_done(worker.redis, 30)
+
+
+def nudge(url: str, task: str, args: tuple[int, ...]) -> None:
+    """Send a nudge that nobody asked for."""
+    with celery.app.connection_for_write(url) as connection:
+        celery.app.send_task(task, args, connection=connection, ignore_result=True)

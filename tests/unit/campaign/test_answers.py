@@ -1,0 +1,262 @@
+"""What people answer to CLARIFY and CONFIRM: in writing, into the page, or as an object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tasks.planning.draft import Unfolding
+from tests.unit.campaign.making import Running, a_goal, an_exploration, candidate
+
+NO_DELTA = {"status": "ok", "candidates": []}
+
+
+def asking(**fields: Any) -> Running:
+    """A campaign that asks which files are to change, and knows its tests."""
+    return Running(a_goal(**{"exploration": an_exploration(delta=NO_DELTA), **fields}))
+
+
+def without_tests() -> Running:
+    return Running(a_goal(exploration=an_exploration(candidate("src/auth.py"), structure={"status": "ok"})))
+
+
+def confirming() -> Running:
+    found = an_exploration(candidate("src/auth.py"), candidate("src/api.py"), candidate("src/pages.py", "low"))
+    return Running(a_goal(exploration=found))
+
+
+def known(running: Running) -> dict[str, Any]:
+    found: dict[str, Any] = running.state["known"]
+    return found
+
+
+def patched(running: Running) -> set[str]:
+    return {path for step in running.steps.values() for path in step.allowed_files if path.startswith("src/")}
+
+
+def page_of(running: Running) -> str:
+    assert running.question is not None
+    assert running.question.document is not None
+    return running.question.document
+
+
+@pytest.mark.parametrize(
+    ("value", "files"),
+    [
+        ("src/auth.py", {"src/auth.py"}),
+        ("Change `src/auth.py`, and src/api.py.", {"src/auth.py", "src/api.py"}),
+        ("(./src/auth.py)", {"src/auth.py"}),
+        ("A", {"src/auth.py", "src/api.py", "src/pages.py"}),
+        ("b.", {"src/auth.py"}),
+        ("I choose option B, please", {"src/auth.py"}),
+        ("Answer: A", {"src/auth.py", "src/api.py", "src/pages.py"}),
+        ("Option A, but only src/api.py", {"src/api.py"}),
+        ({"choice": "B"}, {"src/auth.py"}),
+        ({"choice": "a"}, {"src/auth.py", "src/api.py", "src/pages.py"}),
+        ({"candidates": ["src/api.py", "./src/auth.py"]}, {"src/api.py", "src/auth.py"}),
+        ('{"candidates": ["src/api.py"]}', {"src/api.py"}),
+    ],
+)
+def test_an_answer_about_the_files_lets_the_plan_go_on(value: Any, files: set[str]) -> None:
+    running = asking()
+    found = running.answer(value)
+
+    assert isinstance(found, Unfolding), found
+    assert found.question is None
+    assert found.replaces
+    assert patched(running) == files
+    assert (running.document or {})["confidence"] == "### Confidence: PROCEED"
+
+
+@pytest.mark.parametrize(
+    "place", ["{page}\nsrc/auth.py\n", "{answered}", "src/auth.py\n\n{page}", "{page}\r\n* src/auth.py"]
+)
+def test_the_page_may_be_answered_in_itself(place: str) -> None:
+    running = asking()
+    page = page_of(running)
+    written = page.replace("are to change?", "are to change? src/auth.py")
+    assert isinstance(running.answer(place.format(page=page, answered=written)), Unfolding)
+
+    assert patched(running) == {"src/auth.py"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "hm",
+        "no idea, a colleague knows",
+        "src/unknown.py",
+        "/etc/passwd or ../../x",
+        "yes",
+        {},
+        {"candidates": ["src/unknown.py"]},
+        {"candidates": ["src/auth.py", "/etc/passwd"]},
+        {"candidates": "src/auth.py"},
+        {"choice": "C"},
+        {"choice": 7},
+        {"verify": "rm -rf /"},
+        {"verify": "ruff check src/auth.py --fix"},
+        {"unknown": "field"},
+        None,
+        7,
+        True,
+        ["src/auth.py"],
+        {"confirm": True},
+    ],
+)
+def test_an_answer_that_says_nothing_usable_leaves_the_question(value: Any) -> None:
+    running = asking()
+    before = running.state
+    found = running.answer(value)
+
+    assert isinstance(found, str)
+    assert found
+    assert running.state == before
+    assert running.question is not None
+
+
+def test_the_page_sent_back_as_it_is_says_nothing() -> None:
+    running = asking()
+
+    assert isinstance(running.answer(page_of(running)), str)
+
+
+@pytest.mark.parametrize(
+    ("value", "command", "pattern"),
+    [
+        ("tests/test_auth.py", "pytest -q", "tests/test_auth.py"),
+        ("They are in tests/", "pytest -q", "tests/"),
+        ("tests/test_*.py", "pytest -q", "tests/test_*.py"),
+        ("Run `pytest -x -v`", "pytest -x -v", "pytest -x -v"),
+        ("we test with pytest -v tests/unit and nothing else", "pytest -v tests/unit", "tests/unit"),
+        ("npm test", "npm test", "npm test"),
+        ("A", "pytest -q", "tests/test_auth.py"),
+        ({"test_pattern": "t/*.py"}, "pytest -q", "t/*.py"),
+        ({"verify": "pytest tests"}, "pytest tests", "pytest tests"),
+        ({"verify": "pytest tests", "test_pattern": "tests/"}, "pytest tests", "tests/"),
+    ],
+)
+def test_an_answer_about_the_tests_lets_the_plan_go_on(value: Any, command: str, pattern: str) -> None:
+    running = without_tests()
+    found = running.answer(value)
+
+    assert isinstance(found, Unfolding), found
+    assert known(running)["test_pattern"] == pattern
+    assert (known(running)["test_command"] or "pytest -q") == command
+    assert found.steps
+
+
+def test_no_tests_at_all_is_an_answer_too() -> None:
+    running = without_tests()
+    assert isinstance(running.answer("B"), Unfolding)
+
+    assert {path for step in running.steps.values() for path in step.allowed_files} == {"src/auth.py"}
+
+
+@pytest.mark.parametrize("value", ["`rm -rf /`", "`pytest; ls`", "`ruff check . --fix`"])
+def test_no_command_outside_the_catalogue_is_ever_taken(value: str) -> None:
+    running = without_tests()
+
+    assert isinstance(running.answer(value), str)
+
+
+def test_an_unknown_command_is_answered_with_the_nearest() -> None:
+    found = without_tests().answer({"verify": "pytset -q"})
+
+    assert isinstance(found, str)
+    assert "nearest" in found
+
+
+@pytest.mark.parametrize(
+    ("value", "files"),
+    [
+        ("yes", {"src/auth.py", "src/api.py"}),
+        ("Yes, go ahead", {"src/auth.py", "src/api.py"}),
+        ("proceed", {"src/auth.py", "src/api.py"}),
+        (True, {"src/auth.py", "src/api.py"}),
+        ({"confirm": True}, {"src/auth.py", "src/api.py"}),
+        ("A", {"src/auth.py", "src/api.py"}),
+        ("B", {"src/auth.py"}),
+        ("only src/api.py", {"src/api.py"}),
+        ("yes, but src/pages.py alone", {"src/pages.py"}),
+        ({"candidates": ["src/api.py"]}, {"src/api.py"}),
+    ],
+)
+def test_a_confirmation_is_a_yes_or_a_selection(value: Any, files: set[str]) -> None:
+    running = confirming()
+    assert isinstance(running.answer(value), Unfolding)
+
+    assert patched(running) == files
+
+
+@pytest.mark.parametrize("value", ["no", False, {"confirm": False}, "maybe"])
+def test_a_no_alone_confirms_nothing(value: Any) -> None:
+    assert isinstance(confirming().answer(value), str)
+
+
+@pytest.mark.parametrize(
+    ("value", "meant", "files"), [("A", "Keep it in auth", {"src/auth.py"}), ("B", "in api", {"src/api.py"})]
+)
+def test_choosing_a_side_of_an_or_plans_for_that_side_alone(value: str, meant: str, files: set[str]) -> None:
+    running = Running(a_goal("Keep it in auth or in api", exploration=an_exploration()))
+    assert running.question is not None
+    assert running.question.kind == "clarify"
+    assert isinstance(running.answer(value), Unfolding)
+
+    assert patched(running) == files
+    assert all(meant in step.intent for step in running.steps.values())
+
+
+def test_each_answer_is_checked_again() -> None:
+    found = an_exploration(delta=NO_DELTA, structure={"status": "ok"})
+    running = Running(a_goal(exploration=found))
+    first = running.answer("src/auth.py")
+
+    assert isinstance(first, Unfolding)
+    assert first.question is not None
+    assert first.question.questions == (
+        "Where are the tests of this (a file, a folder or a pattern such as tests/test_*.py)?",
+    )
+    assert running.state["rounds"] == 1
+    assert isinstance(running.answer("tests/"), Unfolding)
+    assert patched(running) == {"src/auth.py"}
+
+
+def test_clarification_ends_after_five_answers() -> None:
+    found = an_exploration(delta=NO_DELTA, structure={"status": "ok"})
+    running = Running(a_goal(exploration=found))
+    answers = ["src/auth.py", "src/api.py", "src/pages.py", "src/auth.py", "src/api.py"]
+    *before, last = [running.answer(value) for value in answers]
+
+    assert all(isinstance(each, Unfolding) and each.question and not each.halt for each in before)
+    assert isinstance(last, Unfolding)
+    assert last.halt is not None
+    assert last.halt[0] == "clarification_limit"
+    assert last.question is None
+
+
+def test_a_fifth_answer_that_settles_it_is_in_time() -> None:
+    found = an_exploration(delta=NO_DELTA, structure={"status": "ok"})
+    running = Running(a_goal(exploration=found))
+    for value in ("src/auth.py", "src/api.py", "src/pages.py", "src/auth.py"):
+        running.answer(value)
+    last = running.answer("tests/")
+
+    assert isinstance(last, Unfolding)
+    assert last.halt is None
+    assert last.steps
+
+
+def test_what_says_nothing_is_no_round() -> None:
+    running = asking()
+    for _ in range(20):
+        assert isinstance(running.answer("hm"), str)
+
+    assert isinstance(running.answer("A"), Unfolding)
+
+
+def test_a_campaign_that_asks_nothing_takes_no_answer() -> None:
+    assert Running(a_goal(exploration=an_exploration())).answer("A") == "The campaign asks nothing."
+    assert Running(a_goal()).answer("A") == "The campaign asks nothing."

@@ -1,0 +1,368 @@
+"""An evolution goal from its draft to its steps: what is refused, what is unfolded, and what becomes of a failure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas.evolution import PLANNING_OUTPUT_SCHEMA
+from tasks.planning import evolution
+from tasks.planning.catalogue import CATALOGUE
+from tasks.planning.draft import Growth, Rejected, Setting, Unfolding
+from tasks.planning.evolution.setting import Planning
+from tests.unit.evolution.given import (
+    ATTACK,
+    FILES,
+    a_goal,
+    a_plan,
+    a_step,
+    after,
+    drafted,
+    ended,
+    facts,
+    grown,
+    refused,
+    unfolded,
+)
+
+MODES = ("strict", "lenient", "none")
+MANY = [f"src/m{number}.py" for number in range(12)]
+
+
+def planned(output: Any, mode: str = "strict", **goal: Any) -> Unfolding:
+    growth = grown(a_goal(mode, **goal))
+    assert refused(growth, output) is None
+    return unfolded(growth, ended("draft-plan", output))
+
+
+def working(output: Any, **goal: Any) -> tuple[Growth, Unfolding]:
+    growth = grown(a_goal("strict", **goal))
+    found = unfolded(growth, ended("draft-plan", output))
+    return after(growth, found), found
+
+
+def test_a_goal_becomes_one_step_that_drafts_with_the_prompt_in_its_input() -> None:
+    goal = a_goal("strict", evolution={"acceptance_criteria": ["latency below 5 ms"]})
+
+    (step,) = drafted(goal).steps
+    given = evolution.input_for(grown(goal), facts(step))
+
+    assert (step.step_id, step.controller_task_spec.type, step.retry_limit) == ("draft-plan", "DRAFT", 1)
+    assert given is not None
+    assert given["schema"] == PLANNING_OUTPUT_SCHEMA
+    assert given["validation_mode"] == "strict"
+    assert "latency below 5 ms" in given["prompt"]
+
+
+def test_the_mode_none_hands_out_no_schema() -> None:
+    given = evolution.input_for(grown(a_goal("none")), {"step_id": "draft-plan"})
+
+    assert given is not None
+    assert given["schema"] is None
+    assert "JSON Schema" not in given["prompt"]
+
+
+@pytest.mark.parametrize(("attempts", "retries"), [(0, 0), (1, 0), (2, 1), (4, 3), (9, 3)])
+def test_a_draft_has_as_many_attempts_as_are_set(attempts: int, retries: int) -> None:
+    assert drafted(a_goal(), Planning(max_attempts=attempts)).steps[0].retry_limit == retries
+
+
+def test_the_mode_is_lenient_unless_the_goal_asks_for_another() -> None:
+    modes = [drafted(a_goal(mode)).document for mode in (None, *MODES)]
+
+    assert [document and document["validation_mode"] for document in modes] == ["lenient", *MODES]
+
+
+@pytest.mark.parametrize(
+    ("changed", "pointer", "code"),
+    [
+        ({"evolution": None}, "/evolution", "no_evolution"),
+        ({"allowed_files": []}, "/allowed_files", "no_allowed_files"),
+        ({"allowed_files": ["../x"]}, "/allowed_files/0", "path_traversal"),
+        ({"context": {"test_command": "rm -rf /"}}, "/context/test_command", "unknown_test_command"),
+        ({"context": {}, "allowed_files": ["x.zz"]}, "/context/test_command", "no_verification"),
+        ({"limits": {"max_steps": 1}}, "/limits/max_steps", "too_many_steps"),
+        ({"goal": ATTACK}, "/evolution/goal", "empty_after_sanitizing"),
+    ],
+)
+def test_what_a_goal_lacks_is_told_at_once(changed: dict[str, Any], pointer: str, code: str) -> None:
+    raw = a_goal().model_dump(mode="json") | changed
+
+    answer = evolution.draft(type(a_goal()).model_validate(raw), CATALOGUE, Setting())
+
+    assert isinstance(answer, Rejected)
+    assert (answer.errors[0].pointer, answer.errors[0].code) == (pointer, code)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("output", [None, "", "  \n", {}, [], "\u200b"])
+def test_an_empty_answer_is_refused_in_every_mode(mode: str, output: Any) -> None:
+    assert refused(grown(a_goal(mode)), output) == "/: The answer is empty."
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("Just do it", "no JSON"),
+        (a_plan(steps=[]), "/steps"),
+        (a_plan(extra=1), "/extra"),
+        (a_plan(a_step(title="x" * 121)), "/steps/0/title"),
+        (a_plan(a_step("a"), a_step("a")), "/steps/1/id"),
+        (a_plan(a_step("a", dependencies=["z"]), a_step("b")), "/steps/0/dependencies/0: there is no such step"),
+        (a_plan(a_step("a", dependencies=["a"])), "wait for itself"),
+        (a_plan(a_step("a", dependencies=["b"]), a_step("b", dependencies=["a"])), "wait for each other: a, b"),
+        (a_plan(a_step(files=["src/other.py"]), a_step("b")), "/steps/0/files: none of these files"),
+    ],
+)
+def test_strict_refuses_what_lenient_makes_something_of(output: Any, said: str) -> None:
+    why = refused(grown(a_goal("strict")), output)
+
+    assert why is not None
+    assert said in why
+    assert refused(grown(a_goal("lenient")), output) is None
+    assert planned(output, "lenient").steps
+
+
+@pytest.mark.parametrize("mode", ["strict", "lenient"])
+def test_a_plan_that_changes_nothing_allowed_is_refused(mode: str) -> None:
+    assert refused(grown(a_goal(mode)), a_plan(a_step(files=["src/other.py"])))
+
+
+@pytest.mark.parametrize("mode", ["strict", "lenient"])
+def test_a_plan_with_more_steps_than_there_is_room_for_is_refused(mode: str) -> None:
+    growth = grown(a_goal(mode, limits={"max_steps": 3}))
+
+    assert refused(growth, a_plan(a_step("a"), a_step("b"))) is None
+    assert refused(growth, a_plan(a_step("a"), a_step("b"), a_step("c"))) == (
+        "/steps: The plan's files make 3 steps, and there is room for 2."
+    )
+
+
+def test_a_plan_becomes_governed_steps_with_its_document() -> None:
+    plan = a_plan(
+        a_step("Cache It!", files=["src/a.py", "src/x.py"]),
+        a_step("tests", dependencies=["Cache It!"], files=["tests/test_a.py"], validation=["Run `pytest -q`", "look"]),
+        handoff_notes=["warm the cache"],
+        fallback_plan="Do less",
+    )
+
+    found = planned(plan, evolution={"constraints": ["no new dependency"]})
+
+    first, second, *_ = found.steps
+    assert (first.step_id, first.allowed_files, first.depends_on) == ("cache-it", ("src/a.py",), ())
+    assert (first.risk_level, first.verify, first.rollback_hint is None) == ("MED", "pytest", False)
+    assert first.controller_task_spec.hint == "do Cache It!"
+    assert first.guidance == "no new dependency; keep the API"
+    assert (second.depends_on, second.risk_level, second.verify) == (("cache-it",), "LOW", "pytest -q")
+    assert found.document
+    assert found.document["plan"]["fallback_plan"] == "Do less"
+    assert found.document["plan"]["steps"][0]["step_id"] == "Cache It!"
+    assert found.document["notes"] == ["/steps/0/files: some of its files may not be changed and are left out"]
+    assert "prompt" not in {name for name, value in found.state.items() if value}
+
+
+def test_steps_that_name_no_order_are_done_one_after_the_other() -> None:
+    steps = planned(a_plan(a_step("a"), a_step("b"), a_step("c"))).steps
+
+    assert [step.depends_on for step in steps] == [(), ("a",), ("b",)]
+
+
+def test_the_goals_own_tests_run_at_the_end_whatever_the_drafter_chose() -> None:
+    found = planned(a_plan(a_step(validation=["ruff check src"]), validation=["mypy src", "it is faster"]))
+
+    step, last = found.steps
+    assert (step.verify, last.verify) == ("ruff check src", "pytest && mypy src")
+    assert (last.step_id, last.depends_on) == ("verify-plan", ("one",))
+    assert last.success_criteria == "mypy src; it is faster"
+
+
+def test_a_validation_that_is_no_command_is_the_goals_test_command() -> None:
+    assert [step.verify for step in planned(a_plan(a_step(validation=["rm -rf /", "looks good"]))).steps] == ["pytest"]
+
+
+def test_a_step_may_be_called_like_one_of_ours() -> None:
+    steps = planned(a_plan(a_step("draft-plan"), a_step("verify-plan"))).steps
+
+    assert [step.step_id for step in steps] == ["draft-plan-2", "verify-plan-2"]
+
+
+def test_a_step_without_files_has_the_whole_allowlist_if_its_risk_allows() -> None:
+    (step,) = planned(a_plan(a_step(files=[]))).steps
+
+    assert step.allowed_files == tuple(FILES)
+
+
+def test_more_files_than_a_step_may_touch_make_several_steps() -> None:
+    steps = planned(a_plan(a_step(files=MANY)), files=MANY).steps
+
+    assert [(step.step_id, len(step.allowed_files)) for step in steps] == [("one-1", 5), ("one-2", 5), ("one-3", 2)]
+    assert [step.depends_on for step in steps] == [(), ("one-1",), ("one-2",)]
+
+
+def test_files_of_high_risk_are_changed_apart_and_in_two_phases() -> None:
+    files = ["migrations/0001.py", "src/a.py"]
+
+    steps = planned(a_plan(a_step(files=files)), files=files).steps
+
+    assert [(step.allowed_files, step.risk_level, step.phase) for step in steps] == [
+        (("migrations/0001.py",), "HIGH", "scaffold"),
+        (("migrations/0001.py",), "HIGH", "fill"),
+        (("src/a.py",), "MED", None),
+    ]
+
+
+def looked_for() -> tuple[Growth, Unfolding]:
+    growth = grown(a_goal("strict", files=MANY))
+    plan = a_plan(a_step("a", files=[]), a_step("b", files=[]), a_step("c", files=MANY[:1]))
+    found = unfolded(growth, ended("draft-plan", plan))
+    return after(growth, found), found
+
+
+def test_steps_without_files_wait_for_somebody_to_find_them() -> None:
+    growth, found = looked_for()
+
+    (step,) = found.steps
+    given = evolution.input_for(growth, facts(step))
+    assert (step.step_id, step.controller_task_spec.type) == ("find-files", "EXPLORE")
+    assert given is not None
+    assert given["allowed_files"] == MANY
+    assert [each["step_id"] for each in given["steps"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("output", "files"),
+    [
+        ({"files": {"a": ["src/m1.py", "src/no.py"], "b": ["./src/m2.py"]}}, [("src/m1.py",), ("src/m2.py",)]),
+        ({"a": ["src/m1.py"], "b": ["src/m2.py"]}, [("src/m1.py",), ("src/m2.py",)]),
+        (["src/m3.py", 7, None], [("src/m3.py",), ("src/m3.py",)]),
+        ({"files": ["src/m3.py"]}, [("src/m3.py",), ("src/m3.py",)]),
+        ({"files": {"a": ["src/m1.py"], "b": "src/m2.py"}}, [("src/m1.py",), ()]),
+    ],
+)
+def test_the_files_that_were_found_are_held_against_the_allowlist(output: Any, files: list[tuple[str, ...]]) -> None:
+    growth, _ = looked_for()
+
+    assert refused(growth, output, "find-files") is None
+    steps = unfolded(growth, ended("find-files", output)).steps
+
+    assert [step.allowed_files for step in steps[:2]] == files
+    assert steps[2].allowed_files == ("src/m0.py",)
+    assert [step.mode for step in steps[:2]] == ["patch" if each else "read_only" for each in files]
+
+
+@pytest.mark.parametrize(
+    "output", [None, "", {}, [], 7, {"files": 7}, {"files": {"a": ["src/no.py"]}}, ["/etc/passwd"]]
+)
+def test_where_nothing_allowed_was_found_the_search_is_refused(output: Any) -> None:
+    growth, _ = looked_for()
+
+    assert refused(growth, output, "find-files") == "None of these files is among the allowed ones."
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_when_its_last_attempt_failed_the_plan_halts_and_says_why(mode: str) -> None:
+    failure = {"category": "OUTPUT_REFUSED", "suggestion": "/steps: too long"}
+    growth = grown(a_goal(mode), Planning(max_attempts=3))
+
+    found = unfolded(growth, ended("draft-plan", state="FAILED", failure=failure))
+
+    assert found.halt is not None
+    rule, reason, evidence = found.halt
+    assert (rule, reason) == ("planning_failed", "could not produce a valid plan after 3 attempt(s)")
+    assert evidence["last_error"] == failure
+
+
+def test_a_plan_whose_draft_was_skipped_halts() -> None:
+    found = unfolded(grown(a_goal()), ended("draft-plan", state="SKIPPED"))
+
+    assert found.halt == (
+        "planning_failed",
+        "draft-plan was skipped, and there is no plan without it",
+        {"step_id": "draft-plan", "attempts": 2, "last_error": None},
+    )
+
+
+def test_a_plan_whose_search_failed_halts() -> None:
+    growth, _ = looked_for()
+
+    assert unfolded(growth, ended("find-files", state="FAILED")).halt
+
+
+@pytest.mark.parametrize("mode", ["lenient", "none"])
+def test_free_text_becomes_one_governed_step(mode: str) -> None:
+    growth = grown(a_goal(mode, evolution={"acceptance_criteria": ["faster"], "constraints": ["no cache"]}))
+    text = f"Inline the loop.\n{ATTACK} and push to main." + " more" * 2000
+
+    assert refused(growth, text) is None
+    found = unfolded(growth, ended("draft-plan", text))
+
+    (step,) = found.steps
+    assert step.allowed_files == tuple(FILES)
+    assert (step.verify, step.risk_level, step.success_criteria) == ("pytest", "MED", "faster")
+    assert found.document
+    assert "revious" not in str(found.document)
+    assert len(found.document["raw_output"]) <= 8000
+    assert mode == "lenient" or "no schema was asked for" in found.document["plan"]["handoff_notes"][0]
+
+
+def test_where_all_steps_failed_the_fallback_plan_is_carried_out_once() -> None:
+    growth, _ = working(a_plan(a_step(files=["src/b.py"]), fallback_plan="Only memoise"))
+
+    found = evolution.stuck(growth, CATALOGUE)
+
+    assert found is not None
+    (step,) = found.steps
+    assert (step.step_id, step.allowed_files, found.replaces) == ("fall-back", ("src/b.py",), True)
+    assert step.intent.endswith("Only memoise")
+    assert evolution.stuck(after(growth, found), CATALOGUE) is None
+
+
+def test_the_fallback_plan_is_split_as_any_change_is() -> None:
+    growth, _ = working(a_plan(a_step("fall-back-1", files=MANY), fallback_plan="Less"), files=MANY)
+
+    found = evolution.stuck(growth, CATALOGUE)
+
+    assert found is not None
+    ids = [step.step_id for step in found.steps]
+    assert len(ids) == len(set(ids)) == 3
+    assert not set(ids) & set(growth.state["ids"])
+
+
+def test_there_is_no_fallback_without_a_plan_for_it() -> None:
+    growth, _ = working(a_plan())
+
+    assert evolution.stuck(growth, CATALOGUE) is None
+    assert evolution.stuck(grown(a_goal()), CATALOGUE) is None
+
+
+def test_there_is_no_fallback_where_a_step_has_changed_something() -> None:
+    growth, _ = working(a_plan(a_step("a"), a_step("b"), fallback_plan="Less"))
+    changed = unfolded(growth, ended("a", mode="patch"))
+
+    assert changed.steps == ()
+    assert evolution.stuck(after(growth, changed), CATALOGUE) is None
+    assert evolution.advance(after(growth, changed), ended("b", mode="patch"), CATALOGUE) is None
+
+
+@pytest.mark.parametrize(("state", "mode"), [("FAILED", "patch"), ("SKIPPED", "patch"), ("DONE", "test")])
+def test_what_changed_nothing_changes_nothing(state: str, mode: str) -> None:
+    growth, _ = working(a_plan())
+
+    assert evolution.advance(growth, ended("one", state=state, mode=mode), CATALOGUE) is None
+    assert evolution.input_for(growth, {"step_id": "one"}) is None
+    assert evolution.refusal(growth, {"step_id": "one"}, None) is None
+
+
+def test_a_language_known_by_its_listing_is_not_forgotten() -> None:
+    goal = a_goal("strict", files=["Makefile"], context={"files": ["a.go", "b.go"]})
+    growth = grown(goal)
+    plan = a_plan(a_step(files=["Makefile"], validation=["it builds"]), validation=["it works"])
+
+    (step,) = unfolded(growth, ended("draft-plan", plan)).steps
+
+    assert step.verify.startswith("go test")
+
+
+def test_an_evolution_plan_asks_no_questions() -> None:
+    assert isinstance(evolution.answer(grown(a_goal()), "yes", CATALOGUE), str)

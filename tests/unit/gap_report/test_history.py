@@ -1,0 +1,134 @@
+"""Failures of a gap in a row: whose streak it is, what ends it, and what the planner itself remembers."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from schemas.gap import GapGoal
+from tasks.planning.gap_report.history import History, field_of
+from tests.unit.gap_report.reports import a_gap, a_goal, drafted, gap, planned, records
+
+A, B = a_gap("Create modules/a/a.py"), a_gap("Create modules/b/b.py")
+ALLOWED = ["modules/a/a.py", "modules/b/b.py"]
+FIELD_A = field_of(gap("Create modules/a/a.py"))
+FIELD_B = field_of(gap("Create modules/b/b.py"))
+
+
+def history(told: list[dict[str, Any]], **recall: int) -> History:
+    return History.of(GapGoal.model_validate({"recent_records": told}).recent_records, recall)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "streak", "failed"),
+    [
+        ([], 0, False),
+        (["failure"], 1, True),
+        (["failure", "rollback", "failure"], 3, True),
+        (["failure", "failure", "failure", "failure"], 4, True),
+        (["failure", "failure", "success"], 0, True),
+        (["success", "failure"], 1, True),
+        (["failure", "partial", "failure", "failure"], 3, True),
+        (["success", "partial"], 0, False),
+    ],
+)
+def test_a_streak_is_of_failures_since_the_last_success(outcomes: list[str], streak: int, *, failed: bool) -> None:
+    past = history(records(*((A, outcome) for outcome in outcomes))).of_gap(gap("Create modules/a/a.py"))
+
+    assert (past.streak, past.failed, past.exhausted) == (streak, failed, streak >= 3)
+
+
+def test_what_another_gap_does_in_between_ends_no_streak() -> None:
+    told = records((A, "failure"), (A, "failure"), (A, "failure"), (B, "success"), (B, "failure"))
+
+    assert history(told).of_gap(gap("Create modules/a/a.py")).exhausted
+
+
+def test_the_order_of_the_records_does_not_matter() -> None:
+    told = records((A, "failure"), (A, "success"), (A, "failure"), (A, "failure"), (B, "failure"))
+    for seed in range(10):
+        shuffled = random.Random(seed).sample(told, len(told))
+        assert history(shuffled).of_gap(gap("Create modules/a/a.py")).streak == 2
+
+
+def test_of_one_moment_the_record_that_is_listed_first_is_the_newest() -> None:
+    told = [record | {"timestamp": "2026-11-01T00:00:00Z"} for record in records((A, "success"), (A, "failure"))]
+
+    assert history(told).of_gap(gap("Create modules/a/a.py")).streak == 0
+    assert history(told[::-1]).of_gap(gap("Create modules/a/a.py")).streak == 1
+
+
+@pytest.mark.parametrize(
+    ("remembered", "recorded", "streak"), [(0, 2, 2), (1, 2, 2), (5, 2, 5), (3, 0, 3)]
+)  # fmt: skip
+def test_of_memory_and_history_the_larger_count_holds(remembered: int, recorded: int, streak: int) -> None:
+    told = records(*[(A, "failure")] * recorded)
+
+    past = history(told, **{FIELD_A: remembered}).of_gap(gap("Create modules/a/a.py"))
+
+    assert past.streak == streak
+    assert past.failed
+
+
+def test_gaps_differ_by_category_and_description() -> None:
+    assert len({field_of(gap("a", "b")), field_of(gap("b", "a")), field_of(gap("ab", "c")), FIELD_A}) == 4
+    assert field_of(gap("a", "b", evidence="x", priority="low")) == field_of(gap("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "remembered", "number"),
+    [(0, 0, "0001"), (2, 0, "0003"), (5, 41, "0042"), (5, 3, "0006"), (0, 12344, "12345")],
+)
+def test_the_number_goes_on_though_the_history_is_cut(recorded: int, remembered: int, number: str) -> None:
+    goal = a_goal(A, allowed=ALLOWED, recent_records=records(*[(B, "success")] * recorded))
+
+    made = drafted(goal, {"iterations": remembered})
+
+    assert made.document is not None
+    assert made.document["iteration_id"] == f"iter-{number}-20261118-110640"
+    assert (made.counted, made.seen) == ("iterations", remembered)
+    assert made.streak == FIELD_A
+
+
+def test_after_three_failures_the_next_gap_is_planned() -> None:
+    goal = a_goal(A, B, allowed=ALLOWED, recent_records=records(*[(A, "failure")] * 3))
+
+    assert planned(goal).gap.description == B["description"]
+
+
+def test_after_two_failures_it_is_tried_again_at_high_risk() -> None:
+    plan = planned(a_goal(A, B, allowed=ALLOWED, recent_records=records(*[(A, "failure")] * 2)))
+
+    assert (plan.gap.description, plan.estimated_risk) == (A["description"], "high")
+    assert "WARNING" not in plan.actions[0].description
+
+
+def test_the_planners_own_memory_downgrades_a_gap_too() -> None:
+    assert planned(a_goal(A, B, allowed=ALLOWED), {FIELD_A: 3}).gap.description == B["description"]
+
+
+def test_when_all_gaps_are_exhausted_the_first_is_planned_with_a_warning() -> None:
+    failed = [(A, "failure"), (B, "rollback")] * 3
+    plan = planned(a_goal(A, B, allowed=ALLOWED, recent_records=records(*failed)))
+
+    assert (plan.gap.description, plan.estimated_risk) == (A["description"], "high")
+    assert plan.actions[0].description.startswith("WARNING: this gap failed 3 times in a row")
+    assert plan.actions[0].description.endswith(A["description"])
+
+
+def test_a_fresh_gap_that_is_protected_gives_way_to_an_exhausted_one() -> None:
+    protected = a_gap("Create seed.py")
+    plan = planned(a_goal(A, protected, allowed=ALLOWED, recent_records=records(*[(A, "failure")] * 3)))
+
+    assert plan.gap.description == A["description"]
+    assert plan.actions[0].description.startswith("WARNING")
+
+
+def test_the_next_attempt_reads_what_went_wrong() -> None:
+    told = records((A, "failure"), execution={"error_message": "the parser\nlooped"})
+
+    made = drafted(a_goal(A, allowed=ALLOWED, recent_records=told))
+
+    assert "The last attempt failed: the parser looped" in (made.steps[0].guidance or "")

@@ -1,0 +1,81 @@
+"""Files that no iteration may touch, however they are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from tasks.planning.gap_report.protection import PROTECTED, Protection
+from tests.unit.gap_report.reports import a_gap, a_goal, answered, planned, targets
+
+SEED = Protection.of(PROTECTED)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("seed.py", "./seed.py", "SEED.PY", "a/../seed.py", "//seed.py", " seed.py", "\uff53eed.py", ".\\seed.py"),
+        *("VISION.md", "vision.md", "kernel", "kernel/", "kernel/x.py", "Kernel/a/b.py", "a/../kernel/x", "./kernel/x"),
+        *("roadmap/v0.1.md", "roadmap", "../kernel/x.py"),
+    ],
+)
+def test_the_seeds_files_are_protected_in_every_spelling(path: str) -> None:
+    assert SEED.covers(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["src/seed.py", "seed.pyi", "kernels/x.py", "src/kernel/x.py", "ROADMAP.md", "docs/VISION.md", "a", ""]
+)
+def test_others_are_free(path: str) -> None:
+    assert not SEED.covers(path)
+
+
+@pytest.mark.parametrize(
+    ("protected", "path", "covered"),
+    [
+        ("infra", "infra/main.tf", True),
+        ("infra/", "infra", True),
+        ("./infra/", "Infra/x", True),
+        ("src/**/*.lock", "src/a/b.lock", True),
+        ("src/*.lock", "src/a/b.lock", False),
+        ("app/[id]/*.ts", "app/[id]/page.ts", True),
+        ("infra", "infrared/x", False),
+        (".", "anything", False),
+        ("", "anything", False),
+    ],
+)
+def test_a_goal_can_protect_more(protected: str, path: str, *, covered: bool) -> None:
+    assert Protection.of([protected]).covers(path) is covered
+
+
+@pytest.mark.parametrize(
+    "description", ["Create seed.py", "Implement kernel/loop.py", "Rewrite ./VISION.md", "Create roadmap/v0.2.md"]
+)
+def test_an_action_on_a_protected_file_is_removed(description: str) -> None:
+    made = answered(a_goal(a_gap(description), allowed=["seed.py", "kernel/loop.py", "VISION.md", "roadmap/v0.2.md"]))
+
+    assert getattr(made, "reason", None) == "all_protected"
+
+
+def test_the_whole_action_goes_if_one_of_its_files_is_protected() -> None:
+    evidence = "src/a.py:1:1: F401 x\nseed.py:1:1: F401 x\n"
+    gaps = a_gap("Quality check failed: ruff", "quality", evidence=evidence), a_gap("Create src/b.py")
+
+    assert planned(a_goal(*gaps, allowed=["src/a.py", "src/b.py", "seed.py"])).gap.description == "Create src/b.py"
+
+
+def test_of_several_actions_the_free_ones_stay() -> None:
+    goal = a_goal(
+        a_gap("Implement src/a.py and src/b.py"),
+        allowed=["src/a.py", "src/b.py"],
+        files=["src/a.py"],
+        protected_paths=["src/a.py"],
+    )
+
+    assert targets(goal) == [("create", ("src/b.py",))]
+
+
+def test_a_gap_without_files_keeps_off_the_protected_ones() -> None:
+    goal = a_goal(a_gap("Make it nicer"), allowed=["seed.py", "src/a.py"])
+
+    assert planned(goal).actions[0].target_files == ()
+    assert getattr(answered(a_goal(a_gap("Make it nicer"), allowed=["seed.py"])), "reason", None) == "all_protected"

@@ -1,0 +1,162 @@
+"""An iteration whose files nobody knew: what its EXPLORE step answers becomes its patches, and nothing else does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas import codec
+from schemas.goal import Goal
+from tasks.planning import gap_report
+from tasks.planning.catalogue import CATALOGUE
+from tasks.planning.draft import End, Growth, Unfolding
+from tasks.policy.validation import validate
+from tests.unit.gap_report.reports import NOW, a_gap, a_goal, document, drafted, growing, planned
+
+FILES = [f"src/m{number}.py" for number in range(8)]
+
+
+def wide(files: list[str] = FILES, **more: Any) -> Goal:
+    return a_goal(a_gap("Make it nice"), allowed=files, files=files, **more)
+
+
+def unfolded(output: Any, goal: Goal | None = None, state: str = "DONE") -> Unfolding:
+    goal = goal or wide()
+    draft = drafted(goal)
+    growth = growing(goal, draft)
+    growth = Growth(goal, codec.loads(codec.dumps(growth.state)), codec.loads(codec.dumps(growth.document)), NOW)
+    end = End("explore-scope", draft.steps[0].model_dump(mode="json"), state, output)
+    made = gap_report.advance(growth, end, CATALOGUE)
+    assert isinstance(made, Unfolding)
+    if made.steps:
+        assert validate(goal, made.steps, CATALOGUE) == ()
+    return made
+
+
+def test_what_was_found_is_patched_and_verified() -> None:
+    made = unfolded({"files": ["./src/m2.py", "src/m1.py", "/etc/passwd", "src/unknown.py", "src/m1.py"], "why": "x"})
+
+    assert [(step.step_id, step.allowed_files) for step in made.steps] == [
+        ("action-1", ("src/m1.py", "src/m2.py")),
+        ("verify", ()),
+    ]
+    assert made.steps[0].verify == "ruff check src/m1.py src/m2.py && pyright src/m1.py src/m2.py && pytest -q"
+    assert made.document is not None
+    assert made.document["actions"] == [
+        {"description": "Make it nice", "target_files": ["src/m1.py", "src/m2.py"], "action_type": "modify"}
+    ]
+    assert made.halt is None
+
+
+def test_the_document_and_its_risk_follow() -> None:
+    files = [*FILES, "domain/a.py"]
+    goal = wide(files)
+
+    assert planned(goal).estimated_risk == "high"
+    assert (unfolded({"files": ["src/m1.py"]}, goal).document or {})["estimated_risk"] == "medium"
+    assert (unfolded({"files": ["domain/a.py"]}, goal).document or {})["estimated_risk"] == "high"
+
+
+@pytest.mark.parametrize("found", [[], ["elsewhere.py"], ["src/*.py"], ["src/m1.py/../../x"]])
+def test_where_nothing_is_left_the_plan_halts(found: list[str]) -> None:
+    made = unfolded({"files": found})
+
+    assert made.steps == ()
+    assert made.halt is not None
+    assert made.halt[:2] == ("cannot_revise", "no_allowed_files")
+
+
+def test_protected_files_are_not_among_what_was_found() -> None:
+    goal = wide([*FILES, "seed.py"], protected_paths=["src/m1.py"])
+
+    assert unfolded({"files": ["seed.py", "src/m1.py"]}, goal).halt is not None
+    assert unfolded({"files": ["seed.py", "src/m2.py"]}, goal).steps[0].allowed_files == ("src/m2.py",)
+
+
+def test_an_exploration_that_an_operator_skipped_leaves_all_that_is_allowed() -> None:
+    made = unfolded(None, state="SKIPPED")
+
+    assert [path for step in made.steps for path in step.allowed_files] == FILES
+
+
+def test_more_than_a_plan_may_have_halts_it() -> None:
+    made = unfolded({"files": FILES}, wide(limits={"max_steps": 2}))
+
+    assert made.halt is not None
+    assert made.halt[1] == "too_many_files"
+
+
+def test_a_gap_that_failed_before_stays_at_high_risk() -> None:
+    goal = wide()
+    streak = drafted(goal).streak or ""
+    draft = drafted(goal, {streak: 1})
+    end = End("explore-scope", {}, "DONE", {"files": ["src/m1.py"]})
+
+    made = gap_report.advance(growing(goal, draft), end, CATALOGUE)
+
+    assert made is not None
+    assert made.steps[0].risk_level == "HIGH"
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        None,
+        "src/m1.py",
+        [],
+        ["src/m1.py"],
+        {},
+        {"files": "src/m1.py"},
+        {"files": [1]},
+        {"files": [""]},
+        {"files": [[]]},
+    ],
+)
+def test_an_answer_of_another_shape_is_refused_and_harms_nobody(output: Any) -> None:
+    goal = wide()
+    draft = drafted(goal)
+    facts = draft.steps[0].model_dump(mode="json")
+
+    assert '"files"' in (gap_report.refusal(growing(goal, draft), facts, output) or "")
+    assert unfolded(output).halt is not None
+
+
+def test_a_good_answer_and_the_answers_of_other_steps_are_not_refused() -> None:
+    goal = wide()
+    draft = drafted(goal)
+    facts = draft.steps[0].model_dump(mode="json")
+
+    assert gap_report.refusal(growing(goal, draft), facts, {"files": []}) is None
+    assert gap_report.refusal(growing(goal, draft), facts | {"step_id": "action-1"}, None) is None
+
+
+@pytest.mark.parametrize(
+    ("step_id", "state"), [("action-1", "DONE"), ("verify", "FAILED"), ("explore-scope", "FAILED")]
+)
+def test_the_end_of_another_step_or_a_failed_exploration_unfolds_nothing(step_id: str, state: str) -> None:
+    goal = wide()
+    end = End(step_id, {}, state, {"files": FILES})
+
+    assert gap_report.advance(growing(goal, drafted(goal)), end, CATALOGUE) is None
+
+
+def test_an_iteration_asks_nothing_and_is_not_saved() -> None:
+    growth = growing(wide(), drafted(wide()))
+
+    assert isinstance(gap_report.answer(growth, "yes", CATALOGUE), str)
+    assert gap_report.stuck(growth, CATALOGUE) is None
+
+
+def test_the_project_is_read_as_when_the_plan_was_made() -> None:
+    files = [f"src/m{number}.txt2" for number in range(8)]
+    goal = wide(files, context={"manifests": {"pyproject.toml": ""}})
+    draft = drafted(goal)
+    kept = goal.model_copy(update={"context": goal.context.model_copy(update={"manifests": {}})})
+    end = End("explore-scope", {}, "DONE", {"files": files[:1]})
+
+    made = gap_report.advance(growing(kept, draft), end, CATALOGUE)
+
+    assert made is not None
+    assert made.steps[-1].verify == "ruff check . && pyright . && pytest -q"
+    assert document(draft).iteration_id in made.steps[0].intent

@@ -1,0 +1,53 @@
+"""URLs of servers that Sentinel watches over."""
+
+from __future__ import annotations
+
+import pytest
+
+from worker import sentinel
+from worker.sentinel import Place, broker_options, broker_url, parse
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("redis+sentinel://a:1,b:2/mymaster", Place((("a", 1), ("b", 2)), "mymaster", 0, None, None)),
+        ("redis+sentinel://a/m/3", Place((("a", 26379),), "m", 3, None, None)),
+        ("redis+sentinel://planner:p%40ss@a:1/m", Place((("a", 1),), "m", 0, "planner", "p@ss")),
+        (
+            "redis+sentinel://:secret@[::1]:1,10.0.0.1/m/0",
+            Place((("::1", 1), ("10.0.0.1", 26379)), "m", 0, None, "secret"),
+        ),
+    ],
+)
+def test_what_a_url_says(url: str, place: Place) -> None:
+    assert sentinel.is_watched(url)
+    assert parse(url) == place
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis+sentinel://a:1",
+        "redis+sentinel:///m",
+        "redis+sentinel://a:1,/m",
+        "redis+sentinel://a:port/m",
+        "redis+sentinel://a:1/m/first",
+        "redis+sentinel://a:1/m?x=1",
+    ],
+)
+def test_a_url_that_cannot_be_read_is_told_in_a_sentence(url: str) -> None:
+    with pytest.raises(ValueError, match="a URL of sentinels reads redis"):
+        parse(url)
+
+
+def test_the_broker_is_told_in_the_words_of_kombu() -> None:
+    url = "redis+sentinel://planner:p%40ss@a:1,[::1]:2/mymaster/3"
+
+    assert broker_url(url) == "sentinel://planner:p%40ss@a:1/3;sentinel://planner:p%40ss@[::1]:2/3"
+    assert broker_options(url)["master_name"] == "mymaster"
+
+
+def test_any_other_url_stays_as_it_is() -> None:
+    assert broker_url("redis://a:1/0") == "redis://a:1/0"
+    assert broker_options("redis://a:1/0") == {}

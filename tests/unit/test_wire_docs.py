@@ -1,0 +1,60 @@
+"""docs/wire.md: every list in it is what the code says, neither less nor more."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from schemas.event import EventData
+from schemas.step import StepSpec
+from tasks.policy.halting import UNBLOCK
+from tasks.policy.halts import AT_ONCE, RULES
+from tests.support.sources import GOAL_CODES, RULE_CODES, codes, events, halts
+from tests.unit.test_halts import EVERY_HALT
+
+DOCS = Path(__file__).parents[2] / "docs/wire.md"
+
+
+def rows(heading: str, number: int = 0) -> dict[str, set[str]]:
+    """A table below a heading: the first cell of each row, with what its last cell names."""
+    section = DOCS.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    table = re.findall(r"(?:^\|.*\n)+", section, re.M)[number]
+    cells = [row.strip("|").split("|") for row in table.splitlines()[2:]]
+    return {first.strip().strip("`"): set(re.findall(r"`(\w+)`", last)) for first, *_, last in cells}
+
+
+COMMON, RULE_KEYS = rows("Why a plan ended"), rows("Why a plan ended", 1)
+
+
+def test_every_field_of_a_step_spec_is_there() -> None:
+    assert list(rows("Step spec")) == list(StepSpec.model_fields)
+
+
+def test_every_event_is_there() -> None:
+    assert rows("Events").keys() == events()
+
+
+def test_every_field_of_an_event_has_its_place() -> None:
+    named = set().union(*rows("Events").values(), COMMON) | {"plan_id", "goal_id", "at"}
+
+    assert named == {field.alias or name for name, field in EventData.model_fields.items()}
+
+
+def test_every_rule_that_ends_a_plan_is_there() -> None:
+    rules = {rule.name for rule in RULES} | set(AT_ONCE.values()) | halts() | {"rejected"}
+
+    assert RULE_KEYS.keys() == rules == UNBLOCK.keys()
+
+
+@pytest.mark.parametrize("rule", EVERY_HALT)
+def test_a_halt_has_the_keys_that_are_told_of_it(rule: str) -> None:
+    evidence = EVERY_HALT[rule]().halt["evidence"]
+
+    assert COMMON.keys() <= evidence.keys()
+    assert evidence.keys() - COMMON.keys() <= RULE_KEYS[rule]
+
+
+def test_every_code_of_a_rejection_is_there() -> None:
+    assert rows("Why a goal is refused").keys() == codes(*RULE_CODES, *GOAL_CODES)

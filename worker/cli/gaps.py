@@ -1,0 +1,115 @@
+"""A goal of the kind `gap_report`, put together from what CI wrote: SARIF logs, a test report, a roadmap, an inbox."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from schemas.gap import Gap, InboxItem
+from tasks.errors import PlannerError
+from tasks.planning.gap_report import analysis
+from tasks.planning.text import one_line
+from worker.cli import inbox_files, roadmap, sarif
+from worker.cli.console import USAGE, Failure
+from worker.cli.junit import Report
+
+MAX_EVIDENCE = 8000  # characters of one gap; a goal may have 256 kB
+MAX_LINE = 300
+KIND = "gap_report"
+RUNNERS = {"python": "pytest", "javascript": "jest", "typescript": "jest", "go": "go test"}
+
+
+def findings_of(log: bytes, name: str) -> tuple[sarif.Finding, ...]:
+    """Read a SARIF log; files are named relative to the current folder."""
+    try:
+        return sarif.read(log, Path.cwd())
+    except PlannerError as error:
+        raise Failure.of("invalid_sarif", f"{name}: {error}", USAGE) from error
+
+
+def items_of(text: bytes, name: str) -> tuple[analysis.RoadmapItem, ...]:
+    """Read a roadmap."""
+    try:
+        return roadmap.read(text.decode())
+    except UnicodeDecodeError as error:
+        raise Failure.of("invalid_roadmap", f"{name} is not UTF-8.", USAGE) from error
+    except PlannerError as error:
+        raise Failure.of("invalid_roadmap", f"{name}: {error}", USAGE) from error
+
+
+def wishes_of(folder: Path) -> tuple[InboxItem, ...]:
+    """Read an inbox."""
+    try:
+        return inbox_files.read(folder)
+    except PlannerError as error:
+        raise Failure.of("invalid_inbox", str(error), USAGE) from error
+
+
+def gaps_of(
+    findings: Iterable[sarif.Finding],
+    report: Report | None,
+    items: Iterable[analysis.RoadmapItem],
+    wishes: Iterable[InboxItem],
+) -> tuple[Gap, ...]:
+    """List the gaps of all sources in their order, the most critical first."""
+    planned = tuple(items)
+    version = analysis.lowest_incomplete(planned)
+    outputs = _linted(findings) | _tested(report)
+    gaps = (
+        *(analysis.of_quality(tool, output, version) for tool, output in outputs.items()),
+        *map(analysis.of_inbox, wishes),
+        *(analysis.of_roadmap(item) for item in planned if not item.completed),
+    )
+    return analysis.report(gaps).gaps
+
+
+def with_gaps(body: Mapping[str, Any], gaps: tuple[Gap, ...], wishes: Iterable[InboxItem]) -> dict[str, Any]:
+    """Ask for the most critical of `gaps` to be closed; of what `body` says, only its report gives way.
+
+    The report has no time: the same output sent twice is the same goal.
+    """
+    listed = [gap.model_dump(mode="json") for gap in gaps]
+    report = {"gaps": listed, "most_critical": listed[0] if listed else None}
+    given = {**(body.get(KIND) or {}), "gap_report": report}
+    if told := [item.model_dump(mode="json") for item in wishes]:
+        given["inbox"] = told
+    return {"goal": _sentence(gaps), **body, "kind": KIND, KIND: given}
+
+
+def _sentence(gaps: tuple[Gap, ...]) -> str:
+    return one_line(f"Close the most critical gap: {gaps[0].description}" if gaps else "Close the gaps", 1000)
+
+
+def _linted(findings: Iterable[sarif.Finding]) -> dict[str, str]:
+    """Tell for each tool what it found: something of every file first, so that no file is cut off by another."""
+    lines: dict[str, dict[str, list[str]]] = {}
+    for found in findings:
+        told = one_line(f"{found.path}:{found.line}:{found.column}: {found.rule} {found.text}", MAX_LINE)
+        lines.setdefault(found.tool, {}).setdefault(found.path, []).append(told)
+    return {tool: _cut(_in_turn(of_files.values())) for tool, of_files in lines.items()}
+
+
+def _in_turn(of_files: Iterable[list[str]]) -> list[str]:
+    """Take the first line of every file, then the second of every file, and so on."""
+    numbered = ((number, line) for those in of_files for number, line in enumerate(those))
+    return [line for _, line in sorted(numbered, key=lambda each: each[0])]
+
+
+def _tested(report: Report | None) -> dict[str, str]:
+    if report is None or not report.failed:
+        return {}
+    first = (f"FAILED {test.name} - {one_line(test.trace, MAX_LINE)}" for test in report.failed)
+    traces = (line for test in report.failed for line in test.trace.splitlines())
+    return {RUNNERS.get(report.language or "", "tests"): _cut([*first, *traces])}
+
+
+def _cut(lines: Iterable[str]) -> str:
+    """Put whole lines together, as many as there is room for."""
+    kept, room = [], MAX_EVIDENCE
+    for line in dict.fromkeys(lines):
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    return "\n".join(kept)

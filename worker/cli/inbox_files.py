@@ -1,0 +1,109 @@
+"""The inbox: a folder of Markdown files, one wish each, with title, what, why, priority and constraints.
+
+They stand in front matter (`priority: high`, `constraints:` with a list below) or under headings (`# Title`, `## What`,
+`## Why`, `## Priority`, `## Constraints`); front matter counts more. A file without either is all `what`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from schemas.gap import InboxItem
+from tasks.errors import PlannerError
+
+FIELDS = ("title", "what", "why", "priority", "constraints")
+MAX_FILE_BYTES = 64 * 1024
+LEFT_OUT = ("readme.md",)
+
+FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)\n---[ \t]*(?:\n|$)", re.DOTALL)
+ENTRY = re.compile(r"(\w+)[ \t]*:[ \t]*(.*)")
+HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t:]*")
+
+
+class UnreadableInbox(PlannerError):
+    """This is no inbox."""
+
+
+def read(folder: Path) -> tuple[InboxItem, ...]:
+    """Read the wishes of a folder in the order of their names; raises UnreadableInbox.
+
+    Hidden files and a README are no wishes.
+    """
+    try:
+        files = sorted(path for path in folder.iterdir() if path.suffix == ".md" and _counts(path.name))
+        return tuple(_item(path) for path in files)
+    except OSError as error:
+        raise UnreadableInbox(f"{error.filename or folder}: {error.strerror}.") from error
+
+
+def _counts(name: str) -> bool:
+    return not name.startswith(".") and name.casefold() not in LEFT_OUT
+
+
+def _item(path: Path) -> InboxItem:
+    raw = path.read_bytes()
+    if len(raw) > MAX_FILE_BYTES:
+        raise UnreadableInbox(f"{path} has {len(raw)} bytes, and the limit is {MAX_FILE_BYTES}.")
+    try:
+        return parse(path.name, raw.decode())
+    except UnicodeDecodeError as error:
+        raise UnreadableInbox(f"{path} is not UTF-8.") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        raise UnreadableInbox(f"{path}: {first['loc'][0]}: {first['msg']}.") from error
+
+
+def parse(filename: str, text: str) -> InboxItem:
+    """Read one wish."""
+    text = text.replace("\r\n", "\n").removeprefix("\ufeff")
+    front = FRONT_MATTER.match(text)
+    fields = _under_headings(text[front.end() :] if front else text) | (_front_matter(front[1]) if front else {})
+    title = fields.pop("title", "") or Path(filename).stem.replace("-", " ").replace("_", " ")
+    return InboxItem.model_validate({"filename": filename, "title": title, **fields})
+
+
+def _front_matter(text: str) -> dict[str, str]:
+    """Read `name: value` lines; what is indented or begins with a dash belongs to the name above."""
+    lines: dict[str, list[str]] = {}
+    name = ""
+    for line in text.splitlines():
+        if (entry := ENTRY.fullmatch(line)) and entry[1].casefold() in FIELDS:
+            name = entry[1].casefold()
+            lines[name] = [_unquoted(entry[2])]
+        elif entry:
+            name = ""
+        elif name:
+            lines[name].append(line.strip())
+    return _filled(lines)
+
+
+def _unquoted(value: str) -> str:
+    value = value.strip()
+    if value.startswith("[") and value.endswith("]"):
+        return "\n".join(_unquoted(part) for part in value[1:-1].split(","))
+    return "" if value in {"|", ">"} else value.strip("\"'")
+
+
+def _under_headings(text: str) -> dict[str, str]:
+    lines: dict[str, list[str]] = {}
+    name = "what"
+    for line in text.splitlines():
+        heading = HEADING.fullmatch(line)
+        if heading is None:
+            lines.setdefault(name, []).append(line)
+        elif heading[2].casefold() in FIELDS:
+            name = heading[2].casefold()
+        elif len(heading[1]) == 1 and "title" not in lines:
+            lines["title"] = [heading[2]]
+        else:
+            lines.setdefault(name, []).append(heading[2])
+    return _filled(lines)
+
+
+def _filled(lines: Mapping[str, list[str]]) -> dict[str, str]:
+    texts = {name: "\n".join(those).strip() for name, those in lines.items()}
+    return {name: text for name, text in texts.items() if text}

@@ -1,0 +1,72 @@
+"""A roadmap in Markdown: its items are task list items, `- [ ] 0.1 Create ...` to do, `- [x]` done.
+
+The version is the one that an item begins with, else that of the nearest heading above it, such as `## v0.1 Basics`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tasks.errors import PlannerError
+from tasks.planning.gap_report.analysis import UNKNOWN, RoadmapItem
+
+ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+\[([ xX])\]\s+(\S.*)")
+HEADING = re.compile(r"(#{1,6})\s+(.*)")
+VERSION = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+)+)(?![\w.]*\w)", re.IGNORECASE)
+OWN_VERSION = re.compile(r"[*_`\[(]{0,3}v?(\d+(?:\.\d+)+)[*_`\])]{0,3}\s*[:.\u2013\u2014-]?\s+(\S.*)", re.IGNORECASE)
+FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
+MORE = re.compile(r"[ \t]+(?![-*+] |\d{1,9}[.)] )(\S.*)")  # an item goes on in a line that is indented
+
+
+class EmptyRoadmap(PlannerError):
+    """This roadmap has no items such as `- [ ] 0.1 Create the parser`."""
+
+
+def read(text: str) -> tuple[RoadmapItem, ...]:
+    """List the items of a roadmap; raises EmptyRoadmap where there is none, done or not."""
+    items = tuple(_items(text))
+    if not items:
+        raise EmptyRoadmap
+    return items
+
+
+def _items(text: str) -> Iterator[RoadmapItem]:
+    above: list[tuple[int, str]] = []  # headings with their levels
+    item: RoadmapItem | None = None
+    for line in _outside_fences(text):
+        if item and (more := MORE.fullmatch(line)):
+            item = RoadmapItem(item.version, f"{item.description} {more[1].strip()}", item.completed)
+            continue
+        if item:
+            yield item
+            item = None
+        if heading := HEADING.fullmatch(line):
+            above = _with(above, len(heading[1]), heading[2])
+        elif found := ITEM.fullmatch(line):
+            item = _item(found, above)
+    if item:
+        yield item
+
+
+def _outside_fences(text: str) -> Iterator[str]:
+    fenced = False
+    for line in text.splitlines():
+        if FENCE.match(line):
+            fenced = not fenced
+        elif not fenced:
+            yield line
+
+
+def _with(above: list[tuple[int, str]], level: int, heading: str) -> list[tuple[int, str]]:
+    """Put a heading below those of a higher rank; without a version it has theirs."""
+    kept = [each for each in above if each[0] < level]
+    found = VERSION.search(heading)
+    return [*kept, (level, found[1])] if found else kept
+
+
+def _item(found: re.Match[str], above: list[tuple[int, str]]) -> RoadmapItem:
+    text, done = found[2].strip(), found[1] != " "
+    if own := OWN_VERSION.fullmatch(text):
+        return RoadmapItem(own[1], own[2], done)
+    return RoadmapItem(above[-1][1] if above else UNKNOWN, text, done)

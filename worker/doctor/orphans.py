@@ -1,0 +1,107 @@
+"""Keys without an owner, plans without keys: what is left where a plan was removed by hand, or is gone by half."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from worker.doctor.finding import Finding, Repair, Severity, Site
+from worker.store.keys import Partition, partition_of
+
+SCAN = 1000
+PAGE = 500
+GONE_MS = 300_000  # the place of a plan in the list goes that long after its keys at the latest
+PLAN_KEY = re.compile(r"planner:\{(\d+)\}:plan:(plan_[0-9a-f]{2}-[^:]*)(:[a-z]+)?")
+LEASE_KEY = re.compile(r"planner:\{(\d+)\}:lease:(plan_[0-9a-f]{2}-[^:]*):(.+)", re.DOTALL)
+QUEUE_KEY = re.compile(r"planner:\{(\d+)\}:steps:.+", re.DOTALL)
+
+
+@dataclass(slots=True)
+class Walk:
+    """What a walk over the server's keys met beside its findings."""
+
+    strange: set[int]  # partitions that hold what should be elsewhere
+    queues: set[str] = field(default_factory=set)
+    unlisted: set[str] = field(default_factory=set)  # plans that stand in no list
+
+
+def walk(site: Site, met: Walk, step: Callable[[int], None]) -> Iterator[Finding]:
+    """Look at every key of the planner's once."""
+    cursor: Any = 0
+    while True:
+        reply: Any = site.client.scan(cursor, match="planner:{*", count=SCAN)
+        cursor, names = reply[0], [key.decode(errors="replace") for key in reply[1]]
+        step(len(names))
+        met.queues |= {name for name in names if QUEUE_KEY.fullmatch(name)}
+        yield from _plan_keys(site, met, [match for name in names if (match := PLAN_KEY.fullmatch(name))])
+        yield from _leases(site, met, [match for name in names if (match := LEASE_KEY.fullmatch(name))])
+        if not cursor:
+            break
+    if met.strange:
+        numbers = ", ".join(map(str, sorted(met.strange)))
+        sentence = f"PLANNER_PARTITIONS is {site.partitions} here, which does not fit the keys of partition {numbers}."
+        yield Finding("keys.partition", "PLANNER_PARTITIONS", sentence, "Give every process the same number.")
+
+
+def _plan_keys(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[Finding]:
+    pipeline = site.client.pipeline(transaction=True)
+    for match in matches:
+        part = Partition(int(match[1]))
+        pipeline.hexists(part.plan(match[2]).plan, "version")
+        pipeline.zscore(part.plans, match[2])
+        pipeline.ttl(match[0])
+    answers = pipeline.execute(raise_on_error=False)
+    for match, owned, listed, ttl in zip(matches, answers[::3], answers[1::3], answers[2::3], strict=True):
+        part = Partition(int(match[1]))
+        if part.number != partition_of(match[2], site.partitions):
+            met.strange.add(part.number)
+        elif any(isinstance(answer, Exception) for answer in (owned, listed, ttl)):
+            continue  # of another type; found where the plan is read
+        elif owned and listed is None:
+            met.unlisted.add(match[2])
+        elif not owned and ttl == -1:
+            repair = Repair((("EXPIRE", match[0], site.retention_s),), part.plan(match[2]).plan)
+            sentence = f"The plan is gone, and {match[0]} is there and will never expire."
+            do = "planner doctor --fix lets it expire after PLANNER_RETENTION_DAYS."
+            yield Finding("keys.orphan", match[2], sentence, do, Severity.WARNING, repair)
+
+
+def _leases(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[Finding]:
+    pipeline = site.client.pipeline(transaction=True)
+    for match in matches:
+        k = Partition(int(match[1])).plan(match[2])
+        pipeline.hget(k.plan, "version")
+        pipeline.hexists(k.active, match[3])
+        pipeline.ttl(match[0])
+    answers = pipeline.execute(raise_on_error=False)
+    for match, version, live, ttl in zip(matches, answers[::3], answers[1::3], answers[2::3], strict=True):
+        if int(match[1]) != partition_of(match[2], site.partitions):
+            met.strange.add(int(match[1]))
+        elif any(isinstance(answer, Exception) for answer in (version, live, ttl)):
+            continue
+        elif not live and ttl == -1:
+            fence = Partition(int(match[1])).plan(match[2]).plan
+            repair = Repair((("DEL", match[0]),), fence, None if version is None else int(version))
+            sentence = f"The lease of {match[3]} belongs to no attempt in flight, and will never expire."
+            do = "planner doctor --fix deletes it."
+            yield Finding("keys.lease", match[2], sentence, do, Severity.WARNING, repair)
+
+
+def gone(site: Site, part: Partition, plan_ids: list[str]) -> Iterator[Finding]:
+    """Find plans of the list whose keys are gone, though nothing will take them off the list."""
+    now = site.now()
+    pipeline = site.client.pipeline(transaction=True)
+    for plan_id in plan_ids:
+        pipeline.hexists(part.plan(plan_id).plan, "version")
+        pipeline.zscore(part.plans, plan_id)
+        pipeline.zscore(part.timers, plan_id)
+    answers = pipeline.execute()
+    for plan_id, exists, listed, timer in zip(plan_ids, answers[::3], answers[1::3], answers[2::3], strict=True):
+        if exists or listed is None or (timer is not None and timer > now - GONE_MS):
+            continue
+        repair = Repair((("ZADD", part.timers, now, plan_id),), part.plan(plan_id).plan)
+        sentence = "The plan stands in the list of plans, and its keys are gone."
+        do = "planner doctor --fix has a worker take it off the list."
+        yield Finding("plan.gone", plan_id, sentence, do, Severity.WARNING, repair)

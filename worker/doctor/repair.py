@@ -1,0 +1,40 @@
+"""Mending: a repair is applied while its plan is as it was when the finding was made, or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import WatchError
+
+from worker.doctor.finding import Repair
+
+TRIES = 20  # a worker that looks at the plan meanwhile disturbs us, though it need not change anything
+
+
+def mend(client: Redis, repair: Repair) -> bool:
+    """Apply a repair; returns whether that was done. False: the plan has changed, look again.
+
+    Nothing of the plan's version moves: decisions that are under way stay right, for a repair only gives back what
+    they take as given.
+    """
+    for _ in range(TRIES):
+        try:
+            return _try(client, repair)
+        except WatchError:
+            continue
+    return False
+
+
+def _try(client: Redis, repair: Repair) -> bool:
+    with client.pipeline(transaction=True) as pipeline:
+        if repair.fence:
+            pipeline.watch(repair.fence)
+            found: Any = pipeline.hget(repair.fence, "version")
+            if (None if found is None else int(found)) != repair.version:
+                return False
+            pipeline.multi()
+        for command in repair.commands:
+            pipeline.execute_command(*command)
+        pipeline.execute()
+    return True

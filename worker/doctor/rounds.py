@@ -1,0 +1,101 @@
+"""The doctor's rounds: every check once, page by page, each finding confirmed before it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from redis.exceptions import NoPermissionError, ResponseError
+
+from worker.doctor import orphans, plans, server, streams
+from worker.doctor.finding import Finding, Site
+from worker.doctor.stored import KeepsChanging, read
+from worker.store.keys import Partition, partition_of
+
+PAGE = 500
+REFUSED = ("unknown command", "unknown subcommand")  # what a managed server hides
+
+
+@dataclass(slots=True)
+class Rounds:
+    """What was looked at, and what could not be."""
+
+    site: Site
+    step: Callable[[int], None]
+    plans: int = 0
+    queues: int = 0
+    notes: list[str] = field(default_factory=list)
+    _elsewhere: set[int] = field(default_factory=set)  # partitions with plans that belong to another
+
+    def everything(self) -> Iterator[Finding]:
+        """Look at the server, its streams, every plan, and every key."""
+        for check in (*server.CHECKS, streams.inbound, streams.timers):
+            yield from self._allowed(check.__name__.replace("_", " "), check(self.site))
+        for number in range(self.site.partitions):
+            part = Partition(number)
+            for page in self._listed(part):
+                yield from orphans.gone(self.site, part, page)
+                yield from self.some([plan_id for plan_id in page if self._belongs(plan_id, part)])
+        met = orphans.Walk(self._elsewhere)
+        yield from self._allowed("keys", orphans.walk(self.site, met, self.step))
+        yield from self.some(sorted(met.unlisted))
+        for queue in sorted(met.queues):
+            self.queues += 1
+            yield from self._allowed(queue, streams.queue(self.site, queue))
+
+    def some(self, plan_ids: Sequence[str]) -> Iterator[Finding]:
+        """Look at these plans."""
+        for plan_id in plan_ids:
+            self.plans += 1
+            self.step(1)
+            yield from self._confirmed(plan_id)
+
+    def _belongs(self, plan_id: str, part: Partition) -> bool:
+        """Whether a plan stands where PLANNER_PARTITIONS has it; elsewhere nobody here can find it."""
+        home = partition_of(plan_id, self.site.partitions)
+        if home != part.number:
+            self._elsewhere.add(part.number)
+        return home == part.number
+
+    def _confirmed(self, plan_id: str) -> Iterator[Finding]:
+        """Tell what is found of a plan twice, in the words of the second look."""
+        first = {finding.identity for finding in self._look(plan_id)}
+        if first:
+            yield from (finding for finding in self._look(plan_id) if finding.identity in first)
+
+    def _look(self, plan_id: str) -> Iterable[Finding]:
+        try:
+            found = read(self.site, plan_id)
+            if found is None:
+                return []
+            return list(plans.examine(found, self.site.now(), self.site.retention_s))
+        except KeepsChanging:
+            self.notes.append(f"{plan_id} changed in every look at it; it was left out.")
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, ResponseError) as error:
+            return [self._unreadable(plan_id, error)]
+        return []
+
+    def _unreadable(self, plan_id: str, error: Exception) -> Finding:
+        key = Partition(partition_of(plan_id, self.site.partitions)).plan(plan_id).plan
+        sentence = f"What is stored of the plan cannot be read: {type(error).__name__}: {error}."
+        do = f"Look at {key} and the keys that begin like it; no worker can decide about the plan."
+        return Finding("plan.unreadable", plan_id, sentence, do)
+
+    def _listed(self, part: Partition) -> Iterator[list[str]]:
+        """Yield the plans of a partition in pages; such as come and go meanwhile may be met or not."""
+        ids: Any = self.site.client.zscan_iter(part.plans, count=PAGE)
+        while page := [plan_id.decode() for plan_id, _ in islice(ids, PAGE)]:
+            yield list(dict.fromkeys(page))
+
+    def _allowed(self, what: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+        """Go on where this user may not ask, or the server does not know the question, and say so."""
+        try:
+            yield from findings
+        except ResponseError as error:
+            if isinstance(error, NoPermissionError) or any(word in str(error) for word in REFUSED):
+                self.notes.append(f"{what} could not be looked at: {error}")
+            else:
+                do = "Look at the key: somebody has put something else in its place."
+                yield Finding("server.refused", what, f"It cannot be looked at: {error}.", do)

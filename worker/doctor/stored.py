@@ -1,0 +1,209 @@
+"""One stored plan, read page by page under an unchanged version; fields of a newer version do no harm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from schemas import codec
+from schemas.base import PlanState
+from tasks.errors import PlannerError
+from worker.doctor.finding import Site
+from worker.store.keys import Partition, PlanKeys, partition_of
+
+PAGE = 500
+LOOKS = 5
+ENDS = frozenset({PlanState.COMPLETED.value, PlanState.HALTED.value, PlanState.REJECTED.value})
+NO_WAITS = frozenset({"reserved", "spent", "halting", "counts", "times", "orders", "warned", "question"})
+
+
+class KeepsChanging(PlannerError):
+    """The plan changed in every look; it lives, and can be looked at later."""
+
+
+class Row(NamedTuple):
+    """What the checks need of a step's record."""
+
+    unmet: int
+    state: str
+    place: int
+    attempt: int
+    approval: str
+
+
+class Flight(NamedTuple):
+    """What the checks need of an attempt in flight."""
+
+    entry: str
+    attempt: int
+    lease: str
+    queue: str
+    tokens: int
+    patch_cycles: int
+
+
+@dataclass(slots=True)
+class Stored:
+    """A plan as it is stored; `windows` has key (step, number), `last` is what the log says of each step's state."""
+
+    plan_id: str
+    partition: Partition
+    version: int
+    state: str
+    live: dict[str, Any]
+    steps: dict[str, Row] = field(default_factory=dict)
+    depends_on: dict[str, list[str]] = field(default_factory=dict)
+    windows: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    active: dict[str, Flight] = field(default_factory=dict)
+    ready: set[str] = field(default_factory=set)
+    todo: list[tuple[str, int]] = field(default_factory=list)
+    timer: int | None = None
+    listed: bool = True
+    ttls: dict[str, int] = field(default_factory=dict)
+    leases: dict[str, tuple[str, str] | None] = field(default_factory=dict)  # step -> attempt and lease
+    queued: set[str] = field(default_factory=set)  # steps whose spec stands in its queue
+    log: Log = field(default_factory=lambda: Log())
+
+    @property
+    def keys(self) -> PlanKeys:
+        """Its keys."""
+        return self.partition.plan(self.plan_id)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self.state in ENDS
+
+    @property
+    def waiting(self) -> set[str]:
+        """Steps that wait for a person or a time, by whatever name: a version to come may know other waits."""
+        found: set[str] = set()
+        for name, value in self.live.items():
+            if name not in NO_WAITS and isinstance(value, dict | list):
+                found |= self.steps.keys() & {each for each in value if isinstance(each, str)}
+        return found
+
+
+@dataclass(slots=True)
+class Log:
+    """What folding the log's moves gives: the last state of all that moved, and where the log contradicts itself."""
+
+    last: dict[str, str] = field(default_factory=dict)
+    version: int = 0
+    breaks: list[str] = field(default_factory=list)
+
+    def fold(self, line: dict[str, Any]) -> None:
+        """Go on with a line."""
+        if line["version"] <= self.version:
+            self.breaks.append(f"version {line['version']} comes after {self.version}")
+        self.version = line["version"]
+        for name, before, after in line["moves"]:
+            if self.last.get(name, before) != before:
+                self.breaks.append(f"{name or 'the plan'} goes on from {before} after {self.last[name]}")
+            self.last[name] = after
+
+
+def read(site: Site, plan_id: str) -> Stored | None:
+    """Read a plan; None if there is none. Raises KeepsChanging, or what decoding raises where it is damaged."""
+    part = Partition(partition_of(plan_id, site.partitions))
+    key = part.plan(plan_id).plan
+    for _ in range(LOOKS):
+        head: Any = site.client.hmget(key, "version", "state", "live")
+        if head[0] is None:
+            return None
+        found = Stored(plan_id, part, int(head[0]), head[1].decode(), codec.loads(head[2]))
+        _read_small(site, found)
+        _read_steps(site, found)
+        _read_attempts(site, found)
+        _read_log(site, found)
+        if site.client.hget(key, "version") == head[0]:
+            return found
+    raise KeepsChanging(plan_id)
+
+
+def _read_small(site: Site, plan: Stored) -> None:
+    k, part = plan.keys, plan.partition
+    pipeline = site.client.pipeline(transaction=True)
+    pipeline.hgetall(k.active)
+    pipeline.zrange(k.ready, 0, -1)
+    pipeline.lrange(k.todo, 0, -1)
+    pipeline.zscore(part.timers, plan.plan_id)
+    pipeline.zscore(part.plans, plan.plan_id)
+    every = (k.plan, k.steps, k.status, k.ready, k.active, k.todo, k.log)
+    for key in every:
+        pipeline.ttl(key)
+    active, ready, todo, timer, listed, *ttls = pipeline.execute()
+    plan.active = {step.decode(): _flight(raw) for step, raw in active.items()}
+    plan.ready = {step.decode() for step in ready}
+    plan.todo = [_todo(item) for item in todo]
+    plan.timer = None if timer is None else int(timer)
+    plan.listed = listed is not None
+    plan.ttls = {key: ttl for key, ttl in zip(every, ttls, strict=True) if ttl != -2}  # -2: there is no such key
+
+
+def _flight(raw: bytes) -> Flight:
+    entry, _, record = raw.partition(b" ")
+    attempt, lease, queue, _, tokens, patch_cycles, *_ = codec.loads(record)
+    return Flight(entry.decode(), attempt, lease, queue, tokens, patch_cycles)
+
+
+def _todo(item: bytes) -> tuple[str, int]:
+    step, _, number = item.decode().partition(" ")
+    return step, int(number)
+
+
+def _read_steps(site: Site, plan: Stored) -> None:
+    k = plan.keys
+    for page in _pages(site.client.hkeys(k.status)):
+        for step, raw in zip(page, _values(site, k.status, page), strict=True):
+            if raw:
+                plan.steps[step.decode()] = _row(codec.loads(raw))
+    for page in _pages(site.client.hkeys(k.steps)):
+        for field_name, raw in zip(page, _values(site, k.steps, page), strict=True):
+            _spec(plan, field_name.decode(), raw or b"")
+
+
+def _values(site: Site, key: str, names: Sequence[Any]) -> list[bytes | None]:
+    found: Any = site.client.hmget(key, names)
+    return list(found)
+
+
+def _row(record: list[Any]) -> Row:
+    unmet, state, place, attempt = record[:4]
+    return Row(unmet, state, place, attempt, record[10] if len(record) > 10 else "")
+
+
+def _spec(plan: Stored, name: str, raw: bytes) -> None:
+    if name.startswith(">"):
+        step, _, number = name[1:].rpartition(":")
+        plan.windows[step, int(number)] = raw.decode().split()
+    else:
+        plan.depends_on[name] = list(dict.fromkeys(codec.loads(raw).get("depends_on") or ()))
+
+
+def _read_attempts(site: Site, plan: Stored) -> None:
+    prefix = plan.partition.lease_prefix(plan.plan_id)
+    pipeline = site.client.pipeline(transaction=False)
+    for step, flight in plan.active.items():
+        pipeline.hmget(prefix + step, "attempt", "lease")
+        pipeline.xrange(plan.partition.steps(flight.queue), min=flight.entry, max=flight.entry)
+    answers = pipeline.execute()
+    for step, lease, entry in zip(plan.active, answers[::2], answers[1::2], strict=True):
+        plan.leases[step] = (lease[0].decode(), (lease[1] or b"").decode()) if lease[0] else None
+        if entry:
+            plan.queued.add(step)
+
+
+def _read_log(site: Site, plan: Stored) -> None:
+    for start in range(0, 10**9, PAGE):
+        page: Any = site.client.lrange(plan.keys.log, start, start + PAGE - 1)
+        for line in page:
+            plan.log.fold(codec.loads(line))
+        if len(page) < PAGE:
+            return
+
+
+def _pages(rows: Any) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(rows), PAGE):
+        yield rows[start : start + PAGE]

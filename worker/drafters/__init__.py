@@ -1,0 +1,56 @@
+"""Who drafts plans: nobody, a controller, a model over HTTP, or an agent on the command line (DESIGN.md section 6).
+
+`none` (templates) and `queue` (a DRAFT step, which a controller answers) need nothing of the worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from worker.drafters.base import Drafter, WrongDrafter
+
+if TYPE_CHECKING:
+    from worker.settings import Settings
+
+
+def drafter_of(settings: Settings, name: str) -> Drafter | None:
+    """Make the drafter `name`, None where nobody has to be asked; raises WrongDrafter with a sentence."""
+    make = _MAKERS.get(name)
+    return make(settings) if make else None
+
+
+def check(settings: Settings) -> None:
+    """Make sure that every enabled drafter can be used here; raises WrongDrafter with a sentence for each other."""
+    wrong = []
+    for name in settings.drafters:
+        try:
+            drafter_of(settings, name)
+        except WrongDrafter as error:
+            wrong.append(str(error))
+    if wrong:
+        raise WrongDrafter("\n".join(wrong))
+
+
+def _http(settings: Settings) -> Drafter:
+    try:
+        from worker.drafters.http import HttpDrafter
+    except ImportError as error:
+        sentence = "PLANNER_DRAFTERS: http needs the extra `llm` (pip install 'planner-worker[llm]')"
+        raise WrongDrafter(f"{sentence}: {error}.") from error
+    return HttpDrafter(settings)
+
+
+def _cli(settings: Settings) -> Drafter:
+    from worker.drafters.cli import CliDrafter
+
+    return CliDrafter(settings)
+
+
+def _backend(settings: Settings) -> Drafter:
+    from worker.drafters.backend import BackendDrafter
+
+    return BackendDrafter(settings)
+
+
+_MAKERS: dict[str, Callable[[Settings], Drafter]] = {"http": _http, "cli": _cli, "backend": _backend}

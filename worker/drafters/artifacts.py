@@ -1,0 +1,72 @@
+"""Every question to a drafter with its answer as a file, for an operator who wants to see them (seed 004, debug hook).
+
+Best effort: a disk that is full or gone is logged, and nothing else. Bounded in number and size, without secrets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from schemas import codec
+from tasks.planning.draft import Consult, Drafted
+from worker.drafters.redaction import redact
+
+log = logging.getLogger("planner.drafters")
+
+MOST_FILES = 200  # the oldest go first
+MAX_TEXT = 100_000  # characters of a prompt or an output
+
+
+class Artifacts:
+    """Keeps questions and answers under one directory."""
+
+    def __init__(self, directory: Path, modes: Mapping[str, Any]) -> None:
+        self._directory = directory
+        self._modes = dict(modes)  # such as the validation mode and the schema mode
+
+    def keep(self, name: str, attempt: int, question: Consult, answer: Drafted) -> Path | None:
+        """Write one file and make room for it; None where that was not possible."""
+        try:
+            return self._kept(name, attempt, question, answer)
+        except (OSError, ValueError, TypeError) as error:
+            log.warning("draft not kept", extra={"error": f"{type(error).__name__}: {error}"})
+            return None
+
+    def _kept(self, name: str, attempt: int, question: Consult, answer: Drafted) -> Path:
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make_room()
+        digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:12]
+        path = self._directory / f"planning-{digest}-attempt{attempt}-{time.time_ns() // 1_000_000}.json"
+        told = {
+            "about": name,
+            "attempt": attempt,
+            "modes": self._modes,
+            "prompt": _shown(question.prompt),
+            "schema": question.schema,
+            "output": _shown(answer.output),
+            "error": _shown(answer.error),
+            "tokens": answer.tokens,
+            "duration_ms": answer.duration_ms,
+        }
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(codec.pretty(told))
+        return path
+
+    def _make_room(self) -> None:
+        files = sorted(self._directory.glob("planning-*-attempt*-*.json"), key=lambda file: file.stat().st_mtime_ns)
+        for file in files[: max(0, len(files) - MOST_FILES + 1)]:
+            file.unlink(missing_ok=True)
+
+
+def _shown(text: Any) -> str | None:
+    if text is None:
+        return None
+    text = text if isinstance(text, str) else codec.dumps(text).decode()
+    whole = redact(text[:MAX_TEXT].encode(errors="replace").decode())
+    return whole + (f"… and {len(text) - MAX_TEXT} characters more" if len(text) > MAX_TEXT else "")

@@ -1,0 +1,126 @@
+"""The drafter `backend`: an agent of the operator's own, by its dotted path (seed 004, `WORKER_PLANNING_BACKEND`).
+
+`module:attr` or `module.attr` is an instance with `run(task, *, working_dir)`, a class of such, or a factory; the
+latter two are called without arguments. What `run` returns has the answer as `stdout`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tasks.planning.draft import Consult, Drafted
+from tasks.planning.text import one_line
+from worker.drafters.base import MAX_ANSWER, MAX_ERROR, STOPPED, Stop, Watch, WrongDrafter, estimate
+from worker.drafters.redaction import redact
+
+if TYPE_CHECKING:
+    from worker.settings import Settings
+
+log = logging.getLogger("planner.drafters")
+
+POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class StructuredAgentTask:
+    """What a backend is asked; named and shaped as in seed 004."""
+
+    name: str
+    prompt: str
+    schema: Mapping[str, Any] | None
+    schema_mode: str  # native, prompt or none
+
+
+class AgentBackend(Protocol):
+    """What the dotted path has to lead to."""
+
+    def run(self, task: StructuredAgentTask, *, working_dir: Path) -> Any:
+        """Work on `task`; the answer is the attribute `stdout` of what is returned."""
+        ...
+
+
+class BackendDrafter:
+    """Asks the backend that the settings name, in a thread that is left behind when it takes too long."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._backend = load(settings.planning_backend or "")
+
+    def ask(self, question: Consult, stop: Stop) -> Drafted:
+        """Answer `question` within PLANNER_PLANNING_TIMEOUT_SECONDS."""
+        watch = Watch()
+        limit, paid = self._settings.planning_timeout_seconds, estimate(question.prompt)
+        found: SimpleQueue[tuple[Any, Exception | None]] = SimpleQueue()
+        Thread(target=self._run, args=(self._task(question), found), name="backend", daemon=True).start()
+        while watch.passed_s < limit:
+            try:
+                said, error = found.get(timeout=min(POLL_S, max(0.01, limit - watch.passed_s)))
+            except Empty:
+                if stop():
+                    return watch.failed(STOPPED, paid)
+                continue
+            return watch.failed(f"{type(error).__name__}: {error}", paid) if error else _answer(said, watch, paid)
+        return watch.failed(f"no answer within {limit:g} s", paid)
+
+    def _run(self, task: StructuredAgentTask, found: SimpleQueue[tuple[Any, Exception | None]]) -> None:
+        try:
+            with TemporaryDirectory(prefix="planner-draft-", ignore_cleanup_errors=True) as directory:
+                here = self._settings.cli_working_dir or Path(directory)
+                found.put((self._backend.run(task, working_dir=here), None))
+        except Exception as error:
+            log.warning("backend failed", extra={"error": type(error).__name__})
+            found.put((None, error))
+
+    def _task(self, question: Consult) -> StructuredAgentTask:
+        mode = self._settings.planning_schema_mode
+        mode = "none" if question.schema is None else "native" if mode == "auto" else mode
+        return StructuredAgentTask("planning", question.prompt, question.schema, mode)
+
+
+def load(path: str) -> AgentBackend:
+    """Find the backend at a dotted path; raises WrongDrafter with one sentence."""
+    try:
+        found = _attribute(path)
+        backend: AgentBackend = found if _is_backend(found) else found()
+    except Exception as error:
+        raise _wrong(path, f"{type(error).__name__}: {error}") from error
+    if not _is_backend(backend):
+        raise _wrong(path, "is no backend with a method run(task, working_dir)")
+    return backend
+
+
+def _attribute(path: str) -> Any:
+    module, colon, name = path.partition(":")
+    if not colon:
+        module, _, name = path.rpartition(".")
+    if not module or not name:
+        raise ValueError("is not written as module:attr or module.attr")
+    found = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _is_backend(found: Any) -> bool:
+    return not isinstance(found, type) and callable(getattr(found, "run", None))
+
+
+def _wrong(path: str, why: str) -> WrongDrafter:
+    return WrongDrafter(f"PLANNER_PLANNING_BACKEND: {path} cannot be used: {one_line(redact(why), MAX_ERROR)}.")
+
+
+def _answer(said: Any, watch: Watch, paid: int) -> Drafted:
+    output = getattr(said, "stdout", None)
+    if not isinstance(output, str):
+        return watch.failed("the backend returned no text as stdout", paid)
+    if len(output) > MAX_ANSWER:
+        return watch.failed(f"the answer is longer than {MAX_ANSWER} characters", paid)
+    return watch.answered(output, paid + estimate(output))

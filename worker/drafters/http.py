@@ -1,0 +1,225 @@
+"""The drafter `http`: a model behind OpenAI's chat completions, or a provider that pydantic-ai knows (extra `llm`).
+
+One event loop a question, so that a worker of any pool can ask. The provider's library repeats nothing: calls are
+repeated here, within the time of the whole answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai import ModelRequest, ModelSettings
+from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.exceptions import (
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    ModelNotFoundError,
+    ModelRateLimitError,
+    ModelRequestRejectedError,
+    ModelServerError,
+    ModelUnavailableError,
+    UnexpectedModelBehavior,
+    UserError,
+)
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
+from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+from tasks.planning.draft import Consult, Drafted
+from tasks.planning.text import one_line
+from worker.drafters.base import MAX_ANSWER, MAX_ERROR, STOPPED, Stop, Watch, WrongDrafter, estimate
+from worker.drafters.redaction import redact
+
+if TYPE_CHECKING:
+    from worker.settings import Settings
+
+log = logging.getLogger("planner.drafters")
+
+POLL_S = 0.5  # between two looks whether the answer is still wanted
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
+OPENAI = ("openai:", "openai-chat:", "openai-responses:")
+ANOTHER_TIME = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError)
+NOT_THE_SCHEMA = (ModelAuthenticationError, ModelNotFoundError, ModelContextWindowExceededError)
+
+
+class TooLong(Exception):
+    """The answer is longer than any plan needs."""
+
+
+class Tally:
+    """Counts the tokens of one question, over all of its calls; guesses where the other side has not counted."""
+
+    def __init__(self, prompt: str) -> None:
+        self._prompt = prompt
+        self._counted = 0
+        self._broken = 0  # of calls that ended in the middle
+        self._guess = 0  # of the call that goes on
+
+    def __int__(self) -> int:
+        return self._counted + self._broken + self._guess
+
+    def begins(self) -> None:
+        """A call begins."""
+        self._guess = estimate(self._prompt)
+
+    def hears(self, answer: str) -> None:
+        """This much of the answer has come."""
+        self._guess = estimate(self._prompt, answer)
+
+    def ends(self, told: int) -> None:
+        """The call ended well; the other side counted `told`, 0 where it does not."""
+        self._counted, self._guess = self._counted + (told or self._guess), 0
+
+    def fails(self, is_refused: bool) -> None:
+        """The call failed; one that was refused cost nothing."""
+        self._broken, self._guess = self._broken + (0 if is_refused else self._guess), 0
+
+
+class HttpDrafter:
+    """Asks the model that the settings name."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        key = settings.llm_api_key
+        self._secrets: tuple[str, ...] = (key.get_secret_value(),) if key else ()
+        self._has_native_schema = settings.planning_schema_mode in ("auto", "native")
+        try:
+            self._model()
+        except (ImportError, TypeError, UserError, ValueError) as error:
+            why = one_line(redact(str(error), self._secrets), MAX_ERROR)
+            raise WrongDrafter(f"PLANNER_LLM_MODEL: {settings.llm_model} cannot be used: {why}") from error
+
+    def ask(self, question: Consult, stop: Stop) -> Drafted:
+        """Answer `question` within PLANNER_LLM_TIMEOUT_S."""
+        watch, tally = Watch(), Tally(question.prompt)
+        answer = asyncio.run(self._watched(question, stop, watch, tally))
+        said = {"drafter": "http", "tokens": answer.tokens, "duration_ms": answer.duration_ms}
+        log.info("draft answered" if answer.error is None else "draft failed", extra=said)
+        return answer
+
+    def _model(self) -> Model[Any]:
+        """Make the model with a connection of its own; nothing is sent yet."""
+        name, here = self._settings.llm_model or "", self._settings
+        if here.llm_base_url:
+            for prefix in OPENAI:
+                name = name.removeprefix(prefix)
+            key = self._secrets[0] if self._secrets else None
+            return OpenAIChatModel(
+                name, provider=OpenAICompatibleProvider("llm", base_url=here.llm_base_url, api_key=key)
+            )
+        return infer_model(name, self._provider if self._secrets else infer_provider)
+
+    def _provider(self, name: str) -> Provider[Any]:
+        make: Callable[..., Provider[Any]] = infer_provider_class(name)
+        return make(api_key=self._secrets[0])
+
+    async def _watched(self, question: Consult, stop: Stop, watch: Watch, tally: Tally) -> Drafted:
+        """Wait for the answer, for the end of the time, and for `stop`, whatever comes first."""
+        limit = self._settings.llm_timeout_s
+        asking = asyncio.create_task(self._answer(question, watch, tally))
+        try:
+            while not (await asyncio.wait({asking}, timeout=min(POLL_S, max(0, limit - watch.passed_s))))[0]:
+                if stop():
+                    return watch.failed(STOPPED, int(tally))
+                if watch.passed_s >= limit:
+                    return watch.failed(f"no answer within {limit:g} s", int(tally))
+            return asking.result()
+        finally:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+
+    async def _answer(self, question: Consult, watch: Watch, tally: Tally) -> Drafted:
+        try:
+            async with self._model() as model:
+                return watch.answered(await self._repeated(model, question, watch, tally), int(tally))
+        except Exception as error:
+            if not isinstance(error, ModelAPIError | UnexpectedModelBehavior | TooLong):
+                log.exception("draft broke")
+            return watch.failed(_told(error), int(tally), self._secrets)
+
+    async def _repeated(self, model: Model[Any], question: Consult, watch: Watch, tally: Tally) -> str:
+        """Call until there is an answer; raises the last error when it is of no use or no time to call again."""
+        asked = _parameters(model, question) if self._has_native_schema else ModelRequestParameters()
+        pauses = count()
+        while True:
+            try:
+                return await self._call(model, question.prompt, asked, tally)
+            except Exception as error:
+                tally.fails(is_refused=isinstance(error, ModelHTTPError) and not error.in_stream)
+                if self._is_about_the_schema(error, asked):
+                    asked = ModelRequestParameters()
+                    continue
+                pause = _pause(error, next(pauses), self._settings.llm_max_retries)
+                if pause is None or watch.passed_s + pause >= self._settings.llm_timeout_s:
+                    raise
+                log.warning("draft call repeated", extra={"error": type(error).__name__, "pause_s": round(pause, 3)})
+            await asyncio.sleep(pause)
+
+    def _is_about_the_schema(self, error: Exception, asked: ModelRequestParameters) -> bool:
+        """Tell whether the endpoint may answer when it is not given the schema, which then stands in the prompt."""
+        if not asked.output_object or self._settings.planning_schema_mode != "auto":
+            return False
+        return isinstance(error, ModelRequestRejectedError) and not isinstance(error, NOT_THE_SCHEMA)
+
+    async def _call(self, model: Model[Any], prompt: str, asked: ModelRequestParameters, tally: Tally) -> str:
+        here = self._settings
+        settings = ModelSettings(max_tokens=here.llm_max_output_tokens, timeout=here.llm_timeout_s, max_retries=0)
+        messages = [ModelRequest.user_text_prompt(prompt)]
+        tally.begins()
+        if here.llm_stream:
+            async with model_request_stream(
+                model, messages, model_settings=settings, model_request_parameters=asked
+            ) as stream:
+                async for _ in stream:
+                    tally.hears(_text(stream.get()))
+                response = stream.get()
+        else:
+            response = await model_request(model, messages, model_settings=settings, model_request_parameters=asked)
+        text = _text(response)
+        tally.hears(text)
+        tally.ends(response.usage.input_tokens + response.usage.output_tokens)
+        return text
+
+
+def _parameters(model: Model[Any], question: Consult) -> ModelRequestParameters:
+    """Ask for JSON of the schema where the model can be held to one."""
+    if question.schema is None or not model.profile.get("supports_json_schema_output", False):
+        return ModelRequestParameters()
+    wanted = OutputObjectDefinition(json_schema=dict(question.schema), name="answer")
+    return ModelRequestParameters(output_mode="native", output_object=wanted)
+
+
+def _text(response: ModelResponse) -> str:
+    text = response.text or ""
+    if len(text) > MAX_ANSWER:
+        raise TooLong(f"the answer is longer than {MAX_ANSWER} characters")
+    return text
+
+
+def _pause(error: Exception, repeated: int, most: int) -> float | None:
+    """Say how many seconds to wait before the next call; None where that would be no use."""
+    if repeated >= most or not isinstance(error, ANOTHER_TIME):
+        return None
+    told: float | None = error.retry_after
+    if told is not None:
+        return max(0.0, told)
+    longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**repeated)
+    return float(longest * random.uniform(0.5, 1.0))  # noqa: S311 - so that workers do not call in step
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, ModelHTTPError):
+        return f"HTTP {error.status_code}: {error.body or 'without a body'}"
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,97 @@
+"""A question is written down before it is asked and its answer after, so no redelivery asks twice (DESIGN.md 3)."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from dataclasses import asdict
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from schemas import codec
+from tasks.planning.draft import Consult, Drafted
+from worker.drafters.artifacts import Artifacts
+from worker.drafters.base import STOPPED, Drafter, Stop
+from worker.store.keys import Partition
+
+log = logging.getLogger("planner.drafters")
+
+KEPT_S = 7 * 86_400
+LOST = "the worker that asked died"
+TRIES = 10  # at writing down what was paid for
+PAUSE_S = 1.0
+
+
+class Recorded:
+    """Asks `drafter` about plans of one partition, each question once. Not for several threads at once."""
+
+    def __init__(
+        self, client: Redis, partition: Partition, drafter: Drafter, artifacts: Artifacts | None = None
+    ) -> None:
+        self._client = client
+        self._partition = partition
+        self._drafter = drafter
+        self._artifacts = artifacts
+
+    def ask(self, plan_id: str, number: int, question: Consult, stop: Stop) -> Drafted:
+        """Answer question `number` about a plan: as it was answered before, or by asking now.
+
+        A question without an answer was somebody's whose answer is lost: that is its answer then. One that was
+        stopped has none.
+        """
+        key = self._partition.drafts(plan_id)
+        digest = _digest(question)
+        if (known := self._begin(key, number, digest)) is not None:
+            return known
+        answer = self._drafter.ask(question, lambda: self._is_over(stop))
+        if self._artifacts:
+            self._artifacts.keep(plan_id, number, question, answer)
+        return answer if answer.error == STOPPED else self._keep(key, number, answer)
+
+    def _begin(self, key: str, number: int, digest: str) -> Drafted | None:
+        """Write down that the question is asked; returns what was answered where it was asked before."""
+        pipeline = self._client.pipeline(transaction=True)
+        pipeline.hsetnx(key, f"{number}:asked", digest)
+        pipeline.expire(key, KEPT_S)
+        pipeline.hmget(key, f"{number}:asked", f"{number}:answer")
+        is_new, _, (asked, answer) = pipeline.execute()
+        if is_new:
+            return None
+        if asked.decode() != digest:  # another release words it otherwise; what was paid for is used all the same
+            log.warning("draft was asked in other words", extra={"number": number})
+        return Drafted(**codec.loads(answer)) if answer else self._keep(key, number, Drafted(error=LOST))
+
+    def _keep(self, key: str, number: int, answer: Drafted) -> Drafted:
+        """Write the answer down unless there is one; returns the one that stands, for everybody the same."""
+        for left in reversed(range(TRIES)):
+            try:
+                return self._written(key, number, answer)
+            except (RedisConnectionError, RedisTimeoutError):
+                if not left:
+                    raise
+                time.sleep(PAUSE_S)
+        raise AssertionError  # pragma: no cover
+
+    def _written(self, key: str, number: int, answer: Drafted) -> Drafted:
+        pipeline = self._client.pipeline(transaction=True)
+        pipeline.hsetnx(key, f"{number}:answer", codec.dumps(asdict(answer)))
+        pipeline.expire(key, KEPT_S)
+        pipeline.hget(key, f"{number}:answer")
+        found: Any = pipeline.execute()[-1]
+        return Drafted(**codec.loads(found))
+
+    @staticmethod
+    def _is_over(stop: Stop) -> bool:
+        """Whether nobody wants the answer any more; a server that is away for a moment does not say so."""
+        try:
+            return stop()
+        except (RedisConnectionError, RedisTimeoutError):
+            return False
+
+
+def _digest(question: Consult) -> str:
+    return hashlib.sha256(codec.canonical([question.prompt, question.schema])).hexdigest()

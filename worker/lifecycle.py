@@ -1,0 +1,132 @@
+"""How a worker process begins and ends: a bootstep that starts the watches and the watchdog, and stops them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from celery import bootsteps
+from celery.worker import state
+from redis import Redis
+from redis.exceptions import OutOfMemoryError, RedisError
+
+from worker import clients, ending
+from worker.ingress import NUDGE_STUCK_S, Watch
+from worker.nudger import Nudger
+from worker.outage import Outage, pause
+from worker.settings import Settings, load
+from worker.store import functions, keys
+from worker.store.keys import Partition
+from worker.watchdog import Pool, Pulse, Watchdog
+
+log = logging.getLogger("planner.lifecycle")
+
+JOIN_S = 5.0  # for a watch that works by itself or hangs
+BITE_S = 10.0  # from the warm shutdown of a worker that is stuck to its hard end
+
+
+class Ingress(bootsteps.StartStopStep):
+    """Starts a watch for each stream whose queue this worker consumes; stops them before the pool drains."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def __init__(self, parent: Any, **kwargs: Any) -> None:
+        super().__init__(parent, **kwargs)
+        self._watches: Sequence[Watch] = ()
+        self._watchdog: Watchdog | None = None
+
+    def start(self, parent: Any) -> None:
+        """Check the server, load the functions, begin to watch."""
+        settings = load()
+        store, broker = Outage("store"), Outage("broker")
+        consumed = frozenset(parent.app.amqp.queues.consume_from)
+        parts = _partitions(consumed, settings)
+        requests = partial(_requests, parent)
+        pool, bite = partial(_pool, parent), partial(_bite, settings)
+        self._watchdog = Watchdog(settings, broker, self._pulses, pool, bite, parts)
+        self._watchdog.start()
+        with clients.connect(settings.redis_url) as client:
+            wait_for(client, store)
+            if not settings.allow_unsafe_redis:
+                clients.check_safe(client)
+            _load_functions(client)
+        watch = partial(Watch, settings.redis_url, store, Nudger(parent.app, broker).send, requests)
+        self._watches = _watches(watch, consumed, parts)
+        for one in self._watches:
+            one.start()
+
+    def stop(self, parent: Any) -> None:  # noqa: ARG002 (Celery's signature)
+        """Stop asking for work; what runs goes on to its end."""
+        if self._watchdog:
+            self._watchdog.stop()
+        for watch in self._watches:
+            watch.stop()
+        for watch in self._watches:
+            watch.join(JOIN_S)
+
+    def _pulses(self) -> list[Pulse]:
+        return [watch.pulse() for watch in self._watches if watch.ident]
+
+
+def wait_for(client: Redis, store: Outage) -> None:
+    """Wait until the server answers; says so once. Raises WorkerShutdown when asked to stop meanwhile."""
+    for tries in range(10**9):
+        state.maybe_shutdown()
+        try:
+            client.ping()
+        except RedisError as error:
+            store.begins("start", error)
+            time.sleep(pause(tries))
+        else:
+            return store.ends("start")
+    return None
+
+
+def _load_functions(client: Redis) -> None:
+    try:
+        functions.load(client)
+    except OutOfMemoryError as error:  # those of the last start serve as well; where there are none the tasks say so
+        log.warning("functions not loaded", extra={"error": str(error)})
+
+
+def _requests(parent: Any) -> list[Any]:
+    """List the nudges that this worker has taken. Without its broker it does not hear of their end: they count for
+    nothing then.
+    """
+    consumer = getattr(parent, "consumer", None)
+    return list(state.requests.values()) if getattr(consumer, "connection", None) else []
+
+
+def _pool(parent: Any) -> Pool:
+    try:
+        info = parent.pool.info
+    except AttributeError:  # the pool has ended, the worker is about to
+        info = {}
+    pids = {os.getpid(), *info.get("processes", ())}
+    tasks = {request.id: request.name for request in _requests(parent)}
+    return Pool(int(info.get("max-concurrency", 1)), frozenset(pids), tasks)
+
+
+def _bite(settings: Settings, reason: str) -> None:
+    log.critical("watchdog ends the worker", extra={"reason": reason, "exit_code": ending.STUCK})
+    ending.within(min(BITE_S, settings.stop_s), ending.STUCK, settings)
+    state.should_stop = ending.STUCK
+
+
+def _partitions(consumed: frozenset[str], settings: Settings) -> list[Partition]:
+    return [Partition(number) for number in range(settings.partitions)] if "planner.outcomes" in consumed else []
+
+
+def _watches(watch: Any, consumed: frozenset[str], parts: Sequence[Partition]) -> list[Watch]:
+    found = [watch(keys.GOALS, "planner.decompose", "planner.decompose")] if "planner.decompose" in consumed else []
+    if "planner.orders" in consumed:
+        found.append(watch(keys.COMMANDS, "planner.orders", "planner.orders"))
+    for part in parts:
+        args = (part.number,)
+        found.append(watch(part.commands, "planner.outcomes", "", args, stuck_s=NUDGE_STUCK_S))
+        found.append(watch(part.outcomes, "planner.outcomes", "planner.upkeep", args, part.timers, NUDGE_STUCK_S))
+    return found

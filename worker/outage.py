@@ -1,0 +1,60 @@
+"""Servers that are away: said once when they go and once when they are back, however many threads notice."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+log = logging.getLogger("planner.outage")
+
+QUIET_S = 60.0
+BACKOFF_S = (0.1, 0.5, 1.0, 2.0)  # between looks for a store that is away
+
+
+def pause(failures: int) -> float:
+    """Tell how long to wait after so many failures in a row, the first being 0."""
+    return BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
+
+
+class Outage:
+    """Who cannot reach the server `name` at the moment. Logs `<name> away` and `<name> back`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._missing: set[str] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def lasts(self) -> bool:
+        """Whether somebody misses the server."""
+        return bool(self._missing)
+
+    def begins(self, who: str, error: Exception) -> None:
+        """Note that `who` cannot reach the server."""
+        with self._lock:
+            if not self._missing:
+                log.warning(f"{self._name} away", extra={"error": f"{type(error).__name__}: {error}"})
+            self._missing.add(who)
+
+    def ends(self, who: str) -> None:
+        """Note that `who` reaches the server."""
+        with self._lock:
+            if who in self._missing:
+                self._missing.remove(who)
+                if not self._missing:
+                    log.warning(f"{self._name} back")
+
+
+class SaidSeldom(logging.Filter):
+    """Lets each text of a logger pass once in QUIET_S: Celery tells of every look for its broker."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[object, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Say whether `record` was not said lately."""
+        if record.created - self._said.get(record.msg, -QUIET_S) < QUIET_S:
+            return False
+        self._said[record.msg] = record.created
+        return True

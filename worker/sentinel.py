@@ -1,0 +1,84 @@
+"""URLs of servers that Sentinel watches over: `redis+sentinel://[user:password@]host:port,host:port/master-name[/db]`.
+
+User and password are those of the servers; the sentinels are asked without.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+SCHEME = "redis+sentinel://"
+PORT = 26379
+URL = re.compile(
+    r"redis\+sentinel://(?:(?P<user>[^:@/]*)(?::(?P<password>[^@/]*))?@)?"
+    r"(?P<hosts>[^@/?#]+)/(?P<master>[^/?#]+)(?:/(?P<db>\d+))?/?"
+)
+HOST = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[^:\[\]]+)(?::(?P<port>\d{1,5}))?")
+
+
+class Place(NamedTuple):
+    """What such a URL says."""
+
+    sentinels: tuple[tuple[str, int], ...]
+    master: str
+    db: int
+    username: str | None
+    password: str | None
+
+
+def is_watched(url: str) -> bool:
+    """Whether `url` names sentinels instead of a server."""
+    return url.startswith(SCHEME)
+
+
+def parse(url: str) -> Place:
+    """Read such a URL; raises ValueError with a sentence."""
+    found = URL.fullmatch(url)
+    hosts = [HOST.fullmatch(host) for host in found["hosts"].split(",")] if found else []
+    if not found or not all(hosts):
+        raise ValueError("a URL of sentinels reads redis+sentinel://host:port,host:port/master-name[/db]")
+    return Place(
+        sentinels=tuple((host["host"].strip("[]"), int(host["port"] or PORT)) for host in hosts if host),
+        master=unquote(found["master"]),
+        db=int(found["db"] or 0),
+        username=unquote(found["user"]) if found["user"] else None,
+        password=unquote(found["password"]) if found["password"] else None,
+    )
+
+
+def connect(url: str, **options: Any) -> Redis:
+    """Make a client of whichever server is the master at the moment; each new connection asks the sentinels."""
+    place = parse(url)
+    asking = {name: value for name, value in options.items() if name.startswith("socket_")}
+    sentinel = Sentinel(place.sentinels, sentinel_kwargs={**asking, "retry": Retry(NoBackoff(), 0)})
+    login = {"db": place.db, "username": place.username, "password": place.password}
+    client: Redis = sentinel.master_for(place.master, **login, **options)
+    return client
+
+
+def broker_url(url: str) -> str:
+    """Write `url` as kombu reads it; a plain URL stays as it is."""
+    if not is_watched(url):
+        return url
+    place = parse(url)
+    login = f"{quote(place.username or '', safe='')}:{quote(place.password, safe='')}@" if place.password else ""
+    return ";".join(f"sentinel://{login}{_bracketed(host)}:{port}/{place.db}" for host, port in place.sentinels)
+
+
+def broker_options(url: str) -> dict[str, Any]:
+    """Make the transport options that kombu wants beside the URL."""
+    if not is_watched(url):
+        return {}
+    limits = {"socket_timeout": 2, "socket_connect_timeout": 2, "retry": Retry(NoBackoff(), 0)}
+    return {"master_name": parse(url).master, "sentinel_kwargs": limits}
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,131 @@
+"""The dead streams: what could not be read or decided about; looked at, sent back where it came from, or dropped."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import ResponseError
+
+from worker.store import keys
+from worker.store.dead_entry import Dead, Filter, Place, decode
+from worker.store.keys import Partition
+
+PAGE = 50  # entries of the first page, which may be as large as they come
+PAGE_BYTES = 4 * 1024 * 1024
+MAX_PAGE = 1000
+GOALS, COMMANDS = "goals", "commands"
+
+
+def places(partitions: int) -> list[Place]:
+    """List every dead stream."""
+    found = [Place(GOALS, keys.GOALS_DEAD, keys.GOALS_STATS, frozenset({keys.GOALS}))]
+    found.append(Place(COMMANDS, keys.COMMANDS_DEAD, keys.COMMANDS_STATS, frozenset({keys.COMMANDS})))
+    for number in range(partitions):
+        part = Partition(number)
+        found.append(Place(str(number), part.dead, part.stats, frozenset({part.outcomes, part.commands})))
+    return found
+
+
+def newest(client: Redis, partitions: int, wanted: Filter) -> Iterator[Dead]:
+    """Yield the entries that are meant, the newest first, page by page."""
+    each = [_pages(client, place, wanted, newest_first=True) for place in places(partitions)]
+    return heapq.merge(*each, key=lambda dead: dead.millis, reverse=True)
+
+
+def until_now(client: Redis, partitions: int, wanted: Filter) -> Iterator[list[Dead]]:
+    """Yield pages of the entries that are meant and stand there now, the oldest first; what dies later is left out."""
+    for place in places(partitions):
+        last: Any = client.xrevrange(place.key, count=1)
+        if last:
+            found = _pages(client, place, wanted, last=last[0][0].decode())
+            yield from _batches(found)
+
+
+def _batches(found: Iterable[Dead]) -> Iterator[list[Dead]]:
+    batch: list[Dead] = []
+    size = 0
+    for dead in found:
+        batch.append(dead)
+        size += len(dead.data)
+        if len(batch) >= PAGE or size >= PAGE_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _pages(
+    client: Redis, place: Place, wanted: Filter, *, newest_first: bool = False, last: str = "+"
+) -> Iterator[Dead]:
+    first, count = str(wanted.since_ms), PAGE
+    while True:
+        read = client.xrevrange if newest_first else client.xrange
+        page: Any = read(place.key, min=first, max=last, count=count)
+        found = [decode(place, entry, fields) for entry, fields in page]
+        yield from filter(wanted.fits, found)
+        if len(page) < count:
+            return
+        if newest_first:
+            last = "(" + found[-1].entry
+        else:
+            first = "(" + found[-1].entry
+        size = sum(len(dead.data) for dead in found) // len(found) + 1
+        count = max(1, min(MAX_PAGE, PAGE_BYTES // size))
+
+
+def named(client: Redis, partitions: int, name: str) -> Dead | None:
+    """Find the entry `goals/<id>` or `<partition>/<id>`; None if there is none."""
+    where, _, entry = name.partition("/")
+    for place in places(partitions):
+        if place.name == where:
+            try:
+                found: Any = client.xrange(place.key, min=entry, max=entry, count=1)
+            except ResponseError:  # not the id of an entry
+                return None
+            return decode(place, *found[0]) if found else None
+    return None
+
+
+def replay(client: Redis, batch: Sequence[Dead], data: bytes | None = None) -> None:
+    """Send entries back to where they came from, and delete them here: both or neither, for all or none.
+
+    A reply that is lost may have a caller send them twice, which is harmless: outcomes go by lease, goals and commands
+    by id.
+    """
+    pipeline = client.pipeline(transaction=True)
+    for dead in batch:
+        fields: dict[Any, Any] = {**dead.again(data)}
+        pipeline.xadd(dead.origin, fields)
+    _delete(pipeline, batch, "dead_replayed")
+    pipeline.execute()
+
+
+def drop(client: Redis, batch: Sequence[Dead]) -> None:
+    """Delete entries."""
+    pipeline = client.pipeline(transaction=True)
+    _delete(pipeline, batch, "dead_dropped")
+    pipeline.execute()
+
+
+def _delete(pipeline: Any, batch: Sequence[Dead], counter: str) -> None:
+    for place in dict.fromkeys(dead.place for dead in batch):
+        ids = [dead.entry for dead in batch if dead.place == place]
+        pipeline.xdel(place.key, *ids)
+        pipeline.hincrby(place.stats, counter, len(ids))
+
+
+def forgotten(client: Redis, partitions: int) -> int:
+    """Count the entries that gave way to newer ones (PLANNER_MAX_DEAD)."""
+    return sum(_forgotten(client, place) for place in places(partitions))
+
+
+def _forgotten(client: Redis, place: Place) -> int:
+    if not client.exists(place.key):
+        return 0
+    info: Any = client.xinfo_stream(place.key)
+    taken: Any = client.hmget(place.stats, "dead_replayed", "dead_dropped")
+    gone = info["entries-added"] - info["length"] - sum(int(count or 0) for count in taken)
+    return max(0, int(gone))

@@ -1,0 +1,227 @@
+"""Everything that is kept of a plan, as one JSON document that is read and written in pieces.
+
+The order is stable: the same plan gives the same bytes, but for the time. What would let somebody speak for a
+controller is left out: the plan's seed, and every lease. docs/operations.md describes the document.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from redis import Redis
+
+from schemas import codec
+from schemas.step import unpack_step
+from schemas.stored import Attempt, StepStatus
+from schemas.times import rfc3339
+from worker.store import dead, history, keys
+from worker.store.dead_entry import Dead, Filter
+from worker.store.keys import Partition, PlanKeys, partition_of
+
+FORMAT_VERSION = 1
+PAGE = 500
+LEFT_OUT = ("plan.head.seed", "plan.lock", "in_flight[].lease", "leases[].lease", "log[].in[] leases", "dead[] leases")
+JSON_FIELDS = frozenset({"head", "live", "goal", "document", "halt"})
+STATUS_NAMES = tuple(field.name for field in dataclasses.fields(StepStatus))
+ATTEMPT_NAMES = tuple(field.name for field in dataclasses.fields(Attempt) if field.name != "entry")
+LEASE = re.compile(rb'("lease"\s*:\s*")[^"]*')
+
+Item = dict[str, Any]
+
+
+def export(client: Redis, partitions: int, plan_id: str) -> Iterator[bytes]:
+    """Yield the document of a plan that exists. `changed_meanwhile` at its end says whether its parts may differ."""
+    part = Partition(partition_of(plan_id, partitions))
+    k = part.plan(plan_id)
+    seconds, microseconds = client.time()
+    plan = _plan(client, k)
+    ready: Any = client.zrange(k.ready, 0, -1)
+    left_over: Any = client.lrange(k.todo, 0, -1)
+    goal_id = str(plan.get("goal_id", ""))
+    first = {
+        "format": "planner.plan",
+        "format_version": FORMAT_VERSION,
+        "exported_at": rfc3339(seconds * 1000 + microseconds // 1000),
+        "plan_id": plan_id,
+        "partition": part.number,
+        "left_out": LEFT_OUT,
+        "plan": plan,
+        "goal": _goal(client, goal_id),
+        "ready": [step.decode() for step in ready],
+        "left_over": [item.decode() for item in left_over],
+        "in_flight": _in_flight(client, k),
+        "leases": _leases(client, part, plan_id, k),
+    }
+    yield codec.dumps(first)[:-1]
+    yield from _array("steps", _steps(client, k))
+    yield from _array("attempts", _attempts(client, k))
+    yield from _array("log", map(_without_leases, _log(client, k)))
+    yield from _array("events", _events(client, part, plan_id))
+    yield from _array("dead", _dead(client, partitions, plan_id, goal_id))
+    changed = client.hget(k.plan, "version") != str(plan.get("version")).encode()
+    yield b',\n"changed_meanwhile":' + codec.dumps(changed) + b"}\n"
+
+
+def _array(name: str, items: Iterable[Any]) -> Iterator[bytes]:
+    """Yield a field that holds a list, an item a line."""
+    yield b',\n"' + name.encode() + b'":['
+    for number, item in enumerate(items):
+        yield (b",\n" if number else b"\n") + codec.dumps(item)
+    yield b"]"
+
+
+def _plan(client: Redis, k: PlanKeys) -> Item:
+    found: Any = client.hgetall(k.plan)
+    plan: Item = {}
+    for name, raw in sorted(found.items()):
+        field = name.decode()
+        if field in JSON_FIELDS:
+            plan[field] = codec.loads(raw)
+        elif field != "lock":
+            plan[field] = int(raw) if field == "version" else raw.decode(errors="replace")
+    plan.get("head", {}).pop("seed", None)
+    return plan
+
+
+def _goal(client: Redis, goal_id: str) -> Item | None:
+    found: Any = client.hgetall(keys.goal_id(goal_id))
+    return {"goal_id": goal_id, **_text(found)} if found else None
+
+
+def _text(fields: dict[bytes, bytes]) -> Item:
+    return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in sorted(fields.items())}
+
+
+def _in_flight(client: Redis, k: PlanKeys) -> list[Item]:
+    found: Any = client.hgetall(k.active)
+    flying = []
+    for step, raw in sorted(found.items()):
+        entry, _, record = raw.partition(b" ")
+        told = _named(ATTEMPT_NAMES, codec.loads(record))
+        told.pop("lease", None)
+        flying.append({"step_id": step.decode(), "entry": entry.decode(), **told})
+    return flying
+
+
+def _named(names: tuple[str, ...], record: list[Any]) -> Item:
+    """Name the columns of a record; those of a newer version stand in `more`."""
+    told = dict(zip(names, record, strict=False))
+    return {**told, "more": record[len(names) :]} if len(record) > len(names) else told
+
+
+def _leases(client: Redis, part: Partition, plan_id: str, k: PlanKeys) -> list[Item]:
+    steps: Any = sorted(client.hkeys(k.active))
+    pipeline = client.pipeline(transaction=False)
+    for step in steps:
+        pipeline.hgetall(part.lease_prefix(plan_id) + step.decode())
+    found = zip(steps, pipeline.execute(), strict=True)
+    told = [(step.decode(), _text(lease)) for step, lease in found if lease]
+    return [{"step_id": step, **{n: v for n, v in lease.items() if n != "lease"}} for step, lease in told]
+
+
+def _steps(client: Redis, k: PlanKeys) -> Iterator[Item]:
+    """Yield the steps in their planned order. Their states are small and read first, their specs in pages."""
+    ids: Any = client.hkeys(k.status)
+    order: list[tuple[int, str, list[Any]]] = []
+    for page in _pages(ids):
+        records: Any = client.hmget(k.status, page)
+        known = zip(page, records, strict=True)
+        order += [(record[2], step.decode(), record) for step, raw in known if raw and (record := codec.loads(raw))]
+    for rows in _pages(sorted(order, key=lambda row: row[:2])):
+        names = [step for _, step, _ in rows]
+        specs: Any = client.hmget(k.steps, [*names, *(f">{name}:0" for name in names)])
+        for (_, step, record), spec, window in zip(rows, specs, specs[len(names) :], strict=False):
+            dependents = _dependents(client, k, step, window)
+            status = _named(STATUS_NAMES, record)
+            yield {
+                "step_id": step,
+                "status": status,
+                "dependents": dependents,
+                "spec": unpack_step(spec) if spec else None,
+            }
+
+
+def _dependents(client: Redis, k: PlanKeys, step: str, window: Any) -> list[str]:
+    found: list[str] = []
+    number = 0
+    while window:
+        found += window.decode().split()
+        number += 1
+        window = client.hget(k.steps, f">{step}:{number}")
+    return found
+
+
+def _pages(rows: list[Any]) -> Iterator[list[Any]]:
+    for start in range(0, len(rows), PAGE):
+        yield rows[start : start + PAGE]
+
+
+def _log(client: Redis, k: PlanKeys) -> Iterator[Item]:
+    for start in range(0, 10**9, PAGE):
+        page: Any = client.lrange(k.log, start, start + PAGE - 1)
+        yield from map(codec.loads, page)
+        if len(page) < PAGE:
+            return
+
+
+def _without_leases(line: Item) -> Item:
+    for said in line.get("in", ()):
+        if said[0] == "outcome":
+            said[2] = None
+            said[3].pop("lease", None)
+    return line
+
+
+def _attempts(client: Redis, k: PlanKeys) -> Iterator[Item]:
+    """Yield each attempt that ended by itself, in the order of the log, judged as the planner judged it."""
+    ended: Counter[str] = Counter()
+    for line in _log(client, k):
+        names = set()
+        for said in line.get("in", ()):
+            if said[0] == "outcome":
+                step = said[3]["step_id"]
+                ended[step] += 1
+                said[1] = said[1] or ended[step]
+                names.add(step)
+            elif said[0] == "expired":
+                ended[said[1]] += 1
+                names.add(said[1])
+        wanted = sorted(names)
+        specs: Any = client.hmget(k.steps, wanted) if wanted else []
+        facts = {step: unpack_step(raw) for step, raw in zip(wanted, specs, strict=True) if raw}
+        for step, attempts in history.told([line], facts).items():
+            yield from ({"step_id": step, **attempt} for attempt in attempts)
+
+
+def _events(client: Redis, part: Partition, plan_id: str) -> Iterator[Item]:
+    first, wanted = "-", plan_id.encode()
+    while True:
+        page: Any = client.xrange(part.events, min=first, count=PAGE)
+        for entry, fields in page:
+            data = codec.loads(fields[b"data"]) if wanted in fields.get(b"data", b"") else {}
+            if data.get("plan_id") == plan_id:
+                yield {"entry": entry.decode(), "type": fields[b"type"].decode(), "data": data}
+        if len(page) < PAGE:
+            return
+        first = "(" + page[-1][0].decode()
+
+
+def _dead(client: Redis, partitions: int, plan_id: str, goal_id: str) -> Iterator[Item]:
+    for batch in dead.until_now(client, partitions, Filter()):
+        for one in batch:
+            if _names(one, plan_id.encode(), goal_id):
+                data = LEASE.sub(rb"\1", one.data)
+                beside = {name: value for name, value in one.beside.items() if name != b"lease"}
+                yield dataclasses.replace(one, data=data, beside=beside).document()
+
+
+def _names(one: Dead, plan_id: bytes, goal_id: str) -> bool:
+    """Whether a dead entry is about the plan, or about the goal that it was made for."""
+    if plan_id in one.data or plan_id in one.beside.values() or plan_id.decode() in str(one.problem.get("detail")):
+        return True
+    about_goal = one.origin == keys.GOALS and bool(goal_id)
+    return about_goal and (one.source == goal_id or codec.dumps(goal_id) in one.data)

@@ -1,0 +1,125 @@
+-- What is written beside the commits. Functions, so that they pass on a server whose memory is full: it must be
+-- possible to empty it.
+
+-- KEYS 1 stream | ARGV 1 cap ('' for none), 2.. fields and values. Returns the entry
+local function add(keys, args)
+  if args[1] == '' then return redis.call('XADD', keys[1], '*', unpack(args, 2)) end
+  return redis.call('XADD', keys[1], 'MAXLEN', '~', args[1], '*', unpack(args, 2))
+end
+
+-- KEYS 1 stream, 2 its dead stream | ARGV 1 group, 2 entry, 3 cap, 4.. fields and values. One act, so that an entry is
+-- never in neither
+local function bury(keys, args)
+  redis.call('XADD', keys[2], 'MAXLEN', '~', args[3], '*', unpack(args, 4))
+  redis.call('XACK', keys[1], args[1], args[2])
+  redis.call('XDEL', keys[1], args[2])
+end
+
+-- KEYS 1 hash of counters | ARGV name, amount, ... Returns the last counter
+local function count(keys, args)
+  local last
+  for i = 1, #args, 2 do last = redis.call('HINCRBY', keys[1], args[i], args[i + 1]) end
+  return last
+end
+
+-- KEYS 1 timers | ARGV 1 when, ms, 2 1 if never later than they are looked at anyway, else 0, 3.. plans
+-- Returns how many plans that are
+local function remind(keys, args)
+  for i = 3, #args do
+    if args[2] == '1' then
+      redis.call('ZADD', keys[1], 'LT', args[1], args[i])
+    else
+      redis.call('ZADD', keys[1], args[1], args[i])
+    end
+  end
+  return #args - 2
+end
+
+-- KEYS 1 what a day has granted to a scope | ARGV 1 the day's budget, 2 tokens wanted, 3 seconds until the key goes
+-- Returns the tokens granted, at most what is left of the day's budget and what it was topped up by
+local function grant(keys, args)
+  local h = redis.call('HMGET', keys[1], 'granted', 'extra')
+  local left = args[1] + (h[2] or 0) - (h[1] or 0)
+  local given = math.max(0, math.min(left, args[2]))
+  redis.call('HINCRBY', keys[1], 'granted', string.format('%d', given))
+  redis.call('EXPIRE', keys[1], args[3])
+  return given
+end
+
+-- KEYS 1 what a day has granted to a scope | ARGV 1 id of the order, 2 tokens, 3 seconds until the key goes
+local function top_up(keys, args)
+  if redis.call('HSETNX', keys[1], 'order:' .. args[1], args[2]) == 1 then
+    redis.call('HINCRBY', keys[1], 'extra', args[2])
+  end
+  redis.call('EXPIRE', keys[1], args[3])
+end
+
+-- KEYS 1 grants | ARGV 1 scope, 2 day, 3 tokens to add, 4 whether the day has no more (0|1)
+local function refill(keys, args)
+  local day, left = string.match(redis.call('HGET', keys[1], args[1]) or '', '^(%d+) (-?%d+)')
+  if day ~= args[2] then left = 0 end
+  redis.call('HSET', keys[1], args[1], string.format('%s %d %s', args[2], left + args[3], args[4]))
+end
+
+-- KEYS 1 scopes | ARGV 1 how many records are lifted, then their names, then name, record, ... of those that stand
+-- Counts the order: what was decided before it and is not written yet, is decided again. Returns how many were lifted
+local function stand(keys, args)
+  local lifted = 0
+  for i = 2, args[1] + 1 do lifted = lifted + redis.call('HDEL', keys[1], args[i]) end
+  for i = args[1] + 2, #args, 2 do redis.call('HSET', keys[1], args[i], args[i + 1]) end
+  redis.call('HINCRBY', keys[1], 'orders', 1)
+  return lifted
+end
+
+-- KEYS 1 lock | ARGV 1 token, 2 ms from now for which it is held (0: given back). Returns 1 if it is ours, else 0
+local function hold(keys, args)
+  local holder = redis.call('GET', keys[1])
+  if holder and holder ~= args[1] then return 0 end
+  if args[2] == '0' then
+    redis.call('DEL', keys[1])
+  else
+    redis.call('SET', keys[1], args[1], 'PX', args[2])
+  end
+  return 1
+end
+
+-- KEYS 1 what is known | ARGV 1 value, 2 seconds until it is forgotten
+local function know(keys, args)
+  redis.call('SET', keys[1], args[1], 'EX', args[2])
+end
+
+local SPENT = -2 ^ 52 -- makes every commit of an epoch that is over look like one of older data
+
+-- Compares what a worker knows of the commits with what the server has counted; begins a new epoch if it has lost some.
+-- KEYS 1 commits | ARGV 1 epoch, 2 highest number that the worker knows of, 3 a name for the data if they have none
+-- Returns {name of the data, epoch, commits counted, number after which commits were lost, -1 for none}
+local function epoch(keys, args)
+  local known_epoch, known = tonumber(args[1]), tonumber(args[2])
+  redis.call('HSETNX', keys[1], 'born', args[3])
+  local now = tonumber(redis.call('HGET', keys[1], 'epoch') or 0)
+  local counted = tonumber(redis.call('HGET', keys[1], 'n:' .. now) or 0)
+  if now < known_epoch or (now == known_epoch and counted < known) then
+    local fresh = math.max(now, known_epoch) + 1
+    redis.call('HSET', keys[1], 'epoch', fresh, 'base:' .. fresh, counted, 'n:' .. fresh, math.max(counted, known),
+      'n:' .. now, string.format('%.0f', SPENT), 'n:' .. known_epoch, string.format('%.0f', SPENT))
+    now, counted = fresh, math.max(counted, known)
+  end
+  local base = -1
+  for each = known_epoch + 1, now do
+    local lost = tonumber(redis.call('HGET', keys[1], 'base:' .. each) or -1)
+    if lost >= 0 and (base < 0 or lost < base) then base = lost end
+  end
+  return {redis.call('HGET', keys[1], 'born'), now, counted, base}
+end
+
+redis.register_function{function_name = 'planner_add_1', callback = add, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_bury_1', callback = bury, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_count_1', callback = count, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_remind_1', callback = remind, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_grant_1', callback = grant, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_top_up_1', callback = top_up, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_refill_1', callback = refill, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_stand_1', callback = stand, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_hold_1', callback = hold, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_know_1', callback = know, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_epoch_1', callback = epoch, flags = {'allow-oom'}}

@@ -1,0 +1,109 @@
+local HOT = {'version', 'state', 'head', 'live', 'growth', 'quota', 'lock'}
+local QUOTA, LOCK = 6, 7 -- places in HOT
+local WINDOW = 64       -- dependents a window, as tasks/view.py has it
+local MAX_WINDOWED = 96 -- dependents read in one begin: as many as one commit may change
+local TODO_PAGE = 8
+
+-- Whether the lock "<token> <until ms>" is somebody else's and holds.
+local function is_locked(lock, token, now)
+  if not lock or lock == '' then return false end
+  local holder, untl = string.match(lock, '^(%S+) (%d+)$')
+  return holder ~= token and tonumber(untl) > now
+end
+
+-- KEYS 1 plan, 2 steps, 3 status, 4 ready, 5 active, 6 todo, 7 grants, 8.. the leases of the first steps named
+-- ARGV 1 lock token, 2 lock ttl in ms, 3 ready steps to read beside one for each end told, 4.. steps named
+-- Returns {now, 'ok'|'busy'|'gone', hot fields, {step, ...}, {spec, ...}, {status, ...}, {step, window, dependents,
+--          more, ...}, {active step, record, ...}, {ready step, ...}, ready steps asked for, {todo item, ...},
+--          todo length, {lease fields, ...}, {scope, left, exhausted, ...}}
+local function begin(keys, args)
+  local plan, steps, status, ready, active, todo = keys[1], keys[2], keys[3], keys[4], keys[5], keys[6]
+  local now = now_ms()
+  local hot = redis.call('HMGET', plan, unpack(HOT))
+  if not hot[1] then return {now, 'gone'} end
+  if is_locked(hot[LOCK], args[1], now) then return {now, 'busy'} end
+  redis.call('HSET', plan, 'lock', args[1] .. ' ' .. now + args[2])
+
+  -- The steps whose ends may be told: those named, then those left over; with them the windows of their dependents.
+  local items = redis.call('LRANGE', todo, 0, TODO_PAGE - 1)
+  local names, place, numbers, wanted = {}, {}, {}, {}
+  local function name(step)
+    if not place[step] then
+      names[#names + 1] = step
+      place[step] = #names
+    end
+  end
+  for i = 4, #args do name(args[i]) end
+  for i, item in ipairs(items) do
+    local step, number = string.match(item, '^(%S+) (%d+)$')
+    name(step)
+    wanted[#wanted + 1] = {step, number}
+  end
+  for i = 4, #args do wanted[#wanted + 1] = {args[i], '0'} end
+  local ends = #names
+
+  local windows = {}
+  if #wanted > 0 then
+    local fields, windowed = {}, 0
+    for i, w in ipairs(wanted) do fields[i] = '>' .. w[1] .. ':' .. w[2] end
+    local found = redis.call('HMGET', steps, unpack(fields))
+    for i, w in ipairs(wanted) do
+      if windowed >= MAX_WINDOWED then break end
+      local ids, count, more = found[i] or '', 0, 0
+      for id in string.gmatch(ids, '%S+') do
+        name(id)
+        count = count + 1
+      end
+      windowed = windowed + count
+      if count == WINDOW then more = redis.call('HEXISTS', steps, '>' .. w[1] .. ':' .. (w[2] + 1)) end
+      local n = #windows
+      windows[n + 1], windows[n + 2], windows[n + 3], windows[n + 4] = w[1], tonumber(w[2]), ids, more
+    end
+  end
+
+  local flying = redis.call('HGETALL', active)
+  local page = ends + args[3]
+  local queue = redis.call('ZRANGE', ready, 0, page - 1)
+  local must = {} -- places of steps whose spec is needed whatever their state
+  for i = 1, ends do must[i] = true end
+  for _, step in ipairs(queue) do
+    name(step)
+    must[place[step]] = true
+  end
+
+  -- A dependent's spec is needed if the ends told here can make it ready.
+  local records, specs = {}, {}
+  if #names > 0 then
+    records = redis.call('HMGET', status, unpack(names))
+    local need, where = {}, {}
+    for i = 1, #names do
+      local record = records[i]
+      specs[i] = false
+      if record and (must[i] or tonumber(string.match(record, '^%[(%d+)')) <= ends) then
+        need[#need + 1] = names[i]
+        where[#where + 1] = i
+      end
+    end
+    if #need > 0 then
+      local found = redis.call('HMGET', steps, unpack(need))
+      for i, spec in ipairs(found) do specs[where[i]] = spec end
+    end
+  end
+
+  local leases, length = {}, #items
+  for i = 8, #keys do
+    local lease = redis.pcall('HMGET', keys[i], 'attempt', 'claimed', 'renewed')
+    leases[#leases + 1] = {number_of(lease[1]), number_of(lease[2]), number_of(lease[3])}
+  end
+  if length == TODO_PAGE then length = redis.call('LLEN', todo) end
+  local grants, today = {}, math.floor(now / DAY)
+  for scope in string.gmatch(hot[QUOTA] or '', '[^\n]+') do
+    local left, over = grant_of(redis.call('HGET', keys[7], scope), today)
+    local n = #grants
+    grants[n + 1], grants[n + 2], grants[n + 3] = scope, left, over
+  end
+  hot[LOCK], hot[QUOTA] = nil, nil
+  return {now, 'ok', hot, names, specs, records, windows, flying, queue, page, items, length, leases, grants}
+end
+
+redis.register_function{function_name = 'planner_begin_1', callback = begin, flags = {'allow-oom'}}

@@ -1,0 +1,25 @@
+-- The one act of controllers on the plan's side; a library of its own, since its name is part of the wire.
+
+local SILENT = 60000 -- ms, where the lease does not say
+
+-- KEYS 1 lease | ARGV 1 attempt, 2 lease, 3 controller
+-- Returns {action, tokens left, ms until the lease is lost without a renewal}
+--   continue, cancel, pause   the attempt is yours; the first call claims it, but not while its plan is paused
+--   taken                     another controller holds it
+--   stale                     the attempt is over, or never was
+local function heartbeat(keys, args)
+  local key = keys[1]
+  local h = redis.call('HMGET', key, 'attempt', 'lease', 'controller', 'action', 'tokens', 'ttl')
+  if not h[1] or h[1] ~= args[1] or h[2] ~= args[2] then return {'stale', 0, 0} end
+  if h[3] and h[3] ~= args[3] then return {'taken', 0, 0} end
+  local t = redis.call('TIME')
+  local now = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000))
+  if h[3] then
+    redis.call('HSET', key, 'renewed', now)
+  elseif h[4] ~= 'pause' then
+    redis.call('HSET', key, 'controller', args[3], 'claimed', now, 'renewed', now)
+  end
+  return {h[4] or 'continue', tonumber(h[5] or 0), tonumber(h[6] or SILENT)}
+end
+
+redis.register_function{function_name = 'planner_heartbeat', callback = heartbeat, flags = {'allow-oom'}}

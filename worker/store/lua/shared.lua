@@ -1,0 +1,39 @@
+-- The planner's atomic acts on a partition. Every key of a call lies in one cluster slot ({p}).
+-- The number in the names is the version of the argument layout: workers of two versions can run side by side.
+--
+-- planner:{p}:plan:<id>          hash    state, version (the fence), lock ("<worker> <until ms>"), head, limits,
+--                                        budgets, counters, times
+-- planner:{p}:plan:<id>:steps    hash    <step> -> static spec; ><step>:<n> -> n-th window of its dependents, spaced
+-- planner:{p}:plan:<id>:status   hash    <step> -> JSON array, unmet dependencies first
+-- planner:{p}:plan:<id>:ready    zset    steps that may start, by their index
+-- planner:{p}:plan:<id>:active   hash    <step> -> "<spec entry> <JSON array>": attempts in flight
+-- planner:{p}:plan:<id>:todo     list    "<step> <window>": ends of steps that dependents have not heard of yet
+-- planner:{p}:plan:<id>:log      list    one JSON line a commit
+-- planner:{p}:timers             zset    <plan> -> when to look at it without being asked, ms
+-- planner:{p}:plans              zset    <plan> -> created time in ms
+-- planner:{p}:lease:<plan>:<step> hash   attempt, lease, tokens, ttl, action; controller, claimed, renewed
+-- planner:{p}:scopes             hash    "<command> <scope>" -> the order that stands; orders: how many there were
+-- planner:{p}:grants             hash    <scope> -> "<day> <tokens left> <1 if the day has no more>"
+-- planner:{p}:tenants            hash    <tenant> -> how many of its plans have not ended
+-- planner:{p}:commits            hash    n:<epoch> -> how many commits there were; see worker/store/commits.py
+-- planner:{p}:sweep              hash    token, until; last, grace, down: when it was swept, and gaps between
+
+local DAY = 86400000    -- ms
+
+local function now_ms()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- What a grant has left today, and whether the day has no more for it.
+local function grant_of(value, today)
+  local day, left, over = string.match(value or '', '^(%d+) (-?%d+) (%d)$')
+  if tonumber(day) ~= today then return 0, '0' end
+  return tonumber(left), over
+end
+
+-- A time or a number out of a lease, which controllers write: whatever stands there.
+local function number_of(value)
+  if type(value) ~= 'string' or #value > 15 or not string.match(value, '^%d+$') then return 0 end
+  return tonumber(value)
+end
