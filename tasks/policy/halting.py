@@ -58,6 +58,9 @@ def halt(fold: Fold, rule: str, reason: str, evidence: Mapping[str, Any], failed
     missing = frozenset(fold.view.active) - frozenset(fold.view.steps)
     if missing:
         raise NeedsSteps(missing)
+    if fold.plan.question:  # nobody has to answer any more
+        fold.plan.question = None
+        fold.plan.dirty.add("live")
     if fold.plan.state == P.CREATED:
         _reject(fold, rule, reason, evidence)
         return

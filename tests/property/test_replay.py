@@ -56,7 +56,7 @@ DOINGS = st.lists(
     min_size=4,
     max_size=30,
 )
-CLOCKS = {"expired", "backoff over", "outage", "wall clock over", "approval over"}
+CLOCKS = {"expired", "backoff over", "outage", "wall clock over", "approval over", "answer over"}
 DAY_BUDGET = "the day budget of "
 
 

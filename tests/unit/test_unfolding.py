@@ -295,3 +295,15 @@ def test_an_operators_end_is_no_failure_of_the_gap(monkeypatch: pytest.MonkeyPat
     order(plan, "halt")
 
     assert counters(plan) == {}
+
+
+def test_a_plan_that_has_ended_asks_nothing_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(on_end=lambda *_: goes_on(question=ASKED))
+    plan = growing(monkeypatch, script, a_step("a"))
+    done(plan, "a")
+    assert plan.record.question is not None
+
+    order(plan, "halt")
+
+    assert plan.state == "HALTED"
+    assert plan.record.question is None

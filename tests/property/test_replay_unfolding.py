@@ -1,0 +1,87 @@
+"""The log of a plan that unfolds is enough as well: what its strategy did comes again from the same answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.step import PlannedStep
+from tasks.planning.draft import End, Growth, Question, Unfolding
+from tasks.policy import unfolding
+from tests.property.test_plan_machine import AROUND, DAY_TOKENS, LIMITS, METRICS, ORDERS, SAID, drafts
+from tests.property.test_replay import Again, everything, run
+from tests.support.growing import FILES, Script, goes_on
+from tests.support.plans import a_step
+from tests.support.surroundings import surrounded
+
+MOST = 6  # times that a plan goes on, so that each ends
+WHAT = Question("clarify", ("What?",), "## What?\n")
+OUTPUTS = st.sampled_from([{"add": 0}, {"add": 1}, {"add": 3}, {"add": 2, "ask": True}, {"ask": True}, "useless", None])
+ANSWERS = st.sampled_from(["no", "yes", "nothing"])
+DOINGS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("report"), st.integers(0, 3), OUTPUTS.map(lambda said: {"success": True, "output": said}), METRICS
+        ),
+        st.tuples(st.just("report"), st.integers(0, 3), SAID, METRICS),
+        st.tuples(st.just("order"), st.integers(0, 11), st.tuples(st.just("answer"), ANSWERS)),
+        st.tuples(st.just("order"), st.integers(0, 11), ORDERS),
+        st.tuples(st.just("around"), AROUND),
+        st.tuples(st.just("wait"), st.sampled_from([1, 2000, 3_600_000])),
+    ),
+    min_size=4,
+    max_size=30,
+)
+
+
+def _on(growth: Growth, *steps: PlannedStep, **said: Any) -> Unfolding | None:
+    count = growth.state.get("count", 0)
+    return goes_on(*steps, state={"count": count + 1}, **said) if count < MOST else None
+
+
+def _named(growth: Growth, letter: str, number: int = 0) -> PlannedStep:
+    return a_step(f"{letter}-{growth.state.get('count', 0)}-{number}", files=["src/a.py"])
+
+
+def _on_end(growth: Growth, end: End) -> Unfolding | None:
+    if not isinstance(end.output, dict):
+        return None
+    added = [_named(growth, "u", number) for number in range(end.output.get("add", 0))]
+    return _on(growth, *added, question=WHAT if "ask" in end.output else None)
+
+
+def _on_answer(growth: Growth, value: Any) -> Unfolding | str:
+    if value == "no":
+        return "no is no answer"
+    return _on(growth, *([_named(growth, "a")] if value == "yes" else [])) or "enough was said"
+
+
+STRATEGY = Script(
+    on_end=_on_end,
+    on_answer=_on_answer,
+    on_stuck=lambda growth: _on(growth, _named(growth, "r"), replaces=True),
+    refuses=lambda output: "this is useless" if output == "useless" else None,
+    gives=lambda growth: {"count": growth.state.get("count", 0)},
+)
+
+
+@settings(max_examples=250, deadline=None)
+@given(steps=drafts(), limits=LIMITS, day_tokens=DAY_TOKENS, doings=DOINGS)
+def test_the_log_of_a_plan_that_unfolds_gives_the_same_plan(
+    steps: list[PlannedStep], limits: dict[str, Any], day_tokens: int | None, doings: list[Any]
+) -> None:
+    draft = {"state": {}, "document": {"kind": "test"}}
+    more = {"kind": "campaign", "files": FILES, "draft": draft, "day_tokens": day_tokens, **limits}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(unfolding, "strategy_of", lambda _: STRATEGY)
+        plan = surrounded(*steps, **more)
+        run(plan, doings)
+
+        again = Again(surrounded(*steps, **more))
+        for line in plan.log[len(again.plan.log) :]:
+            again.fold(line)
+
+        assert everything(again.plan) == everything(plan)
