@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schemas.envelope import FieldError
 from schemas.goal import Goal
 from tasks.planning.catalogue import CATALOGUE, Catalogue
 from tasks.planning.cleaning import cleaned
@@ -29,12 +28,7 @@ def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SET
 
 
 def _answer(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
-    strategy = strategy_of(goal.kind)
-    if strategy is None:
-        message = f"Goals of the kind {goal.kind} cannot be planned yet."
-        error = FieldError(pointer="/kind", code="kind_not_available", message=message)
-        return rejected("kind_not_available", (error,))
-    answer = strategy.draft(goal, catalogue, setting)
+    answer = strategy_of(goal.kind).draft(goal, catalogue, setting)
     if not isinstance(answer, Draft):
         return answer
     if answer.question:

@@ -11,8 +11,7 @@ from schemas.base import GoalKind, Mode, StepType
 from schemas.goal import Goal
 from schemas.step import PlannedStep, StepEstimate
 from tasks.goals import plan
-from tasks.planning.draft import Draft, Rejected
-from tasks.planning.registry import strategy_of
+from tasks.planning.draft import Draft, NothingToDo, Rejected
 
 FILES = ["src/a.py", "src/b.py"]
 
@@ -141,13 +140,9 @@ def test_a_supplied_plan_without_steps_is_refused() -> None:
     assert errors() == [("/steps", "no_steps")]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in GoalKind if strategy_of(kind) is None])
-def test_a_kind_without_a_strategy_is_refused(kind: GoalKind) -> None:
-    answer = plan(Goal(goal="x", kind=kind))
-
-    assert isinstance(answer, Rejected)
-    assert answer.reason == "kind_not_available"
-    assert answer.errors[0].pointer == "/kind"
+@pytest.mark.parametrize("kind", GoalKind)
+def test_a_goal_of_any_kind_that_says_nothing_more_is_answered(kind: GoalKind) -> None:
+    assert isinstance(plan(Goal(goal="x", kind=kind)), Rejected | NothingToDo)
 
 
 def test_ten_thousand_supplied_steps_are_planned_in_linear_time() -> None:
