@@ -199,7 +199,7 @@ def _answer(fold: Fold, order: Command) -> Refusal:
         return unfolding.answer(fold, order.value)
     asked = sorted(fold.plan.waits)
     if not asked:
-        return "the plan asks nothing"
+        return "the plan asks, no step does: name none" if fold.plan.question else "the plan asks nothing"
     step_id = order.step_id or asked[0]
     if len(asked) > 1 and not order.step_id:
         return f"the plan asks about several steps, name one: {', '.join(asked)}"

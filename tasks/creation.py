@@ -16,7 +16,7 @@ from tasks.batches import batches
 from tasks.change import Change, Recall
 from tasks.fold import Fold
 from tasks.planning.draft import Draft, Rejected
-from tasks.policy import POLICY_VERSION, asking, budget, unfolding
+from tasks.policy import POLICY_VERSION, asking, budget, quota, unfolding
 from tasks.policy.halting import explained
 from tasks.policy.inserting import dependents_of, insert, new_step
 from tasks.policy.preparation import looks_prepared
@@ -48,6 +48,7 @@ class Birth:
     order: WiderOrder | None = None
     grants: Mapping[str, Grant] = field(default_factory=dict)
     full: frozenset[str] = frozenset()  # queues that have no room
+    created: int = 0  # when the plan was first written, ms; 0 for now
 
 
 def accepted(birth: Birth, goal: Goal, draft: Draft) -> Iterator[Change]:
@@ -65,20 +66,20 @@ def accepted(birth: Birth, goal: Goal, draft: Draft) -> Iterator[Change]:
         record = replace(_record(birth, goal, draft), version=version, counts=counts)
         if taken:
             record.halting["taken"] = taken
-        record.spent["tokens"] = draft.tokens if number else 0
         fold = Fold(_slice(birth, record, steps))
         insert(fold, steps, dependents)
         last = number * CHUNK + len(chunk) == total
         record.dirty.add("live")
         if number == 0:
             _announce(fold, goal, draft)
-            fold.plan.spent["tokens"] += draft.tokens  # day budgets pay too
         if last:
+            _book(fold, draft)
             unfolding.open_plan(fold)
         if last and number == 0:  # it fits one commit, and starts its first steps at once
             yield outcomes.advance(fold)
             return
         fold.change.more = last  # the first steps came with earlier commits: the engine reads them from the ready queue
+        quota.settle(fold)
         yield fold.close()
         version += 1
 
@@ -87,6 +88,7 @@ def _asking(birth: Birth, goal: Goal, draft: Draft) -> Change:
     """Make the commit of a plan that has to be told something before it can be made: it waits in CREATED."""
     fold = Fold(_slice(birth, _record(birth, goal, draft), []))
     _announce(fold, goal, draft)
+    _book(fold, draft)
     if draft.question:
         asking.ask(fold, draft.question)
     return outcomes.advance(fold)
@@ -113,10 +115,19 @@ def refused(birth: Birth, goal: Goal, answer: Rejected) -> Change:
         "evidence": explained(fold, "rejected", {"errors": [error.model_dump() for error in answer.errors]}),
     }
     _announce(fold, goal, Draft((), findings=answer.findings))
+    fold.plan.spent["tokens"] += answer.tokens
     fold.plan.dirty.add("halt")
     fold.move_plan(P.VALIDATING.value, "validating")
     fold.move_plan(P.REJECTED.value, "rejected", reason=answer.reason)
+    quota.settle(fold)
     return fold.close()
+
+
+def _book(fold: Fold, draft: Draft) -> None:
+    """Pay for the draft and count it, in the one commit that makes a plan of it."""
+    fold.plan.spent["tokens"] += draft.tokens
+    if draft.counted and (name := recall.name_of(fold.plan.head)):
+        fold.change.recalls.append(Recall(name, draft.counted, draft.seen, 1))
 
 
 def _announce(fold: Fold, goal: Goal, draft: Draft) -> None:
@@ -143,8 +154,6 @@ def _announce(fold: Fold, goal: Goal, draft: Draft) -> None:
     if draft.findings:
         fold.tell("goal.sanitized", {"count": len(draft.findings), "classes": sorted(set(draft.findings))})
     unfolding.tell_phases(fold, draft.phases)
-    if draft.counted and (name := recall.name_of(plan.head)):
-        fold.change.recalls.append(Recall(name, draft.counted, draft.seen, 1))
 
 
 def _record(birth: Birth, goal: Goal, draft: Draft | None = None) -> PlanRecord:
@@ -173,7 +182,7 @@ def _record(birth: Birth, goal: Goal, draft: Draft | None = None) -> PlanRecord:
         spent=dict.fromkeys(USAGE_NAMES, 0),
         halting={"consecutive": 0},
         counts={},
-        times={"created": birth.now, "down": birth.down},
+        times={"created": birth.created or birth.now, "down": birth.down},
         revision=1,
     )
 

@@ -30,6 +30,7 @@ from tasks.policy import (
     warning,
 )
 from tasks.policy.halts import Halt
+from tasks.policy.lifecycle import PLAN_ENDS
 from tasks.view import Slice, Step
 
 
@@ -87,7 +88,9 @@ def _take(fold: Fold, step: Step, report: Report) -> None:
     if failure is None:
         succeed(fold, step)
         step.status.previous = findings.found(step.facts, outcome)
-        if halt and not (halt.spares_completed and completion.is_satisfied(fold.plan)):
+        unfolding.hear(fold)  # there may be more to do
+        spared = fold.plan.state in PLAN_ENDS or (halt and halt.spares_completed and completion.is_satisfied(fold.plan))
+        if halt and not spared:
             halting.halt(fold, halt.rule, halt.reason, halt.evidence)
     else:
         fold.plan.spent["failing_outcomes"] += 1

@@ -47,7 +47,7 @@ def apply(view: Slice, clocks: Clocks = NO_CLOCKS) -> Change:
     if fold.plan.state not in PLAN_ENDS:
         waiting.look_at_deadlines(fold)
     if fold.plan.state not in PLAN_ENDS:
-        asking.look_at_deadline(fold)
+        asking.look_at_deadline(fold, clocks.grace)
     return outcomes.advance(fold)
 
 

@@ -65,6 +65,7 @@ class Services:
             max_bytes=here.max_goal_bytes,
             max_failures=here.max_failures,
             retention_s=here.retention_s,
+            claim_idle_s=here.claim_idle_s,
         )
 
     @cached_property

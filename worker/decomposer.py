@@ -28,7 +28,7 @@ from worker.store.functions import FunctionsMissing
 log = logging.getLogger("planner.decompose")
 
 GOAL_ID = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")  # as schemas.base.GoalId
-RENEW_S = 10.0
+RENEW_S = 10.0  # at the most, so that nobody takes over what we work on
 TRIES = 5  # at a goal whose plan rests on what others change
 
 
@@ -45,6 +45,7 @@ class Decomposer:
         max_bytes: int,
         max_failures: int,
         retention_s: int,
+        claim_idle_s: float,
     ) -> None:
         self._client = client
         self._inbox = inbox
@@ -53,6 +54,7 @@ class Decomposer:
         self._max_bytes = max_bytes
         self._max_failures = max_failures
         self._retention_s = retention_s
+        self._renew_s = min(RENEW_S, claim_idle_s / 3)
         self._reread = False
 
     def drain(self) -> bool:
@@ -74,8 +76,11 @@ class Decomposer:
         return taken
 
     def _take_pending(self) -> None:
-        for entry in self._inbox.read(after="0"):
-            self._try(entry)
+        """Take what is pending here one by one: what waits longer than the goal before it may have become another's."""
+        last = "0"
+        while entries := self._inbox.read(count=1, after=last):
+            last = entries[0].entry_id.decode()
+            self._try(entries[0])
 
     @contextmanager
     def _rereading(self) -> Iterator[None]:
@@ -92,7 +97,7 @@ class Decomposer:
     def _try(self, entry: Entry) -> None:
         """Take one goal; a failure of ours is counted against it, and who fails too often is poison."""
         try:
-            with self._inbox.renewing(entry, RENEW_S):
+            with self._inbox.renewing(entry, self._renew_s):
                 self._keep_at(entry)
         except FunctionsMissing:  # the server was emptied or replaced; nothing of the call happened
             functions.load(self._client)
@@ -139,8 +144,6 @@ class Decomposer:
             made = self._maker.make(goal, goal_id, plan_id)
             log.info("goal decided", extra={"goal_id": goal_id, "plan_id": plan_id, "verdict": made.verdict})
             self._answer(entry, goal, goal_id, made)
-            if made.verdict is GoalVerdict.NEEDS_INPUT and (now := self._maker.made(plan_id)) not in (None, made):
-                self._run([("HSET", keys.goal_id(goal_id), "verdict", now.verdict.value, "reason", now.reason)])
 
     def _claim(self, goal_id: str, plan_id: str, digest: str) -> tuple[str, str, str]:
         """Make the goal's record unless it exists; returns the plan, verdict and digest that stand there."""
@@ -156,10 +159,10 @@ class Decomposer:
         return plan.decode(), verdict.decode(), known.decode()
 
     def _answer(self, entry: Entry, goal: Goal, goal_id: str, made: Made) -> None:
-        key = keys.goal_id(goal_id)
+        key, before = keys.goal_id(goal_id), GoalVerdict.PENDING.value  # else its plan was answered before we were here
+        self._each([("FCALL", functions.SETTLE, 1, key, made.verdict.value, made.reason, before)])
         self._run(
             [
-                ("HSET", key, "verdict", made.verdict.value, "reason", made.reason),
                 ("EXPIRE", key, self._retention_s),
                 ("HINCRBY", keys.GOALS_STATS, made.verdict.value, 1),
                 ("HINCRBY", keys.GOALS_STATS, "unknown_fields", unknown_fields(goal)),

@@ -7,6 +7,7 @@ from typing import Any
 
 from redis import Redis
 
+from schemas import codec
 from schemas.envelope import Problem
 from schemas.goal import Goal
 from tasks.creation import Birth
@@ -40,27 +41,30 @@ class Door:
         detail = f"The tenant {goal.tenant} has {live} plans that have not ended; the limit is {self.max_plans}."
         return Problem.of("tenant_full", detail, status=429)
 
-    def birth(self, home: Partition, goal: Goal, goal_id: str, plan_id: str, version: int) -> Birth:
+    def birth(self, home: Partition, goal: Goal, goal_id: str, plan_id: str) -> Birth:
         """Gather who the plan will be, the server's time, and what stands for its tenant and its repository."""
         tenant, repo = goal.tenant, goal.context.repo
         scopes = self.quota.of(tenant, repo)
         pipeline: Any = self.client.pipeline(transaction=False)
         pipeline.time()
+        pipeline.hmget(home.plan(plan_id).plan, "version", "live")
         pipeline.hgetall(home.scopes)
         pipeline.hget(home.sweep, "down")
         if scopes:
             pipeline.hmget(home.grants, scopes)
-        (seconds, microseconds), orders, down, *grants = pipeline.execute()
+        (seconds, microseconds), (version, live), orders, down, *grants = pipeline.execute()
         now = seconds * 1000 + microseconds // 1000
+        created = codec.loads(live)["times"]["created"] if live else now
         return Birth(
             plan_id=plan_id,
             goal_id=goal_id,
             now=now,
+            created=created,
             seed=ids.seed(),
             reply_to=home.outcomes,
             lease_prefix=home.lease_prefix(plan_id),
-            version=version,
+            version=int(version or 0),
             down=int(down or 0),
-            order=standing(orders, tenant, repo, now, now),
+            order=standing(orders, tenant, repo, created, now),
             grants=self.quota.grants(scopes, grants[0], now) if scopes else {},
         )

@@ -8,8 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from redis import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from schemas.base import GoalVerdict
 from tasks.batches import batches
 from tasks.change import Change
 from tasks.commands import needs_reconcile
@@ -210,14 +213,16 @@ class Engine:
         plan_id, nothing = view.plan_id, Change(view.plan_id, view.record.version, view.now)
         try:
             change = work.decide(view)
+            if change.settles:
+                self._settle_goal(change, view)
         except NeedsSteps as missing:
             work.extra |= missing.step_ids
+        except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
+            raise
         except Exception:
             log.exception("decision failed", extra={"plan_id": plan_id})
             self._intake.failed(plan_id, work, view.now)
         else:
-            if change.settles:
-                self._settle_goal(change, view)
             return Decided(plan_id, work, Write(change, work.acks()))
         return Decided(plan_id, None, Write(nothing))
 
@@ -242,5 +247,6 @@ class Engine:
         It lies in another slot, so it is written before the commit: who dies in between leaves the answer pending.
         """
         key, halt = keys.goal_id(view.record.head.goal_id), view.record.halt
-        if self._client.exists(key):
-            self._client.hset(key, mapping={"verdict": change.settles, "reason": halt["reason"] if halt else ""})
+        reason = halt["reason"] if halt else ""
+        before = (GoalVerdict.PENDING.value, GoalVerdict.NEEDS_INPUT.value)
+        functions.call(self._client, "FCALL", functions.SETTLE, 1, key, change.settles, reason, *before)

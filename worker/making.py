@@ -10,6 +10,7 @@ from redis import Redis
 
 from schemas import codec
 from schemas.base import GoalKind, GoalVerdict, PlanState
+from schemas.envelope import FieldError
 from schemas.goal import Goal
 from tasks import creation, goals, recall
 from tasks.batches import batches
@@ -18,6 +19,7 @@ from tasks.creation import Birth
 from tasks.errors import Overtaken
 from tasks.planning.catalogue import CATALOGUE, Catalogue
 from tasks.planning.draft import Answer, Consult, Draft, NothingToDo, Rejected, Setting
+from tasks.policy.validation import rejected
 from worker.door import Door
 from worker.drafters.consulting import Consulting
 from worker.engine import Engine
@@ -79,14 +81,16 @@ class Maker:
         if made := self.made(plan_id):
             return made
         home = self._home(plan_id)
-        birth = self._birth(home, goal, goal_id, plan_id)
+        birth = self._door.birth(home.partition, goal, goal_id, plan_id)
         setting = self._setting(home.partition, goal, birth.now)
         if isinstance(setting, Rejected):
             return self._keep(home, birth, goal, setting)
         answer = goals.plan(goal, self._catalogue, setting)
         if isinstance(answer, Consult):
             answer = self._consult(home, birth, goal, setting, answer)
-            birth = self._birth(home, goal, goal_id, plan_id)  # time has passed
+            birth = self._door.birth(home.partition, goal, goal_id, plan_id)  # time has passed
+            if made := self.made(plan_id):  # it was cancelled meanwhile, or another worker was faster
+                return made
         return self._keep(home, birth, goal, answer)
 
     def _keep(self, home: Home, birth: Birth, goal: Goal, answer: Answer) -> Made:
@@ -99,10 +103,6 @@ class Maker:
         while full := self._create(home, list(creation.accepted(birth, goal, answer))):
             birth = replace(birth, full=birth.full | {full})
         return Made(GoalVerdict.NEEDS_INPUT, answer.question.kind) if answer.question else Made(GoalVerdict.PLANNED)
-
-    def _birth(self, home: Home, goal: Goal, goal_id: str, plan_id: str) -> Birth:
-        version: Any = self._client.hget(home.partition.plan(plan_id).plan, "version")
-        return self._door.birth(home.partition, goal, goal_id, plan_id, int(version or 0))
 
     def _setting(self, home: Partition, goal: Goal, now: int) -> Setting | Rejected:
         """Gather what surrounds a goal; templates of tasks need nothing of what plans before it left."""
@@ -118,6 +118,8 @@ class Maker:
 
     def _consult(self, home: Home, birth: Birth, goal: Goal, setting: Setting, question: Answer) -> Answer:
         """Ask the goal's drafter until its strategy has a plan; meanwhile the plan can be seen and cancelled."""
+        if error := _used_up(birth):
+            return rejected(error.code, (error,))
         if birth.version == 0:
             self._create(home, [creation.drafting(birth, goal, self._consulting.patience_ms)])
         key = home.partition.plan(birth.plan_id).plan
@@ -125,7 +127,7 @@ class Maker:
         def stop() -> bool:
             return self._client.hget(key, "state") != PlanState.CREATED.value.encode()
 
-        while isinstance(question, Consult) and len(setting.drafted) < MOST_QUESTIONS:
+        while isinstance(question, Consult) and len(setting.drafted) < MOST_QUESTIONS and not stop():
             number = len(setting.drafted) + 1
             said = self._consulting.ask(setting.drafter, home.partition, birth.plan_id, number, question, stop)
             setting = replace(setting, drafted=(*setting.drafted, said))
@@ -150,3 +152,12 @@ class Maker:
         if changes[-1].more or changes[-1].short:
             home.engine.carry_on(changes[0].plan_id)
         return None
+
+
+def _used_up(birth: Birth) -> FieldError | None:
+    """Say that no drafter is asked for whom nothing is left to pay with today."""
+    scope = next((name for name, grant in birth.grants.items() if grant.exhausted and grant.left <= 0), None)
+    if scope is None:
+        return None
+    message = f"The day budget of {scope} is used up, so no drafter is asked: top it up, or send the goal again tomorrow."
+    return FieldError(pointer="/drafter", code="day_budget_exhausted", message=message)

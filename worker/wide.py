@@ -24,7 +24,7 @@ from schemas.stored import PlanHead
 from schemas.times import rfc3339
 from tasks import scopes
 from tasks.errors import PlannerError
-from tasks.policy.completion import ENDED
+from tasks.policy.lifecycle import PLAN_ENDS
 from worker.inbox import Entry, Inbox
 from worker.quota import Quota
 from worker.reading import read_command
@@ -187,7 +187,7 @@ def _now() -> int:
 
 def _is_in(scope: str, state: bytes | None, head: bytes | None) -> bool:
     """Whether a plan has not ended and is in `scope`."""
-    if not state or not head or state.decode() in ENDED:
+    if not state or not head or state.decode() in PLAN_ENDS:
         return False
     known = PlanHead.decode(head)
     return scope in scopes.scopes_of(known.tenant, known.repo)

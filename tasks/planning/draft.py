@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -81,6 +81,7 @@ class Rejected:
     errors: tuple[FieldError, ...]
     goal: Goal | None = None
     findings: tuple[str, ...] = ()
+    tokens: int = 0  # that drafting used up all the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ class Growth:
     state: Mapping[str, Any]
     document: Mapping[str, Any] | None
     now: int  # ms
+    tools: Sequence[dict[str, Any]] = ()  # the operator's contracts, for the verbs that are given no catalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ class End:
     touched_files: tuple[str, ...] = ()
     failure: Mapping[str, Any] | None = None  # as PreviousFailure
     tool_calls: int | None = None
+    attempt: int | None = None  # which of its attempts was the last
 
 
 @dataclass(frozen=True, slots=True)

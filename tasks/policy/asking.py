@@ -7,6 +7,7 @@ from tasks.fold import Fold
 from tasks.planning.draft import Question
 from tasks.policy import halting
 
+DRAFT = "draft"  # the kind of a question that a drafter is asked
 ANSWER_MS = 7 * 86_400_000  # each wait for a person has its own deadline
 
 
@@ -24,7 +25,7 @@ def ask(fold: Fold, question: Question) -> None:
 def await_draft(fold: Fold, patience_ms: int) -> None:
     """Wait for a drafter, whom the worker asks: no person can answer, an order can still end the plan."""
     until = fold.view.now + patience_ms
-    fold.plan.question = {"kind": "draft", "questions": [], "asked": fold.view.now, "until": until}
+    fold.plan.question = {"kind": DRAFT, "questions": [], "asked": fold.view.now, "until": until}
     fold.plan.dirty.add("live")
     fold.wake_at(until)
     fold.tell("plan.drafting", {"until": rfc3339(until)})
@@ -36,13 +37,19 @@ def settle(fold: Fold) -> None:
     fold.plan.dirty.add("live")
 
 
-def look_at_deadline(fold: Fold) -> None:
-    """End the plan if nobody answered in time; else wake up again for it."""
+def look_at_deadline(fold: Fold, grace: int = 0) -> None:
+    """End the plan if nobody answered in time; else wake up again for it.
+
+    While nobody swept, up to `grace`, no worker asked a drafter either: another one has yet to take the goal over.
+    """
     asked = fold.plan.question
     if asked is None:
         return
-    if fold.view.now < asked["until"]:
-        fold.wake_at(asked["until"])
+    until = asked["until"]
+    if grace and asked["kind"] == DRAFT:
+        until = max(until, grace + until - asked["asked"])
+    if fold.view.now < until:
+        fold.wake_at(until)
         return
     fold.inputs.append(["answer over", asked["until"]])
     times = {"asked_at": rfc3339(asked["asked"]), "until": rfc3339(asked["until"])}

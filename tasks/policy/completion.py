@@ -25,12 +25,12 @@ def finish(fold: Fold) -> None:
     if plan.state not in (P.READY, P.EXECUTING) or fold.view.active or fold.change.more:
         return
     if fold.ready:
-        out_of = None if fold.is_stopped or plan.state == P.READY else budget.exhausted(plan)
+        out_of = None if fold.is_stopped else budget.exhausted(plan)
         if out_of:
             used = plan.spent[out_of]
             evidence = {"value": used, "limit": plan.limits[out_of], "limit_name": out_of, "spent": plan.spent}
             if out_of != "failing_outcomes":  # it was not failures that led to it, but all that was done since
-                evidence["started_at"] = rfc3339(plan.times["started"])
+                evidence["started_at"] = rfc3339(plan.times.get("started", plan.times["ready"]))
             halting.halt(fold, "budget", f"the budget of {out_of} is used up", evidence)
         return
     if plan.waits or plan.backoffs or plan.question:
@@ -39,6 +39,7 @@ def finish(fold: Fold) -> None:
         fold.change.more = True
         return
     if plan.state == P.READY:  # an operator left nothing of it before its first step
+        plan.times["started"] = fold.view.now
         fold.move_plan(P.EXECUTING.value, "executing")
     counts = plan.counts
     if is_satisfied(plan):

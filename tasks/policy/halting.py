@@ -124,10 +124,20 @@ def _met(fold: Fold, evidence: Mapping[str, Any]) -> dict[str, Any]:
     return {"value": 1, "limit": 0, "limit_name": "orders"}
 
 
+def _last_move(fold: Fold) -> dict[str, Any]:
+    """Name the end of a step that a running plan was to go on from; before that there is only the goal."""
+    if "ready" not in fold.plan.times:
+        return {"what": "goal.received"}
+    step_id, after = next(((step, after) for step, _, after in reversed(fold.moves) if step), ("", ""))
+    return {"what": f"step.{after.lower()}", "step_id": step_id} if step_id else {"what": "plan.input_requested"}
+
+
 def _events(fold: Fold, evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
     """List what led to it: what a person did or left undone, when the clock began, else the failures."""
+    if "questions" in evidence:
+        return [{"at": evidence["asked_at"], "what": "plan.input_requested" if evidence["questions"] else "plan.drafting"}]
     if "errors" in evidence:
-        return [{"at": fold.at, "what": "goal.received"}]
+        return [{"at": fold.at, **_last_move(fold)}]
     who = {name: evidence[name] for name in ("step_id", "actor", "command_id") if name in evidence}
     if "command_id" in evidence:
         return [{"at": fold.at, "what": "command.obeyed", **who}]

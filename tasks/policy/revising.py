@@ -46,6 +46,8 @@ def _insert(fold: Fold, step: Step, before: PlannedStep) -> None:
     fold.change.specs[f">{made.step_id}:0"] = step.step_id.encode()  # who hears of its end
     fold.make_ready(made)
     step.status.unmet += 1
+    if fold.growth:
+        fold.grow(ids=[*fold.growth["ids"], made.step_id])
 
 
 def _tell(fold: Fold, step: Step, found: Revision, diff: dict[str, Any], category: str) -> None:

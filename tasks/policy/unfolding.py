@@ -119,7 +119,8 @@ def _catalogue(fold: Fold) -> Catalogue:
 
 def _growth(fold: Fold) -> Growth:
     kept = fold.growth or {}
-    return Growth(Goal.model_validate(kept["goal"]), kept["state"], kept["document"], fold.view.now)
+    goal = Goal.model_validate(kept["goal"])
+    return Growth(goal, kept["state"], kept["document"], fold.view.now, fold.plan.head.tools)
 
 
 def _end(fold: Fold, step: Step) -> End:
@@ -132,6 +133,7 @@ def _end(fold: Fold, step: Step) -> End:
         touched_files=said.touched_files if said else (),
         failure=step.status.previous,
         tool_calls=said.metrics.tool_calls if said and said.metrics else None,
+        attempt=step.status.attempt or None,
     )
 
 
@@ -195,6 +197,8 @@ def _not_done(fold: Fold) -> int:
 def _begin_revision(fold: Fold, why: str) -> None:
     plan = fold.plan
     if plan.state == P.CREATED:
+        waited = {"rested": plan.times["created"], "went_on": fold.view.now}
+        plan.times.update(lost=0, outages=0, **waited)  # outages while it waited lengthen no wall clock
         open_plan(fold)
         fold.change.settles = GoalVerdict.PLANNED.value
         return

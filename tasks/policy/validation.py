@@ -23,11 +23,11 @@ from tasks.planning.draft import Rejected
 from tasks.planning.paths import expand_globs, fault
 from tasks.planning.text import MAX_INTENT, MAX_TITLE
 from tasks.policy.assessment import raised
+from tasks.policy.budget import limits_of
 from tasks.policy.cycles import cycles, name_cycle
 from tasks.policy.risk import RISK, below
 from tasks.policy.sanitize import Mode, is_plain, sanitize
 
-DEFAULT_MAX_STEPS = 20
 MAX_ERRORS = 100  # told at once; a plan of 10 000 steps may hold more
 MAX_TOOLS = 50
 MAX_RETRIES = 3
@@ -70,8 +70,8 @@ def _first(errors: Iterable[FieldError]) -> tuple[FieldError, ...]:
 
 
 def max_steps(goal: Goal) -> int:
-    """How many steps a plan of this goal may have."""
-    return goal.limits.max_steps or DEFAULT_MAX_STEPS
+    """How many steps a plan of this goal may have: its own limit, else that of its kind."""
+    return limits_of(goal)["max_steps"] or 1
 
 
 def _errors(goal: Goal, steps: Sequence[PlannedStep], catalogue: Catalogue) -> Iterator[FieldError]:

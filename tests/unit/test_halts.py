@@ -408,6 +408,12 @@ def test_every_halt_tells_its_values_and_what_led_to_it(rule: str) -> None:
             ("2027-01-22T08:00:00.000Z", "2027-01-22T08:00:00.000Z", "until"),
             [("step.approval_requested", None, "a")],
         ),
+        ("invalid_unfolding", (1, 0, "errors"), [("step.done", None, "a")]),
+        (
+            "answer_deadline",
+            ("2027-01-22T08:00:00.000Z", "2027-01-22T08:00:00.000Z", "until"),
+            [("plan.input_requested", None, None)],
+        ),
         ("wall_clock", (600, 600, "wall_clock_s"), [("plan.ready", None, None)]),
     ],
 )

@@ -29,6 +29,7 @@ TOP_UP = "planner_top_up_1"
 STAND = "planner_stand_1"
 HOLD = "planner_hold_1"
 KNOW = "planner_know_1"
+SETTLE = "planner_settle_1"
 EPOCH = "planner_epoch_1"
 LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -38,7 +39,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "planner_heartbeat": ("heartbeat",),
     }
 )
-VERSION = 4  # of their text; to be raised with every change of it
+VERSION = 5  # of their text; to be raised with every change of it
 MISSING = "Function not found"
 
 

@@ -88,6 +88,19 @@ local function know(keys, args)
   redis.call('SET', keys[1], args[1], 'EX', args[2])
 end
 
+-- KEYS 1 a goal's record | ARGV 1 verdict, 2 reason, 3.. the verdicts that it may take the place of
+-- One that has expired stays gone. Returns 1 if it is written, else 0
+local function settle(keys, args)
+  local stands = redis.call('HGET', keys[1], 'verdict')
+  for i = 3, #args do
+    if stands == args[i] then
+      redis.call('HSET', keys[1], 'verdict', args[1], 'reason', args[2])
+      return 1
+    end
+  end
+  return 0
+end
+
 local SPENT = -2 ^ 52 -- makes every commit of an epoch that is over look like one of older data
 
 -- Compares what a worker knows of the commits with what the server has counted; begins a new epoch if it has lost some.
@@ -122,4 +135,5 @@ redis.register_function{function_name = 'planner_refill_1', callback = refill, f
 redis.register_function{function_name = 'planner_stand_1', callback = stand, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_hold_1', callback = hold, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_know_1', callback = know, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_settle_1', callback = settle, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_epoch_1', callback = epoch, flags = {'allow-oom'}}
