@@ -135,7 +135,8 @@ def _last_move(fold: Fold) -> dict[str, Any]:
 def _events(fold: Fold, evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
     """List what led to it: what a person did or left undone, when the clock began, else the failures."""
     if "questions" in evidence:
-        return [{"at": evidence["asked_at"], "what": "plan.input_requested" if evidence["questions"] else "plan.drafting"}]
+        what = "plan.input_requested" if evidence["questions"] else "plan.drafting"
+        return [{"at": evidence["asked_at"], "what": what}]
     if "errors" in evidence:
         return [{"at": fold.at, **_last_move(fold)}]
     who = {name: evidence[name] for name in ("step_id", "actor", "command_id") if name in evidence}

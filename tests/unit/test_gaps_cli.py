@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+import worker.cli.checkout
 from schemas import codec
 from schemas.gap import Gap, InboxItem
 from schemas.goal import MAX_GOAL_BYTES, Goal
@@ -115,8 +116,9 @@ def test_a_rule_says_its_level_and_its_words() -> None:
     ]
     message = {"id": "default", "arguments": ["eval"]}
     results = a_result(ruleId="js/quiet"), a_result(ruleId=None, ruleIndex=1, message=message)
+    quiet = a_result(ruleId=None, ruleIndex=0), a_result(ruleId=None, rule={"index": 0})
 
-    assert [(each.rule, each.text) for each in found(*results, name="CodeQL", driver={"rules": rules})] == [
+    assert [(each.rule, each.text) for each in found(*results, *quiet, name="CodeQL", driver={"rules": rules})] == [
         ("js/loud", "Do not use eval.")
     ]
 
@@ -269,6 +271,8 @@ def test_a_wish_has_front_matter_or_headings(text: str) -> None:
         ("# Export\n\n## Details\nWrite CSV.", "Export", "Details\nWrite CSV."),
         ("", "export it", ""),
         ("---\nno: end\n", "export it", "---\nno: end"),
+        ("---\ntitle: [draft\n---\nWrite it", "[draft", "Write it"),
+        ("---\ntitle: |\n  Export\n---\nWrite it", "Export", "Write it"),
     ],
 )
 def test_a_wish_may_be_short(text: str, title: str, what: str) -> None:
@@ -386,6 +390,12 @@ def test_all_sources_make_one_goal_that_can_be_planned(planner: Callable[..., Re
     assert made.steps[0].allowed_files == ("src/a.py",)
 
 
+def test_the_help_shows_what_a_roadmap_looks_like(planner: Callable[..., Result]) -> None:
+    shown = " ".join(planner("--help").stdout.split())
+
+    assert '"- [ ] 0.1 Create the parser" ("[x]" is done)' in shown
+
+
 def test_a_test_report_alone_asks_for_a_repair(planner: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "report.xml").write_text(JUNIT)
 
@@ -409,6 +419,7 @@ def test_a_test_report_of_that_kind_is_a_quality_gap(
     assert result.exit_code == 0, result.output
     goal = sent(tmp_path)
     assert most_critical(goal).description == "Quality check failed: pytest"
+    assert most_critical(goal).evidence.splitlines()[0] == "FAILED tests/test_b.py::test_it - AssertionError: 1"
     made = gap_report.draft(goal, CATALOGUE, Setting())
     assert isinstance(made, Draft)
     assert (made.document or {})["actions"][0]["target_files"] == ["tests/test_b.py", "src/b.py"]
@@ -463,6 +474,83 @@ def test_without_gaps_nothing_is_sent(planner: Callable[..., Result], tmp_path: 
     assert not (tmp_path / "sent.json").exists()
 
 
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Make a repository with a module, a wish and a log."""
+    files = {
+        "src/a.py": "", "src/b.py": "", "modules/x/SPEC.md": "Reads.", "modules/x/core.py": "", "\u00fc.py": "",
+        "old.log": "", ".gitignore": "*.log\n", "x\u202e.py": "",
+    }  # fmt: skip
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "src/a.py"], cwd=tmp_path, check=True)
+    (tmp_path / "a.sarif").write_bytes(a_log(a_result()))
+    return tmp_path
+
+
+LISTED = (".gitignore", "a.sarif", "modules/x/SPEC.md", "modules/x/core.py", "src/a.py", "src/b.py", "\u00fc.py")
+
+
+def test_what_git_knows_of_the_folder_goes_along_so_that_globs_find_it(
+    planner: Callable[..., Result], checkout: Path
+) -> None:
+    assert planner("--from-sarif", "a.sarif", "-f", "src/*.py").exit_code == 0
+
+    goal = sent(checkout)
+    assert sorted(goal.context.files) == sorted(LISTED)
+    assert goal.context.files[:2] == ("src/a.py", "src/b.py")
+    assert goal.gap_report is not None
+    assert goal.gap_report.project.documents == {"modules/x/SPEC.md": "Reads."}
+    made = gap_report.draft(goal, CATALOGUE, Setting())
+    assert isinstance(made, Draft)
+    assert made.steps[0].allowed_files == ("src/a.py",)
+
+
+def test_what_the_file_says_of_the_project_stays(planner: Callable[..., Result], checkout: Path) -> None:
+    body = {"allowed_files": 3, "context": {"files": ["src/c.py"]}, "gap_report": {"project": {"files": ["src/d.py"]}}}
+
+    assert planner("-", "--from-sarif", "a.sarif", "-f", "src/a.py", stdin=codec.dumps(body)).exit_code == 0
+
+    goal = sent(checkout)
+    assert goal.context.files == ("src/c.py",)
+    assert goal.gap_report is not None
+    assert (goal.gap_report.project.files, goal.gap_report.project.documents) == (("src/d.py",), {})
+
+
+def test_of_too_many_files_those_that_may_change_go_along(
+    planner: Callable[..., Result], checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker.cli.checkout, "MAX_LISTING", 20)
+
+    assert planner("--from-sarif", "a.sarif", "-f", "src/*.py").exit_code == 0
+
+    assert sent(checkout).context.files[:2] == ("src/a.py", "src/b.py")
+    assert len("".join(sent(checkout).context.files)) <= 20
+
+
+@pytest.mark.parametrize("variable", ["PATH", "GIT_DIR"])
+def test_without_git_or_a_repository_nothing_goes_along(
+    planner: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    (tmp_path / "a.sarif").write_bytes(a_log(a_result()))
+    monkeypatch.setenv(variable, "")
+
+    assert planner("--from-sarif", "a.sarif", "-f", "src/a.py").exit_code == 0
+
+    assert sent(tmp_path).context.files == ()
+
+
+@pytest.mark.parametrize("allowed", [3, "src/*.py", [1, {}], {"a": 1}])
+def test_an_allowlist_that_is_none_is_refused_in_a_repository_too(
+    planner: Callable[..., Result], checkout: Path, allowed: Any
+) -> None:
+    result = planner("-", "--from-sarif", "a.sarif", "--json", stdin=codec.dumps({"allowed_files": allowed}))
+
+    assert (result.exit_code, codec.loads(result.stdout)["status"]) == (2, 422)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -478,6 +566,7 @@ def test_without_gaps_nothing_is_sent(planner: Callable[..., Result], tmp_path: 
         (["--inbox", "bad"], "invalid_inbox", "bad: Not a directory."),
         (["--from-sarif", "good", "--from-junit", "bad"], "invalid_report", "The report is no XML"),
         (["--from-sarif", "good", "-"], "invalid_message", "`gap_report`"),
+        (["--from-sarif", "good", "--kind", "task"], "wrong_kind", "--from-sarif, --roadmap and --inbox make a gap"),
     ],
 )
 def test_what_cannot_be_read_is_told_in_a_sentence(

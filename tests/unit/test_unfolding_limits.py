@@ -13,7 +13,7 @@ from tasks import creation
 from tasks.change import Change
 from tasks.planning.draft import Draft, Question, Rejected
 from tasks.policy import waiting
-from tasks.view import Grant
+from tasks.view import Clocks, Grant
 from tests.support.growing import Script, goes_on, growing
 from tests.support.memory_store import EPOCH_MS, MemoryStore
 from tests.support.plans import (
@@ -138,7 +138,7 @@ def drafting() -> Running:
     """A plan in CREATED that a drafter is asked about."""
     plan = Running.__new__(Running)
     plan.plan_id, plan.store, plan.keys = PLAN, MemoryStore(PARTITION), PARTITION.plan(PLAN)
-    plan.clocks, plan.short_of_memory, plan.changes = waiting.Clocks(), False, []
+    plan.clocks, plan.short_of_memory, plan.changes = Clocks(), False, []
     plan.store.commit([Write(creation.drafting(a_birth(), a_goal(), PATIENCE_MS))])
     return plan
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from tasks.errors import PlannerError
 from tasks.planning.gap_report import analysis
 from tasks.planning.text import one_line
 from worker.cli import inbox_files, roadmap, sarif
+from worker.cli.checkout import with_checkout
 from worker.cli.console import USAGE, Failure
+from worker.cli.goals import with_failures
 from worker.cli.junit import Report
 
 MAX_EVIDENCE = 8000  # characters of one gap; a goal may have 256 kB
@@ -20,10 +23,32 @@ KIND = "gap_report"
 RUNNERS = {"python": "pytest", "javascript": "jest", "typescript": "jest", "go": "go test"}
 
 
-def findings_of(log: bytes, name: str) -> tuple[sarif.Finding, ...]:
-    """Read a SARIF log; files are named relative to the current folder."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the sources of gaps say."""
+
+    findings: tuple[sarif.Finding, ...] = ()
+    report: Report | None = None
+    items: tuple[analysis.RoadmapItem, ...] = ()
+    wishes: tuple[InboxItem, ...] = ()
+
+
+def goal_of(body: Mapping[str, Any], told: Told, allowed: Sequence[Any], folder: Path) -> dict[str, Any] | None:
+    """Ask for the most critical gap to be closed, in the repository at `folder`; None where there is no gap.
+
+    Of what `body` says, only its report gives way. The report has no time: the same output sent twice is the same goal.
+    """
+    gaps = gaps_of(told.findings, told.report, told.items, told.wishes)
+    if not gaps:
+        return None
+    known = with_failures(body, told.report) if told.report else body
+    return with_checkout(_with_gaps(known, gaps, told.wishes), allowed, folder)
+
+
+def findings_of(log: bytes, name: str, folder: Path) -> tuple[sarif.Finding, ...]:
+    """Read a SARIF log; files are named relative to `folder`."""
     try:
-        return sarif.read(log, Path.cwd())
+        return sarif.read(log, folder)
     except PlannerError as error:
         raise Failure.of("invalid_sarif", f"{name}: {error}", USAGE) from error
 
@@ -64,13 +89,9 @@ def gaps_of(
     return analysis.report(gaps).gaps
 
 
-def with_gaps(body: Mapping[str, Any], gaps: tuple[Gap, ...], wishes: Iterable[InboxItem]) -> dict[str, Any]:
-    """Ask for the most critical of `gaps` to be closed; of what `body` says, only its report gives way.
-
-    The report has no time: the same output sent twice is the same goal.
-    """
+def _with_gaps(body: Mapping[str, Any], gaps: tuple[Gap, ...], wishes: Iterable[InboxItem]) -> dict[str, Any]:
     listed = [gap.model_dump(mode="json") for gap in gaps]
-    report = {"gaps": listed, "most_critical": listed[0] if listed else None}
+    report = {"gaps": listed, "most_critical": listed[0]}
     given = {**(body.get(KIND) or {}), "gap_report": report}
     if told := [item.model_dump(mode="json") for item in wishes]:
         given["inbox"] = told
@@ -78,7 +99,7 @@ def with_gaps(body: Mapping[str, Any], gaps: tuple[Gap, ...], wishes: Iterable[I
 
 
 def _sentence(gaps: tuple[Gap, ...]) -> str:
-    return one_line(f"Close the most critical gap: {gaps[0].description}" if gaps else "Close the gaps", 1000)
+    return one_line(f"Close the most critical gap: {gaps[0].description}", 1000)
 
 
 def _linted(findings: Iterable[sarif.Finding]) -> dict[str, str]:
@@ -99,7 +120,8 @@ def _in_turn(of_files: Iterable[list[str]]) -> list[str]:
 def _tested(report: Report | None) -> dict[str, str]:
     if report is None or not report.failed:
         return {}
-    first = (f"FAILED {test.name} - {one_line(test.trace, MAX_LINE)}" for test in report.failed)
+    told = ((test.name, test.trace.partition("\n")[0]) for test in report.failed)
+    first = (f"FAILED {name} - {one_line(line, MAX_LINE)}" for name, line in told)
     traces = (line for test in report.failed for line in test.trace.splitlines())
     return {RUNNERS.get(report.language or "", "tests"): _cut([*first, *traces])}
 

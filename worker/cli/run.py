@@ -7,6 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from enum import StrEnum
+from itertools import count
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +18,11 @@ from worker.cli.console import OK, USAGE, Failure, command, configured
 
 if TYPE_CHECKING:
     from worker.controller import ControllerConfig
+    from worker.settings import Settings
 
+DRAFTING = "planner.decompose"
+SLOW = frozenset({"http", "cli", "backend"})  # drafters that a worker waits for
+_nodes = count(1)
 FLAGS = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 
 
@@ -60,9 +65,33 @@ def worker(
     Exit code 0; 70 when it was stuck and ended itself (see PLANNER_WATCHDOG_S); 1 when it could not start.
     """
     settings = configured()
+    check_drafters(settings)
+    if queues is None and len(apart := shares(settings)) > 1:
+        told = "While this worker drafts it does nothing else, for minutes. Run two, each with one of"
+        typer.echo(f"{told}: --queues {' --queues '.join(map(str, apart))}", err=True)
     command = worker_command(pool, concurrency, queues, loglevel or settings.log_level, recycle)
     sys.stdout.flush()
     os.execv(command[0], command)  # noqa: S606 (no shell is wanted)
+
+
+def check_drafters(settings: Settings) -> None:
+    """Raise a Failure with a sentence for each drafter that is enabled and cannot be used here."""
+    from worker import drafters
+    from worker.drafters.base import WrongDrafter
+
+    try:
+        drafters.check(settings)
+    except WrongDrafter as error:
+        raise Failure.of("wrong_settings", str(error), USAGE) from error
+
+
+def shares(settings: Settings) -> tuple[str | None, ...]:
+    """Say which workers a planner needs at least, by their queues: a draft may take minutes, so that is one's own."""
+    from tasks.routes import ROUTES
+
+    if not SLOW.intersection(settings.drafters):
+        return (None,)
+    return (DRAFTING, ",".join(route.task for route in ROUTES if route.task != DRAFTING))
 
 
 def worker_command(
@@ -73,7 +102,7 @@ def worker_command(
     recycle: int | None = None,
 ) -> list[str]:
     """Lay out the command of a worker; raises Failure for a queue that no route has."""
-    node = f"planner-{os.getpid()}@%h"  # two workers of a host must not share a name
+    node = f"planner-{os.getpid()}-{next(_nodes)}@%h"  # two workers of a host must not share a name
     only = ["--queues", ",".join(_checked(queues))] if queues else []
     only += ["--max-tasks-per-child", str(recycle)] if recycle else []
     celery = [sys.executable, "-m", "celery", "--quiet", "--app", "worker", "worker", *FLAGS, "--hostname", node]
@@ -105,7 +134,8 @@ def controller(
     [b]planner controller --exec "my-agent --quiet" --workdir ~/src/shop --count 4[/b]
 
     Each works in a git worktree of its own; verified changes are collected on the branch planner/<plan id>.
-    docs/controllers.md tells what CMD may answer. Ends on SIGTERM.
+    A step that drafts, explores or reviews has an `input` in its spec; what CMD prints, JSON or text, is its answer.
+    docs/controllers.md tells what else CMD may say. Ends on SIGTERM.
     """
     from worker.controller.config import ControllerConfig, unique_name
     from worker.telemetry import set_up_logs

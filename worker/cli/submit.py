@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, linked, say, say_json
+from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, linked, read_source, say, say_json
 
 if TYPE_CHECKING:
     from worker.cli.junit import Report
@@ -58,7 +58,10 @@ class Sources:
 
     def are_gaps(self, kind: str | None) -> bool:
         """Tell whether they ask for a gap report: all but a test report alone, which asks for a repair."""
-        return bool(self.sarif or self.roadmap or self.inbox or (self.junit and kind == Kind.GAP_REPORT))
+        gaps = bool(self.sarif or self.roadmap or self.inbox)
+        if gaps and kind not in (None, Kind.GAP_REPORT):
+            raise Failure.of("wrong_kind", f"--from-sarif, --roadmap and --inbox make a gap report, no {kind}.", USAGE)
+        return gaps or bool(self.junit and kind == Kind.GAP_REPORT)
 
 
 @command
@@ -94,9 +97,11 @@ def submit(
 
     Files may be globs. Options go over what FILE says. Exit code 1 if the goal is REJECTED.
 
-    --from-sarif, --roadmap and --inbox make a gap report, --from-junit then too: the most critical gap is planned. A
-    roadmap has items such as "- [ ] 0.1 Create the parser" ("[x]" is done); the version may stand in a heading above.
-    An inbox has one Markdown file a wish: title, what, why, priority and constraints as front matter or as headings.
+    --from-sarif, --roadmap and --inbox make a gap report, --from-junit then too: the most critical gap is planned.
+    Paths are relative to the current folder, and the files that git knows there go along, so that globs find them.
+
+    A roadmap has items such as "- \\[ ] 0.1 Create the parser" ("\\[x]" is done); a heading may give the version.
+    An inbox has one Markdown file a wish: title, what, why, priority, constraints as front matter or as headings.
     """
     from worker.cli import goals
     from worker.cli.verdict import errors_of, publish, wait_for
@@ -105,17 +110,13 @@ def submit(
         "goal": goal, "allowed_files": file, "goal_id": goal_id, "tenant": tenant, "queue": queue, "kind": kind,
         "repo": repo, "base_sha": base_sha, "language": language, "test_command": test_command,
     }  # fmt: skip
-    said = goals.from_text(_read(source)) if source else {}
-    made = _from_sources(said, Sources(from_junit, from_sarif or [], roadmap, inbox), kind)
+    said = goals.from_text(read_source(source)) if source else {}
+    made = _from_sources(said, Sources(from_junit, from_sarif or [], roadmap, inbox), kind, file)
     if isinstance(made, Nothing):
         return _nothing(made, as_json=as_json)
     body = goals.with_options(made, given)
     if not body:
-        raise Failure.of(
-            "no_goal",
-            "Say what shall be done: FILE, --goal or one of --from-junit, --from-sarif, --roadmap and --inbox.",
-            USAGE,
-        )
+        raise Failure.of("no_goal", NO_GOAL, USAGE)
     with linked() as link:
         sent = publish(link, goals.checked(body, link.settings.max_goal_bytes), body.get("goal_id"))
         told: dict[str, Any] = {"goal_id": sent.goal_id, "plan_id": None, "verdict": None, "reason": "", "errors": []}
@@ -126,33 +127,34 @@ def submit(
     return FAILED if told["verdict"] == "REJECTED" else OK
 
 
-def _read(source: str) -> bytes:
-    try:
-        return typer.get_binary_stream("stdin").read() if source == "-" else Path(source).read_bytes()
-    except OSError as error:
-        raise Failure.of("unreadable_file", f"{source}: {error.strerror}.", USAGE) from error
-
-
-def _from_sources(body: dict[str, Any], sources: Sources, kind: Kind | None) -> dict[str, Any] | Nothing:
+def _from_sources(
+    body: dict[str, Any], sources: Sources, kind: Kind | None, allowed: list[str] | None
+) -> dict[str, Any] | Nothing:
     """Put what the sources say into the goal; Nothing where there is nothing wrong."""
     from worker.cli import goals
 
-    report = goals.report_of(_read(str(sources.junit))) if sources.junit else None
-    if sources.are_gaps(kind or body.get("kind")):
-        return _with_gaps(goals.with_failures(body, report) if report else body, sources, report)
+    report = goals.report_of(read_source(str(sources.junit))) if sources.junit else None
+    if sources.are_gaps(kind.value if kind else body.get("kind")):
+        return _with_gaps(body, sources, report, allowed or body.get("allowed_files") or [])
     if report is None:
         return body
     return goals.with_report(body, report) if report.failed else Nothing.NO_FAILURES
 
 
-def _with_gaps(body: dict[str, Any], sources: Sources, report: Report | None) -> dict[str, Any] | Nothing:
+def _with_gaps(
+    body: dict[str, Any], sources: Sources, report: Report | None, allowed: Sequence[str]
+) -> dict[str, Any] | Nothing:
     from worker.cli import gaps
 
-    findings = [found for log in sources.sarif for found in gaps.findings_of(_read(str(log)), log.name)]
-    items = gaps.items_of(_read(str(sources.roadmap)), sources.roadmap.name) if sources.roadmap else ()
-    wishes = gaps.wishes_of(sources.inbox) if sources.inbox else ()
-    found = gaps.gaps_of(findings, report, items, wishes)
-    return gaps.with_gaps(body, found, wishes) if found else Nothing.NO_GAP
+    here = Path.cwd()
+    logs = [(read_source(str(log)), log.name) for log in sources.sarif]
+    told = gaps.Told(
+        findings=tuple(found for text, name in logs for found in gaps.findings_of(text, name, here)),
+        report=report,
+        items=gaps.items_of(read_source(str(sources.roadmap)), sources.roadmap.name) if sources.roadmap else (),
+        wishes=gaps.wishes_of(sources.inbox) if sources.inbox else (),
+    )
+    return gaps.goal_of(body, told, allowed, here) or Nothing.NO_GAP
 
 
 def _nothing(found: Nothing, *, as_json: bool) -> int:

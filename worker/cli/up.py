@@ -9,20 +9,27 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from worker.cli.console import FAILED, OK, Failure, command, configured, say
-from worker.cli.run import worker_command
+from worker.cli.run import check_drafters, shares, worker_command
+
+if TYPE_CHECKING:
+    from worker.settings import Settings
 
 PORT = 6379  # where every other command looks unless PLANNER_REDIS_URL is set
 START_S = 30.0
 STOP_S = 30.0  # beyond PLANNER_STOP_S, and for the server's end
+TICK_S = 0.2
+
+Worker: TypeAlias = "subprocess.Popen[bytes]"
 
 
 @command
@@ -34,48 +41,67 @@ def up(
 
     [b]planner up[/b]
 
+    Where goals may be drafted by a model or an agent, which takes minutes, a second worker does that alone.
     The server keeps its data in PLANNER_DATA_DIR (.planner). Ctrl-C ends both; nothing is lost.
     """
     settings = configured()
+    check_drafters(settings)
     told = os.environ.get("PLANNER_REDIS_URL")
     with _stopped_by_signals():
         if told:
-            return _serve(told, concurrency, settings.stop_s)
+            return _serve(told, concurrency, settings)
         with _valkey(settings.data_dir, _free(port)) as url:
-            return _serve(url, concurrency, settings.stop_s)
+            return _serve(url, concurrency, settings)
     return OK
 
 
-def _serve(url: str, concurrency: int, stop_s: float) -> int:
+def _serve(url: str, concurrency: int, settings: Settings) -> int:
     from worker.ending import STUCK
 
-    process = _worker(url, concurrency)
-    try:
+    workers = {queues: _worker(url, concurrency, queues) for queues in shares(settings)}
+    code = STUCK
+    with suppress(KeyboardInterrupt):
         _greet(url)
-        while process.wait() == STUCK:
-            say("The worker was stuck and has ended itself; another one starts.")
-            process = _worker(url, concurrency)
-    except KeyboardInterrupt:
-        return _stop(process, stop_s + STOP_S)
-    raise Failure.of("worker_ended", f"The worker ended by itself, with exit code {process.returncode}.", FAILED)
+        while code == STUCK:
+            queues, code = _first_end(workers)
+            if code == STUCK:
+                say("The worker was stuck and has ended itself; another one starts.")
+                workers[queues] = _worker(url, concurrency, queues)
+    stopped = _stop(workers.values(), settings.stop_s + STOP_S)
+    if code != STUCK:
+        raise Failure.of("worker_ended", f"The worker ended by itself, with exit code {code}.", FAILED)
+    return stopped
 
 
-def _worker(url: str, concurrency: int) -> subprocess.Popen[bytes]:
+def _worker(url: str, concurrency: int, queues: str | None) -> Worker:
     """Start a worker in a session of its own: Ctrl-C reaches only us, and we end things in order."""
     environment = {**os.environ, "PLANNER_REDIS_URL": url}
-    command = worker_command(concurrency=concurrency)
+    command = worker_command(concurrency=concurrency, queues=queues)
     return subprocess.Popen(command, env=environment, start_new_session=True)  # noqa: S603 (our own command)
 
 
-def _stop(process: subprocess.Popen[bytes], seconds: float) -> int:
-    process.terminate()
-    try:
-        process.wait(seconds)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
-        process.kill()
-        process.wait()
-        return FAILED
-    return OK if process.returncode == 0 else FAILED
+def _first_end(workers: Mapping[str | None, Worker]) -> tuple[str | None, int]:
+    """Wait until a worker ends by itself; returns which, and its exit code."""
+    while True:
+        for queues, worker in workers.items():
+            if (code := worker.poll()) is not None:
+                return queues, code
+        time.sleep(TICK_S)
+
+
+def _stop(workers: Collection[Worker], seconds: float) -> int:
+    """End the workers that are left, together; FAILED where one did not end well in time."""
+    deadline = time.monotonic() + seconds
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        try:
+            worker.wait(max(0.0, deadline - time.monotonic()))
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            deadline = 0
+            worker.kill()
+            worker.wait()
+    return FAILED if any(worker.returncode for worker in workers) else OK
 
 
 def _greet(url: str) -> None:

@@ -79,6 +79,7 @@ def _line(what: str, data: dict[str, Any]) -> Text:
     style = STYLES.get(what.rpartition(".")[2], "")
     attempt = f" #{data['attempt']}" if (data.get("attempt") or 0) > 1 else ""
     moved = f"{data['from']} → {data['to']}" if data.get("from") != data.get("to") else ""
+    phase = f"{data['phase']}: {data['status']}" if data.get("phase") else ""
     return Text.assemble(
         (data["at"][11:23], "dim"),
         "  ",
@@ -86,5 +87,5 @@ def _line(what: str, data: dict[str, Any]) -> Text:
         f"  {data.get('step_id', '')}{attempt}".ljust(24),
         "  ",
         (moved, "dim"),
-        ("  " if moved else "") + plain(data.get("reason") or ""),
+        ("  " if moved else "") + plain(data.get("reason") or phase),
     )

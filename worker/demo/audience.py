@@ -48,10 +48,11 @@ class Log(nullcontext[None]):
 
     def see(self, scene: Scene) -> None:
         """Print what was not printed before."""
+        plan = scene.watch and scene.watch.plan_id
         for number, event in enumerate(scene.watch.events if scene.watch else ()):
-            self._tell(("event", number), pieces.event_line(event))
+            self._tell(("event", plan, number), pieces.event_line(event))
         for outcome in scene.watch.outcomes if scene.watch else ():
-            self._tell((outcome.step_id, outcome.attempt), pieces.said(outcome))
+            self._tell((plan, outcome.step_id, outcome.attempt), pieces.said(outcome))
         for number, act in enumerate(scene.acts):
             self._tell((number, "title"), Text(f"{act.title} ..."), indent="")
             if act.result:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 
 from worker.cli.run import worker_command
 
@@ -28,9 +29,9 @@ class Fleet:
         for name in ("logs", "tmp"):
             (home / name).mkdir()
 
-    def start_worker(self) -> None:
-        """Start what `planner worker --pool solo` runs: a Celery worker."""
-        self._start("worker", worker_command("solo")[1:])
+    def start_worker(self, **settings: str) -> None:
+        """Start what `planner worker --pool solo` runs: a Celery worker, with these variables beside."""
+        self._start("worker", worker_command("solo")[1:], settings)
 
     def start_controllers(
         self, root: Path, queues: Sequence[str], agent: str, names: Sequence[str] = CONTROLLERS
@@ -56,13 +57,13 @@ class Fleet:
             _signal(process, signal.SIGKILL)
             process.wait()
 
-    def _start(self, name: str, argv: Sequence[str]) -> None:
+    def _start(self, name: str, argv: Sequence[str], settings: Mapping[str, str] = MappingProxyType({})) -> None:
         """Start Python with `argv`, in a session of its own: ^C is for us, who then end it."""
         with (self._home / "logs" / f"{name}.log").open("wb") as log:
             self._running[name] = subprocess.Popen(  # noqa: S603 - our own programs
                 [sys.executable, *argv],
                 cwd=self._home,
-                env=self._environment,
+                env={**self._environment, **settings},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

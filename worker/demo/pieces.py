@@ -11,6 +11,7 @@ from rich.text import Text
 
 from schemas.outcome import FailureEvidence, Outcome
 from schemas.plan import BudgetLine, PlanView, StepView
+from tasks.planning.text import one_line
 from worker.demo.scene import Act, Scene
 from worker.demo.watch import Event, Watch
 
@@ -18,6 +19,7 @@ STYLES = {
     "DONE": "green", "COMPLETED": "bold green", "PLANNED": "green", "ACTIVE": "bold yellow", "EXECUTING": "bold yellow",
     "BLOCKED": "dim", "PENDING": "cyan", "FAILED": "bold red", "HALTED": "bold red", "REJECTED": "bold red",
 }  # fmt: skip
+MAX_SAID = 120  # characters of an answer
 ASIDE = re.compile(r"E\s+\+")  # how pytest explains where values came from
 MARKS = {"DONE": "✓", "ACTIVE": "●", "FAILED": "✗", "HALTED": "✗", "SKIPPED": "-"}
 
@@ -66,7 +68,7 @@ def said(outcome: Outcome) -> Text:
     text = Text.assemble((str(outcome.controller), "cyan"), f", {outcome.step_id}: ")
     if not outcome.success:
         return text + _failure(outcome.failure_evidence or FailureEvidence())
-    return text.append(str(outcome.output or "the verification passed"), "dim")
+    return text.append(one_line(str(outcome.output or "the verification passed"), MAX_SAID), "dim")
 
 
 def _failure(evidence: FailureEvidence) -> Text:
@@ -101,10 +103,11 @@ def event_line(event: Event) -> Text:
     data = event.data
     before, after = data.get("from"), data.get("to")
     moved = f"{before} -> {after}" if before != after else data.get("reason", "")
+    moved = f"{data['phase']}: {data['status']}" if event.what == "plan.phase" else moved
     attempt = f"attempt {data['attempt']}" if data.get("attempt") else ""
     text = Text(f"+{event.after_ms / 1000:6.2f} s  ", "dim", no_wrap=True)
     text.append(f"{event.what:<16}", "not dim red" if data.get("reason") else "not dim")
-    text.append(f"{data.get('step_id', ''):<18}{attempt:<11}" if attempt else "", "not dim")
+    text.append(f"{data.get('step_id', ''):<17} {attempt:<11}" if attempt else "", "not dim")
     text.append(moved, "not dim")
     text.rstrip()
     return text

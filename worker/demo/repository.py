@@ -56,6 +56,11 @@ def diff(root: Path, base: str, branch: str) -> str:
     return Git(root)("diff", "--no-ext-diff", "--no-color", f"{base}..{branch}").decode()
 
 
+def commit(root: Path, name: str) -> str:
+    """Tell the id of the commit that `name` stands for."""
+    return Git(root).line("rev-parse", f"{name}^{{commit}}")
+
+
 def check_out(root: Path, branch: str, place: Path) -> None:
     """Make a fresh checkout of `branch` at `place`."""
     Git(root)("worktree", "add", "--quiet", "--detach", str(place), branch)

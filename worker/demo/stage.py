@@ -26,7 +26,7 @@ from worker.store.keys import Partition, partition_of
 
 T = TypeVar("T")
 
-DEADLINE_S = 50.0
+DEADLINE_S = 90.0
 TICK_S = 0.1
 
 
@@ -86,6 +86,12 @@ class Stage:
     def view(self, plan_id: str) -> PlanView | None:
         """Look at a plan."""
         return queries.plan(self._client, self._partitions, plan_id)
+
+    def specs(self, plan_id: str) -> list[dict[str, Any]]:
+        """Read the step specs that wait in our queue, as their controllers will."""
+        home = Partition(partition_of(plan_id, self._partitions))
+        found: Any = self._client.xrange(home.steps(self.queue))
+        return [codec.loads(fields[b"data"]) for _, fields in found]
 
     def wait(self, what: str, probe: Callable[[], T | None]) -> T:
         """Wait until `probe` finds something; raises DemoFailed if that takes too long or a process has ended."""

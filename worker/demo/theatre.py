@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,11 +29,12 @@ from worker.demo.audience import audience
 from worker.demo.finale import draw_svg, show_end
 from worker.demo.fleet import fleet, tails
 from worker.demo.scene import Scene
-from worker.demo.stage import Stage
+from worker.demo.stage import DemoFailed, Stage
 from worker.settings import Settings, load
 from worker.store.keys import Partition
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+NEEDS = ("pytest",)  # what a story runs; one that runs more says so
 INTERRUPTED = 130  # as a shell says it
 FAILURES = (PlannerError, RedisError, GitError, OSError, subprocess.SubprocessError)
 
@@ -46,7 +47,7 @@ def play(kind: str, *, as_json: bool, keep: bool, console: Console, svg: Path | 
         with _interruptible(), _home(keep=keep) as home:
             if keep:
                 aside.print(f"The demo is played in {home}, which stays.")
-            problem = _perform(scene := Scene(home, kind, story.MORAL), story.play, console, as_json=as_json)
+            problem = _perform(scene := Scene(home, kind, story.MORAL), story, console, as_json=as_json)
             if problem:
                 _lament(problem, home, aside)
             elif svg:
@@ -61,9 +62,9 @@ def play(kind: str, *, as_json: bool, keep: bool, console: Console, svg: Path | 
     return 1 if problem else 0
 
 
-def _perform(scene: Scene, story: Callable[[Stage], None], console: Console, *, as_json: bool) -> Problem | None:
+def _perform(scene: Scene, story: Any, console: Console, *, as_json: bool) -> Problem | None:
     """Play the story on its stage; returns what went wrong."""
-    if missing := _missing():
+    if missing := _missing(getattr(story, "NEEDS", NEEDS)):
         return Problem.of("demo_needs", missing)
     try:
         settings = load()
@@ -74,18 +75,22 @@ def _perform(scene: Scene, story: Callable[[Stage], None], console: Console, *, 
             queue = f"demo-{token_hex(4)}"  # so that a fleet which works for the same server stays out of this
             if url == settings.redis_url:
                 stage.callback(_forget, client, queue, settings.partitions)
+                for own in getattr(story, "QUEUES", ()):  # the story's kind gives its queues their names
+                    _claim(client, own, settings.partitions)
+                    stage.callback(_forget, client, own, settings.partitions)
             processes = stage.enter_context(fleet(scene.home, environment))
             stage.enter_context(viewer := audience(console, as_json=as_json))
-            story(Stage(scene, viewer, processes, client, settings.partitions, queue))
+            story.play(Stage(scene, viewer, processes, client, settings.partitions, queue))
     except FAILURES as error:
         return Problem.of("demo_failed", str(error), status=500)
     return None
 
 
-def _missing() -> str | None:
+def _missing(needs: Iterable[str]) -> str | None:
     """Name the first thing that the demo cannot do without, and how to get it."""
-    if not find_spec("pytest"):
-        return f"The demo runs pytest, which is not installed: {sys.executable} -m pip install 'planner-worker[demo]'"
+    if lacking := next((name for name in needs if not find_spec(name)), None):
+        how = f"{sys.executable} -m pip install 'planner-worker[demo]'"
+        return f"The demo runs {lacking}, which is not installed: {how}"
     return None if shutil.which("git") else "The demo works on a git repository, and git is not installed."
 
 
@@ -96,6 +101,12 @@ def _server(stage: ExitStack, settings: Settings, home: Path) -> tuple[str, dict
     url = stage.enter_context(embedded.valkey(home / "valkey"))
     others = {name: value for name, value in os.environ.items() if name != "PLANNER_BROKER_URL"}
     return url, {**others, "PLANNER_REDIS_URL": url}
+
+
+def _claim(client: Redis, queue: str, partitions: int) -> None:
+    """Leave a queue alone that somebody else works for: their steps are not for our scripts."""
+    if any(client.exists(Partition(number).steps(queue)) for number in range(partitions)):
+        raise DemoFailed(f"The queue {queue} of this server is in use; run the demo without PLANNER_REDIS_URL.")
 
 
 def _forget(client: Redis, queue: str, partitions: int) -> None:

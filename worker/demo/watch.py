@@ -37,6 +37,7 @@ class Watch:
     view: PlanView | None = None
     events: list[Event] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)  # why an answer was of no use
     holders: dict[str, str] = field(default_factory=dict)  # step -> the controller that works on it
     _last: str = "0"
     _first_ms: int = 0
@@ -75,7 +76,9 @@ class Watch:
         lines: Any = self.client.lrange(self._keys.log, self._log_lines, -1)
         self._log_lines += len(lines)
         for line in lines:
-            self.outcomes += [Outcome.model_validate(got[3]) for got in codec.loads(line)["in"] if got[0] == "outcome"]
+            said = codec.loads(line)["in"]
+            self.outcomes += [Outcome.model_validate(got[3]) for got in said if got[0] == "outcome"]
+            self.refused += [got[3] for got in said if got[0] == "output refused"]
 
     def _read_leases(self) -> None:
         prefix = self._partition.lease_prefix(self.plan_id)

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from schemas.gap import MAX_TARGETS, ActionType, Gap, InboxItem, PlannedAction
 from tasks.planning.files import Role, role_of
 from tasks.planning.gap_report import evidence
+from tasks.planning.gap_report.analysis import category_of
 from tasks.planning.gap_report.constraints import NO_BOUNDS, Bounds, bounds_of
 from tasks.planning.gap_report.documents import Documents, ModuleDocument
 from tasks.planning.gap_report.places import MANY, Places
@@ -54,12 +55,13 @@ class Verb:
 
 def aim_of(gap: Gap, scene: Scene) -> Aim:
     """Make the actions of `gap`; a category that is not known is planned as the roadmap is."""
-    return _CATEGORIES.get(gap.category.strip().casefold(), _roadmap)(gap, scene)
+    return _CATEGORIES.get(category_of(gap), _roadmap)(gap, scene)
 
 
 def _quality(gap: Gap, scene: Scene) -> Aim:
     tool = evidence.tool_of(gap.description)
-    files = scene.places.located(evidence.mentions(gap.evidence, tool))
+    named = scene.places.located(evidence.mentions(gap.evidence, tool))
+    files = _blamed(named, scene.places) if evidence.runs_tests(tool) else named
     action = PlannedAction(description=f"Fix {safe(tool, 80)} failures", target_files=files, action_type=MODIFY)
     return Aim((action,), documents=scene.documents.around(files))
 
@@ -112,7 +114,20 @@ def _tests(gap: Gap, scene: Scene) -> tuple[str, ...]:
 
 
 def _failing(gap: Gap, scene: Scene) -> tuple[str, ...]:
-    return scene.places.located(evidence.mentions(gap.evidence)) or _targets(gap, scene)
+    named = scene.places.located(evidence.mentions(gap.evidence))
+    files = _blamed(named, scene.places) if evidence.runs_tests(gap.description) else named
+    return files or _targets(gap, scene)
+
+
+def _blamed(files: tuple[str, ...], places: Places) -> tuple[str, ...]:
+    """Find the files that may be at fault where tests failed: a failing test names itself, seldom what it tests.
+
+    Else a step could do nothing but change the tests. Where any of many sources may be meant, somebody has to look.
+    """
+    if not files or any(role_of(path) is not Role.TEST for path in files):
+        return files
+    sources = places.tested_by(files) or places.sources
+    return (*files, *sources)[:MAX_TARGETS] if len(sources) <= MANY else ()
 
 
 def _split(gap: Gap, targets: tuple[str, ...], otherwise: ActionType, scene: Scene) -> tuple[PlannedAction, ...]:
@@ -127,8 +142,10 @@ def _split(gap: Gap, targets: tuple[str, ...], otherwise: ActionType, scene: Sce
 
 
 def _bounded(targets: tuple[str, ...], bounds: Bounds) -> tuple[str, ...]:
-    """Keep to the constraints; where only certain files may change, those are the targets."""
-    return Protection.of(bounds.excluded).without(bounds.only or targets)
+    """Keep to the constraints; where only certain files may change, those of the targets are, or else all of them."""
+    only = Protection.of(bounds.only)
+    kept = tuple(path for path in targets if only.covers(path)) or bounds.only or targets
+    return Protection.of(bounds.excluded).without(kept)
 
 
 def _documents(gap: Gap, targets: Iterable[str], scene: Scene) -> tuple[ModuleDocument, ...]:

@@ -20,6 +20,7 @@ QUALITY_FAILED = "Quality check failed: "
 
 _CATEGORIES = ("quality", "inbox", "roadmap")  # of gaps of one priority, in this order; unknown ones last
 _PRIORITIES = tuple(Priority)
+_WORD = re.compile(r"[^\W_]+")
 _VERSION = re.compile(r"[vV]?(\d{1,6}(?:\.\d{1,6})*)")
 # The least version that is less urgent than the row before it.
 _BY_VERSION = (((0, 2), Priority.URGENT), ((0, 3), Priority.HIGH), ((0, 5), Priority.MEDIUM))
@@ -98,21 +99,27 @@ def report(gaps: Iterable[Gap], timestamp: datetime | None = None) -> GapReport:
 
 def in_order(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
     """Sort by priority, then by category; equals stay as they came."""
-    return tuple(sorted(gaps, key=lambda gap: (_PRIORITIES.index(gap.priority), _rank(gap.category))))
+    return tuple(sorted(gaps, key=lambda gap: (_PRIORITIES.index(gap.priority), _rank(gap))))
 
 
 def without_doubles(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
     """Leave out roadmap gaps that an inbox gap says too, whichever of the two holds the other's words."""
-    wishes = [_plain(gap) for gap in gaps if gap.category == INBOX and gap.description.strip()]
-    return tuple(gap for gap in gaps if gap.category != "roadmap" or not _said(_plain(gap), wishes))
+    wishes = [words for gap in gaps if category_of(gap) == INBOX and (words := _plain(gap)).strip()]
+    return tuple(gap for gap in gaps if category_of(gap) != "roadmap" or not _said(_plain(gap), wishes))
+
+
+def category_of(gap: Gap) -> str:
+    """Read a category, which may come in any case."""
+    return gap.category.strip().casefold()
 
 
 def _said(text: str, wishes: Iterable[str]) -> bool:
-    return bool(text) and any(text in wish or wish in text for wish in wishes)
+    return bool(text.strip()) and any(text in wish or wish in text for wish in wishes)
 
 
 def _plain(gap: Gap) -> str:
-    return " ".join(gap.description.casefold().split())
+    """Write a description as its words, each between blanks: a text holds whole words of another, or none."""
+    return f" {' '.join(_WORD.findall(gap.description.casefold()))} "
 
 
 def _priority_of(version: str) -> Priority:
@@ -120,5 +127,6 @@ def _priority_of(version: str) -> Priority:
     return next((priority for bound, priority in _BY_VERSION if key and key < bound), Priority.LOW)
 
 
-def _rank(category: str) -> int:
+def _rank(gap: Gap) -> int:
+    category = category_of(gap)
     return _CATEGORIES.index(category) if category in _CATEGORIES else len(_CATEGORIES)

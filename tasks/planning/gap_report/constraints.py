@@ -14,7 +14,12 @@ _CHANGE = r"\b(?:touch|chang|modif|edit|alter|rewrit|delet|remov|mov)\w*"
 _FORBIDS = re.compile(
     rf"\b(?:do not|don't|dont|never|must not|may not|shall not|without|no)\b.{{0,60}}?{_CHANGE}", re.I
 )
-_RESTRICTS = re.compile(rf"\bonly\b.{{0,60}}?{_CHANGE}|{_CHANGE}.{{0,30}}?\bonly\b", re.I)
+_EXCEPT = (
+    r"\b(?:anything|nothing|any (?:other )?files?|files|code)\s+(?:but|except|other than|outside|besides|apart from)\b"
+)
+_RESTRICTS = re.compile(
+    rf"\bonly\b.{{0,60}}?{_CHANGE}|{_CHANGE}.{{0,30}}?\bonly\b|{_CHANGE}\s.{{0,20}}?{_EXCEPT}", re.I
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +39,15 @@ def bounds_of(gap: Gap, inbox: Iterable[InboxItem], places: Places) -> Bounds:
     item = next((item for item in inbox if _is_of(gap, item)), None)
     if item is None:
         return NO_BOUNDS
-    forbidding = [line for line in item.constraints if _FORBIDS.search(line)]
-    restricting = [line for line in item.constraints if _RESTRICTS.search(line) and line not in forbidding]
+    restricting = [line for line in item.constraints if _restricts(line)]
+    forbidding = [line for line in item.constraints if _FORBIDS.search(line) and line not in restricting]
     return Bounds(item.constraints, _places_in(forbidding, places), _places_in(restricting, places))
+
+
+def _restricts(line: str) -> bool:
+    """Tell `do not touch anything but x` and `only change x` from `do not only change x`."""
+    found = _RESTRICTS.search(line)
+    return bool(found) and not (_FORBIDS.search(line) and re.search(r"\bonly\b", line, re.I))
 
 
 def _is_of(gap: Gap, item: InboxItem) -> bool:

@@ -22,8 +22,10 @@ from tasks.planning.gap_report.criteria import criteria
 from tasks.planning.gap_report.documents import Documents
 from tasks.planning.gap_report.evidence import tool_of
 from tasks.planning.gap_report.history import COUNTER, History, Past, field_of, key
+from tasks.planning.gap_report.judging import judged, judges_of
 from tasks.planning.gap_report.places import Places
 from tasks.planning.gap_report.protection import PROTECTED, Protection
+from tasks.planning.gap_report.rules import Rules
 from tasks.planning.gap_report.verification import test_command
 from tasks.planning.gap_report.words import safe, safe_text
 from tasks.planning.paths import expand_globs
@@ -31,7 +33,7 @@ from tasks.planning.project import Project
 from tasks.planning.text import MAX_GUIDANCE
 from tasks.policy.validation import max_steps, rejected
 
-MAX_SHOWN = 2000  # characters of a gap's evidence in the document
+MAX_SHOWN = 4000  # characters of a gap's evidence in the document
 MAX_LESSON = 300
 
 
@@ -41,9 +43,12 @@ class Choice:
 
     gap: Gap
     past: Past
+    failed: bool  # so that it is of high risk
+    rules: Rules
     aim: Aim
     protection: Protection
     protected: tuple[str, ...]
+    judges: tuple[str, ...] | None  # files of tests; None: all
     passed_over: int
 
 
@@ -60,10 +65,12 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     if errors := allowed.errors + untested:
         return rejected("invalid_goal", errors)
     history = History.of(given.recent_records, setting.recall)
-    choice = _choose(goal, given, gaps, history, allowed.files)
+    rules = Rules.of(setting.options)
+    choice = _choose(goal, given, gaps, history, allowed.files, rules)
     if choice is None:
         return NothingToDo("all_protected")
-    return _planned(Project.of(goal, allowed.files, test, catalogue), choice, history, setting)
+    project = judged(Project.of(goal, allowed.files, test, catalogue), choice.judges)
+    return _planned(project, choice, history, setting.now)
 
 
 def reported(given: GapGoal) -> tuple[Gap, ...]:
@@ -79,7 +86,7 @@ def reported(given: GapGoal) -> tuple[Gap, ...]:
 
 
 def _choose(
-    goal: Goal, given: GapGoal, gaps: tuple[Gap, ...], history: History, allowed: tuple[str, ...]
+    goal: Goal, given: GapGoal, gaps: tuple[Gap, ...], history: History, allowed: tuple[str, ...], rules: Rules
 ) -> Choice | None:
     places = Places.of((*goal.context.files, *given.project.files), allowed)
     documents = Documents.of(goal.context.documents, given.project.documents)
@@ -88,9 +95,12 @@ def _choose(
     for number, (gap, past) in enumerate(_in_turn(gaps, history)):
         aim = aim_of(gap, scene)
         out = (*protected, *aim.bounds.excluded)
-        left = _unprotected(aim.actions, Protection.of(protected), Protection.of(out), allowed)
+        left = _unprotected(rules.spared(aim.actions, Protection.of(protected)), Protection.of(out), allowed)
         if left:
-            return Choice(gap, past, replace(aim, actions=left), Protection.of(out), out[len(PROTECTED) :], number)
+            judges = judges_of(gap, gaps, goal, places)
+            out_here = out[len(PROTECTED) :]
+            failed, aim = rules.is_risky(past), replace(aim, actions=left)
+            return Choice(gap, past, failed, rules, aim, Protection.of(out), out_here, judges, number)
     return None
 
 
@@ -102,19 +112,15 @@ def _in_turn(gaps: tuple[Gap, ...], history: History) -> Iterator[tuple[Gap, Pas
 
 
 def _unprotected(
-    actions: Iterable[PlannedAction], protection: Protection, out: Protection, allowed: tuple[str, ...]
+    actions: Iterable[PlannedAction], out: Protection, allowed: tuple[str, ...]
 ) -> tuple[PlannedAction, ...]:
-    """Drop every action that names a protected file, or that names none where all that may change is protected."""
+    """Drop every action that names no file where all that may change is protected."""
     any_left = not allowed or bool(out.without(allowed))
-    return tuple(
-        action
-        for action in actions
-        if (any_left or action.target_files) and not any(map(protection.covers, action.target_files))
-    )
+    return tuple(action for action in actions if any_left or action.target_files)
 
 
-def _planned(project: Project, choice: Choice, history: History, setting: Setting) -> Answer:
-    iteration = _iteration(project, choice, history.next_number, setting.now)
+def _planned(project: Project, choice: Choice, history: History, now: int) -> Answer:
+    iteration = _iteration(project, choice, history.next_number, now)
     exploring = steps.must_explore(iteration)
     pieces = () if exploring else steps.pieces_of(iteration)
     if not exploring and not pieces:
@@ -125,7 +131,7 @@ def _planned(project: Project, choice: Choice, history: History, setting: Settin
     return Draft(
         made,
         iteration.plan.model_dump(mode="json"),
-        state=_state(iteration, choice) if exploring else None,
+        state=_state(iteration, choice),
         phases=_phases(iteration, choice),
         counted=COUNTER,
         seen=history.counted,
@@ -142,9 +148,10 @@ def _iteration(project: Project, choice: Choice, number: int, now: int) -> steps
         gap=_kept(gap),
         actions=actions,
         acceptance_criteria=criteria(gap, aim.bounds.lines, tool_of(gap.description)),
-        estimated_risk=hazard.of_plan(actions, allowed, failed=past.failed or past.exhausted),
+        estimated_risk=hazard.of_plan(actions, allowed, failed=choice.failed),
     )
-    return steps.Iteration(plan, project, allowed, _guidance(project.goal, choice), past.failed or past.exhausted)
+    guidance = _guidance(project.goal, choice)
+    return steps.Iteration(plan, project, allowed, guidance, choice.failed, choice.rules.checks)
 
 
 def iteration_id(number: int, now: int) -> str:
@@ -186,6 +193,8 @@ def _state(iteration: steps.Iteration, choice: Choice) -> dict[str, object]:
         "failed": iteration.failed,
         "guidance": iteration.guidance,
         "protected": list(choice.protected),
+        "judges": choice.judges,
+        "checks": choice.rules.checks,
         "language": language.name if language else None,
     }
 
@@ -193,7 +202,7 @@ def _state(iteration: steps.Iteration, choice: Choice) -> dict[str, object]:
 def _phases(iteration: steps.Iteration, choice: Choice) -> tuple[Phase, ...]:
     plan, before = iteration.plan, choice.passed_over
     why = f"; {before} passed over, which failed too often or are protected" if before else ""
-    chosen = safe(f"{plan.gap.priority} {plan.gap.category}: {plan.gap.description}", 200)
+    chosen = safe(f"{plan.gap.priority} {plan.gap.category}: {plan.gap.description}", 200).rstrip(".")
     done = f"{len(plan.actions)} {'action' if len(plan.actions) == 1 else 'actions'}, risk {plan.estimated_risk}"
     return (Phase("gap", f"{chosen}{why}."), Phase("iteration", f"{plan.iteration_id}: {done}."))
 

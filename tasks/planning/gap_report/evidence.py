@@ -13,6 +13,7 @@ from tasks.planning.gap_report.analysis import QUALITY_FAILED
 
 MAX_MENTIONS = 1000
 MAX_TOOL = 60
+RUNNERS = frozenset({"test", "tests", "pytest", "unittest", "tox", "jest", "vitest", "mocha", "ctest"})
 
 # A path as tools print it, without blanks; with its drive on Windows.
 _PATH = r"((?:[A-Za-z]:[\\/])?[^\s:()\"'`<>|,;=]{1,400})"
@@ -53,6 +54,11 @@ def tool_of(description: str) -> str:
     """Name the tool of a quality gap: what stands after the first `: `, else the whole description."""
     _, colon, tool = description.partition(": ")
     return (tool.strip() if colon and tool.strip() else description.removeprefix(QUALITY_FAILED).strip()) or "quality"
+
+
+def runs_tests(text: str) -> bool:
+    """Tell whether the name of a tool, or a sentence, speaks of running tests."""
+    return not RUNNERS.isdisjoint(re.findall(r"[a-z]+", text.casefold()))
 
 
 def mentions(evidence: str, tool: str = "") -> tuple[str, ...]:

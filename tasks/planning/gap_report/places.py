@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from schemas.gap import MAX_TARGETS
-from tasks.planning.files import Role, name_of, role_of
+from tasks.planning.files import Role, having, name_of, role_of
 from tasks.planning.gap_report.protection import PROTECTED
 from tasks.planning.paths import clean, fault
 
@@ -38,12 +38,13 @@ class Places:
 
     existing: frozenset[str]
     files: tuple[str, ...]
+    sources: tuple[str, ...] = ()  # that the goal allows
 
     @classmethod
     def of(cls, listing: Iterable[str], allowed: Iterable[str]) -> Places:
         """Put the listing and the allowlist together."""
-        listed = dict.fromkeys(map(clean, listing))
-        return cls(frozenset(listed), tuple(listed | dict.fromkeys(allowed)))
+        listed, given = dict.fromkeys(map(clean, listing)), dict.fromkeys(allowed)
+        return cls(frozenset(listed), tuple(listed | given), having(given, Role.SOURCE))
 
     def locate(self, mention: str) -> str | None:
         """Find the file that a tool or a person means; None for one that cannot be of this project."""
@@ -88,6 +89,11 @@ class Places:
         word = name.casefold().replace("-", "_")
         tests = (path for path in self.files if role_of(path) is Role.TEST)
         return tuple(path for path in tests if word in name_of(path).casefold())[:MAX_TARGETS]
+
+    def tested_by(self, tests: Iterable[str]) -> tuple[str, ...]:
+        """List the sources that the goal allows and that these tests are named after."""
+        names = {_subject(path) for path in tests}
+        return tuple(path for path in self.sources if _stem(path) in names)
 
     @cached_property
     def _by_name(self) -> dict[str, list[str]]:
@@ -137,6 +143,15 @@ class Places:
             yield named[0]
         elif self._modules:
             yield otherwise
+
+
+def _stem(path: str) -> str:
+    return name_of(path).partition(".")[0].casefold()
+
+
+def _subject(test: str) -> str:
+    """Take what a test is named after: `cart` of test_cart.py, cart_test.go, cart.spec.ts and CartTests.java."""
+    return re.sub(r"^tests?_|[_-]?(?:tests?|spec)$", "", _stem(test))
 
 
 def _ends(longer: Sequence[str], shorter: Sequence[str]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tasks.planning.paths import glob_matches, is_glob
@@ -17,7 +17,7 @@ PROTECTED = ("seed.py", "VISION.md", "kernel/", "roadmap/")
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """Paths that are taken, with everything below them, and globs."""
+    """Paths and globs that are taken, with everything below them."""
 
     paths: frozenset[str]
     globs: tuple[tuple[str, ...], ...]
@@ -32,13 +32,14 @@ class Protection:
     def covers(self, path: str) -> bool:
         """Tell whether `path`, or a folder that it is in, is protected."""
         parts = normal(path).split("/")
-        if any("/".join(parts[:size]) in self.paths for size in range(1, len(parts) + 1)):
-            return True
-        return any(glob_matches(glob, parts) for glob in self.globs)
+        return any(self._names(parts[:size]) for size in range(1, len(parts) + 1))
 
     def without(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Keep the paths that are free."""
         return tuple(path for path in paths if not self.covers(path))
+
+    def _names(self, parts: Sequence[str]) -> bool:
+        return "/".join(parts) in self.paths or any(glob_matches(glob, parts) for glob in self.globs)
 
 
 def normal(path: str) -> str:

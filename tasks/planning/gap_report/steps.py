@@ -17,7 +17,7 @@ from tasks.planning.catalogue import render
 from tasks.planning.files import chunks
 from tasks.planning.gap_report.hazard import level_of
 from tasks.planning.gap_report.protection import Protection
-from tasks.planning.gap_report.verification import verification
+from tasks.planning.gap_report.verification import CHECKS, verification
 from tasks.planning.gap_report.words import safe
 from tasks.planning.paths import expand_globs
 from tasks.planning.project import Project, only_documents
@@ -45,6 +45,7 @@ class Iteration:
     allowed: tuple[str, ...]
     guidance: str | None = None
     failed: bool = False
+    checks: tuple[str, ...] = CHECKS
 
     @property
     def goal(self) -> Goal:
@@ -85,7 +86,8 @@ def make_steps(iteration: Iteration, pieces: Sequence[Piece]) -> tuple[PlannedSt
     steps: list[PlannedStep] = []
     files = tuple(dict.fromkeys(path for piece in pieces for path in piece.files))
     gone = {path for piece in pieces if piece.action.action_type is ActionType.DELETE for path in piece.files}
-    whole = verification(iteration.project, tuple(path for path in files if path not in gone), failed=iteration.failed)
+    left = tuple(path for path in files if path not in gone)
+    whole = verification(iteration.plan.gap, iteration.project, left, iteration.checks, failed=iteration.failed)
     for number, piece in enumerate(pieces, 1):
         tools = whole if number == len(pieces) else _quick(iteration, piece)
         after = (steps[-1].step_id,) if steps else ()
@@ -132,10 +134,9 @@ def _level(files: Sequence[str], action: ActionType, iteration: Iteration) -> Ri
 def _patch(
     iteration: Iteration, piece: Piece, step_id: str, tools: tuple[VerifyTool, ...], after: tuple[str, ...]
 ) -> PlannedStep:
-    does = _DOES[piece.action.action_type] if piece.action.target_files else "Do"
-    room = MAX_TITLE - len(piece.part)
-    title = safe(f"{does}: {piece.action.description}", room) + piece.part
-    step = _step(iteration, step_id, title, _about(iteration, piece.action.description), StepType.PATCH, tools, after)
+    step = _step(
+        iteration, step_id, _title(piece), _about(iteration, piece.action.description), StepType.PATCH, tools, after
+    )
     if only_documents(piece.files) and piece.level is RiskLevel.LOW:
         step = step.model_copy(update={"verify": "", "verify_tools": ()})
     declared = level_of(piece.files[0], piece.action.action_type, failed=iteration.failed)
@@ -148,6 +149,12 @@ def _patch(
         "guidance": told(raised(declared, piece.files), iteration.guidance),
     }
     return step.model_copy(update=changes)
+
+
+def _title(piece: Piece) -> str:
+    does, description = _DOES[piece.action.action_type] if piece.action.target_files else "Do", piece.action.description
+    said = description if description.casefold().startswith(does.casefold()) else f"{does}: {description}"
+    return safe(said, MAX_TITLE - len(piece.part)) + piece.part
 
 
 def _hint(piece: Piece) -> str:

@@ -14,14 +14,12 @@ from schemas.gap import MAX_TARGETS, ActionType, IterationPlan
 from tasks.planning.catalogue import Catalogue
 from tasks.planning.draft import MAX_UNFOLDED, End, Growth, Unfolding
 from tasks.planning.gap_report import hazard, steps
+from tasks.planning.gap_report.briefing import protection_of
 from tasks.planning.gap_report.drafting import shortcomings
-from tasks.planning.gap_report.protection import PROTECTED, Protection
-from tasks.planning.gap_report.verification import test_command
+from tasks.planning.gap_report.judging import judged
+from tasks.planning.gap_report.verification import CHECKS, test_command
 from tasks.planning.paths import clean
 from tasks.planning.project import Project
-
-MAX_TOLD = 20  # paths in the evidence of a halt
-HALT = "cannot_revise"
 
 
 class _Found(BaseModel):
@@ -43,12 +41,12 @@ def advance(growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
     """Patch what was found; an exploration that was skipped leaves all that is allowed."""
     if end.step_id != steps.EXPLORE_ID or end.state not in {"DONE", "SKIPPED"} or growth.document is None:
         return None
-    allowed = steps.free_files(growth.goal, Protection.of((*PROTECTED, *growth.state.get("protected", ()))))
+    allowed = steps.free_files(growth.goal, protection_of(growth))
     found = _files_of(end.output) if end.state == "DONE" else list(allowed)
     wanted = {clean(path) for path in found or ()}
     files = tuple(path for path in allowed if path in wanted)
     if not files:
-        return _halted(growth, "no_allowed_files", {"found": sorted(wanted)[:MAX_TOLD]})
+        return _unfit(growth, "no_allowed_files", "None of the files that were found may be changed.")
     return _unfolded(growth, files, catalogue)
 
 
@@ -64,15 +62,15 @@ def stuck(growth: Growth, catalogue: Catalogue) -> Unfolding | None:  # noqa: AR
 
 def _unfolded(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Unfolding:
     if len(files) > MAX_TARGETS:
-        return _halted(growth, "too_many_files", {"count": len(files)})
+        return _unfit(growth, "too_many_files", f"{len(files)} files are too many for one iteration.")
     iteration = _iteration(growth, files, catalogue)
     made = steps.make_steps(iteration, steps.pieces_of(iteration))
     if errors := shortcomings(growth.goal, made, before=1):
-        return _halted(growth, errors[0].code, {"found": list(files[:MAX_TOLD]), "why": errors[0].message})
+        return _unfit(growth, errors[0].code, errors[0].message)
     if len(made) > MAX_UNFOLDED:
-        return _halted(growth, "too_many_files", {"count": len(files)})
-    many = "file" if len(files) == 1 else "files"
-    return Unfolding({}, iteration.plan.model_dump(mode="json"), f"{len(files)} {many} to change were found.", made)
+        return _unfit(growth, "too_many_files", f"{len(files)} files are too many for one iteration.")
+    why = f"{len(files)} {'file' if len(files) == 1 else 'files'} to change."
+    return Unfolding({}, iteration.plan.model_dump(mode="json"), why, made)
 
 
 def _iteration(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> steps.Iteration:
@@ -82,7 +80,8 @@ def _iteration(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> 
     actions = tuple(each if each.target_files else each.model_copy(update=aimed) for each in plan.actions)
     risk = hazard.of_plan(actions, (), failed=failed)
     plan = plan.model_copy(update={"actions": actions, "estimated_risk": risk})
-    return steps.Iteration(plan, _project(growth, files, catalogue), files, growth.state.get("guidance"), failed)
+    project, state = _project(growth, files, catalogue), growth.state
+    return steps.Iteration(plan, project, files, state.get("guidance"), failed, tuple(state.get("checks", CHECKS)))
 
 
 def _project(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Project:
@@ -91,11 +90,12 @@ def _project(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Pr
     context = context.model_copy(update={"language": growth.state.get("language") or context.language})
     goal = growth.goal.model_copy(update={"context": context})
     test, _ = test_command(goal, catalogue)
-    return Project.of(goal, files, test, catalogue)
+    return judged(Project.of(goal, files, test, catalogue), growth.state.get("judges"))
 
 
-def _halted(growth: Growth, reason: str, evidence: Mapping[str, Any]) -> Unfolding:
-    return Unfolding(growth.state, growth.document, "What was found cannot be changed.", halt=(HALT, reason, evidence))
+def _unfit(growth: Growth, code: str, message: str) -> Unfolding:
+    error = {"pointer": "/allowed_files", "code": code, "message": message}
+    return Unfolding(growth.state, growth.document, message, halt=("plan_unfit", message, {"errors": [error]}))
 
 
 def _files_of(output: Any) -> list[str] | None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from schemas.envelope import FieldError
+from schemas.gap import PlannedGap
 from schemas.goal import Goal
 from schemas.step import VerifyTool
 from tasks.errors import UnknownCommand
 from tasks.planning.catalogue import Catalogue
+from tasks.planning.gap_report.reporters import PYTHON, reporter_of
 from tasks.planning.project import Project, only_documents
 from tasks.planning.templates import Check
 from tasks.planning.tool_contract import MANY, fits
 
-PYTHON_CHECKS = (("ruff", "check"), ("pyright",))
+CHECKS = ("ruff-check", "pyright")  # contracts of the catalogue, for Python
 
 
 def test_command(goal: Goal, catalogue: Catalogue) -> tuple[VerifyTool | None, tuple[FieldError, ...]]:
@@ -28,7 +31,9 @@ def test_command(goal: Goal, catalogue: Catalogue) -> tuple[VerifyTool | None, t
         return None, (FieldError(pointer=pointer, code=code, message=str(error)),)
 
 
-def verification(project: Project, files: tuple[str, ...], *, failed: bool) -> tuple[VerifyTool, ...]:
+def verification(
+    gap: PlannedGap, project: Project, files: tuple[str, ...], checks: Sequence[str], *, failed: bool
+) -> tuple[VerifyTool, ...]:
     """Choose the tools of the acceptance criteria, as far as the language has them, and the tests.
 
     What changes nothing but documentation is read by somebody instead, unless its gap failed before.
@@ -36,20 +41,21 @@ def verification(project: Project, files: tuple[str, ...], *, failed: bool) -> t
     if files and only_documents(files) and not failed:
         return ()
     python = project.language is not None and project.language.name == "python"
-    checks = _lint(project, files) if python else project.check(Check.BUILD, files) if files else ()
-    return tuple({tool.argv: tool for tool in (*checks, *project.tests)}.values())
+    own = project.check(Check.BUILD, files) if files and not python else ()
+    checked = _checked(project, files, checks) if python else own
+    chosen = (*checked, *reporter_of(gap, project, files), *project.tests)
+    return tuple({tool.argv: tool for tool in chosen}.values())
 
 
-def _lint(project: Project, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-    sources = tuple(path for path in files if path.endswith((".py", ".pyi")) and fits("path", path))
+def _checked(project: Project, files: Sequence[str], checks: Sequence[str]) -> tuple[VerifyTool, ...]:
+    sources = tuple(path for path in files if path.endswith(PYTHON) and fits("path", path))
     aimed = sources if 0 < len(sources) <= MANY else (".",)
-    found = (_known(project, (*command, *aimed)) for command in PYTHON_CHECKS)
-    return tuple(tool for tool in found if tool)
+    return tuple(tool for check in checks if (tool := _aimed(project, check, aimed)))
 
 
-def _known(project: Project, argv: tuple[str, ...]) -> VerifyTool | None:
-    """Read a command; None where the operator's catalogue has another tool in its place."""
-    try:
-        return project.catalogue.match_argv(argv)
-    except UnknownCommand:
-        return None
+def _aimed(project: Project, check: str, files: Sequence[str]) -> VerifyTool | None:
+    """Aim a contract at files, or at nothing if it takes none; None where the operator's takes neither."""
+    for words in (tuple(files), ()):
+        with suppress(UnknownCommand):
+            return project.catalogue.match_argv(project.catalogue.call(check, words).argv)
+    return None

@@ -55,13 +55,13 @@ def a_goal(
     )
 
 
-def answered(goal: Goal, recall: dict[str, int] | None = None, now: int = NOW) -> Answer:
-    return gap_report.draft(goal, CATALOGUE, Setting(now=now, recall=recall or {}))
+def answered(goal: Goal, recall: dict[str, int] | None = None, now: int = NOW, **options: Any) -> Answer:
+    return gap_report.draft(goal, CATALOGUE, Setting(now=now, recall=recall or {}, options=options))
 
 
-def drafted(goal: Goal, recall: dict[str, int] | None = None, now: int = NOW) -> Draft:
+def drafted(goal: Goal, recall: dict[str, int] | None = None, now: int = NOW, **options: Any) -> Draft:
     """Plan `goal`; whatever comes out has to pass the validator."""
-    made = answered(goal, recall, now)
+    made = answered(goal, recall, now, **options)
     assert isinstance(made, Draft), made
     assert validate(goal, made.steps, CATALOGUE) == ()
     return made
@@ -71,8 +71,8 @@ def document(draft: Draft) -> IterationPlan:
     return IterationPlan.model_validate(draft.document)
 
 
-def planned(goal: Goal, recall: dict[str, int] | None = None) -> IterationPlan:
-    return document(drafted(goal, recall))
+def planned(goal: Goal, recall: dict[str, int] | None = None, **options: Any) -> IterationPlan:
+    return document(drafted(goal, recall, NOW, **options))
 
 
 def targets(goal: Goal) -> list[tuple[str, tuple[str, ...]]]:

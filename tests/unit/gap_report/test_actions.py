@@ -28,10 +28,12 @@ DOMAIN = ["domain/models.py", "domain/tests/test_models.py", "src/app.py"]
         # no verb is found within a word
         ("Show the latest contest in src/a.py", ["src/a.py"], [], [("modify", ("src/a.py",))]),
         ("Created things are kept in src/a.py", ["src/a.py"], [], [("modify", ("src/a.py",))]),
+        ("Change the Makefile", ["Makefile", "src/a.py"], ["Makefile"], [("modify", ("Makefile",))]),
         # modules and layers
         ("Create module parser", MODULE, [], [("create", tuple(MODULE))]),
         ("Create the parser module", MODULE, [], [("create", tuple(MODULE))]),
         ("Implement Parser", MODULE, MODULE[:1], [("create", (MODULE[1],)), ("modify", (MODULE[0],))]),
+        ("Implement the lexer", ["src/modules/lexer/core.py"], [], [("create", ("src/modules/lexer/core.py",))]),
         ("Describe the domain", DOMAIN, DOMAIN, [("modify", ("domain/models.py",))]),
         ("Change modules/parser/", MODULE, MODULE, [("modify", tuple(MODULE))]),
         # nothing that it maps to
@@ -78,6 +80,54 @@ def test_a_quality_gap_changes_the_files_of_its_evidence_in_one_action() -> None
     assert plan.actions[0].target_files == ("src/a.py", "tests/test_a.py", "new.py")
 
 
+@pytest.mark.parametrize(
+    ("failed", "allowed", "found"),
+    [
+        # a source is at fault that a test is named after, or any of a few
+        ("tests/test_cart.py", ["src/cart.py", "src/a.py"], ["tests/test_cart.py", "src/cart.py"]),
+        ("tests/test_shop.py", ["src/cart.py", "src/a.py"], ["tests/test_shop.py", "src/cart.py", "src/a.py"]),
+        ("tests/test_cart.py", ["tests/test_cart.py", "cart.py"], ["tests/test_cart.py", "cart.py"]),
+        ("pkg/cart_test.go", ["pkg/cart.go", "pkg/a.go"], ["pkg/cart_test.go", "pkg/cart.go"]),
+        ("web/cart.spec.ts", ["web/cart.ts", "web/a.ts"], ["web/cart.spec.ts", "web/cart.ts"]),
+        # the tests alone where nothing else may change, and nobody knows where much may
+        ("tests/test_cart.py", ["tests/test_cart.py"], ["tests/test_cart.py"]),
+        ("tests/test_shop.py", ["tests/test_shop.py", *(f"src/m{n}.py" for n in range(11))], []),
+    ],
+)
+def test_where_a_test_fails_what_it_tests_may_be_at_fault(failed: str, allowed: list[str], found: list[str]) -> None:
+    evidence = f"FAILED {failed}::test_it - assert 1 == 2\n"
+    goal = a_goal(a_gap("Quality check failed: pytest", "quality", evidence=evidence), allowed=allowed, files=allowed)
+
+    assert targets(goal) == [("modify", tuple(found))]
+
+
+@pytest.mark.parametrize(
+    ("category", "description", "found"),
+    [
+        ("quality", "Quality check failed: ruff", ("tests/test_cart.py",)),
+        ("roadmap", "All code passes ruff", ("tests/test_cart.py",)),
+        ("roadmap", "All tests pass", ("tests/test_cart.py", "src/cart.py")),
+        ("quality", "Quality check failed: go test", ("tests/test_cart.py", "src/cart.py")),
+    ],
+)
+def test_what_a_linter_finds_in_a_test_is_the_tests_own_fault(
+    category: str, description: str, found: tuple[str, ...]
+) -> None:
+    evidence = "tests/test_cart.py:1:8: F401 `os` imported but unused\n"
+    files = ["src/cart.py", "tests/test_cart.py"]
+    goal = a_goal(a_gap(description, category, evidence=evidence), allowed=files, files=files)
+
+    assert targets(goal) == [("modify", found)]
+
+
+def test_a_traceback_says_itself_which_source_is_at_fault() -> None:
+    evidence = "FAILED tests/test_cart.py::test_it - ValueError\nsrc/tax.py:3: ValueError\n"
+    allowed = ["src/cart.py", "src/tax.py"]
+    goal = a_goal(a_gap("Quality check failed: pytest", "quality", evidence=evidence), allowed=allowed, files=allowed)
+
+    assert targets(goal) == [("modify", ("tests/test_cart.py", "src/tax.py"))]
+
+
 def test_a_wish_makes_what_is_new_and_changes_what_exists() -> None:
     goal = a_goal(
         a_gap("Export: write src/export.py and call it in src/app.py", "inbox"),
@@ -95,6 +145,10 @@ def test_a_wish_makes_what_is_new_and_changes_what_exists() -> None:
         (["Do not touch domain/b.py"], ("domain/a.py",)),
         (["You must not modify `domain/b.py`."], ("domain/a.py",)),
         (["Only change domain/b.py"], ("domain/b.py",)),
+        (["Change nothing except domain/b.py"], ("domain/b.py",)),
+        (["Do not touch anything but domain/b.py."], ("domain/b.py",)),
+        (["Never edit files outside domain/"], ("domain/a.py", "domain/b.py")),
+        (["Only change domain/", "Do not touch domain/a.py"], ("domain/b.py",)),
         (["keep domain/b.py fast"], ("domain/a.py", "domain/b.py")),
     ],
 )
@@ -112,6 +166,25 @@ def test_the_constraints_of_a_wish_bind_its_actions(constraints: list[str], file
     for constraint in constraints:
         assert f"Constraint kept: {constraint}" in planned(goal).acceptance_criteria
         assert constraint in (made.steps[0].guidance or "")
+
+
+@pytest.mark.parametrize("description", ["Nicer domain", "NICER DOMAIN", "Nicer domain: in a new way"])
+def test_a_wish_is_known_by_its_title(description: str) -> None:
+    item = {"filename": "a.md", "title": "Nicer domain", "what": "all of it", "constraints": ["Keep off domain/"]}
+    other = {"filename": "b.md", "title": "Nicer", "constraints": ["Be quick"]}
+    goal = a_goal(a_gap(description, "inbox"), allowed=["domain/a.py"], files=["domain/a.py"], inbox=[other, item])
+
+    assert [line for line in planned(goal).acceptance_criteria if "Constraint" in line] == [
+        "Constraint kept: Keep off domain/"
+    ]
+
+
+def test_where_a_folder_alone_may_change_its_files_that_are_meant_do() -> None:
+    item = {"filename": "a.md", "title": "Nicer", "what": "src/a.py", "constraints": ["Only touch src/"]}
+    files = ["src/a.py", "src/b.py"]
+    goal = a_goal(a_gap("Nicer: src/a.py", "inbox"), allowed=files, files=files, inbox=[item])
+
+    assert targets(goal) == [("modify", ("src/a.py",))]
 
 
 def test_a_constraint_that_takes_all_files_away_leaves_the_others_that_are_allowed() -> None:
@@ -138,6 +211,14 @@ def test_the_documents_of_a_module_name_its_files_and_guide() -> None:
     assert "modules/parser/SPEC.md: Reads a sentence." in (made.steps[0].guidance or "")
     assert "Parser; Files" in (made.steps[0].guidance or "")
     assert "gnore all previous" not in (made.steps[0].guidance or "")
+
+
+def test_of_a_small_module_all_files_are_meant_those_first_that_its_documents_name() -> None:
+    files = ["modules/parser/a.py", "modules/parser/core.py"]
+    documents = {"modules/parser/SPEC.md": "Reads. See `core.py`."}
+    goal = a_goal(a_gap("Implement the parser"), allowed=files, files=files, project={"documents": documents})
+
+    assert targets(goal) == [("modify", ("modules/parser/core.py", "modules/parser/a.py"))]
 
 
 def test_a_module_that_is_not_there_yet_is_made_of_what_its_contract_names() -> None:

@@ -75,13 +75,14 @@ def test_gaps_are_sorted_by_priority_then_category_and_equals_stay() -> None:
         gap("c", "inbox", priority="urgent"),
         gap("d", "quality", priority="urgent"),
         gap("e", "roadmap", priority="urgent"),
-        gap("f", "quality", priority="low"),
+        gap("f", " Quality", priority="low"),
         gap("g", "other", priority="high"),
+        gap("h", "roadmap", priority="low"),
     ]
 
     report = analysis.report(gaps)
 
-    assert [each.description for each in report.gaps] == ["d", "c", "b", "e", "a", "g", "f"]
+    assert [each.description for each in report.gaps] == ["d", "c", "b", "e", "a", "g", "f", "h"]
     assert report.most_critical == report.gaps[0]
 
 
@@ -95,6 +96,9 @@ def test_without_gaps_none_is_critical() -> None:
         ("Create the PARSER: now", "create the parser", False),
         ("the parser", "Create  the\nparser for 0.1", False),
         ("the lexer", "Create the parser", True),
+        ("Port: import", "Create src/port.py, important", True),
+        ("port", "Create the exporter", True),
+        ("Export (CSV)", "Create export: CSV, for all", False),
         ("", "Create the parser", True),
         ("  ", "Create the parser", True),
     ],

@@ -95,6 +95,14 @@ def test_a_quality_gap_targets_the_files_of_its_evidence() -> None:
     assert "ruff reports no failures" in plan.acceptance_criteria
 
 
+@pytest.mark.parametrize("category", ["quality", "inbox", "roadmap", "other", "QUALITY"])
+def test_the_criteria_of_every_category_begin_with_ruff_and_pyright(category: str) -> None:
+    criteria = planned(a_goal(a_gap("Create src/a.py", category), allowed=["src/a.py"])).acceptance_criteria
+
+    assert criteria[:3] == (*ALWAYS, "Gap resolved: Create src/a.py")
+    assert any(line.endswith(" reports no failures") for line in criteria) is (category.casefold() == "quality")
+
+
 def test_the_iteration_has_its_number_and_its_moment_in_utc() -> None:
     made = document(drafted(a_goal(RUFF, allowed=["src/a.py"]), now=0))
 
@@ -124,6 +132,7 @@ def test_the_iteration_has_its_number_and_its_moment_in_utc() -> None:
         ("src/domain.py", "modify", "medium"),
         ("subdomain/a.py", "modify", "medium"),
         ("modules/x/tests/", "create", "low"),
+        ("modules/x/tests/", "modify", "low"),
         ("domain/", "create", "high"),
     ],
 )
@@ -197,12 +206,12 @@ def test_a_rejection_names_the_files_that_are_missing() -> None:
 
 
 def test_the_choice_is_told_as_phases() -> None:
-    gaps = a_gap("Create seed.py"), a_gap("Create src/a.py")
+    gaps = a_gap("Create seed.py"), a_gap("Create src/a.py.")
 
     told = drafted(a_goal(*gaps, allowed=["src/a.py", "seed.py"])).phases
 
     assert [phase.name for phase in told] == ["gap", "iteration"]
-    assert told[0].status.startswith("high roadmap: Create src/a.py; 1 passed over")
+    assert told[0].status.startswith("high roadmap: Create src/a.py; 1 passed over, ")
     assert told[1].status == "iter-0001-20261118-110640: 1 action, risk low."
 
 

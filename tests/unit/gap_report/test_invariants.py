@@ -95,8 +95,10 @@ def test_every_plan_is_governed(body: dict[str, Any], output: Any, recalled: int
         return
 
     check(goal, made)
-    if made.state is not None:
+    if made.steps[0].step_id == "explore-scope":
         growth = Growth(goal, codec.loads(codec.dumps(made.state)), codec.loads(codec.dumps(made.document)), NOW)
+        listed = (gap_report.input_for(growth, {"step_id": "explore-scope"}) or {})["files"]
+        assert {*listed} <= {*body["allowed_files"]} - {"seed.py", "kernel/loop.py"}
         end = End("explore-scope", made.steps[0].model_dump(mode="json"), "DONE", output)
         unfolding = gap_report.advance(growth, end, CATALOGUE)
         assert isinstance(unfolding, Unfolding)

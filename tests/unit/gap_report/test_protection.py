@@ -39,6 +39,9 @@ def test_others_are_free(path: str) -> None:
         ("src/*.lock", "src/a/b.lock", False),
         ("app/[id]/*.ts", "app/[id]/page.ts", True),
         ("infra", "infrared/x", False),
+        ("secrets*", "secrets-of-prod/x.py", True),
+        ("src/*/generated", "src/a/generated/x.py", True),
+        ("src/*/generated", "src/a/b/generated/x.py", False),
         (".", "anything", False),
         ("", "anything", False),
     ],
@@ -48,10 +51,18 @@ def test_a_goal_can_protect_more(protected: str, path: str, *, covered: bool) ->
 
 
 @pytest.mark.parametrize(
-    "description", ["Create seed.py", "Implement kernel/loop.py", "Rewrite ./VISION.md", "Create roadmap/v0.2.md"]
+    "description",
+    [
+        "Create seed.py",
+        "Implement kernel/loop.py",
+        "Rewrite ./VISION.md",
+        "Create roadmap/v0.2.md",
+        "Change kernel/Makefile",
+    ],
 )
 def test_an_action_on_a_protected_file_is_removed(description: str) -> None:
-    made = answered(a_goal(a_gap(description), allowed=["seed.py", "kernel/loop.py", "VISION.md", "roadmap/v0.2.md"]))
+    allowed = ["seed.py", "kernel/loop.py", "VISION.md", "roadmap/v0.2.md", "src/a.py"]
+    made = answered(a_goal(a_gap(description), allowed=allowed))
 
     assert getattr(made, "reason", None) == "all_protected"
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from schemas.base import RiskLevel, StepType
+from tasks.planning import gap_report
+from tasks.planning.catalogue import CATALOGUE
+from tasks.planning.draft import Draft, Setting
+from tasks.planning.tool_contract import Contract, ToolCategory
+from tasks.policy.validation import validate
 from tests.unit.gap_report.reports import a_gap, a_goal, document, drafted
 
 LOW, MED, HIGH = RiskLevel
@@ -26,7 +33,6 @@ def test_each_action_is_a_patch_and_the_end_is_a_verification() -> None:
     ]
     assert [step.depends_on for step in made.steps] == [(), ("action-1",), ("action-2",)]
     assert [step.risk_level for step in made.steps] == [LOW, MED, LOW]
-    assert made.state is None
     for step in made.steps:
         assert "All new/modified files pass ruff check" in step.success_criteria
         assert document(made).iteration_id in step.intent
@@ -59,6 +65,53 @@ def test_an_iteration_is_verified_in_its_language(path: str, context: dict[str, 
     assert [step.verify for step in steps] == [verify, verify]
 
 
+@pytest.mark.parametrize(
+    ("check", "verify"),
+    [
+        ({"spellings": ("mypy",), "positional": "path"}, "ruff check src/a.py && mypy src/a.py && pytest -q"),
+        ({"spellings": ("pyre check",)}, "ruff check src/a.py && pyre check && pytest -q"),
+        ({"spellings": ("pyre",), "positional": "count", "least": 1}, "ruff check src/a.py && pytest -q"),
+    ],
+)
+def test_an_operator_puts_another_type_checker_in_the_place_of_pyright(check: dict[str, Any], verify: str) -> None:
+    theirs = Contract(id="pyright", example="x", category=ToolCategory.TYPE_CHECK, timeout_s=60, **check)
+    goal = a_goal(a_gap("Change src/a.py"), allowed=["src/a.py"], files=["src/a.py"])
+    catalogue = CATALOGUE.extended((theirs,))
+
+    made = gap_report.draft(goal, catalogue, Setting())
+
+    assert isinstance(made, Draft)
+    assert made.steps[-1].verify == verify
+    assert validate(goal, made.steps, catalogue) == ()
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "verify"),
+    [
+        ("mypy", "src/a.py", f"{PYTHON.format('src/a.py').replace(' && pytest', ' && mypy src/a.py && pytest')}"),
+        ("ruff 0.15", "src/a.py", PYTHON.format("src/a.py")),
+        ("pytest", "src/a.py", PYTHON.format("src/a.py")),
+        ("CodeQL", "src/a.py", PYTHON.format("src/a.py")),
+        ("ESLint", "src/a.js", "node --check src/a.js && npx eslint src/a.js && npm test"),
+        ("tsc", "src/a.ts", "npx tsc --noEmit && npm test"),
+        ("go vet", "a.go", "go build ./... && go vet ./... && go test ./..."),
+        ("golangci-lint", "a.go", "go build ./... && golangci-lint run ./... && go test ./..."),
+        ("clippy", "src/a.rs", "cargo check && cargo clippy -- -D warnings && cargo test"),
+    ],
+)
+def test_the_tool_that_reported_a_gap_judges_whether_it_is_closed(tool: str, path: str, verify: str) -> None:
+    gap = a_gap(f"Quality check failed: {tool}", "quality", evidence=f"{path}:1:1: E1 x")
+    steps = drafted(a_goal(gap, allowed=[path], files=[path])).steps
+
+    assert steps[-1].verify == verify
+
+
+def test_a_tool_that_a_wish_speaks_of_is_no_judge() -> None:
+    steps = drafted(a_goal(a_gap("Types: mypy on src/a.py", "inbox"), allowed=["src/a.py"])).steps
+
+    assert steps[-1].verify == PYTHON.format("src/a.py")
+
+
 def test_documentation_is_read_by_somebody() -> None:
     steps = drafted(a_goal(a_gap("Change README.md"), allowed=["README.md"], files=["README.md"])).steps
 
@@ -72,7 +125,7 @@ def test_what_is_deleted_is_not_linted() -> None:
     steps = drafted(a_goal(a_gap("Delete src/a.py"), allowed=["src/a.py"], files=["src/a.py", "src/b.py"])).steps
 
     assert "src/a.py" not in steps[-1].verify
-    assert steps[0].title.startswith("Delete: ")
+    assert steps[0].title == "Delete src/a.py"
 
 
 def test_more_files_than_the_risk_allows_are_split_tests_apart() -> None:
@@ -81,6 +134,13 @@ def test_more_files_than_the_risk_allows_are_split_tests_apart() -> None:
 
     assert [(step.risk_level, len(step.allowed_files)) for step in patches] == [(MED, 5), (MED, 2), (LOW, 1)]
     assert [step.title for step in patches] == [f"Change: Implement module x ({n} of 3)" for n in (1, 2, 3)]
+
+
+def test_the_part_is_told_even_if_the_description_is_long() -> None:
+    files = [f"modules/x/m{number}.py" for number in range(7)]
+    patches = drafted(a_goal(a_gap("Implement module x " + "word " * 50), allowed=files, files=files)).steps[:-1]
+
+    assert [step.title[-9:] for step in patches] == [" (1 of 2)", " (2 of 2)"]
 
 
 def test_risky_files_go_apart_and_first() -> None:
@@ -130,7 +190,5 @@ def test_an_action_without_files_gets_all_that_its_risk_allows_else_somebody_loo
         assert [(step.step_id, step.controller_task_spec.type) for step in made.steps] == [
             ("explore-scope", StepType.EXPLORE)
         ]
-        assert made.state is not None
     else:
         assert [step.allowed_files for step in made.steps] == [tuple(files), ()]
-        assert made.state is None

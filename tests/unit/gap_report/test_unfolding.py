@@ -47,6 +47,8 @@ def test_what_was_found_is_patched_and_verified() -> None:
         {"description": "Make it nice", "target_files": ["src/m1.py", "src/m2.py"], "action_type": "modify"}
     ]
     assert made.halt is None
+    assert made.why == "2 files to change."
+    assert unfolded({"files": ["src/m1.py"]}).why == "1 file to change."
 
 
 def test_the_document_and_its_risk_follow() -> None:
@@ -64,7 +66,8 @@ def test_where_nothing_is_left_the_plan_halts(found: list[str]) -> None:
 
     assert made.steps == ()
     assert made.halt is not None
-    assert made.halt[:2] == ("cannot_revise", "no_allowed_files")
+    assert made.halt[0] == "plan_unfit"
+    assert [error["code"] for error in made.halt[2]["errors"]] == ["no_allowed_files"]
 
 
 def test_protected_files_are_not_among_what_was_found() -> None:
@@ -84,7 +87,7 @@ def test_more_than_a_plan_may_have_halts_it() -> None:
     made = unfolded({"files": FILES}, wide(limits={"max_steps": 2}))
 
     assert made.halt is not None
-    assert made.halt[1] == "too_many_files"
+    assert [error["code"] for error in made.halt[2]["errors"]] == ["too_many_files"]
 
 
 def test_a_gap_that_failed_before_stays_at_high_risk() -> None:

@@ -1,0 +1,54 @@
+"""The demo of the kind `gap_report`: what real tools found is closed by a real fleet, and nothing is left of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.integration.test_demo import place, processes_of, started
+from worker.demo import theatre
+
+__all__ = ["place"]
+
+
+def test_every_gap_is_closed_in_its_order_and_nothing_is_left(place: Path) -> None:
+    demo = started(place, "--kind", "gap_report", "--json")
+    out, err = demo.communicate(timeout=90)
+
+    assert demo.returncode == 0, err
+    told = json.loads(out)
+    assert (told["kind"], told["tests_passed"], told["completed"]["state"]) == ("gap_report", True, "COMPLETED")
+    last = told["completed"]["document"]
+    assert last["iteration_id"].startswith("iter-0003-")  # ruff and pytest went before
+    assert (last["gap"]["category"], last["actions"][0]["target_files"]) == ("inbox", ["till/receipt.py"])
+    assert "Constraint kept: Do not touch till/stock.py" in last["acceptance_criteria"]
+    for change in (
+        "-import math",
+        "-import json",
+        "+    return price + (price * percent + 50) // 100",
+        "+def receipt(",
+    ):
+        assert change in told["diff"]
+    assert "tests/" not in told["diff"]
+    assert err == ""
+    assert not list(processes_of(place))
+    assert not list((place / "tmp").iterdir())
+    assert not list((place / "somewhere").iterdir())
+
+
+def test_without_ruff_it_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(theatre, "find_spec", lambda name: None if name == "ruff" else find(name))
+
+    code = theatre.play("gap_report", as_json=True, keep=False, console=Console(stderr=True), svg=None)
+
+    assert code == 1
+    problem = json.loads(capsys.readouterr().out)["problem"]
+    assert problem["code"] == "demo_needs"
+    assert problem["detail"].startswith("The demo runs ruff, which is not installed: ")

@@ -1,0 +1,67 @@
+"""Which tests judge an iteration where another gap is that some of them fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas import codec
+from tasks.planning import gap_report
+from tasks.planning.catalogue import CATALOGUE
+from tasks.planning.draft import End, Growth, Unfolding
+from tests.unit.gap_report.reports import NOW, a_gap, a_goal, drafted
+
+RUFF = a_gap("Quality check failed: ruff", "quality", evidence="src/a.py:1:1: F401 x")
+PYTEST = a_gap("Quality check failed: pytest", "quality", evidence="FAILED tests/test_a.py::test_it - assert 1 == 2\n")
+SOURCES = ["src/a.py", "src/b.py"]
+TESTS = ["tests/test_a.py", "tests/test_b.py", "tests/test_c.py", "tests/conftest.py", "tests/helper.py"]
+LINTED = "ruff check src/a.py && pyright src/a.py"
+
+
+def verify(*gaps: dict[str, Any], allowed: tuple[str, ...] = ("src/a.py",), **more: Any) -> str:
+    files = more.pop("files", [*SOURCES, *TESTS])
+    return drafted(a_goal(*gaps, allowed=[*allowed], files=files, **more)).steps[-1].verify
+
+
+@pytest.mark.parametrize(
+    ("gaps", "context", "tests"),
+    [
+        ((RUFF,), {}, " && pytest -q"),
+        ((RUFF,), {"failing_tests": ["tests/test_a.py::test_it"]}, " && pytest -q"),
+        ((RUFF, a_gap("Quality check failed: mypy", "quality")), {}, " && pytest -q"),
+        ((RUFF, a_gap("Tests for pytest")), {}, " && pytest -q"),
+        ((PYTEST, RUFF), {}, " && pytest -q"),
+        ((RUFF, PYTEST), {}, " && pytest -q tests/test_b.py tests/test_c.py"),
+        ((RUFF, PYTEST), {"failing_tests": ["tests/test_b.py::TestX::test_it"]}, " && pytest -q tests/test_c.py"),
+        ((RUFF, PYTEST | {"evidence": ""}), {}, ""),
+        ((RUFF, PYTEST), {"test_command": "tox"}, ""),
+    ],
+)
+def test_tests_that_fail_because_of_another_gap_do_not_judge(
+    gaps: tuple[dict[str, Any], ...], context: dict[str, Any], tests: str
+) -> None:
+    assert verify(*gaps, context=context) == LINTED + tests
+
+
+def test_without_other_tests_the_linters_judge_alone() -> None:
+    assert verify(RUFF, PYTEST, files=[*SOURCES, TESTS[0]]) == LINTED
+
+
+def test_where_nothing_else_can_judge_all_tests_do() -> None:
+    gap = a_gap("Change src/a.xyz")
+    goal: dict[str, Any] = {"allowed": ("src/a.xyz",), "files": ["src/a.xyz"], "context": {"test_command": "make test"}}
+
+    assert verify(gap, PYTEST, **goal) == "make test"
+
+
+def test_it_stays_so_when_an_exploration_has_found_the_files() -> None:
+    files = [f"src/m{number}.py" for number in range(8)]
+    goal = a_goal(a_gap("Make it nice"), PYTEST, allowed=files, files=[*files, *TESTS])
+    made = drafted(goal)
+    growth = Growth(goal, codec.loads(codec.dumps(made.state)), codec.loads(codec.dumps(made.document)), NOW)
+
+    unfolded = gap_report.advance(growth, End("explore-scope", {}, "DONE", {"files": ["src/m1.py"]}), CATALOGUE)
+
+    assert isinstance(unfolded, Unfolding)
+    assert unfolded.steps[-1].verify.endswith("pyright src/m1.py && pytest -q tests/test_b.py tests/test_c.py")
