@@ -24,7 +24,7 @@ def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SET
     answer = rejected(fit.error.code, (fit.error,)) if fit.error else _answer(fit.goal, catalogue, setting)
     if fit.goal is goal or isinstance(answer, NothingToDo | Consult):
         return answer
-    return replace(answer, goal=fit.goal, findings=fit.findings)
+    return replace(answer, goal=answer.goal or fit.goal, findings=fit.findings)
 
 
 def _answer(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:

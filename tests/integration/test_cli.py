@@ -326,6 +326,39 @@ def test_up_needs_nothing_runs_everything_and_ends_as_asked(tmp_path: Path) -> N
         client.ping()
 
 
+def test_up_obeys_while_a_goal_is_drafted(tmp_path: Path) -> None:
+    port = free_port()
+    home = {
+        "PLANNER_DATA_DIR": str(tmp_path / "data"),
+        "PLANNER_DRAFTERS": "none,cli",
+        "PLANNER_CLI_COMMAND": "sleep 60",
+    }
+    process = spawn("up", "--port", str(port), cwd=tmp_path, **home)
+    assert process.stdout is not None
+    assert str(port) in process.stdout.readline()
+
+    with Redis.from_url(f"redis://127.0.0.1:{port}/0") as client:
+        client.xadd(keys.GOALS, {"data": codec.dumps({**GOAL, "goal_id": "slow", "drafter": "cli"})})
+        plan_id = wait_until(lambda: client.hget(keys.goal_id("slow"), "plan_id"), timeout=30).decode()
+        plan = keys.Partition(0).plan(plan_id)
+        wait_until(lambda: client.hget(plan.plan, "state") == b"CREATED")
+        order = {
+            "command_id": "c",
+            "command": "cancel",
+            "scope": "plan",
+            "plan_id": plan_id,
+            "actor": "a",
+            "reason": "r",
+        }
+        client.xadd(keys.Partition(0).commands, {"data": codec.dumps(order)})
+        wait_until(lambda: client.hget(plan.plan, "state") == b"REJECTED")
+        wait_until(lambda: client.hget(keys.goal_id("slow"), "verdict") == b"REJECTED")
+        wait_until(lambda: client.xlen(keys.GOALS) == 0, what="the drafter was told to stop")
+    process.send_signal(signal.SIGINT)
+    _, log = process.communicate(timeout=60)
+    assert process.returncode == 0, log
+
+
 def test_controllers_side_by_side_end_together_on_sigterm(redis_url: str, tmp_path: Path) -> None:
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@a"]
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "a"]):

@@ -8,16 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from schemas.evolution import (
-    PLANNING_OUTPUT_SCHEMA,
-    CommitCard,
-    PlanningAgentRequest,
-    PlanningOutput,
-    ValidationMode,
-)
+from schemas.evolution import CommitCard, PlanningAgentRequest, ValidationMode
+from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput
+from tasks import goals
 from tasks.planning import evolution
 from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import End
+from tasks.planning.draft import Consult, Draft, Drafted, End, Rejected, Setting
 from tasks.planning.evolution.plan import parse
 from tasks.planning.evolution.rollup import History, rollup, spans
 from tasks.planning.evolution.setting import Planning
@@ -158,3 +154,26 @@ def test_any_answer_to_the_search_for_files_is_read(output: Any) -> None:
     assert found is not None
     assert (found.halt is None) is (refused is None)
     assert found.halt or validate(growth.goal, found.steps) == ()
+
+
+@given(
+    st.lists(st.builds(Drafted, OUTPUTS, st.none() | TEXT, st.integers(0, 9), st.integers(0, 9)), max_size=4),
+    st.sampled_from(["strict", "lenient", "none"]),
+    st.integers(0, 4),
+)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_drafter_is_asked_until_there_is_a_plan_and_no_longer(said: list[Drafted], mode: str, attempts: int) -> None:
+    setting = Setting(drafter="http", drafted=tuple(said), options={"max_attempts": attempts})
+
+    found = goals.plan(a_goal(mode), CATALOGUE, setting)
+
+    assert isinstance(found, Draft | Rejected | Consult)
+    assert said or isinstance(found, Consult)
+    assert len(said) < max(1, attempts) or not isinstance(found, Consult)
+    assert not isinstance(found, Consult) or "revious instructions" not in found.prompt
+    if isinstance(found, Draft):
+        assert said[-1].error is None
+        assert found.document
+        assert (found.document["attempts"], found.tokens) == (len(said), sum(each.tokens for each in said))
+    if isinstance(found, Rejected):
+        assert (found.reason, found.errors[0].pointer) == ("planning_failed", "/drafter")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from schemas.step import unpack_step
 from tasks.planning.catalogue import CATALOGUE
 from tasks.policy.dispatch import SILENT_MS
+from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import PLAN, PYTEST, Running, a_failure, a_report, a_step
 from worker.store.history import Story, told
 
@@ -53,3 +56,15 @@ def test_a_revision_stands_with_the_attempt_that_led_to_it() -> None:
     (attempt,) = story(plan)["a"]
     assert attempt["revision"]["diff"]["inserted"] == "a-type-check"
     assert (attempt["revision"]["revision"], attempt["revision"]["policy_version"]) == (2, 1)
+
+
+def test_an_answer_that_was_refused_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(refuses=lambda output: None if output else "it is empty", on_end=lambda *_: goes_on(a_step("b")))
+    plan = growing(monkeypatch, script, a_step("a"))
+    plan.report(a_report("a"))
+    plan.report(a_report("a", output="yes"))
+
+    found = story(plan)
+
+    assert short(found["a"]) == [(1, "RETRIED", "OUTPUT_REFUSED"), (2, "DONE", None)]
+    assert found["a"][0]["reason"] == "it is empty"

@@ -8,6 +8,7 @@ from typing import Any
 from redis import Redis
 
 from schemas import codec
+from schemas.base import FailureCategory
 from schemas.outcome import Outcome
 from schemas.step import unpack_step
 from schemas.times import rfc3339
@@ -34,15 +35,17 @@ def told(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]]) -
     found: Story = {}
     for line in lines:
         results = {step: after for step, _, after in line["moves"] if step}
-        revisions = {one["step_id"]: one for one in line.get("revisions", ())}
+        revisions = {one["step_id"]: one for one in line.get("revisions", ()) if "step_id" in one}
+        refused = {(said[1], said[2]): said[3] for said in line["in"] if said[0] == "output refused"}
         for step, attempt, outcome, reason in _ends(line):
             known = found.setdefault(step, [])
-            result = results.get(step, "")
+            result, number = results.get(step, ""), attempt or len(known) + 1
             entry = {
-                "attempt": attempt or len(known) + 1,
+                "attempt": number,
                 "at": rfc3339(line["now"]),
                 "result": "RETRIED" if result == "ACTIVE" else result,
                 **_cause(facts.get(step), outcome, reason, failed=result != "DONE"),
+                **_refusal(refused.get((step, number))),
             }
             if revised := revisions.get(step):
                 entry["revision"] = {name: value for name, value in revised.items() if name not in _TOLD_BESIDE}
@@ -67,6 +70,11 @@ def _cause(facts: dict[str, Any] | None, said: dict[str, Any] | None, reason: st
     if failure is None:
         return {"category": None, "reason": None}
     return {"category": failure["category"], "reason": failure["suggestion"] or failure["trace"]}
+
+
+def _refusal(why: str | None) -> dict[str, Any]:
+    """Say that what an attempt answered was of no use to the plan, where it was."""
+    return {} if why is None else {"category": FailureCategory.OUTPUT_REFUSED.value, "reason": why}
 
 
 def _lines(client: Redis, k: PlanKeys) -> Iterator[dict[str, Any]]:

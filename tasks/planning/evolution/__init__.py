@@ -1,7 +1,8 @@
 """The strategy of the kind `evolution`: an agent drafts a plan, and its steps are governed (seed 004).
 
-The planner itself asks nobody: the draft is a step like any other, whose input is the prompt (`queue` drafter). What
-comes back is parsed as the validation mode says, and only then unfolds into steps.
+With the drafter `queue` the draft is a step like any other, whose input is the prompt; any other drafter is asked by
+the worker before there is a plan. Either way what comes back is judged as the validation mode says, and only then
+becomes steps.
 """
 
 from __future__ import annotations

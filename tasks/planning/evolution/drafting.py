@@ -1,64 +1,104 @@
-"""From an evolution goal to the step that drafts its plan."""
+"""From an evolution goal to the question for its plan: a step that a controller answers, or one for a drafter."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from schemas.envelope import FieldError
-from schemas.evolution import PlanningAgentResponse
+from schemas.evolution import Evolution
+from schemas.evolution_plan import PlanningAgentResponse
 from schemas.goal import Goal
 from tasks.planning.catalogue import Catalogue
-from tasks.planning.draft import Answer, Draft, Setting
+from tasks.planning.draft import Answer, Draft, Growth, Setting
 from tasks.planning.drafted.reading import plain
 from tasks.planning.drafted.verification import project_of
 from tasks.planning.evolution.commits import MAX_TEXT
+from tasks.planning.evolution.consulting import consulted
 from tasks.planning.evolution.prompt import prompt_of
 from tasks.planning.evolution.request import digest, prepared, remembered
-from tasks.planning.evolution.setting import DEFAULTS, Planning
-from tasks.planning.evolution.state import State
+from tasks.planning.evolution.setting import planning_of
+from tasks.planning.evolution.state import QUEUE, State, state_of
 from tasks.planning.evolution.steps import MAX_ATTEMPTS, draft_step
+from tasks.planning.kept import keep
 from tasks.planning.project import Project, only_documents
 from tasks.policy.sanitize import TOKEN
 from tasks.policy.validation import max_steps, rejected
 
+NOBODY = "none"  # drafts
+
+NO_DRAFTER = "An evolution goal is planned by a drafter: set drafter to queue, or to another that is enabled here."
 NO_INPUT = "An evolution goal needs its input: set evolution.base to the commit to start from."
 NO_FILES = "A step that patches needs them: set allowed_files to the files that may change."
 NO_TESTS = "No verification is known for these files: set context.test_command or context.language."
 NO_ROOM = "A plan that is drafted has two steps at least: raise limits.max_steps."
 NO_GOAL = "Nothing is left of the goal once what reads like an attack on the agent is taken out."
 
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
-def draft(goal: Goal, catalogue: Catalogue, _: Setting, planning: Planning = DEFAULTS) -> Answer:
-    """Answer `goal` with the step that drafts its plan, or say what the goal lacks. Pure."""
+
+def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
+    """Answer `goal` with the step that drafts its plan, ask the worker's drafter, or say what the goal lacks. Pure."""
     project = project_of(goal, catalogue)
-    errors = project if isinstance(project, tuple) else _shortcomings(goal, project)
+    errors = project if isinstance(project, tuple) else _shortcomings(goal, project, setting)
     if errors or isinstance(project, tuple) or goal.evolution is None:
         return rejected("invalid_goal", errors)
-    mode = goal.evolution.validation_mode or planning.validation_mode
-    made = prepared(goal.evolution, goal, planning)
+    based = _based(goal, goal.evolution)
+    growth = _begun(based, goal.evolution, project, setting)
+    answer = _queued(growth) if setting.drafter == QUEUE else consulted(growth, setting.drafted)
+    return replace(answer, goal=based) if isinstance(answer, Draft) else answer
+
+
+def _based(goal: Goal, evolution: Evolution) -> Goal:
+    """Begin the work at the base commit, where the goal does not name another."""
+    base = evolution.base.commit_hash
+    if goal.context.base_sha or not _COMMIT.fullmatch(base):
+        return goal
+    return goal.model_copy(update={"context": goal.context.model_copy(update={"base_sha": base})})
+
+
+def _begun(goal: Goal, evolution: Evolution, project: Project, setting: Setting) -> Growth:
+    """Make the state and the document of a plan whose question has yet to be asked."""
+    planning = planning_of(setting.options)
+    mode = evolution.validation_mode or planning.validation_mode
+    made = prepared(evolution, goal, planning)
     prompt = prompt_of(made.request, mode, project.files, planning)
     document = PlanningAgentResponse(
-        prompt=digest(prompt), request=digest(made.request), validation_mode=mode, trajectories=made.trajectories
+        prompt=digest(prompt),
+        request=digest(made.request),
+        validation_mode=mode,
+        drafter=setting.drafter,
+        trajectories=made.trajectories,
     )
     state = State(
-        attempts=min(max(1, planning.max_attempts), MAX_ATTEMPTS),
+        attempts=max(1, planning.max_attempts),
+        began=setting.now,
         language=project.language.name if project.language else None,
         prompt=prompt,
         request=remembered(made.request),
     )
-    step = draft_step(goal, made.request.goal, state.attempts)
-    return Draft((step,), document.model_dump(mode="json"), state=state.model_dump(mode="json"))
+    literal = goal.model_copy(update={"allowed_files": project.files})
+    tools = keep(project.catalogue, None)
+    return Growth(literal, state.model_dump(mode="json"), document.model_dump(mode="json"), setting.now, tools)
 
 
-def _shortcomings(goal: Goal, project: Project) -> tuple[FieldError, ...]:
+def _queued(growth: Growth) -> Draft:
+    state = state_of(growth)
+    state = state.model_copy(update={"attempts": min(state.attempts, MAX_ATTEMPTS)})
+    step = draft_step(growth.goal, state.request.goal, state.prompt or "", state.attempts)
+    return Draft((step,), growth.document, state=state.model_dump(mode="json"))
+
+
+def _shortcomings(goal: Goal, project: Project, setting: Setting) -> tuple[FieldError, ...]:
     evolution = goal.evolution
     asked = plain((evolution.goal if evolution else None) or goal.goal, MAX_TEXT)
     rules = (
         (evolution is None, "/evolution", "no_evolution", NO_INPUT),
+        (setting.drafter == NOBODY, "/drafter", "no_drafter", NO_DRAFTER),
         (not re.search(r"\w", asked.replace(TOKEN, "")), "/evolution/goal", "empty_after_sanitizing", NO_GOAL),
         (not project.files, "/allowed_files", "no_allowed_files", NO_FILES),
         (_untested(project), "/context/test_command", "no_verification", NO_TESTS),
-        (max_steps(goal) < 2, "/limits/max_steps", "too_many_steps", NO_ROOM),
+        (setting.drafter == QUEUE and max_steps(goal) < 2, "/limits/max_steps", "too_many_steps", NO_ROOM),
     )
     return tuple(FieldError(pointer=where, code=code, message=why) for wrong, where, code, why in rules if wrong)
 

@@ -14,15 +14,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.envelope import FieldError
-from schemas.evolution import (
-    PLANNING_OUTPUT_SCHEMA,
-    PlanningAgentRequest,
-    PlanningOutput,
-    PlanningPlan,
-    PlanStep,
-    PlanStepOutput,
-    ValidationMode,
-)
+from schemas.evolution import PlanningAgentRequest, ValidationMode
+from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput, PlanningPlan, PlanStep, PlanStepOutput
 from tasks.planning.drafted.reading import as_text, decoded, fitted, plain, several_lines
 from tasks.planning.evolution.request import FOCUS
 from tasks.planning.paths import fault
@@ -193,9 +186,14 @@ def _errors(error: ValidationError) -> tuple[FieldError, ...]:
     found = error.errors(include_url=False, include_input=False, include_context=False)
     within = {each["loc"][:depth] for each in found for depth in range(1, len(each["loc"]))}
     return tuple(
-        _error("/" + "/".join(plain(str(part), 64) for part in each["loc"]), each["type"], plain(each["msg"], 200))
+        _error("/" + "/".join(plain(str(part), 64) for part in each["loc"]), each["type"], _said(each["msg"]))
         for each in [each for each in found if each["loc"] not in within][:MAX_ERRORS]
     )
+
+
+def _said(message: str) -> str:
+    """Say it in the words of JSON, which is what a drafter writes."""
+    return plain(message.replace("Tuple", "List").replace("tuple", "list"), 200)
 
 
 def _error(pointer: str, code: str, message: str) -> FieldError:

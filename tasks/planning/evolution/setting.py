@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from schemas.evolution import ValidationMode
+
+TRAJECTORY = "trajectory_"  # how the operator's options of these names begin, which ours leave out
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +26,11 @@ class Planning:
 
 
 DEFAULTS = Planning()
+
+
+def planning_of(options: Mapping[str, Any]) -> Planning:
+    """Read the operator's options; what is not set keeps its default, and those of other kinds are left alone."""
+    own = {name.removeprefix(TRAJECTORY): value for name, value in options.items()}
+    known = {each.name: own[each.name] for each in fields(Planning) if each.name in own}
+    mode = ValidationMode(known.get("validation_mode", DEFAULTS.validation_mode))
+    return Planning(**known | {"validation_mode": mode})

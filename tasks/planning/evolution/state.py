@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 from schemas.base import Outbound
-from schemas.evolution import PlanningAgentRequest, PlanningAgentResponse, PlanningPlan, ValidationMode
-from schemas.goal import Goal
-from tasks.planning.catalogue import CATALOGUE, Catalogue
+from schemas.evolution import PlanningAgentRequest, ValidationMode
+from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningAgentResponse, PlanningPlan
+from tasks.planning.catalogue import CATALOGUE
 from tasks.planning.draft import Growth
 from tasks.planning.drafted.verification import project_of
+from tasks.planning.kept import catalogue_of
 from tasks.planning.project import Project
+
+QUEUE = "queue"  # the drafter that is a step of the plan
+FAILED = "planning_failed"  # why there is no plan, as a rule and as a reason
 
 
 class Stage(StrEnum):
@@ -25,7 +31,8 @@ class State(Outbound):
     """The state; `prompt` is dropped once it has been answered."""
 
     stage: Stage = Stage.DRAFTING
-    attempts: int
+    attempts: int  # that the drafter has at the most
+    began: int = 0  # ms, when it was asked first
     request: PlanningAgentRequest  # what of it reading the answer and making steps need
     language: str | None = None
     prompt: str | None = None
@@ -59,15 +66,22 @@ def mode_of(growth: Growth) -> ValidationMode:
     return document_of(growth).validation_mode
 
 
-def project_in(growth: Growth, catalogue: Catalogue) -> Project:
+def schema_of(growth: Growth) -> Mapping[str, Any] | None:
+    """Give the schema that the drafter is shown; free text has none."""
+    return None if mode_of(growth) is ValidationMode.NONE else PLANNING_OUTPUT_SCHEMA
+
+
+def given_up(attempts: int) -> str:
+    """Say that there is no plan, as seed 004's PlanningError does."""
+    return f"could not produce a valid plan after {attempts} attempt(s)"
+
+
+def project_in(growth: Growth) -> Project:
     """Read the project of a plan as its draft did: the listing that told its language is not kept."""
     state, goal = state_of(growth), growth.goal
     context = goal.context.model_copy(update={"language": state.language})
     constraints = tuple(dict.fromkeys((*goal.constraints, *state.request.constraints)))
-    found = project_of(goal.model_copy(update={"context": context, "constraints": constraints}), catalogue)
-    return found if isinstance(found, Project) else unverified(growth.goal)
-
-
-def unverified(goal: Goal) -> Project:
-    """Take a goal's files alone, where only they matter."""
-    return Project(goal, goal.allowed_files, None, (), CATALOGUE)
+    found = project_of(
+        goal.model_copy(update={"context": context, "constraints": constraints}), catalogue_of(growth.tools)
+    )
+    return found if isinstance(found, Project) else Project(goal, goal.allowed_files, None, (), CATALOGUE)

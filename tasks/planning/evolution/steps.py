@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
-from schemas.evolution import PlanningPlan
+from schemas.evolution_plan import PlanningPlan
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.planning.catalogue import render
+from tasks.planning.drafted.last import last_check
 from tasks.planning.drafted.reading import plain
 from tasks.planning.drafted.steps import MAX_SUCCESS, DraftedStep, Governed, governed
 from tasks.planning.drafted.verification import commands_in
 from tasks.planning.paths import clean
 from tasks.planning.project import Project
 from tasks.planning.text import MAX_GUIDANCE, MAX_INTENT, filled
-from tasks.policy.risk import below, estimate
+from tasks.policy.risk import estimate
 from tasks.policy.validation import MAX_TOOLS
 
 DRAFT_ID = "draft-plan"
@@ -26,22 +26,25 @@ VERIFY_ID = "verify-plan"
 FALLBACK_ID = "fall-back"
 RESERVED = frozenset({DRAFT_ID, FIND_ID, VERIFY_ID, FALLBACK_ID})
 MAX_ATTEMPTS = 4  # a step's first one and three more
+CHARACTERS_A_TOKEN = 4
 
 NO_ORDER = "Nothing of the plan may be done yet: only read."
 
 
-def draft_step(goal: Goal, asked: str, attempts: int) -> PlannedStep:
-    """Make the step in which a controller's agent answers the prompt that it finds in its input."""
+def draft_step(goal: Goal, asked: str, prompt: str, attempts: int) -> PlannedStep:
+    """Make the step in which a controller's agent answers the prompt that it finds in its input, and has to read."""
     step = _looking(
         DRAFT_ID,
         StepType.DRAFT,
         "Draft the plan",
         filled("Answer the prompt of this step's input with a plan for: {goal}", plain(asked, MAX_INTENT), MAX_INTENT),
         "Answer in `output` as the input says: its prompt, its schema where it has one, its validation mode. "
-        + NO_ORDER,
+        "On a later attempt mend what context.previous_failure says. " + NO_ORDER,
         goal,
     )
-    return step.model_copy(update={"retry_limit": min(max(1, attempts), MAX_ATTEMPTS) - 1})
+    tokens = step.estimate.tokens + len(prompt) // CHARACTERS_A_TOKEN
+    used = step.estimate.model_copy(update={"tokens": tokens})
+    return step.model_copy(update={"retry_limit": min(max(1, attempts), MAX_ATTEMPTS) - 1, "estimate": used})
 
 
 def find_step(goal: Goal, plan: PlanningPlan, unplaced: Sequence[int]) -> PlannedStep:
@@ -129,41 +132,13 @@ def _last_check(
     project: Project, plan: PlanningPlan, steps: Sequence[PlannedStep], criteria: Sequence[str]
 ) -> tuple[PlannedStep, ...]:
     """Run the goal's own tests and the plan's commands at the end: a drafter may ask for more tests, never for less."""
-    ends = _ends(steps)
     tools = _once((*project.tests, *commands_in(plan.validation, project.catalogue, project.files, RiskLevel.HIGH)))
-    if not ends or not tools or (len(ends) == 1 and set(_argvs(tools)) <= set(_argvs(ends[0].verify_tools))):
-        return ()
-    level = RiskLevel.LOW
-    for tool in tools:
-        least = project.catalogue.contracts[tool.tool].min_risk
-        level = least if below(level, least) else level
-    mode = MODE_OF_TYPE[StepType.TEST]
-    last = PlannedStep(
-        step_id=VERIFY_ID,
-        title="Verify the plan as a whole",
-        intent=filled("Verify all that was changed for: {goal}", plain(plan.summary, MAX_INTENT), MAX_INTENT),
-        verify=render(tools),
-        risk_level=level,
-        controller_task_spec=ControllerTaskSpec(type=StepType.TEST),
-        mode=mode,
-        success_criteria=plain("; ".join((*criteria, *plan.validation)), MAX_SUCCESS),
-        depends_on=tuple(step.step_id for step in ends),
-        guidance=plain("; ".join(plan.handoff_notes), MAX_GUIDANCE) or None,
-        verify_tools=tools,
-        queue=project.goal.queue,
-        estimate=estimate(mode),
-    )
-    return (last,)
-
-
-def _ends(steps: Sequence[PlannedStep]) -> list[PlannedStep]:
-    waited = {name for step in steps for name in step.depends_on}
-    return [step for step in steps if step.step_id not in waited]
+    words = {
+        "success_criteria": plain("; ".join((*criteria, *plan.validation)), MAX_SUCCESS),
+        "guidance": plain("; ".join(plan.handoff_notes), MAX_GUIDANCE) or None,
+    }
+    return tuple(step.model_copy(update=words) for step in last_check(project, steps, tools, VERIFY_ID, plan.summary))
 
 
 def _once(tools: Sequence[VerifyTool]) -> tuple[VerifyTool, ...]:
     return tuple({tool.argv: tool for tool in tools}.values())[:MAX_TOOLS]
-
-
-def _argvs(tools: Sequence[VerifyTool]) -> list[tuple[str, ...]]:
-    return [tool.argv for tool in tools]

@@ -10,7 +10,6 @@ from schemas.step import PlannedStep
 from tasks.planning import evolution
 from tasks.planning.catalogue import CATALOGUE
 from tasks.planning.draft import Draft, End, Growth, Setting, Unfolding
-from tasks.planning.evolution.setting import DEFAULTS, Planning
 from tasks.policy.validation import validate
 
 FILES = ["src/a.py", "src/b.py", "tests/test_a.py"]
@@ -54,17 +53,17 @@ def a_plan(*steps: dict[str, Any], **fields: Any) -> dict[str, Any]:
     } | fields
 
 
-def drafted(goal: Goal, planning: Planning = DEFAULTS) -> Draft:
-    """Draft, and see that what comes out is valid."""
-    answer = evolution.draft(goal, CATALOGUE, Setting(), planning)
+def drafted(goal: Goal, **options: Any) -> Draft:
+    """Draft with these options of the operator, and see that what comes out is valid."""
+    answer = evolution.draft(goal, CATALOGUE, Setting(drafter="queue", options=options))
     assert isinstance(answer, Draft), answer
     assert validate(goal, answer.steps) == ()
     return answer
 
 
-def grown(goal: Goal, planning: Planning = DEFAULTS) -> Growth:
+def grown(goal: Goal, **options: Any) -> Growth:
     """Draft, and see the plan as its strategy will: through JSON, and without what only the draft reads."""
-    answer = drafted(goal, planning)
+    answer = drafted(goal, **options)
     kept = goal.model_dump(mode="json", exclude={"evolution": True, "context": {"files", "manifests"}})
     return Growth(Goal.model_validate(kept), through_json(answer.state), through_json(answer.document), 0)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.base import RiskLevel
-from schemas.evolution import PLANNING_OUTPUT_SCHEMA
+from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
 from schemas.goal import Goal
 from tasks.planning.catalogue import CATALOGUE
 from tasks.planning.drafted.order import Named, ordered, slug, unique

@@ -9,14 +9,8 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from schemas import codec
-from schemas.evolution import (
-    PLANNING_OUTPUT_SCHEMA,
-    CommitPlanningContext,
-    PlanningAgentRequest,
-    PlanningOutput,
-    PlanningPlan,
-    ValidationMode,
-)
+from schemas.evolution import CommitPlanningContext, PlanningAgentRequest, ValidationMode
+from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput, PlanningPlan
 from tasks.planning.evolution.plan import NO_GUARDRAIL, NO_METRIC, TEST_LINE, parse
 from tests.unit.evolution.given import ATTACK, a_plan, a_step
 
@@ -145,6 +139,15 @@ def test_every_error_is_told_where_it_is() -> None:
     found = parse(a_plan(a_step(title=""), risks=[], rationale=7), STRICT, a_request())
 
     assert {error.pointer for error in found.errors} == {"/steps/0/title", "/risks", "/rationale"}
+
+
+def test_errors_speak_of_json() -> None:
+    found = parse(a_plan(steps=[], risks="none"), STRICT, a_request())
+
+    assert {error.pointer: error.message for error in found.errors} == {
+        "/steps": "List should have at least 1 item after validation, not 0",
+        "/risks": "Input should be a valid list",
+    }
 
 
 def test_errors_are_bounded_and_repeat_no_attack() -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from schemas.evolution import PLANNING_OUTPUT_SCHEMA
+from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
 from tasks.planning import evolution
 from tasks.planning.catalogue import CATALOGUE
 from tasks.planning.draft import Growth, Rejected, Setting, Unfolding
-from tasks.planning.evolution.setting import Planning
 from tests.unit.evolution.given import (
     ATTACK,
     FILES,
@@ -55,6 +55,18 @@ def test_a_goal_becomes_one_step_that_drafts_with_the_prompt_in_its_input() -> N
     assert "latency below 5 ms" in given["prompt"]
 
 
+def test_a_draft_may_use_as_many_tokens_as_its_prompt_and_an_answer_have() -> None:
+    short, long = (
+        drafted(a_goal("strict", constraints=[f"{n} {'x' * 190}" for n in range(count)])) for count in (0, 20)
+    )
+
+    assert short.state
+    assert long.state
+    room = [each.steps[0].estimate.tokens - len((each.state or {})["prompt"]) // 4 for each in (short, long)]
+    assert room == [5000, 5000]
+    assert short.steps[0].estimate.tokens < long.steps[0].estimate.tokens
+
+
 def test_the_mode_none_hands_out_no_schema() -> None:
     given = evolution.input_for(grown(a_goal("none")), {"step_id": "draft-plan"})
 
@@ -65,7 +77,7 @@ def test_the_mode_none_hands_out_no_schema() -> None:
 
 @pytest.mark.parametrize(("attempts", "retries"), [(0, 0), (1, 0), (2, 1), (4, 3), (9, 3)])
 def test_a_draft_has_as_many_attempts_as_are_set(attempts: int, retries: int) -> None:
-    assert drafted(a_goal(), Planning(max_attempts=attempts)).steps[0].retry_limit == retries
+    assert drafted(a_goal(), max_attempts=attempts).steps[0].retry_limit == retries
 
 
 def test_the_mode_is_lenient_unless_the_goal_asks_for_another() -> None:
@@ -89,7 +101,7 @@ def test_the_mode_is_lenient_unless_the_goal_asks_for_another() -> None:
 def test_what_a_goal_lacks_is_told_at_once(changed: dict[str, Any], pointer: str, code: str) -> None:
     raw = a_goal().model_dump(mode="json") | changed
 
-    answer = evolution.draft(type(a_goal()).model_validate(raw), CATALOGUE, Setting())
+    answer = evolution.draft(type(a_goal()).model_validate(raw), CATALOGUE, Setting(drafter="queue"))
 
     assert isinstance(answer, Rejected)
     assert (answer.errors[0].pointer, answer.errors[0].code) == (pointer, code)
@@ -263,7 +275,7 @@ def test_where_nothing_allowed_was_found_the_search_is_refused(output: Any) -> N
 @pytest.mark.parametrize("mode", MODES)
 def test_when_its_last_attempt_failed_the_plan_halts_and_says_why(mode: str) -> None:
     failure = {"category": "OUTPUT_REFUSED", "suggestion": "/steps: too long"}
-    growth = grown(a_goal(mode), Planning(max_attempts=3))
+    growth = grown(a_goal(mode), max_attempts=3)
 
     found = unfolded(growth, ended("draft-plan", state="FAILED", failure=failure))
 
@@ -273,13 +285,55 @@ def test_when_its_last_attempt_failed_the_plan_halts_and_says_why(mode: str) -> 
     assert evidence["last_error"] == failure
 
 
+def test_the_document_counts_the_attempts_and_all_of_the_time() -> None:
+    before = grown(a_goal("strict"))
+    growth = replace(before, now=9500, state={**before.state, "began": 2000})
+
+    found = unfolded(growth, ended("draft-plan", a_plan(), attempt=2))
+
+    assert found.document
+    told = found.document
+    assert (told["attempts"], told["duration_seconds"], told["drafter"]) == (2, 7.5, "queue")
+    assert found.phases[0].status == "The plan is drafted: 1 step(s), attempt 2."
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_a_halt_names_the_attempts_that_there_were(attempt: int) -> None:
+    found = unfolded(grown(a_goal(), max_attempts=4), ended("draft-plan", state="FAILED", attempt=attempt))
+
+    assert found.halt
+    _, reason, evidence = found.halt
+    assert reason == f"could not produce a valid plan after {attempt} attempt(s)"
+    assert (evidence["value"], evidence["limit"], evidence["limit_name"]) == (attempt, 4, "max_attempts")
+
+
+@pytest.mark.parametrize(("most", "why"), [(6, None), (4, "/steps: The plan's files make 3 steps")])
+def test_files_that_make_too_many_steps_are_refused(most: int, why: str | None) -> None:
+    growth = grown(a_goal("strict", files=MANY, limits={"max_steps": most}))
+    plan = a_plan(a_step("a", files=[]))
+    found = after(growth, unfolded(growth, ended("draft-plan", plan)))
+
+    told = refused(found, {"files": {"a": MANY}}, "find-files")  # three steps, since a step may touch five files
+    fits = refused(found, {"files": {"a": MANY[:5]}}, "find-files")
+
+    assert fits is None
+    assert (told is None) if why is None else (told or "").startswith(why)
+
+
 def test_a_plan_whose_draft_was_skipped_halts() -> None:
     found = unfolded(grown(a_goal()), ended("draft-plan", state="SKIPPED"))
 
     assert found.halt == (
         "planning_failed",
         "draft-plan was skipped, and there is no plan without it",
-        {"step_id": "draft-plan", "attempts": 2, "last_error": None},
+        {
+            "step_id": "draft-plan",
+            "attempts": 2,
+            "last_error": None,
+            "value": 2,
+            "limit": 2,
+            "limit_name": "max_attempts",
+        },
     )
 
 

@@ -1,0 +1,62 @@
+"""A plan that the worker's own drafter is asked for: asked, judged and repeated as a step that drafts would be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schemas.envelope import FieldError
+from tasks.planning.draft import Answer, Consult, Draft, Drafted, Growth, Rejected
+from tasks.planning.drafted.reading import plain
+from tasks.planning.evolution.judging import judged, told
+from tasks.planning.evolution.making import Taken, planned
+from tasks.planning.evolution.plan import Parsed
+from tasks.planning.evolution.prompt import repairing
+from tasks.planning.evolution.state import FAILED, given_up, schema_of, state_of
+
+MAX_ERROR = 500
+
+
+def consulted(growth: Growth, drafted: Sequence[Drafted]) -> Answer:
+    """Ask, ask again with the errors of the last answer, make steps of a plan, or give up after the last attempt."""
+    prompt, schema = state_of(growth).prompt or "", schema_of(growth)
+    if not drafted:
+        return Consult(prompt, schema)
+    found = _judged(growth, drafted[-1])
+    if found.plan:
+        notes = (*_refused(growth, drafted[:-1]), *found.notes)
+        taken = Taken(found.plan, drafted[-1].output, len(drafted), _seconds(drafted), notes)
+        return _made(growth, taken, sum(each.tokens for each in drafted))
+    if len(drafted) >= state_of(growth).attempts:
+        return _rejected(drafted, found.errors)
+    if drafted[-1].error is not None:
+        return Consult(prompt, schema)
+    return Consult(repairing(prompt, drafted[-1].output, found.errors), schema)
+
+
+def _judged(growth: Growth, said: Drafted) -> Parsed:
+    if said.error is not None:
+        error = FieldError(pointer="/drafter", code="no_answer", message=plain(said.error, MAX_ERROR) or "no answer")
+        return Parsed(None, (error,))
+    return judged(growth, said.output)
+
+
+def _refused(growth: Growth, drafted: Sequence[Drafted]) -> tuple[str, ...]:
+    errors = (told(_judged(growth, said).errors) for said in drafted)
+    return tuple(plain(f"Attempt {number} was refused: {each}", MAX_ERROR) for number, each in enumerate(errors, 1))
+
+
+def _seconds(drafted: Sequence[Drafted]) -> float:
+    return sum(each.duration_ms for each in drafted) / 1000
+
+
+def _made(growth: Growth, taken: Taken, tokens: int) -> Draft:
+    found = planned(growth, taken)
+    return Draft(found.steps, found.document, state=found.state, phases=found.phases, tokens=tokens)
+
+
+def _rejected(drafted: Sequence[Drafted], errors: Sequence[FieldError]) -> Rejected:
+    """Give up, as seed 004's PlanningError does: how often, how long, for how many tokens, and the last errors."""
+    tokens = sum(each.tokens for each in drafted)
+    said = f"{given_up(len(drafted))} in {_seconds(drafted):.1f} s for {tokens} tokens; the last errors follow."
+    first = FieldError(pointer="/drafter", code=FAILED, message=said)
+    return Rejected(FAILED, (first, *errors), tokens=tokens)

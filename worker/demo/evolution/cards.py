@@ -1,0 +1,66 @@
+"""Commit cards out of `git log`: the history that an evolution goal brings along (WIRE.md section 5).
+
+The planner reads no repository; whoever sends an evolution goal may use this, or do the same in any language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from worker.controller.git import Git
+
+RECORD, FIELD = "\x1e", "\x1f"
+FORMAT = RECORD + FIELD.join(("%H", "%P", "%s", "%b", ""))
+MAX_CARDS = 50_000
+SUBJECT, SUMMARY, PATH, FILES = 72, 512, 256, 20  # what a card holds
+BLOCK = 8  # commits of a summary, unless PLANNER_PLANNING_TRAJECTORY_BLOCK_SIZE says otherwise
+
+Card = dict[str, Any]
+
+
+def commit_cards(root: Path, *tips: str, most: int = MAX_CARDS) -> list[Card]:
+    """Read a card for every commit that `tips` (branches, tags or ids) came by, first parents only, newest first.
+
+    The change's summary is the body of its message, else its subject; its key files are those that it touched.
+    """
+    options = ("--first-parent", "--name-only", f"--max-count={most}", f"--format={FORMAT}")
+    told = Git(root)("log", *options, "--end-of-options", *tips, "--").decode(errors="replace")
+    return [_card(record) for record in told.split(RECORD)[1:]]
+
+
+def commit_context(root: Path, tip: str, **more: Any) -> Card:
+    """Say what a plan is to know of one commit: its card without its parent, and `more`, such as its metrics."""
+    (card,) = commit_cards(root, tip, most=1)
+    return {name: value for name, value in card.items() if name != "parent_commit_hash"} | more
+
+
+def blocks(cards: Sequence[Card], first: str, tip: str, size: int = BLOCK) -> Iterator[list[Card]]:
+    """Yield the full blocks of the commits after `first` (the experiment's root) up to `tip`, oldest first.
+
+    These are what `chunk_summaries` may summarise: each by the ids of its first and its last commit.
+    """
+    known = {card["commit_hash"]: card for card in cards}
+    chain: list[Card] = []
+    while tip != first and tip in known:
+        chain.append(known[tip])
+        tip = known[tip].get("parent_commit_hash", "")
+    chain.reverse()
+    yield from (chain[at : at + size] for at in range(0, len(chain) - size + 1, size))
+
+
+def _card(record: str) -> Card:
+    name, parents, subject, body, files = record.split(FIELD, 4)
+    parent = parents.split(" ")[0]
+    return {
+        "commit_hash": name,
+        **({"parent_commit_hash": parent} if parent else {}),
+        "subject": _cut(subject, SUBJECT),
+        "change_summary": _cut(" ".join(body.split()) or subject, SUMMARY),
+        "key_files": [path for path in files.split("\n") if path and len(path) <= PATH][:FILES],
+    }
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else text[: size - 1] + "…"
