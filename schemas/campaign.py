@@ -195,6 +195,12 @@ class CampaignInput(Inbound):
     framework: Word | None = None
 
 
+class DraftedTasks(Inbound):
+    """What a drafter answers: plan.json, of which only the tasks count."""
+
+    tasks: tuple[GivenTask, ...] = Field(min_length=1, max_length=MAX_TASKS)
+
+
 class ClarifyAnswer(Inbound):
     """What a person says to a question, as an object instead of a text."""
 
@@ -236,3 +242,33 @@ class CampaignPlan(Outbound):
     framework: str
     idioms: Idioms
     tasks: tuple[PlanTask, ...]
+
+
+_TEXT = {"type": "string"}
+_TEXTS = {"type": "array", "items": _TEXT}
+TASKS_SCHEMA: dict[str, Any] = {  # of a drafter's answer, with what a model needs to be told
+    "type": "object",
+    "required": ["tasks"],
+    "properties": {
+        "tasks": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MAX_TASKS,
+            "items": {
+                "type": "object",
+                "required": ["seq", "slug", "type", "delta", "verify", "depends"],
+                "properties": {
+                    "seq": {"type": "string", "pattern": "^[0-9]{3}$"},
+                    "slug": {"type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$", "maxLength": 100},
+                    "type": {"type": "string", "enum": [each.value for each in TaskType]},
+                    "delta": _TEXTS,
+                    "verify": {"type": "string", "minLength": 1, "maxLength": 1000},
+                    "budget": {"type": "integer", "minimum": 5, "maximum": 9},
+                    "depends": {"anyOf": [_TEXT, _TEXTS]},
+                    "preflight": _TEXTS,
+                    "creates": _TEXTS,
+                },
+            },
+        }
+    },
+}

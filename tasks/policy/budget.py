@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from schemas.base import GoalKind
 from schemas.goal import Goal, Limits
 from schemas.outcome import Metrics
 from schemas.stored import Attempt, PlanRecord
@@ -24,14 +25,21 @@ DEFAULTS: Mapping[str, int | None] = {
     "max_new_files": 20,
     "max_growth_kb": 1000,
 }
-REVIEWED_PLAN = {"max_steps": 300, "patch_cycles": 200, "tokens": 2_000_000, "wall_clock_s": 86_400}
+BY_KIND: Mapping[str, Mapping[str, int]] = {  # where a kind needs more than a `task`
+    GoalKind.REVIEWED_PLAN: {"max_steps": 300, "patch_cycles": 200, "tokens": 2_000_000, "wall_clock_s": 86_400},
+    GoalKind.CAMPAIGN: {
+        **{"max_steps": 60, "patch_cycles": 60, "tokens": 500_000, "wall_clock_s": 14_400},
+        "consecutive_failures": 5,  # drafts that are refused and tasks that are blocked count as well
+    },
+    GoalKind.EVOLUTION: {"wall_clock_s": 7200, "consecutive_failures": 5},
+}
 PER_SUPPLIED_STEP = {"tokens": 10_000, "patch_cycles": 2, "failing_outcomes": 1, "wall_clock_s": 300}
 BUDGETS = ("tokens", "patch_cycles", "failing_outcomes", "tool_calls")
 
 
 def limits_of(goal: Goal) -> dict[str, int | None]:
     """Fill the goal's limits: its own, else the default of its kind, scaled with the steps that it brings along."""
-    defaults = {**DEFAULTS, **(REVIEWED_PLAN if goal.kind == "reviewed_plan" else {})}
+    defaults = {**DEFAULTS, **BY_KIND.get(goal.kind, {})}
     for name, each in PER_SUPPLIED_STEP.items():
         defaults[name] = max(defaults[name] or 0, each * len(goal.steps or ()))
     return {name: _given(goal.limits, name, default) for name, default in defaults.items()}

@@ -10,7 +10,10 @@ from schemas.base import Verdict
 
 ROOT = Path(__file__).parents[2]
 RULE_CODES = ("tasks/policy/validation.py", "tasks/planning/paths.py")  # of the validator
-GOAL_CODES = ("tasks/goals.py", "tasks/planning/cleaning.py", "tasks/planning/task.py", "tasks/planning/supplied.py")
+GOAL_CODES = (
+    *("tasks/goals.py", "tasks/planning/cleaning.py", "tasks/planning/task.py", "tasks/planning/supplied.py"),
+    *("tasks/planning/drafted_task/asking.py", "worker/drafters/choice.py"),
+)
 
 
 def codes(*names: str) -> set[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schemas.campaign import LEAST_CONFIDENCE, TaskStatus
+from tasks.planning.campaign.asking import given_to
 from tasks.planning.campaign.dag import parents
 from tasks.planning.campaign.exploring import EXPLORE
 from tasks.planning.campaign.progress import task_of, tasks_of
@@ -16,11 +17,13 @@ MAX_SIBLINGS = 5  # other tasks that were blocked
 
 
 def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Give the objective to the step that explores, and its task with all that belongs to it to any other."""
+    """Give the objective to who explores, a prompt to who drafts, and its task with all around it to any other step."""
     state, document = State.model_validate(growth.state), growth.document or {}
     step_id = str(facts.get("step_id"))
     if step_id == EXPLORE:
         return {"objective": document.get("objective", growth.goal.goal), "prior_knowledge": _remembered(state)}
+    if step_id == state.waits:
+        return given_to(state, step_id)
     tasks = {task.seq: task for task in tasks_of(document)}
     task = tasks.get(task_of(state, step_id) or "")
     if task is None:

@@ -1,7 +1,8 @@
 """OUTPUT_PLAN: the plan document, which is the seed's plan.json and more keys beside it (seed 003).
 
 Beside plan.json's own: `confidence` (the header), `complexity`, `task_count`, `framework_confidence`,
-`idioms_enforced`, `outside` (candidates that the goal does not allow), `graph`, `mermaid` and `progress`.
+`idioms_enforced`, `outside` (candidates that the goal does not allow), `graph`, `mermaid`, `progress` and `drafted_by`
+(whose the tasks are: of the goal, of the templates, or of a drafter).
 """
 
 from __future__ import annotations

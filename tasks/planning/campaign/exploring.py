@@ -10,12 +10,19 @@ from schemas.base import MODE_OF_TYPE, StepType
 from schemas.campaign import Exploration
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep
+from tasks.planning.campaign.knowing import QUORUM, explored, quorum
+from tasks.planning.campaign.scope import Scope
+from tasks.planning.campaign.state import Known
 from tasks.planning.campaign.words import safe
+from tasks.planning.draft import Phase
 from tasks.planning.drafted.reading import decoded
 from tasks.planning.text import MAX_GUIDANCE, MAX_INTENT, filled, guidance
 from tasks.policy.risk import estimate
 
 EXPLORE = "explore"
+READING = Phase("READ_EXPLORATION", "Step: exploration, Status: reading context")
+FALLING_BACK = Phase("READ_EXPLORATION", "Step: exploration, Status: falling back on memory")
+RETRIES = 1  # a second refusal leaves memory to go by, before too many failures in a row end the plan
 _TOLD = 3  # mistakes of a document
 
 _ASKED = (
@@ -41,9 +48,17 @@ def explore_step(goal: Goal) -> PlannedStep:
         mode=mode,
         success_criteria="The four modes are answered, each with its status.",
         guidance=safe(f"{_ASKED} {constraints}" if constraints else _ASKED, MAX_GUIDANCE),
+        retry_limit=RETRIES,
         queue=goal.queue,
         estimate=estimate(mode),
     )
+
+
+def read(known: Known, exploration: Exploration | None, scope: Scope) -> tuple[Known, Phase]:
+    """Add an exploration to what is known, or nothing where fewer than three of its modes came to something."""
+    if exploration is None or quorum(exploration) < QUORUM:
+        return known, FALLING_BACK
+    return explored(known, exploration, scope.allowed), READING
 
 
 def exploration_of(output: Any) -> Exploration | str:

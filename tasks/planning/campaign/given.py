@@ -16,13 +16,16 @@ from tasks.planning.campaign.dag import depends_on, parents, problems
 from tasks.planning.campaign.making import budget, targets
 from tasks.planning.campaign.measures import LEAST_BUDGET, MOST_BUDGET
 from tasks.planning.campaign.state import Known
+from tasks.planning.campaign.words import safe
 from tasks.planning.catalogue import Catalogue, render
 from tasks.planning.paths import clean, fault
 
 POINTER = "/campaign/tasks"
+MAX_SOURCE = 200  # characters of what a task says of its verification
 
 _SEQ = re.compile(r"[0-9]{3}")
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_AGAIN = re.compile(r"-r[0-9]+$")
 _LINES = re.compile(r"[0-9]{1,7}-[0-9]{1,7}")
 
 Wrong = Iterator[tuple[str, str, str]]  # pointer within the task, code, sentence
@@ -37,18 +40,26 @@ class Around:
     catalogue: Catalogue
 
 
-def errors(tasks: Sequence[GivenTask], allowed: Sequence[str], catalogue: Catalogue) -> tuple[FieldError, ...]:
-    """Judge the tasks; empty where nothing is wrong."""
+def errors(
+    tasks: Sequence[GivenTask], allowed: Sequence[str], catalogue: Catalogue, root: str = POINTER
+) -> tuple[FieldError, ...]:
+    """Judge the tasks of a whole plan, which are at `root`; empty where nothing is wrong."""
+    if not tasks:
+        return (FieldError(pointer=root, code="no_tasks", message="A plan needs at least one task."),)
+    return (*faults(tasks, allowed, catalogue, root), *_order(tasks, root))
+
+
+def faults(
+    tasks: Sequence[GivenTask], allowed: Sequence[str], catalogue: Catalogue, root: str = POINTER
+) -> tuple[FieldError, ...]:
+    """Judge each of the tasks, and nothing of what they wait for."""
     around = Around(frozenset(allowed), Counter(task.seq for task in tasks), catalogue)
-    found = [
-        FieldError(pointer=f"{POINTER}/{index}{pointer}", code=code, message=message)
+    return tuple(
+        FieldError(pointer=f"{root}/{index}{pointer}", code=code, message=message)
         for index, task in enumerate(tasks)
         for check in CHECKS
         for pointer, code, message in check(task, around)
-    ]
-    if not tasks:
-        found.append(FieldError(pointer=POINTER, code="no_tasks", message="A plan needs at least one task."))
-    return (*found, *_order(tasks))
+    )
 
 
 def planned(tasks: Sequence[GivenTask], known: Known, catalogue: Catalogue) -> tuple[PlanTask, ...]:
@@ -69,7 +80,7 @@ def _planned(task: GivenTask, known: Known, catalogue: Catalogue) -> PlanTask:
         budget=budget(delta, known) if task.budget is None else int(task.budget),
         depends=depends_on(parents(_waits(task.depends) or ())),
         preflight=task.preflight or None,
-        verify_source=task.verify_source,
+        verify_source=safe(task.verify_source or "", MAX_SOURCE) or None,
         target_lines=lines or found or None,
         creates=tuple(dict.fromkeys(map(clean, task.creates))) or None,
     )
@@ -89,6 +100,8 @@ def _seq(task: GivenTask, around: Around) -> Wrong:
 def _slug(task: GivenTask, _: Around) -> Wrong:
     if not _SLUG.fullmatch(task.slug):
         yield "/slug", "invalid_slug", "A slug is kebab-case: lower-case letters and digits, joined by hyphens."
+    elif _AGAIN.search(task.slug):
+        yield "/slug", "reserved_slug", "A slug cannot end like -r2: so end the steps of tasks that come again."
 
 
 def _files(task: GivenTask, around: Around) -> Wrong:
@@ -146,14 +159,14 @@ def _waits(depends: object) -> tuple[str, ...] | None:
     return texts if len(texts) == len(names) else None
 
 
-def _order(tasks: Sequence[GivenTask]) -> Iterator[FieldError]:
+def _order(tasks: Sequence[GivenTask], root: str) -> Iterator[FieldError]:
     """Judge the graph, unless tasks share a number: then nobody can say what waits for what."""
     waits: Mapping[str, tuple[str, ...]] = {task.seq: parents(_waits(task.depends) or ()) for task in tasks}
     if len(waits) < len(tasks):
         return
     places = {task.seq: place for place, task in enumerate(tasks)}
     for seq, code, message in problems(waits):
-        yield FieldError(pointer=f"{POINTER}/{places[seq]}/depends", code=code, message=message)
+        yield FieldError(pointer=f"{root}/{places[seq]}/depends", code=code, message=message)
 
 
 # One row a rule.

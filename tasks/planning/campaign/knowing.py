@@ -24,7 +24,7 @@ from schemas.campaign import (
 )
 from schemas.goal import Goal, GoalContext
 from schemas.step import VerifyTool
-from tasks.planning.campaign.frameworks import NONE, framework
+from tasks.planning.campaign.frameworks import NONE, detected, framework
 from tasks.planning.campaign.measures import failure_cost_k
 from tasks.planning.campaign.state import Known, Seen
 from tasks.planning.campaign.words import readings, safe, sections
@@ -34,6 +34,7 @@ from tasks.planning.paths import clean
 from tasks.policy.sanitize import sanitize
 
 QUORUM = 3
+UNSURE = 0.5  # how sure a framework is of which nobody says how sure it is
 MAX_CANDIDATES = 32
 _NAMED_FAILURES, _NAMED_PATTERNS, _NAMED_OUTSIDE = 5, 3, 10
 _HEADINGS, _IDIOMS, _WORDS = 16, 10, 100
@@ -55,12 +56,15 @@ def of_goal(goal: Goal, files: Sequence[str], test: VerifyTool | None, tested: S
     headings = sections(objective)
     language = language_of(goal.context, files, tested)
     named = (_word(given.framework) or NONE).lower()
+    used, confidence = (named, UNSURE) if named != NONE else detected(goal.context)
     known = Known(
         sections=len(headings),
         headings=tuple(safe(heading, _WORDS) for heading in headings[:_HEADINGS]),
         readings=readings(objective),
-        framework=named,
-        idioms=framework(named).idioms,
+        framework=used,
+        named=named != NONE,
+        confidence=confidence if used != NONE else UNSURE,
+        idioms=framework(used).idioms,
         language=language.name if language else None,
         test_command=render((test,)) if test else None,
     )
@@ -105,7 +109,10 @@ def _patterned(known: Known, found: PatternMode | None) -> Known:
     """Take the framework of the goal before the one that was found, and the idioms that were found before ours."""
     if found is None:
         return known
-    name = known.framework if known.framework != NONE else (_word(found.framework) or NONE).lower()
+    seen_name = (_word(found.framework) or NONE).lower()
+    if seen_name == NONE and known.framework != NONE and not known.named:
+        return known  # the goal's own texts say more
+    name = known.framework if known.named else seen_name
     seen = found.idioms
     own = Idioms(required=_lines(seen.required), forbidden=_lines(seen.forbidden)) if seen else Idioms()
     idioms = own if own.required or own.forbidden else framework(name).idioms

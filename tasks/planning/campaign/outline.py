@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.campaign import LEAST_CONFIDENCE, Decision, PlanTask
 from schemas.envelope import FieldError
-from schemas.goal import Goal
 from schemas.step import PlannedStep
+from tasks.planning.campaign.asking import DRAFT, NONE, QUEUE, draft_step
 from tasks.planning.campaign.coherence import Finding, check, sure
 from tasks.planning.campaign.commands import project_of
 from tasks.planning.campaign.dag import depth, graph
 from tasks.planning.campaign.document import campaign_of, document, reported
 from tasks.planning.campaign.making import designed, score, target
 from tasks.planning.campaign.page import question
+from tasks.planning.campaign.prompt import prompt_of
+from tasks.planning.campaign.scope import Scope
 from tasks.planning.campaign.state import Known, Progress, State
 from tasks.planning.campaign.steps import Frame, steps_of
-from tasks.planning.catalogue import Catalogue
 from tasks.planning.draft import MAX_UNFOLDED, Phase, Question
 
-READING = Phase("READ_EXPLORATION", "Step: exploration, Status: reading context")
-FALLING_BACK = Phase("READ_EXPLORATION", "Step: exploration, Status: falling back on memory")
+TEMPLATES, GOAL = "templates", "goal"  # where tasks come from, beside the drafters
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,43 +37,67 @@ class Outline:
     trouble: FieldError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What a campaign is planned within."""
-
-    goal: Goal
-    objective: str
-    allowed: tuple[str, ...]
-    catalogue: Catalogue
-
-
-def outline(known: Known, scope: Scope, rounds: int = 0) -> Outline:
-    """Plan as far as what is known goes; nothing goes past CLARIFY and CONFIRM."""
+def outline(known: Known, scope: Scope, rounds: int = 0, before: int = 0) -> Outline:
+    """Plan as far as what is known goes; nothing goes past CLARIFY and CONFIRM. `before` are the steps so far."""
     finding = asked(known, scope)
     if finding.decision is Decision.PROCEED:
-        project = project_of(scope.goal, known, scope.allowed, scope.catalogue)
-        return written(known, designed(known, project, campaign_of(scope.objective)), scope, rounds)
+        plan = _drafting if scope.terms.drafter == QUEUE else templated
+        return led(plan(known, scope, rounds, before), *weighed(known), *_too_late(scope))
     put = question(finding, known, scope.objective, scope.allowed)
     return Outline(
-        State(known=known, waits=put.kind, rounds=rounds),
+        State(known=known, terms=scope.terms, waits=put.kind, rounds=rounds, made=before),
         document(scope.objective, known, finding.decision),
-        _weighed(known, finding.decision),
+        weighed(known, finding.decision),
         question=put,
         trouble=_all_outside(known),
     )
 
 
-def written(known: Known, tasks: Sequence[PlanTask], scope: Scope, rounds: int = 0) -> Outline:
-    """Write the plan of these tasks."""
+def templated(known: Known, scope: Scope, rounds: int = 0, before: int = 0) -> Outline:
+    """Plan with the tasks that follow from what is known."""
+    project = project_of(scope.goal, known, scope.allowed, scope.catalogue)
+    tasks = designed(known, project, campaign_of(scope.objective))
+    return written(known, tasks, scope, TEMPLATES, rounds, before)
+
+
+def written(
+    known: Known, tasks: Sequence[PlanTask], scope: Scope, by: str, rounds: int = 0, before: int = 0
+) -> Outline:
+    """Write the plan of these tasks; `by` says where they come from."""
     made = steps_of(tasks, Frame(known, project_of(scope.goal, known, scope.allowed, scope.catalogue)))
     progress = {seq: Progress(steps=tuple(step.step_id for step in steps)) for seq, steps in made.items()}
     steps = tuple(step for some in made.values() for step in some)
+    plan = document(scope.objective, known, Decision.PROCEED, tasks)
     return Outline(
-        State(known=known, rounds=rounds, progress=progress),
-        {**document(scope.objective, known, Decision.PROCEED, tasks), "progress": reported(progress)},
-        (*_weighed(known, Decision.PROCEED), *_sequenced(known, tasks)),
+        State(known=known, terms=scope.terms, rounds=rounds, progress=progress, made=before + len(steps)),
+        {**plan, "drafted_by": by, "progress": reported(progress)},
+        _sequenced(known, tasks),
         steps,
         trouble=_too_many(steps),
+    )
+
+
+def led(made: Outline, *phases: Phase) -> Outline:
+    """Put phases before those of `made`."""
+    return replace(made, phases=(*phases, *made.phases))
+
+
+def _too_late(scope: Scope) -> tuple[Phase, ...]:
+    """Tell that a drafter which only the worker can ask had no part in a plan that people had to answer for first."""
+    name = scope.terms.drafter
+    if name in (NONE, QUEUE):
+        return ()
+    return (Phase("DRAFT", f"Step: draft, Status: tasks by the templates, since {name} is asked before a plan exists"),)
+
+
+def _drafting(known: Known, scope: Scope, rounds: int, before: int) -> Outline:
+    """Have a controller draft the tasks."""
+    prompt = prompt_of(known, scope)
+    return Outline(
+        State(known=known, terms=scope.terms, waits=DRAFT, rounds=rounds, prompt=prompt, made=before + 1),
+        document(scope.objective, known, Decision.PROCEED),
+        (),
+        (draft_step(scope.goal, scope.terms.attempts),),
     )
 
 
@@ -83,7 +107,8 @@ def asked(known: Known, scope: Scope) -> Finding:
     return check(known, verifiable=bool(project.tests))
 
 
-def _weighed(known: Known, decision: Decision) -> tuple[Phase, ...]:
+def weighed(known: Known, decision: Decision = Decision.PROCEED) -> tuple[Phase, ...]:
+    """Tell the phases that lead to the decision."""
     return (
         Phase("CALCULATE_COMPLEXITY", f"Step: complexity, Status: calculating C={score(known):g}"),
         Phase("COHERENCE_CHECK", f"Step: coherence, Status: {decision}"),

@@ -28,11 +28,18 @@ def task_of(state: State, step_id: str) -> str | None:
     return next((seq for seq, each in state.progress.items() if step_id in each.steps), None)
 
 
+def complete_in(state: State) -> frozenset[str]:
+    """Name the tasks that are complete."""
+    return frozenset(seq for seq, each in state.progress.items() if each.status is TaskStatus.COMPLETE)
+
+
 def ended(state: State, seq: str, end: End, document: Mapping[str, Any]) -> State:
     """Note the end of one step of the task `seq`."""
     task = state.progress[seq]
     left = tuple(step_id for step_id in task.steps if step_id != end.step_id)
-    task = task.model_copy(update={"steps": left, **_change(state, seq, end, left, document)})
+    used = task.tool_calls if end.tool_calls is None else (task.tool_calls or 0) + end.tool_calls
+    update = {"steps": left, "tool_calls": used, **_change(state, seq, end, left, document)}
+    task = task.model_copy(update=update)
     return state.model_copy(update={"progress": {**state.progress, seq: task}})
 
 

@@ -1,21 +1,25 @@
 """What happens to a campaign that is stuck: it is planned anew, once (seed 003, BLOCK is an expected result).
 
-What is complete stays. What was blocked comes again, each after a step that finds out why, and so does all that waited
-for it. Progress is what counts, not how many tasks are ready: a plan of one task after another is never stuck for that.
+What is complete stays. The drafter `queue` is asked what is to be done otherwise, and may add tasks. Without it what
+was blocked comes again, each after a step that finds out why, and so does all that waited for it. Progress is what
+counts, not how many tasks are ready: a plan of one task after another is never stuck for that.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 
 from schemas.campaign import PlanTask, TaskStatus, TaskType
+from tasks.planning.campaign.asking import QUEUE, REDRAFT, draft_step
 from tasks.planning.campaign.commands import project_of
 from tasks.planning.campaign.dag import depends_on, depth, graph, merge, parents
 from tasks.planning.campaign.document import redrawn
-from tasks.planning.campaign.growing import scope_of
 from tasks.planning.campaign.measures import LEAST_BUDGET
-from tasks.planning.campaign.progress import tasks_of
+from tasks.planning.campaign.progress import complete_in, tasks_of
+from tasks.planning.campaign.prompt import prompt_of
+from tasks.planning.campaign.scope import Scope, scope_of
 from tasks.planning.campaign.state import Progress, State
 from tasks.planning.campaign.steps import Frame, steps_of
 from tasks.planning.campaign.words import kebab
@@ -29,13 +33,64 @@ SUFFIX = "-r2"
 
 def stuck(growth: Growth, catalogue: Catalogue) -> Unfolding | None:
     """Plan anew what is not complete; None where that was done before, or where nothing is blocked."""
-    state, tasks = State.model_validate(growth.state), tasks_of(growth.document)
+    state = State.model_validate(growth.state)
     if state.replans >= MAX_REPLANS or not worth_it(state.progress):
         return None
-    complete = {seq for seq, each in state.progress.items() if each.status is TaskStatus.COMPLETE}
-    again = [task for task in tasks if task.seq not in complete]
-    merged = merge(tasks, with_causes(tasks, again, causes(state.progress)), complete)
-    return None if isinstance(merged, str) else _replanned(growth, state, merged, complete, catalogue)
+    scope = scope_of(growth, state, catalogue)
+    state = state.model_copy(update={"replans": state.replans + 1})
+    return _asking(growth, state, scope) if state.terms.drafter == QUEUE else by_templates(growth, state, scope)
+
+
+def by_templates(growth: Growth, state: State, scope: Scope) -> Unfolding | None:
+    """Have all that is not complete come again, and find out first what blocked it; None where that is too much."""
+    tasks = tasks_of(growth.document)
+    again = [task for task in tasks if task.seq not in complete_in(state)]
+    merged = merge(tasks, with_causes(tasks, again, causes(state.progress)), complete_in(state))
+    if isinstance(merged, str):
+        return None
+    made = anew(growth, state, merged, scope, exploring={task.seq for task in merged} - set(state.progress))
+    return made if len(made.steps) <= MAX_UNFOLDED else None
+
+
+def anew(
+    growth: Growth, state: State, tasks: Sequence[PlanTask], scope: Scope, exploring: Collection[str] = ()
+) -> Unfolding:
+    """Go on with `tasks`, of which the complete ones stay; those in `exploring` only find something out."""
+    left = [task for task in tasks if task.seq not in complete_in(state)]
+    project = project_of(scope.goal, state.known, scope.allowed, scope.catalogue)
+    reasons = _reasons(tasks, state.progress)
+    made = steps_of(left, Frame(state.known, project, SUFFIX, exploring=exploring, reasons=reasons))
+    steps = tuple(step for some in made.values() for step in some)
+    fresh = {seq: Progress(steps=tuple(step.step_id for step in some)) for seq, some in made.items()}
+    update = {"progress": {**state.progress, **fresh}, "waits": None, "prompt": None}
+    state = state.model_copy(update=update)
+    after = f", {len(exploring)} of them after finding out what blocked it" if exploring else ""
+    why = f"{len(left) - len(exploring)} tasks come again or are new{after}."
+    document = redrawn(growth.document or {}, tasks, state.progress)
+    return Unfolding(state.model_dump(mode="json"), document, why, steps, _phases(tasks), replaces=True)
+
+
+def _asking(growth: Growth, state: State, scope: Scope) -> Unfolding:
+    """Have a controller draft what is to be done otherwise."""
+    prompt = prompt_of(state.known, scope, stuck=situation(tasks_of(growth.document), state.progress))
+    state = state.model_copy(update={"waits": REDRAFT, "prompt": prompt, "made": state.made + 1})
+    step = draft_step(scope.goal, state.terms.attempts, REDRAFT)
+    why = "The campaign is stuck, and its tasks are drafted anew."
+    return Unfolding(state.model_dump(mode="json"), growth.document, why, (step,), replaces=True)
+
+
+def situation(tasks: Sequence[PlanTask], progress: Mapping[str, Progress]) -> list[str]:
+    """Say how far the campaign is: what was delivered, what is blocked and why, what remains."""
+    counts = Counter(each.status for each in progress.values())
+    told = ", ".join(f"{counts[status]} {status.replace('_', ' ')}" for status in TaskStatus if counts[status])
+    return [f"{told} of {len(tasks)} tasks", *(_line(task, progress[task.seq]) for task in tasks)]
+
+
+def _line(task: PlanTask, progress: Progress) -> str:
+    waits = ", ".join(parents(task.depends)) or "nothing"
+    what = f"{task.seq} {task.slug} ({task.type}; {', '.join(task.delta[:5]) or 'no files'}; waits for {waits})"
+    blocked = f"waited for {progress.blocked_by}" if progress.blocked_by else progress.reason
+    return ": ".join(filter(None, (f"{what} is {progress.status.replace('_', ' ')}", progress.delivered or blocked)))
 
 
 def worth_it(progress: Mapping[str, Progress]) -> bool:
@@ -75,25 +130,6 @@ def _cause(task: PlanTask, seq: str) -> PlanTask:
         budget=LEAST_BUDGET,
         depends=task.depends,
     )
-
-
-def _replanned(
-    growth: Growth, state: State, tasks: Sequence[PlanTask], complete: Collection[str], catalogue: Catalogue
-) -> Unfolding | None:
-    scope = scope_of(growth, catalogue)
-    reasons = _reasons(tasks, state.progress)
-    project = project_of(scope.goal, state.known, scope.allowed, catalogue)
-    new = {task.seq for task in tasks if task.seq not in state.progress}
-    left = [task for task in tasks if task.seq not in complete]
-    made = steps_of(left, Frame(state.known, project, SUFFIX, exploring=new, reasons=reasons))
-    steps = tuple(step for some in made.values() for step in some)
-    if len(steps) > MAX_UNFOLDED:
-        return None
-    fresh = {seq: Progress(steps=tuple(step.step_id for step in some)) for seq, some in made.items()}
-    state = state.model_copy(update={"progress": {**state.progress, **fresh}, "replans": state.replans + 1})
-    document = redrawn(growth.document or {}, tasks, state.progress)
-    why = f"{len(left) - len(new)} tasks come again, {len(new)} of them after finding out what blocked them."
-    return Unfolding(state.model_dump(mode="json"), document, why, steps, _phases(tasks), replaces=True)
 
 
 def _reasons(tasks: Sequence[PlanTask], progress: Mapping[str, Progress]) -> dict[str, str]:

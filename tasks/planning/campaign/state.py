@@ -26,6 +26,7 @@ class Known(Outbound):
     readings: tuple[str, ...] = ()  # the two sides of an "or" that nobody has decided yet
     reading: str = ""  # the one that was chosen
     framework: str = "none"
+    named: bool = False  # the goal says which framework it is
     confidence: float = 0.5
     idioms: Idioms = Idioms()
     language: str | None = None
@@ -42,6 +43,15 @@ class Known(Outbound):
     confirmed: bool = False  # a person said which files are meant
 
 
+class Terms(Outbound):
+    """What the goal and the operator settled about how a campaign is planned."""
+
+    drafter: str = "none"  # who writes its tasks; none: the templates
+    attempts: int = 2  # at a draft: the first, and the repair
+    reject: bool = False  # a campaign whose drafts are no use ends; else it gets the tasks of the templates
+    clarifications: int = 5  # answers without PROCEED
+
+
 class Progress(Outbound):
     """How far a task is, and which of its steps have not ended."""
 
@@ -50,12 +60,16 @@ class Progress(Outbound):
     delivered: str | None = None
     reason: str | None = None
     blocked_by: str | None = None
+    tool_calls: int | None = None  # that its controllers say they used, beside its budget
 
 
 class State(Outbound):
-    """The state of a campaign; `waits` is for an exploration, a clarification or a confirmation."""
+    """The state of a campaign; `waits` is for an exploration, a person's answer, or a draft of its tasks."""
 
     known: Known
+    terms: Terms = Terms()
+    prompt: str | None = None  # of the draft that it waits for
+    made: int = 0  # steps so far
     waits: str | None = None
     rounds: int = 0
     replans: int = 0

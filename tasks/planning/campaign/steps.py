@@ -32,6 +32,7 @@ _SUCCESS = {
 }
 _WHY = "Find out why this task was blocked, without changing anything ({slug}), for: {goal}"
 _WHY_SUCCESS = "The cause is named, and what the task has to do otherwise."
+RETRIES = 1  # then the task is blocked, and the campaign is planned anew before failures in a row end it
 _MAX_ID = 56  # of a step's id, before what is appended to it
 
 
@@ -108,6 +109,7 @@ def _step(
         phase=phase,
         guidance=safe(told(raised(RiskLevel.LOW, files), _guidance(task, files, frame)) or "", MAX_GUIDANCE),
         verify_tools=tools,
+        retry_limit=RETRIES,
         queue=frame.project.goal.queue,
         estimate=estimate(mode),
     )

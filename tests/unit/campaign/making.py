@@ -42,8 +42,8 @@ def a_goal(text: str = "Add sessions to the service", **fields: Any) -> Goal:
     return Goal.model_validate({"goal": text, "kind": "campaign", "campaign": fields, **body})
 
 
-def answered(goal: Goal) -> Any:
-    answer = campaign.draft(goal, CATALOGUE, Setting())
+def answered(goal: Goal, setting: Setting = Setting()) -> Any:  # noqa: B008  a frozen value
+    answer = campaign.draft(goal, CATALOGUE, setting)
     if isinstance(answer, Draft) and not answer.question:
         assert validate(goal, answer.steps, CATALOGUE) == ()
     return answer
@@ -73,12 +73,13 @@ def tasks_in(made: Draft | Unfolding | Running) -> list[dict[str, Any]]:
 class Running:
     """A campaign as the core keeps it: every state and document goes through JSON, every unfolding is validated."""
 
-    def __init__(self, goal: Goal) -> None:
-        draft = answered(goal)
+    def __init__(self, goal: Goal, setting: Setting = Setting()) -> None:  # noqa: B008  a frozen value
+        draft = answered(goal, setting)
         assert isinstance(draft, Draft), draft
         self.goal = goal.model_copy(update={"campaign": None})
         self.steps: dict[str, PlannedStep] = {step.step_id: step for step in draft.steps}
         self.question = draft.question
+        self.phases = [*draft.phases]
         self.keep(draft)
 
     def keep(self, made: Draft | Unfolding) -> None:
@@ -92,6 +93,12 @@ class Running:
     def end(self, step_id: str, state: str = "DONE", output: Any = None, **more: Any) -> Unfolding | None:
         facts = self.steps[step_id].model_dump(mode="json")
         return self.take(campaign.advance(self.growth, End(step_id, facts, state, output, **more), CATALOGUE))
+
+    def refuses(self, step_id: str, output: Any) -> str | None:
+        return campaign.refusal(self.growth, self.steps[step_id].model_dump(mode="json"), output)
+
+    def given(self, step_id: str) -> dict[str, Any]:
+        return dict(campaign.input_for(self.growth, {"step_id": step_id}) or {})
 
     def answer(self, value: Any) -> Unfolding | str:
         found = campaign.answer(self.growth, value, CATALOGUE)
@@ -107,6 +114,7 @@ class Running:
         if found is None:
             return None
         self.keep(found)
+        self.phases += found.phases
         self.question = found.question or self.question
         assert not set(self.steps) & {step.step_id for step in found.steps}
         if found.steps:

@@ -200,6 +200,7 @@ def test_without_an_exploration_the_first_step_explores() -> None:
     assert (step.step_id, step.controller_task_spec.type.value, step.allowed_files) == ("explore", "EXPLORE", ())
     assert step.guidance is not None
     assert "At least three modes" in step.guidance
+    assert step.retry_limit == 1
     assert made.state is not None
 
 

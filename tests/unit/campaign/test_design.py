@@ -155,7 +155,7 @@ def test_the_document_names_its_further_keys() -> None:
 
     assert set(made.document) - set(CampaignPlan.model_fields) == {
         *("confidence", "complexity", "task_count", "framework_confidence", "idioms_enforced", "outside"),
-        *("graph", "mermaid", "progress"),
+        *("graph", "mermaid", "progress", "drafted_by"),
     }
 
 

@@ -107,7 +107,8 @@ def test_an_exploration_of_what_is_not_allowed_halts_with_the_reason() -> None:
 
     assert found is not None
     assert found.halt is not None
-    assert found.halt[0] == "outside_allowlist"
+    assert found.halt[0] == "planning_failed"
+    assert [each["code"] for each in found.halt[2]["errors"]] == ["outside_allowlist"]
     assert "lib/x.py" in found.halt[1]
     assert found.question is None
     assert found.steps == ()
@@ -168,6 +169,18 @@ def test_a_task_that_failed_is_blocked_with_its_reason(output: Any, failure: Any
     running.end("001-part-0", "FAILED", output, failure=failure)
 
     assert (running.document or {})["progress"]["001"] == {"status": "blocked", "reason": reason}
+
+
+def test_what_a_task_used_of_its_budget_is_told() -> None:
+    files = [f"src/part{number}.py" for number in range(7)]
+    running = Running(a_goal(tasks=tasks({"slug": "a", "delta": files}), allowed_files=files))
+    for step_id, used in (("001-a-1", 3), ("001-a-2", 4)):
+        running.end(step_id, tool_calls=used)
+
+    assert (running.document or {})["progress"]["001"] == {"status": "complete", "tool_calls": 7}
+    other = line(1)
+    other.end("001-part-0")
+    assert "tool_calls" not in (other.document or {})["progress"]["001"]
 
 
 def test_reasons_are_short_and_harmless() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from schemas.campaign import Idioms
+from schemas.goal import GoalContext
 from tasks.planning.campaign import measures
-from tasks.planning.campaign.frameworks import FRAMEWORKS, framework
+from tasks.planning.campaign.frameworks import FRAMEWORKS, detected, framework
 from tasks.planning.campaign.words import kebab, readings, safe, sections
 from tests.unit.campaign.making import an_exploration, candidate, drafted, explored, tasks_in
 
@@ -84,6 +85,27 @@ def test_a_framework_weighs_the_same_in_any_case(name: str, weight: int) -> None
     assert framework(f" {name.upper()} ") == framework(name)
 
 
+def test_of_two_frameworks_that_are_used_alike_the_first_one_counts() -> None:
+    assert list(FRAMEWORKS) == ["fasthtml", "fastapi", "litestar", "flask", "django"]
+
+
+@pytest.mark.parametrize(
+    ("name", "required", "forbidden"),
+    [
+        ("fasthtml", ("@rt", "component"), ("f-string", "Response")),
+        ("fastapi", ("@app.get", "Pydantic"), ("blocking", "raw dict")),
+        ("litestar", ("@get", "typed"), ("blocking",)),
+        ("django", ("urls.py", "views"), ("raw SQL",)),
+        ("flask", ("@app.route",), ()),
+    ],
+)
+def test_every_framework_has_its_idioms(name: str, required: tuple[str, ...], forbidden: tuple[str, ...]) -> None:
+    idioms = framework(name).idioms
+
+    assert [word in said for word, said in zip(required, idioms.required, strict=True)] == [True] * len(required)
+    assert [word in said for word, said in zip(forbidden, idioms.forbidden, strict=True)] == [True] * len(forbidden)
+
+
 def test_every_framework_asks_for_something() -> None:
     assert all(each.idioms.required for each in FRAMEWORKS.values())
     assert framework("rails").idioms == Idioms()
@@ -135,6 +157,58 @@ def test_the_framework_of_the_goal_goes_before_the_one_that_was_found(given: Any
     made = drafted(exploration=an_exploration(pattern=pattern), framework=given)
 
     assert (made.document or {})["framework"] == told
+
+
+@pytest.mark.parametrize(
+    ("documents", "manifests", "name", "confidence"),
+    [
+        ({}, {}, "none", 0.0),
+        ({"README.md": "# Shop\n\n## Framework Idioms\n\nWe use **FastHTML**.\n"}, {}, "fasthtml", 0.95),
+        ({"docs/readme.rst": "## Framework Idioms\nflask, then Django\n## Other\n"}, {}, "flask", 0.95),
+        ({"README.md": "## Framework Idioms\nnone\n## Other\nDjango"}, {}, "none", 0.0),
+        ({"README.md": "We like Django."}, {}, "none", 0.0),
+        ({"a.py": "from fastapi import FastAPI\n", "b.py": "import os\n"}, {}, "fastapi", 0.75),
+        ({"a.py": "from fastapi import FastAPI\n", "b.py": "x\nimport fastapi\n", "c.py": ""}, {}, "fastapi", 0.85),
+        ({"a.py": "import django\n"}, {}, "django", 0.85),
+        ({"a.py": "import flask\nfrom django import http\n"}, {}, "flask", 0.85),
+        ({"a.py": "from flask_login import x\n"}, {}, "none", 0.0),
+        ({"a.py": "# from flask import x\n", "a.md": "from flask import x\n"}, {}, "none", 0.0),
+        ({"a.py": "from litestar import get\n", "README.md": "## Framework Idioms\nflask"}, {}, "flask", 0.95),
+        ({}, {"pyproject.toml": 'dependencies = ["Litestar>=2", "x"]'}, "litestar", 0.65),
+        ({}, {"package.json": '"flask"'}, "none", 0.0),
+        ({"a.py": "import flask"}, {"pyproject.toml": '["django"]'}, "flask", 0.85),
+    ],
+)
+def test_a_framework_is_found_in_the_texts_of_a_goal(
+    documents: dict[str, str], manifests: dict[str, str], name: str, confidence: float
+) -> None:
+    context = GoalContext(documents=documents, manifests=manifests)
+
+    assert detected(context) == (name, confidence)
+
+
+def test_only_a_hundred_files_are_looked_through() -> None:
+    documents = {f"{place:03}.py": "" for place in range(100)} | {"last.py": "import flask"}
+
+    assert detected(GoalContext(documents=documents)) == ("none", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "pattern", "told"),
+    [
+        (None, None, ("django", 0.65)),
+        (None, {"framework": None, "confidence": 0.9}, ("django", 0.65)),
+        (None, {"framework": "Flask", "confidence": 0.9}, ("flask", 0.9)),
+        ("FastAPI", {"framework": "Flask", "confidence": 0.9}, ("fastapi", 0.9)),
+        ("FastAPI", None, ("fastapi", 0.5)),
+    ],
+)
+def test_who_names_a_framework_goes_before_who_finds_one(given: Any, pattern: Any, told: tuple[str, float]) -> None:
+    mode = {"status": "ok", **pattern} if pattern else {"status": "error"}
+    context = {"manifests": {"pyproject.toml": "django"}}
+    made = drafted(exploration=an_exploration(pattern=mode), framework=given, context=context)
+
+    assert ((made.document or {})["framework"], (made.document or {})["framework_confidence"]) == told
 
 
 @pytest.mark.parametrize(

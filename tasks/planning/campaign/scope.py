@@ -1,0 +1,29 @@
+"""What a campaign is planned within: its goal, its files, its tools, and who writes its tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schemas.goal import Goal
+from tasks.planning.campaign.state import State, Terms
+from tasks.planning.catalogue import Catalogue
+from tasks.planning.draft import Growth
+from tasks.planning.kept import catalogue_of
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is the same from the first draft of a campaign to its end."""
+
+    goal: Goal
+    objective: str
+    allowed: tuple[str, ...]
+    catalogue: Catalogue
+    terms: Terms
+
+
+def scope_of(growth: Growth, state: State, catalogue: Catalogue | None = None) -> Scope:
+    """See what a campaign that runs is planned within."""
+    objective, goal = (growth.document or {}).get("objective"), growth.goal
+    words = objective if isinstance(objective, str) else goal.goal
+    return Scope(goal, words, goal.allowed_files, catalogue or catalogue_of(growth.tools), state.terms)
