@@ -11,10 +11,8 @@ from pydantic import Field, StringConstraints
 
 from schemas.base import Inbound, Line, Path, Word
 
-PLAN_SCHEMA_VERSION = 2
-MAX_PLAN_BYTES = 512 * 1024
-MAX_MILESTONES = 200
-MAX_OF_A_MILESTONE = 100  # code intents, and code changes
+PLAN_SCHEMA_VERSION, MAX_PLAN_BYTES = 2, 512 * 1024
+MAX_MILESTONES, MAX_OF_A_MILESTONE = 200, 100  # of a plan; code intents, and code changes, of each
 
 Prose = Annotated[str, StringConstraints(max_length=8000)]
 Diff = Annotated[str, StringConstraints(max_length=60_000)]

@@ -117,6 +117,7 @@ class GateRecord(Outbound):
     blocks: tuple[Severity, ...]  # what blocked at this iteration
     counts: dict[Severity, dict[ItemStatus, int]] = Field(default_factory=dict)
     blocking: tuple[ItemId, ...] = ()
+    findings: tuple[str, ...] = ()  # of the first of them, since their file goes when the gate passes
     claimed: Word | None = None  # the reviewer's word
     contradicted: bool = False  # the items said otherwise
     accepted: tuple[ItemId, ...] = ()

@@ -16,7 +16,7 @@ from schemas.review import ReviewDocument, ReviewState, StepEnd
 from schemas.review_qr import GateVerdict
 from tasks.planning.catalogue import CATALOGUE, Catalogue
 from tasks.planning.draft import End, Growth, Unfolding
-from tasks.planning.reviewed_plan.asking import STOPPED, continued, decision_of, overruled
+from tasks.planning.reviewed_plan.asking import continued, decision_of, overruled
 from tasks.planning.reviewed_plan.drafting import draft
 from tasks.planning.reviewed_plan.executing import reported, tallied
 from tasks.planning.reviewed_plan.handlers import Row
@@ -121,6 +121,6 @@ def _blocked(turn: Turn, end: End) -> Unfolding:
 def _stopped(turn: Turn, reason: str) -> Turn:
     """Halt by a person's word."""
     report = reported(turn.document, "ABORTED", summary=reason)
+    told = f"A person stopped the plan at {turn.state.row}. {reason}".strip()
     evidence = {"gate": turn.state.row, "decision": "stop"}
-    halt = (STOPPED, f"A person stopped the plan at {turn.state.row}. {reason}".strip(), evidence)
-    return replace(turn.writing(report=report).keeping(asked=None), halt=halt)
+    return replace(turn.writing(report=report).keeping(asked=None), halt=("review_stopped", told, evidence))

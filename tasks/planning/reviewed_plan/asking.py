@@ -17,15 +17,17 @@ from tasks.planning.reviewed_plan.words import explained, spoken
 
 MAX_CONTINUED = 3  # times a person may send one gate's work back again, so that every workflow ends
 MAX_TOLD = 20  # items
-STOPPED = "review_stopped"  # the rule of a halt by a person's word
 
 
 def asked(turn: Turn, phase: QrPhase, items: Sequence[QrItem]) -> Turn:
     """Ask a person about a gate."""
-    told = tuple(spoken(f"{item.id} ({item.severity}): {item.check} {item.finding or ''}", 500) for item in items)
+    told = tuple(
+        spoken(f"{item.id} ({item.severity}) {item.check}: {item.finding or 'undecided'}", 500) for item in items
+    )
     goes_on = turn.loop(phase).continued < MAX_CONTINUED
     choices = f"{'continue, ' if goes_on else ''}accept (with a reason) or stop"
-    what = "was not reviewed" if turn.unreviewed else f"does not pass: {len(items)} items block it"
+    blocked = "1 item blocks it" if len(items) == 1 else f"{len(items)} items block it"
+    what = "was not reviewed" if turn.unreviewed else f"does not pass: {blocked}"
     first = f"The gate {phase}-qr-gate {what}. Decide: {choices}."
     page = "\n".join((f"# {first}", "", *(f"- {line}" for line in told[:MAX_TOLD]), "", _FORM))
     question = Question("decision", (first, *told[:MAX_TOLD]), page + "\n")
@@ -42,7 +44,7 @@ def decision_of(value: Any, turn: Turn, phase: QrPhase) -> PersonsDecision | str
     except ValidationError as error:
         return f"This is no decision ({explained(error)}). {_FORM}."
     if said.decision == "accept" and not said.reason.strip():
-        return "To accept what failed a review takes a reason."
+        return "To accept what failed a review takes a reason: say it as in `accept: it will do`."
     if said.decision == "continue" and turn.loop(phase).continued >= MAX_CONTINUED:
         return f"The work has been sent back {MAX_CONTINUED} times by a person: accept it with a reason, or stop."
     return said
@@ -64,7 +66,7 @@ def continued(turn: Turn, phase: QrPhase) -> Turn:
 
 def overruled(turn: Turn, phase: QrPhase, reason: str) -> Turn:
     """Let the gate pass by a person's word: every item that is not right is accepted for the reason given."""
-    file = turn.file(phase)
+    file = turn.document.qr[phase]  # as the gate left it, at the iteration that was judged
     why = spoken(reason, 1000)
     wrong = {item.id for item in file.items if item.status is not ItemStatus.PASS}
     done: QrFile = gate.accepted(file, wrong, why)

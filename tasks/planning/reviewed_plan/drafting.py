@@ -83,9 +83,7 @@ def _plan_errors(given: ReviewedPlanInput, plan: Plan, allowed: tuple[str, ...])
     """Say why the plan that was supplied cannot be carried out, or not be worked on."""
     pointer = "/reviewed_plan/plan"
     if given.workflow is Workflow.EXECUTE:
-        for fault in unfit(plan, allowed):
-            code, _, sentence = fault.partition(": ")
-            yield _error(pointer, f"plan_{code}", sentence)
+        yield from unfit(plan, allowed, pointer)
     elif plan.frozen_at is not None:
         yield _error(f"{pointer}/frozen_at", "plan_frozen", "A frozen plan is not planned any further: execute it.")
 

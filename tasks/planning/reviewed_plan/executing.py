@@ -18,7 +18,7 @@ from tasks.planning.reviewed_plan.turn import Turn
 from tasks.planning.reviewed_plan.waves import waves_of
 from tasks.planning.reviewed_plan.words import cleaned
 
-DELEGATED, NOT_RUN = "DELEGATED", "NOT_RUN"
+DELEGATED, NOT_RUN, SATISFIED = "DELEGATED", "NOT_RUN", "SATISFIED"
 MAX_UNTOUCHED = 20  # files told of one milestone
 # The worst that happened to a step is what became of its milestone.
 WORST = (StepState.FAILED.value, StepState.SKIPPED.value, StepState.DONE.value)
@@ -73,6 +73,8 @@ def reconciled(turn: Turn, answer: Reconciliation) -> Turn:
     if said.keys() != known or len(said) != len(answer.milestones):
         raise Refused(f"incomplete: the milestones to reconcile, once each, are {', '.join(sorted(known))}"[:900])
     clean = cleaned({name: {"review": e.outcome, "deviations": list(e.deviations)} for name, e in said.items()})
+    satisfied = sum(each.outcome == SATISFIED for each in answer.milestones)
+    turn = turn.told("reconcile", f"{satisfied} of {len(said)} milestones are satisfied")
     return turn.writing(report=reported(turn.document, "COMPLETED", clean, cleaned(answer.summary)))
 
 

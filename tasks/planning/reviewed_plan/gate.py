@@ -15,6 +15,7 @@ from schemas.review_qr import (
     Severity,
 )
 from tasks.errors import IllegalTransition
+from tasks.planning.reviewed_plan.words import MAX_FAULTS, spoken
 
 MUST, SHOULD, COULD = Severity
 EVERY, SERIOUS, ONLY_MUST = (MUST, SHOULD, COULD), (MUST, SHOULD), (MUST,)
@@ -108,6 +109,9 @@ def judged(file: QrFile, severities: tuple[Severity, ...], claimed: str | None) 
         blocks=severities,
         counts=_counts(file),
         blocking=tuple(item.id for item in shut),
+        findings=tuple(
+            spoken(f"{item.id} {item.check}: {item.finding or 'undecided'}", 200) for item in shut[:MAX_FAULTS]
+        ),
         claimed=claimed or None,
         contradicted=bool(claimed) and claimed != verdict.value,
         accepted=tuple(item.id for item in file.items if item.accepted),

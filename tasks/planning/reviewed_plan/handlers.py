@@ -175,7 +175,10 @@ def passed(turn: Turn, phase: QrPhase, then: Change | None) -> Turn:
     """Open a gate: its qr file goes, what it came to stays in the history."""
     turn = turn.looped(phase, gate.moved(turn.loop(phase), passed=True))
     turn = turn.writing(qr={name: file for name, file in turn.document.qr.items() if name is not phase})
-    return replace(turn, document=then(turn.document, turn.now)) if then else turn
+    if then is None:
+        return turn
+    turn = replace(turn, document=then(turn.document, turn.now))
+    return turn.told("plan.json", f"frozen at {turn.plan.frozen_at}") if turn.plan.frozen_at else turn
 
 
 def _part(wave: tuple[PlannedStep, ...], start: int, size: int) -> tuple[PlannedStep, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from schemas.review_plan import Diagram, Documentation, Milestone, Plan
+from schemas.review_plan import CodeIntent, Comment, Diagram, Documentation, Milestone, Plan
 from tasks.planning.reviewed_plan.waves import waves_of
 
 
@@ -22,13 +22,20 @@ def _overview(plan: Plan) -> Iterator[str]:
 
 def _context(plan: Plan) -> Iterator[str]:
     context = plan.planning_context
-    yield from _list("Decisions", (f"**{e.id}** {e.decision}. {e.reasoning_chain}" for e in context.decision_log))
+    yield from _list(
+        "Decisions",
+        (f"**{e.id}** {e.decision}. {e.reasoning_chain}{_aside(e.timestamp)}" for e in context.decision_log),
+    )
     yield from _list(
         "Rejected alternatives",
         (f"**{e.id}** {e.alternative}: {e.rejection_reason} ({e.decision_ref})" for e in context.rejected_alternatives),
     )
-    yield from _list("Constraints", (f"**{e.id}** {e.type}: {e.description} ({e.source})" for e in context.constraints))
-    yield from _list("Risks", (f"**{e.id}** {e.risk}: {e.mitigation}" for e in context.known_risks))
+    yield from _list(
+        "Constraints", (f"**{e.id}** {e.type}: {e.description}{_aside(e.source)}" for e in context.constraints)
+    )
+    yield from _list(
+        "Risks", (f"**{e.id}** {e.risk}: {e.mitigation}{_aside(e.anchor, e.decision_ref)}" for e in context.known_risks)
+    )
 
 
 def _knowledge(plan: Plan) -> Iterator[str]:
@@ -47,11 +54,17 @@ def _milestones(plan: Plan) -> Iterator[str]:
         yield from _list("Requirements", milestone.requirements, 3)
         yield from _list("Acceptance criteria", milestone.acceptance_criteria, 3)
         yield from _tests(milestone)
-        yield from _list("Code intents", (f"**{e.id}** `{e.file}` {e.behavior}" for e in milestone.code_intents), 3)
+        yield from _list("Code intents", map(_intent, milestone.code_intents), 3)
         for change in milestone.code_changes:
             yield from (f"### {change.id} for {change.intent_ref}", "", *_fenced(change.diff, "diff"), "")
             yield from _list("Why", change.why_comments, 4)
         yield from _written(milestone.documentation)
+
+
+def _intent(intent: CodeIntent) -> str:
+    place = f"`{intent.file}`" + (f" `{intent.function}`" if intent.function else "")
+    params = (f"{name}: {value}" for name, value in intent.params.items())
+    return f"**{intent.id}** {place} {intent.behavior}{_aside(*intent.decision_refs, *params)}"
 
 
 def _facts(milestone: Milestone) -> Iterator[str]:
@@ -60,6 +73,8 @@ def _facts(milestone: Milestone) -> Iterator[str]:
         yield f"Flags: {', '.join(milestone.flags)}."
     if milestone.depends_on:
         yield f"After: {', '.join(milestone.depends_on)}."
+    if milestone.is_documentation_only:
+        yield "Documentation only."
     if milestone.delegated_to:
         yield f"Delegated to: {_flat(milestone.delegated_to)}."
     yield ""
@@ -67,6 +82,7 @@ def _facts(milestone: Milestone) -> Iterator[str]:
 
 def _tests(milestone: Milestone) -> Iterator[str]:
     tests = milestone.tests
+    yield from _list("How it is tested", filter(None, (tests.type, tests.backing)), 3)
     yield from _list("Tests", (f"`{path}`" for path in tests.files), 3)
     for name, lines in (("normal", tests.scenarios.normal), ("edge", tests.scenarios.edge)):
         yield from _list(f"Scenarios: {name}", lines, 4)
@@ -77,8 +93,12 @@ def _tests(milestone: Milestone) -> Iterator[str]:
 def _written(written: Documentation) -> Iterator[str]:
     yield from _text("Module comment", written.module_comment or "", 3)
     yield from _list("Docstrings", (f"`{e.function}` {e.docstring}" for e in written.docstrings), 3)
-    yield from _list("Algorithms", (f"`{e.function}` {e.comment}" for e in written.algorithm_blocks), 3)
-    yield from _list("Inline comments", (f"`{e.location}` {e.comment}" for e in written.inline_comments), 3)
+    yield from _list("Algorithms", (_comment(e.function, e) for e in written.algorithm_blocks), 3)
+    yield from _list("Inline comments", (_comment(e.location, e) for e in written.inline_comments), 3)
+
+
+def _comment(place: str, comment: Comment) -> str:
+    return f"`{place}` {comment.comment}{_aside(comment.decision_ref, comment.source)}"
 
 
 def _waves(plan: Plan) -> Iterator[str]:
@@ -114,6 +134,11 @@ def _fenced(text: str, language: str = "") -> tuple[str, ...]:
     while fence in text:
         fence += "`"
     return (fence + language, text.rstrip("\n"), fence)
+
+
+def _aside(*words: str | None) -> str:
+    some = ", ".join(filter(None, words))
+    return f" ({some})" if some else ""
 
 
 def _flat(text: str) -> str:

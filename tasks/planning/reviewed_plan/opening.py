@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 
 from schemas import codec
+from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.review import ReviewContext, ReviewDocument, ReviewedPlanInput
 from schemas.review_plan import MAX_PLAN_BYTES, MilestoneDependencies, Plan, Wave
@@ -58,11 +59,11 @@ def verified(goal: Goal, context: ReviewContext) -> ReviewContext:
 
 
 def frozen(document: ReviewDocument, now: int) -> ReviewDocument:
-    """Freeze plan.json, its waves written down, and derive plan.md from it."""
-    order = plan_waves(document.plan)
-    plan = document.plan.model_copy(
-        update={"frozen_at": document.plan.frozen_at or rfc3339(now), "milestone_dependencies": order}
-    )
+    """Freeze plan.json, its waves written down, and derive plan.md from it; a frozen one stays as it is."""
+    plan = document.plan
+    if plan.frozen_at is None:
+        last = {"frozen_at": rfc3339(now), "milestone_dependencies": plan_waves(plan)}
+        plan = plan.model_copy(update=last)
     return document.model_copy(update={"plan": plan, "plan_md": plan_md(plan)})
 
 
@@ -74,11 +75,17 @@ def plan_waves(plan: Plan) -> MilestoneDependencies:
     waves = tuple(
         Wave(wave=number, milestones=tuple(each.id for each in wave)) for number, wave in enumerate(waves_of(plan), 1)
     )
-    return given.model_copy(update={"waves": waves})
+    return given.model_copy(update={"waves": waves, "version": given.version + 1})
 
 
-def unfit(plan: Plan, allowed: tuple[str, ...]) -> Iterator[str]:
-    """Say why a plan cannot be executed as it is."""
+def unfit(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[FieldError]:
+    """Say why a plan cannot be executed as it is; it lies at `pointer`."""
+    for fault in _misfits(plan, allowed):
+        code, _, sentence = fault.partition(": ")
+        yield FieldError(pointer=pointer, code=f"plan_{code}", message=sentence)
+
+
+def _misfits(plan: Plan, allowed: tuple[str, ...]) -> Iterator[str]:
     yield from faults(plan, frozenset(allowed))
     yield from gaps(plan, QrPhase.PLAN_DESIGN)
     if len(codec.encode(plan)) > MAX_PLAN_BYTES:

@@ -49,11 +49,14 @@ def failed_items(file: QrFile | None) -> tuple[QrItem, ...]:
 
 
 def guided(brief: Brief, failed: Sequence[QrItem], constraints: Iterable[str] = ()) -> str:
-    """Say what to do, what will be checked, and what failed; the whole of it is in the material of the step."""
+    """Say what to do, what binds it, what failed and what will be checked.
+
+    It is cut at its end, where nothing stands that the step's material does not have as a whole.
+    """
     text = [brief.fix if failed and brief.fix else brief.guidance]
+    text += [f"Constraint: {each}" for each in constraints]
     text += [f"Failed: {item.id} {item.severity} {item.check}: {item.finding}" for item in failed]
     text += [f"Check: {'; '.join(brief.checklist)}."] if brief.checklist else []
-    text += [f"Constraint: {each}" for each in constraints]
     return spoken(" ".join(text), MAX_GUIDANCE)
 
 

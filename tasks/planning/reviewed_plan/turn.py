@@ -74,7 +74,9 @@ class Turn:
     def waiting_for(self, row: str, steps: tuple[PlannedStep, ...]) -> Turn:
         """Hand out the steps of a row, and wait for all of them."""
         opened = self.keeping(row=row, open=tuple(step.step_id for step in steps), ended=(), failed=False)
-        return replace(opened, steps=(*self.steps, *steps)).told(row, f"{len(steps)} steps")
+        return replace(opened, steps=(*self.steps, *steps)).told(
+            row, "1 step" if len(steps) == 1 else f"{len(steps)} steps"
+        )
 
     def unfolding(self, why: str) -> Unfolding:
         """Say what came out of the turn."""

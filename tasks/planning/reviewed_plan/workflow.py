@@ -28,7 +28,7 @@ from tasks.planning.reviewed_plan.opening import frozen, unfit, verified
 from tasks.planning.reviewed_plan.roles import RoleName
 from tasks.planning.reviewed_plan.steps import Brief
 from tasks.planning.reviewed_plan.turn import Turn
-from tasks.planning.reviewed_plan.words import told
+from tasks.planning.reviewed_plan.words import MAX_FAULTS, told
 
 ARCHITECT, DEVELOPER, WRITER, REVIEWER = RoleName
 DESIGN, CODE, DOCS, IMPL_CODE, IMPL_DOCS = QrPhase
@@ -37,7 +37,6 @@ CONTEXT, PLAN, QR, MILESTONE, OUTCOMES = "context", "plan", "qr", "milestone", "
 ITEMS = "Answer items, each with id, scope, check, severity (MUST, SHOULD, COULD), status PASS or FAIL, and a finding "
 VERDICTS = ITEMS + "for every FAIL. Decide every open item again; what passed before may be checked again as well."
 OPERATIONS = "Answer operations on plan.json (add, set, remove), each with the version that it changes."
-REPAIR = "Repair what the review found and change nothing else. " + OPERATIONS
 
 
 def _context(turn: Turn) -> Turn:
@@ -46,8 +45,9 @@ def _context(turn: Turn) -> Turn:
 
 def _loaded(turn: Turn) -> Turn:
     """Take the plan as it will be carried out: whole, within the allowlist, and frozen."""
-    if wrong := told(unfit(turn.plan, turn.allowed)):
-        return replace(turn, halt=("plan_unfit", wrong, {"errors": [wrong]}))
+    if wrong := tuple(unfit(turn.plan, turn.allowed, "/document/plan")):
+        evidence = {"errors": [error.model_dump() for error in wrong[:MAX_FAULTS]]}
+        return replace(turn, halt=("plan_unfit", told(error.message for error in wrong), evidence))
     return replace(turn, document=outlined(frozen(turn.document, turn.now)))
 
 
@@ -66,7 +66,8 @@ PLANNING = (
             guidance="Explore the repository, then write the design: the problem and the approach, decisions with at "
             "least two steps of reasoning, what was rejected and why, risks, and milestones with their files, tests "
             "and code intents. Say by depends_on which milestone needs which. " + OPERATIONS,
-            fix=REPAIR,
+            fix="Repair the design where the review found fault: set what is wrong, add what is missing, remove what "
+            "nothing needs. Let the rest be. " + OPERATIONS,
             checklist=("the problem is stated", "every milestone has acceptance criteria and code intents",
                        "every reference leads somewhere", "what is out of scope is named"),
             phase=DESIGN, ahead="plan-design-qr",
@@ -94,7 +95,8 @@ PLANNING = (
             writes=("code_change",),
             guidance="For every code intent write a code change: one unified diff of one file of its milestone, with "
             "context lines that are in that file, and comments that say why. " + OPERATIONS,
-            fix=REPAIR,
+            fix="Repair the diffs that failed: read their files again and set each diff as a whole. Where an intent "
+            "cannot be carried out as it stands, say why in why_comments. " + OPERATIONS,
             checklist=("every intent has a change", "diffs are well-formed", "diffs do what their intents say"),
             phase=CODE, ahead="plan-code-qr",
         ),
@@ -120,7 +122,8 @@ PLANNING = (
             guidance="For every milestone with code write its documentation: module comment, docstrings, algorithms "
             "and inline comments that say why, from the decisions of the plan. Tell what is, not what changed. "
             + OPERATIONS,
-            fix=REPAIR,
+            fix="Repair the documentation that failed: set the whole of a milestone's, with what was right in it. "
+            + OPERATIONS,
             checklist=("every milestone with code is documented", "comments say why", "no comment tells of the past"),
             phase=DOCS, ahead="plan-docs-qr",
         ),

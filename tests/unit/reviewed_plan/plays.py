@@ -13,6 +13,7 @@ from tasks.planning import reviewed_plan
 from tasks.planning.catalogue import CATALOGUE
 from tasks.planning.draft import MAX_UNFOLDED, Answer, Draft, End, Growth, Question, Setting, Unfolding
 from tasks.planning.paths import expand_globs
+from tasks.policy.unfolding import DROPPED
 from tasks.policy.validation import validate
 
 NOW = 1_790_000_000_000
@@ -25,7 +26,7 @@ FAIL = {**PASS, "status": "FAIL", "finding": "It is wrong"}
 def a_goal(workflow: str = "both", **fields: Any) -> Goal:
     given = {name: fields.pop(name) for name in tuple(fields) if name in GIVEN}
     body = {"goal": "Add a greeting", "kind": "reviewed_plan", "allowed_files": FILES, "context": CONTEXT}
-    body |= {"limits": {"max_steps": 10_000}, "reviewed_plan": {"workflow": workflow, **given}}
+    body |= {"reviewed_plan": {"workflow": workflow, **given}}
     return Goal.model_validate(body | fields)
 
 
@@ -85,9 +86,11 @@ class Play:
 
     def __init__(self, goal: Goal, draft: Draft) -> None:
         allowed = expand_globs(goal.allowed_files, goal.context.files).files
-        self.goal = goal.model_copy(update={"allowed_files": allowed, "reviewed_plan": None})
+        kept = goal.model_dump(mode="json", exclude=DROPPED, exclude_defaults=True)
+        self.goal = Goal.model_validate(kept | {"allowed_files": allowed})
         self.ids: set[str] = set()
         self.open: dict[str, PlannedStep] = {}
+        self.seen: dict[str, PlannedStep] = {}
         self.order: list[str] = []
         self.phases = list(draft.phases)
         self.question: Question | None = None
@@ -105,6 +108,7 @@ class Play:
         self.ids |= new.keys()
         self.order += new
         self.open |= new
+        self.seen |= new
 
     @property
     def growth(self) -> Growth:

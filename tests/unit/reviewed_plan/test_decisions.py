@@ -34,7 +34,7 @@ def test_a_must_that_never_passes_ends_in_a_persons_decision(phase: str) -> None
 
     assert play.question is not None
     assert play.question.kind == "decision"
-    assert "qa-001 (MUST): It is right It is wrong" in play.question.questions
+    assert "qa-001 (MUST) It is right: It is wrong" in play.question.questions
     assert f"The gate {phase}-qr-gate does not pass" in (play.question.document or "")
     assert [record["iteration"] for record in play.document["gate_history"] if record["phase"] == phase] == [
         *range(1, 7)

@@ -10,7 +10,7 @@ from schemas.goal import Goal
 from tasks.planning.catalogue import CATALOGUE
 from tasks.planning.draft import Draft, Rejected, Setting
 from tasks.planning.reviewed_plan import draft
-from tasks.policy.validation import validate
+from tasks.policy.validation import max_steps, validate
 from tests.unit.reviewed_plan.plays import CONTEXT, FILES, NOW, a_goal, a_plan, begin, diff, drafted, run
 
 NOTHING = {
@@ -45,6 +45,11 @@ def test_a_goal_is_enough_to_begin_with() -> None:
     assert (step.step_id, step.queue, step.mode) == ("plan-design-execute", "architect", "read_only")
     assert "Add x" in step.intent
     assert [phase.name for phase in made.phases] == ["plan-init", "context-verify", "plan-design-execute"]
+
+
+def test_a_goal_of_this_kind_has_room_for_many_rounds_unless_it_says_otherwise() -> None:
+    assert max_steps(a_goal()) == 300
+    assert max_steps(a_goal(limits={"max_steps": 30})) == 30
 
 
 def test_the_same_goal_at_the_same_time_gives_the_same_draft() -> None:
@@ -137,6 +142,12 @@ def test_a_frozen_plan_is_executed_as_it_is() -> None:
     assert list(play.open) == ["impl-m-001", "test-wave-1"]
     assert [phase.name for phase in play.phases] == ["init", "load-verify", "impl-execute"]
     assert play.document["plan_md"].startswith("# Greeting")
+
+
+def test_a_frozen_plan_that_leaves_its_waves_to_us_is_not_written_either() -> None:
+    plan = a_plan(milestone_dependencies={"version": 1, "diagram_ascii": "", "waves": []})
+
+    assert begin(a_goal("execute", plan=plan)).plan == plan
 
 
 def test_a_plan_that_is_not_frozen_is_frozen_before_it_is_executed() -> None:

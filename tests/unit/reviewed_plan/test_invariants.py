@@ -68,6 +68,7 @@ def test_4_the_plan_is_frozen_at_the_last_gate_of_planning_and_not_before() -> N
 
     run(play)
     assert play.plan["frozen_at"] == "2026-09-21T14:13:20.000Z"
+    assert (play.phases[-1].name, play.phases[-1].status) == ("plan.json", "frozen at 2026-09-21T14:13:20.000Z")
 
 
 def test_4_context_is_frozen_after_step_2() -> None:

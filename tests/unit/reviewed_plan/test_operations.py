@@ -178,6 +178,9 @@ DANGLING = [
 ]
 INVALID = [
     (op("add", "poem", {}), "unknown: there is no such entity"),
+    (op("set", "context", {"constraints": []}, version=1), "unknown: there is no such entity"),  # frozen after step 2
+    (op("set", "plan", {"frozen_at": None}, version=1), "unknown: there is no such entity"),
+    (op("set", "overview", {"frozen_at": "now"}, version=2), "invalid: frozen_at"),
     (op("add", "decision", {"decision": "x"}, id="DL-001"), "exists: this id is taken"),
     (op("add", "decision", {"decision": "x"}, id="X-1"), "invalid: id"),
     (op("add", "decision", {}), "invalid: decision: Field required"),

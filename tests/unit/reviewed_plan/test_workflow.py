@@ -90,7 +90,7 @@ def test_a_workflow_without_faults_takes_every_row_once() -> None:
         *("impl-code-qr", "impl-docs-execute", "impl-docs-qr", "reconcile"),
     ]
     assert [phase.name for phase in play.phases if phase.name in ROWS] == [
-        name for name in list(ROWS) for _ in range(2 if name == "impl-execute" else 1)
+        name for name in list(ROWS) for _ in range(2 if name in ("impl-execute", "reconcile") else 1)
     ]
     assert play.document["report"]["status"] == "COMPLETED"
 
@@ -153,6 +153,15 @@ def test_the_work_after_a_fail_is_told_what_failed() -> None:
     assert "qa-002" not in (step.guidance or "")
     assert (step.guidance or "").startswith("Repair")
     assert [item["id"] for item in play.given("plan-code-execute-r2")["qr"]["failed"]] == ["qa-001"]
+
+
+def test_however_much_failed_the_constraints_of_the_goal_are_told() -> None:
+    play = run(begin(a_goal("plan", constraints=["keep the API"])), until="plan-design-qr")
+    many = [{**FAIL, "id": f"qa-{number}", "finding": "wrong " * 100} for number in range(50)]
+    play.end("plan-design-qr", {"items": many})
+
+    assert "Constraint: keep the API" in (play.open["plan-design-execute-r2"].guidance or "")
+    assert len(play.given("plan-design-execute-r2")["qr"]["failed"]) == 50
 
 
 def test_a_review_checks_again_what_passed_before() -> None:

@@ -1,0 +1,343 @@
+"""A reviewed plan through the real queue: four roles that know only what their step gives them, and one person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+from typer.testing import CliRunner
+
+from schemas import codec
+from schemas.plan import PlanView
+from tests.conftest import RunningWorker
+from tests.integration.test_demo import place, processes_of, started
+from tests.support.scripted import HOME, Fleet
+from tests.unit.reviewed_plan.plays import FILES, a_plan, change, intent, milestone, op, overview, written
+from worker.cli import app
+
+__all__ = ["place"]
+
+ROLES = ("architect", "developer", "technical-writer", "quality-reviewer")
+OWN = {1: "src/a.py", 2: "src/b.py", 3: "src/c.py"}  # milestone -> its file; the third comes after the others
+DESIGN = (
+    overview(),
+    op("add", "decision", {"decision": "Say hello", "reasoning_chain": "Short -> polite"}, id="DL-001"),
+    *(milestone(number, path, depends_on=["M-001", "M-002"] if number == 3 else []) for number, path in OWN.items()),
+    *(intent(number, path, decision_refs=["DL-001"]) for number, path in OWN.items()),
+)
+Answers = Mapping[str, Any]
+Spec = dict[str, Any]
+
+
+@dataclass
+class Roles:
+    """What the roles answer: the design lacks acceptance criteria at first, and no diff says why before it has to."""
+
+    stubborn: frozenset[str] = frozenset()  # phases that never pass
+    active: dict[str, set[str]] = field(default_factory=dict)  # step -> what else was in flight when it was done
+    fleet: Fleet | None = None
+
+    def __call__(self, spec: Spec) -> Answers:
+        if self.fleet:
+            view = self.fleet.view(spec["plan_id"])
+            self.active[spec["step_id"]] = {step.step_id for step in view.steps if step.state == "ACTIVE"}
+        work = {"architect": architect, "developer": developer, "technical-writer": writer}
+        return work[spec["queue"]](spec) if spec["queue"] in work else self.review(spec)
+
+    def review(self, spec: Spec) -> Answers:
+        given = spec["input"]
+        if spec["step_id"] == "reconcile":
+            judged = [{"id": each["id"], "outcome": "SATISFIED"} for each in given["plan"]["milestones"]]
+            return {"output": {"milestones": judged, "summary": "As planned"}}
+        phase = spec["phase"].removesuffix("-qr")
+        faults = FAULTS[phase](given["plan"]) | ({"never": "It is not good enough"} if phase in self.stubborn else {})
+        known = {item["id"] for item in (given["qr"] or {}).get("items", ())}
+        items = [decided(name, faults.get(name)) for name in sorted({"qa-0", *known, *faults})]
+        return {"output": {"items": items, "verdict": "FAIL" if faults else "PASS"}}
+
+
+def decided(name: str, finding: str | None) -> dict[str, Any]:
+    status = {"status": "FAIL", "finding": finding} if finding else {"status": "PASS"}
+    return {"id": name, "check": "It is right", "severity": "MUST", **status}
+
+
+def lacking(plan: Any) -> dict[str, str]:
+    return {f"criteria-{e['id']}": "Nobody can test it" for e in plan["milestones"] if not e["acceptance_criteria"]}
+
+
+def unexplained(plan: Any) -> dict[str, str]:
+    changes = [each for part in plan["milestones"] for each in part["code_changes"]]
+    return {f"why-{each['id']}": "It does not say why" for each in changes if not each["why_comments"]}
+
+
+FAULTS: Mapping[str, Callable[[Any], dict[str, str]]] = {
+    "plan-design": lacking,
+    "plan-code": unexplained,
+    **dict.fromkeys(("plan-docs", "impl-code", "impl-docs"), lambda _: {}),
+}
+
+
+def failed(spec: Spec, prefix: str) -> set[str]:
+    """What of its own a role has to repair, as the step says."""
+    return {item["id"].removeprefix(prefix) for item in (spec["input"]["qr"] or {}).get("failed", ())}
+
+
+def architect(spec: Spec) -> Answers:
+    plan, told = spec["input"]["plan"], failed(spec, "criteria-")
+    if not plan["milestones"]:
+        return {"output": {"operations": DESIGN}}
+    mended = [each for each in plan["milestones"] if each["id"] in told]
+    criteria = {"acceptance_criteria": ["it greets"]}
+    return {
+        "output": {"operations": [op("set", "milestone", criteria, id=e["id"], version=e["version"]) for e in mended]}
+    }
+
+
+def developer(spec: Spec) -> Answers:
+    if spec["mode"] != "read_only":
+        return {"touched_files": spec["allowed_files"], "tests_passed": True}
+    told, changes = failed(spec, "why-"), [change(number, path) for number, path in OWN.items()]
+    if not told:
+        return {"output": {"operations": changes}}
+    there = [each for part in spec["input"]["plan"]["milestones"] for each in part["code_changes"]]
+    why = {"why_comments": ["DL-001 says so"]}
+    fixes = [op("set", "code_change", why, id=e["id"], version=e["version"]) for e in there if e["id"] in told]
+    return {"output": {"operations": fixes}}
+
+
+def writer(spec: Spec) -> Answers:
+    if spec["mode"] != "read_only":
+        return {"touched_files": spec["allowed_files"]}
+    documents = [] if spec["input"]["qr"] else [written(number) for number in OWN]
+    return {"output": {"operations": documents}}
+
+
+def a_goal(workflow: str = "both", **given: Any) -> dict[str, Any]:
+    context = {"language": "python", "test_command": "pytest", "files": FILES}
+    body = {"goal": "Greet everybody", "kind": "reviewed_plan", "allowed_files": FILES, "context": context}
+    return body | {"reviewed_plan": {"workflow": workflow, **given}}
+
+
+def planned(worker: RunningWorker, goal: Mapping[str, Any]) -> tuple[Fleet, str]:
+    fleet = Fleet(worker.redis, *ROLES)
+    verdict, plan_id = fleet.submit(goal)
+    assert verdict == "PLANNED"
+    return fleet, plan_id
+
+
+def planner(worker: RunningWorker, *words: str) -> str:
+    """Run the command as a person does."""
+    result = CliRunner().invoke(app, [*words], env={"PLANNER_REDIS_URL": worker.url, "COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def shown(worker: RunningWorker, plan_id: str) -> Any:
+    return json.loads(planner(worker, "show", plan_id, "--json"))
+
+
+def told(view: Any, phase: str) -> list[tuple[int, str]]:
+    history = view["document"]["gate_history"]
+    return [(record["iteration"], record["verdict"]) for record in history if record["phase"] == phase]
+
+
+def test_a_plan_is_reviewed_frozen_and_carried_out_in_waves(planner_worker: RunningWorker) -> None:
+    fleet, plan_id = planned(planner_worker, a_goal())
+    roles = Roles(fleet=fleet)
+
+    fleet.work(plan_id, roles)
+
+    view = shown(planner_worker, plan_id)
+    assert (view["state"], view["kind"]) == ("COMPLETED", "reviewed_plan")
+    assert [spec["step_id"] for spec in fleet.specs] == [
+        *("plan-design-execute", "plan-design-qr", "plan-design-execute-r2", "plan-design-qr-r2"),
+        *("plan-code-execute", "plan-code-qr", "plan-code-execute-r2", "plan-code-qr-r2"),
+        *("plan-docs-execute", "plan-docs-qr"),
+        *("impl-m-001", "impl-m-002", "test-wave-1", "impl-m-003", "test-wave-2"),
+        *("impl-code-qr", "impl-docs-execute", "impl-docs-qr", "reconcile"),
+    ]
+    assert {step["state"] for step in view["steps"]} == {"DONE"}
+    assert roles.active["impl-m-001"] == {"impl-m-001", "impl-m-002"}
+    assert roles.active["impl-m-003"] == {"impl-m-003"}
+    for phase in ("plan-design", "plan-code"):
+        assert told(view, phase) == [(1, "FAIL"), (2, "PASS")]
+    for phase in ("plan-docs", "impl-code", "impl-docs"):
+        assert told(view, phase) == [(1, "PASS")]
+    document = view["document"]
+    assert document["plan"]["frozen_at"]
+    assert document["plan_md"].startswith("# Greeting\n")
+    assert document["qr"] == {}
+    assert [(row["id"], row["wave"], row["outcome"]) for row in document["report"]["milestones"]] == [
+        ("M-001", 1, "DONE"), ("M-002", 1, "DONE"), ("M-003", 2, "DONE"),
+    ]  # fmt: skip
+    assert document["report"]["status"] == "COMPLETED"
+    assert view["budget"]["failing_outcomes"]["spent"] == 0  # a review that finds faults is no failure
+
+
+def test_a_plan_that_goes_back_often_has_the_steps_for_it(planner_worker: RunningWorker) -> None:
+    fleet, plan_id = planned(planner_worker, a_goal("plan", max_iterations=20))
+    roles = Roles(stubborn=frozenset({"plan-code"}))
+
+    view = fleet.work(plan_id, roles, until=lambda view: view.waiting is not None)
+
+    assert view.waiting is not None, view.halt
+    assert len(view.steps) == 2 * 2 + 2 * 20
+
+
+def test_what_failed_goes_back_to_the_work_with_its_step(planner_worker: RunningWorker) -> None:
+    fleet, plan_id = planned(planner_worker, a_goal("plan"))
+
+    fleet.work(plan_id, Roles())
+
+    (again,) = [spec for spec in fleet.specs if spec["step_id"] == "plan-design-execute-r2"]
+    assert again["queue"] == "architect"
+    assert "Failed: criteria-M-001 MUST It is right: Nobody can test it" in again["guidance"]
+    assert [item["id"] for item in again["input"]["qr"]["failed"]] == [f"criteria-M-00{number}" for number in OWN]
+
+
+def test_an_operation_that_does_not_fit_fails_its_attempt_and_harms_nothing(planner_worker: RunningWorker) -> None:
+    fleet, plan_id = planned(planner_worker, a_goal("plan"))
+    wrong = iter([[op("set", "overview", {"problem": "x"}, version=7)], [change(1, "src/a.py")]])
+
+    def says(spec: Spec) -> Answers:
+        if spec["step_id"] == "plan-design-execute" and spec["attempt"] < 3:
+            return {"output": {"operations": next(wrong)}}
+        return Roles()(spec)
+
+    view = fleet.work(plan_id, says)
+
+    assert view.state == "COMPLETED", view.halt
+    first, second, third = fleet.specs[:3]
+    assert [spec["attempt"] for spec in (first, second, third)] == [1, 2, 3]
+    told = [spec["context"]["previous_failure"] for spec in (second, third)]
+    assert [failure["category"] for failure in told] == ["OUTPUT_REFUSED"] * 2
+    assert told[0]["suggestion"].startswith("stale: it has version 1, not 7")
+    assert told[1]["suggestion"].startswith("foreign: this phase writes")
+    assert first["input"]["plan"] == second["input"]["plan"] == third["input"]["plan"]
+
+
+def test_a_frozen_plan_is_not_written_by_whoever_carries_it_out(planner_worker: RunningWorker) -> None:
+    plan = dict(a_plan())
+    fleet, plan_id = planned(planner_worker, a_goal("execute", plan=plan))
+
+    def says(spec: Spec) -> Answers:
+        tries = spec["step_id"] == "impl-m-001" and spec["attempt"] == 1
+        written = {"output": {"operations": [overview(2, title="Mine")]}} if tries else {}
+        return {**Roles()(spec), **written}
+
+    fleet.work(plan_id, says)
+
+    view = shown(planner_worker, plan_id)
+    assert view["state"] == "COMPLETED", view["halt"]
+    assert view["document"]["plan"] == plan
+    (again,) = [spec["context"]["previous_failure"] for spec in fleet.specs if spec["attempt"] == 2]
+    assert again["suggestion"] == "frozen: plan.json is not written while it is carried out"
+
+
+def stuck(worker: RunningWorker) -> tuple[Fleet, str, Roles]:
+    """A plan whose design never passes, as it asks a person."""
+    fleet, plan_id = planned(worker, a_goal("plan", max_iterations=2))
+    roles = Roles(stubborn=frozenset({"plan-design"}))
+
+    def asks(view: PlanView) -> bool:
+        return view.waiting is not None
+
+    view = fleet.work(plan_id, roles, until=asks)
+    assert view.state == "EXECUTING"
+    return fleet, plan_id, roles
+
+
+def test_a_must_that_never_passes_is_a_persons_to_accept(planner_worker: RunningWorker) -> None:
+    fleet, plan_id, roles = stuck(planner_worker)
+    asked = shown(planner_worker, plan_id)["waiting"]
+    assert asked["kind"] == "decision"
+    assert "never (MUST) It is right: It is not good enough" in asked["questions"]
+
+    planner(planner_worker, "answer", plan_id, "--answer", "accept: we ship it", "--reason", "the team decided")
+    fleet.work(plan_id, roles)
+
+    view = shown(planner_worker, plan_id)
+    assert view["state"] == "COMPLETED"
+    assert told(view, "plan-design") == [(1, "FAIL"), (2, "FAIL"), (2, "ACCEPTED")]
+    accepted = next(record for record in view["document"]["gate_history"] if record["verdict"] == "ACCEPTED")
+    assert (accepted["accepted"], accepted["reason"]) == (["never"], "we ship it")
+    assert view["document"]["plan"]["frozen_at"]
+
+
+@pytest.mark.parametrize(("said", "state", "iterations"), [("stop: not worth it", "HALTED", 2), ("continue", None, 4)])
+def test_a_person_may_stop_the_plan_or_send_the_work_back(
+    planner_worker: RunningWorker, said: str, state: str | None, iterations: int
+) -> None:
+    fleet, plan_id, roles = stuck(planner_worker)
+
+    planner(planner_worker, "answer", plan_id, "--answer", said, "--reason", "the team decided")
+    fleet.work(plan_id, roles, until=lambda view: view.waiting is not None and len(_history(view)) == iterations)
+
+    view = shown(planner_worker, plan_id)
+    assert len(told(view, "plan-design")) == iterations
+    if state:
+        assert (view["state"], view["halt"]["rule"]) == (state, "review_stopped")
+        assert "not worth it" in view["halt"]["reason"]
+        assert view["document"]["report"]["status"] == "ABORTED"
+
+
+def _history(view: PlanView) -> Any:
+    return view.document["gate_history"]
+
+
+def test_a_person_who_never_answers_lets_the_plan_end_at_its_deadline(planner_worker: RunningWorker) -> None:
+    fleet, plan_id, roles = stuck(planner_worker)
+
+    let_time_pass(planner_worker.redis, plan_id)
+    fleet.work(plan_id, roles)
+
+    view = shown(planner_worker, plan_id)
+    assert (view["state"], view["halt"]["rule"], view["waiting"]) == ("HALTED", "answer_deadline", None)
+    assert view["document"]["plan"]["frozen_at"] is None
+
+
+def let_time_pass(redis: Redis, plan_id: str) -> None:
+    """Have the question stand since so long ago that its deadline is over, and the plan looked at now."""
+    plan = HOME.plan(plan_id).plan
+    found: Any = redis.hget(plan, "live")
+    live = codec.loads(found)
+    live["question"] |= {"asked": 0, "until": 1}
+    redis.hset(plan, "live", codec.dumps(live))
+    redis.zadd(HOME.timers, {plan_id: 1})
+
+
+def test_the_demo_shows_a_gate_that_fails_and_leaves_nothing(place: Path) -> None:
+    demo = started(place, "--kind", "reviewed_plan", "--json")
+    out, err = demo.communicate(timeout=60)
+
+    assert demo.returncode == 0, err
+    shown = json.loads(out)
+    document = shown["completed"]["document"]
+    assert shown["completed"]["state"] == "COMPLETED"
+    assert [record["verdict"] for record in document["gate_history"]] == ["FAIL", *["PASS"] * 5]
+    assert "calls what M-001 and M-002 make" in document["gate_history"][0]["findings"][0]
+    waves = document["plan"]["milestone_dependencies"]["waves"]
+    assert [wave["milestones"] for wave in waves] == [["M-001", "M-002"], ["M-003"]]
+    assert [row["review"] for row in document["report"]["milestones"]] == ["SATISFIED"] * 3
+    assert "+def vat(net: int, country: str) -> int:" in shown["diff"]
+    assert shown["tests_passed"] is True
+    assert shown["seconds"] < 50
+    assert err == ""
+    assert not list(processes_of(place))
+    assert not list((place / "tmp").iterdir())
+
+
+def test_the_demo_leaves_the_queues_of_a_real_fleet_alone(planner_worker: RunningWorker, place: Path) -> None:
+    planned(planner_worker, a_goal("plan"))
+
+    demo = started(place, "--kind", "reviewed_plan", "--json", PLANNER_REDIS_URL=planner_worker.url)
+    out, _ = demo.communicate(timeout=30)
+
+    assert demo.returncode == 1
+    assert "The queue architect of this server is in use" in json.loads(out)["problem"]["detail"]
+    assert planner_worker.redis.exists(HOME.steps("architect"))

@@ -1,0 +1,182 @@
+"""The documents: plan.json with every field of the seed, plan.md made of all of it, and read back by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from schemas import codec
+from schemas import review_plan as of
+from schemas.review import ReviewContext
+from schemas.review_qr import QrFile, QrItem, QrPhase
+from tasks.planning.reviewed_plan.markdown import plan_md
+from tasks.planning.reviewed_plan.material import READERS
+from tests.unit.reviewed_plan.plays import a_goal, begin, failing, run
+
+PLAN_ID = "253e67c0-76e3-88e9-891f-3d3a16e623d5"
+# What the seed names, entity by entity.
+SEED: dict[type[BaseModel], str] = {
+    of.Plan: "schema_version plan_id created_at frozen_at overview planning_context invisible_knowledge milestones "
+    "milestone_dependencies",
+    of.Overview: "title problem approach",
+    of.PlanningContext: "decision_log rejected_alternatives constraints known_risks",
+    of.Decision: "id decision reasoning_chain timestamp",
+    of.RejectedAlternative: "id alternative rejection_reason decision_ref",
+    of.Constraint: "id type description source",
+    of.Risk: "id risk mitigation anchor decision_ref",
+    of.InvisibleKnowledge: "architecture data_flow structure_rationale invariants tradeoffs",
+    of.Diagram: "diagram_ascii description",
+    of.Milestone: "id number name files flags requirements acceptance_criteria tests code_intents code_changes "
+    "documentation is_documentation_only delegated_to",
+    of.MilestoneTests: "files type backing scenarios skip_reason",
+    of.Scenarios: "normal edge error",
+    of.CodeIntent: "id file function behavior decision_refs params",
+    of.CodeChange: "id intent_ref file diff context_lines why_comments",
+    of.Documentation: "module_comment docstrings algorithm_blocks inline_comments",
+    of.MilestoneDependencies: "diagram_ascii waves",
+    of.Wave: "wave milestones",
+    ReviewContext: "task_spec constraints entry_points rejected_alternatives current_understanding assumptions "
+    "invisible_knowledge user_quotes",
+    QrFile: "schema_version phase items",
+    QrItem: "id scope check status finding",
+}
+OURS = {"version", "depends_on", "iteration", "severity", "fail_count", "accepted", "acceptance_reason"}
+
+
+def whole() -> dict[str, Any]:
+    """A plan in which every text occurs nowhere else."""
+    words = (f"word{number}" for number in range(1000))
+
+    def some(names: str, **more: Any) -> dict[str, Any]:
+        return {name: next(words) for name in names.split()} | more
+
+    def comment(name: str) -> dict[str, Any]:
+        return some(f"{name} comment source", decision_ref="DL-001")
+
+    return {
+        "plan_id": PLAN_ID,
+        "created_at": "2026-09-21",
+        "frozen_at": next(words),
+        "overview": some("title problem approach"),
+        "planning_context": {
+            "decision_log": [some("decision reasoning_chain timestamp", id="DL-001")],
+            "rejected_alternatives": [some("alternative rejection_reason", id="RA-001", decision_ref="DL-001")],
+            "constraints": [some("type description source", id="C-001")],
+            "known_risks": [some("risk mitigation anchor", id="R-001", decision_ref="DL-001")],
+        },
+        "invisible_knowledge": {
+            "architecture": some("diagram_ascii description"),
+            "data_flow": some("diagram_ascii description"),
+            "structure_rationale": next(words),
+            "invariants": [next(words)],
+            "tradeoffs": [next(words)],
+        },
+        "milestones": [
+            {
+                **some("name delegated_to", id="M-001", number=1, files=[next(words)], flags=[next(words)]),
+                "requirements": [next(words)],
+                "acceptance_criteria": [next(words)],
+                "is_documentation_only": True,
+                "tests": {
+                    **some("type backing skip_reason", files=[next(words)]),
+                    "scenarios": {name: [next(words)] for name in ("normal", "edge", "error")},
+                },
+                "code_intents": [
+                    some("file function behavior", id="CI-001", decision_refs=["DL-001"], params={"n": next(words)})
+                ],
+                "code_changes": [
+                    some("file diff", id="CC-001", intent_ref="CI-001", why_comments=[next(words)], context_lines=7)
+                ],
+                "documentation": {
+                    "module_comment": next(words),
+                    "docstrings": [some("function docstring")],
+                    "algorithm_blocks": [comment("function")],
+                    "inline_comments": [comment("location")],
+                },
+            },
+            some("name", id="M-002", number=2, files=["x.py"], depends_on=["M-001"]),
+        ],
+        "milestone_dependencies": {"diagram_ascii": next(words)},
+    }
+
+
+def texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from texts(each)
+
+
+@pytest.mark.parametrize("model", SEED)
+def test_every_field_of_the_seed_is_there_and_no_other_but_ours(model: type[BaseModel]) -> None:
+    fields = set(SEED[model].split())
+
+    assert fields <= model.model_fields.keys() <= fields | OURS
+
+
+def test_a_whole_plan_is_kept_as_it_is() -> None:
+    plan = of.Plan.model_validate(whole())
+
+    assert plan == of.Plan.model_validate_json(codec.encode(plan))
+    assert set(texts(whole())) <= set(texts(plan.model_dump(mode="json")))
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_plan_of_another_version_is_no_plan(version: int) -> None:
+    with pytest.raises(ValidationError):
+        of.Plan.model_validate({**whole(), "schema_version": version})
+
+
+def test_every_text_of_the_plan_stands_in_plan_md() -> None:
+    page = plan_md(of.Plan.model_validate(whole()))
+
+    missing = {text for text in texts(whole()) if text not in page} - {"2026-09-21"}
+    in_diffs = {whole()["milestones"][0]["code_changes"][0]["file"]}  # a diff names its file itself
+    assert missing == in_diffs
+
+
+def test_a_fence_is_longer_than_any_in_it_and_no_text_makes_a_heading() -> None:
+    plan = whole()
+    plan["milestones"][0]["code_changes"][0]["diff"] = "+```\n+````\n"
+    plan["overview"]["title"] = "A\n# B"
+
+    page = plan_md(of.Plan.model_validate(plan))
+
+    assert "`````diff\n+```\n+````\n`````\n" in page
+    assert page.startswith("# A # B\n")
+
+
+def test_the_same_plan_gives_the_same_page() -> None:
+    assert plan_md(of.Plan.model_validate(whole())) == plan_md(of.Plan.model_validate(whole()))
+
+
+def test_plan_md_is_handed_to_nobody_and_changes_nothing() -> None:
+    assert "plan_md" not in READERS
+    play = run(begin(a_goal()), until="impl-execute")
+    before = play.given("impl-m-001"), play.facts("impl-m-001")
+    play.document["plan_md"] = "# Forged\n"
+
+    assert (play.given("impl-m-001"), play.facts("impl-m-001")) == before
+
+
+def test_plan_md_follows_the_plan_to_its_freezing() -> None:
+    play = begin(a_goal())
+    pages = [run(play, until=row).document["plan_md"] for row in ("plan-docs-execute", "plan-docs-qr", "impl-execute")]
+
+    assert pages[0] is None
+    assert "not frozen" in pages[1]
+    assert "frozen at 2026-09-21T14:13:20.000Z" in pages[2]
+    assert pages[2] == plan_md(of.Plan.model_validate(play.plan))
+
+
+def test_what_blocked_a_gate_stays_in_the_history_when_its_file_is_gone() -> None:
+    play = run(begin(a_goal("plan")), failing(plan_design=1))
+
+    first, second = [record for record in play.document["gate_history"] if record["phase"] == QrPhase.PLAN_DESIGN]
+    assert first["findings"] == ["qa-001 It is right: It is wrong"]
+    assert second["findings"] == []
+    assert play.document["qr"] == {}
