@@ -196,7 +196,7 @@ def _answer(fold: Fold, order: Command) -> Refusal:
     The step is named where several are asked about.
     """
     if fold.plan.question and not order.step_id:
-        return unfolding.answer(fold, order.value)
+        return unfolding.answer(fold, order.value, {"actor": order.actor, "command_id": order.command_id})
     asked = sorted(fold.plan.waits)
     if not asked:
         return "the plan asks, no step does: name none" if fold.plan.question else "the plan asks nothing"

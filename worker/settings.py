@@ -18,7 +18,7 @@ from worker.drafters import writing
 from worker.drafters.options import lacking, planning_options
 
 PREFIX = "PLANNER_"
-ELSEWHERE = frozenset({"PLANNER_TEST_REDIS_SERVER", "PLANNER_TEST_NODE_MODULES"})
+ELSEWHERE = frozenset({"PLANNER_TEST_REDIS_SERVER", "PLANNER_TEST_NODE_MODULES", "PLANNER_TEST_MODEL_PYTHON"})
 
 
 def _readable(url: str) -> str:
@@ -33,6 +33,8 @@ RedisUrl = Annotated[
 ]
 DrafterName = Literal["none", "queue", "http", "cli", "backend"]
 DrafterNames = Annotated[tuple[DrafterName, ...], NoDecode, BeforeValidator(writing.names)]
+CheckName = Literal["ruff-check", "ruff-format", "black", "flake8", "mypy", "pyright", "compileall"]
+CheckNames = Annotated[tuple[CheckName, ...], NoDecode, BeforeValidator(writing.names)]
 Argv = Annotated[tuple[str, ...], NoDecode, BeforeValidator(writing.argv)]
 Variables = Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(writing.variables)]
 SECRETS = frozenset({"PLANNER_LLM_API_KEY", "PLANNER_CLI_ENV"})  # whose values no sentence quotes
@@ -132,6 +134,22 @@ class Settings(BaseSettings):
         default="auto",
         validation_alias=AliasChoices("PLANNER_PLANNING_SCHEMA_MODE", "WORKER_PLANNING_CODEX_SCHEMA_MODE"),
         description="how a drafter is told the schema: by its interface, in the prompt, or both where it can",
+    )
+    planning_fallback: Literal["template", "reject"] = Field(
+        default="template", description="what becomes of a `task` or a `campaign` whose draft is of no use"
+    )
+    planning_max_clarifications: int = Field(
+        default=5, ge=1, le=20, description="answers of a person after which a `campaign` that is still unclear ends"
+    )
+    planning_gap_protected: Literal["action", "file"] = Field(
+        default="action", description="what a `gap_report` leaves out where an action names a protected file"
+    )
+    planning_gap_checks: CheckNames = Field(
+        default=("ruff-check", "pyright"),
+        description="the tools that check the files of a `gap_report` in Python, separated by commas",
+    )
+    planning_gap_high_risk: Literal["failed", "exhausted"] = Field(
+        default="failed", description="the gaps of a `gap_report` that are of high risk because of their past"
     )
     planning_trajectory_block_size: int = Field(
         default=8, ge=1, validation_alias=_planning("TRAJECTORY_BLOCK_SIZE"), description="commits of a summary"

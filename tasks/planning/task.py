@@ -1,6 +1,7 @@
 """The strategy of the kind `task`: a sentence and a repository's context become steps by template (seed 001).
 
-Supplied steps are taken as they are; either way the validator has the last word.
+Supplied steps are taken as they are; a drafter may plan in the template's place (drafted_task/). The validator has the
+last word in any case.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tasks.errors import UnknownCommand
 from tasks.planning import supplied
 from tasks.planning.catalogue import CATALOGUE, Catalogue, render
 from tasks.planning.draft import Answer, Draft, Setting
+from tasks.planning.drafted_task import advance, answer, drafted, input_for, refusal, stuck
 from tasks.planning.files import chunks, having
 from tasks.planning.goal_type import GoalType, goal_type
 from tasks.planning.paths import Expanded, expand_globs
@@ -25,6 +27,8 @@ from tasks.policy.assessment import raised, told
 from tasks.policy.risk import RISK, ROLLBACK, estimate
 from tasks.policy.validation import max_steps, rejected, validate
 
+__all__ = ["advance", "answer", "draft", "input_for", "refusal", "stuck"]
+
 NOWHERE = Setting()
 PHASES = {  # of a step whose risk level asks for two (spec 3.5)
     "scaffold": "Scaffold only: the structure, with the behaviour unchanged.",
@@ -32,15 +36,17 @@ PHASES = {  # of a step whose risk level asks for two (spec 3.5)
 }
 
 
-def draft(goal: Goal, catalogue: Catalogue = CATALOGUE, _: Setting = NOWHERE) -> Answer:
-    """Answer `goal` with the steps it brings or with those of the template for its type. Pure."""
+def draft(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NOWHERE) -> Answer:
+    """Answer `goal` with the steps it brings, or with those of its drafter or of the template for its type. Pure."""
     allowed = expand_globs(goal.allowed_files, goal.context.files)
     test, untested = _test_command(goal, catalogue)
     if errors := allowed.errors + untested:
         return rejected("invalid_goal", errors)
     if goal.steps is not None:
         return _supplied(goal, allowed, catalogue)
-    return _templated(Project.of(goal, allowed.files, test, catalogue))
+    project = Project.of(goal, allowed.files, test, catalogue)
+    template = _templated(project)
+    return template if setting.drafter == NOWHERE.drafter else drafted(project, template, setting)
 
 
 def _test_command(goal: Goal, catalogue: Catalogue) -> tuple[VerifyTool | None, tuple[FieldError, ...]]:

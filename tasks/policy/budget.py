@@ -28,7 +28,10 @@ DEFAULTS: Mapping[str, int | None] = {
 BY_KIND: Mapping[str, Mapping[str, int]] = {  # where a kind needs more than a `task`
     GoalKind.REVIEWED_PLAN: {"max_steps": 300, "patch_cycles": 200, "tokens": 2_000_000, "wall_clock_s": 86_400},
     GoalKind.CAMPAIGN: {
-        **{"max_steps": 60, "patch_cycles": 60, "tokens": 500_000, "wall_clock_s": 14_400},
+        "max_steps": 60,
+        "patch_cycles": 60,
+        "tokens": 500_000,
+        "wall_clock_s": 14_400,
         "consecutive_failures": 5,  # drafts that are refused and tasks that are blocked count as well
     },
     GoalKind.EVOLUTION: {"wall_clock_s": 7200, "consecutive_failures": 5},

@@ -37,6 +37,13 @@ UNBLOCK = MappingProxyType(
         "answer_deadline": "Send the goal again and answer its question in time, or say in the goal what was asked.",
         "invalid_unfolding": "Read the errors: what the plan was to go on with breaks a rule. Raise the limit that "
         "they name, or change the goal.",
+        "plan_unfit": "Read the errors: what was planned does not fit the goal. Allow what they name, or "
+        "change the goal.",
+        "planning_failed": "Read what was refused; send the goal again said more clearly, with a more lenient "
+        "validation_mode, or to another drafter.",
+        "clarification_limit": "Say in the objective what the questions ask, or raise "
+        "PLANNER_PLANNING_MAX_CLARIFICATIONS.",
+        "review_stopped": "Read what the review found; send the goal again once it is settled.",
         "approval_rejected": "Change the step that was rejected and send the goal again.",
     }
 )
@@ -124,29 +131,34 @@ def _met(fold: Fold, evidence: Mapping[str, Any]) -> dict[str, Any]:
     return {"value": 1, "limit": 0, "limit_name": "orders"}
 
 
-def _last_move(fold: Fold) -> dict[str, Any]:
-    """Name the end of a step that a running plan was to go on from; before that there is only the goal."""
-    if "ready" not in fold.plan.times:
-        return {"what": "goal.received"}
-    step_id, after = next(((step, after) for step, _, after in reversed(fold.moves) if step), ("", ""))
-    return {"what": f"step.{after.lower()}", "step_id": step_id} if step_id else {"what": "plan.input_requested"}
-
-
 def _events(fold: Fold, evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
     """List what led to it: what a person did or left undone, when the clock began, else the failures."""
-    if "questions" in evidence:
-        what = "plan.input_requested" if evidence["questions"] else "plan.drafting"
-        return [{"at": evidence["asked_at"], "what": what}]
-    if "errors" in evidence:
-        return [{"at": fold.at, **_last_move(fold)}]
     who = {name: evidence[name] for name in ("step_id", "actor", "command_id") if name in evidence}
     if "command_id" in evidence:
         return [{"at": fold.at, "what": "command.obeyed", **who}]
     for name, what in _BEGINNINGS.items():
         if name in evidence:
-            return [{"at": evidence[name], "what": what, **who}]
+            return [{"at": evidence[name], "what": _asked(evidence) if "questions" in evidence else what, **who}]
+    return _failures(fold, evidence) or [{"at": fold.at, **_last_move(fold)}]
+
+
+def _asked(evidence: Mapping[str, Any]) -> str:
+    return "plan.input_requested" if evidence["questions"] else "plan.drafting"
+
+
+def _failures(fold: Fold, evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if "errors" in evidence:
+        return []
     known = (entry for entry in fold.plan.halting.get("failed", ()) if entry[2] in _FAILURES)
     return [
         {"at": rfc3339(at), "step_id": step_id, "attempt": attempt, "category": category}
         for step_id, attempt, category, at in evidence.get("failed", known)
     ]
+
+
+def _last_move(fold: Fold) -> dict[str, Any]:
+    """Name the end of a step that a running plan was to go on from, else the answer; before that there is the goal."""
+    if "ready" not in fold.plan.times:
+        return {"what": "goal.received"}
+    step_id, after = next(((step, after) for step, _, after in reversed(fold.moves) if step), ("", ""))
+    return {"what": f"step.{after.lower()}", "step_id": step_id} if step_id else {"what": "command.obeyed"}

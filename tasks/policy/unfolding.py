@@ -6,6 +6,7 @@ What it adds is validated, counted, versioned and logged like a revision; a stra
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, cast
 
 from schemas.base import FailureCategory, GoalKind, GoalVerdict
@@ -29,6 +30,7 @@ from tasks.policy.preparation import looks_prepared
 from tasks.policy.validation import max_steps, validate
 from tasks.view import Step
 
+NOBODY: Mapping[str, Any] = MappingProxyType({})
 FIRST_LOOK_MS = 60_000  # a wider order that came while the plan was made may not have reached it
 KINDS = {kind.value: True for kind in GoalKind}
 DROPPED: dict[str, Any] = {  # of the goal, for what a plan unfolds to
@@ -84,15 +86,18 @@ def refusal(fold: Fold, step: Step, outcome: Outcome) -> dict[str, Any] | None:
     return PreviousFailure(category=FailureCategory.OUTPUT_REFUSED.value, suggestion=fit(why)).model_dump()
 
 
-def answer(fold: Fold, value: Any) -> str | None:
-    """Unfold from a person's answer; returns why it is none, and then the question stays."""
+def answer(fold: Fold, value: Any, who: Mapping[str, Any]) -> str | None:
+    """Unfold from a person's answer; returns why it is none, and then the question stays.
+
+    `who` goes into the evidence if that ends the plan.
+    """
     if fold.growth is None:
         return "a drafter is asked, and nobody else can answer"
     found = _strategy(fold).answer(_growth(fold), value, _catalogue(fold))
     if isinstance(found, str):
         return found
     asking.settle(fold)
-    _unfold(fold, found)
+    _unfold(fold, found, who)
     return None
 
 
@@ -137,14 +142,15 @@ def _end(fold: Fold, step: Step) -> End:
     )
 
 
-def _unfold(fold: Fold, found: Unfolding) -> None:
+def _unfold(fold: Fold, found: Unfolding, who: Mapping[str, Any] = NOBODY) -> None:
     fold.grow(state=found.state, document=found.document)
     tell_phases(fold, found.phases)
     if found.halt:
-        halting.halt(fold, *found.halt)
+        rule, reason, evidence = found.halt
+        halting.halt(fold, rule, reason, {**evidence, **who})
     elif errors := _errors(fold, found):
         told = [error.model_dump() for error in errors]
-        halting.halt(fold, "invalid_unfolding", f"{errors[0].message} ({found.why})", {"errors": told})
+        halting.halt(fold, "invalid_unfolding", f"{errors[0].message} ({found.why})", {"errors": told, **who})
     else:
         if found.steps:
             _add(fold, found)

@@ -12,7 +12,11 @@ ROOT = Path(__file__).parents[2]
 RULE_CODES = ("tasks/policy/validation.py", "tasks/planning/paths.py")  # of the validator
 GOAL_CODES = (
     *("tasks/goals.py", "tasks/planning/cleaning.py", "tasks/planning/task.py", "tasks/planning/supplied.py"),
-    *("tasks/planning/drafted_task/asking.py", "worker/drafters/choice.py"),
+    *("tasks/planning/gap_report/drafting.py", "tasks/planning/reviewed_plan/drafting.py"),
+    *(f"tasks/planning/campaign/{name}.py" for name in ("dag", "drafting", "given", "outline")),
+    *(f"tasks/planning/evolution/{name}.py" for name in ("consulting", "drafting", "judging", "plan")),
+    *(f"tasks/planning/drafted_task/{name}.py" for name in ("asking", "reading", "steps")),
+    *("worker/drafters/choice.py", "worker/making.py"),
 )
 
 
@@ -56,6 +60,8 @@ def _codes(node: ast.AST) -> Iterator[str]:
         yield from _words(node.value.elts[1])
     elif isinstance(node, ast.Tuple) and len(node.elts) == 3 and isinstance(node.elts[2], ast.Lambda):
         yield from _words(node.elts[0])
+    elif isinstance(node, ast.Tuple) and len(node.elts) == 4 and any(word[:1] == "/" for word in _words(node.elts[1])):
+        yield from _words(node.elts[2])
 
 
 def _events(node: ast.AST) -> Iterator[str]:

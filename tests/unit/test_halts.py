@@ -362,7 +362,7 @@ def go_wrong(rule: str) -> Running:
     return plan
 
 
-STRATEGIES_HALT = ("invalid_unfolding",)
+STRATEGIES_HALT = ("invalid_unfolding", "plan_unfit", "planning_failed", "clarification_limit", "review_stopped")
 
 # Every rule that halts, with a plan that it has halted.
 EVERY_HALT: dict[str, Callable[[], Running]] = {

@@ -22,7 +22,9 @@ def rows(heading: str, number: int = 0) -> dict[str, set[str]]:
     section = DOCS.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     table = re.findall(r"(?:^\|.*\n)+", section, re.M)[number]
     cells = [row.strip("|").split("|") for row in table.splitlines()[2:]]
-    return {first.strip().strip("`"): set(re.findall(r"`(\w+)`", last)) for first, *_, last in cells}
+    return {
+        name: set(re.findall(r"`(\w+)`", last)) for first, *_, last in cells for name in re.findall(r"`([^`]+)`", first)
+    }
 
 
 COMMON, RULE_KEYS = rows("Why a plan ended"), rows("Why a plan ended", 1)

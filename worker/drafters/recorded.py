@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import OutOfMemoryError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from schemas import codec
 from tasks.planning.draft import Consult, Drafted
 from worker.drafters.artifacts import Artifacts
-from worker.drafters.base import STOPPED, Drafter, Stop
+from worker.drafters.base import STOPPED, Drafter, Stop, estimate
 from worker.store.keys import Partition
 
 log = logging.getLogger("planner.drafters")
@@ -44,16 +45,17 @@ class Recorded:
         stopped has none.
         """
         key = self._partition.drafts(plan_id)
-        digest = _digest(question)
-        if (known := self._begin(key, number, digest)) is not None:
+        if (known := self._begin(key, number, question)) is not None:
             return known
-        answer = self._drafter.ask(question, lambda: self._is_over(stop))
+        answer = _legible(self._drafter.ask(question, lambda: self._is_over(stop)))
+        kept = answer if answer.error == STOPPED else self._keep(key, number, answer)
         if self._artifacts:
             self._artifacts.keep(plan_id, number, question, answer)
-        return answer if answer.error == STOPPED else self._keep(key, number, answer)
+        return kept
 
-    def _begin(self, key: str, number: int, digest: str) -> Drafted | None:
+    def _begin(self, key: str, number: int, question: Consult) -> Drafted | None:
         """Write down that the question is asked; returns what was answered where it was asked before."""
+        digest = _digest(question)
         pipeline = self._client.pipeline(transaction=True)
         pipeline.hsetnx(key, f"{number}:asked", digest)
         pipeline.expire(key, KEPT_S)
@@ -63,14 +65,16 @@ class Recorded:
             return None
         if asked.decode() != digest:  # another release words it otherwise; what was paid for is used all the same
             log.warning("draft was asked in other words", extra={"number": number})
-        return Drafted(**codec.loads(answer)) if answer else self._keep(key, number, Drafted(error=LOST))
+        if answer:
+            return Drafted(**codec.loads(answer))
+        return self._keep(key, number, Drafted(error=LOST, tokens=estimate(question.prompt)))
 
     def _keep(self, key: str, number: int, answer: Drafted) -> Drafted:
         """Write the answer down unless there is one; returns the one that stands, for everybody the same."""
         for left in reversed(range(TRIES)):
             try:
                 return self._written(key, number, answer)
-            except (RedisConnectionError, RedisTimeoutError):
+            except (RedisConnectionError, RedisTimeoutError, OutOfMemoryError):
                 if not left:
                     raise
                 time.sleep(PAUSE_S)
@@ -91,6 +95,12 @@ class Recorded:
             return stop()
         except (RedisConnectionError, RedisTimeoutError):
             return False
+
+
+def _legible(answer: Drafted) -> Drafted:
+    """Replace what no encoding has, such as half a surrogate pair: an answer that was paid for can be written down."""
+    output = answer.output
+    return replace(answer, output=output.encode(errors="replace").decode()) if isinstance(output, str) else answer
 
 
 def _digest(question: Consult) -> str:

@@ -11,7 +11,7 @@ from tasks.planning.evolution.judging import judged, told
 from tasks.planning.evolution.making import Taken, planned
 from tasks.planning.evolution.plan import Parsed
 from tasks.planning.evolution.prompt import repairing
-from tasks.planning.evolution.state import FAILED, given_up, schema_of, state_of
+from tasks.planning.evolution.state import given_up, schema_of, state_of
 
 MAX_ERROR = 500
 
@@ -58,5 +58,5 @@ def _rejected(drafted: Sequence[Drafted], errors: Sequence[FieldError]) -> Rejec
     """Give up, as seed 004's PlanningError does: how often, how long, for how many tokens, and the last errors."""
     tokens = sum(each.tokens for each in drafted)
     said = f"{given_up(len(drafted))} in {_seconds(drafted):.1f} s for {tokens} tokens; the last errors follow."
-    first = FieldError(pointer="/drafter", code=FAILED, message=said)
-    return Rejected(FAILED, (first, *errors), tokens=tokens)
+    first = FieldError(pointer="/drafter", code="planning_failed", message=said)
+    return Rejected("planning_failed", (first, *errors), tokens=tokens)

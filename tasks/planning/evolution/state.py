@@ -16,7 +16,6 @@ from tasks.planning.kept import catalogue_of
 from tasks.planning.project import Project
 
 QUEUE = "queue"  # the drafter that is a step of the plan
-FAILED = "planning_failed"  # why there is no plan, as a rule and as a reason
 
 
 class Stage(StrEnum):
