@@ -14,7 +14,7 @@ from celery.worker import state
 from redis import Redis
 from redis.exceptions import OutOfMemoryError, RedisError
 
-from worker import clients, ending
+from worker import clients, drafters, ending
 from worker.ingress import NUDGE_STUCK_S, Watch
 from worker.nudger import Nudger
 from worker.outage import Outage, pause
@@ -44,6 +44,8 @@ class Ingress(bootsteps.StartStopStep):
         settings = load()
         store, broker = Outage("store"), Outage("broker")
         consumed = frozenset(parent.app.amqp.queues.consume_from)
+        if "planner.decompose" in consumed:
+            drafters.check(settings)
         parts = _partitions(consumed, settings)
         requests = partial(_requests, parent)
         pool, bite = partial(_pool, parent), partial(_bite, settings)

@@ -309,6 +309,16 @@ def test_a_step_that_may_only_answer_may_not_touch_a_file(
         ("report(output={'files': ['calc.py'], 'empty': []})", {"files": ["calc.py"], "empty": []}),
         ("print('It is fine.\\nReally.')", "It is fine.\nReally."),
         ("report(output='x' * 65000)", "x" * 65000),
+        (
+            "print(json.dumps({'steps': [{'id': 'a', 'files': None}]}, indent=2))",
+            {"steps": [{"id": "a", "files": None}]},
+        ),
+        ("print('[1, 2]')", [1, 2]),
+        ('print(\'{"summary": "on one line"}\')', {"summary": "on one line"}),
+        ("print('Thinking.'); print('{\"a\": 1}')", 'Thinking.\n{"a": 1}'),
+        ("print(7)", "7"),
+        ("print('x' * 70000)", "x" * 32 * 1024),
+        ("report(tokens_used=3)", None),
         ("pass", None),
     ],
 )
@@ -323,6 +333,52 @@ def test_the_agents_answer_is_the_output(
     assert outcome.success
     assert outcome.output == output
     assert outcome.tests_passed is None
+
+
+DRAFT: dict[str, Any] = {
+    "mode": "read_only",
+    "controller_task_spec": {"type": "DRAFT"},
+    "input": {"prompt": "Plan it.\n| data", "schema": {"type": "object"}, "validation_mode": "strict"},
+}
+
+
+@pytest.mark.parametrize("kind", ["DRAFT", "EXPLORE", "REVIEW"])
+def test_an_agent_is_given_the_input_of_its_step_and_answers_it(
+    kind: str, planner: Planner, repo: Repo, start: Callable[..., None]
+) -> None:
+    asked = {**DRAFT, "controller_task_spec": {"type": kind}}
+    planner.send("draft", **asked, intent="report(tokens_used=5, output={'heard': spec['input'], 'none': None})")
+    start()
+
+    outcome = planner.outcome("draft")
+
+    assert outcome.success
+    assert outcome.output == {"heard": DRAFT["input"], "none": None}
+    assert outcome.metrics
+    assert (outcome.metrics.tokens_used, outcome.metrics.patch_cycles) == (5, 0)
+    assert outcome.touched_files == ()
+    assert repo.landed() == []
+
+
+def test_an_answer_to_the_input_is_never_cut(planner: Planner, start: Callable[..., None]) -> None:
+    planner.send("draft", **DRAFT, intent="print('{' + 'x' * 40000)")
+    planner.send("longer", **DRAFT, intent="print('x' * 70000)")
+    start()
+
+    assert planner.outcome("draft").output == "{" + "x" * 40000
+    assert "make it shorter" in (evidence(planner.outcome("longer")).suggestion or "")
+
+
+def test_an_answer_to_the_input_leaves_the_tree_as_it_was(
+    planner: Planner, repo: Repo, start: Callable[..., None]
+) -> None:
+    planner.send("draft", **DRAFT, intent="write('plan.json', '{}'); print('{\"a\": 1}')")
+    planner.send("look", mode="read_only", intent="report(output=sorted(os.listdir()))")
+    start()
+
+    assert evidence(planner.outcome("draft")).category == "ALLOWLIST_VIOLATION"
+    assert planner.outcome("look").output == [".git", *sorted(FILES)]
+    assert repo.landed() == []
 
 
 def test_an_answer_over_the_limit_fails_with_the_way_out(planner: Planner, start: Callable[..., None]) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import annotated_types
 import pytest
 from pydantic.fields import FieldInfo
 
-from worker.settings import Settings, WrongSettings, load
+from worker.settings import Settings, WrongSettings, load, variables
 
 DOCS = Path(__file__).parents[2] / "docs/deployment.md"
 
@@ -119,17 +120,23 @@ def test_variables_of_others_are_no_business_of_ours(monkeypatch: pytest.MonkeyP
 
 
 def _row(name: str, field: FieldInfo) -> str:
-    variable = name.upper() if field.validation_alias else f"PLANNER_{name.upper()}"
-    default = "" if field.default is None else f"`{field.default}`"
-    return f"| `{variable}` | {default} | {_values(field)} | {field.description} |"
+    default = ",".join(field.default) if isinstance(field.default, tuple) else field.default
+    shown = "" if default in (None, "") else f"`{default}`"
+    return f"| `{variables(name)[0]}` | {shown} | {_values(field)} | {field.description} |"
 
 
 def _values(field: FieldInfo) -> str:
     """Say which values the field takes, where that is not plain from its default."""
     signs = {annotated_types.Ge: ("≥", "ge"), annotated_types.Gt: (">", "gt"), annotated_types.Le: ("≤", "le")}
     bounds = [(signs[type(bound)], bound) for bound in field.metadata if type(bound) in signs]
-    words = [word for word in get_args(field.annotation) if isinstance(word, str)]
+    words = [*dict.fromkeys(_words(field.annotation))]
     return ", ".join(words or [f"{sign} {getattr(bound, attribute)}" for (sign, attribute), bound in bounds])
+
+
+def _words(annotation: Any) -> Iterator[str]:
+    """Yield the words that a type, or a list of it, can be."""
+    for part in get_args(annotation):
+        yield from (part,) if isinstance(part, str) else _words(part)
 
 
 def test_the_documented_table_is_the_model() -> None:

@@ -81,6 +81,7 @@ def submit(
     goal_id: Annotated[str | None, typer.Option(help="The same id twice is one goal.")] = None,
     tenant: Annotated[str | None, typer.Option(help="On whose behalf.")] = None,
     queue: Annotated[str | None, typer.Option(help="Which controllers shall work on it.")] = None,
+    drafter: Annotated[str | None, typer.Option(help="Who drafts its plan, of those that are enabled.")] = None,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for the verdict.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait at the longest.")] = 60,
     as_json: Json = False,
@@ -108,7 +109,7 @@ def submit(
 
     given = {
         "goal": goal, "allowed_files": file, "goal_id": goal_id, "tenant": tenant, "queue": queue, "kind": kind,
-        "repo": repo, "base_sha": base_sha, "language": language, "test_command": test_command,
+        "repo": repo, "base_sha": base_sha, "language": language, "test_command": test_command, "drafter": drafter,
     }  # fmt: skip
     said = goals.from_text(read_source(source)) if source else {}
     made = _from_sources(said, Sources(from_junit, from_sarif or [], roadmap, inbox), kind, file)

@@ -14,6 +14,7 @@ from worker.controller.evidence import MESSAGE_CHARS, Failure
 from worker.controller.process import Finished
 
 MOST = 10**12
+REPORTED = frozenset({"tokens_used", "patch_cycles", "tool_calls", "output", "suggestion"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +29,23 @@ class Report:
     failure: Failure | None = None
 
 
-def work(argv: Sequence[str], spec: bytes, cwd: Path, timeout_s: float, wanted: Callable[[], bool]) -> Report:
-    """Run the agent with `spec` on its standard input; raises Abandoned once it is not `wanted`."""
+def work(
+    argv: Sequence[str], spec: bytes, cwd: Path, timeout_s: float, wanted: Callable[[], bool], *, whole: bool = False
+) -> Report:
+    """Run the agent with `spec` on its standard input; raises Abandoned once it is not `wanted`.
+
+    Without a report all that it prints is its answer: JSON where it is some, else text, cut unless it must be `whole`.
+    """
     if not argv:
         return Report(failure=evidence.of_advice("this controller has no agent command"))
     done = process.run(argv, cwd, timeout_s, wanted, stdin=spec)
-    said = _last_object(done.stdout)
+    said = _last_line(done.stdout)
     suggestion = said.get("suggestion")
     return Report(
         tokens_used=_count(said.get("tokens_used")),
         patch_cycles=_count(said.get("patch_cycles")),
         tool_calls=_count(said.get("tool_calls")),
-        output=said.get("output") if said else _prose(done.stdout),
+        output=said.get("output") if said else _answer(done.stdout, whole=whole),
         suggestion=suggestion[:MESSAGE_CHARS] if isinstance(suggestion, str) else None,
         failure=_failure(done, timeout_s, suggestion if isinstance(suggestion, str) else None),
     )
@@ -54,19 +60,25 @@ def _failure(done: Finished, timeout_s: float, suggestion: str | None) -> Failur
     return None
 
 
-def _last_object(stdout: str) -> dict[str, Any]:
-    """Read the JSON object on the last line; an agent that prints none reports nothing."""
-    last = stdout.rstrip().rpartition("\n")[2]
+def _last_line(stdout: str) -> dict[str, Any]:
+    """Read the report on the last line; a JSON object without a word of a report is an answer, and none of it."""
+    said = _json(stdout.rstrip().rpartition("\n")[2])
+    return said if isinstance(said, dict) and said.keys() & REPORTED else {}
+
+
+def _answer(stdout: str, *, whole: bool) -> Any:
+    """Take what was printed as the answer: most agent commands simply print theirs."""
+    text = stdout.strip()
+    if isinstance(said := _json(text), dict | list):
+        return said
+    return (text if whole else text.encode()[: MAX_OUTPUT_BYTES // 2].decode(errors="ignore")) or None
+
+
+def _json(text: str) -> Any:
     try:
-        said = codec.loads(last)
+        return codec.loads(text)
     except codec.DecodeError:
-        return {}
-    return said if isinstance(said, dict) else {}
-
-
-def _prose(stdout: str) -> str | None:
-    """Take plain text as the answer, cut to the limit: most agent commands simply print theirs."""
-    return stdout.strip().encode()[: MAX_OUTPUT_BYTES // 2].decode(errors="ignore") or None
+        return None
 
 
 def _count(value: Any) -> int | None:

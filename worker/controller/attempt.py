@@ -62,7 +62,8 @@ class Attempt:
         self.tree.reset(self.spec.plan_id, self.spec.context.base_sha)
         if self.spec.mode is Mode.TEST:
             return replace(result, report=Report(tokens_used=0, patch_cycles=0, tool_calls=0))
-        report = agent.work(self.argv, self.raw, self.tree.root, self.agent_timeout_s, self.lease.wanted)
+        whole = self.spec.input is not None  # half an answer to a question of the plan's is none
+        report = agent.work(self.argv, self.raw, self.tree.root, self.agent_timeout_s, self.lease.wanted, whole=whole)
         return replace(result, report=report, failure=report.failure or _too_long(report))
 
     def _take_changes(self, result: Result) -> Result:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import AwareDatetime, Field
 
 from schemas.base import Inbound, Mode, Path, PlanId, StepId, Word
@@ -44,6 +46,7 @@ class Spec(Inbound):
     lease_key: str
     deadline: AwareDatetime
     reply_to: str
+    input: Any = None  # what the agent is asked beside the spec; its answer is what the plan goes on with
 
     @property
     def ids(self) -> dict[str, str | int]:

@@ -51,6 +51,7 @@ FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
 OPENAI = ("openai:", "openai-chat:", "openai-responses:")
 ANOTHER_TIME = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError)
+SCHEMA_FIELD = "response_format"
 NOT_THE_SCHEMA = (ModelAuthenticationError, ModelNotFoundError, ModelContextWindowExceededError)
 
 
@@ -171,6 +172,8 @@ class HttpDrafter:
         """Tell whether the endpoint may answer when it is not given the schema, which then stands in the prompt."""
         if not asked.output_object or self._settings.planning_schema_mode != "auto":
             return False
+        if isinstance(error, ModelHTTPError) and SCHEMA_FIELD in str(error.body):
+            return True  # whatever its status: llama-cpp-python's server says 500
         return isinstance(error, ModelRequestRejectedError) and not isinstance(error, NOT_THE_SCHEMA)
 
     async def _call(self, model: Model[Any], prompt: str, asked: ModelRequestParameters, tally: Tally) -> str:

@@ -17,7 +17,7 @@ _WHOLE = re.compile(
 )
 _NAMED = re.compile(
     r"((?:api[_-]?key|access[_-]?key|token|secret|passw(?:or)?d|authorization)[\"']?\s*[:=]\s*[\"']?"
-    r"(?:(?:bearer|basic)\s+)?|\b(?:bearer|basic)\s+)(?!\[secret\])[^\s\"',;&}\\]{6,}",
+    r"(?:(?:bearer|basic)\s+)?+|\b(?:bearer|basic)\s+)(?!\[secret\])[^\s\"',;&}\\]{6,}",
     re.IGNORECASE,
 )
 _IN_URL = re.compile(r"(://[^\s/:@]*:)[^\s/@]+(?=@)")

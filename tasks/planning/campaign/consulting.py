@@ -18,7 +18,7 @@ from tasks.planning.campaign.words import safe
 from tasks.planning.draft import Answer, Consult, Draft, Drafted, Phase, Rejected, Setting
 from tasks.policy.validation import rejected
 
-FAILED = "drafting_failed"  # why there is no plan where nothing but a draft is wanted
+FAILED = "planning_failed"  # why there is no plan where nothing but a draft is wanted
 
 
 def consulted(known: Known, phase: Phase, scope: Scope, setting: Setting) -> Answer:

@@ -72,7 +72,7 @@ def _instead(template: Answer, errors: tuple[FieldError, ...], options: Options,
 
 
 def _failed(why: str) -> FieldError:
-    return FieldError(pointer="/drafter", code="drafting_failed", message=why)
+    return FieldError(pointer="/drafter", code="planning_failed", message=why)
 
 
 def _queued(project: Project, template: Answer, options: Options, prompt: str) -> Answer:

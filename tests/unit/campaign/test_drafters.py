@@ -404,7 +404,7 @@ def test_or_the_goal_is_rejected_where_the_operator_wants_it_so() -> None:
     answer = answered(a_goal(exploration=an_exploration()), said(BAD, BAD, base=strict))
 
     assert isinstance(answer, Rejected)
-    assert (answer.reason, answer.tokens) == ("drafting_failed", 200)
+    assert (answer.reason, answer.tokens) == ("planning_failed", 200)
     assert ("/tasks/0/verify", "unknown_command") in [(each.pointer, each.code) for each in answer.errors]
 
 

@@ -1,0 +1,56 @@
+"""What a drafter of a `task` answers: the steps of a plan, in its own words."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints
+
+from schemas.base import Outbound
+
+
+def _words(most: int) -> Any:
+    return StringConstraints(min_length=1, max_length=most)
+
+
+Line = Annotated[str, _words(200)]
+
+
+class TaskStepDraft(Outbound):
+    """One step as a drafter writes it; one that names no files only looks."""
+
+    id: Annotated[str, _words(64)]
+    title: Annotated[str, _words(100)]
+    intent: Annotated[str, _words(400)]
+    actions: tuple[Line, ...] = Field(default=(), max_length=12)
+    files: tuple[Annotated[str, _words(512)], ...] = Field(default=(), max_length=40)
+    depends_on: tuple[Line, ...] = Field(default=(), max_length=12)
+    validation: tuple[Line, ...] = Field(default=(), max_length=12)
+
+
+class TaskDraft(Outbound):
+    """A plan as a drafter writes it."""
+
+    summary: Annotated[str, _words(512)]
+    steps: tuple[TaskStepDraft, ...] = Field(min_length=1, max_length=12)
+
+
+def _shape(model: type[Outbound]) -> dict[str, Any]:
+    """Describe a model for a drafter, who is asked for every field: some endpoints know no optional ones."""
+    found = model.model_json_schema()
+    properties = {name: _bare(each) for name, each in found["properties"].items()}
+    shape = {"type": "object", "additionalProperties": False, "required": list(properties)}
+    return {**shape, "properties": properties}
+
+
+def _bare(part: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in part.items() if name not in ("title", "default")}
+
+
+def _schema() -> dict[str, Any]:
+    shape = _shape(TaskDraft)
+    shape["properties"]["steps"]["items"] = _shape(TaskStepDraft)
+    return shape
+
+
+TASK_DRAFT_SCHEMA: dict[str, Any] = _schema()

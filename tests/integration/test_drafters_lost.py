@@ -1,0 +1,92 @@
+"""Drafts that come to nothing where the operator wants no template plan, and a worker that dies while it asks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+
+pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
+
+from schemas import codec
+from tests.conftest import wait_until
+from tests.support.drafting import DRAFTING, PLAN, REST, USELESS, a_goal, begin, drafting, environment, passing, phases
+from tests.support.llm_server import Reply, llm_server
+from tests.support.scripted import Fleet
+from worker.cli.run import worker_command
+
+SLOW = Reply(codec.dumps(PLAN).decode(), waits=True)
+
+
+@pytest.mark.parametrize(
+    ("reply", "questions", "told"),
+    [(USELESS, 2, "at least 1 item"), (SLOW, 1, "no answer within 1 s")],
+    ids=["useless", "slow"],
+)
+def test_an_operator_may_have_it_rejected_instead(
+    reply: Reply, questions: int, told: str, redis_url: str, tmp_path: Path
+) -> None:
+    with llm_server(reply) as llm, Redis.from_url(redis_url) as client:
+        fleet = Fleet(client)
+        given = environment(llm, PLANNING_FALLBACK="reject", LLM_TIMEOUT_S="1")
+        with drafting(redis_url, tmp_path, DRAFTING, **given):
+            verdict, plan_id = fleet.submit(a_goal())
+            view = fleet.view(plan_id)
+
+    assert (verdict, view.state) == ("REJECTED", "REJECTED")
+    assert view.halt is not None
+    (error,) = view.halt.evidence["errors"]
+    assert error["code"] == view.halt.reason == "planning_failed"
+    assert told in error["message"]
+    assert len(llm.calls) == questions
+    assert view.budget.tokens.spent > 0
+    assert list(view.steps) == []
+
+
+def test_a_question_is_never_asked_twice_though_its_worker_dies(redis_url: str, tmp_path: Path) -> None:
+    with llm_server(Reply(codec.dumps(PLAN).decode(), waits=True)) as llm, Redis.from_url(redis_url) as client:
+        fleet = Fleet(client)
+        given = environment(llm, CLAIM_IDLE_S="1", LLM_TIMEOUT_S="60")
+        with drafting(redis_url, tmp_path, DRAFTING, REST, **given) as (first, _):
+            plan_id = begin(fleet, llm, "goal-of-the-dead")
+            first.kill()
+            (tmp_path / "next").mkdir()
+            with drafting(redis_url, tmp_path / "next", DRAFTING, **given):
+                found: Any = wait_until(lambda: fleet.verdict("goal-of-the-dead"), timeout=40, what="a verdict")
+                view = fleet.work(plan_id, passing)
+
+    assert (found.verdict, view.state) == ("PLANNED", "COMPLETED")
+    assert len(llm.calls) == 1
+    ((name, why),) = phases(client, plan_id)
+    assert name == "fallback"
+    assert "the worker that asked died" in why
+
+
+def test_a_slow_draft_stays_with_its_worker_while_others_plan_other_goals(redis_url: str, tmp_path: Path) -> None:
+    with llm_server(SLOW) as llm, Redis.from_url(redis_url) as client:
+        fleet = Fleet(client)
+        given = environment(llm, CLAIM_IDLE_S="1", LLM_TIMEOUT_S="60")
+        with drafting(redis_url, tmp_path, DRAFTING, DRAFTING, **given):
+            plan_id = begin(fleet, llm, "goal-of-the-patient")
+            since = client.time()[0]
+            while client.time()[0] < since + 4:  # each time the other worker looks for goals that nobody renews
+                assert fleet.submit(a_goal(drafter="none"))[0] == "PLANNED"
+            llm.go_on.set()
+            found: Any = wait_until(lambda: fleet.verdict("goal-of-the-patient"), what="a verdict")
+
+        assert found.verdict == "PLANNED"
+        assert [name for name, _ in phases(client, plan_id)] == ["drafted"]
+        assert len(llm.calls) == 1
+
+
+def test_a_worker_of_any_kind_refuses_to_start_with_a_drafter_that_cannot_be_used(redis_url: str) -> None:
+    given = {"PLANNER_REDIS_URL": redis_url, "PLANNER_DRAFTERS": "cli", "PLANNER_CLI_COMMAND": "no-such-program"}
+
+    ended = subprocess.run(worker_command("solo"), env={**os.environ, **given}, capture_output=True, timeout=60)
+
+    assert ended.returncode == 1
+    assert b"PLANNER_CLI_COMMAND: there is no program 'no-such-program' to run." in ended.stderr

@@ -1,0 +1,132 @@
+"""A question is written down before it is asked and its answer after: nobody is asked twice, whatever happens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from redis import Redis
+from redis.exceptions import ConnectionError as NoConnection
+
+from tasks.planning.draft import Consult, Drafted
+from worker.drafters import recorded
+from worker.drafters.base import STOPPED, Stop, estimate
+from worker.drafters.recorded import LOST, Recorded
+from worker.store.keys import Partition
+
+HOME = Partition(0)
+PLAN = "plan_00-00000000000000000000000000000001"
+QUESTION = Consult("Plan it", {"type": "object"})
+ANSWER = Drafted('{"summary": "done"}', None, 42, 7)
+
+
+@dataclass
+class Somebody:
+    """A drafter that is called so often."""
+
+    answer: Drafted = ANSWER
+    dies: bool = False
+    calls: list[Consult] = field(default_factory=list)
+
+    def ask(self, question: Consult, stop: Stop) -> Drafted:
+        self.calls.append(question)
+        stop()
+        if self.dies:
+            raise SystemExit
+        return self.answer
+
+
+@pytest.fixture
+def somebody() -> Somebody:
+    return Somebody()
+
+
+def ask(redis: Redis, drafter: Somebody, number: int = 1, question: Consult = QUESTION) -> Drafted:
+    return Recorded(redis, HOME, drafter).ask(PLAN, number, question, lambda: False)
+
+
+def test_a_question_that_was_answered_is_not_asked_again(redis: Redis, somebody: Somebody) -> None:
+    assert ask(redis, somebody) == ask(redis, somebody) == ANSWER
+    assert len(somebody.calls) == 1
+
+
+def test_a_failure_is_an_answer_too(redis: Redis) -> None:
+    failing = Somebody(Drafted(None, "HTTP 500", 3))
+
+    assert ask(redis, failing) == ask(redis, failing) == failing.answer
+    assert len(failing.calls) == 1
+
+
+def test_a_question_whose_asker_died_is_lost_and_not_asked_again(redis: Redis, somebody: Somebody) -> None:
+    with pytest.raises(SystemExit):
+        ask(redis, Somebody(dies=True))
+
+    assert ask(redis, somebody).error == ask(redis, somebody).error == LOST
+    assert somebody.calls == []
+
+
+def test_another_question_is_another_call(redis: Redis, somebody: Somebody) -> None:
+    ask(redis, somebody, 1)
+    ask(redis, somebody, 2, Consult("Mend it"))
+
+    assert [call.prompt for call in somebody.calls] == ["Plan it", "Mend it"]
+
+
+def test_other_words_of_another_release_are_the_same_question(redis: Redis, somebody: Somebody) -> None:
+    ask(redis, somebody)
+
+    assert ask(redis, somebody, question=Consult("Plan it, please")) == ANSWER
+    assert len(somebody.calls) == 1
+
+
+def test_a_call_that_was_stopped_leaves_no_answer(redis: Redis) -> None:
+    said = ask(redis, Somebody(Drafted(None, STOPPED)))
+
+    assert said.error == STOPPED
+    assert set(redis.hkeys(HOME.drafts(PLAN))) == {b"1:asked"}
+
+
+def test_what_is_recorded_goes_in_time(redis: Redis, somebody: Somebody) -> None:
+    ask(redis, somebody)
+
+    assert 0 < int(redis.ttl(HOME.drafts(PLAN))) <= recorded.KEPT_S
+
+
+def test_an_answer_that_was_paid_for_is_written_down_though_the_server_is_away(
+    redis: Redis, somebody: Somebody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorded, "PAUSE_S", 0.01)
+    written, left = Recorded._written, [NoConnection("gone"), NoConnection("gone")]
+
+    def away(self: Recorded, *given: Any) -> Drafted:
+        if left:
+            raise left.pop()
+        return written(self, *given)
+
+    monkeypatch.setattr(Recorded, "_written", away)
+
+    assert ask(redis, somebody) == ANSWER
+    assert ask(redis, somebody) == ANSWER
+    assert len(somebody.calls) == 1
+
+
+def test_a_server_that_is_away_does_not_stop_a_call(redis: Redis, somebody: Somebody) -> None:
+    def away() -> bool:
+        raise NoConnection("gone")
+
+    assert Recorded(redis, HOME, somebody).ask(PLAN, 1, QUESTION, away) == ANSWER
+
+
+def test_an_answer_that_no_encoding_has_is_kept_as_far_as_it_can_be_written(redis: Redis) -> None:
+    broken = Somebody(Drafted('{"summary": "half \ud83d"}', None, 42, 7))
+
+    assert ask(redis, broken) == ask(redis, broken) == Drafted('{"summary": "half ?"}', None, 42, 7)
+    assert len(broken.calls) == 1
+
+
+def test_a_lost_answer_is_not_for_free(redis: Redis, somebody: Somebody) -> None:
+    with pytest.raises(SystemExit):
+        ask(redis, Somebody(dies=True))
+
+    assert ask(redis, somebody).tokens == estimate(QUESTION.prompt) > 0

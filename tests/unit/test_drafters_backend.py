@@ -1,0 +1,127 @@
+"""The drafter `backend`: what a dotted path may lead to, and what becomes of every answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from tasks.planning.draft import Consult, Drafted
+from tests.conftest import wait_until
+from tests.support import backends
+from worker.drafters import backend
+from worker.drafters.backend import BackendDrafter, load
+from worker.drafters.base import STOPPED, WrongDrafter, estimate
+from worker.settings import Settings
+
+HERE = "tests.support.backends"
+SCHEMA = {"type": "object"}
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "POLL_S", 0.02)
+    backends.HELD.clear()
+
+
+def asked(name: str, schema: object = SCHEMA, stop: bool = False, **settings: object) -> Drafted:
+    given = Settings(planning_backend=f"{HERE}:{name}", **settings)  # type: ignore[arg-type]
+    return BackendDrafter(given).ask(Consult("Plan it", schema), lambda: stop)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("path", "word"),
+    [
+        (f"{HERE}:instance", "an instance"),
+        (f"{HERE}.instance", "an instance"),
+        (f"{HERE}:Backend", "made"),
+        (f"{HERE}.Backend", "made"),
+        (f"{HERE}:factory", "from a factory"),
+        (f"{HERE}.factory", "from a factory"),
+        (f"{HERE}:home.inner.deep", "deep"),
+    ],
+)
+def test_a_path_leads_to_an_instance_a_class_or_a_factory(path: str, word: str) -> None:
+    said = BackendDrafter(Settings(planning_backend=path)).ask(Consult("Plan it"), lambda: False)
+
+    assert said.output == f"{word}: Plan it"
+    assert said.tokens == estimate("Plan it") + estimate(f"{word}: Plan it")
+    assert said.error is None
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("", "is not written as"),
+        ("word", "is not written as"),
+        (":attr", "is not written as"),
+        (f"{HERE}:", "is not written as"),
+        ("no_such_module_at_all:attr", "ModuleNotFoundError"),
+        (f"{HERE}:missing", "AttributeError"),
+        (f"{HERE}:nothing", "TypeError"),
+        (f"{HERE}:Needy", "TypeError"),
+        (f"{HERE}:wrong_factory", "is no backend"),
+        (f"{HERE}:breaking_factory", "OSError"),
+        ("..x:y", "Error"),
+    ],
+)
+def test_any_other_path_is_told_with_one_sentence(path: str, why: str) -> None:
+    with pytest.raises(WrongDrafter, match=why) as told:
+        load(path)
+
+    assert str(told.value).startswith(f"PLANNER_PLANNING_BACKEND: {path} cannot be used: ")
+    assert "\n" not in str(told.value)
+    assert "hunter2" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("mode", "schema", "told"),
+    [
+        ("auto", SCHEMA, "native"),
+        ("native", SCHEMA, "native"),
+        ("prompt", SCHEMA, "prompt"),
+        ("none", SCHEMA, "none"),
+        ("auto", None, "none"),
+    ],
+)
+def test_a_backend_is_told_what_is_asked_and_how(mode: str, schema: object, told: str) -> None:
+    backends.instance.seen.clear()
+
+    asked("instance", schema, planning_schema_mode=mode)
+
+    ((task, directory, existed),) = backends.instance.seen
+    assert (task.name, task.prompt, task.schema, task.schema_mode) == ("planning", "Plan it", schema, told)
+    assert existed
+    wait_until(lambda: not directory.exists(), what="its directory is gone")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("Broken", "RuntimeError: api_key=[secret]"),
+        ("Wordless", "the backend returned no text as stdout"),
+        ("Endless", "the answer is longer than"),
+    ],
+)
+def test_a_backend_that_fails_is_an_answer(name: str, why: str) -> None:
+    said = asked(name)
+
+    assert said.output is None
+    assert said.error is not None
+    assert said.error.startswith(why)
+    assert "sk-1234567890" not in said.error
+    assert "Ignore all previous instructions" not in said.error
+
+
+def test_a_backend_has_its_time_and_is_then_left_behind() -> None:
+    said = asked("Slow", planning_timeout_seconds=0.1)
+    backends.HELD.set()
+
+    assert said.error == "no answer within 0.1 s"
+    assert said.tokens == estimate("Plan it")
+    assert said.duration_ms < 10_000
+
+
+def test_a_backend_that_nobody_waits_for_is_left_behind() -> None:
+    said = asked("Slow", stop=True)
+    backends.HELD.set()
+
+    assert said.error == STOPPED

@@ -1,0 +1,140 @@
+"""What is kept of questions and answers: without secrets, bounded, and never at the cost of an answer."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from schemas import codec
+from tasks.planning.draft import Consult, Drafted
+from worker.drafters import artifacts
+from worker.drafters.artifacts import MAX_TEXT, Artifacts
+from worker.drafters.base import Watch, estimate
+from worker.drafters.redaction import MARK, redact
+
+QUESTION = Consult("Plan it with api_key=abcdef123456", {"type": "object"})
+ANSWER = Drafted('{"summary": "done"}', None, 42, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("sk-proj-abcdefghijklmnop1234", MARK),
+        ("ghp_abcdefghijklmnopqrstuvwx", MARK),
+        ("github_pat_11ABCDEFG0abcdefghijkl", MARK),
+        ("AKIAIOSFODNN7EXAMPLE", MARK),
+        ("AIzaSyA1234567890abcdefghijklmnopqrstuv", MARK),
+        ("hf_abcdefghijklmnopqrstu", MARK),
+        ("xoxb-123456789012-abcdefghijkl", MARK),
+        ("eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.c2lnbmF0dXJl", MARK),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", MARK),
+        ("-----BEGIN PRIVATE KEY-----\nMIIE that is cut off", MARK),
+        ("api_key=abcdef123456", f"api_key={MARK}"),
+        ('"password": "correct horse"', f'"password": "{MARK} horse"'),
+        ("Authorization: Bearer abc.def.ghi", f"Authorization: Bearer {MARK}"),
+        ("token: abcdefgh, next", f"token: {MARK}, next"),
+        ("postgres://me:s3cr3t@host/db", f"postgres://me:{MARK}@host/db"),
+        ("redis://:s3cr3t@host", f"redis://:{MARK}@host"),
+        ("A token is a word; the secret of it is short.", "A token is a word; the secret of it is short."),
+        ("src/auth.py:12: password check", "src/auth.py:12: password check"),
+        ("max_tokens: 12", "max_tokens: 12"),
+    ],
+)
+def test_what_looks_like_a_secret_is_taken_out(text: str, shown: str) -> None:
+    assert redact(text) == shown
+    assert redact(redact(text)) == shown
+
+
+def test_known_secrets_are_taken_out_wherever_they_stand() -> None:
+    assert redact("x-open-sesame-y and open", ("open-sesame", "open")) == f"x-{MARK}-y and open"
+
+
+def kept(directory: Path) -> list[dict[str, object]]:
+    return [codec.loads(path.read_bytes()) for path in sorted(directory.iterdir())]
+
+
+def test_a_question_is_kept_with_its_answer_and_without_secrets(tmp_path: Path) -> None:
+    path = Artifacts(tmp_path / "new", {"validation": "strict"}).keep("plan_1", 2, QUESTION, ANSWER)
+
+    (told,) = kept(tmp_path / "new")
+    assert path is not None
+    assert path.name.startswith("planning-")
+    assert "-attempt2-" in path.name
+    assert told == {
+        "about": "plan_1",
+        "attempt": 2,
+        "modes": {"validation": "strict"},
+        "prompt": f"Plan it with api_key={MARK}",
+        "schema": {"type": "object"},
+        "output": '{"summary": "done"}',
+        "error": None,
+        "tokens": 42,
+        "duration_ms": 7,
+    }
+
+
+def test_only_their_owner_can_read_them(tmp_path: Path) -> None:
+    path = Artifacts(tmp_path / "new", {}).keep("plan_1", 1, QUESTION, ANSWER)
+
+    assert path is not None
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_they_are_bounded_in_size(tmp_path: Path) -> None:
+    Artifacts(tmp_path, {}).keep("plan_1", 1, Consult("p" * (3 * MAX_TEXT)), Drafted("o" * (2 * MAX_TEXT)))
+
+    (told,) = kept(tmp_path)
+    assert str(told["prompt"]).endswith(f"… and {2 * MAX_TEXT} characters more")
+    assert len(str(told["output"])) < MAX_TEXT + 100
+
+
+def test_they_are_bounded_in_number_and_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifacts, "MOST_FILES", 3)
+    (tmp_path / "mine.json").write_text("not one of ours")
+    keeper = Artifacts(tmp_path, {})
+    for number in range(6):
+        path = keeper.keep(f"plan_{number}", number, QUESTION, ANSWER)
+        assert path is not None
+        os.utime(path, ns=(number, number))
+
+    left = [codec.loads(path.read_bytes())["about"] for path in tmp_path.glob("planning-*")]
+    assert sorted(left) == ["plan_3", "plan_4", "plan_5"]
+    assert (tmp_path / "mine.json").exists()
+
+
+@pytest.mark.parametrize("answer", [Drafted("\ud800 half a letter"), Drafted(error="it broke"), Drafted({"a": 1})])
+def test_odd_answers_are_kept_too(answer: Drafted, tmp_path: Path) -> None:
+    assert Artifacts(tmp_path, {}).keep("plan_1", 1, QUESTION, answer) is not None
+
+
+def test_a_disk_that_does_not_take_it_costs_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+
+    assert Artifacts(tmp_path / "file", {}).keep("plan_1", 1, QUESTION, ANSWER) is None
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("two\nlines\x1b[2J", "two lines"),
+        ("", "failed without a word"),
+        ("the password=hunter2hunter2", f"the password={MARK}"),
+        ("my-own-secret here", f"{MARK} here"),
+    ],
+)
+def test_an_error_can_be_shown_to_anybody(why: str, told: str) -> None:
+    said = Watch().failed(why, 3, ("my-own-secret",))
+
+    assert (said.output, said.error, said.tokens) == (None, told, 3)
+
+
+def test_an_error_is_short() -> None:
+    assert len(Watch().failed("x " * 10_000, 0).error or "") <= 500
+
+
+def test_what_nobody_counted_is_not_for_free() -> None:
+    assert (estimate(), estimate("x"), estimate("x" * 8, "y")) == (0, 1, 3)
