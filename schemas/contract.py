@@ -13,6 +13,7 @@ from schemas.base import SCHEMA_VERSION, Outbound
 from schemas.command import Command
 from schemas.envelope import DeadEntry
 from schemas.event import EventData
+from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
 from schemas.goal import Goal
 from schemas.outcome import Outcome
 from schemas.plan import PlanView
@@ -54,6 +55,7 @@ def documents() -> Iterator[tuple[str, bytes]]:
     """Yield the name and the text of every file of the contract."""
     for name in MESSAGES:
         yield f"{name}.schema.json", codec.pretty(schema(name))
+    yield "planning_output.schema.json", codec.pretty(PLANNING_OUTPUT_SCHEMA)
     yield "asyncapi.json", codec.pretty(asyncapi.document(tuple(MESSAGES), SCHEMA_VERSION))
 
 
