@@ -22,7 +22,7 @@ from worker.engine import DRAIN_S
 from worker.inbox import Entry, Inbox
 from worker.making import Made, Maker
 from worker.reading import read_goal
-from worker.store import functions, keys
+from worker.store import functions, keys, verdicts
 from worker.store.functions import FunctionsMissing
 
 log = logging.getLogger("planner.decompose")
@@ -159,8 +159,8 @@ class Decomposer:
         return plan.decode(), verdict.decode(), known.decode()
 
     def _answer(self, entry: Entry, goal: Goal, goal_id: str, made: Made) -> None:
-        key, before = keys.goal_id(goal_id), GoalVerdict.PENDING.value  # else its plan was answered before we were here
-        self._each([("FCALL", functions.SETTLE, 1, key, made.verdict.value, made.reason, before)])
+        key = keys.goal_id(goal_id)  # where another verdict stands, its plan was answered before we were here
+        verdicts.settle(self._client, goal_id, made.verdict, made.reason, GoalVerdict.PENDING)
         self._run(
             [
                 ("EXPIRE", key, self._retention_s),

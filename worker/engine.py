@@ -12,7 +12,6 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from schemas.base import GoalVerdict
 from tasks.batches import batches
 from tasks.change import Change
 from tasks.commands import needs_reconcile
@@ -20,7 +19,7 @@ from tasks.errors import NeedsSteps, Overtaken
 from tasks.view import Clocks, Slice
 from worker.intake import Intake
 from worker.quota import Quota
-from worker.store import functions, keys
+from worker.store import functions, verdicts
 from worker.store.commits import Commits
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition
@@ -246,7 +245,5 @@ class Engine:
 
         It lies in another slot, so it is written before the commit: who dies in between leaves the answer pending.
         """
-        key, halt = keys.goal_id(view.record.head.goal_id), view.record.halt
-        reason = halt["reason"] if halt else ""
-        before = (GoalVerdict.PENDING.value, GoalVerdict.NEEDS_INPUT.value)
-        functions.call(self._client, "FCALL", functions.SETTLE, 1, key, change.settles, reason, *before)
+        reason = (view.record.halt or {}).get("reason", "")
+        verdicts.settle(self._client, view.record.head.goal_id, change.settles, reason, *verdicts.OPEN)

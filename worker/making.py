@@ -159,5 +159,7 @@ def _used_up(birth: Birth) -> FieldError | None:
     scope = next((name for name, grant in birth.grants.items() if grant.exhausted and grant.left <= 0), None)
     if scope is None:
         return None
-    message = f"The day budget of {scope} is used up, so no drafter is asked: top it up, or send the goal again tomorrow."
+    message = (
+        f"The day budget of {scope} is used up, so no drafter is asked: top it up, or send the goal again tomorrow."
+    )
     return FieldError(pointer="/drafter", code="day_budget_exhausted", message=message)

@@ -12,7 +12,7 @@ from redis import Redis
 from typer.testing import CliRunner, Result
 
 from schemas import codec
-from schemas.campaign import CampaignPlan
+from schemas.campaign_plan import CampaignPlan
 from tests.conftest import RunningWorker, running_worker
 from tests.support.scripted import HOME, Fleet, Says
 from worker.cli import app

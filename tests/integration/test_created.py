@@ -17,7 +17,7 @@ from tests.unit.evolution.given import a_goal, a_plan
 from worker.bootstrap import Services
 from worker.inbox import Inbox
 from worker.settings import Settings
-from worker.store import functions, keys
+from worker.store import functions, keys, verdicts
 from worker.store.keys import Partition
 
 HOME = Partition(0)
@@ -252,8 +252,6 @@ def test_a_verdict_takes_the_place_only_of_one_that_is_open(
     if stands:
         redis.hset(key, "verdict", stands)
 
-    call = ("FCALL", functions.SETTLE, 1, key, "PLANNED", "because", "PENDING", "NEEDS_INPUT")
-
-    assert functions.call(client, *call) == int(written)
+    assert verdicts.settle(client, "g", "PLANNED", "because", *verdicts.OPEN) == written
     assert redis.exists(key) == bool(stands)
     assert goal(redis, "g").get("verdict") == ("PLANNED" if written else stands)

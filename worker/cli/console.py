@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,6 +27,16 @@ OK, FAILED, USAGE, MISSING = 0, 1, 2, 3
 UNSAFE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts; errors too.")]
+
+
+class Kind(StrEnum):
+    """The kinds of goal; as schemas.base.GoalKind, which `planner --help` need not wait for."""
+
+    TASK = "task"
+    GAP_REPORT = "gap_report"
+    CAMPAIGN = "campaign"
+    REVIEWED_PLAN = "reviewed_plan"
+    EVOLUTION = "evolution"
 
 
 class Failure(Exception):

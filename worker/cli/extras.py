@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from worker.cli.console import Json, command, say, say_json
+from worker.cli.console import Json, Kind, command, say, say_json
 from worker.cli.run import Pool
-
-
-class Kind(StrEnum):
-    """The kinds of goal that there is a demo of."""
-
-    TASK = "task"
-    GAP_REPORT = "gap_report"
-    CAMPAIGN = "campaign"
-    REVIEWED_PLAN = "reviewed_plan"
-    EVOLUTION = "evolution"
 
 
 @command

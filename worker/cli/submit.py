@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, linked, read_source, say, say_json
+from worker.cli.console import FAILED, OK, USAGE, Failure, Json, Kind, command, linked, read_source, say, say_json
 
 if TYPE_CHECKING:
     from worker.cli.junit import Report
@@ -28,16 +28,6 @@ class Language(StrEnum):
     GO = "go"
     RUST = "rust"
     CPP = "cpp"
-
-
-class Kind(StrEnum):
-    """The kinds of goal."""
-
-    TASK = "task"
-    GAP_REPORT = "gap_report"
-    CAMPAIGN = "campaign"
-    REVIEWED_PLAN = "reviewed_plan"
-    EVOLUTION = "evolution"
 
 
 class Nothing(StrEnum):

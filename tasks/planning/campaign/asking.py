@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.base import MODE_OF_TYPE, StepType
-from schemas.campaign import TASKS_SCHEMA
+from schemas.campaign_plan import TASKS_SCHEMA
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep
 from tasks.planning.campaign.state import State

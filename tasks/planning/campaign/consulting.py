@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schemas.campaign import TASKS_SCHEMA, CampaignInput, Decision
+from schemas.campaign import CampaignInput, Decision
+from schemas.campaign_plan import TASKS_SCHEMA
 from schemas.envelope import FieldError
 from tasks.planning.campaign.asking import NONE
 from tasks.planning.campaign.document import document

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from schemas.campaign import PlanTask
+from schemas.campaign_plan import PlanTask
 from tasks.policy.cycles import cycles
 
 NO_TASK = "none"

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schemas.campaign import LEAST_CONFIDENCE, CampaignPlan, Decision, PlanTask
+from schemas.campaign import LEAST_CONFIDENCE, Decision
+from schemas.campaign_plan import CampaignPlan, PlanTask
 from tasks.planning.campaign.drawing import drawing, mermaid
 from tasks.planning.campaign.making import score
 from tasks.planning.campaign.measures import task_count

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from schemas.campaign import PlanTask
+from schemas.campaign_plan import PlanTask
 from tasks.planning.campaign.dag import graph
 
 ARROW = " ──→ "

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from schemas.campaign import Idioms
+from schemas.campaign_plan import Idioms
 from schemas.goal import GoalContext
 
 NONE = "none"

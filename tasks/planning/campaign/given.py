@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.campaign import GivenTask, PlanTask, TaskType
+from schemas.campaign import GivenTask, TaskType
+from schemas.campaign_plan import PlanTask
 from schemas.envelope import FieldError
 from schemas.step import VerifyTool
 from tasks.errors import UnknownCommand

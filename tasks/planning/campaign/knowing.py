@@ -14,7 +14,6 @@ from schemas.campaign import (
     Candidate,
     DeltaMode,
     Exploration,
-    Idioms,
     Memory,
     MemoryMode,
     ModeStatus,
@@ -22,6 +21,7 @@ from schemas.campaign import (
     Relevance,
     StructureMode,
 )
+from schemas.campaign_plan import Idioms
 from schemas.goal import Goal, GoalContext
 from schemas.step import VerifyTool
 from tasks.planning.campaign.frameworks import NONE, detected, framework

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schemas.campaign import LEAST_CONFIDENCE, PlanTask, TaskType
+from schemas.campaign import LEAST_CONFIDENCE, TaskType
+from schemas.campaign_plan import PlanTask
 from tasks.planning.campaign import measures
 from tasks.planning.campaign.coherence import sure
 from tasks.planning.campaign.commands import passing, well_formed

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.campaign import LEAST_CONFIDENCE, Decision, PlanTask
+from schemas.campaign import LEAST_CONFIDENCE, Decision
+from schemas.campaign_plan import PlanTask
 from schemas.envelope import FieldError
 from schemas.step import PlannedStep
 from tasks.planning.campaign.asking import DRAFT, NONE, QUEUE, draft_step

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schemas.base import StepState
-from schemas.campaign import PlanTask, TaskStatus
+from schemas.campaign import TaskStatus
+from schemas.campaign_plan import PlanTask
 from tasks.planning.campaign.dag import parents
 from tasks.planning.campaign.state import Progress, State
 from tasks.planning.campaign.words import safe

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from schemas import codec
-from schemas.campaign import MAX_OBJECTIVE, TASKS_SCHEMA
+from schemas.campaign import MAX_OBJECTIVE
+from schemas.campaign_plan import TASKS_SCHEMA
 from schemas.envelope import FieldError
 from tasks.planning.campaign.commands import project_of
 from tasks.planning.campaign.making import score

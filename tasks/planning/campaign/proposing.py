@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.campaign import DraftedTasks, PlanTask, TaskType
+from schemas.campaign import DraftedTasks, TaskType
+from schemas.campaign_plan import PlanTask
 from schemas.envelope import FieldError
 from schemas.step import PlannedStep
 from tasks.planning.campaign import given

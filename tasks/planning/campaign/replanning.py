@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 
-from schemas.campaign import PlanTask, TaskStatus, TaskType
+from schemas.campaign import TaskStatus, TaskType
+from schemas.campaign_plan import PlanTask
 from tasks.planning.campaign.asking import QUEUE, REDRAFT, draft_step
 from tasks.planning.campaign.commands import project_of
 from tasks.planning.campaign.dag import depends_on, depth, graph, merge, parents

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from schemas.base import Outbound
-from schemas.campaign import Idioms, Relevance, TaskStatus
+from schemas.campaign import Relevance, TaskStatus
+from schemas.campaign_plan import Idioms
 
 
 class Seen(Outbound):

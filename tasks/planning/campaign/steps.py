@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
-from schemas.campaign import LEAST_CONFIDENCE, PlanTask, TaskType
+from schemas.campaign import LEAST_CONFIDENCE, TaskType
+from schemas.campaign_plan import PlanTask
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.planning.campaign.commands import verifications
 from tasks.planning.campaign.dag import parents

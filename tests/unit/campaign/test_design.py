@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from schemas.base import RiskLevel, StepType
-from schemas.campaign import CampaignPlan, PlanTask, TaskType
+from schemas.campaign import TaskType
+from schemas.campaign_plan import CampaignPlan, PlanTask
 from tasks.planning.campaign.dag import depth, graph, merge, parents, problems, way
 from tasks.planning.campaign.design import akin, pair, sequence, shape, split
 from tasks.planning.campaign.drawing import drawing, mermaid

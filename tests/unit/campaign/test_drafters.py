@@ -9,7 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from schemas import codec
-from schemas.campaign import TASKS_SCHEMA, GivenTask
+from schemas.campaign import GivenTask
+from schemas.campaign_plan import TASKS_SCHEMA
 from tasks.planning.campaign.prompt import MARK, ROLE
 from tasks.planning.draft import Consult, Draft, Drafted, Rejected, Setting
 from tests.unit.campaign.making import Running, a_goal, an_exploration, answered, candidate, tasks_in

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schemas.campaign import Idioms
+from schemas.campaign_plan import Idioms
 from schemas.goal import GoalContext
 from tasks.planning.campaign import measures
 from tasks.planning.campaign.frameworks import FRAMEWORKS, detected, framework

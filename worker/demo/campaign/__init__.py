@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.base import GoalKind
-from schemas.campaign import CampaignPlan
+from schemas.campaign_plan import CampaignPlan
 from schemas.goal import Goal
 from schemas.plan import PlanView, Waiting
 from worker.demo import repository
