@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -48,13 +47,6 @@ def wait_until(probe: Callable[[], T], timeout: float = 15.0, what: str = "") ->
         time.sleep(0.01)
 
 
-def free_port() -> int:
-    """Find a TCP port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _answers(url: str) -> bool:
     try:
         with Redis.from_url(url) as client:
@@ -66,7 +58,7 @@ def _answers(url: str) -> bool:
 @contextmanager
 def system_server(binary: str, directory: Path) -> Iterator[str]:
     """Run an installed redis-server or valkey-server with the configuration of the embedded one."""
-    port = free_port()
+    port = embedded.free_port()
     options = [word for key, value in embedded.CONFIG.items() for word in (f"--{key}", value)]
     command = [binary, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory), *options]
     with (directory / "server.log").open("wb") as log:

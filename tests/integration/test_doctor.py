@@ -15,13 +15,14 @@ from redis import Redis
 from typer.testing import CliRunner, Result
 
 from schemas import codec
-from tests.conftest import free_port, wait_until
+from tests.conftest import wait_until
 from tests.integration.test_queries import Planner
 from worker.cli import app
 from worker.clients import connect
 from worker.doctor.finding import Finding, Repair, Site
 from worker.doctor.repair import mend
 from worker.doctor.rounds import Rounds
+from worker.embedded import free_port
 from worker.store import keys, queries
 from worker.store.keys import COMMANDS, CONTROLLERS, GROUP, Partition
 

@@ -20,8 +20,9 @@ pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
 from schemas.goal import Goal
 from tasks import goals
 from tasks.planning.draft import Consult, Draft, Drafted, Setting
-from tests.conftest import free_port, wait_until
+from tests.conftest import wait_until
 from worker.drafters.http import HttpDrafter
+from worker.embedded import free_port
 from worker.settings import Settings
 
 pytestmark = pytest.mark.model

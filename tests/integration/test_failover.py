@@ -13,9 +13,10 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
-from tests.conftest import free_port, running_worker, wait_until
+from tests.conftest import running_worker, wait_until
 from tests.support.servers import DEBIAN, Fleet, Server, all_done, ended, planned, publish
 from worker import clients
+from worker.embedded import free_port
 
 pytestmark = pytest.mark.outages
 

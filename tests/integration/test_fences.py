@@ -39,7 +39,8 @@ WITH_GOALS = {
     "reading a goal": r"^XREADGROUP .* planner:goals >$",
     "claiming a goal": r"^MULTI ; HSETNX .*EXEC$",
     "creating a plan": r"^FCALL planner_commit_2",
-    "answering a goal": r"^MULTI ; HSET \{planner:goals\}:id:.*EXEC$",
+    "answering a goal": r"^FCALL planner_settle_1",
+    "dropping a goal": r"^MULTI ; EXPIRE \{planner:goals\}:id:.*EXEC$",
 }
 on_outcomes = pytest.mark.parametrize("point", WITH_OUTCOMES.values(), ids=WITH_OUTCOMES.keys())
 on_goals = pytest.mark.parametrize("point", WITH_GOALS.values(), ids=WITH_GOALS.keys())

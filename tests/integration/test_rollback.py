@@ -14,10 +14,11 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 from schemas import codec
-from tests.conftest import free_port, running_worker, wait_until
+from tests.conftest import running_worker, wait_until
 from tests.integration.test_engine import P0, a_goal, answer, drain, plan, report, services, specs, state
 from worker import embedded
 from worker.bootstrap import Services
+from worker.embedded import free_port
 from worker.store import keys
 
 

