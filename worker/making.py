@@ -87,9 +87,11 @@ class Maker:
             return self._keep(home, birth, goal, setting)
         answer = goals.plan(goal, self._catalogue, setting)
         if isinstance(answer, Consult):
-            answer = self._consult(home, birth, goal, setting, answer)
+            answer, tokens = self._consult(home, birth, goal, setting, answer)
             birth = self._door.birth(home.partition, goal, goal_id, plan_id)  # time has passed
-            if made := self.made(plan_id):  # it was cancelled meanwhile, or another worker was faster
+            if made := self.made(plan_id):  # it was ended meanwhile, or another worker was faster
+                if made.verdict is GoalVerdict.REJECTED:
+                    self._door.quota.charge(home.partition, birth.grants, tokens, birth.now)
                 return made
         return self._keep(home, birth, goal, answer)
 
@@ -116,10 +118,13 @@ class Maker:
         found: Any = self._client.hgetall(home.recall(name))
         return replace(setting, recall={field.decode(): int(count) for field, count in found.items()})
 
-    def _consult(self, home: Home, birth: Birth, goal: Goal, setting: Setting, question: Answer) -> Answer:
-        """Ask the goal's drafter until its strategy has a plan; meanwhile the plan can be seen and cancelled."""
+    def _consult(self, home: Home, birth: Birth, goal: Goal, setting: Setting, question: Answer) -> tuple[Answer, int]:
+        """Ask the goal's drafter until its strategy has a plan; meanwhile the plan can be seen and cancelled.
+
+        Returns what the strategy made of the answers, and the tokens that they took.
+        """
         if error := _used_up(birth):
-            return rejected(error.code, (error,))
+            return rejected(error.code, (error,)), 0
         if birth.version == 0:
             self._create(home, [creation.drafting(birth, goal, self._consulting.patience_ms)])
         key = home.partition.plan(birth.plan_id).plan
@@ -132,7 +137,7 @@ class Maker:
             said = self._consulting.ask(setting.drafter, home.partition, birth.plan_id, number, question, stop)
             setting = replace(setting, drafted=(*setting.drafted, said))
             question = goals.plan(goal, self._catalogue, setting)
-        return question
+        return question, sum(said.tokens for said in setting.drafted)
 
     def _create(self, home: Home, changes: list[Change]) -> str | None:
         """Write the plan, several commits at a time since their versions are known; raises when another was faster.

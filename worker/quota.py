@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,11 @@ class Quota:
             given = functions.call(self.client, "FCALL", functions.GRANT, 1, key, limit, wanted, KEPT_S)
             self._refill(partition, scope, day, given, exhausted=given < lacked)
             self._warn(partition, scope, limit, now)
+
+    def charge(self, partition: Partition, scopes: Iterable[str], tokens: int, now: int) -> None:
+        """Take from the day what was used up for a plan that had ended meanwhile, and cannot pay any more."""
+        for scope in scopes if tokens else ():
+            self._refill(partition, scope, now // DAY_MS, -tokens, exhausted=False)
 
     def _warn(self, partition: Partition, scope: str, limit: int, now: int) -> None:
         """Tell, once a day and scope, that most of what the day allows has been granted."""

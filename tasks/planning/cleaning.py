@@ -19,6 +19,7 @@ from tasks.policy.sanitize import TOKEN, sanitize
 
 MAX_FINDINGS = 100  # told of one goal
 MAX_TEXT = 4096  # a goal's sentence; normalising may make it longer
+MAX_LINE, MAX_CONSTRAINTS = 1000, 100  # a goal's other texts, likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +48,25 @@ def cleaned(goal: Goal) -> Cleaned:
         findings.extend(attack.kind.value for attack in (*found.findings, *flat.findings))
         return flat.text if flat.findings else found.text
 
+    def strip_line(text: str) -> str:
+        return strip(text)[:MAX_LINE]
+
     context = goal.context
-    constraints = _together(tuple(map(strip, goal.constraints)), strip)
+    constraints = _together(tuple(map(strip_line, goal.constraints)), strip)
     words: dict[str, Any] = _changed(goal, {"goal": strip(goal.goal)[:MAX_TEXT], "constraints": constraints})
-    told = _changed(context, {"failing_tests": tuple(map(strip, context.failing_tests))})
+    told = _changed(context, {"failing_tests": tuple(map(strip_line, context.failing_tests))})
     if told:
         words["context"] = context.model_copy(update=told)
     return Cleaned(goal.model_copy(update=words) if words else goal, tuple(findings[:MAX_FINDINGS]))
 
 
 def _together(lines: tuple[str, ...], strip: Callable[[str], str]) -> tuple[str, ...]:
-    """Keep the lines, or one line without the attack that they make when read one after the other."""
+    """Keep the lines, or one text without the attack that they make when read one after the other."""
     joined = "; ".join(lines)
     text = strip(joined)
-    return lines if text == joined else (text,)
+    if text == joined:
+        return lines
+    return tuple(text[start : start + MAX_LINE] for start in range(0, len(text), MAX_LINE))[:MAX_CONSTRAINTS]
 
 
 def _changed(model: Any, fields: dict[str, Any]) -> dict[str, Any]:

@@ -42,7 +42,8 @@ DROPPED: dict[str, Any] = {  # of the goal, for what a plan unfolds to
 def begin(fold: Fold, goal: Goal, draft: Draft) -> None:
     """Keep what the strategy will need, with the goal's allowlist as literal paths."""
     allowed = list(expand_globs(goal.allowed_files, goal.context.files).files)
-    kept = goal.model_dump(mode="json", exclude=DROPPED, exclude_defaults=True) | {"allowed_files": allowed}
+    told = goal.model_dump(mode="json", exclude=DROPPED, exclude_defaults=True) | {"allowed_files": allowed}
+    kept = Goal.model_validate(told, extra="ignore").model_dump(mode="json", exclude_defaults=True)
     ids = [step.step_id for step in draft.steps]
     fold.grow(goal=kept, state=draft.state, document=draft.document, ids=ids, page=None)
 

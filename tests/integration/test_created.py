@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,22 @@ def test_no_drafter_is_asked_whom_nobody_can_pay_today(redis: Redis, hire: Calla
 
     assert worker.drafter.asked == 1
     assert goal(redis, "second")["reason"] == "day_budget_exhausted"
+
+
+def test_who_cancels_a_draft_pays_for_it(redis: Redis, hire: Callable[..., Worker]) -> None:
+    other, asking = hire(tenant_day_tokens=10_000), hire(tenant_day_tokens=10_000)
+
+    def meanwhile() -> Drafted:
+        order(redis, "cancel", "plan", plan_id=goal(redis, "g")["plan_id"])
+        other.look_until(lambda: state(redis, "g") == "REJECTED")
+        return replace(GOOD, tokens=4000)
+
+    asking.drafter.answers = [meanwhile]
+    send(redis, "g")
+    asking.decompose()
+
+    left: Any = redis.hget(HOME.grants, "tenant:acme")
+    assert int(left.split()[1]) == -4000
 
 
 def test_a_full_server_lets_a_cancel_through_and_the_others_go_on(redis: Redis, hire: Callable[..., Worker]) -> None:

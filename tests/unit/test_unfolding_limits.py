@@ -9,6 +9,7 @@ import pytest
 
 from schemas import codec
 from schemas.command import Command
+from schemas.goal import Goal
 from tasks import creation
 from tasks.change import Change
 from tasks.planning.draft import Draft, Question, Rejected
@@ -171,3 +172,14 @@ def test_a_plan_is_as_old_as_what_was_asked_about_it() -> None:
     (change,) = creation.accepted(birth, a_goal(), Draft(tuple(some_steps(1))))
 
     assert codec.loads(change.fields["live"])["times"]["created"] == EPOCH_MS - HOUR_MS
+
+
+def test_what_a_goal_says_beyond_its_fields_is_not_read_with_every_decision() -> None:
+    junk = {"junk": "x" * 1000}
+    goal = Goal.model_validate(
+        {**a_goal(kind="campaign").model_dump(mode="json"), **junk, "context": junk, "limits": junk}
+    )
+
+    (change,) = creation.accepted(a_birth(), goal, Draft((), state={}, question=ASKED))
+
+    assert b"xxx" not in change.fields["growth"]
