@@ -14,7 +14,9 @@ from schemas.review_qr import MAX_GATES, GateRecord, LoopState, QrFile, QrPhase,
 MAX_ROUNDS = 20  # of one gate between two words of a person
 MAX_OPERATIONS = 500  # of one answer
 
-Facts = Annotated[tuple[Annotated[str, StringConstraints(max_length=2000)], ...], Field(max_length=100)]
+MAX_FACT = 2000  # characters of one line of context.json
+
+Facts = Annotated[tuple[Annotated[str, StringConstraints(max_length=MAX_FACT)], ...], Field(max_length=100)]
 
 
 class Workflow(StrEnum):

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 
 from schemas.base import Inbound, Line, Path, Word
 
-PLAN_SCHEMA_VERSION, MAX_PLAN_BYTES = 2, 512 * 1024
+PLAN_SCHEMA_VERSION, MAX_PLAN_BYTES = 2, 208 * 1024  # so that a goal, of 256 kB, has room for a frozen plan
 MAX_MILESTONES, MAX_OF_A_MILESTONE = 200, 100  # of a plan; code intents, and code changes, of each
 
 Prose = Annotated[str, StringConstraints(max_length=8000)]

@@ -26,7 +26,13 @@ DEFAULTS: Mapping[str, int | None] = {
     "max_growth_kb": 1000,
 }
 BY_KIND: Mapping[str, Mapping[str, int]] = {  # where a kind needs more than a `task`
-    GoalKind.REVIEWED_PLAN: {"max_steps": 300, "patch_cycles": 200, "tokens": 2_000_000, "wall_clock_s": 86_400},
+    GoalKind.REVIEWED_PLAN: {
+        "max_steps": 300,
+        "patch_cycles": 200,
+        "tokens": 2_000_000,
+        "wall_clock_s": 86_400,
+        "consecutive_failures": 5,  # answers that are refused count as well; a step fails for good before
+    },
     GoalKind.CAMPAIGN: {
         "max_steps": 60,
         "patch_cycles": 60,

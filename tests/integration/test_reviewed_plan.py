@@ -239,6 +239,32 @@ def test_a_frozen_plan_is_not_written_by_whoever_carries_it_out(planner_worker: 
     assert again["suggestion"] == "frozen: plan.json is not written while it is carried out"
 
 
+def test_a_role_that_never_answers_anything_of_use_ends_in_a_report(planner_worker: RunningWorker) -> None:
+    fleet, plan_id = planned(planner_worker, a_goal("plan"))
+
+    fleet.work(plan_id, lambda _: {"output": {"operations": [op("add", "decision", {"decision": "x", "id": []})]}})
+
+    view = shown(planner_worker, plan_id)
+    assert [(step["step_id"], step["state"]) for step in view["steps"]] == [("plan-design-execute", "FAILED")]
+    assert [spec["attempt"] for spec in fleet.specs] == [1, 2, 3]
+    assert view["halt"]["rule"] == "cannot_revise"
+    assert view["document"]["report"]["status"] == "BLOCKED"
+
+
+def test_a_plan_that_is_empty_once_it_is_clean_is_rejected(planner_worker: RunningWorker) -> None:
+    context = planned(planner_worker, a_goal("execute", plan=dict(a_plan()), context={"task_spec": [GROWS]}))
+    assert context[0].view(context[1]).document["context"]["task_spec"] == ["x" * 1999 + "."]
+    decisions = [{"id": "DL-001", "decision": "\u200b"}]
+    plan = {**a_plan(), "planning_context": {"decision_log": decisions}}
+
+    verdict, _ = Fleet(planner_worker.redis, *ROLES).submit(a_goal("execute", plan=plan))
+
+    assert verdict == "REJECTED"
+
+
+GROWS = "x" * 1999 + "…"  # cleaned it has three characters more than a line of context.json may have
+
+
 def stuck(worker: RunningWorker) -> tuple[Fleet, str, Roles]:
     """A plan whose design never passes, as it asks a person."""
     fleet, plan_id = planned(worker, a_goal("plan", max_iterations=2))

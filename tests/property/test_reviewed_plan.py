@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.review_plan import Plan
@@ -61,7 +61,9 @@ VALUES = st.recursive(
 ENOUGH: dict[str, Any] = {**GOOD, **SINGLE, "documentation": {"module_comment": "Greets"}}  # entity -> what makes one
 NAMES = st.sampled_from(["M-001", "M-002", "M-003", "DL-001", "DL-002", "CI-001", "CI-003", "CC-001", "R-001", "C-001"])
 STRANGE = st.dictionaries(
-    st.sampled_from(sorted({name for value in ENOUGH.values() for name in value})), VALUES, max_size=1
+    st.sampled_from(sorted({"id", "milestone", *(name for value in ENOUGH.values() for name in value)})),
+    VALUES,
+    max_size=1,
 )
 VERDICT = st.sampled_from(["PASS", "PASS", "FAIL", "TODO"])
 
@@ -221,6 +223,11 @@ def written(plan: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in plan.items() if name not in ("frozen_at", "milestone_dependencies")}
 
 
+def named(fields: dict[str, Any]) -> dict[str, Any]:
+    """An answer that adds a decision with these fields, which are rarely drawn where they matter."""
+    return {"operations": [{"op": "add", "entity": "decision", "value": {"decision": "x", **fields}}]}
+
+
 @lru_cache
 def opened(row: str) -> Play:
     """A plan whose open row is this one; nothing below changes it."""
@@ -229,6 +236,9 @@ def opened(row: str) -> Play:
 
 @settings(max_examples=400, deadline=None)
 @given(row=st.sampled_from(ROWS), output=OUTPUTS)
+@example("plan-design-execute", named({"id": []}))
+@example("plan-design-execute", named({"id": {"DL-001": 1}}))
+@example("plan-design-execute", named({"milestone": []}))
 def test_whatever_a_role_answers_is_taken_whole_or_refused_with_a_reason(row: str, output: Any) -> None:
     play = opened(row)
     step_id = next(iter(play.open))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from schemas.base import RiskLevel
 from schemas.review_plan import Plan
 from schemas.step import PlannedStep
 from tasks.planning.files import Role, role_of
-from tasks.planning.reviewed_plan.implementing import Site, checks, path_of, pieces
+from tasks.planning.reviewed_plan.implementing import Site, checks, declared, path_of, pieces
 from tasks.planning.reviewed_plan.integrity import files_of
 from tasks.planning.reviewed_plan.roles import RoleName, is_external
 from tasks.planning.reviewed_plan.steps import guided, patch_step, suffix
@@ -21,7 +20,7 @@ def of_docs(site: Site, number: int) -> tuple[PlannedStep, ...] | None:
     own = _planned(site.plan)
     failed = [path for path in map(path_of, site.failed) if path in own]
     files = tuple(dict.fromkeys((*documents(site.plan, site.project.files), *failed)))
-    parts = pieces(files, RiskLevel.LOW)
+    parts = pieces(files, declared(files))
     told = guided(site.brief, site.failed, site.project.goal.constraints)
     steps: list[PlannedStep] = []
     for count, piece in enumerate(parts, 1):
@@ -34,7 +33,7 @@ def of_docs(site: Site, number: int) -> tuple[PlannedStep, ...] | None:
             intent=f"Document what was made for: {site.plan.overview.problem or site.project.goal.goal}",
             success="; ".join(site.brief.checklist),
             role=RoleName.WRITER,
-            level=RiskLevel.LOW,
+            level=declared(piece.files),
             tools=checks(site.project, piece),
             guidance=told,
             depends_on=(steps[-1].step_id,) if steps and piece.phase else (),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pydantic import ValidationError
+
 from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.review import ReviewedPlanInput, ReviewState, Workflow
@@ -11,11 +13,14 @@ from schemas.review_plan import Plan
 from tasks.errors import UnknownCommand
 from tasks.planning.catalogue import Catalogue
 from tasks.planning.draft import Answer, Draft, Setting
+from tasks.planning.drafted.verification import permitted
 from tasks.planning.paths import expand_globs
 from tasks.planning.project import Project, only_documents
 from tasks.planning.reviewed_plan.gate import schedule_faults, schedule_of
-from tasks.planning.reviewed_plan.opening import opened, unfit
+from tasks.planning.reviewed_plan.implementing import CODE_LEVEL
+from tasks.planning.reviewed_plan.opening import opened, unfit, unplannable
 from tasks.planning.reviewed_plan.turn import Turn
+from tasks.planning.reviewed_plan.words import spoken
 from tasks.planning.reviewed_plan.workflow import FIRST, go
 from tasks.policy.validation import rejected
 
@@ -28,7 +33,10 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     errors = (*allowed.errors, *_errors(goal, given, allowed.files, project))
     if errors:
         return rejected("invalid_goal", errors)
-    document = opened(goal, given, setting.now)
+    try:
+        document = opened(goal, given, setting.now)
+    except ValidationError as error:
+        return rejected("invalid_plan", tuple(_unclean(error)))
     if found := tuple(_plan_errors(given, document.plan, allowed.files)):
         return rejected("invalid_plan", found)
     state = _state(given, project)
@@ -77,6 +85,15 @@ def _errors(
     elif isinstance(project, Project) and not project.tests and not only_documents(allowed):
         sentence = "No verification is known for these files: set context.test_command or context.language."
         yield _error("/context/test_command", "no_verification", sentence)
+    elif isinstance(project, Project) and not only_documents(allowed):
+        yield from _forbidden(project)
+
+
+def _forbidden(project: Project) -> Iterator[FieldError]:
+    """Say that no step that changes code may run the tests: told here, not when the whole plan is made."""
+    if not permitted(project.tests, project.catalogue, CODE_LEVEL):
+        sentence = f"The tests need a higher risk than that of a step that changes code, which is {CODE_LEVEL}."
+        yield _error("/context/test_command", "tool_needs_risk", sentence)
 
 
 def _plan_errors(given: ReviewedPlanInput, plan: Plan, allowed: tuple[str, ...]) -> Iterator[FieldError]:
@@ -86,6 +103,15 @@ def _plan_errors(given: ReviewedPlanInput, plan: Plan, allowed: tuple[str, ...])
         yield from unfit(plan, allowed, pointer)
     elif plan.frozen_at is not None:
         yield _error(f"{pointer}/frozen_at", "plan_frozen", "A frozen plan is not planned any further: execute it.")
+    elif given.plan is not None:
+        yield from unplannable(plan, allowed, pointer)
+
+
+def _unclean(error: ValidationError) -> Iterator[FieldError]:
+    """Say which texts of a supplied plan do not fit once they are clean: most often nothing is left of them."""
+    for each in error.errors():
+        place = "/".join(spoken(str(name), 100) for name in each["loc"])
+        yield _error(f"/reviewed_plan/plan/{place}", "invalid_plan", f"Once cleaned: {each['msg']}.")
 
 
 def _error(pointer: str, code: str, message: str) -> FieldError:

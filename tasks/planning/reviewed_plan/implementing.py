@@ -14,7 +14,8 @@ from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.review_plan import Milestone, Plan
 from schemas.review_qr import QrItem
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.planning.catalogue import render
+from tasks.planning.catalogue import Catalogue, render
+from tasks.planning.drafted.verification import permitted
 from tasks.planning.files import chunks
 from tasks.planning.project import Project, only_documents
 from tasks.planning.reviewed_plan.integrity import files_of
@@ -26,6 +27,7 @@ from tasks.planning.templates import Check
 from tasks.policy.assessment import raised
 from tasks.policy.risk import RISK, estimate
 
+CODE_LEVEL = RiskLevel.MED  # of a step that changes code, at least
 _SCOPE = re.compile(r"(?:file:)?(?P<path>.+?)(?::[L\d][\dL,:-]*)?")
 
 
@@ -53,9 +55,10 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The files of one step, whether it is the last that writes code, and its phase where it has two."""
+    """The files of one step, their risk, whether it is the last that writes code, and its phase where it has two."""
 
     files: tuple[str, ...]
+    level: RiskLevel = RiskLevel.LOW
     is_last: bool = False
     phase: str | None = None
 
@@ -87,22 +90,39 @@ def of_wave(site: Site, number: int) -> tuple[PlannedStep, ...] | None:
     return (*steps, *test)
 
 
-def pieces(files: Sequence[str], declared: RiskLevel) -> tuple[Piece, ...]:
+def declared(files: tuple[str, ...]) -> RiskLevel:
+    """Say how risky it is to change these files, whatever else is known of them."""
+    return RiskLevel.LOW if only_documents(files) else CODE_LEVEL
+
+
+def pieces(files: Sequence[str], least: RiskLevel) -> tuple[Piece, ...]:
     """Split files by what the risk of each allows, riskier ones first, so that tests come last."""
-    level_of = {path: raised(declared, (path,)).level for path in files}
-    found: list[tuple[tuple[str, ...], str | None]] = []
+    level_of = {path: raised(least, (path,)).level for path in files}
+    found: list[tuple[tuple[str, ...], RiskLevel, str | None]] = []
     for level in reversed(tuple(RISK)):
         for part in chunks([path for path in files if level_of[path] is level], RISK[level].max_files):
-            found += [(part, phase) for phase in (PHASES if RISK[level].two_phase else (None,))]
-    coded = [number for number, (part, _) in enumerate(found) if not only_documents(part)]
-    return tuple(Piece(part, number == max(coded, default=-1), phase) for number, (part, phase) in enumerate(found))
+            found += [(part, level, phase) for phase in (PHASES if RISK[level].two_phase else (None,))]
+    last = max((number for number, (part, *_) in enumerate(found) if not only_documents(part)), default=-1)
+    return tuple(Piece(part, level, number == last, phase) for number, (part, level, phase) in enumerate(found))
 
 
 def checks(project: Project, piece: Piece) -> tuple[VerifyTool, ...]:
-    """Choose a piece's verification: the tests where it ends the code, a quick look before, none for documents."""
+    """Choose a piece's verification: the tests where it ends the code, a quick look before, none for documents.
+
+    A quick look that the piece's risk does not allow is the tests, of which `draft` has seen that it does.
+    """
     if only_documents(piece.files):
         return ()
-    return project.check(Check.TESTS if piece.is_last else Check.QUICK, piece.files)
+    wanted = project.check(Check.TESTS if piece.is_last else Check.QUICK, piece.files)
+    some = permitted(wanted, project.catalogue, piece.level)
+    return some or permitted(project.tests, project.catalogue, piece.level)
+
+
+def level_for(tools: Sequence[VerifyTool], catalogue: Catalogue) -> RiskLevel:
+    """Say of which level a step is, at least, that runs these tools."""
+    return max(
+        (catalogue.contracts[tool.tool].min_risk for tool in tools), key=tuple(RISK).index, default=RiskLevel.LOW
+    )
 
 
 def milestone_of(step_id: str) -> str | None:
@@ -114,8 +134,7 @@ def milestone_of(step_id: str) -> str | None:
 def _of_milestone(
     site: Site, milestone: Milestone, files: tuple[str, ...], waits: tuple[str, ...]
 ) -> list[PlannedStep]:
-    declared = RiskLevel.LOW if only_documents(files) else RiskLevel.MED
-    parts = pieces(files, declared)
+    parts = pieces(files, declared(files))
     steps: list[PlannedStep] = []
     for number, piece in enumerate(parts, 1):
         place = f"-{number}" if len(parts) > 1 else ""
@@ -141,7 +160,7 @@ def _patch(
         intent=f"Carry out {milestone.id}: {'; '.join(asked)}",
         success="; ".join(milestone.acceptance_criteria) or "The code does what its intents say.",
         role=worker_of(milestone),
-        level=RiskLevel.LOW if only_documents(piece.files) else RiskLevel.MED,
+        level=declared(piece.files),
         tools=checks(site.project, piece),
         guidance=f"{PHASES[piece.phase]} {told}" if piece.phase else told,
         depends_on=after,
@@ -160,6 +179,7 @@ def _test(site: Site, number: int, ends: tuple[str, ...]) -> tuple[PlannedStep, 
         title=f"Test wave {number + 1}",
         intent=f"Run the tests after all milestones of wave {number + 1}.",
         verify=render(tools),
+        risk_level=level_for(tools, site.project.catalogue),
         controller_task_spec=ControllerTaskSpec(type=StepType.TEST),
         mode=mode,
         success_criteria="Every test passes, without a warning.",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from schemas.review_plan import Comment, Milestone, Named, Placed, Plan
+from schemas import codec
+from schemas.review_plan import MAX_PLAN_BYTES, Comment, Milestone, Named, Placed, Plan
 from tasks.planning.files import Role, role_of
 from tasks.planning.paths import fault
 from tasks.planning.reviewed_plan.diffs import diff_fault
@@ -21,6 +22,18 @@ def faults(plan: Plan, allowed: Collection[str] | None) -> Iterator[str]:
     for milestone in plan.milestones:
         yield from _of_milestone(milestone)
         yield from _files(milestone, allowed)
+
+
+def too_large(plan: Plan) -> Iterator[str]:
+    """Say whether a plan is too large for a goal that executes it, which names its files once more.
+
+    What freezing writes does not count, so that a plan that was not too large never is once it is frozen.
+    """
+    order = plan.milestone_dependencies.model_copy(update={"waves": (), "version": 1})
+    written = plan.model_copy(update={"frozen_at": None, "milestone_dependencies": order})
+    files = sorted({path for milestone in plan.milestones for path in files_of(milestone)})
+    if (size := len(codec.encode(written)) + len(codec.dumps(files))) > MAX_PLAN_BYTES:
+        yield f"too_large: plan.json and the list of its files have {size} bytes and may have {MAX_PLAN_BYTES}"
 
 
 def files_of(milestone: Milestone) -> tuple[str, ...]:

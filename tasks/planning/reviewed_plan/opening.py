@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from schemas import codec
 from schemas.envelope import FieldError
 from schemas.goal import Goal
-from schemas.review import ReviewContext, ReviewDocument, ReviewedPlanInput
-from schemas.review_plan import MAX_PLAN_BYTES, MilestoneDependencies, Plan, Wave
+from schemas.review import MAX_FACT, ReviewContext, ReviewDocument, ReviewedPlanInput
+from schemas.review_plan import MilestoneDependencies, Plan, Wave
 from schemas.review_qr import QrPhase
 from schemas.times import rfc3339
 from tasks.planning.reviewed_plan.completeness import gaps
-from tasks.planning.reviewed_plan.integrity import faults
+from tasks.planning.reviewed_plan.integrity import faults, too_large
 from tasks.planning.reviewed_plan.markdown import plan_md
 from tasks.planning.reviewed_plan.waves import waves_of
-from tasks.planning.reviewed_plan.words import cleaned
+from tasks.planning.reviewed_plan.words import fitted, spoken
 
 # What stands in a list of context.json that has nothing: an empty one would not say whether anybody looked.
 SENTINELS: Mapping[str, str] = {
@@ -31,11 +32,14 @@ SENTINELS: Mapping[str, str] = {
 
 
 def opened(goal: Goal, given: ReviewedPlanInput, now: int) -> ReviewDocument:
-    """Begin with the plan that was supplied, without what we do not know of it, or with an empty one."""
+    """Begin with the plan that was supplied, without what we do not know of it, or with an empty one.
+
+    ValidationError where cleaning leaves nothing of a text of that plan that must not be empty.
+    """
     plan = skeleton(goal, now)
     if given.plan is not None:
-        plan = Plan.model_validate(cleaned(given.plan.model_dump(mode="json")), extra="ignore")
-    return ReviewDocument(plan=plan, context=given.context)
+        plan = fitted(Plan, given.plan)
+    return ReviewDocument(plan=plan, context=verified(goal, given.context))
 
 
 def skeleton(goal: Goal, now: int) -> Plan:
@@ -47,15 +51,15 @@ def skeleton(goal: Goal, now: int) -> Plan:
 
 def verified(goal: Goal, context: ReviewContext) -> ReviewContext:
     """Fill in what context.json leaves out: the goal is the task, and every other list says that it has nothing."""
-    given = ReviewContext.model_validate(cleaned(context.model_dump(mode="json")), extra="ignore")
+    given = fitted(ReviewContext, context)
     empty: dict[str, tuple[str, ...]] = {
         name: (word,) for name, word in SENTINELS.items() if not any(map(str.strip, getattr(given, name)))
     }
     if not any(map(str.strip, given.task_spec)):
-        empty["task_spec"] = (goal.goal[:2000],)
+        empty["task_spec"] = (goal.goal[:MAX_FACT],)
     if goal.constraints and "constraints" in empty:
         empty["constraints"] = goal.constraints
-    return given.model_copy(update=empty)
+    return fitted(ReviewContext, given.model_copy(update=empty))
 
 
 def frozen(document: ReviewDocument, now: int) -> ReviewDocument:
@@ -80,13 +84,15 @@ def plan_waves(plan: Plan) -> MilestoneDependencies:
 
 def unfit(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[FieldError]:
     """Say why a plan cannot be executed as it is; it lies at `pointer`."""
-    for fault in _misfits(plan, allowed):
+    yield from _told(chain(faults(plan, frozenset(allowed)), gaps(plan, QrPhase.PLAN_DESIGN), too_large(plan)), pointer)
+
+
+def unplannable(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[FieldError]:
+    """Say why a plan cannot be worked on: what is wrong with it now makes every change of it wrong."""
+    yield from _told(chain(faults(plan, frozenset(allowed) or None), too_large(plan)), pointer)
+
+
+def _told(faults_: Iterable[str], pointer: str) -> Iterator[FieldError]:
+    for fault in faults_:
         code, _, sentence = fault.partition(": ")
-        yield FieldError(pointer=pointer, code=f"plan_{code}", message=sentence)
-
-
-def _misfits(plan: Plan, allowed: tuple[str, ...]) -> Iterator[str]:
-    yield from faults(plan, frozenset(allowed))
-    yield from gaps(plan, QrPhase.PLAN_DESIGN)
-    if len(codec.encode(plan)) > MAX_PLAN_BYTES:
-        yield f"too_large: plan.json may have {MAX_PLAN_BYTES} bytes"
+        yield FieldError(pointer=pointer, code=f"plan_{code}", message=spoken(sentence, 500))

@@ -12,13 +12,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from schemas import codec
 from schemas.review import Operation
-from schemas.review_plan import MAX_PLAN_BYTES, Documentation, Plan
+from schemas.review_plan import Documentation, Plan
 from schemas.times import rfc3339
 from tasks.errors import PlannerError
 from tasks.planning.reviewed_plan.entities import ENTITIES, EntityType, Record, places
-from tasks.planning.reviewed_plan.integrity import faults
+from tasks.planning.reviewed_plan.integrity import faults, too_large
 from tasks.planning.reviewed_plan.words import cleaned, explained, told
 
 
@@ -65,8 +64,8 @@ def _whole(body: Record, writer: Writer) -> Plan:
         raise Refused(f"invalid: {explained(error)}") from error
     if wrong := told(faults(plan, writer.allowed)):
         raise Refused(wrong)
-    if (size := len(codec.dumps(body))) > MAX_PLAN_BYTES:
-        raise Refused(f"too_large: plan.json would have {size} bytes and may have {MAX_PLAN_BYTES}")
+    if wrong := told(too_large(plan)):
+        raise Refused(wrong)
     return plan
 
 
@@ -78,8 +77,10 @@ def _add(body: Record, kind: EntityType, operation: Operation, writer: Writer) -
     target = next((place for name, place in places(body, kind) if name == owner), None)
     if target is None:
         raise Refused("dangling: value.milestone must name the milestone that this belongs to")
+    if not isinstance(own := value.get("id"), str | None):
+        raise Refused("invalid: value.id must be a string")
     taken = {record["id"] for _, place in places(body, kind) for record in place}
-    name = operation.id or value.get("id") or _next(kind.prefix, taken)
+    name = operation.id or own or _next(kind.prefix, taken)
     if name in taken:
         raise Refused("exists: this id is taken; use set with its version")
     record = _valid(kind, {**value, "id": name, "version": 1})

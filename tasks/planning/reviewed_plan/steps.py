@@ -51,13 +51,15 @@ def failed_items(file: QrFile | None) -> tuple[QrItem, ...]:
 def guided(brief: Brief, failed: Sequence[QrItem], constraints: Iterable[str] = ()) -> str:
     """Say what to do, what binds it, what failed and what will be checked.
 
-    It is cut at its end, where nothing stands that the step's material does not have as a whole.
+    It is cut at its end, where nothing stands that the step's material does not have as a whole. What binds a step may
+    be long: it leaves half of the room to what failed.
     """
-    text = [brief.fix if failed and brief.fix else brief.guidance]
-    text += [f"Constraint: {each}" for each in constraints]
-    text += [f"Failed: {item.id} {item.severity} {item.check}: {item.finding}" for item in failed]
-    text += [f"Check: {'; '.join(brief.checklist)}."] if brief.checklist else []
-    return spoken(" ".join(text), MAX_GUIDANCE)
+    first = brief.fix if failed and brief.fix else brief.guidance
+    wrong = " ".join(f"Failed: {item.id} {item.severity} {item.check}: {item.finding}" for item in failed)
+    room = MAX_GUIDANCE - len(first) - 6  # blanks between the parts, and the marks of a cut
+    binding = spoken(" ".join(f"Constraint: {each}" for each in constraints), max(room // 2, room - len(wrong)))
+    check = f"Check: {'; '.join(brief.checklist)}." if brief.checklist else ""
+    return spoken(" ".join((first, binding, wrong, check)), MAX_GUIDANCE)
 
 
 def role_step(

@@ -13,6 +13,9 @@ from schemas.review_qr import GateRecord, QrFile, QrPhase
 from schemas.step import PlannedStep
 from tasks.planning.catalogue import Catalogue
 from tasks.planning.draft import Phase, Question, Unfolding
+from tasks.policy.budget import limits_of
+
+MAX_RETRIES = 5  # where no limit of the goal says less
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,9 @@ class Turn:
         return replace(self, phases=(*self.phases, Phase(name, status)))
 
     def waiting_for(self, row: str, steps: tuple[PlannedStep, ...]) -> Turn:
-        """Hand out the steps of a row, and wait for all of them."""
+        """Hand out the steps of a row, and wait for all of them; a step fails for good before the plan is halted."""
+        most = max((limits_of(self.goal)["consecutive_failures"] or MAX_RETRIES) - 2, 0)
+        steps = tuple(step.model_copy(update={"retry_limit": min(step.retry_limit, most)}) for step in steps)
         opened = self.keeping(row=row, open=tuple(step.step_id for step in steps), ended=(), failed=False)
         return replace(opened, steps=(*self.steps, *steps)).told(
             row, "1 step" if len(steps) == 1 else f"{len(steps)} steps"

@@ -2,31 +2,64 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from tasks.planning.text import one_line
+from tasks.planning.text import legible, one_line
 from tasks.policy.sanitize import Mode, sanitize
+from tasks.policy.unicode import INVISIBLE
 
-CODE_FIELDS = frozenset({"diff", "diagram_ascii"})  # code and drawings stay as they are; nobody takes them for prose
+M = TypeVar("M", bound=BaseModel)
+
+CODE, DRAWING = "diff", "diagram_ascii"  # the fields that are no prose
+FREELY_NAMED = "params"  # the field whose keys are a writer's own words
+_CONTROLS = re.compile(rf"{INVISIBLE.pattern}|[\x0b-\x0d\x85\u2028\u2029]")
 MAX_FAULTS = 5  # told at once
 
 
 def spoken(text: str, size: int) -> str:
     """Put `text` on one line of at most `size` characters that holds no attack."""
+    text = legible(text)  # before it is one line: of a control that is a blank then, the rest would hide a word
     cut = one_line(sanitize(one_line(text, len(text))).text, size)
     return one_line(sanitize(cut).text, size) if sanitize(cut, Mode.FLAG).findings else cut
 
 
 def cleaned(value: Any, name: str = "") -> Any:
-    """Sanitise every text of a document that has passed its model, code and drawings apart."""
+    """Sanitise every text of a document that has passed its model, keys as well; code stays as it is."""
     if isinstance(value, str):
-        return value if name in CODE_FIELDS else sanitize(value).text
+        return _text(value, name)
     if isinstance(value, dict):
-        return {key: cleaned(each, key) for key, each in value.items()}
+        return {sanitize(key).text: cleaned(each, "" if name == FREELY_NAMED else key) for key, each in value.items()}
     return [cleaned(each, name) for each in value] if isinstance(value, list) else value
+
+
+def fitted(model: type[M], value: M) -> M:
+    """Clean a document, each text cut to its field; ValidationError where one is left empty or names nothing."""
+    known = model.model_validate(value.model_dump(mode="json"), extra="ignore")
+    body = cleaned(known.model_dump(mode="json"))
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:  # to clean a text may make it longer
+        for each in error.errors():
+            if each["type"] == "string_too_long" and each["loc"][-1] != "[key]":
+                _cut(body, each["loc"], each["ctx"]["max_length"])
+    return model.model_validate(body)
+
+
+def _text(text: str, name: str) -> str:
+    """Clean a text as what it is: of a drawing that holds no attack and no control every character counts."""
+    drawn = name == DRAWING and not _CONTROLS.search(text) and not sanitize(text, Mode.FLAG).findings
+    return text if name == CODE or drawn else sanitize(text).text
+
+
+def _cut(body: Any, place: tuple[int | str, ...], size: int) -> None:
+    for name in place[:-1]:
+        body = body[name]
+    cut = body[place[-1]][:size]
+    body[place[-1]] = sanitize(cut).text[:size]  # where it ends now, something else may stand
 
 
 def explained(error: ValidationError) -> str:

@@ -24,7 +24,7 @@ from tasks.planning.reviewed_plan.handlers import (
 )
 from tasks.planning.reviewed_plan.implementing import of_wave
 from tasks.planning.reviewed_plan.markdown import plan_md
-from tasks.planning.reviewed_plan.opening import frozen, unfit, verified
+from tasks.planning.reviewed_plan.opening import frozen, unfit
 from tasks.planning.reviewed_plan.roles import RoleName
 from tasks.planning.reviewed_plan.steps import Brief
 from tasks.planning.reviewed_plan.turn import Turn
@@ -37,10 +37,6 @@ CONTEXT, PLAN, QR, MILESTONE, OUTCOMES = "context", "plan", "qr", "milestone", "
 ITEMS = "Answer items, each with id, scope, check, severity (MUST, SHOULD, COULD), status PASS or FAIL, and a finding "
 VERDICTS = ITEMS + "for every FAIL. Decide every open item again; what passed before may be checked again as well."
 OPERATIONS = "Answer operations on plan.json (add, set, remove), each with the version that it changes."
-
-
-def _context(turn: Turn) -> Turn:
-    return turn.writing(context=verified(turn.goal, turn.document.context))
 
 
 def _loaded(turn: Turn) -> Turn:
@@ -57,7 +53,7 @@ def _rendered(document: ReviewDocument, _: int) -> ReviewDocument:
 
 PLANNING = (
     planner_step(Brief(1, "plan-init", ahead="context-verify")),
-    planner_step(Brief(2, "context-verify", ahead="plan-design-execute"), _context),
+    planner_step(Brief(2, "context-verify", ahead="plan-design-execute")),
     execute_dispatch_step(
         Brief(
             3, "plan-design-execute", ARCHITECT, "Design the plan", reads=(CONTEXT, PLAN, QR),

@@ -60,6 +60,21 @@ def test_to_accept_opens_the_gate_and_keeps_the_reason(phase: str) -> None:
     assert run(play).document["report"]["status"] == "COMPLETED"
 
 
+def test_to_accept_is_to_accept_all_that_failed_and_not_only_what_blocked() -> None:
+    minor = {**FAIL, "id": "qa-003", "severity": "COULD"}
+
+    def role(play: Play, step_id: str) -> Any:
+        found = {"items": [FAIL, {**PASS, "id": "qa-002"}, minor]}
+        return found if play.row == "plan-design-qr" else good(play, step_id)
+
+    play = run(begin(a_goal("plan", max_iterations=3)), role)
+    assert play.document["gate_history"][-1]["blocking"] == ["qa-001"]
+
+    play.say("accept: it will do")
+
+    assert play.document["gate_history"][-1]["accepted"] == ["qa-001", "qa-003"]
+
+
 @pytest.mark.parametrize("phase", PHASES)
 def test_to_continue_sends_the_work_back_for_as_many_iterations_again(phase: str) -> None:
     play = asked(phase, max_iterations=2)

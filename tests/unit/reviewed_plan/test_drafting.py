@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from schemas.base import RiskLevel
 from schemas.goal import Goal
-from tasks.planning.catalogue import CATALOGUE
+from tasks.planning.catalogue import CATALOGUE, Catalogue
 from tasks.planning.draft import Draft, Rejected, Setting
 from tasks.planning.reviewed_plan import draft
 from tasks.policy.validation import max_steps, validate
@@ -126,6 +128,23 @@ def test_to_plan_alone_takes_no_files() -> None:
     assert of(a_goal("plan", allowed_files=[], context={})).steps
 
 
+def of_risk(risk: RiskLevel) -> Catalogue:
+    """The catalogue of an operator who gives pytest to steps of this risk and above."""
+    return CATALOGUE.extended([replace(CATALOGUE.contracts["pytest"], min_risk=risk)])
+
+
+@pytest.mark.parametrize("risk", [RiskLevel.LOW, RiskLevel.MED, RiskLevel.HIGH])
+@pytest.mark.parametrize("workflow", ["plan", "both"])
+def test_tests_that_no_step_may_run_are_told_at_once(risk: RiskLevel, workflow: str) -> None:
+    answer = draft(a_goal(workflow), of_risk(risk), Setting(now=NOW))
+
+    if risk is RiskLevel.HIGH and workflow == "both":
+        assert isinstance(answer, Rejected)
+        assert (answer.reason, answer.errors[0].pointer) == ("tool_needs_risk", "/context/test_command")
+    else:
+        assert isinstance(answer, Draft)
+
+
 def test_documents_alone_need_no_verification() -> None:
     assert of(a_goal(allowed_files=["README.md"], context={})).steps
 
@@ -173,21 +192,48 @@ def broken(change: Any) -> Any:
     return plan
 
 
+def grown(plan: Any) -> None:
+    plan["planning_context"]["decision_log"] = [
+        {"id": f"DL-{number:03d}", "decision": "x", "reasoning_chain": "y" * 8000} for number in range(1, 28)
+    ]
+
+
+FAULTY = [
+    (lambda plan: plan["milestones"][0]["code_changes"][0].update(intent_ref="CI-404"), "plan_dangling"),
+    (lambda plan: plan["milestones"][0]["code_changes"][0].update(diff=diff("src/b.py")), "plan_malformed"),
+    (lambda plan: plan["milestones"][0].update(files=["src/z.py"]), "plan_outside_allowlist"),
+    (lambda plan: plan["milestones"][0].update(depends_on=["M-002"]), "plan_cycle"),
+    (lambda plan: plan["milestone_dependencies"]["waves"].pop(), "plan_waves"),
+    (lambda plan: plan["milestones"][0].update(id="M-002"), "plan_exists"),
+    (grown, "plan_too_large"),
+]
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        (lambda plan: plan["milestones"][0]["code_changes"][0].update(intent_ref="CI-404"), "plan_dangling"),
-        (lambda plan: plan["milestones"][0]["code_changes"][0].update(diff=diff("src/b.py")), "plan_malformed"),
-        (lambda plan: plan["milestones"][0].update(files=["src/z.py"]), "plan_outside_allowlist"),
-        (lambda plan: plan["milestones"][0].update(depends_on=["M-002"]), "plan_cycle"),
-        (lambda plan: plan["milestone_dependencies"]["waves"].pop(), "plan_waves"),
-        (lambda plan: plan["milestones"][0].update(id="M-002"), "plan_exists"),
+        *FAULTY,
         (lambda plan: plan.update(milestones=[], milestone_dependencies={}), "plan_incomplete"),
         (lambda plan: plan["overview"].update(problem=" "), "plan_incomplete"),
     ],
 )
 def test_a_supplied_plan_that_does_not_hold_is_rejected(change: Any, code: str) -> None:
     assert ("/reviewed_plan/plan", code) in codes(a_goal("execute", plan=broken(change)))
+
+
+@pytest.mark.parametrize("workflow", ["plan", "both"])
+@pytest.mark.parametrize(("change", "code"), FAULTY)
+def test_a_supplied_plan_whose_every_change_would_be_refused_is_rejected(change: Any, code: str, workflow: str) -> None:
+    plan = {**broken(change), "frozen_at": None}
+
+    assert ("/reviewed_plan/plan", code) in codes(a_goal(workflow, plan=plan))
+
+
+@pytest.mark.parametrize("workflow", ["plan", "both"])
+def test_a_supplied_plan_that_only_lacks_something_may_be_planned_further(workflow: str) -> None:
+    plan = {**a_plan(frozen_at=None), "milestones": [], "milestone_dependencies": {}}
+
+    assert of(a_goal(workflow, plan=plan)).steps
 
 
 def test_a_supplied_plan_may_be_planned_further_unless_it_is_frozen() -> None:

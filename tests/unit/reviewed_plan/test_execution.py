@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tasks.planning.draft import MAX_UNFOLDED
+from schemas.base import RiskLevel
+from tasks.planning.catalogue import CATALOGUE
+from tasks.planning.draft import MAX_UNFOLDED, Draft, Setting
+from tasks.planning.reviewed_plan import draft
 from tests.unit.reviewed_plan.plays import (
     FAIL,
     FILES,
@@ -107,6 +111,35 @@ def test_how_code_is_verified_is_known_after_the_listing_of_the_goal_is_gone() -
     run(play, until="impl-code-qr")
 
     assert play.seen["impl-m-002"].verify == play.seen["impl-m-001"].verify
+
+
+FIXER = {"language": "python", "test_command": "ruff check src/a.py --fix", "files": [*FILES, "migrations/0001.py"]}
+
+
+def test_every_step_is_of_the_risk_that_its_tools_need() -> None:
+    play = executed(part(1, "src/a.py", "migrations/0001.py"), part(2, "docs/a.md", coded=False,
+                    is_documentation_only=True), files=HIGH, context=FIXER)  # fmt: skip
+    assert play.open["test-wave-1"].risk_level == "MED"
+    fails = {**FAIL, "scope": "file:src/a.py"}
+
+    run(play, lambda play, step_id: {"items": [fails]} if step_id.endswith("docs-qr") else good(play, step_id))
+
+    tools = {name: {tool.tool for tool in step.verify_tools} for name, step in play.seen.items()}
+    assert tools["test-wave-1"] == tools["impl-m-001-3"] == {"ruff-fix"}
+    assert play.seen["impl-docs-execute-r2"].risk_level == "MED"
+    assert tools["impl-docs-execute-r2"] == {"ruff-fix"}
+
+
+def test_a_quick_look_that_needs_more_risk_than_a_step_has_is_its_tests() -> None:
+    quick = CATALOGUE.recipe("python-syntax", ("src/a.py",))
+    assert quick
+    goal = a_goal("execute", plan={**a_plan(), "milestones": [part(1, *MANY[:7])], "milestone_dependencies": {}},
+                  allowed_files=MANY)  # fmt: skip
+    dear = CATALOGUE.extended([replace(CATALOGUE.contracts[each.tool], min_risk=RiskLevel.HIGH) for each in quick])
+    answer = draft(goal, dear, Setting(now=0))
+
+    assert isinstance(answer, Draft), answer
+    assert [[tool.tool for tool in step.verify_tools] for step in answer.steps] == [["pytest"]] * 3
 
 
 def test_files_of_high_risk_are_done_apart_in_two_phases() -> None:
@@ -243,6 +276,16 @@ def test_files_that_were_not_touched_stand_in_the_outcome() -> None:
 
     assert play.document["outcomes"]["M-001"]["untouched"] == ["src/b.py"]
     assert play.document["report"]["milestones"][0]["untouched"] == ["src/b.py"]
+
+
+@pytest.mark.parametrize("state", ["SKIPPED", "FAILED"])
+def test_of_a_step_that_was_not_done_no_file_is_told_as_untouched(state: str) -> None:
+    play = executed(part(1, "src/a.py", "src/b.py"))
+    play.end("impl-m-001", state=state, touched_files=())
+    play.end("test-wave-1", state="SKIPPED")
+
+    outcome = play.document["outcomes"]["M-001"]
+    assert (outcome["outcome"], outcome["untouched"]) == (state, [])
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from schemas.goal import Goal
-from schemas.review import Operation
+from schemas.goal import MAX_GOAL_BYTES, Goal
+from schemas.review import Operation, ReviewContext, ReviewDocument
 from schemas.review_plan import MAX_PLAN_BYTES, Plan
+from tasks.planning.reviewed_plan import integrity
 from tasks.planning.reviewed_plan.entities import ENTITIES
-from tasks.planning.reviewed_plan.opening import skeleton
+from tasks.planning.reviewed_plan.opening import frozen, skeleton, unfit
 from tasks.planning.reviewed_plan.operations import Refused, Writer, applied
 from tests.unit.reviewed_plan.plays import CODE, DESIGN, DOCS, FILES, NOW, change, diff, intent, milestone, op, overview
 
@@ -176,6 +177,7 @@ DANGLING = [
     (milestone(3, "src/c.py", depends_on=["M-404"]), "dangling: M-003 depends on M-404"),
     (op("set", "overview", {}, id="overview", version=2), "dangling: there is nothing with this id"),
 ]
+STRANGE: tuple[Any, ...] = ([], {}, ["DL-9"], {"DL-9": 1}, 7, 0, False)
 INVALID = [
     (op("add", "poem", {}), "unknown: there is no such entity"),
     (op("set", "context", {"constraints": []}, version=1), "unknown: there is no such entity"),  # frozen after step 2
@@ -183,13 +185,15 @@ INVALID = [
     (op("set", "overview", {"frozen_at": "now"}, version=2), "invalid: frozen_at"),
     (op("add", "decision", {"decision": "x"}, id="DL-001"), "exists: this id is taken"),
     (op("add", "decision", {"decision": "x"}, id="X-1"), "invalid: id"),
+    *((op("add", "decision", {"decision": "x", "id": name}), "invalid: value.id") for name in STRANGE),
+    *((intent(3, "src/a.py", 1, milestone=name), "dangling: value.milestone") for name in (*STRANGE, None)),
     (op("add", "decision", {}), "invalid: decision: Field required"),
     (op("add", "decision", {"decision": "x", "mood": "good"}), "invalid: mood"),
     (op("set", "milestone", {"code_intents": []}, id="M-001", version=1), "invalid: code_intents"),
     (op("set", "decision", {"decision": ""}, id="DL-001", version=1), "invalid: decision"),
     (milestone(1, "src/c.py"), "exists: this id is taken"),
     (op("add", "milestone", {"number": 1, "name": "x", "files": ["src/c.py"]}), "exists: more than one milestone has"),
-    (milestone(3, "src/c.py", is_documentation_only=True), "invalid: M-003 is documentation only"),
+    (milestone(3, "src/c.py", is_documentation_only=True), "invalid: M-003 is documentation only and has files"),
     (milestone(3, "src/z.py"), "outside_allowlist: 'src/z.py' of M-003"),
     (milestone(3, "../x"), "outside_allowlist: '../x' of M-003"),
     (milestone(3, "src/c.py", tests={"files": ["tests/z.py"]}), "outside_allowlist: 'tests/z.py' of M-003"),
@@ -197,6 +201,15 @@ INVALID = [
     (milestone(3, "src/c.py", depends_on=["M-003"]), "dangling: M-003 depends on M-003"),
     (op("set", "milestone", {"depends_on": ["M-002"]}, id="M-001", version=1), "cycle: these milestones wait"),
 ]
+
+
+def test_a_milestone_of_documents_has_no_code_intents() -> None:
+    documents = milestone(3, "docs/a.md", is_documentation_only=True)
+
+    assert write(documents, plan=WHOLE).milestones[2].is_documentation_only
+    assert why_not(documents, intent(3, "docs/a.md"), plan=WHOLE) == (
+        "invalid: M-003 is documentation only and has code intents"
+    )
 
 
 @pytest.mark.parametrize(("operation", "why"), [*STALE, *DANGLING, *INVALID])
@@ -274,6 +287,43 @@ def test_a_plan_that_grows_too_large_is_refused() -> None:
 
     assert len(more) * 8000 > MAX_PLAN_BYTES
     assert why_not(*more).startswith("too_large: ")
+
+
+def larger(plan: Plan) -> Plan | None:
+    """The plan with another milestone of many files, which a goal has to repeat; None where it is too large."""
+    number = len(plan.milestones) + 1
+    more = milestone(number, *(f"{'d' * 400}/{number}-{each}.md" for each in range(20)), is_documentation_only=True)
+    try:
+        return write(more, plan=plan, writer=Writer(tuple(ENTITIES), NOW))
+    except Refused as refused:
+        if str(refused).startswith("too_large: "):
+            return None
+        raise
+
+
+def test_a_plan_that_may_be_written_fits_the_goal_that_executes_it() -> None:
+    plan = write(overview(), plan=EMPTY)
+    while (more := larger(plan)) is not None:
+        plan = more
+
+    files = [path for each in plan.milestones for path in each.files]
+    given = {"workflow": "execute", "plan": plan.model_dump(mode="json")}
+    goal = {"goal": "\u20ac" * 4096, "kind": "reviewed_plan", "allowed_files": files, "reviewed_plan": given}
+    assert not list(unfit(plan, tuple(files), ""))
+    assert MAX_PLAN_BYTES - 20_000 < len(codec.dumps(goal)) < MAX_GOAL_BYTES - LARGEST_WAVES
+
+
+def test_to_freeze_a_plan_makes_it_no_larger_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = ReviewDocument(plan=WHOLE, context=ReviewContext())
+    monkeypatch.setattr(integrity, "MAX_PLAN_BYTES", 0)  # so that every plan is told its size
+
+    last = frozen(document, NOW).plan
+
+    assert len(codec.encode(last)) > len(codec.encode(WHOLE))
+    assert [*integrity.too_large(last)] == [*integrity.too_large(WHOLE)] != []
+
+
+LARGEST_WAVES = len(codec.dumps([{"wave": 200, "milestones": ["M-000200"]}] * 200))  # freezing adds them
 
 
 def test_a_plan_with_too_many_entities_is_refused() -> None:

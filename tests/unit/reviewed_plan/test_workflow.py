@@ -288,3 +288,20 @@ def test_a_step_that_fails_for_good_blocks_the_plan_and_the_report_says_so() -> 
     assert not play.open
     assert play.document["report"]["status"] == "BLOCKED"
     assert "plan-code-execute" in play.document["report"]["summary"]
+
+
+@pytest.mark.parametrize(("bound", "found"), [(1, 1), (1, 60), (60, 1), (60, 60), (0, 60), (60, 0)])
+def test_neither_what_binds_nor_what_failed_pushes_the_other_out_of_the_guidance(bound: int, found: int) -> None:
+    rules = [f"keep the rule number {number} of our long list" for number in range(bound)]
+    play = begin(a_goal("plan", constraints=rules))
+    play.end("plan-design-execute", {"operations": list(DESIGN)})
+    play.end("plan-design-qr", {"items": [{**FAIL, "id": f"qa-{number}"} for number in range(found)] or [PASS]})
+
+    (step,) = play.open.values()
+    guidance = step.guidance or ""
+    told, failed = guidance.count("Constraint: keep the rule"), guidance.count("It is wrong")
+    assert told >= min(bound, 3)
+    assert failed >= min(found, 3)
+    assert len(guidance) <= 1000
+    if bound + found > 2:  # what the one does not need, the other has
+        assert len(guidance) > 950
