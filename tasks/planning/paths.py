@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase, translate
+from fnmatch import translate
 from functools import lru_cache
 
 from schemas.envelope import FieldError
@@ -133,7 +133,7 @@ def glob_matches(parts: Sequence[str], names: Sequence[str]) -> bool:
         if part < len(parts) and parts[part] == "**":
             star, taken = part, name
             part += 1
-        elif part < len(parts) and fnmatchcase(names[name], parts[part]):
+        elif part < len(parts) and _part(parts[part]).match(names[name]):
             part, name = part + 1, name + 1
         elif star >= 0:
             taken += 1
@@ -141,6 +141,11 @@ def glob_matches(parts: Sequence[str], names: Sequence[str]) -> bool:
         else:
             return False
     return all(rest == "**" for rest in parts[part:])
+
+
+@lru_cache(maxsize=16384)  # fnmatch itself keeps so few that many globs push each other out
+def _part(pattern: str) -> re.Pattern[str]:
+    return re.compile(translate(pattern))
 
 
 def _climbs(folded: str) -> bool:

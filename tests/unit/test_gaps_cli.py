@@ -63,6 +63,8 @@ def test_the_log_of_the_real_ruff_is_read(tmp_path: Path) -> None:
         ("/w/shop/src/a.py", "src/a.py"),
         ("file:///elsewhere/a.py", "/elsewhere/a.py"),
         ("file:///w/shopping/a.py", "/w/shopping/a.py"),
+        ("http://[x/a.py", "http://[x/a.py"),
+        ("file://[id]/page.ts", "[id]/page.ts"),
     ],
 )
 def test_files_are_named_relative_to_the_folder(uri: str, path: str) -> None:
@@ -121,6 +123,37 @@ def test_a_rule_says_its_level_and_its_words() -> None:
     assert [(each.rule, each.text) for each in found(*results, *quiet, name="CodeQL", driver={"rules": rules})] == [
         ("js/loud", "Do not use eval.")
     ]
+
+
+@pytest.mark.parametrize(
+    ("reference", "rules"),
+    [
+        ({"rule": {"index": 0, "toolComponent": {"index": 1}}}, ["loud"]),
+        ({"ruleIndex": 0, "rule": {"toolComponent": {"index": 1}}}, ["loud"]),
+        ({"rule": {"index": 1, "toolComponent": {"index": 1}}}, []),
+        ({"rule": {"id": "quiet", "index": 1, "toolComponent": {"index": 1}}}, []),
+        ({"rule": {"index": 0, "toolComponent": {"index": 0}}}, []),
+        ({"rule": {"id": "quiet"}}, []),
+        ({"rule": {"index": 0}}, ["own"]),
+        ({"rule": {"index": 0, "toolComponent": {"index": 7}}}, ["own"]),
+    ],
+)
+def test_a_rule_may_be_one_of_an_extension(reference: dict[str, Any], rules: list[str]) -> None:
+    quiet = {"id": "quiet", "defaultConfiguration": {"level": "note"}}
+    extensions = [{"name": "pack", "rules": [quiet]}, {"name": "more", "rules": [{"id": "loud"}, quiet]}]
+    tool = {"driver": {"name": "CodeQL", "rules": [{"id": "own"}]}, "extensions": extensions}
+    result = {"message": {"text": "x"}, **reference}
+    log = codec.dumps({"version": "2.1.0", "runs": [{"tool": tool, "results": [result]}]})
+
+    assert [each.rule for each in sarif.read(log, ROOT)] == rules
+
+
+def test_of_two_rules_of_one_name_the_place_among_them_counts() -> None:
+    rules = [{"id": "x"}, {"id": "x", "defaultConfiguration": {"level": "note"}}]
+
+    assert found(a_result(ruleId="x", ruleIndex=1), driver={"rules": rules}) == []
+    assert len(found(a_result(ruleId="x/part", ruleIndex=0), driver={"rules": rules})) == 1
+    assert len(found(a_result(ruleId="y", ruleIndex=1), driver={"rules": rules})) == 1
 
 
 @pytest.mark.parametrize(
@@ -194,10 +227,28 @@ def test_a_roadmap_is_read_with_its_versions() -> None:
         ("## Version 1.0 (next)", "1.0"),
         ("## The year 2026", "unknown"),
         ("## Basics", "unknown"),
+        ("## 2.5 times faster", "unknown"),
     ],
 )
 def test_a_heading_gives_its_version(heading: str, version: str) -> None:
     assert roadmap.read(f"{heading}\n\n- [ ] Do it\n") == (RoadmapItem(version, "Do it"),)
+
+
+@pytest.mark.parametrize(
+    ("item", "version"),
+    [
+        ("2.5 times faster parsing", "unknown"),
+        ("1.5 GB less memory", "unknown"),
+        ("99.9% of requests", "unknown"),
+        ("0.2 implement it", "0.2"),
+        ("0.3 Days in the calendar", "0.3"),
+        ("v2.5: 3 times faster", "2.5"),
+    ],
+)
+def test_an_amount_is_no_version(item: str, version: str) -> None:
+    (read,) = roadmap.read(f"- [ ] {item}\n")
+
+    assert read.version == version
 
 
 @pytest.mark.parametrize("text", ["", "# Roadmap\n\n- Create it\n", "```\n- [ ] 0.1 x\n```\n"])
@@ -270,6 +321,8 @@ def test_a_wish_has_front_matter_or_headings(text: str) -> None:
         ("# Export\nWrite CSV.", "Export", "Write CSV."),
         ("# Export\n\n## Details\nWrite CSV.", "Export", "Details\nWrite CSV."),
         ("", "export it", ""),
+        ("```bash\n# install\n## why\nmake\n```\n# Export\nIt", "Export", "```bash\n# install\n## why\nmake\n```\nIt"),
+        ("~~~\n```\n# a\n~~~\n# Export\nIt", "Export", "~~~\n```\n# a\n~~~\nIt"),
         ("---\nno: end\n", "export it", "---\nno: end"),
         ("---\ntitle: [draft\n---\nWrite it", "[draft", "Write it"),
         ("---\ntitle: |\n  Export\n---\nWrite it", "Export", "Write it"),

@@ -21,6 +21,7 @@ LEFT_OUT = ("readme.md",)
 
 FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)\n---[ \t]*(?:\n|$)", re.DOTALL)
 ENTRY = re.compile(r"(\w+)[ \t]*:[ \t]*(.*)")
+FENCE = re.compile(r" {0,3}(```|~~~)")
 HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t:]*")
 
 
@@ -90,9 +91,12 @@ def _unquoted(value: str) -> str:
 
 def _under_headings(text: str) -> dict[str, str]:
     lines: dict[str, list[str]] = {}
-    name = "what"
+    name, fence = "what", ""
     for line in text.splitlines():
-        heading = HEADING.fullmatch(line)
+        mark = FENCE.match(line)
+        if mark and fence in ("", mark[1]):
+            fence = "" if fence else mark[1]
+        heading = None if fence else HEADING.fullmatch(line)
         if heading is None:
             lines.setdefault(name, []).append(line)
         elif heading[2].casefold() in FIELDS:

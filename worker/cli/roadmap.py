@@ -13,8 +13,13 @@ from tasks.planning.gap_report.analysis import UNKNOWN, RoadmapItem
 
 ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+\[([ xX])\]\s+(\S.*)")
 HEADING = re.compile(r"(#{1,6})\s+(.*)")
-VERSION = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+)+)(?![\w.]*\w)", re.IGNORECASE)
-OWN_VERSION = re.compile(r"[*_`\[(]{0,3}v?(\d+(?:\.\d+)+)[*_`\])]{0,3}\s*[:.\u2013\u2014-]?\s+(\S.*)", re.IGNORECASE)
+_AMOUNT = (
+    r"(?!\s*(?:%|(?-i:times|x|percent|[kMG]i?B|m?s|(?:second|minute|hour|day|week|month|year)s?)\b))"  # no version
+)
+VERSION = re.compile(rf"(?<![\w.])v?(\d+(?:\.\d+)+)(?![\w.]*\w){_AMOUNT}", re.IGNORECASE)
+OWN_VERSION = re.compile(
+    rf"[*_`\[(]{{0,3}}v?(\d+(?:\.\d+)+){_AMOUNT}[*_`\])]{{0,3}}\s*[:.\u2013\u2014-]?\s+(\S.*)", re.IGNORECASE
+)
 FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
 MORE = re.compile(r"[ \t]+(?![-*+] |\d{1,9}[.)] )(\S.*)")  # an item goes on in a line that is indented
 

@@ -65,9 +65,14 @@ class _Location(_Part):
     physical_location: _Physical | None = None
 
 
+class _Component(_Part):
+    index: int = -1
+
+
 class _RuleReference(_Part):
     id: str | None = None
     index: int = -1
+    tool_component: _Component = _Component()
 
 
 class _Suppression(_Part):
@@ -96,13 +101,21 @@ class _Rule(_Part):
     message_strings: Mapping[str, _Message] = {}
 
 
-class _Driver(_Part):
-    name: Annotated[str, Field(min_length=1)]
+class _Extension(_Part):
     rules: tuple[_Rule, ...] = ()
+
+
+class _Driver(_Extension):
+    name: Annotated[str, Field(min_length=1)]
 
 
 class _Tool(_Part):
     driver: _Driver
+    extensions: tuple[_Extension, ...] = ()
+
+    def rules_of(self, component: int) -> tuple[_Rule, ...]:
+        """List the rules of an extension, or of the tool itself."""
+        return (self.extensions[component] if 0 <= component < len(self.extensions) else self.driver).rules
 
 
 class _ArtifactOfRun(_Part):
@@ -160,11 +173,12 @@ def _is_old(result: _Result) -> bool:
 
 
 def _rule_of(run: _Run, result: _Result) -> _Rule | None:
-    rules, name = run.tool.driver.rules, result.rule_id or result.rule.id
+    rules, name = run.tool.rules_of(result.rule.tool_component.index), result.rule_id or result.rule.id
     at = max(result.rule_index, result.rule.index)
     if 0 <= at < len(rules) and (name is None or name.startswith(rules[at].id)):
         return rules[at]
-    return next((rule for rule in rules if rule.id == name), None)
+    everywhere = (rule for those in (rules, *(each.rules for each in run.tool.extensions)) for rule in those)
+    return next((rule for rule in everywhere if rule.id == name), None)
 
 
 def _text(message: _Message, rule: _Rule | None) -> str:
@@ -190,5 +204,8 @@ def _path(run: _Run, place: _Artifact, root: Path) -> str:
 
 def _local(uri: str) -> str:
     """Take the path of a URI; a relative one is a path with escapes."""
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # brackets where the host stands
+        return unquote(uri.removeprefix("file://"))
     return unquote(parts.path) if parts.scheme in {"", "file"} else unquote(uri)

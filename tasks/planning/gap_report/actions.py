@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from schemas.gap import MAX_TARGETS, ActionType, Gap, InboxItem, PlannedAction
-from tasks.planning.files import Role, role_of
+from tasks.planning.files import Role, having, role_of
 from tasks.planning.gap_report import evidence
 from tasks.planning.gap_report.analysis import category_of
 from tasks.planning.gap_report.constraints import NO_BOUNDS, Bounds, bounds_of
 from tasks.planning.gap_report.documents import Documents, ModuleDocument
-from tasks.planning.gap_report.places import MANY, Places
+from tasks.planning.gap_report.places import MANY, NO_NAMES, Places
 from tasks.planning.gap_report.protection import Protection
 from tasks.planning.gap_report.words import safe
 
@@ -60,7 +60,7 @@ def aim_of(gap: Gap, scene: Scene) -> Aim:
 
 def _quality(gap: Gap, scene: Scene) -> Aim:
     tool = evidence.tool_of(gap.description)
-    named = scene.places.located(evidence.mentions(gap.evidence, tool))
+    named = scene.places.located(evidence.mentions(gap.evidence, tool, scene.places.odd))
     files = _blamed(named, scene.places) if evidence.runs_tests(tool) else named
     action = PlannedAction(description=f"Fix {safe(tool, 80)} failures", target_files=files, action_type=MODIFY)
     return Aim((action,), documents=scene.documents.around(files))
@@ -69,6 +69,8 @@ def _quality(gap: Gap, scene: Scene) -> Aim:
 def _inbox(gap: Gap, scene: Scene) -> Aim:
     bounds = bounds_of(gap, scene.inbox, scene.places)
     targets = _opened(_bounded(_targets(gap, scene), bounds), scene.places)
+    if not targets and scene.places.explicit(gap.description):
+        return Aim((), bounds)  # what it names may not be touched, and it is about nothing else
     return Aim(_split(gap, targets, CREATE, scene), bounds, _documents(gap, targets, scene))
 
 
@@ -106,15 +108,26 @@ def _of_module(folder: str, scene: Scene) -> tuple[str, ...]:
 
 def _tests(gap: Gap, scene: Scene) -> tuple[str, ...]:
     """Find where the tests of a thing belong: its module's folder of tests, else tests with its name."""
-    explicit = tuple(path for path in scene.places.explicit(gap.description) if role_of(path) is Role.TEST)
-    folders = [f"{folder}tests/" for folder in scene.places.modules(gap.description)]
-    inside = _opened(folders, scene.places)
-    subject = _SUBJECT.search(gap.description)
-    return explicit or inside or (scene.places.tests_of(subject[1]) if subject else ())
+    places, explicit = scene.places, scene.places.explicit(gap.description)
+    folders = [f"{folder}tests/" for folder in places.modules(gap.description)]
+    sources = having(explicit, Role.SOURCE)
+    return (
+        having(explicit, Role.TEST)
+        or _opened(folders, places)
+        or (places.tests_named(sources) if sources else _tests_about(gap.description, places))
+    )
+
+
+def _tests_about(text: str, places: Places) -> tuple[str, ...]:
+    """List the tests with the first word of what is to be tested in their names that any test has."""
+    subject = _SUBJECT.search(text)
+    words = re.findall(r"[^\W\d_][\w-]{2,}", subject[1]) if subject else []
+    found = (places.tests_of(word) for word in words[:MANY] if word.casefold() not in NO_NAMES)
+    return next(filter(None, found), ())
 
 
 def _failing(gap: Gap, scene: Scene) -> tuple[str, ...]:
-    named = scene.places.located(evidence.mentions(gap.evidence))
+    named = scene.places.located(evidence.mentions(gap.evidence, odd=scene.places.odd))
     files = _blamed(named, scene.places) if evidence.runs_tests(gap.description) else named
     return files or _targets(gap, scene)
 
@@ -133,7 +146,7 @@ def _blamed(files: tuple[str, ...], places: Places) -> tuple[str, ...]:
 def _split(gap: Gap, targets: tuple[str, ...], otherwise: ActionType, scene: Scene) -> tuple[PlannedAction, ...]:
     """Make one action for what is new and one for what exists; a gap that maps to nothing is created somewhere."""
     if not targets:
-        return (_action(gap, (), CREATE if otherwise is MODIFY else otherwise),)
+        return (_action(gap, (), CREATE),)
     if not scene.places.existing:
         return (_action(gap, targets, otherwise),)
     new = tuple(path for path in targets if path not in scene.places.existing)
@@ -162,7 +175,7 @@ def _opening(words: str) -> re.Pattern[str]:
     return re.compile(rf"\s*(?:{words})\b", re.IGNORECASE)
 
 
-_SUBJECT = re.compile(r"\btests?\s+(?:for|of)\s+(?:the\s+)?[\"'`]?([A-Za-z_][\w-]{2,})", re.IGNORECASE)
+_SUBJECT = re.compile(r"\btests?\s+(?:for|of)\s+([^\n]{1,200})", re.IGNORECASE)
 
 VERBS = (  # the first that fits; the last one always does
     Verb(_opening(r"(?:(?:unit|integration|add|write|more)\s+){0,2}tests?\s+(?:for|of)"), _tests, CREATE),

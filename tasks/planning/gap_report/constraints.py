@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from schemas.gap import Gap, InboxItem
 from tasks.planning.gap_report.analysis import wish
-from tasks.planning.gap_report.places import Places
+from tasks.planning.gap_report.places import LAYERS, Places
 
 _CHANGE = r"\b(?:touch|chang|modif|edit|alter|rewrit|delet|remov|mov)\w*"
 _FORBIDS = re.compile(
@@ -20,6 +20,16 @@ _EXCEPT = (
 _RESTRICTS = re.compile(
     rf"\bonly\b.{{0,60}}?{_CHANGE}|{_CHANGE}.{{0,30}}?\bonly\b|{_CHANGE}\s.{{0,20}}?{_EXCEPT}", re.I
 )
+_VERB = re.compile(rf"(?<![/.-]){_CHANGE}(?![/.-]\w)", re.I)  # none within a path
+_HOW = re.compile(  # what stands before a path that is not itself the object of the verb
+    r"(?:\S\s+(?:of|in|from)|\b(?:how|what|way))(?:\s+(?:the|its|our|all))?(?:\s+[\w-]+)?$", re.I
+)
+_ANY = re.compile(  # the code in a file is the file
+    r"\b(?:any|one|all|(?:any|some|no|every)thing|code|files?|lines?|modules?|sources?|tests?)"
+    r"\s+(?:of|in|inside|within|below|under)\b",
+    re.I,
+)
+_PLACE = re.compile(rf"[\w.@+/-]*[/.]\w[\w.@+/-]*|\b(?:modules?|{'|'.join(LAYERS)})\b", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +50,33 @@ def bounds_of(gap: Gap, inbox: Iterable[InboxItem], places: Places) -> Bounds:
     if item is None:
         return NO_BOUNDS
     restricting = [line for line in item.constraints if _restricts(line)]
-    forbidding = [line for line in item.constraints if _FORBIDS.search(line) and line not in restricting]
+    forbidding = [line for line in item.constraints if _forbids(line) and line not in restricting]
     return Bounds(item.constraints, _places_in(forbidding, places), _places_in(restricting, places))
+
+
+def _forbids(line: str) -> bool:
+    """Tell `do not change x`, which takes x away, from `do not change the behaviour of x`, which is about x.
+
+    Where one line says both, all that it names is taken away.
+    """
+    first = _FORBIDS.search(line)
+    if first is None:
+        return False
+    ends = (first.end(), *(verb.end() for verb in _VERB.finditer(line, first.end())))
+    objects = [(end, at) for end in ends if (at := _PLACE.search(line, end))]
+    if not objects:
+        at = _PLACE.search(line, 0, first.start())
+        return _is_object(line, 0, at) if at else not _HOW.search(_said(line[first.end() :]))
+    return any(_is_object(line, end, at) for end, at in objects)
+
+
+def _is_object(line: str, start: int, place: re.Match[str]) -> bool:
+    owns = line.startswith(("'s ", "\u2019s "), place.end())
+    return not owns and _HOW.search(_said(line[start : place.start()])) is None
+
+
+def _said(words: str) -> str:
+    return _ANY.sub("", words).rstrip(" `\"'(.")
 
 
 def _restricts(line: str) -> bool:

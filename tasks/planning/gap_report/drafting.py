@@ -6,7 +6,7 @@ with a warning. The first gap that is left with an action once the protected fil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -24,11 +24,11 @@ from tasks.planning.gap_report.evidence import tool_of
 from tasks.planning.gap_report.history import COUNTER, History, Past, field_of, key
 from tasks.planning.gap_report.judging import judged, judges_of
 from tasks.planning.gap_report.places import Places
-from tasks.planning.gap_report.protection import PROTECTED, Protection
+from tasks.planning.gap_report.protection import PROTECTED, Protection, Shield
 from tasks.planning.gap_report.rules import Rules
 from tasks.planning.gap_report.verification import test_command
 from tasks.planning.gap_report.words import safe, safe_text
-from tasks.planning.paths import expand_globs
+from tasks.planning.paths import MAX_GLOB_WORK, expand_globs
 from tasks.planning.project import Project
 from tasks.planning.text import MAX_GUIDANCE
 from tasks.policy.validation import max_steps, rejected
@@ -62,11 +62,12 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
         return NothingToDo("no_gap")
     allowed = expand_globs(goal.allowed_files, goal.context.files)
     test, untested = test_command(goal, catalogue)
-    if errors := allowed.errors + untested:
+    shield = Shield(Protection.of((*PROTECTED, *given.protected_paths)), allowed.files)
+    if errors := allowed.errors + untested + _overworked(shield, gaps):
         return rejected("invalid_goal", errors)
-    history = History.of(given.recent_records, setting.recall)
     rules = Rules.of(setting.options)
-    choice = _choose(goal, given, gaps, history, allowed.files, rules)
+    history = History.of(given.recent_records, setting.recall, rules.max_failures)
+    choice = _choose(goal, given, gaps, history, shield, rules)
     if choice is None:
         return NothingToDo("all_protected")
     project = judged(Project.of(goal, allowed.files, test, catalogue), choice.judges)
@@ -86,21 +87,19 @@ def reported(given: GapGoal) -> tuple[Gap, ...]:
 
 
 def _choose(
-    goal: Goal, given: GapGoal, gaps: tuple[Gap, ...], history: History, allowed: tuple[str, ...], rules: Rules
+    goal: Goal, given: GapGoal, gaps: tuple[Gap, ...], history: History, shield: Shield, rules: Rules
 ) -> Choice | None:
-    places = Places.of((*goal.context.files, *given.project.files), allowed)
+    places = Places.of((*goal.context.files, *given.project.files), shield.allowed)
     documents = Documents.of(goal.context.documents, given.project.documents)
     scene = Scene(places, documents, given.inbox)
-    protected = (*PROTECTED, *given.protected_paths)
     for number, (gap, past) in enumerate(_in_turn(gaps, history)):
         aim = aim_of(gap, scene)
-        out = (*protected, *aim.bounds.excluded)
-        left = _unprotected(rules.spared(aim.actions, Protection.of(protected)), Protection.of(out), allowed)
+        left = shield.feasible(rules.spared(aim.actions, shield.protection), aim.bounds.excluded)
         if left:
             judges = judges_of(gap, gaps, goal, places)
-            out_here = out[len(PROTECTED) :]
+            out = (*given.protected_paths, *aim.bounds.excluded)
             failed, aim = rules.is_risky(past), replace(aim, actions=left)
-            return Choice(gap, past, failed, rules, aim, Protection.of(out), out_here, judges, number)
+            return Choice(gap, past, failed, rules, aim, Protection.of((*PROTECTED, *out)), out, judges, number)
     return None
 
 
@@ -111,12 +110,11 @@ def _in_turn(gaps: tuple[Gap, ...], history: History) -> Iterator[tuple[Gap, Pas
     yield from (pair for pair in pasts if pair[1].exhausted)
 
 
-def _unprotected(
-    actions: Iterable[PlannedAction], out: Protection, allowed: tuple[str, ...]
-) -> tuple[PlannedAction, ...]:
-    """Drop every action that names no file where all that may change is protected."""
-    any_left = not allowed or bool(out.without(allowed))
-    return tuple(action for action in actions if any_left or action.target_files)
+def _overworked(shield: Shield, gaps: tuple[Gap, ...]) -> tuple[FieldError, ...]:
+    if len(shield.protection.globs) * (len(shield.allowed) + len(gaps)) <= MAX_GLOB_WORK:
+        return ()
+    sentence = "There are too many globs for so many allowed_files and gaps; name folders instead."
+    return (_error("/gap_report/protected_paths", "too_many_globs", sentence),)
 
 
 def _planned(project: Project, choice: Choice, history: History, now: int) -> Answer:

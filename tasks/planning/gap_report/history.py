@@ -5,15 +5,21 @@ A streak belongs to one gap, and only that gap's success ends it: what runs in b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 
 from schemas.gap import Gap, IterationOutcome, IterationRecord
+from tasks.planning.gap_report.analysis import MAX_DESCRIPTION, category_of
+from tasks.planning.gap_report.words import safe, safe_text
 
-MAX_FAILURES = 3  # in a row, of one gap; then another gap comes first
+MAX_FAILURES = 3  # in a row, of one gap, unless the operator says otherwise; then another gap comes first
+MAX_CATEGORY = 200
 COUNTER = "iterations"
 
+_NUMBER = re.compile(r"iter-(\d{4,18})-\d{8}-\d{6}")
 _FAILED = (IterationOutcome.FAILURE, IterationOutcome.ROLLBACK)
 
 
@@ -24,38 +30,46 @@ class Past:
     streak: int = 0
     failed: bool = False
     lesson: str = ""
+    limit: int = MAX_FAILURES
 
     @property
     def exhausted(self) -> bool:
         """Whether another gap goes first."""
-        return self.streak >= MAX_FAILURES
+        return self.streak >= self.limit
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class History:
     """The records in the order in which they happened, and the planner's own memory."""
 
     records: tuple[IterationRecord, ...]
     recall: Mapping[str, int]
+    limit: int = MAX_FAILURES
 
     @classmethod
-    def of(cls, records: Sequence[IterationRecord], recall: Mapping[str, int]) -> History:
-        """Sort records by time; of those of one moment the one that is listed first is the newest."""
-        oldest_first = records[::-1]
-        return cls(tuple(sorted(oldest_first, key=lambda record: record.timestamp)), recall)
+    def of(cls, records: Sequence[IterationRecord], recall: Mapping[str, int], limit: int = MAX_FAILURES) -> History:
+        """Sort records by time; of those of one moment the one that is listed first is the newest.
+
+        An iteration counts once, as its newest record has it.
+        """
+        newest_first = sorted(records, key=lambda record: record.timestamp, reverse=True)
+        once: dict[str, IterationRecord] = {}
+        for record in newest_first:
+            once.setdefault(record.iteration_id, record)
+        return cls(tuple(once.values())[::-1], recall, limit)
 
     def of_gap(self, gap: Gap) -> Past:
-        """Tell how it went with `gap`; of two counts of failures the larger one holds."""
+        """Tell how it went with `gap`; of two counts of failures the larger one holds, since its last success."""
         streak, failed, lesson = 0, False, ""
-        for record in self.records:
-            if key(record.gap_addressed) != key(gap):
-                continue
+        after: int | None = None
+        for record in self._of_gaps.get(key(gap), ()):
             if record.outcome in _FAILED:
                 streak, failed, lesson = streak + 1, True, _lesson(record)
             elif record.outcome is IterationOutcome.SUCCESS:
-                streak = 0
+                streak, after = 0, self._planned_after(record, after)
         remembered = self.recall.get(field_of(gap), 0)
-        return Past(max(streak, remembered), failed or remembered > 0, lesson)
+        own = remembered if after is None else min(remembered, after)
+        return Past(max(streak, own), failed or remembered > 0, lesson, self.limit)
 
     @property
     def counted(self) -> int:
@@ -67,10 +81,22 @@ class History:
         """The number of the next iteration; a history that was cut does not stop the count."""
         return max(self.counted, len(self.records)) + 1
 
+    @cached_property
+    def _of_gaps(self) -> Mapping[tuple[str, str], list[IterationRecord]]:
+        found: dict[tuple[str, str], list[IterationRecord]] = {}
+        for record in self.records:
+            found.setdefault(key(record.gap_addressed), []).append(record)
+        return found
+
+    def _planned_after(self, record: IterationRecord, otherwise: int | None) -> int | None:
+        """Tell how many iterations were planned after `record` at most: of those alone can failures be newer."""
+        found = _NUMBER.fullmatch(record.iteration_id)
+        return max(self.counted - int(found[1]), 0) if found else otherwise
+
 
 def key(gap: Gap) -> tuple[str, str]:
-    """Tell gaps apart: by category and description."""
-    return gap.category, gap.description
+    """Tell gaps apart: by category and description, as the document of an iteration writes them."""
+    return safe(category_of(gap), MAX_CATEGORY).casefold(), safe_text(gap.description, MAX_DESCRIPTION)
 
 
 def field_of(gap: Gap) -> str:

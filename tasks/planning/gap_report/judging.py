@@ -27,7 +27,7 @@ def judges_of(chosen: Gap, gaps: Iterable[Gap], goal: Goal, places: Places) -> t
     if _is_of_tests(chosen) or not failing:
         return None
     blamed = {name.partition("::")[0] for name in goal.context.failing_tests}
-    blamed.update(path for gap in failing for path in places.located(evidence.mentions(gap.evidence)))
+    blamed.update(path for gap in failing for path in places.located(evidence.mentions(gap.evidence, odd=places.odd)))
     runnable = (path for path in places.files if path in places.existing and _RUN.fullmatch(name_of(path)))
     return tuple(path for path in runnable if path not in blamed) if blamed else ()
 

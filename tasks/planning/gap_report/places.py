@@ -16,14 +16,16 @@ LAYERS = {"domain": "domain", "kernel": "kernel", "adapter": "adapters", "adapte
 MODULES = "modules"
 MANY = 10  # files of a module; where it has more, only those that its documents name
 
+_ATTACKS = frozenset({"control_character", "potential_injection"})  # what is wrong with a path that is not even shown
 _FOREIGN = re.compile(r"(?:^|/)(?:site-packages|dist-packages|node_modules|\.venv|venv|\.cargo|lib/python[\d.]+)/")
+_ODD = re.compile(r"[\s()\"'`<>|,;=]")
 _MENTION = re.compile(r"(?<![\w./@:-])(?:\.{1,2}/)?[\w.@+-]+(?:/[\w.@+-]+)*/?(?![\w@])")
 _FILE = re.compile(r".+\.(?:py|pyi|md|rst|toml|cfg|ini|ya?ml|json|tsx?|jsx|go|rs|c|h|cc|cpp|hpp|sql|sh|css|html)")
 _NAMED = (  # the first that finds a name counts
     re.compile(r"\bmodules?\s+[\"'`]?([A-Za-z_][\w-]*)", re.IGNORECASE),
     re.compile(r"\b([A-Za-z_][\w-]*)[\"'`]?\s+module\b", re.IGNORECASE),
 )
-_NO_NAMES = frozenset(
+NO_NAMES = frozenset(
     re.findall(
         r"\w+",
         "a an the this that these those each every all any new own of for to and or in is are with which its our by "
@@ -42,18 +44,22 @@ class Places:
 
     @classmethod
     def of(cls, listing: Iterable[str], allowed: Iterable[str]) -> Places:
-        """Put the listing and the allowlist together."""
-        listed, given = dict.fromkeys(map(clean, listing)), dict.fromkeys(allowed)
+        """Put the listing and the allowlist together; a file whose very name is an attack is not known."""
+        listed, given = dict.fromkeys(filter(_is_harmless, map(clean, listing))), dict.fromkeys(allowed)
         return cls(frozenset(listed), tuple(listed | given), having(given, Role.SOURCE))
 
-    def locate(self, mention: str) -> str | None:
-        """Find the file that a tool or a person means; None for one that cannot be of this project."""
+    def locate(self, mention: str, *, by_tool: bool = True) -> str | None:
+        """Find the file that a tool or a person means; None for one that cannot be of this project.
+
+        What tools print may begin with folders above the project; what a person writes is a path within it.
+        """
         path = clean(mention.replace("\\", "/").rstrip(".:"))
         parts = path.split("/")
-        near = [known for known in self._by_name.get(parts[-1], ()) if _ends(parts, known.split("/"))]
+        named = self._by_name.get(parts[-1], ())
+        near = [known for known in named if known == path or (by_tool and _ends(parts, known.split("/")))]
         if near and not _FOREIGN.search(path):
             return max(near, key=len)
-        longer = [known for known in self._by_name.get(parts[-1], ()) if _ends(known.split("/"), parts)]
+        longer = [known for known in named if _ends(known.split("/"), parts)]
         if len(longer) == 1:
             return longer[0]
         return path if fault(path) is None and _FILE.fullmatch(path) and not _FOREIGN.search(path) else None
@@ -64,8 +70,8 @@ class Places:
         return tuple(found)[:MAX_TARGETS]
 
     def within(self, folder: str) -> tuple[str, ...]:
-        """List the known files below `folder`, which ends with a slash."""
-        return tuple(path for path in self.files if path.startswith(folder))
+        """List the known files below `folder`, which ends with a slash, that a step may touch."""
+        return tuple(path for path in self.files if path.startswith(folder) and fault(path) is None)
 
     def explicit(self, text: str) -> tuple[str, ...]:
         """List the files and folders that `text` names as paths."""
@@ -87,13 +93,27 @@ class Places:
     def tests_of(self, name: str) -> tuple[str, ...]:
         """List the tests whose name has `name` in it."""
         word = name.casefold().replace("-", "_")
-        tests = (path for path in self.files if role_of(path) is Role.TEST)
-        return tuple(path for path in tests if word in name_of(path).casefold())[:MAX_TARGETS]
+        return tuple(path for test, path in self._tests if word in test)[:MAX_TARGETS]
+
+    def tests_named(self, sources: Iterable[str]) -> tuple[str, ...]:
+        """List the tests that are named after these sources."""
+        names = {_stem(path) for path in sources}
+        return tuple(path for _, path in self._tests if _subject(path) in names)[:MAX_TARGETS]
 
     def tested_by(self, tests: Iterable[str]) -> tuple[str, ...]:
         """List the sources that the goal allows and that these tests are named after."""
         names = {_subject(path) for path in tests}
         return tuple(path for path in self.sources if _stem(path) in names)
+
+    @cached_property
+    def odd(self) -> frozenset[str]:
+        """The files whose names no pattern can tell from the words around them."""
+        return frozenset(filter(_ODD.search, self.files))
+
+    @cached_property
+    def _tests(self) -> tuple[tuple[str, str], ...]:
+        """List the tests by their names, in lower case."""
+        return tuple((name_of(path).casefold(), path) for path in having(self.files, Role.TEST))
 
     @cached_property
     def _by_name(self) -> dict[str, list[str]]:
@@ -126,13 +146,13 @@ class Places:
             if word.endswith("/") or ("/" in folder and folder in self._folders):
                 yield f"{folder}/"
             elif _FILE.fullmatch(word) or name_of(word) in self._by_name or _is_protected(word):
-                path = self.locate(word) or (word if _is_protected(word) else None)
+                path = self.locate(word, by_tool=False) or (word if _is_protected(word) else None)
                 yield from (path,) if path else ()
 
     def _new_modules(self, text: str) -> Iterator[str]:
         root = next(iter(self._modules.values()), f"{MODULES}/x/").rstrip("/").rpartition("/")[0]
         named = ([name.casefold() for name in pattern.findall(text)] for pattern in _NAMED)
-        names = next(filter(None, ([name for name in each if name not in _NO_NAMES] for each in named)), [])
+        names = next(filter(None, ([name for name in each if name not in NO_NAMES] for each in named)), [])
         for name in names:
             if name.replace("-", "_") not in self._modules:
                 yield from self._folder_of(name, f"{root}/{name}/")
@@ -156,6 +176,11 @@ def _subject(test: str) -> str:
 
 def _ends(longer: Sequence[str], shorter: Sequence[str]) -> bool:
     return len(shorter) <= len(longer) and list(longer[len(longer) - len(shorter) :]) == list(shorter)
+
+
+def _is_harmless(path: str) -> bool:
+    found = fault(path)
+    return found is None or found.code not in _ATTACKS
 
 
 def _is_protected(word: str) -> bool:

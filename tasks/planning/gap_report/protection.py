@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import posixpath
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
+from schemas.gap import PlannedAction
 from tasks.planning.paths import glob_matches, is_glob
 
 PROTECTED = ("seed.py", "VISION.md", "kernel/", "roadmap/")
@@ -26,22 +28,44 @@ class Protection:
     def of(cls, paths: Iterable[str]) -> Protection:
         """Normalise `paths`; one that means the whole repository protects nothing."""
         listed = [normal(path) for path in paths]
-        globs = tuple(tuple(path.replace("[", "[[]").split("/")) for path in listed if is_glob(path))
-        return cls(frozenset(path for path in listed if path and not is_glob(path)), globs)
+        globs = dict.fromkeys((*path.replace("[", "[[]").split("/"), "**") for path in listed if is_glob(path))
+        return cls(frozenset(path for path in listed if path and not is_glob(path)), tuple(globs))
 
     def covers(self, path: str) -> bool:
         """Tell whether `path`, or a folder that it is in, is protected."""
         parts = normal(path).split("/")
-        return any(self._names(parts[:size]) for size in range(1, len(parts) + 1))
+        above = ("/".join(parts[:size]) for size in range(1, len(parts) + 1))
+        return any(each in self.paths for each in above) or any(glob_matches(glob, parts) for glob in self.globs)
 
     def without(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Keep the paths that are free."""
         return tuple(path for path in paths if not self.covers(path))
 
-    def _names(self, parts: Sequence[str]) -> bool:
-        return "/".join(parts) in self.paths or any(glob_matches(glob, parts) for glob in self.globs)
+
+@dataclass(frozen=True)
+class Shield:
+    """What a goal protects, and the files that it allows; what is free of them is found once, if anybody asks."""
+
+    protection: Protection
+    allowed: tuple[str, ...]
+
+    @cached_property
+    def free(self) -> tuple[str, ...]:
+        """The allowed files that are not protected."""
+        return self.protection.without(self.allowed)
+
+    def feasible(self, actions: Iterable[PlannedAction], excluded: tuple[str, ...]) -> tuple[PlannedAction, ...]:
+        """Drop every action that names no file where all that may change is protected or `excluded`."""
+        return tuple(action for action in actions if action.target_files or self._any_left(excluded))
+
+    def _any_left(self, excluded: tuple[str, ...]) -> bool:
+        if not self.allowed:
+            return True
+        out = Protection.of(excluded)
+        return any(not out.covers(path) for path in self.free)
 
 
+@lru_cache(maxsize=16384)
 def normal(path: str) -> str:
     """Write a path as a careless file system reads it: one case, no `.` and `..`, folders without a slash."""
     folded = unicodedata.normalize("NFKC", path).replace("\\", "/").strip().casefold()

@@ -4,6 +4,7 @@
 |---|---|---|
 | gap_protected | `action`: one that names a protected file is left out | `file`: that file is, the others stay |
 | gap_high_risk | `failed`: a gap that ever failed is of high risk | `exhausted`: one that failed three times in a row |
+| gap_max_failures | 3: so many in a row of one gap, and another gap comes first | the same |
 | gap_checks | ruff and pyright, by the ids of their contracts | the same; a project may check its types with mypy |
 """
 
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.gap import PlannedAction
-from tasks.planning.gap_report.history import Past
+from tasks.planning.gap_report.history import MAX_FAILURES, Past
 from tasks.planning.gap_report.protection import Protection
 from tasks.planning.gap_report.verification import CHECKS
 
@@ -26,12 +27,14 @@ class Rules:
     by_file: bool = False
     only_exhausted: bool = False
     checks: tuple[str, ...] = CHECKS
+    max_failures: int = MAX_FAILURES
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Rules:
         """Read the operator's options."""
         by_file, only_exhausted = options.get("gap_protected") == "file", options.get("gap_high_risk") == "exhausted"
-        return cls(by_file, only_exhausted, tuple(options.get("gap_checks", CHECKS)))
+        checks, failures = tuple(options.get("gap_checks", CHECKS)), int(options.get("gap_max_failures", MAX_FAILURES))
+        return cls(by_file, only_exhausted, checks, failures)
 
     def spared(self, actions: Iterable[PlannedAction], protection: Protection) -> tuple[PlannedAction, ...]:
         """Leave out what is protected; an action that keeps none of its files goes with them."""

@@ -6,6 +6,7 @@ import pytest
 
 from tasks.planning.gap_report import evidence
 from tasks.planning.gap_report.places import Places
+from tests.unit.gap_report.reports import a_gap, a_goal, targets
 
 RUFF = """src/a.py:1:1: I001 [*] Import block is un-sorted or un-formatted
 src/t/test_b.py:1:8: F401 [*] `nothere` imported but unused
@@ -164,6 +165,52 @@ def test_the_files_of_a_tools_output_are_found(tool: str, output: str, files: tu
     assert PLACES.located(evidence.mentions(output, tool)) == files
 
 
+ODD = ("app/(shop)/page.tsx", "src/a b.py", "src/tests/test a (1).py")
+
+
+@pytest.mark.parametrize(
+    ("tool", "output", "files"),
+    [
+        ("eslint", "/w/shop/app/(shop)/page.tsx\n  1:10  error  x  no-unused-vars\n", ODD[:1]),
+        ("eslint", "/w/shop/app/(shop)/page.tsx: line 1, col 10, Error - x\n", ODD[:1]),
+        ("tsc", "app/(shop)/page.tsx(1,7): error TS2322: x\n", ODD[:1]),
+        ("tsc", "app/(shop)/page.tsx:1:7 - error TS2322: x\n", ODD[:1]),
+        ("ruff", "src/a b.py:3:5: F401 unused\n", ODD[1:2]),
+        ("ruff", "F401 unused\n --> src/a b.py:3:5\n  |\n", ODD[1:2]),
+        ("pyright", "C:\\w\\shop\\src\\a b.py:1:8 - error: x\n", ODD[1:2]),
+        ("pytest", "FAILED src/tests/test a (1).py::test_it - x\n", ODD[2:]),
+        ("vitest", " \u276f app/(shop)/page.tsx:3:5\n", ODD[:1]),
+        ("pytest", '  File "/w/shop/src/a b.py", line 3, in f\n', ODD[1:2]),
+        ("ruff", "see src/a b.py: it is nice\n", ()),
+    ],
+)
+def test_files_with_blanks_and_brackets_in_their_names_are_found(
+    tool: str, output: str, files: tuple[str, ...]
+) -> None:
+    places = Places.of((*ODD, "src/b.py", "b.py"), ())
+
+    assert places.located(evidence.mentions(output, tool, places.odd)) == files
+
+
+@pytest.mark.parametrize(
+    ("tool", "output"),
+    [
+        ("eslint", "/w/app/(shop)/page.tsx\n  1:10  error  x  no-unused-vars\n"),
+        ("tsc", "/w/app/(shop)/page.tsx(1,7): error TS2322: x\n"),
+        ("ruff", "/w/app/(shop)/page.tsx:1:7: E1 x\n"),
+        ("pyright", "/w/app/(shop)/page.tsx:1:7 - error: x\n"),
+    ],
+)
+def test_brackets_belong_to_a_path_where_something_else_ends_it(tool: str, output: str) -> None:
+    assert evidence.mentions(output, tool) == ("/w/app/(shop)/page.tsx",)
+
+
+def test_a_gap_is_about_files_with_blanks_in_their_names_too() -> None:
+    gap = a_gap("Quality check failed: ruff", "quality", evidence="src/a b.py:3:5: F401 unused\n")
+
+    assert targets(a_goal(gap, allowed=[*ODD], files=[*ODD])) == [("modify", ("src/a b.py",))]
+
+
 @pytest.mark.parametrize("output", [RUFF, MYPY, PYTEST, PYRIGHT])
 @pytest.mark.parametrize("tool", ["lint", "", "eslint", "my own tool"])
 def test_output_of_an_unknown_or_another_tool_is_read_by_every_row(tool: str, output: str) -> None:
@@ -203,7 +250,7 @@ def test_the_tool_stands_after_the_first_colon(description: str, tool: str) -> N
 
 
 @pytest.mark.parametrize(
-    "text", [" " * 16_000, "a" * 16_000, "a/" * 8000, "a.py:" * 3200, "(" * 16_000, "\n \n" * 5000]
+    "text", [" " * 16_000, "a" * 16_000, "a/" * 8000, "a.py:" * 3200, "(" * 16_000, "\n \n" * 5000, "a/:1" * 4000]
 )
 def test_hostile_output_is_read_in_no_time(text: str) -> None:
-    assert len(evidence.mentions(text, "")) <= evidence.MAX_MENTIONS
+    assert len(evidence.mentions(text, "", {"a b"})) <= evidence.MAX_MENTIONS

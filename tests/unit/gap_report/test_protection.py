@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tasks.planning.gap_report.protection import PROTECTED, Protection
-from tests.unit.gap_report.reports import a_gap, a_goal, answered, planned, targets
+from tasks.planning.paths import MAX_GLOB_WORK
+from tests.unit.gap_report.reports import a_gap, a_goal, answered, codes, planned, targets
 
 SEED = Protection.of(PROTECTED)
 
@@ -42,6 +43,9 @@ def test_others_are_free(path: str) -> None:
         ("secrets*", "secrets-of-prod/x.py", True),
         ("src/*/generated", "src/a/generated/x.py", True),
         ("src/*/generated", "src/a/b/generated/x.py", False),
+        ("src/**", "src", True),
+        ("**/generated", "src/a/b/generated/x/y.py", True),
+        ("**/generated", "src/a/b/generate/x/y.py", False),
         (".", "anything", False),
         ("", "anything", False),
     ],
@@ -90,3 +94,45 @@ def test_a_gap_without_files_keeps_off_the_protected_ones() -> None:
 
     assert planned(goal).actions[0].target_files == ()
     assert getattr(answered(a_goal(a_gap("Make it nicer"), allowed=["seed.py"])), "reason", None) == "all_protected"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """List the paths that somebody asks about."""
+    told: list[str] = []
+    covers = Protection.covers
+
+    def listening(self: Protection, path: str) -> bool:
+        told.append(path)
+        return covers(self, path)
+
+    monkeypatch.setattr(Protection, "covers", listening)
+    return told
+
+
+def test_what_is_protected_is_looked_for_once_however_many_gaps_are_passed_over(asked: list[str]) -> None:
+    files = [f"src/m{number}.py" for number in range(50)]
+    nameless = [a_gap(f"Make it nicer, {number}") for number in range(20)]
+
+    made = answered(a_goal(*nameless, allowed=files, protected_paths=["src/m*.py"]))
+
+    assert getattr(made, "reason", None) == "all_protected"
+    assert len(asked) == len(files)
+
+
+def test_gaps_that_name_their_files_do_not_ask_what_else_is_free(asked: list[str]) -> None:
+    made = answered(a_goal(*(a_gap(f"Create kernel/m{number}.py") for number in range(20)), allowed=["src/a.py"]))
+
+    assert getattr(made, "reason", None) == "all_protected"
+    assert "src/a.py" not in asked
+
+
+def test_too_many_globs_for_so_many_files_are_refused_at_the_door() -> None:
+    globs = [f"src/x{number}/*" for number in range(500)]
+    files = [f"src/m{number}.py" for number in range(MAX_GLOB_WORK // 500)]
+    gap = a_gap("Change src/m0.py")
+
+    assert codes(answered(a_goal(gap, allowed=files, protected_paths=globs))) == [
+        ("/gap_report/protected_paths", "too_many_globs")
+    ]
+    assert targets(a_goal(gap, allowed=files[:-1], protected_paths=globs)) == [("modify", ("src/m0.py",))]

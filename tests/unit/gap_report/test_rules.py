@@ -77,12 +77,23 @@ def test_a_project_may_be_checked_by_other_tools_also_once_its_files_are_found(
 
 
 def test_the_operator_sets_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = {"gap_protected": "action", "gap_high_risk": "failed", "gap_checks": ("ruff-check", "pyright")}
+    ours: dict[str, Any] = {
+        "gap_protected": "action",
+        "gap_high_risk": "failed",
+        "gap_checks": ("ruff-check", "pyright"),
+    }
+    ours |= {"gap_max_failures": 3}
     assert Settings().planning.items() >= ours.items()
 
     monkeypatch.setenv("PLANNER_PLANNING_GAP_PROTECTED", "file")
     monkeypatch.setenv("PLANNER_PLANNING_GAP_HIGH_RISK", "exhausted")
     monkeypatch.setenv("PLANNER_PLANNING_GAP_CHECKS", "ruff-check, mypy")
+    monkeypatch.setenv("PLANNER_PLANNING_GAP_MAX_FAILURES", "5")
 
-    theirs = {"gap_protected": "file", "gap_high_risk": "exhausted", "gap_checks": ("ruff-check", "mypy")}
+    theirs: dict[str, Any] = {
+        "gap_protected": "file",
+        "gap_high_risk": "exhausted",
+        "gap_checks": ("ruff-check", "mypy"),
+    }
+    theirs |= {"gap_max_failures": 5}
     assert Settings().planning.items() >= theirs.items()
