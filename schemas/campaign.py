@@ -11,7 +11,6 @@ from schemas.base import Inbound, Line, Path, Word
 
 MAX_TASKS = 64
 MAX_OBJECTIVE = 16_000
-MAX_FAILURES = 10  # of what is remembered, in the fallback of seed 003
 LEAST_CONFIDENCE = 0.6  # a framework that was found with less is only noted
 
 

@@ -104,7 +104,12 @@ class Settings(BaseSettings):
     cli_command: Argv = Field(
         default=(), description="the drafter `cli`: a JSON list or words, no shell; `{schema_file}` becomes a path"
     )
-    cli_timeout_s: float = Field(default=1800, gt=0, description="seconds that it has")
+    cli_timeout_s: float = Field(
+        default=1800,
+        gt=0,
+        validation_alias=AliasChoices("PLANNER_CLI_TIMEOUT_S", "WORKER_PLANNING_TIMEOUT_SECONDS"),
+        description="seconds that it has",
+    )
     cli_memory_mb: int | None = Field(
         default=None, ge=16, description="its address space; Node reserves far more of it than it uses"
     )
@@ -141,6 +146,15 @@ class Settings(BaseSettings):
     planning_max_clarifications: int = Field(
         default=5, ge=1, le=20, description="answers of a person after which a `campaign` that is still unclear ends"
     )
+    planning_max_replans: int = Field(
+        default=1, ge=0, le=5, description="times that a `campaign` which is stuck is planned anew"
+    )
+    planning_quorum: int = Field(
+        default=3, ge=1, le=4, description="modes of an exploration that must come to something, else memory counts"
+    )
+    planning_max_failures: int = Field(
+        default=10, ge=0, le=100, description="remembered failures that count for a `campaign`"
+    )
     planning_gap_protected: Literal["action", "file"] = Field(
         default="action", description="what a `gap_report` leaves out where an action names a protected file"
     )
@@ -150,6 +164,9 @@ class Settings(BaseSettings):
     )
     planning_gap_high_risk: Literal["failed", "exhausted"] = Field(
         default="failed", description="the gaps of a `gap_report` that are of high risk because of their past"
+    )
+    planning_gap_max_failures: int = Field(
+        default=3, ge=1, le=100, description="failures in a row that put a gap of a `gap_report` after the others"
     )
     planning_trajectory_block_size: int = Field(
         default=8, ge=1, validation_alias=_planning("TRAJECTORY_BLOCK_SIZE"), description="commits of a summary"

@@ -112,11 +112,14 @@ GOALS = st.builds(
     context=st.sampled_from([{}, {"test_command": "pytest -q"}, {"language": "cobol"}]),
 )
 SETTINGS = st.builds(
-    lambda drafter, fallback, heard: Setting(
-        drafter=drafter, options={"fallback": fallback}, drafted=tuple(heard) if drafter == "http" else ()
+    lambda drafter, options, heard: Setting(
+        drafter=drafter, options=options, drafted=tuple(heard) if drafter == "http" else ()
     ),
     st.sampled_from(["none", "queue", "http"]),
-    st.sampled_from(["template", "template", "reject"]),
+    st.fixed_dictionaries(
+        {"fallback": st.sampled_from(["template", "template", "reject"])},
+        optional={"max_replans": st.integers(0, 3), "quorum": st.integers(1, 4), "max_failures": st.integers(0, 20)},
+    ),
     st.lists(DRAFTS.map(lambda tasks: Drafted(tasks, None, 9, 1)) | st.just(Drafted(None, "down")), max_size=2),
 )
 
@@ -172,7 +175,7 @@ def _outcome(step_id: str, number: int, data: st.DataObject) -> Any:
     name = f"{step_id}-{number}"
     if data.draw(st.integers(0, 4)) == 4:
         return a_failure(step_id, category=data.draw(CATEGORIES), diff_hash=name)
-    output = {"explore": EXPLORATIONS | JSON, "draft": DRAFTS, "draft-r2": DRAFTS}.get(step_id, SAID)
+    output = DRAFTS if step_id.startswith("draft") else EXPLORATIONS | JSON if step_id == "explore" else SAID
     return a_report(step_id, output=data.draw(output), diff_hash=name)
 
 

@@ -17,9 +17,11 @@ from tasks.planning.campaign.state import Known
 from tasks.planning.campaign.words import safe
 from tasks.planning.campaign.writing import written
 from tasks.planning.catalogue import Catalogue, render
+from tasks.planning.drafted.reading import decoded
 from tasks.planning.files import Role, having
 from tasks.planning.paths import clean
 
+MAX_SAID = 300  # characters of why an answer is none
 NOTHING_SAID = (
     "The answer names no file that the goal allows, no place of tests, no command of the catalogue and neither A nor B."
 )
@@ -46,12 +48,13 @@ def learned(value: Any, asked: Asked) -> Known | str:
     try:
         update = _update(said, asked)
     except UnknownCommand as error:
-        return str(error)
+        return safe(str(error), MAX_SAID)
     known = asked.known.model_copy(update=update)
     return known if known != asked.known else NOTHING_SAID
 
 
 def _said(value: Any, asked: Asked) -> ClarifyAnswer | str:
+    value = _object(value)
     if isinstance(value, str):
         return written(value, asked.page, frozenset(asked.allowed), asked.catalogue)
     if isinstance(value, bool):
@@ -63,7 +66,17 @@ def _said(value: Any, asked: Asked) -> ClarifyAnswer | str:
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, wrong["loc"]))
-        return safe(f"The answer cannot be read: {where}: {wrong['msg']}.", 300)
+        return safe(f"The answer cannot be read: {where}: {wrong['msg']}.", MAX_SAID)
+
+
+def _object(value: Any) -> Any:
+    """Read an object that came as text."""
+    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+        return value
+    try:
+        return decoded(value)
+    except ValueError:
+        return value
 
 
 def _update(said: ClarifyAnswer, asked: Asked) -> dict[str, Any]:

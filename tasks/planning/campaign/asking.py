@@ -14,7 +14,7 @@ from tasks.policy.risk import estimate
 from tasks.policy.validation import MAX_RETRIES
 
 NONE, QUEUE = "none", "queue"  # drafters that a strategy knows by name; all others are asked by the worker
-DRAFT, REDRAFT = "draft", "draft-r2"  # steps, and what the campaign waits for as long as they run
+DRAFT = "draft"  # the step, and what the campaign waits for as long as it runs; what it is called anew ends like -r2
 
 _ASKED = "Answer in `output` with what the prompt of this step's input asks for, by its schema. Change nothing."
 
@@ -34,6 +34,11 @@ def draft_step(goal: Goal, attempts: int, step_id: str = DRAFT) -> PlannedStep:
         queue=goal.queue,
         estimate=estimate(mode),
     )
+
+
+def again(replans: int) -> str:
+    """Write how the steps end that are made when a campaign is planned anew for the `replans`-th time."""
+    return f"-r{replans + 1}"
 
 
 def given_to(state: State, step_id: str) -> dict[str, Any]:

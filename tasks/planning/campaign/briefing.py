@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.campaign import LEAST_CONFIDENCE, TaskStatus
+from schemas.campaign import LEAST_CONFIDENCE, MAX_OBJECTIVE, TaskStatus
 from tasks.planning.campaign.asking import given_to
 from tasks.planning.campaign.dag import parents
 from tasks.planning.campaign.exploring import EXPLORE
 from tasks.planning.campaign.progress import task_of, tasks_of
 from tasks.planning.campaign.state import State
 from tasks.planning.draft import Growth
+from tasks.planning.drafted.reading import several_lines
 
 MAX_SIBLINGS = 5  # other tasks that were blocked
 
@@ -30,6 +31,8 @@ def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
         return None
     return {
         "campaign": document.get("campaign"),
+        "objective": several_lines(str(document.get("objective", growth.goal.goal)), MAX_OBJECTIVE),
+        "meant": state.known.reading or None,
         "task": task.model_dump(mode="json", exclude_none=True),
         "framework": state.known.framework,
         "idioms": {

@@ -48,7 +48,7 @@ def unaided(known: Known, phase: Phase, scope: Scope) -> Answer:
     if _is_explored(scope):
         return drafted(led(outline(known, scope), phase))
     state = State(known=known, terms=scope.terms, waits=EXPLORE, made=1).model_dump(mode="json")
-    return Draft((explore_step(scope.goal),), document(scope.objective, known), state=state)
+    return Draft((explore_step(scope.goal, scope.terms.quorum),), document(scope.objective, known), state=state)
 
 
 def drafted(made: Outline) -> Answer:

@@ -14,7 +14,8 @@ MAX_NAMED = 10
 def parents(depends: str | Sequence[str]) -> tuple[str, ...]:
     """List what a task waits for, however `depends` is written."""
     names = (depends,) if isinstance(depends, str) else depends
-    return tuple(dict.fromkeys(name.zfill(3) for name in names if name.strip().lower() not in (NO_TASK, "")))
+    named = (name.strip() for name in names)
+    return tuple(dict.fromkeys(name.lstrip("0").zfill(3) for name in named if name.lower() not in (NO_TASK, "")))
 
 
 def depends_on(names: Sequence[str]) -> str | tuple[str, ...]:

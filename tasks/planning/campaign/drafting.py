@@ -16,6 +16,7 @@ from tasks.planning.campaign.knowing import objective_of, of_goal
 from tasks.planning.campaign.outline import GOAL, led, weighed, written
 from tasks.planning.campaign.scope import Scope
 from tasks.planning.campaign.state import Known, Terms
+from tasks.planning.campaign.words import safe
 from tasks.planning.catalogue import Catalogue
 from tasks.planning.draft import Answer, Phase, Setting
 from tasks.planning.paths import expand_globs
@@ -31,8 +32,9 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:
     if errors := allowed.errors + untested + _nothing_allowed(goal, allowed.files):
         return rejected("invalid_goal", errors)
     tested = catalogue.contracts[test.tool].languages if test else ()
-    known = of_goal(goal, allowed.files, test, tested)
-    return _drafted(known, Scope(goal, objective_of(goal), allowed.files, catalogue, terms_of(goal, setting)), setting)
+    terms = terms_of(goal, setting)
+    known = of_goal(goal, allowed.files, test, tested, terms.failures)
+    return _drafted(known, Scope(goal, objective_of(goal), allowed.files, catalogue, terms), setting)
 
 
 def terms_of(goal: Goal, setting: Setting) -> Terms:
@@ -44,6 +46,9 @@ def terms_of(goal: Goal, setting: Setting) -> Terms:
         attempts=max(1, options.get("max_attempts", usual.attempts)),
         reject=options.get("fallback") == "reject",
         clarifications=max(1, options.get("max_clarifications", usual.clarifications)),
+        replans=options.get("max_replans", usual.replans),
+        quorum=options.get("quorum", usual.quorum),
+        failures=options.get("max_failures", usual.failures),
     )
 
 
@@ -70,7 +75,9 @@ def _test_command(goal: Goal, catalogue: Catalogue) -> tuple[VerifyTool | None, 
     try:
         return (verification(command, catalogue) if command else None), ()
     except UnknownCommand as error:
-        found = FieldError(pointer="/context/test_command", code="unknown_test_command", message=str(error))
+        found = FieldError(
+            pointer="/context/test_command", code="unknown_test_command", message=safe(str(error), given.MAX_MESSAGE)
+        )
         return None, (found,)
 
 

@@ -10,7 +10,7 @@ from schemas.base import MODE_OF_TYPE, StepType
 from schemas.campaign import Exploration
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep
-from tasks.planning.campaign.knowing import QUORUM, explored, quorum
+from tasks.planning.campaign.knowing import explored, quorum, remembering, sound
 from tasks.planning.campaign.scope import Scope
 from tasks.planning.campaign.state import Known
 from tasks.planning.campaign.words import safe
@@ -23,6 +23,7 @@ EXPLORE = "explore"
 READING = Phase("READ_EXPLORATION", "Step: exploration, Status: reading context")
 FALLING_BACK = Phase("READ_EXPLORATION", "Step: exploration, Status: falling back on memory")
 RETRIES = 1  # a second refusal leaves memory to go by, before too many failures in a row end the plan
+_MODES = ("one mode", "two modes", "three modes", "all four modes")
 _TOLD = 3  # mistakes of a document
 
 _ASKED = (
@@ -32,12 +33,13 @@ _ASKED = (
     '"memory": {"status": "ok", "failures": [{"name": "", "cost": 0, "fix": ""}], "patterns": [], '
     '"similar_campaigns": []}, "delta": {"status": "ok", "search_terms": [], "candidates": [{"path": "src/a.py", '
     '"functions": [{"name": "login", "line": 10}], "relevance": "high"}]}}. '
-    "Relevance is high, medium or low. At least three modes must come to something."
+    "Relevance is high, medium or low. At least {quorum} must come to something."
 )
 
 
-def explore_step(goal: Goal) -> PlannedStep:
-    """Make the step that asks for an exploration."""
+def explore_step(goal: Goal, least: int) -> PlannedStep:
+    """Make the step that asks for an exploration, `least` modes of which must come to something."""
+    asked = _ASKED.replace("{quorum}", _MODES[least - 1])
     mode = MODE_OF_TYPE[StepType.EXPLORE]
     constraints = guidance(goal.constraints)
     return PlannedStep(
@@ -47,7 +49,7 @@ def explore_step(goal: Goal) -> PlannedStep:
         controller_task_spec=ControllerTaskSpec(type=StepType.EXPLORE),
         mode=mode,
         success_criteria="The four modes are answered, each with its status.",
-        guidance=safe(f"{_ASKED} {constraints}" if constraints else _ASKED, MAX_GUIDANCE),
+        guidance=safe(f"{asked} {constraints}" if constraints else asked, MAX_GUIDANCE),
         retry_limit=RETRIES,
         queue=goal.queue,
         estimate=estimate(mode),
@@ -55,10 +57,15 @@ def explore_step(goal: Goal) -> PlannedStep:
 
 
 def read(known: Known, exploration: Exploration | None, scope: Scope) -> tuple[Known, Phase]:
-    """Add an exploration to what is known, or nothing where fewer than three of its modes came to something."""
-    if exploration is None or quorum(exploration) < QUORUM:
+    """Add an exploration to what is known, or only its memory where too few of its modes came to something."""
+    if exploration is None:
         return known, FALLING_BACK
-    return explored(known, exploration, scope.allowed), READING
+    most = scope.terms.failures
+    if quorum(exploration) < scope.terms.quorum:
+        memory = sound(exploration.memory)
+        told = memory is not None and (memory.failures or memory.patterns)
+        return remembering(known, memory if told else None, most), FALLING_BACK
+    return explored(known, exploration, scope.allowed, most), READING
 
 
 def exploration_of(output: Any) -> Exploration | str:

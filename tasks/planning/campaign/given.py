@@ -22,6 +22,7 @@ from tasks.planning.catalogue import Catalogue, render
 from tasks.planning.paths import clean, fault
 
 POINTER = "/campaign/tasks"
+MAX_MESSAGE = 300  # characters of what is wrong with a task, which may repeat some of it
 MAX_SOURCE = 200  # characters of what a task says of its verification
 
 _SEQ = re.compile(r"[0-9]{3}")
@@ -56,7 +57,7 @@ def faults(
     """Judge each of the tasks, and nothing of what they wait for."""
     around = Around(frozenset(allowed), Counter(task.seq for task in tasks), catalogue)
     return tuple(
-        FieldError(pointer=f"{root}/{index}{pointer}", code=code, message=message)
+        FieldError(pointer=f"{root}/{index}{pointer}", code=code, message=safe(message, MAX_MESSAGE))
         for index, task in enumerate(tasks)
         for check in CHECKS
         for pointer, code, message in check(task, around)
@@ -167,7 +168,7 @@ def _order(tasks: Sequence[GivenTask], root: str) -> Iterator[FieldError]:
         return
     places = {task.seq: place for place, task in enumerate(tasks)}
     for seq, code, message in problems(waits):
-        yield FieldError(pointer=f"{root}/{places[seq]}/depends", code=code, message=message)
+        yield FieldError(pointer=f"{root}/{places[seq]}/depends", code=code, message=safe(message, MAX_MESSAGE))
 
 
 # One row a rule.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from schemas.base import StepState
+from schemas.campaign import Decision
 from tasks.planning.campaign.answers import Asked, learned
-from tasks.planning.campaign.asking import DRAFT, REDRAFT
+from tasks.planning.campaign.asking import DRAFT
 from tasks.planning.campaign.document import reported
 from tasks.planning.campaign.exploring import EXPLORE, exploration_of, read
 from tasks.planning.campaign.outline import Outline, asked, led, outline
@@ -37,7 +38,7 @@ def advance(growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
     """Plan from an exploration or a draft; otherwise note how far a task is."""
     state = State.model_validate(growth.state)
     if end.step_id == state.waits:
-        return _AFTER[end.step_id](growth, state, end, catalogue)
+        return _AFTER.get(end.step_id, redraft_ended)(growth, state, end, catalogue)
     seq = task_of(state, end.step_id)
     if seq is None:
         return None
@@ -50,7 +51,7 @@ def advance(growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
 def answer(growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:
     """Go on from what a person said, ask again, or say why that was no answer."""
     state = State.model_validate(growth.state)
-    if state.waits is None or state.waits in _AFTER:
+    if state.waits not in _QUESTIONS:
         return "The campaign asks nothing."
     scope = scope_of(growth, state, catalogue)
     finding = asked(state.known, scope)
@@ -71,7 +72,11 @@ def _explored(growth: Growth, state: State, end: End, catalogue: Catalogue) -> U
     return unfolded(led(outline(known, scope, before=state.made), phase), "The exploration has ended.")
 
 
-_AFTER = {EXPLORE: _explored, DRAFT: draft_ended, REDRAFT: redraft_ended}
+_AFTER: Mapping[str, Callable[[Growth, State, End, Catalogue], Unfolding | None]] = {
+    EXPLORE: _explored,
+    DRAFT: draft_ended,
+}
+_QUESTIONS = {each.value.lower() for each in (Decision.CLARIFY, Decision.CONFIRM)}  # what a campaign waits with
 
 
 def _given_up(made: Outline) -> Unfolding:

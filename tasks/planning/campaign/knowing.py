@@ -1,6 +1,7 @@
 """READ_EXPLORATION: what a goal says, and what the four modes of an exploration add to it (seed 003).
 
-At least three of the four must have come to something. With fewer, planning falls back on what is remembered.
+At least three of the four must have come to something, unless the operator says otherwise. With fewer, planning falls
+back on what is remembered.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from schemas.campaign import (
-    MAX_FAILURES,
     CampaignInput,
     Candidate,
     DeltaMode,
@@ -29,11 +29,11 @@ from tasks.planning.campaign.measures import failure_cost_k
 from tasks.planning.campaign.state import Known, Seen
 from tasks.planning.campaign.words import readings, safe, sections
 from tasks.planning.catalogue import render
+from tasks.planning.files import name_of
 from tasks.planning.languages import language_of
 from tasks.planning.paths import clean
 from tasks.policy.sanitize import sanitize
 
-QUORUM = 3
 UNSURE = 0.5  # how sure a framework is of which nobody says how sure it is
 MAX_CANDIDATES = 32
 _NAMED_FAILURES, _NAMED_PATTERNS, _NAMED_OUTSIDE = 5, 3, 10
@@ -49,11 +49,14 @@ def objective_of(goal: Goal) -> str:
     return sanitize(given).text if given and given.strip() else goal.goal
 
 
-def of_goal(goal: Goal, files: Sequence[str], test: VerifyTool | None, tested: Sequence[str] = ()) -> Known:
-    """Collect what the goal alone says: `files` are what it allows, `tested` the languages of its test command."""
+def of_goal(goal: Goal, files: Sequence[str], test: VerifyTool | None, tested: Sequence[str], failures: int) -> Known:
+    """Collect what the goal alone says, `failures` that it remembers at most.
+
+    `files` are what it allows, `tested` the languages of its test command.
+    """
     given = goal.campaign or CampaignInput()
     objective = objective_of(goal)
-    headings = sections(objective)
+    headings = sections(objective) or _of_readme(objective, goal.context)
     language = language_of(goal.context, files, tested)
     named = (_word(given.framework) or NONE).lower()
     used, confidence = (named, UNSURE) if named != NONE else detected(goal.context)
@@ -68,7 +71,15 @@ def of_goal(goal: Goal, files: Sequence[str], test: VerifyTool | None, tested: S
         language=language.name if language else None,
         test_command=render((test,)) if test else None,
     )
-    return _remembering(known, given.memory)
+    return remembering(known, given.memory, failures)
+
+
+def _of_readme(objective: str, context: GoalContext) -> tuple[str, ...]:
+    """Take the sections of the README that an objective without any speaks of."""
+    if "readme" not in objective.lower():
+        return ()
+    found = (sections(text) for path, text in context.documents.items() if name_of(path).lower().startswith("readme"))
+    return next(filter(None, found), ())
 
 
 def quorum(exploration: Exploration) -> int:
@@ -77,17 +88,17 @@ def quorum(exploration: Exploration) -> int:
     return sum(mode is not None and mode.status is not ModeStatus.ERROR for mode in modes)
 
 
-def explored(known: Known, exploration: Exploration, allowed: Sequence[str]) -> Known:
+def explored(known: Known, exploration: Exploration, allowed: Sequence[str], failures: int) -> Known:
     """Add what an exploration found; nothing of a mode that ended in an error is believed."""
-    known = _structured(known, _sound(exploration.structure))
-    known = _patterned(known, _sound(exploration.pattern))
-    if memory := _sound(exploration.memory):
-        known = _remembering(known, memory)
-    delta = _sound(exploration.delta)
+    known = _structured(known, sound(exploration.structure))
+    known = _patterned(known, sound(exploration.pattern))
+    known = remembering(known, sound(exploration.memory), failures)
+    delta = sound(exploration.delta)
     return _located(known, delta.candidates if delta else (), frozenset(allowed))
 
 
-def _sound(mode: _Mode | None) -> _Mode | None:
+def sound(mode: _Mode | None) -> _Mode | None:
+    """Keep a mode that did not end in an error."""
     return None if mode is None or mode.status is ModeStatus.ERROR else mode
 
 
@@ -119,10 +130,11 @@ def _patterned(known: Known, found: PatternMode | None) -> Known:
     return known.model_copy(update={"framework": name, "idioms": idioms, "confidence": found.confidence})
 
 
-def _remembering(known: Known, memory: Memory | None) -> Known:
+def remembering(known: Known, memory: Memory | None, most: int) -> Known:
+    """Go by this memory instead of an older one, and by at most so many of its failures."""
     if memory is None:
         return known
-    failures = memory.failures[:MAX_FAILURES]
+    failures = memory.failures[:most]
     told = (f"{each.name}: {each.fix or each.trigger or 'no fix is known'}" for each in failures[:_NAMED_FAILURES])
     kept = (f"{each.name}: {each.insight or 'it worked'}" for each in memory.patterns[:_NAMED_PATTERNS])
     cost_k = failure_cost_k(each.cost for each in failures)

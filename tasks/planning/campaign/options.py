@@ -34,14 +34,15 @@ def meaning(known: Known, paths: Sequence[str]) -> dict[str, Any]:
     seen = {each.path: each for each in known.candidates}
     high = {"relevance": Relevance.HIGH}
     meant = (seen.get(path, Seen(path=path, relevance=Relevance.HIGH)) for path in dict.fromkeys(paths))
-    return {"candidates": tuple(each.model_copy(update=high) for each in meant), "confirmed": True}
+    return {"candidates": tuple(each.model_copy(update=high) for each in meant), "confirmed": True, "narrowed": True}
 
 
 def _delta(known: Known, allowed: Sequence[str]) -> tuple[Option, Option]:
     sources = (having(allowed, Role.SOURCE, Role.MANIFEST, Role.DOCUMENT) or tuple(allowed))[:MAX_CHOSEN]
+    everything = {**meaning(known, sources), "narrowed": False}  # a drafter may choose the others too
     few = tuple(each.path for each in known.candidates)[:MAX_CHOSEN] or sources[:1]
     return (
-        Option("what the goal allows is meant", f"tasks change {_named(sources)}", meaning(known, sources)),
+        Option("what the goal allows is meant", f"tasks change {_named(sources)}", everything),
         Option("the least is meant", f"tasks change {_named(few)}", meaning(known, few)),
     )
 

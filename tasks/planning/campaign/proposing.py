@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +16,19 @@ from tasks.planning.campaign import given
 from tasks.planning.campaign.dag import merge
 from tasks.planning.campaign.outline import Outline, written
 from tasks.planning.campaign.progress import complete_in
-from tasks.planning.campaign.scope import Scope
+from tasks.planning.campaign.scope import Scope, chosen
 from tasks.planning.campaign.state import State
 from tasks.planning.campaign.words import safe
 from tasks.planning.draft import MAX_UNFOLDED, Phase
 from tasks.planning.drafted.reading import decoded
+from tasks.planning.paths import clean
 from tasks.policy.validation import max_steps, validate
 
 ROOT = "/tasks"
 DRAFTING = "DRAFT"  # beside the seed's eight phases, where somebody else writes the tasks
 MAX_TOLD = 480  # characters of what was wrong: a failure keeps 500
 _MISTAKES = 10
+MAX_PATH = 200  # characters of a file that is named
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ def proposed(output: Any, state: State, scope: Scope, by: str) -> Outline | Refu
     found = _read(output)
     if isinstance(found, Refused):
         return found
-    if errors := given.errors(found.tasks, scope.allowed, scope.catalogue, ROOT):
+    if errors := (*given.errors(found.tasks, scope.allowed, scope.catalogue, ROOT), *_beyond(found, state, scope)):
         return Refused(errors)
     if all(task.type is TaskType.VERIFY for task in found.tasks):
         return _refused("nothing_to_change", "No task changes anything: a campaign needs a SPEC or a BUILD.")
@@ -60,7 +62,7 @@ def changed(output: Any, state: State, tasks: Sequence[PlanTask], scope: Scope) 
     found = _read(output)
     if isinstance(found, Refused):
         return found
-    if errors := given.faults(found.tasks, scope.allowed, scope.catalogue, ROOT):
+    if errors := (*given.faults(found.tasks, scope.allowed, scope.catalogue, ROOT), *_beyond(found, state, scope)):
         return Refused(errors)
     merged = merge(tasks, given.planned(found.tasks, state.known, scope.catalogue), complete_in(state))
     return _refused("invalid_graph", merged) if isinstance(merged, str) else merged
@@ -83,6 +85,17 @@ def taken(made: Outline, by: str) -> Phase:
 def fallen_back(why: str) -> Phase:
     """Tell that no draft was of use."""
     return Phase(DRAFTING, f"Step: draft, Status: falling back on the templates ({why})")
+
+
+def _beyond(found: DraftedTasks, state: State, scope: Scope) -> Iterator[FieldError]:
+    """Find files that the goal allows, of which a person chose others."""
+    left_out = {*scope.allowed} - {*chosen(state.known, scope.allowed)}
+    for number, task in enumerate(found.tasks):
+        for field, paths in (("delta", task.delta), ("creates", task.creates)):
+            for place, path in enumerate(paths):
+                if task.type is not TaskType.VERIFY and clean(path) in left_out:
+                    message = f"{safe(path, MAX_PATH)} is not among the files that a person chose."
+                    yield _wrong("not_chosen", message, (ROOT[1:], number, field, place))
 
 
 def _read(output: Any) -> DraftedTasks | Refused:

@@ -1,4 +1,4 @@
-"""What happens to a campaign that is stuck: it is planned anew, once (seed 003, BLOCK is an expected result).
+"""What happens to a campaign that is stuck: it is planned anew, once unless the operator says otherwise (seed 003).
 
 What is complete stays. The drafter `queue` is asked what is to be done otherwise, and may add tasks. Without it what
 was blocked comes again, each after a step that finds out why, and so does all that waited for it. Progress is what
@@ -13,7 +13,7 @@ from itertools import count
 
 from schemas.campaign import TaskStatus, TaskType
 from schemas.campaign_plan import PlanTask
-from tasks.planning.campaign.asking import QUEUE, REDRAFT, draft_step
+from tasks.planning.campaign.asking import DRAFT, QUEUE, again, draft_step
 from tasks.planning.campaign.commands import project_of
 from tasks.planning.campaign.dag import depends_on, depth, graph, merge, parents
 from tasks.planning.campaign.document import redrawn
@@ -27,15 +27,13 @@ from tasks.planning.campaign.words import kebab
 from tasks.planning.catalogue import Catalogue
 from tasks.planning.draft import MAX_UNFOLDED, Growth, Phase, Unfolding
 
-MAX_REPLANS = 1
 LEAST_UNREACHABLE = 2
-SUFFIX = "-r2"
 
 
 def stuck(growth: Growth, catalogue: Catalogue) -> Unfolding | None:
-    """Plan anew what is not complete; None where that was done before, or where nothing is blocked."""
+    """Plan anew what is not complete; None where that was done often enough, or where nothing is blocked."""
     state = State.model_validate(growth.state)
-    if state.replans >= MAX_REPLANS or not worth_it(state.progress):
+    if state.replans >= state.terms.replans or not worth_it(state.progress):
         return None
     scope = scope_of(growth, state, catalogue)
     state = state.model_copy(update={"replans": state.replans + 1})
@@ -45,25 +43,28 @@ def stuck(growth: Growth, catalogue: Catalogue) -> Unfolding | None:
 def by_templates(growth: Growth, state: State, scope: Scope) -> Unfolding | None:
     """Have all that is not complete come again, and find out first what blocked it; None where that is too much."""
     tasks = tasks_of(growth.document)
-    again = [task for task in tasks if task.seq not in complete_in(state)]
-    merged = merge(tasks, with_causes(tasks, again, causes(state.progress)), complete_in(state))
+    left = [task for task in tasks if task.seq not in complete_in(state)]
+    blocked = set(causes(state.progress)) - set(state.finding)
+    merged = merge(tasks, with_causes(tasks, left, blocked), complete_in(state))
     if isinstance(merged, str):
         return None
-    made = anew(growth, state, merged, scope, exploring={task.seq for task in merged} - set(state.progress))
+    fresh = tuple(task.seq for task in merged if task.seq not in state.progress)
+    state = state.model_copy(update={"finding": (*state.finding, *fresh)})
+    made = anew(growth, state, merged, scope)
     return made if len(made.steps) <= MAX_UNFOLDED else None
 
 
-def anew(
-    growth: Growth, state: State, tasks: Sequence[PlanTask], scope: Scope, exploring: Collection[str] = ()
-) -> Unfolding:
-    """Go on with `tasks`, of which the complete ones stay; those in `exploring` only find something out."""
+def anew(growth: Growth, state: State, tasks: Sequence[PlanTask], scope: Scope) -> Unfolding:
+    """Go on with `tasks`, of which the complete ones stay."""
     left = [task for task in tasks if task.seq not in complete_in(state)]
+    exploring = {task.seq for task in left} & set(state.finding)
     project = project_of(scope.goal, state.known, scope.allowed, scope.catalogue)
-    reasons = _reasons(tasks, state.progress)
-    made = steps_of(left, Frame(state.known, project, SUFFIX, exploring=exploring, reasons=reasons))
+    frame = Frame(state.known, project, again(state.replans), exploring, _reasons(tasks, state.progress))
+    made = steps_of(left, frame)
     steps = tuple(step for some in made.values() for step in some)
     fresh = {seq: Progress(steps=tuple(step.step_id for step in some)) for seq, some in made.items()}
-    update = {"progress": {**state.progress, **fresh}, "waits": None, "prompt": None}
+    whole = state.made + len(steps)
+    update = {"progress": {**state.progress, **fresh}, "waits": None, "prompt": None, "made": whole}
     state = state.model_copy(update=update)
     after = f", {len(exploring)} of them after finding out what blocked it" if exploring else ""
     why = f"{len(left) - len(exploring)} tasks come again or are new{after}."
@@ -74,8 +75,9 @@ def anew(
 def _asking(growth: Growth, state: State, scope: Scope) -> Unfolding:
     """Have a controller draft what is to be done otherwise."""
     prompt = prompt_of(state.known, scope, stuck=situation(tasks_of(growth.document), state.progress))
-    state = state.model_copy(update={"waits": REDRAFT, "prompt": prompt, "made": state.made + 1})
-    step = draft_step(scope.goal, state.terms.attempts, REDRAFT)
+    waits = DRAFT + again(state.replans)
+    state = state.model_copy(update={"waits": waits, "prompt": prompt, "made": state.made + 1})
+    step = draft_step(scope.goal, state.terms.attempts, waits)
     why = "The campaign is stuck, and its tasks are drafted anew."
     return Unfolding(state.model_dump(mode="json"), growth.document, why, (step,), replaces=True)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schemas.goal import Goal
-from tasks.planning.campaign.state import State, Terms
+from tasks.planning.campaign.state import Known, State, Terms
 from tasks.planning.catalogue import Catalogue
 from tasks.planning.draft import Growth
+from tasks.planning.files import Role, role_of
 from tasks.planning.kept import catalogue_of
 
 
@@ -27,3 +28,11 @@ def scope_of(growth: Growth, state: State, catalogue: Catalogue | None = None) -
     objective, goal = (growth.document or {}).get("objective"), growth.goal
     words = objective if isinstance(objective, str) else goal.goal
     return Scope(goal, words, goal.allowed_files, catalogue or catalogue_of(growth.tools), state.terms)
+
+
+def chosen(known: Known, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """List the files that may change: where a person chose some, only these and tests."""
+    if not known.narrowed:
+        return allowed
+    meant = {*(each.path for each in known.candidates), *known.tests}
+    return tuple(path for path in allowed if path in meant or role_of(path) is Role.TEST)

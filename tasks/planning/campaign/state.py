@@ -42,6 +42,7 @@ class Known(Outbound):
     test_command: str | None = None
     untested: bool = False  # a person said that there are no tests to write
     confirmed: bool = False  # a person said which files are meant
+    narrowed: bool = False  # and these are not all that the goal allows
 
 
 class Terms(Outbound):
@@ -51,6 +52,9 @@ class Terms(Outbound):
     attempts: int = 2  # at a draft: the first, and the repair
     reject: bool = False  # a campaign whose drafts are no use ends; else it gets the tasks of the templates
     clarifications: int = 5  # answers without PROCEED
+    replans: int = 1  # times that a campaign which is stuck is planned anew
+    quorum: int = 3  # modes of an exploration that must have come to something
+    failures: int = 10  # remembered ones that count
 
 
 class Progress(Outbound):
@@ -74,4 +78,5 @@ class State(Outbound):
     waits: str | None = None
     rounds: int = 0
     replans: int = 0
+    finding: tuple[str, ...] = ()  # tasks that only find out what blocked another one
     progress: dict[str, Progress] = Field(default_factory=dict)

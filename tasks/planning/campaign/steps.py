@@ -17,7 +17,7 @@ from tasks.planning.catalogue import render
 from tasks.planning.drafted.pieces import PHASES, Piece, pieces
 from tasks.planning.project import Project
 from tasks.planning.templates import Check
-from tasks.planning.text import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, guidance
+from tasks.planning.text import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, filled, guidance
 from tasks.policy.assessment import raised, told
 from tasks.policy.risk import ROLLBACK, estimate
 
@@ -117,9 +117,10 @@ def _step(
 
 
 def _intent(sentence: str, task: PlanTask, frame: Frame) -> str:
-    words = frame.known.reading or frame.project.goal.goal
-    sentence = sentence.replace("{slug}", task.slug.replace("-", " "))
-    return safe(sentence.replace("{goal}", safe(words, MAX_INTENT)), MAX_INTENT)
+    """Say what is wanted: the goal's words, cut if need be, and the reading of them that is meant, which is not."""
+    meant = f" (what is meant: {frame.known.reading})" if frame.known.reading else ""
+    sentence = sentence.replace("{slug}", task.slug.replace("-", " ")) + meant
+    return safe(filled(sentence, safe(frame.project.goal.goal, MAX_INTENT), MAX_INTENT), MAX_INTENT)
 
 
 def _guidance(task: PlanTask, files: Sequence[str], frame: Frame) -> str:

@@ -9,10 +9,11 @@ from schemas.base import StepState
 from tasks.planning.campaign.asking import DRAFT, NONE, QUEUE
 from tasks.planning.campaign.outline import Outline, led, templated
 from tasks.planning.campaign.progress import tasks_of
-from tasks.planning.campaign.proposing import Refused, changed, fallen_back, judged, proposed, taken
+from tasks.planning.campaign.proposing import MAX_TOLD, Refused, changed, fallen_back, judged, proposed, taken
 from tasks.planning.campaign.replanning import anew, by_templates
 from tasks.planning.campaign.scope import Scope, scope_of
 from tasks.planning.campaign.state import State
+from tasks.planning.campaign.words import safe
 from tasks.planning.catalogue import Catalogue
 from tasks.planning.draft import End, Growth, Unfolding
 
@@ -82,4 +83,4 @@ def _why(end: End) -> str:
         return SKIPPED
     failure = end.failure or {}
     said = (failure.get("suggestion"), failure.get("trace"), failure.get("category"))
-    return next((each for each in said if isinstance(each, str) and each.strip()), "it failed")
+    return next((safe(each, MAX_TOLD) for each in said if isinstance(each, str) and each.strip()), "it failed")

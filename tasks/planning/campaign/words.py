@@ -12,6 +12,7 @@ MAX_SLUG = 48
 MAX_READING = 100
 
 _HEADER = re.compile(r"^##[ \t]+(\S.*)$", re.MULTILINE)
+_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t\r]*$|\Z)", re.MULTILINE | re.DOTALL)
 _OR = re.compile(r"(?<![\w-])or(?![\w-])", re.IGNORECASE)  # never of "for", "error" or "or-tools"
 _SENTENCE = re.compile(r"\n|[.;!?](?=\s|$)")
 
@@ -29,8 +30,8 @@ def kebab(text: str, size: int = MAX_SLUG) -> str:
 
 
 def sections(objective: str) -> tuple[str, ...]:
-    """List the `##` headers of an objective."""
-    return tuple(header.strip() for header in _HEADER.findall(objective))
+    """List the `##` headers of a text, those in fenced blocks left out."""
+    return tuple(header.strip() for header in _HEADER.findall(_FENCED.sub("", objective)))
 
 
 def first_line(objective: str) -> str:

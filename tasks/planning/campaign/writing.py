@@ -1,4 +1,8 @@
-"""An answer in free text, or written into the page of the question, read for what it says about the plan."""
+"""An answer in free text, or written into the page of the question, read for what it says about the plan.
+
+Prose is not taken for consent: a letter counts where it stands alone, a yes where its line says nothing else, and a
+text that says no to something names nothing at all, since what it names may be what is not wanted.
+"""
 
 from __future__ import annotations
 
@@ -17,36 +21,67 @@ MAX_READ = 20_000  # characters of an answer
 MAX_LINES = 200
 MAX_COMMANDS = 20  # that are tried
 
-_CHOICE = re.compile(r"^\W*([AB])\W*$|\b(?:option|choice|choose|pick|answer)\b\W{0,5}\b([AB])\b", re.I | re.M)
-_YES = re.compile(r"^\W*(?:yes|y|ok|okay|confirm|confirmed|proceed|all|approved?)\b", re.IGNORECASE)
+NEGATED = (
+    "The answer says no to something, and the planner does not guess to what: answer with A or B, with the files that"
+    ' are to change and nothing else, or with an object such as {"candidates": ["src/a.py"]}.'
+)
+
+# A line that is a letter; or, in prose, a capital that no other word follows, so that it is no article.
+_CHOICE = re.compile(
+    r"^[^\w\n?]*([ABab])[^\w\n?]*$"
+    r"|\b(?i:option|choice|choose|pick|answer)\b[^\w\n]{0,5}\b([AB])(?![\w'\u2019/-]|\s*\?|[ \t]+(?!please\b)\w)",
+    re.MULTILINE,
+)
+_LETTER = re.compile(r"(?<![\w'\u2019/-])[AB](?![\w'\u2019/-])")  # who names both chooses neither
+_YES = frozenset({"yes", "y", "ok", "okay", "confirm", "confirmed", "proceed", "all", "approve", "approved"})
+_WITH_YES = frozenset({"please", "thanks", "go", "ahead", "of", "them", "the", "files", "both", "tests", "in", "and"})
+_NO = re.compile(
+    r"(?<![\w/.-])(?:no|not|never|none|neither|nor|nobody|nothing(?! (?:else|more)\b)|cannot|without|wrong|stop|wait"
+    r"|except|avoid|exclud\w+|skip|leave|keep|ignore|untouched|unchanged|(?:instead|other|rather) (?:of|than)"
+    r"|(?:all|any|anything|everything) but|\w+n['\u2019]t|(?:ca|do|does|did|is|are|wo|must|should|would|could)nt)"
+    r"(?![\w-]|[./]\w)",
+    re.IGNORECASE,
+)
 _APART = re.compile(r"[\s,;`\"'<>()]+")
 _QUOTED = re.compile(r"`([^`\n]{1,500})`")
 _ARGUMENT = re.compile(r"[/._:=-]")
 
 
-def written(text: str, page: str, allowed: Collection[str], catalogue: Catalogue) -> ClarifyAnswer:
-    """Read what a person wrote; what the page says itself is not an answer."""
+def written(text: str, page: str, allowed: Collection[str], catalogue: Catalogue) -> ClarifyAnswer | str:
+    """Read what a person wrote, what the page says itself left out; a sentence where it says no to something."""
     said = "\n".join(_own_lines(text[:MAX_READ], page))
+    if _NO.search(_QUOTED.sub(" ", said)):
+        return NEGATED
     paths = tuple(dict.fromkeys(filter(None, map(_path, _APART.split(said)))))
     named = [path for path in paths if path in allowed]
     tests = [path for path in paths if _is_test(path)]
     command = next(_commands(said, catalogue), None)
-    found = _CHOICE.search(said)
+    letters = {(found[1] or found[2]).lower() for found in _CHOICE.finditer(said)}
+    either = letters | {letter.lower() for letter in _LETTER.findall(said)}
     return ClarifyAnswer(
         candidates=tuple(path for path in named if path not in tests)[:100],
         test_pattern=", ".join(tests)[:1000] or None,
         verify=render((command,)) if command else None,
-        choice=(found[1] or found[2]).lower() if found else None,
-        confirm=True if _YES.match(said) else None,
+        choice=letters.pop() if letters and len(either) == 1 else None,
+        confirm=True if _is_yes(said, {*named, *tests}) else None,
     )
 
 
+def _is_yes(said: str, named: Collection[str]) -> bool:
+    """Tell whether the first line is a yes, with nothing else on it but files."""
+    line = said.partition("\n")[0]
+    words = [word for word in _APART.split(line) if word and _path(word) not in named]
+    plain = [word.strip(".:!*_-").lower() for word in words]
+    return bool(plain) and plain[0] in _YES and {*filter(None, plain)} <= _YES | _WITH_YES
+
+
 def _own_lines(text: str, page: str) -> Iterator[str]:
-    """Take out the page: whole lines of it, and those that an answer was written behind."""
+    """Take out the page: whole lines of it, and those that an answer was written behind; and what quotes or asks."""
     known = sorted(filter(None, map(str.strip, page.splitlines())), key=len, reverse=True)
     for line in map(str.strip, text.splitlines()[:MAX_LINES]):
         start = next((each for each in known if line.startswith(each)), "")
-        if rest := line[len(start) :].strip():
+        rest = line[len(start) :].strip()
+        if rest and not rest.startswith(">") and not rest.endswith("?"):
             yield rest
 
 

@@ -58,12 +58,93 @@ def names(phases: Any) -> list[str]:
     return [each.name for each in phases]
 
 
+def choosing(value: Any) -> Running:
+    """A campaign of three files that fit, of which a person chose."""
+    three = an_exploration(candidate("src/auth.py"), candidate("src/api.py"), candidate("src/pages.py", "medium"))
+    running = asking(exploration=three)
+    running.answer(value)
+    return running
+
+
+@pytest.mark.parametrize(
+    ("chosen", "task", "pointer"),
+    [
+        (
+            "only src/auth.py",
+            {"delta": ["src/api.py"]},
+            "/tasks/0/delta/0: src/api.py is not among the files that a person",
+        ),
+        ("only src/auth.py", {"delta": ["src/auth.py", "./src/pages.py"]}, "/tasks/0/delta/1"),
+        ("only src/auth.py", {"delta": [], "creates": ["src/api.py"]}, "/tasks/0/creates/0"),
+        ("B", {"type": "SPEC", "delta": ["src/api.py"], "verify": "python-syntax"}, "/tasks/0/delta/0"),
+        ("only src/auth.py", {"delta": ["src/auth.py", "tests/test_api.py"]}, None),
+        ({"candidates": ["src/auth.py", "src/pages.py"]}, {"delta": ["src/auth.py", "src/pages.py"]}, None),
+        ("yes", {"delta": ["src/auth.py", "src/api.py", "src/pages.py"]}, None),
+    ],
+)
+def test_what_a_person_chose_binds_the_drafter(chosen: Any, task: dict[str, Any], pointer: str | None) -> None:
+    found = choosing(chosen).refuses("draft", {"tasks": tasks(task)})
+
+    assert (found is None) is (pointer is None), found
+    assert pointer is None or pointer in (found or "")
+
+
+def test_what_a_person_chose_binds_whoever_drafts_anew() -> None:
+    running = choosing("only src/auth.py")
+    running.end("draft", output={"tasks": tasks({})})
+    running.end("001-impl-auth", "FAILED")
+    running.stuck()
+    other = {"tasks": [{**TASK, "seq": "002", "delta": ["src/api.py"]}]}
+
+    assert "src/api.py is not among the files that a person chose" in (running.refuses("draft-r2", other) or "")
+    assert CHOSEN in running.given("draft-r2")["prompt"]
+
+
+CHOSEN = "# Files that may change (a person chose these out of the goal's allowlist; no other file may change)"
+
+
+def test_the_drafter_is_told_what_a_person_chose() -> None:
+    prompt = choosing("only src/auth.py").given("draft")["prompt"]
+
+    assert f"{CHOSEN}\n| src/auth.py\n| tests/test_auth.py\n| tests/test_api.py\n" in prompt
+    assert "src/api.py" not in prompt
+    assert CHOSEN not in asking().given("draft")["prompt"]
+    assert "| src/pages.py" in asking().given("draft")["prompt"]
+
+
+def test_who_says_that_all_is_meant_leaves_the_choice_to_the_drafter() -> None:
+    files = [f"src/part{number:02}.py" for number in range(12)]
+    running = asking(allowed_files=[*files, "tests/test_a.py"], exploration=an_exploration(delta={"status": "ok"}))
+    running.answer("A")
+
+    assert f"| {files[-1]}" in running.given("draft")["prompt"]
+    assert running.refuses("draft", {"tasks": tasks({"delta": files[-1:], "verify": "pytest -q"})}) is None
+
+
+@pytest.mark.parametrize("fallback", ["template", "reject"])
+def test_why_a_draft_failed_is_one_line_that_is_short_and_harmless(fallback: str) -> None:
+    running = asking(replace(QUEUE, options={"fallback": fallback}))
+    found = running.end("draft", "FAILED", failure={"trace": f"{ATTACK}\n" + "a line\n" * 600})
+
+    assert found is not None
+    told = [phase.status for phase in found.phases] + (
+        [found.halt[1], found.halt[2]["last_error"]] if found.halt else []
+    )
+    assert bool(found.halt) is (fallback == "reject")
+    assert any("a line a line" in each for each in told)
+    for each in told:
+        assert len(each) <= 480 + 70
+        assert each.isprintable()
+        assert "previous instructions" not in each
+
+
 def test_a_controller_is_asked_for_the_tasks_once_a_plan_may_go_on() -> None:
     running = asking()
     (step,) = running.steps.values()
 
     assert (step.step_id, step.controller_task_spec.type.value, step.allowed_files) == ("draft", "DRAFT", ())
     assert step.retry_limit == 1
+    assert step.intent == "Answer the prompt of this step's input with the tasks of: Add sessions to the service"
     assert names(running.phases) == PHASES[:3]
     assert tasks_in(running) == []
     assert running.given("draft")["mode"] == "plan"
@@ -265,9 +346,9 @@ def test_the_operator_says_how_often_people_are_asked(limit: int) -> None:
     assert last.halt[2]["limit"] == limit
 
 
-def blocked(**fields: Any) -> Running:
+def blocked(setting: Setting = QUEUE, **fields: Any) -> Running:
     """A campaign of three tasks in a row, the second of which is blocked."""
-    running = asking(**fields)
+    running = asking(setting, **fields)
     running.end("draft", output=GOOD)
     running.end("001-spec-auth", output={"delivered": "tests of sessions"})
     running.end("002-impl-auth", "FAILED", failure={"trace": "no access to the registry"})
@@ -474,3 +555,31 @@ def test_the_schema_and_the_planner_agree_on_a_good_answer() -> None:
     assert not validator.is_valid({"tasks": [{**TASK, "seq": "1"}]})
     named = TASKS_SCHEMA["properties"]["tasks"]["items"]["properties"]
     assert set(named) <= set(GivenTask.model_fields)
+
+
+def test_the_operator_says_how_often_a_campaign_is_drafted_anew() -> None:
+    running = blocked(replace(QUEUE, options={"max_replans": 2}))
+    running.stuck()
+    running.end("draft-r2", output={"tasks": [{**TASK, "seq": "002", "depends": "001"}]})
+    running.end("002-impl-auth-r2", "FAILED")
+    running.end("003-check-r2", "SKIPPED")
+    running.stuck()
+    assert running.given("draft-r3")["mode"] == "replan"
+    assert running.answer("A") == "The campaign asks nothing."
+    running.end("draft-r3", output={"tasks": [{**TASK, "seq": "002", "depends": "001"}]})
+    assert list(running.steps)[-2:] == ["002-impl-auth-r3", "003-check-r3"]
+    running.end("002-impl-auth-r3", "FAILED")
+
+    assert running.stuck() is None
+
+
+def test_the_limit_of_steps_counts_what_came_again() -> None:
+    running = blocked(replace(QUEUE, options={"max_replans": 2}), limits={"max_steps": 9})
+    running.stuck()
+    running.end("draft-r2", output={"tasks": [{**TASK, "seq": "002", "depends": "001"}]})
+    running.end("002-impl-auth-r2", "FAILED")
+    running.end("003-check-r2", "SKIPPED")
+    running.stuck()
+
+    more = {"tasks": [{**TASK, "seq": "004", "slug": "more"}]}
+    assert "make 3 steps, and there is room for 1" in (running.refuses("draft-r3", more) or "")

@@ -105,6 +105,32 @@ def test_an_unknown_command_is_told_with_the_nearest() -> None:
     assert "nearest" in answered(a_goal(tasks=tasks({"verify": "pytset"}))).errors[0].message
 
 
+@pytest.mark.parametrize("depends", ["1", "01", "001", "0001", " 001 ", ["0001"]])
+def test_a_task_may_be_named_with_any_zeros(depends: Any) -> None:
+    made = drafted(tasks=tasks({}, {"slug": "other", "depends": depends}))
+
+    assert tasks_in(made)[1]["depends"] == "001"
+
+
+LONG = "pytset " + "x" * 900
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"verify": LONG}, "unknown_command"),
+        ({"preflight": [LONG]}, "unknown_command"),
+        ({"depends": LONG}, "unknown_dependency"),
+        ({"delta": ["x" * 500]}, "outside_allowlist"),
+    ],
+)
+def test_what_is_wrong_is_said_in_short(change: dict[str, Any], code: str) -> None:
+    answer = answered(a_goal(tasks=tasks(change)))
+
+    assert code in [each.code for each in answer.errors]
+    assert all(len(each.message) <= 300 for each in answer.errors)
+
+
 def test_no_tasks_are_no_plan() -> None:
     assert codes(answered(a_goal(tasks=[]))) == [("/campaign/tasks", "no_tasks")]
 

@@ -8,7 +8,7 @@ import pytest
 
 from schemas import codec
 from tasks.planning import campaign
-from tasks.planning.draft import Unfolding
+from tasks.planning.draft import Setting, Unfolding
 from tests.unit.campaign.making import Running, a_goal, an_exploration, candidate, tasks_in
 from tests.unit.campaign.test_given import tasks
 
@@ -19,10 +19,10 @@ def refused(running: Running, output: Any, step_id: str = "explore") -> str | No
     return campaign.refusal(running.growth, {"step_id": step_id}, output)
 
 
-def line(count: int = 4) -> Running:
+def line(count: int = 4, setting: Setting = Setting()) -> Running:  # noqa: B008  a frozen value
     """Tasks in a row, each of which waits for the one before."""
     waits = [{"slug": f"part-{place}", "depends": f"{place:03}" if place else "none"} for place in range(count)]
-    return Running(a_goal(tasks=tasks(*waits)))
+    return Running(a_goal(tasks=tasks(*waits)), setting)
 
 
 def block(running: Running, step_id: str, reason: str = "no access") -> None:
@@ -278,6 +278,40 @@ def test_a_campaign_that_is_stuck_again_is_given_up() -> None:
     assert running.stuck() is None
 
 
+def test_a_campaign_that_may_not_be_planned_anew_is_given_up_at_once() -> None:
+    running = line(1, Setting(options={"max_replans": 0}))
+    block(running, "001-part-0")
+
+    assert running.stuck() is None
+
+
+def test_the_operator_says_how_often_a_campaign_is_planned_anew() -> None:
+    running = line(2, Setting(options={"max_replans": 3}))
+    block(running, "001-part-0")
+    running.end("002-part-1", "SKIPPED")
+    running.stuck()
+    block(running, "003-find-out-part-0-r2", "no shell")
+    running.end("001-part-0-r2", "SKIPPED")
+    running.end("002-part-1-r2", "SKIPPED")
+    second = running.stuck()
+
+    assert second is not None
+    assert {step.step_id: (step.depends_on, step.controller_task_spec.type.value) for step in second.steps} == {
+        "001-part-0-r3": (("003-find-out-part-0-r3",), "PATCH"),
+        "002-part-1-r3": (("001-part-0-r3",), "PATCH"),
+        "003-find-out-part-0-r3": ((), "EXPLORE"),
+    }
+    assert "It was blocked before: no shell." in (running.steps["003-find-out-part-0-r3"].guidance or "")
+    running.end("003-find-out-part-0-r3")
+    block(running, "001-part-0-r3", "no access again")
+    running.end("002-part-1-r3", "SKIPPED")
+    third = running.stuck()
+    assert third is not None
+    assert {step.step_id for step in third.steps} == {"001-part-0-r4", "002-part-1-r4", "004-find-out-part-0-r4"}
+    block(running, "004-find-out-part-0-r4")
+    assert running.stuck() is None
+
+
 def test_one_blocked_task_is_enough_to_plan_anew() -> None:
     running = line(1)
     block(running, "001-part-0")
@@ -339,3 +373,39 @@ def test_a_task_is_given_with_what_went_before_it() -> None:
     assert (given["framework"], given["idioms"]["enforced"]) == ("flask", False)
     assert codec.loads(codec.dumps(given)) == given
     assert campaign.input_for(running.growth, {"step_id": "prep"}) is None
+
+
+def test_every_controller_of_a_task_is_given_the_objective() -> None:
+    objective = "Add sessions in auth or in api.\n\n## Expiry\nSessions end after 30 minutes."
+    running = Running(a_goal("Run the campaign", objective=objective, exploration=an_exploration()))
+    running.answer("A")
+
+    assert running.steps
+    for step_id, step in running.steps.items():
+        given = running.given(step_id)
+        assert given["objective"] == objective
+        assert given["meant"] == "Add sessions in auth"
+        assert "Run the campaign (what is meant: Add sessions in auth)" in step.intent
+
+
+def test_the_reading_that_is_meant_stays_however_long_the_goal_is() -> None:
+    goal = a_goal("Word " * 300, objective="Keep it in auth or in api", exploration=an_exploration())
+    running = Running(goal)
+    running.answer("B")
+
+    assert all("(what is meant: in api)" in step.intent and len(step.intent) <= 500 for step in running.steps.values())
+
+
+def test_without_a_choice_nothing_more_is_meant() -> None:
+    running = Running(a_goal("Add sessions", exploration=an_exploration()))
+
+    assert {running.given(step_id)["meant"] for step_id in running.steps} == {None}
+    assert not any("meant" in step.intent for step in running.steps.values())
+
+
+def test_only_five_other_tasks_that_were_blocked_are_told() -> None:
+    running = Running(a_goal(tasks=tasks(*[{"slug": f"t{place}"} for place in range(8)])))
+    for place in range(7):
+        block(running, f"{place + 1:03}-t{place}")
+
+    assert list(running.given("008-t7")["sibling_failures"]) == ["001", "002", "003", "004", "005"]

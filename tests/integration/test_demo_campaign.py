@@ -1,0 +1,36 @@
+"""The demo of the kind `campaign`: a person answers a question in its page, a fleet does the tasks, nothing is left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.integration.test_demo import place, processes_of, started
+from worker.demo.campaign.example import ALLOWED, TASKS
+
+__all__ = ["place"]
+
+
+def test_what_a_person_meant_is_done_side_by_side_and_nothing_is_left(place: Path) -> None:
+    demo = started(place, "--kind", "campaign", "--json")
+    out, err = demo.communicate(timeout=90)
+
+    assert demo.returncode == 0, err
+    told = json.loads(out)
+    assert (told["kind"], told["tests_passed"], told["completed"]["state"]) == ("campaign", True, "COMPLETED")
+    steps = {step["step_id"]: step for step in told["completed"]["steps"]}
+    assert list(steps) == ["explore", "draft", *(f"{task['seq']}-{task['slug']}" for task in TASKS)]
+    assert steps["draft"]["attempt"] == 2  # the first draft names a file that nobody may touch
+    document = told["completed"]["document"]
+    assert document["confidence"] == "### Confidence: PROCEED"
+    assert document["drafted_by"] == "queue"
+    assert {each["status"] for each in document["progress"].values()} == {"complete"}
+    assert "003 (spec-rates) ──→ 004 (build-rates) ────┘" in document["graph"]
+    for change in ("+    def grams(self) -> int:", "+    return cart.price + shipping(cart.grams)", "+RATES = "):
+        assert change in told["diff"]
+    changed = {line.removeprefix("+++ b/") for line in told["diff"].splitlines() if line.startswith("+++ ")}
+    assert changed == set(ALLOWED)
+    assert err == ""
+    assert not list(processes_of(place))
+    assert not list((place / "tmp").iterdir())
+    assert not list((place / "somewhere").iterdir())
