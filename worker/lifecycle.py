@@ -46,6 +46,7 @@ class Ingress(bootsteps.StartStopStep):
         consumed = frozenset(parent.app.amqp.queues.consume_from)
         if "planner.decompose" in consumed:
             drafters.check(settings)
+            drafters.warn()
         parts = _partitions(consumed, settings)
         requests = partial(_requests, parent)
         pool, bite = partial(_pool, parent), partial(_bite, settings)

@@ -5,44 +5,30 @@ from __future__ import annotations
 import difflib
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, StringConstraints, ValidationError
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
 from tasks.errors import PlannerError
-from worker import sentinel, tools_file
-from worker.drafters import writing
+from worker import tools_file
 from worker.drafters.options import lacking, planning_options
+from worker.setting_types import Argv, CheckNames, DrafterName, DrafterNames, RedisUrl, Variables
 
 PREFIX = "PLANNER_"
 ELSEWHERE = frozenset({"PLANNER_TEST_REDIS_SERVER", "PLANNER_TEST_NODE_MODULES", "PLANNER_TEST_MODEL_PYTHON"})
-
-
-def _readable(url: str) -> str:
-    """Refuse a URL of sentinels that cannot be read, at the start instead of at the first connection."""
-    if sentinel.is_watched(url):
-        sentinel.parse(url)
-    return url
-
-
-RedisUrl = Annotated[
-    str, StringConstraints(pattern=r"^(redis|rediss|unix|redis\+sentinel)://."), AfterValidator(_readable)
-]
-DrafterName = Literal["none", "queue", "http", "cli", "backend"]
-DrafterNames = Annotated[tuple[DrafterName, ...], NoDecode, BeforeValidator(writing.names)]
-CheckName = Literal["ruff-check", "ruff-format", "black", "flake8", "mypy", "pyright", "compileall"]
-CheckNames = Annotated[tuple[CheckName, ...], NoDecode, BeforeValidator(writing.names)]
-Argv = Annotated[tuple[str, ...], NoDecode, BeforeValidator(writing.argv)]
-Variables = Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(writing.variables)]
 SECRETS = frozenset({"PLANNER_LLM_API_KEY", "PLANNER_CLI_ENV"})  # whose values no sentence quotes
 
 
 def _planning(name: str) -> AliasChoices:
     """The variable of a planning setting, and the name that seed 004 has for it."""
-    return AliasChoices(f"{PREFIX}PLANNING_{name}", f"WORKER_PLANNING_{name}")
+    return _old(f"PLANNING_{name}", name)
+
+
+def _old(ours: str, theirs: str) -> AliasChoices:
+    return AliasChoices(f"{PREFIX}{ours}", f"WORKER_PLANNING_{theirs}")
 
 
 class WrongSettings(PlannerError):
@@ -105,10 +91,7 @@ class Settings(BaseSettings):
         default=(), description="the drafter `cli`: a JSON list or words, no shell; `{schema_file}` becomes a path"
     )
     cli_timeout_s: float = Field(
-        default=1800,
-        gt=0,
-        validation_alias=AliasChoices("PLANNER_CLI_TIMEOUT_S", "WORKER_PLANNING_TIMEOUT_SECONDS"),
-        description="seconds that it has",
+        default=1800, gt=0, validation_alias=_old("CLI_TIMEOUT_S", "TIMEOUT_SECONDS"), description="seconds that it has"
     )
     cli_memory_mb: int | None = Field(
         default=None, ge=16, description="its address space; Node reserves far more of it than it uses"
@@ -118,7 +101,7 @@ class Settings(BaseSettings):
     )
     cli_env: Variables | None = Field(
         default=None,
-        validation_alias=AliasChoices("PLANNER_CLI_ENV", "WORKER_PLANNING_EXTRA_ENV"),
+        validation_alias=_old("CLI_ENV", "EXTRA_ENV"),
         description="a JSON object of variables that it is given beside PATH, HOME and the like",
     )
     planning_backend: str | None = Field(
@@ -137,7 +120,7 @@ class Settings(BaseSettings):
     )
     planning_schema_mode: Literal["auto", "native", "prompt", "none"] = Field(
         default="auto",
-        validation_alias=AliasChoices("PLANNER_PLANNING_SCHEMA_MODE", "WORKER_PLANNING_CODEX_SCHEMA_MODE"),
+        validation_alias=_old("PLANNING_SCHEMA_MODE", "CODEX_SCHEMA_MODE"),
         description="how a drafter is told the schema: by its interface, in the prompt, or both where it can",
     )
     planning_fallback: Literal["template", "reject"] = Field(

@@ -22,6 +22,8 @@ class Drafted:
     error: str | None = None  # why there is no output
     tokens: int = 0  # that the call used up
     duration_ms: int = 0
+    command: tuple[str, ...] = ()  # that was run for it, without secrets
+    stderr: str = ""  # the end of what it said there, without secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ class Consult:
 
     prompt: str  # sanitised, with the origin of what comes from outside marked
     schema: Mapping[str, Any] | None = None  # JSON Schema of the answer; None for text
+    validation_mode: str | None = None  # how the answer is read; None: as the operator has set it
 
 
 Answer = Draft | Rejected | NothingToDo | Consult

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from redis import Redis
 from redis.exceptions import ConnectionError as NoConnection
 
+from schemas import codec
 from tasks.planning.draft import Consult, Drafted
 from worker.drafters import recorded
 from worker.drafters.base import STOPPED, Stop, estimate
+from worker.drafters.consulting import Consulting
 from worker.drafters.recorded import LOST, Recorded
+from worker.settings import Settings
 from worker.store.keys import Partition
 
 HOME = Partition(0)
@@ -130,3 +134,41 @@ def test_a_lost_answer_is_not_for_free(redis: Redis, somebody: Somebody) -> None
         ask(redis, Somebody(dies=True))
 
     assert ask(redis, somebody).tokens == estimate(QUESTION.prompt) > 0
+
+
+def test_what_was_run_for_an_answer_is_kept_with_it(redis: Redis) -> None:
+    known = Somebody(Drafted("done", None, 42, 7, ("agent", "-p"), "thought about it"))
+
+    assert ask(redis, known) == ask(redis, known) == known.answer
+
+
+@pytest.mark.parametrize("more", [{}, {"colour": "red"}], ids=["an older release", "a newer release"])
+def test_what_another_release_wrote_down_is_read(more: dict[str, Any], redis: Redis, somebody: Somebody) -> None:
+    key = HOME.drafts(PLAN)
+    told = {"output": "done", "error": None, "tokens": 42, "duration_ms": 7} | more
+    redis.hset(key, mapping={"1:asked": "its digest", "1:answer": codec.dumps(told)})
+
+    assert ask(redis, somebody) == Drafted("done", None, 42, 7)
+    assert somebody.calls == []
+
+
+@pytest.mark.parametrize(
+    ("question", "modes"),
+    [
+        (Consult("Plan it", {}, "strict"), {"validation": "strict", "schema": "native"}),
+        (Consult("Plan it", None, "none"), {"validation": "none", "schema": "none"}),
+        (Consult("Plan it", {}), {"validation": "lenient", "schema": "native"}),
+    ],
+)
+def test_what_is_kept_of_a_question_says_how_it_was_asked_and_read(
+    question: Consult, modes: dict[str, str], redis: Redis, tmp_path: Path
+) -> None:
+    backend = "tests.support.backends:Talkative"
+    secret = {"planning_debug_dir": tmp_path, "cli_env": '{"TOKEN": "a-very-secret-word"}'}
+    consulting = Consulting(redis, Settings(planning_backend=backend, **secret))  # type: ignore[arg-type]
+
+    consulting.ask("backend", HOME, PLAN, 1, question, lambda: False)
+
+    (file,) = tmp_path.iterdir()
+    assert codec.loads(file.read_bytes())["modes"] == modes
+    assert "a-very-secret-word" not in file.read_text()

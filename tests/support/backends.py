@@ -34,6 +34,17 @@ class Slow:
         return SimpleNamespace(stdout="too late")
 
 
+class Leaving:
+    def run(self, *_: Any, **__: Any) -> Any:
+        raise SystemExit(3)
+
+
+class Talkative:
+    def run(self, *_: Any, **__: Any) -> Any:
+        said = "a-very-secret-word another-secret sk-proj-abcdefghijklmnop1234"
+        return SimpleNamespace(stdout=said, stderr=f"it told {said[:18]}", command=["agent", said[:18]])
+
+
 class Wordless:
     def run(self, *_: Any, **__: Any) -> Any:
         return SimpleNamespace(stdout=None)
@@ -59,6 +70,10 @@ def wrong_factory() -> str:
 
 def breaking_factory() -> Backend:
     raise OSError("password=hunter2hunter2 is wrong")
+
+
+def leaving_factory() -> Backend:
+    raise SystemExit(2)
 
 
 instance = Backend("an instance")

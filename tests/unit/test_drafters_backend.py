@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tasks.planning.draft import Consult, Drafted
@@ -60,6 +62,7 @@ def test_a_path_leads_to_an_instance_a_class_or_a_factory(path: str, word: str) 
         (f"{HERE}:Needy", "TypeError"),
         (f"{HERE}:wrong_factory", "is no backend"),
         (f"{HERE}:breaking_factory", "OSError"),
+        (f"{HERE}:leaving_factory", "SystemExit"),
         ("..x:y", "Error"),
     ],
 )
@@ -99,10 +102,11 @@ def test_a_backend_is_told_what_is_asked_and_how(mode: str, schema: object, told
         ("Broken", "RuntimeError: api_key=[secret]"),
         ("Wordless", "the backend returned no text as stdout"),
         ("Endless", "the answer is longer than"),
+        ("Leaving", "SystemExit: 3"),
     ],
 )
 def test_a_backend_that_fails_is_an_answer(name: str, why: str) -> None:
-    said = asked(name)
+    said = asked(name, planning_timeout_seconds=20)
 
     assert said.output is None
     assert said.error is not None
@@ -125,3 +129,21 @@ def test_a_backend_that_nobody_waits_for_is_left_behind() -> None:
     backends.HELD.set()
 
     assert said.error == STOPPED
+
+
+def test_an_answer_is_taken_without_secrets_and_with_its_command() -> None:
+    said = asked("Talkative", cli_env='{"TOKEN": "a-very-secret-word"}', llm_api_key="another-secret")
+
+    assert said.output == "[secret] [secret] [secret]"
+    assert (said.command, said.stderr) == (("agent", "[secret]"), "it told [secret]")
+
+
+def test_a_working_directory_has_to_be_a_repository(tmp_path: Path) -> None:
+    with pytest.raises(WrongDrafter, match=r"PLANNER_CLI_WORKING_DIR: .* is not a git repository"):
+        asked("instance", cli_working_dir=tmp_path)
+
+    (tmp_path / ".git").mkdir()
+    drafter = BackendDrafter(Settings(planning_backend=f"{HERE}:instance", cli_working_dir=tmp_path))
+    assert drafter.ask(Consult("Plan it"), lambda: False).error is None
+    (tmp_path / ".git").rmdir()
+    assert "is not a git repository" in (drafter.ask(Consult("Plan it"), lambda: False).error or "")

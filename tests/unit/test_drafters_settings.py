@@ -16,13 +16,14 @@ from schemas import codec
 from schemas.base import GoalKind
 from schemas.envelope import FieldError
 from schemas.goal import Goal
-from tasks.planning.draft import Rejected, Setting
+from tasks.planning.draft import Consult, Rejected, Setting
 from worker import drafters
 from worker.cli import app, submit, verdict
 from worker.cli.console import USAGE
 from worker.drafters.base import WrongDrafter
 from worker.drafters.choice import choose
 from worker.drafters.consulting import Consulting
+from worker.drafters.options import DROPPED, schema_mode
 from worker.settings import Settings, WrongSettings, load
 
 HERE = "tests.support.backends"
@@ -31,7 +32,7 @@ HERE = "tests.support.backends"
 @pytest.fixture(autouse=True)
 def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
-        if name.startswith(("PLANNER_", "WORKER_")) or name == "OPENAI_API_KEY":
+        if name.startswith(("PLANNER_", "WORKER_")) or name in {"OPENAI_API_KEY", *DROPPED}:
             monkeypatch.delenv(name)
 
 
@@ -72,6 +73,54 @@ def test_the_environment_of_an_agent_has_its_old_name_too(monkeypatch: pytest.Mo
     set_all(monkeypatch, WORKER_PLANNING_EXTRA_ENV='{"A": "b"}')
 
     assert {name: value.get_secret_value() for name, value in (load().cli_env or {}).items()} == {"A": "b"}
+
+
+def test_the_time_of_an_agent_has_its_old_name_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, WORKER_PLANNING_TIMEOUT_SECONDS="60")
+    assert load().cli_timeout_s == 60
+
+    set_all(monkeypatch, PLANNER_CLI_TIMEOUT_S="70")
+    assert (load().cli_timeout_s, load().planning_timeout_seconds) == (70, 60)
+
+
+@pytest.mark.parametrize("name", DROPPED)
+def test_an_old_name_that_nobody_reads_is_told_once(
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    drafters.warn()
+    assert caplog.messages == []
+
+    set_all(monkeypatch, **{name: "hunter2"})
+    drafters.warn()
+
+    (told,) = caplog.messages
+    assert told.startswith(f"{name} is not read here: ")
+    assert "hunter2" not in told
+
+
+@pytest.mark.parametrize(("mode", "in_prompt"), [("auto", True), ("native", False), ("prompt", True), ("none", True)])
+def test_the_schema_stands_in_the_prompt_unless_the_interface_has_it(mode: Any, in_prompt: bool) -> None:
+    assert Settings(planning_schema_mode=mode).planning["schema_in_prompt"] is in_prompt
+
+
+@pytest.mark.parametrize(
+    ("drafter", "command", "mode", "schema", "told"),
+    [
+        ("http", (), "auto", {}, "native"),
+        ("backend", (), "auto", {}, "native"),
+        ("cli", ("agent", "--schema={schema_file}"), "auto", {}, "native"),
+        ("cli", ("agent",), "auto", {}, "prompt"),
+        ("cli", ("agent",), "none", {}, "none"),
+        ("http", (), "prompt", {}, "prompt"),
+        ("http", (), "native", None, "none"),
+    ],
+)
+def test_how_a_drafter_is_told_the_schema_is_known(
+    drafter: str, command: Any, mode: Any, schema: Any, told: str
+) -> None:
+    given = Settings(cli_command=command, planning_schema_mode=mode)
+
+    assert schema_mode(given, drafter, Consult("Plan it", schema)) == told
 
 
 def test_what_strategies_are_told_has_short_names(monkeypatch: pytest.MonkeyPatch) -> None:

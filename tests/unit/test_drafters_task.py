@@ -16,6 +16,7 @@ from tasks import goals
 from tasks.planning import registry, task
 from tasks.planning.catalogue import CATALOGUE
 from tasks.planning.draft import Answer, Consult, Draft, Drafted, End, Growth, Rejected, Setting, Strategy, Unfolding
+from tasks.planning.drafted_task.prompt import MAX_PROMPT, MAX_REPAIR
 from tasks.policy.validation import validate
 
 FILES = ["src/a.py", "src/b.py", "tests/test_a.py"]
@@ -127,7 +128,35 @@ def test_a_prompt_is_bounded_whatever_a_goal_brings() -> None:
         "documents": {f"d{number}.md": "word " * 50_000 for number in range(30)},
     }
 
-    assert len(consulted(a_goal(context=context)).prompt) < 60_000
+    assert len(consulted(a_goal(context=context)).prompt) <= MAX_PROMPT
+
+
+SHORT = "a\n" * 50_000  # lines that are shorter than the mark of data
+EVERYTHING = {
+    "goal": "Fix it\n" + "x\n" * 2000,
+    "constraints": ["c" * 900] * 90,
+    "context": {
+        "failure_log": SHORT,
+        "files": [*FILES, *(f"src/{'x' * 200}{number}.py" for number in range(2000))],
+        "failing_tests": ["tests/test_a.py::" + "y" * 900] * 900,
+        "manifests": {f"m{number}.toml": SHORT for number in range(9)},
+        "documents": {f"d{number}.md": SHORT for number in range(9)},
+    },
+}
+
+
+@pytest.mark.parametrize("length", [8, 300])
+def test_all_that_a_goal_can_bring_makes_no_prompt_too_long(length: int) -> None:
+    many = [f"src/{'n' * length}{number}.py" for number in range(300)]
+
+    first = consulted(a_goal(**EVERYTHING, allowed_files=many)).prompt
+    second = consulted(a_goal(**EVERYTHING, allowed_files=many), said(SHORT)).prompt
+
+    assert MAX_PROMPT - 5000 < len(first) <= MAX_PROMPT
+    assert len(second) <= len(first) + MAX_REPAIR
+    assert "\n| ... (cut)\n\n# What to answer" in first
+    assert codec.dumps(TASK_DRAFT_SCHEMA).decode() in first
+    assert second.endswith("Answer again, with the whole plan.")
 
 
 @pytest.mark.parametrize(
@@ -431,6 +460,26 @@ def test_without_a_template_plan_it_halts(goal: Goal, options: dict[str, Any]) -
     assert found.steps == ()
     assert found.halt is not None
     assert found.halt[0] == "planning_failed"
+
+
+@pytest.mark.parametrize(("most", "is_kept"), [(5, True), (4, False)])
+def test_a_template_is_kept_where_there_is_room_for_it_beside_the_draft(most: int, is_kept: bool) -> None:
+    goal = a_goal(limits={"max_steps": most})
+    template = goals.plan(goal)
+    assert len(ids(template)) == 4
+
+    _, growth = queued(goal)
+
+    assert len(growth.state["template"]) == (4 if is_kept else 0)
+    assert (unfolded(growth, ended(state="FAILED")).halt is None) is is_kept
+
+
+def test_what_looks_like_a_key_is_no_part_of_a_plan() -> None:
+    _, growth = queued()
+
+    found = unfolded(growth, ended(a_plan(a_step(intent="Use sk-proj-abcdefghijklmnop1234"))))
+
+    assert found.steps[0].intent == "Use [secret]"
 
 
 def test_once_there_is_a_plan_nothing_unfolds_any_more() -> None:

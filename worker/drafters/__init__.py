@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from worker.drafters.base import Drafter, WrongDrafter
+from worker.drafters.options import unread
 
 if TYPE_CHECKING:
     from worker.settings import Settings
+
+log = logging.getLogger("planner.drafters")
 
 
 def drafter_of(settings: Settings, name: str) -> Drafter | None:
@@ -30,6 +35,12 @@ def check(settings: Settings) -> None:
             wrong.append(str(error))
     if wrong:
         raise WrongDrafter("\n".join(wrong))
+
+
+def warn() -> None:
+    """Log the settings of seed 004 that are set and that nobody reads."""
+    for sentence in unread(os.environ):
+        log.warning(sentence)
 
 
 def _http(settings: Settings) -> Drafter:

@@ -15,7 +15,7 @@ from typing import Any
 
 from schemas import codec
 from tasks.planning.draft import Consult, Drafted
-from worker.drafters.redaction import redact
+from tasks.planning.drafted.redaction import redact
 
 log = logging.getLogger("planner.drafters")
 
@@ -26,9 +26,10 @@ MAX_TEXT = 100_000  # characters of a prompt or an output
 class Artifacts:
     """Keeps questions and answers under one directory."""
 
-    def __init__(self, directory: Path, modes: Mapping[str, Any]) -> None:
+    def __init__(self, directory: Path, modes: Mapping[str, Any], secrets: tuple[str, ...] = ()) -> None:
         self._directory = directory
         self._modes = dict(modes)  # such as the validation mode and the schema mode
+        self._secrets = secrets
 
     def keep(self, name: str, attempt: int, question: Consult, answer: Drafted) -> Path | None:
         """Write one file and make room for it; None where that was not possible."""
@@ -47,10 +48,12 @@ class Artifacts:
             "about": name,
             "attempt": attempt,
             "modes": self._modes,
-            "prompt": _shown(question.prompt),
+            "prompt": self._shown(question.prompt),
             "schema": question.schema,
-            "output": _shown(answer.output),
-            "error": _shown(answer.error),
+            "output": self._shown(answer.output),
+            "error": self._shown(answer.error),
+            "command": [self._shown(word) for word in answer.command],
+            "stderr": self._shown(answer.stderr),
             "tokens": answer.tokens,
             "duration_ms": answer.duration_ms,
         }
@@ -63,10 +66,10 @@ class Artifacts:
         for file in files[: max(0, len(files) - MOST_FILES + 1)]:
             file.unlink(missing_ok=True)
 
-
-def _shown(text: Any) -> str | None:
-    if text is None:
-        return None
-    text = text if isinstance(text, str) else codec.dumps(text).decode()
-    whole = redact(text[:MAX_TEXT].encode(errors="replace").decode())
-    return whole + (f"… and {len(text) - MAX_TEXT} characters more" if len(text) > MAX_TEXT else "")
+    def _shown(self, text: Any) -> str | None:
+        if text is None:
+            return None
+        text = text if isinstance(text, str) else codec.dumps(text).decode()
+        whole = redact(text.encode(errors="replace").decode(), self._secrets)  # first: a cut may leave half a secret
+        more = len(whole) - MAX_TEXT
+        return whole[:MAX_TEXT] + (f"… and {more} characters more" if more > 0 else "")

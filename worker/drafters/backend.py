@@ -17,9 +17,19 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tasks.planning.draft import Consult, Drafted
+from tasks.planning.drafted.redaction import redact
 from tasks.planning.text import one_line
-from worker.drafters.base import MAX_ANSWER, MAX_ERROR, STOPPED, Stop, Watch, WrongDrafter, estimate
-from worker.drafters.redaction import redact
+from worker.drafters.base import (
+    MAX_ANSWER,
+    MAX_ERROR,
+    STOPPED,
+    Stop,
+    Watch,
+    WrongDrafter,
+    estimate,
+    place_fault,
+    secrets_of,
+)
 
 if TYPE_CHECKING:
     from worker.settings import Settings
@@ -52,13 +62,18 @@ class BackendDrafter:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._secrets = secrets_of(settings)
         self._backend = load(settings.planning_backend or "")
+        if fault := place_fault(settings.cli_working_dir):
+            raise WrongDrafter(f"PLANNER_CLI_WORKING_DIR: {fault}.")
 
     def ask(self, question: Consult, stop: Stop) -> Drafted:
         """Answer `question` within PLANNER_PLANNING_TIMEOUT_SECONDS."""
         watch = Watch()
         limit, paid = self._settings.planning_timeout_seconds, estimate(question.prompt)
-        found: SimpleQueue[tuple[Any, Exception | None]] = SimpleQueue()
+        if fault := place_fault(self._settings.cli_working_dir):
+            return watch.failed(f"the working directory {fault}", 0)
+        found: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
         Thread(target=self._run, args=(self._task(question), found), name="backend", daemon=True).start()
         while watch.passed_s < limit:
             try:
@@ -67,15 +82,17 @@ class BackendDrafter:
                 if stop():
                     return watch.failed(STOPPED, paid)
                 continue
-            return watch.failed(f"{type(error).__name__}: {error}", paid) if error else _answer(said, watch, paid)
+            if error is not None:
+                return watch.failed(f"{type(error).__name__}: {error}", paid, self._secrets)
+            return _answer(said, watch, paid, self._secrets)
         return watch.failed(f"no answer within {limit:g} s", paid)
 
-    def _run(self, task: StructuredAgentTask, found: SimpleQueue[tuple[Any, Exception | None]]) -> None:
+    def _run(self, task: StructuredAgentTask, found: SimpleQueue[tuple[Any, BaseException | None]]) -> None:
         try:
             with TemporaryDirectory(prefix="planner-draft-", ignore_cleanup_errors=True) as directory:
                 here = self._settings.cli_working_dir or Path(directory)
                 found.put((self._backend.run(task, working_dir=here), None))
-        except Exception as error:
+        except BaseException as error:  # SystemExit too: somebody waits for what becomes of it
             log.warning("backend failed", extra={"error": type(error).__name__})
             found.put((None, error))
 
@@ -90,7 +107,7 @@ def load(path: str) -> AgentBackend:
     try:
         found = _attribute(path)
         backend: AgentBackend = found if _is_backend(found) else found()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _wrong(path, f"{type(error).__name__}: {error}") from error
     if not _is_backend(backend):
         raise _wrong(path, "is no backend with a method run(task, working_dir)")
@@ -117,10 +134,12 @@ def _wrong(path: str, why: str) -> WrongDrafter:
     return WrongDrafter(f"PLANNER_PLANNING_BACKEND: {path} cannot be used: {one_line(redact(why), MAX_ERROR)}.")
 
 
-def _answer(said: Any, watch: Watch, paid: int) -> Drafted:
+def _answer(said: Any, watch: Watch, paid: int, secrets: tuple[str, ...]) -> Drafted:
     output = getattr(said, "stdout", None)
     if not isinstance(output, str):
         return watch.failed("the backend returned no text as stdout", paid)
     if len(output) > MAX_ANSWER:
         return watch.failed(f"the answer is longer than {MAX_ANSWER} characters", paid)
-    return watch.answered(output, paid + estimate(output))
+    command, stderr = getattr(said, "command", ()), getattr(said, "stderr", "")
+    words = command if isinstance(command, list | tuple) else ()
+    return watch.answered(output, paid + estimate(output), secrets, words, stderr if isinstance(stderr, str) else "")

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tasks.errors import PlannerError
 from tasks.planning.draft import Consult, Drafted
+from tasks.planning.drafted.reading import several_lines
+from tasks.planning.drafted.redaction import MARK, masked, redact
 from tasks.planning.text import one_line
 from tasks.policy.sanitize import sanitize
-from worker.drafters.redaction import redact
+
+if TYPE_CHECKING:
+    from worker.settings import Settings
 
 MAX_ERROR = 500
 MAX_ANSWER = 1024 * 1024  # characters or bytes: more than any plan needs
 READ_FOR_ERROR = 4096  # what an error is made of
+MAX_STDERR = 2000  # characters that are kept of what a call that succeeded said there
+MAX_WORDS = 64  # of a command that are told
+MAX_WORD = 200
 CHARACTERS_A_TOKEN = 4  # where nobody counted
 STOPPED = "stopped"  # the error of a call that was given up because nobody wants its answer any more
 
 Stop = Callable[[], bool]
+
+_SECRET_OPTION = re.compile(r"^-+[\w-]*(?:key|token|secret|passw(?:or)?d|authorization)$", re.IGNORECASE)
 
 
 class WrongDrafter(PlannerError):
@@ -44,9 +55,17 @@ class Watch:
         """Seconds since the call began."""
         return time.monotonic() - self._started
 
-    def answered(self, output: str, tokens: int) -> Drafted:
-        """Make the answer of a call that succeeded."""
-        return Drafted(output, None, tokens, int(self.passed_s * 1000))
+    def answered(
+        self,
+        output: str,
+        tokens: int,
+        secrets: tuple[str, ...] = (),
+        command: Iterable[Any] = (),
+        stderr: str = "",
+    ) -> Drafted:
+        """Make the answer of a call that succeeded, without the `secrets` and what is surely one."""
+        said = masked(output, secrets)
+        return Drafted(said, None, tokens, int(self.passed_s * 1000), shown(command, secrets), heard(stderr, secrets))
 
     def failed(self, why: str, tokens: int, secrets: tuple[str, ...] = ()) -> Drafted:
         """Make the answer of a call that failed: `why` is outside words, made harmless and short."""
@@ -57,3 +76,32 @@ class Watch:
 def estimate(*texts: str) -> int:
     """Guess the tokens of `texts`, so that a call that nobody counted is not for free."""
     return -(-sum(map(len, texts)) // CHARACTERS_A_TOKEN)
+
+
+def shown(command: Iterable[Any], secrets: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Tell a command without its secrets: the known ones, and words after an option that is named like one."""
+    return tuple(_words(list(command)[:MAX_WORDS], secrets))
+
+
+def _words(command: list[Any], secrets: tuple[str, ...]) -> Iterator[str]:
+    for before, word in zip([None, *command], command, strict=False):
+        hidden = before is not None and _SECRET_OPTION.match(str(before)[:MAX_WORD])
+        yield MARK if hidden else one_line(redact(str(word), secrets), MAX_WORD)
+
+
+def heard(stderr: str, secrets: tuple[str, ...] = ()) -> str:
+    """Keep the end of what was said beside the answer: no secrets, no orders, and not much of it."""
+    return redact(several_lines(redact(stderr, secrets)[-MAX_STDERR:], MAX_STDERR), secrets)[:MAX_STDERR]
+
+
+def secrets_of(settings: Settings) -> tuple[str, ...]:
+    """The values that the operator keeps from everybody else."""
+    known = [*(settings.cli_env or {}).values(), *filter(None, [settings.llm_api_key])]
+    return tuple(value.get_secret_value() for value in known)
+
+
+def place_fault(directory: Path | None) -> str | None:
+    """Seed 004's check of a working directory; None where there is nothing wrong with it."""
+    if directory is None or (directory / ".git").exists():
+        return None
+    return f"{directory} is not a git repository" if directory.is_dir() else f"{directory} is no directory"

@@ -21,7 +21,17 @@ from tasks.planning.draft import Consult, Drafted
 from worker.controller.patience import Abandoned
 from worker.controller.process import run
 from worker.drafters import launcher
-from worker.drafters.base import MAX_ANSWER, READ_FOR_ERROR, STOPPED, Stop, Watch, WrongDrafter, estimate
+from worker.drafters.base import (
+    MAX_ANSWER,
+    READ_FOR_ERROR,
+    STOPPED,
+    Stop,
+    Watch,
+    WrongDrafter,
+    estimate,
+    place_fault,
+    secrets_of,
+)
 
 if TYPE_CHECKING:
     from worker.settings import Settings
@@ -54,7 +64,8 @@ class CliDrafter:
         if not program:
             raise WrongDrafter(f"PLANNER_CLI_COMMAND: there is no program {name!r} to run.")
         self._program = str(Path(program).absolute())
-        if fault := _fault(settings.cli_working_dir):
+        self._secrets = secrets_of(settings)
+        if fault := place_fault(settings.cli_working_dir):
             raise WrongDrafter(f"PLANNER_CLI_WORKING_DIR: {fault}.")
 
     def ask(self, question: Consult, stop: Stop) -> Drafted:
@@ -68,7 +79,7 @@ class CliDrafter:
 
     def _answer(self, question: Consult, stop: Stop, watch: Watch, here: Path) -> Drafted:
         paid = estimate(question.prompt)
-        if fault := _fault(self._settings.cli_working_dir):
+        if fault := place_fault(self._settings.cli_working_dir):
             return watch.failed(f"the working directory {fault}", 0)
         out, err, cwd = here / "out", here / "err", here / "work"
         cwd.mkdir()
@@ -87,11 +98,12 @@ class CliDrafter:
             return watch.failed(f"no answer within {self._settings.cli_timeout_s:g} s", paid)
         if ended.exit_code:
             heard = _read(err, READ_FOR_ERROR) or ended.stderr
-            return watch.failed(f"exit code {ended.exit_code}: {heard}", paid, tuple(self._env.values()))
+            return watch.failed(f"exit code {ended.exit_code}: {heard}", paid, self._secrets)
         said = _read(out, MAX_ANSWER + 1)
         if len(said) > MAX_ANSWER:
             return watch.failed(TOO_LONG, paid)
-        return watch.answered(said, estimate(question.prompt, said))
+        argv = self._argv(question.schema, here / "schema.json")
+        return watch.answered(said, estimate(question.prompt, said), self._secrets, argv, _end(err))
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith("LC_")}
@@ -147,13 +159,6 @@ class Wanted:
         return not self._stop()
 
 
-def _fault(directory: Path | None) -> str | None:
-    """Seed 004's check of a working directory."""
-    if directory is None or (directory / ".git").exists():
-        return None
-    return f"{directory} is not a git repository" if directory.is_dir() else f"{directory} is no directory"
-
-
 def _size(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
 
@@ -163,3 +168,11 @@ def _read(file: Path, most: int) -> str:
         return ""
     with file.open("rb") as stream:
         return stream.read(most).decode(errors="replace")
+
+
+def _end(file: Path) -> str:
+    if not file.exists():
+        return ""
+    with file.open("rb") as stream:
+        stream.seek(max(0, _size(file) - 4 * READ_FOR_ERROR))
+        return stream.read().decode(errors="replace")

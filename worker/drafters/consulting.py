@@ -12,8 +12,9 @@ from tasks.planning.draft import Consult, Drafted, Rejected, Setting
 from tasks.policy.validation import rejected
 from worker.drafters import drafter_of
 from worker.drafters.artifacts import Artifacts
-from worker.drafters.base import Drafter
+from worker.drafters.base import Drafter, secrets_of
 from worker.drafters.choice import choose
+from worker.drafters.options import schema_mode
 from worker.drafters.recorded import Recorded
 from worker.settings import Settings
 from worker.store.keys import Partition
@@ -28,9 +29,6 @@ class Consulting:
         self._client = client
         self._settings = settings
         self._drafters: dict[str, Drafter] = {}
-        directory = settings.planning_debug_dir
-        modes = {"validation": settings.planning_validation_mode, "schema": settings.planning_schema_mode}
-        self._artifacts = Artifacts(directory, modes) if directory else None
 
     @property
     def patience_ms(self) -> int:
@@ -60,5 +58,13 @@ class Consulting:
             made = drafter_of(self._settings, drafter)
             assert made is not None  # noqa: S101 (no strategy consults `none` or `queue`)
             self._drafters[drafter] = made
-        recorded = Recorded(self._client, home, self._drafters[drafter], self._artifacts)
+        recorded = Recorded(self._client, home, self._drafters[drafter], self._artifacts(drafter, question))
         return recorded.ask(plan_id, number, question, stop)
+
+    def _artifacts(self, drafter: str, question: Consult) -> Artifacts | None:
+        """Say where the question is kept, with the modes in which it is asked and read."""
+        here = self._settings
+        modes = {"validation": question.validation_mode or here.planning_validation_mode}
+        modes["schema"] = schema_mode(here, drafter, question)
+        directory = here.planning_debug_dir
+        return Artifacts(directory, modes, secrets_of(here)) if directory else None

@@ -37,9 +37,9 @@ from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
 from tasks.planning.draft import Consult, Drafted
+from tasks.planning.drafted.redaction import redact
 from tasks.planning.text import one_line
-from worker.drafters.base import MAX_ANSWER, MAX_ERROR, STOPPED, Stop, Watch, WrongDrafter, estimate
-from worker.drafters.redaction import redact
+from worker.drafters.base import MAX_ANSWER, MAX_ERROR, STOPPED, Stop, Watch, WrongDrafter, estimate, secrets_of
 
 if TYPE_CHECKING:
     from worker.settings import Settings
@@ -94,7 +94,8 @@ class HttpDrafter:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         key = settings.llm_api_key
-        self._secrets: tuple[str, ...] = (key.get_secret_value(),) if key else ()
+        self._key = key.get_secret_value() if key else None
+        self._secrets = secrets_of(settings)
         self._has_native_schema = settings.planning_schema_mode in ("auto", "native")
         try:
             self._model()
@@ -116,15 +117,14 @@ class HttpDrafter:
         if here.llm_base_url:
             for prefix in OPENAI:
                 name = name.removeprefix(prefix)
-            key = self._secrets[0] if self._secrets else None
             return OpenAIChatModel(
-                name, provider=OpenAICompatibleProvider("llm", base_url=here.llm_base_url, api_key=key)
+                name, provider=OpenAICompatibleProvider("llm", base_url=here.llm_base_url, api_key=self._key)
             )
-        return infer_model(name, self._provider if self._secrets else infer_provider)
+        return infer_model(name, self._provider if self._key else infer_provider)
 
     def _provider(self, name: str) -> Provider[Any]:
         make: Callable[..., Provider[Any]] = infer_provider_class(name)
-        return make(api_key=self._secrets[0])
+        return make(api_key=self._key)
 
     async def _watched(self, question: Consult, stop: Stop, watch: Watch, tally: Tally) -> Drafted:
         """Wait for the answer, for the end of the time, and for `stop`, whatever comes first."""
@@ -144,7 +144,8 @@ class HttpDrafter:
     async def _answer(self, question: Consult, watch: Watch, tally: Tally) -> Drafted:
         try:
             async with self._model() as model:
-                return watch.answered(await self._repeated(model, question, watch, tally), int(tally))
+                said = await self._repeated(model, question, watch, tally)
+                return watch.answered(said, int(tally), self._secrets)
         except Exception as error:
             if not isinstance(error, ModelAPIError | UnexpectedModelBehavior | TooLong):
                 log.exception("draft broke")

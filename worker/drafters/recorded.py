@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from redis import Redis
@@ -66,7 +66,7 @@ class Recorded:
         if asked.decode() != digest:  # another release words it otherwise; what was paid for is used all the same
             log.warning("draft was asked in other words", extra={"number": number})
         if answer:
-            return Drafted(**codec.loads(answer))
+            return _answer(answer)
         return self._keep(key, number, Drafted(error=LOST, tokens=estimate(question.prompt)))
 
     def _keep(self, key: str, number: int, answer: Drafted) -> Drafted:
@@ -82,11 +82,11 @@ class Recorded:
 
     def _written(self, key: str, number: int, answer: Drafted) -> Drafted:
         pipeline = self._client.pipeline(transaction=True)
-        pipeline.hsetnx(key, f"{number}:answer", codec.dumps(asdict(answer)))
+        pipeline.hsetnx(key, f"{number}:answer", codec.dumps(_told(answer)))
         pipeline.expire(key, KEPT_S)
         pipeline.hget(key, f"{number}:answer")
         found: Any = pipeline.execute()[-1]
-        return Drafted(**codec.loads(found))
+        return _answer(found)
 
     @staticmethod
     def _is_over(stop: Stop) -> bool:
@@ -95,6 +95,18 @@ class Recorded:
             return stop()
         except (RedisConnectionError, RedisTimeoutError):
             return False
+
+
+def _answer(raw: bytes) -> Drafted:
+    """Read what was written down, by whatever release: fields may be missing, and there may be others."""
+    told = codec.loads(raw)
+    known = {each.name: told[each.name] for each in fields(Drafted) if each.name in told}
+    return Drafted(**known | {"command": tuple(known.get("command", ()))})
+
+
+def _told(answer: Drafted) -> dict[str, Any]:
+    """Say what is written down; an older release does not know `command` and `stderr`, which not every answer has."""
+    return {name: value for name, value in asdict(answer).items() if value or name not in ("command", "stderr")}
 
 
 def _legible(answer: Drafted) -> Drafted:

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from schemas.envelope import FieldError
 from schemas.task_draft import TASK_DRAFT_SCHEMA, TaskDraft, TaskStepDraft
-from tasks.planning.drafted.reading import as_text, decoded, fitted, plain
+from tasks.planning.drafted.reading import decoded, fitted, plain
+from tasks.planning.drafted.redaction import kept_back
 from tasks.planning.paths import fault
 
 MAX_ERRORS = 20  # told at once
@@ -27,7 +28,8 @@ class Read:
 
 def read(output: Any, *, strict: bool) -> Read:
     """Read what was answered; never raises. Unless it is `strict`, what is too long or not asked for is cut."""
-    if not as_text(output):
+    output, text = kept_back(output)
+    if not text:
         return Read(None, (_error(ANSWER, "empty_output", "The answer is empty."),))
     try:
         value = decoded(output)

@@ -11,26 +11,27 @@ from tasks.planning.evolution.judging import judged, told
 from tasks.planning.evolution.making import Taken, planned
 from tasks.planning.evolution.plan import Parsed
 from tasks.planning.evolution.prompt import repairing
-from tasks.planning.evolution.state import given_up, schema_of, state_of
+from tasks.planning.evolution.state import given_up, mode_of, schema_of, state_of
 
 MAX_ERROR = 500
 
 
 def consulted(growth: Growth, drafted: Sequence[Drafted]) -> Answer:
     """Ask, ask again with the errors of the last answer, make steps of a plan, or give up after the last attempt."""
-    prompt, schema = state_of(growth).prompt or "", schema_of(growth)
+    prompt, schema, mode = state_of(growth).prompt or "", schema_of(growth), mode_of(growth).value
     if not drafted:
-        return Consult(prompt, schema)
+        return Consult(prompt, schema, mode)
     found = _judged(growth, drafted[-1])
     if found.plan:
         notes = (*_refused(growth, drafted[:-1]), *found.notes)
-        taken = Taken(found.plan, drafted[-1].output, len(drafted), _seconds(drafted), notes)
+        said = drafted[-1]
+        taken = Taken(found.plan, said.output, len(drafted), _seconds(drafted), notes, said.command, said.stderr)
         return _made(growth, taken, sum(each.tokens for each in drafted))
     if len(drafted) >= state_of(growth).attempts:
         return _rejected(drafted, found.errors)
     if drafted[-1].error is not None:
-        return Consult(prompt, schema)
-    return Consult(repairing(prompt, drafted[-1].output, found.errors), schema)
+        return Consult(prompt, schema, mode)
+    return Consult(repairing(prompt, drafted[-1].output, found.errors), schema, mode)
 
 
 def _judged(growth: Growth, said: Drafted) -> Parsed:

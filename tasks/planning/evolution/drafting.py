@@ -22,6 +22,7 @@ from tasks.planning.evolution.state import QUEUE, State, state_of
 from tasks.planning.evolution.steps import MAX_ATTEMPTS, draft_step
 from tasks.planning.kept import keep
 from tasks.planning.project import Project, only_documents
+from tasks.policy.budget import limits_of
 from tasks.policy.sanitize import TOKEN
 from tasks.policy.validation import max_steps, rejected
 
@@ -84,7 +85,8 @@ def _begun(goal: Goal, evolution: Evolution, project: Project, setting: Setting)
 
 def _queued(growth: Growth) -> Draft:
     state = state_of(growth)
-    state = state.model_copy(update={"attempts": min(state.attempts, MAX_ATTEMPTS)})
+    most = (limits_of(growth.goal)["consecutive_failures"] or MAX_ATTEMPTS + 1) - 1  # one more would halt the plan
+    state = state.model_copy(update={"attempts": max(1, min(state.attempts, MAX_ATTEMPTS, most))})
     step = draft_step(growth.goal, state.request.goal, state.prompt or "", state.attempts)
     return Draft((step,), growth.document, state=state.model_dump(mode="json"))
 

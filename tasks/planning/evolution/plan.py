@@ -16,7 +16,8 @@ from pydantic import ValidationError
 from schemas.envelope import FieldError
 from schemas.evolution import PlanningAgentRequest, ValidationMode
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput, PlanningPlan, PlanStep, PlanStepOutput
-from tasks.planning.drafted.reading import as_text, decoded, fitted, plain, several_lines
+from tasks.planning.drafted.reading import decoded, fitted, plain, several_lines
+from tasks.planning.drafted.redaction import kept_back
 from tasks.planning.evolution.request import FOCUS
 from tasks.planning.paths import fault
 
@@ -47,7 +48,7 @@ class Parsed:
 
 def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> Parsed:
     """Read what was answered to `request`. An empty answer is an error in every mode."""
-    text = as_text(output)
+    output, text = kept_back(output)
     if not plain(text, 512):
         return Parsed(None, (_error(NO_FIELDS, "empty_output", "The answer is empty."),))
     return _READERS[mode](output, text, request)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import islice
 from typing import Any
 
 from schemas import codec
-from schemas.evolution import CommitPlanningContext, Evolution, PlanningAgentRequest
+from schemas.base import Inbound
+from schemas.evolution import CommitMetric, CommitPlanningContext, Evolution, PlanningAgentRequest
 from schemas.goal import Goal
-from tasks.planning.drafted.reading import truncate
+from tasks.planning.drafted.reading import plain, truncate
 from tasks.planning.evolution.rollup import History, rollup
 from tasks.planning.evolution.setting import Planning
+from tasks.policy.sanitize import TOKEN
 
 MAX_BULLET = 200  # characters
 MAX_CONSTRAINTS = 20
+MAX_GOAL = 2000  # that are remembered
 FOCUS = 3  # metrics of the base that a plan without any of its own is about
 HISTORY = ("trajectory", "trajectory_meta", "key_files", "highlights", "evaluation_summary", "metrics")
 PLACE = ("cell_index", "objective", "measures")  # in the archive
@@ -55,9 +59,15 @@ def digest(value: PlanningAgentRequest | str) -> str:
 
 
 def remembered(request: PlanningAgentRequest) -> PlanningAgentRequest:
-    """Keep of a request what reading its answer needs."""
-    base = _bare(request.base).model_copy(update={"metrics": request.base.metrics[:FOCUS]})
-    return request.model_copy(update={"base": base, "inspirations": (), "iteration_hint": None})
+    """Keep of a request what reading its answer needs, in words that harm nobody."""
+    metrics = (CommitMetric(name=plain(each.name, 128) or "metric", value=each.value) for each in request.base.metrics)
+    return PlanningAgentRequest(
+        base=CommitPlanningContext(commit_hash=request.base.commit_hash, metrics=tuple(islice(metrics, FOCUS))),
+        goal=plain(request.goal, MAX_GOAL) or TOKEN,
+        constraints=tuple(plain(each, MAX_BULLET) for each in request.constraints),
+        acceptance_criteria=tuple(plain(each, MAX_BULLET) for each in request.acceptance_criteria),
+        cold_start=request.cold_start,
+    )
 
 
 def _starts_cold(evolution: Evolution) -> bool:
@@ -71,6 +81,16 @@ def _bare(base: CommitPlanningContext) -> CommitPlanningContext:
     return base.model_copy(update={name: fields[name].get_default() for name in (*HISTORY, *PLACE)})
 
 
+def _known(value: Any) -> Any:
+    """Drop the fields of messages that the wire does not know, at any depth: nobody bounds them."""
+    if isinstance(value, tuple):
+        return tuple(map(_known, value))
+    if not isinstance(value, Inbound):
+        return value
+    kind = type(value)
+    return kind.model_construct(**{name: _known(getattr(value, name)) for name in kind.model_fields})
+
+
 def _request(
     evolution: Evolution,
     goal: str,
@@ -80,8 +100,8 @@ def _request(
     cold: bool,
 ) -> PlanningAgentRequest:
     return PlanningAgentRequest(
-        base=base,
-        inspirations=inspirations,
+        base=_known(base),
+        inspirations=_known(inspirations),
         goal=goal,
         constraints=evolution.constraints,
         acceptance_criteria=evolution.acceptance_criteria,

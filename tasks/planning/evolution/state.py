@@ -11,7 +11,9 @@ from schemas.evolution import PlanningAgentRequest, ValidationMode
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningAgentResponse, PlanningPlan
 from tasks.planning.catalogue import CATALOGUE
 from tasks.planning.draft import Growth
+from tasks.planning.drafted.reading import plain
 from tasks.planning.drafted.verification import project_of
+from tasks.planning.evolution.request import MAX_BULLET
 from tasks.planning.kept import catalogue_of
 from tasks.planning.project import Project
 
@@ -79,8 +81,7 @@ def project_in(growth: Growth) -> Project:
     """Read the project of a plan as its draft did: the listing that told its language is not kept."""
     state, goal = state_of(growth), growth.goal
     context = goal.context.model_copy(update={"language": state.language})
-    constraints = tuple(dict.fromkeys((*goal.constraints, *state.request.constraints)))
-    found = project_of(
-        goal.model_copy(update={"context": context, "constraints": constraints}), catalogue_of(growth.tools)
-    )
+    constraints = {plain(each, MAX_BULLET): each for each in (*state.request.constraints, *goal.constraints)}
+    told = goal.model_copy(update={"context": context, "constraints": tuple(constraints.values())})
+    found = project_of(told, catalogue_of(growth.tools))
     return found if isinstance(found, Project) else Project(goal, goal.allowed_files, None, (), CATALOGUE)

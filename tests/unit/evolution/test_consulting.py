@@ -80,6 +80,22 @@ def test_an_answer_becomes_the_steps_that_a_step_with_it_unfolds_to(mode: str, o
     assert draft.document["plan"] == unfolding.document["plan"]
 
 
+def test_the_document_tells_what_was_run_for_the_answer() -> None:
+    last = Drafted(a_plan(), None, 10, 1500, ("agent", "--read-only"), "thought about it")
+    document = made(Drafted("no", None, 10, 1500, ("other",), "x"), last).document
+
+    assert document
+    assert (document["command"], document["stderr"]) == (["agent", "--read-only"], "thought about it")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_question_says_how_its_answer_is_read(mode: str) -> None:
+    for answers in ((), (said(" "),), (said(error="it broke"),)):
+        found = consulted(mode, *answers)
+        assert isinstance(found, Consult)
+        assert found.validation_mode == mode
+
+
 def test_the_document_counts_the_attempts_and_all_of_the_time() -> None:
     draft = made(said(TEXT), said(error="HTTP 500: away"), said(a_plan()), max_attempts=3)
 

@@ -130,6 +130,13 @@ def order(*steps: tuple[str, tuple[str, ...]]) -> Any:
         ((("a", ("a",)),), ("a",), ((),), ["/steps/0/dependencies/0"]),
         ((("a", ("b",)), ("b", ("a",))), ("a", "b"), ((), (0,)), ["/steps/0/dependencies"]),
         ((("a", ("c",)), ("b", ("a",)), ("c", ("b",))), ("a", "b", "c"), ((), (0,), (1,)), ["/steps/0/dependencies"]),
+        (
+            (("a", ("b",)), ("b", ("a",)), ("c", ("d",)), ("d", ("c",))),
+            ("a", "b", "c", "d"),
+            ((), (0,), (), (2,)),
+            ["/steps/0/dependencies", "/steps/2/dependencies"],
+        ),
+        ((("a", ("b", "c")), ("b", ("a",)), ("c", ())), ("a", "b", "c"), ((2,), (0,), ()), ["/steps/0/dependencies"]),
         ((), (), (), []),
     ],
 )

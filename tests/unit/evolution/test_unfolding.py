@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from schemas import codec
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
 from tasks.planning import evolution
 from tasks.planning.catalogue import CATALOGUE
@@ -78,6 +79,49 @@ def test_the_mode_none_hands_out_no_schema() -> None:
 @pytest.mark.parametrize(("attempts", "retries"), [(0, 0), (1, 0), (2, 1), (4, 3), (9, 3)])
 def test_a_draft_has_as_many_attempts_as_are_set(attempts: int, retries: int) -> None:
     assert drafted(a_goal(), max_attempts=attempts).steps[0].retry_limit == retries
+
+
+@pytest.mark.parametrize(
+    ("attempts", "limits", "retries"),
+    [
+        (4, {}, 3),
+        (2, {"consecutive_failures": 2}, 0),
+        (2, {"consecutive_failures": 1}, 0),
+        (4, {"consecutive_failures": 3}, 1),
+        (9, {"consecutive_failures": 50}, 3),
+    ],
+)
+def test_so_many_attempts_are_made_that_their_failures_do_not_halt_the_plan(
+    attempts: int, limits: dict[str, int], retries: int
+) -> None:
+    draft = drafted(a_goal(limits=limits), max_attempts=attempts)
+
+    assert draft.steps[0].retry_limit == retries
+    assert draft.state
+    assert draft.state["attempts"] == retries + 1
+
+
+def test_fields_that_nobody_knows_are_dropped() -> None:
+    junk = {"junk": "x" * 2_000_000}
+    base = {"commit_hash": "base", "metrics": [{"name": "m", "value": 1} | junk]} | junk
+
+    draft = drafted(a_goal(evolution={"base": base, "inspirations": [base], "commit_cards": [base]} | junk))
+
+    assert len(codec.dumps([draft.state, draft.document])) < 20_000
+    assert draft.state
+    assert draft.state["request"]["base"]["metrics"][0]["name"] == "m"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_key_in_an_answer_is_in_no_part_of_the_plan(mode: str) -> None:
+    key = "sk-proj-abcdefghijklmnop1234"
+    answer: Any = a_plan(a_step(intent=f"Use {key}"), fallback_plan=f"Use {key}") if mode == "strict" else f"Use {key}"
+
+    found = planned(answer, mode)
+
+    assert found.document
+    assert "[secret]" in found.document["raw_output"]
+    assert key not in str((found.steps, found.document, found.state))
 
 
 def test_the_mode_is_lenient_unless_the_goal_asks_for_another() -> None:

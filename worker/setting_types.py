@@ -1,0 +1,29 @@
+"""What a setting may be, where that is more than a number or a word."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
+from pydantic_settings import NoDecode
+
+from worker import sentinel
+from worker.drafters import writing
+
+
+def _readable(url: str) -> str:
+    """Refuse a URL of sentinels that cannot be read, at the start instead of at the first connection."""
+    if sentinel.is_watched(url):
+        sentinel.parse(url)
+    return url
+
+
+RedisUrl = Annotated[
+    str, StringConstraints(pattern=r"^(redis|rediss|unix|redis\+sentinel)://."), AfterValidator(_readable)
+]
+DrafterName = Literal["none", "queue", "http", "cli", "backend"]
+DrafterNames = Annotated[tuple[DrafterName, ...], NoDecode, BeforeValidator(writing.names)]
+CheckName = Literal["ruff-check", "ruff-format", "black", "flake8", "mypy", "pyright", "compileall"]
+CheckNames = Annotated[tuple[CheckName, ...], NoDecode, BeforeValidator(writing.names)]
+Argv = Annotated[tuple[str, ...], NoDecode, BeforeValidator(writing.argv)]
+Variables = Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(writing.variables)]
