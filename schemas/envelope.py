@@ -18,6 +18,11 @@ class FieldError(Outbound):
     message: str
 
 
+def field_error(pointer: str, code: str, message: str) -> FieldError:
+    """Make a FieldError by position, for modules that tell many."""
+    return FieldError(pointer=pointer, code=code, message=message)
+
+
 class Problem(Outbound):
     """An RFC 9457 problem object; the same in dead entries, rejections and `--json` errors."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
-from schemas.envelope import FieldError
+from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.errors import UnknownCommand
@@ -56,7 +56,7 @@ def _test_command(goal: Goal, catalogue: Catalogue) -> tuple[VerifyTool | None, 
     try:
         return catalogue.match(command), ()
     except UnknownCommand as error:
-        return None, (_error("/context/test_command", "unknown_test_command", str(error)),)
+        return None, (field_error("/context/test_command", "unknown_test_command", str(error)),)
 
 
 def _supplied(goal: Goal, allowed: Expanded, catalogue: Catalogue) -> Answer:
@@ -92,10 +92,10 @@ def _shortcomings(project: Project, template: Template, steps: tuple[PlannedStep
         sentence = (
             f"{len(project.files)} files make {len(steps)} steps, and the limit is {limit}: raise limits.max_steps"
         )
-        return (_error("/allowed_files", "too_many_files", f"{sentence} or allow fewer files."),)
+        return (field_error("/allowed_files", "too_many_files", f"{sentence} or allow fewer files."),)
     if any(RISK[step.risk_level].tests_required and not step.verify_tools for step in steps):
         sentence = "No verification is known for these files: set context.test_command or context.language."
-        return (_error("/context/test_command", "no_verification", sentence),)
+        return (field_error("/context/test_command", "no_verification", sentence),)
     return ()
 
 
@@ -217,8 +217,4 @@ def _document(project: Project, kind: GoalType, template: Template) -> dict[str,
 
 def _no_allowed_files(goal: Goal) -> FieldError:
     why = "Its globs match no file of context.files" if goal.allowed_files else "A step that patches needs them"
-    return _error("/allowed_files", "no_allowed_files", f"{why}: set allowed_files to the files that may change.")
-
-
-def _error(pointer: str, code: str, message: str) -> FieldError:
-    return FieldError(pointer=pointer, code=code, message=message)
+    return field_error("/allowed_files", "no_allowed_files", f"{why}: set allowed_files to the files that may change.")

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.envelope import FieldError
+from schemas.envelope import FieldError, field_error
 from schemas.task_draft import TASK_DRAFT_SCHEMA, TaskDraft, TaskStepDraft
 from tasks.planning.drafted.reading import decoded, fitted, plain
 from tasks.planning.drafted.redaction import kept_back
@@ -30,14 +30,14 @@ def read(output: Any, *, strict: bool) -> Read:
     """Read what was answered; never raises. Unless it is `strict`, what is too long or not asked for is cut."""
     output, text = kept_back(output)
     if not text:
-        return Read(None, (_error(ANSWER, "empty_output", "The answer is empty."),))
+        return Read(None, (field_error(ANSWER, "empty_output", "The answer is empty."),))
     try:
         value = decoded(output)
         return Read(_clean(TaskDraft.model_validate(value if strict else fitted(value, TASK_DRAFT_SCHEMA))))
     except ValidationError as error:
         return Read(None, tuple(_errors(error)))
     except ValueError as error:
-        return Read(None, (_error(ANSWER, "invalid_json", f"This is no JSON: {plain(str(error), 200)}"),))
+        return Read(None, (field_error(ANSWER, "invalid_json", f"This is no JSON: {plain(str(error), 200)}"),))
 
 
 def _clean(draft: TaskDraft) -> TaskDraft:
@@ -66,8 +66,4 @@ def _lines(lines: Iterable[str]) -> tuple[str, ...]:
 def _errors(error: ValidationError) -> Iterable[FieldError]:
     for each in error.errors(include_url=False, include_input=False, include_context=False)[:MAX_ERRORS]:
         pointer = "/" + "/".join(plain(str(part), 64) for part in each["loc"])
-        yield _error(pointer, each["type"], plain(each["msg"], 200))
-
-
-def _error(pointer: str, code: str, message: str) -> FieldError:
-    return FieldError(pointer=pointer, code=code, message=message)
+        yield field_error(pointer, each["type"], plain(each["msg"], 200))

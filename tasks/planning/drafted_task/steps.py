@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.base import MODE_OF_TYPE, Mode, StepType
-from schemas.envelope import FieldError
+from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep
 from schemas.task_draft import TaskDraft
@@ -74,14 +74,14 @@ def _errors(
     project: Project, steps: Sequence[PlannedStep], found: Governed, *, strict: bool, changes: bool
 ) -> Sequence[FieldError]:
     if strict and found.faults:
-        return [_error(where, "invalid_plan", f"{why}.") for where, why in found.faults]
+        return [field_error(where, "invalid_plan", f"{why}.") for where, why in found.faults]
     if changes and all(step.mode is not Mode.PATCH for step in steps):
-        told = [_error(where, "outside_allowlist", f"{why}.") for where, why in found.faults]
-        return [*told, _error("/steps", "nothing_to_change", "No step changes a file that may be changed.")]
+        told = [field_error(where, "outside_allowlist", f"{why}.") for where, why in found.faults]
+        return [*told, field_error("/steps", "nothing_to_change", "No step changes a file that may be changed.")]
     most = min(MAX_UNFOLDED, max_steps(project.goal) - 1)  # the draft is a step, too, where a controller makes it
     if len(steps) > most:
         message = f"The plan's files make {len(steps)} steps, and there is room for {most}."
-        return [_error("/steps", "too_many_steps", message)]
+        return [field_error("/steps", "too_many_steps", message)]
     return validate(project.goal, steps, project.catalogue)
 
 
@@ -100,7 +100,3 @@ def draft_step(goal: Goal, attempts: int) -> PlannedStep:
         queue=goal.queue,
         estimate=estimate(mode),
     )
-
-
-def _error(pointer: str, code: str, message: str) -> FieldError:
-    return FieldError(pointer=pointer, code=code, message=message)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schemas.base import Mode
-from schemas.envelope import FieldError
+from schemas.envelope import FieldError, field_error
 from schemas.evolution import ValidationMode
 from schemas.evolution_plan import PlanningPlan
 from schemas.step import PlannedStep
@@ -49,9 +49,9 @@ def told(errors: Sequence[FieldError]) -> str:
 def _faults(growth: Growth, plan: PlanningPlan) -> Sequence[FieldError]:
     made = plan_steps(project_in(growth), plan, state_of(growth).request.acceptance_criteria)
     if mode_of(growth) is ValidationMode.STRICT and made.faults:
-        return [_error(where, "invalid_plan", why) for where, why in made.faults]
+        return [field_error(where, "invalid_plan", why) for where, why in made.faults]
     if made.steps and all(step.mode is not Mode.PATCH for step in made.steps):
-        return (_error("/steps", "nothing_to_change", NOTHING_TO_CHANGE),)
+        return (field_error("/steps", "nothing_to_change", NOTHING_TO_CHANGE),)
     return _crowd(made.steps, _room(growth))
 
 
@@ -65,8 +65,4 @@ def _crowd(steps: Sequence[PlannedStep], room: int) -> Sequence[FieldError]:
     if len(steps) <= most:
         return ()
     message = f"The plan's files make {len(steps)} steps, and there is room for {most}."
-    return (_error("/steps", "too_many_steps", message),)
-
-
-def _error(pointer: str, code: str, message: str) -> FieldError:
-    return FieldError(pointer=pointer, code=code, message=message)
+    return (field_error("/steps", "too_many_steps", message),)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.envelope import FieldError
+from schemas.envelope import FieldError, field_error
 from schemas.evolution import PlanningAgentRequest, ValidationMode
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput, PlanningPlan, PlanStep, PlanStepOutput
 from tasks.planning.drafted.reading import decoded, fitted, plain, several_lines
@@ -50,7 +50,7 @@ def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> P
     """Read what was answered to `request`. An empty answer is an error in every mode."""
     output, text = kept_back(output)
     if not plain(text, 512):
-        return Parsed(None, (_error(NO_FIELDS, "empty_output", "The answer is empty."),))
+        return Parsed(None, (field_error(NO_FIELDS, "empty_output", "The answer is empty."),))
     return _READERS[mode](output, text, request)
 
 
@@ -60,7 +60,7 @@ def _strict(output: Any, _: str, __: PlanningAgentRequest) -> Parsed:
     except ValidationError as error:
         return Parsed(None, _errors(error))
     except ValueError as error:
-        return Parsed(None, (_error(NO_FIELDS, "invalid_json", f"This is no JSON: {plain(str(error), 200)}"),))
+        return Parsed(None, (field_error(NO_FIELDS, "invalid_json", f"This is no JSON: {plain(str(error), 200)}"),))
 
 
 def _lenient(output: Any, text: str, request: PlanningAgentRequest) -> Parsed:
@@ -187,7 +187,7 @@ def _errors(error: ValidationError) -> tuple[FieldError, ...]:
     found = error.errors(include_url=False, include_input=False, include_context=False)
     within = {each["loc"][:depth] for each in found for depth in range(1, len(each["loc"]))}
     return tuple(
-        _error("/" + "/".join(plain(str(part), 64) for part in each["loc"]), each["type"], _said(each["msg"]))
+        field_error("/" + "/".join(plain(str(part), 64) for part in each["loc"]), each["type"], _said(each["msg"]))
         for each in [each for each in found if each["loc"] not in within][:MAX_ERRORS]
     )
 
@@ -195,7 +195,3 @@ def _errors(error: ValidationError) -> tuple[FieldError, ...]:
 def _said(message: str) -> str:
     """Say it in the words of JSON, which is what a drafter writes."""
     return plain(message.replace("Tuple", "List").replace("tuple", "list"), 200)
-
-
-def _error(pointer: str, code: str, message: str) -> FieldError:
-    return FieldError(pointer=pointer, code=code, message=message)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from schemas.envelope import FieldError
+from schemas.envelope import FieldError, field_error
 from schemas.gap import Gap, GapGoal, IterationPlan, PlannedAction, PlannedGap
 from schemas.goal import Goal
 from schemas.step import PlannedStep
@@ -56,7 +56,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     """Answer `goal` with the iteration that closes its most critical gap. Pure."""
     given = goal.gap_report
     if given is None:
-        return rejected("missing_gap_report", (_error("/gap_report", "missing_gap_report", "Send a gap report."),))
+        return rejected("missing_gap_report", (field_error("/gap_report", "missing_gap_report", "Send a gap report."),))
     gaps = reported(given)
     if not gaps:
         return NothingToDo("no_gap")
@@ -114,7 +114,7 @@ def _overworked(shield: Shield, gaps: tuple[Gap, ...]) -> tuple[FieldError, ...]
     if len(shield.protection.globs) * (len(shield.allowed) + len(gaps)) <= MAX_GLOB_WORK:
         return ()
     sentence = "There are too many globs for so many allowed_files and gaps; name folders instead."
-    return (_error("/gap_report/protected_paths", "too_many_globs", sentence),)
+    return (field_error("/gap_report/protected_paths", "too_many_globs", sentence),)
 
 
 def _planned(project: Project, choice: Choice, history: History, now: int) -> Answer:
@@ -212,10 +212,10 @@ def shortcomings(goal: Goal, made: tuple[PlannedStep, ...], before: int = 0) -> 
     """
     if len(made) + before > (limit := max_steps(goal)):
         sentence = f"The files make {len(made)} steps, and the limit is {limit}: raise limits.max_steps or allow fewer."
-        return (_error("/allowed_files", "too_many_files", sentence),)
+        return (field_error("/allowed_files", "too_many_files", sentence),)
     if steps.unverified(made):
         sentence = "No verification is known for these files: set context.test_command or context.language."
-        return (_error("/context/test_command", "no_verification", sentence),)
+        return (field_error("/context/test_command", "no_verification", sentence),)
     return ()
 
 
@@ -225,8 +225,4 @@ def _outside(iteration: steps.Iteration) -> FieldError:
         sentence = "A step that patches needs allowed_files: set them to the files that may change."
     else:
         sentence = f"The gap is about {safe(', '.join(named), 200)}, and allowed_files has none of these: add them."
-    return _error("/allowed_files", "no_allowed_files", sentence)
-
-
-def _error(pointer: str, code: str, message: str) -> FieldError:
-    return FieldError(pointer=pointer, code=code, message=message)
+    return field_error("/allowed_files", "no_allowed_files", sentence)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import ValidationError
 
-from schemas.envelope import FieldError
+from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.review import ReviewedPlanInput, ReviewState, Workflow
 from schemas.review_plan import Plan
@@ -70,21 +70,23 @@ def _errors(
 ) -> Iterator[FieldError]:
     """Say what the goal lacks for the part of the workflow that it asks for."""
     if isinstance(project, str):
-        yield _error("/context/test_command", "unknown_test_command", project)
+        yield field_error("/context/test_command", "unknown_test_command", project)
     for fault in schedule_faults(schedule_of(given.severity_schedule)):
-        yield _error("/reviewed_plan/severity_schedule", "invalid_schedule", fault)
+        yield field_error("/reviewed_plan/severity_schedule", "invalid_schedule", fault)
     if goal.steps is not None:
-        yield _error("/steps", "steps_not_taken", "This kind makes its own steps; supply reviewed_plan.plan instead.")
+        yield field_error(
+            "/steps", "steps_not_taken", "This kind makes its own steps; supply reviewed_plan.plan instead."
+        )
     if given.workflow is Workflow.EXECUTE and given.plan is None:
-        yield _error("/reviewed_plan/plan", "no_plan", "To execute takes a plan: set reviewed_plan.plan.")
+        yield field_error("/reviewed_plan/plan", "no_plan", "To execute takes a plan: set reviewed_plan.plan.")
     if given.workflow is Workflow.PLAN:
         return
     if not allowed:
         sentence = "To execute takes files: set allowed_files to the files that may change."
-        yield _error("/allowed_files", "no_allowed_files", sentence)
+        yield field_error("/allowed_files", "no_allowed_files", sentence)
     elif isinstance(project, Project) and not project.tests and not only_documents(allowed):
         sentence = "No verification is known for these files: set context.test_command or context.language."
-        yield _error("/context/test_command", "no_verification", sentence)
+        yield field_error("/context/test_command", "no_verification", sentence)
     elif isinstance(project, Project) and not only_documents(allowed):
         yield from _forbidden(project)
 
@@ -93,7 +95,7 @@ def _forbidden(project: Project) -> Iterator[FieldError]:
     """Say that no step that changes code may run the tests: told here, not when the whole plan is made."""
     if not permitted(project.tests, project.catalogue, CODE_LEVEL):
         sentence = f"The tests need a higher risk than that of a step that changes code, which is {CODE_LEVEL}."
-        yield _error("/context/test_command", "tool_needs_risk", sentence)
+        yield field_error("/context/test_command", "tool_needs_risk", sentence)
 
 
 def _plan_errors(given: ReviewedPlanInput, plan: Plan, allowed: tuple[str, ...]) -> Iterator[FieldError]:
@@ -102,7 +104,9 @@ def _plan_errors(given: ReviewedPlanInput, plan: Plan, allowed: tuple[str, ...])
     if given.workflow is Workflow.EXECUTE:
         yield from unfit(plan, allowed, pointer)
     elif plan.frozen_at is not None:
-        yield _error(f"{pointer}/frozen_at", "plan_frozen", "A frozen plan is not planned any further: execute it.")
+        yield field_error(
+            f"{pointer}/frozen_at", "plan_frozen", "A frozen plan is not planned any further: execute it."
+        )
     elif given.plan is not None:
         yield from unplannable(plan, allowed, pointer)
 
@@ -111,8 +115,4 @@ def _unclean(error: ValidationError) -> Iterator[FieldError]:
     """Say which texts of a supplied plan do not fit once they are clean: most often nothing is left of them."""
     for each in error.errors():
         place = "/".join(spoken(str(name), 100) for name in each["loc"])
-        yield _error(f"/reviewed_plan/plan/{place}", "invalid_plan", f"Once cleaned: {each['msg']}.")
-
-
-def _error(pointer: str, code: str, message: str) -> FieldError:
-    return FieldError(pointer=pointer, code=code, message=message)
+        yield field_error(f"/reviewed_plan/plan/{place}", "invalid_plan", f"Once cleaned: {each['msg']}.")

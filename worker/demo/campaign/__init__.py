@@ -12,6 +12,7 @@ from schemas.campaign_plan import CampaignPlan
 from schemas.goal import Goal
 from schemas.plan import PlanView, Waiting
 from worker.demo import repository
+from worker.demo.acts import check_branch
 from worker.demo.campaign.example import ALLOWED, ANSWER, FILES, OBJECTIVE
 from worker.demo.stage import DemoFailed, Stage
 
@@ -26,7 +27,7 @@ def play(stage: Stage) -> None:
     plan_id = _submit(stage, base)
     _clarify(stage, plan_id)
     _follow(stage, plan_id)
-    _check(stage, root, base, f"planner/{plan_id}")
+    check_branch(stage, root, base, f"planner/{plan_id}")
 
 
 def _make_repository(stage: Stage, root: Path) -> str:
@@ -90,15 +91,3 @@ def _plan_json(document: Mapping[str, Any]) -> str:
     tasks = ",\n    ".join(map(json.dumps, plan.pop("tasks")))
     others = "".join(f'  "{name}": {json.dumps(value)},\n' for name, value in plan.items())
     return f'{{\n{others}  "tasks": [\n    {tasks}\n  ]\n}}\n'
-
-
-def _check(stage: Stage, root: Path, base: str, branch: str) -> None:
-    with stage.act("pytest on the plan's branch") as act:
-        stage.scene.diff = repository.diff(root, base, branch)
-        checkout = stage.home("checkout")
-        repository.check_out(root, branch, checkout)
-        ran = repository.run_tests(checkout, stage.home("report.xml"))
-        stage.scene.tests_passed = ran.passed
-        if not (ran.passed and stage.scene.diff):
-            raise DemoFailed(f"On the plan's branch {ran.failed} of {ran.tests} tests fail.")
-        act.result = f"all {ran.tests} tests pass"

@@ -8,6 +8,7 @@ from typing import Any
 
 from schemas.goal import Goal
 from worker.demo import repository
+from worker.demo.acts import check_branch
 from worker.demo.reviewed_plan import QUEUES
 from worker.demo.reviewed_plan.example import ALLOWED, FILES, GOAL
 from worker.demo.stage import DemoFailed, Stage
@@ -20,7 +21,7 @@ def tell(stage: Stage) -> None:
     _start_fleet(stage, root)
     plan_id = _submit(stage, base)
     document = _follow(stage, plan_id)
-    _check(stage, root, base, f"planner/{plan_id}")
+    check_branch(stage, root, base, f"planner/{plan_id}")
     stage.scene.pages += [("The gates", "\n".join(_gates(document))), ("plan.md", document["plan_md"])]
 
 
@@ -58,18 +59,6 @@ def _follow(stage: Stage, plan_id: str) -> dict[str, Any]:
         waves = len(document["plan"]["milestone_dependencies"]["waves"])
         act.result = f"{view.state}: {len(view.steps)} steps, {len(said)} reviews, {waves} waves"
     return document
-
-
-def _check(stage: Stage, root: Path, base: str, branch: str) -> None:
-    with stage.act("pytest on the plan's branch") as act:
-        stage.scene.diff = repository.diff(root, base, branch)
-        checkout = stage.home("checkout")
-        repository.check_out(root, branch, checkout)
-        ran = repository.run_tests(checkout, stage.home("report.xml"))
-        stage.scene.tests_passed = ran.passed
-        if not (ran.passed and stage.scene.diff):
-            raise DemoFailed(f"On the plan's branch {ran.failed} of {ran.tests} tests fail.")
-        act.result = f"all {ran.tests} tests pass"
 
 
 def _gates(document: Mapping[str, Any]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from schemas.base import PlanState
 from schemas.goal import Goal
 from worker.cli import goals, junit
 from worker.demo import repository
+from worker.demo.acts import check_branch
 from worker.demo.stage import DemoFailed, Stage
 from worker.demo.task.example import FILES, OUTSIDE, SOURCE
 from worker.demo.watch import reason
@@ -24,7 +25,7 @@ def play(stage: Stage) -> None:
     plan_id = _submit(stage, goal)
     _refuse(stage, goal)
     _follow(stage, plan_id)
-    _check(stage, root, base, f"planner/{plan_id}")
+    check_branch(stage, root, base, f"planner/{plan_id}")
 
 
 def _make_repository(stage: Stage, root: Path) -> str:
@@ -78,15 +79,3 @@ def _follow(stage: Stage, plan_id: str) -> None:
     with stage.act("The fleet at work") as act:
         view = stage.follow(plan_id)
         act.result = f"{view.state}: {len(stage.watch(plan_id).outcomes)} attempts at {len(view.steps)} steps"
-
-
-def _check(stage: Stage, root: Path, base: str, branch: str) -> None:
-    with stage.act("pytest on the plan's branch") as act:
-        stage.scene.diff = repository.diff(root, base, branch)
-        checkout = stage.home("checkout")
-        repository.check_out(root, branch, checkout)
-        ran = repository.run_tests(checkout, stage.home("report-after.xml"))
-        stage.scene.tests_passed = ran.passed
-        if not (ran.passed and stage.scene.diff):
-            raise DemoFailed(f"On the plan's branch {ran.failed} of {ran.tests} tests fail.")
-        act.result = f"all {ran.tests} tests pass"
