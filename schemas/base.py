@@ -7,18 +7,23 @@ from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+from schemas.kinds import TextKind
 
 SCHEMA_VERSION = 1
 
-GoalId = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\x7f]+$")]
-PlanId = Annotated[str, StringConstraints(pattern=r"^plan_[0-9a-f]{2}-[0-9a-f]{32}$")]
-StepId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,64}$")]
-QueueName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
-Word = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-Path = Annotated[str, StringConstraints(min_length=1, max_length=512)]
-Line = Annotated[str, StringConstraints(max_length=1000)]
-Count = Annotated[int, Field(ge=0, le=10**12)]
+GoalId = Annotated[
+    str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\x7f]+$"), TextKind.NAME
+]
+PlanId = Annotated[str, StringConstraints(pattern=r"^plan_[0-9a-f]{2}-[0-9a-f]{32}$"), TextKind.KEY]
+StepId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,64}$"), TextKind.KEY]
+QueueName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$"), TextKind.KEY]
+Word = Annotated[str, StringConstraints(min_length=1, max_length=200), TextKind.SENTENCE]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200), TextKind.NAME]
+Path = Annotated[str, StringConstraints(min_length=1, max_length=512), TextKind.PATH]
+Line = Annotated[str, StringConstraints(max_length=1000), TextKind.SENTENCE]
+CommandLine = Annotated[str, StringConstraints(max_length=1000), TextKind.COMMAND]
 
 
 class GoalKind(StrEnum):
@@ -136,6 +141,14 @@ class Outbound(BaseModel):
     """A message or record of ours: a field that is not declared is a mistake of ours."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Record(Outbound):
+    """A record of ours that is read back from the store: the fields that a newer version added are kept and written
+    again. mypy reports a field that is given and not declared.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
 
 def unknown_fields(message: Inbound) -> int:

@@ -7,7 +7,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field, FiniteFloat, StringConstraints
 
-from schemas.base import Inbound, Line, Path, Word
+from schemas.base import CommandLine, Inbound, Line, Path, Word
+from schemas.kinds import TextKind
 
 MAX_TASKS = 64
 MAX_OBJECTIVE = 16_000
@@ -66,6 +67,8 @@ def _none(value: Any) -> Any:
 _T = TypeVar("_T")
 _Status = Annotated[ModeStatus, BeforeValidator(_lower)]
 _Relevance = Annotated[Relevance, BeforeValidator(_lower)]
+_Range = Annotated[str, StringConstraints(max_length=1000), TextKind.KEY]  # such as 10-40
+_Pattern = Annotated[str, StringConstraints(max_length=1000), TextKind.PATH]
 _Share = Annotated[FiniteFloat, Field(ge=0, le=1)]
 _Lines = Annotated[tuple[Line, ...], Field(max_length=100), BeforeValidator(_none)]
 _Many = Annotated[tuple[_T, ...], Field(max_length=500), BeforeValidator(_none)]
@@ -82,7 +85,7 @@ class Candidate(Inbound):
     """A file that may have to change."""
 
     path: Path
-    lines: Any = None
+    lines: Annotated[Any, TextKind.LOG] = None
     functions: _Many[Function] = ()
     relevance: _Relevance = Relevance.MEDIUM
     confidence: _Share = 0.5
@@ -99,11 +102,11 @@ class StructureMode(Inbound):
     """How the repository is laid out."""
 
     status: _Status = ModeStatus.OK
-    directories: Any = None
-    test_pattern: Line | None = None
-    test_patterns: _Lines = ()
-    entry_points: Any = None
-    config_files: Any = None
+    directories: Annotated[Any, TextKind.LOG] = None
+    test_pattern: _Pattern | None = None
+    test_patterns: Annotated[tuple[_Pattern, ...], Field(max_length=100), BeforeValidator(_none)] = ()
+    entry_points: Annotated[Any, TextKind.LOG] = None
+    config_files: Annotated[Any, TextKind.LOG] = None
     file_count: int = Field(default=0, ge=0, le=10**9)
     language: Word | None = None
 
@@ -115,8 +118,8 @@ class PatternMode(Inbound):
     framework: Word | None = None
     confidence: _Share = 0.5
     idioms: FoundIdioms | None = None
-    style: Any = None
-    readme_sections: Any = None
+    style: Annotated[Any, TextKind.LOG] = None
+    readme_sections: Annotated[Any, TextKind.LOG] = None
 
 
 class RememberedFailure(Inbound):
@@ -124,8 +127,8 @@ class RememberedFailure(Inbound):
 
     name: Word
     cost: Annotated[FiniteFloat, Field(ge=0, le=10**9)] = 0
-    trigger: str | None = Field(default=None, max_length=4000)
-    fix: str | None = Field(default=None, max_length=4000)
+    trigger: Annotated[str, TextKind.PROSE] | None = Field(default=None, max_length=4000)
+    fix: Annotated[str, TextKind.PROSE] | None = Field(default=None, max_length=4000)
 
 
 class RememberedPattern(Inbound):
@@ -133,7 +136,7 @@ class RememberedPattern(Inbound):
 
     name: Word
     saved: Annotated[FiniteFloat, Field(ge=0, le=10**9)] = 0
-    insight: str | None = Field(default=None, max_length=4000)
+    insight: Annotated[str, TextKind.PROSE] | None = Field(default=None, max_length=4000)
 
 
 class Memory(Inbound):
@@ -141,7 +144,7 @@ class Memory(Inbound):
 
     failures: _Many[RememberedFailure] = ()
     patterns: _Many[RememberedPattern] = ()
-    similar_campaigns: _Many[Any] = ()
+    similar_campaigns: _Many[Annotated[Any, TextKind.LOG]] = ()
 
 
 class MemoryMode(Memory):
@@ -171,23 +174,23 @@ class Exploration(Inbound):
 class GivenTask(Inbound):
     """A task of a plan made elsewhere. The planner judges what it says, so that all that is wrong is told at once."""
 
-    seq: str = Field(max_length=20)
-    slug: str = Field(max_length=100)
+    seq: Annotated[str, TextKind.KEY] = Field(max_length=20)
+    slug: Annotated[str, TextKind.KEY] = Field(max_length=100)
     type: TaskType = TaskType.BUILD
     delta: tuple[Path, ...] = Field(default=(), max_length=500)
-    verify: Line
+    verify: CommandLine
     budget: FiniteFloat | None = None  # none: by the formula
-    depends: Any = "none"
-    preflight: tuple[Line, ...] = Field(default=(), max_length=20)
+    depends: Annotated[Any, TextKind.KEY] = "none"
+    preflight: tuple[CommandLine, ...] = Field(default=(), max_length=20)
     verify_source: Line | None = None
-    target_lines: dict[Path, Line] = Field(default_factory=dict, max_length=100)
+    target_lines: dict[Path, _Range] = Field(default_factory=dict, max_length=100)
     creates: tuple[Path, ...] = Field(default=(), max_length=500)
 
 
 class CampaignInput(Inbound):
     """What a goal of the kind `campaign` brings; without an objective its sentence is one (WIRE.md section 5)."""
 
-    objective: Annotated[str, StringConstraints(max_length=MAX_OBJECTIVE)] | None = None
+    objective: Annotated[str, StringConstraints(max_length=MAX_OBJECTIVE), TextKind.PROSE] | None = None
     exploration: Exploration | None = None
     memory: Memory | None = None
     tasks: tuple[GivenTask, ...] | None = Field(default=None, max_length=MAX_TASKS)
@@ -204,7 +207,7 @@ class ClarifyAnswer(Inbound):
     """What a person says to a question, as an object instead of a text."""
 
     candidates: tuple[Path, ...] = Field(default=(), max_length=100)
-    test_pattern: Line | None = None
-    verify: Line | None = None
-    choice: Annotated[str, BeforeValidator(_lower), StringConstraints(pattern=r"^[ab]$")] | None = None
+    test_pattern: _Pattern | None = None
+    verify: CommandLine | None = None
+    choice: Annotated[str, BeforeValidator(_lower), StringConstraints(pattern=r"^[ab]$"), TextKind.KEY] | None = None
     confirm: bool | None = None

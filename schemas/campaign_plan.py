@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.base import Outbound
+from schemas.base import Outbound, Record
 from schemas.campaign import MAX_TASKS, TaskType
 
 
-class Idioms(Outbound):
+class Idioms(Record):
     """What the framework asks for, and what it forbids."""
 
     required: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
 
 
-class PlanTask(Outbound):
+class PlanTask(Record):
     """A task of plan.json."""
 
     seq: str

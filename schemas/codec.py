@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,33 @@ DecodeError = orjson.JSONDecodeError
 EncodeError = orjson.JSONEncodeError
 loads = orjson.loads
 dumps = orjson.dumps
+
+MOST_DIGITS = 18  # of a whole number that is one of 64 bits for sure
+
+
+def bounded(encoded: bytes) -> Any:
+    """Read JSON in which a number is larger than a double holds: it becomes 10^18 or 1e308 with its sign.
+
+    Returns None where it is no JSON either way, or cannot be written again.
+    """
+    try:
+        value = json.loads(encoded, parse_int=_bounded_int, parse_float=_bounded_float, parse_constant=_refuse)
+        dumps(value)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return value
+
+
+def _bounded_int(digits: str) -> int:
+    return int(digits) if len(digits) <= MOST_DIGITS else -(10**18) if digits.startswith("-") else 10**18
+
+
+def _bounded_float(digits: str) -> float:
+    return min(max(-1e308, float(digits)), 1e308)
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)  # NaN and Infinity, which JSON does not have
 
 
 def raw(encoded: bytes) -> orjson.Fragment:

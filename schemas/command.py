@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from schemas.base import GoalId, Inbound, Line, PlanId, StepId, Word
+from schemas.kinds import TextKind
 
 
 class CommandName(StrEnum):
@@ -46,4 +47,4 @@ class Command(Inbound):
     actor: Word
     reason: Line
     until: datetime | None = None
-    value: Any = None
+    value: Annotated[Any, TextKind.LOG] = None

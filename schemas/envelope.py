@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from schemas.base import Outbound
+from schemas.base import Record
 
 PROBLEM_BASE = "https://planner.dev/problems/"
 DATA = b"data"
 
 
-class FieldError(Outbound):
+class FieldError(Record):
     """One thing wrong: where (JSON pointer, RFC 6901), which rule, and a sentence."""
 
     pointer: str
@@ -23,7 +23,7 @@ def field_error(pointer: str, code: str, message: str) -> FieldError:
     return FieldError(pointer=pointer, code=code, message=message)
 
 
-class Problem(Outbound):
+class Problem(Record):
     """An RFC 9457 problem object; the same in dead entries, rejections and `--json` errors."""
 
     type: str
@@ -41,7 +41,7 @@ class Problem(Outbound):
         return cls(type=PROBLEM_BASE + code, title=title, code=code, detail=detail, errors=errors, status=status)
 
 
-class DeadEntry(Outbound):
+class DeadEntry(Record):
     """What stands in the field `problem` of a dead entry, with the raw bytes beside it in `data`.
 
     The entry's other fields stand beside those as `entry.<name>`. `whole` says whether all of the entry is kept.

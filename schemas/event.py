@@ -44,6 +44,8 @@ class EventData(Outbound):
     command: str | None = None
     actor: str | None = None
     count: int | None = None
+    figures: dict[str, dict[str, int]] | None = None
+    verified: bool | None = None
     phase: str | None = None
     status: str | None = None
     questions: tuple[str, ...] | None = None

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BeforeValidator, Field, StringConstraints, ValidationInfo, field_validator
 
-from schemas.base import Inbound, Line
+from schemas.base import Inbound
+from schemas.kinds import TextKind
 
 MAX_CARDS = 50_000  # chains of 4096 commits for a base and ten inspirations, and some more
 MAX_SUMMARIES = 2000
@@ -29,22 +30,28 @@ def _on_one_line(value: Any) -> Any:
     return " ".join(value.split()) if isinstance(value, str) else value
 
 
-CommitHash = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\s\x00-\x1f\x7f]+$")]
-Subject = Annotated[str, StringConstraints(max_length=72), BeforeValidator(_on_one_line)]
-Summary = Annotated[str, StringConstraints(max_length=512)]
-Bullet = Annotated[str, StringConstraints(max_length=200)]
-Name = Annotated[str, StringConstraints(max_length=256)]
+CommitHash = Annotated[
+    str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\s\x00-\x1f\x7f]+$"), TextKind.REVISION
+]
+CardHash = Annotated[  # of commits that are only told about
+    str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\s\x00-\x1f\x7f]+$"), TextKind.KEY
+]
+Subject = Annotated[str, StringConstraints(max_length=72), TextKind.LOG, BeforeValidator(_on_one_line)]
+Summary = Annotated[str, StringConstraints(max_length=512), TextKind.LOG]
+Bullet = Annotated[str, StringConstraints(max_length=200), TextKind.LOG]
+Demand = Annotated[str, StringConstraints(max_length=200), TextKind.SENTENCE]
+Name = Annotated[str, StringConstraints(max_length=256), TextKind.LOG]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class CommitMetric(Inbound):
     """One number that an evaluation found."""
 
-    name: Annotated[str, StringConstraints(min_length=1, max_length=128)]
+    name: Annotated[str, StringConstraints(min_length=1, max_length=128), TextKind.LOG]
     value: Number
-    unit: Annotated[str, StringConstraints(max_length=32)] | None = None
+    unit: Annotated[str, StringConstraints(max_length=32), TextKind.LOG] | None = None
     higher_is_better: bool | None = None
-    summary: Annotated[str, StringConstraints(max_length=120)] | None = None
+    summary: Annotated[str, StringConstraints(max_length=120), TextKind.LOG] | None = None
 
 
 class _Commit(Inbound):
@@ -72,14 +79,17 @@ class _Commit(Inbound):
 class CommitCard(_Commit):
     """A link of the chain of evolution: a commit, and the one it came from."""
 
-    parent_commit_hash: CommitHash | None = None
+    commit_hash: CardHash
+    parent_commit_hash: CardHash | None = None
 
 
 class CommitPlanningContext(_Commit):
     """What a plan is made to know of one commit: what it changed, how it was judged, and where it came from."""
 
-    trajectory: tuple[Line, ...] = Field(default=(), max_length=100)
-    trajectory_meta: dict[str, Any] | None = None
+    trajectory: tuple[Annotated[str, StringConstraints(max_length=1000), TextKind.LOG], ...] = Field(
+        default=(), max_length=100
+    )
+    trajectory_meta: Annotated[dict[str, Any], TextKind.LOG] | None = None
     cell_index: int | None = Field(
         default=None, validation_alias=AliasChoices("cell_index", "map_elites_cell_index"), ge=-(2**53), le=2**53
     )
@@ -94,33 +104,33 @@ class _Asked(Inbound):
 
     base: CommitPlanningContext
     inspirations: tuple[CommitPlanningContext, ...] = Field(default=(), max_length=10)
-    constraints: tuple[Bullet, ...] = Field(default=(), max_length=20)
-    acceptance_criteria: tuple[Bullet, ...] = Field(default=(), max_length=20)
-    iteration_hint: Name | None = None
+    constraints: tuple[Demand, ...] = Field(default=(), max_length=20)
+    acceptance_criteria: tuple[Demand, ...] = Field(default=(), max_length=20)
+    iteration_hint: Annotated[str, StringConstraints(max_length=256), TextKind.SENTENCE] | None = None
     cold_start: bool = False
 
 
 class PlanningAgentRequest(_Asked):
     """What a drafter is asked, ready to be put into words."""
 
-    goal: Annotated[str, StringConstraints(min_length=1)]
+    goal: Annotated[str, StringConstraints(min_length=1), TextKind.SENTENCE]
 
 
 class ChunkSummary(Inbound):
     """A summary that somebody made earlier of a whole block of commits; its ends and size identify it."""
 
-    start_commit_hash: CommitHash
-    end_commit_hash: CommitHash
+    start_commit_hash: CardHash
+    end_commit_hash: CardHash
     block_size: int = Field(default=8, ge=1, le=4096)
-    model: Annotated[str, StringConstraints(max_length=200)] | None = None
-    summary: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+    model: Annotated[str, StringConstraints(max_length=200), TextKind.LOG] | None = None
+    summary: Annotated[str, StringConstraints(min_length=1, max_length=4096), TextKind.LOG]
 
 
 class Evolution(_Asked):
     """The input of an evolution goal; without a `goal` of its own it is about the sentence beside it."""
 
-    goal: Annotated[str, StringConstraints(min_length=1, max_length=512)] | None = None
+    goal: Annotated[str, StringConstraints(min_length=1, max_length=512), TextKind.SENTENCE] | None = None
     validation_mode: ValidationMode | None = None
     commit_cards: tuple[CommitCard, ...] = Field(default=(), max_length=MAX_CARDS)
-    experiment_root: CommitHash | None = None
+    experiment_root: CardHash | None = None
     chunk_summaries: tuple[ChunkSummary, ...] = Field(default=(), max_length=MAX_SUMMARIES)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from schemas.base import Outbound
+from schemas.base import Outbound, Record
 from schemas.evolution import ValidationMode
 
 
@@ -104,7 +104,7 @@ PLANNING_OUTPUT_SCHEMA: dict[str, Any] = {
 # The plan as it is kept: the same words under the names that seed 004 gives its domain types.
 
 
-class PlanStep(Outbound):
+class PlanStep(Record):
     """One step of a drafted plan."""
 
     step_id: str
@@ -122,7 +122,7 @@ class PlanStep(Outbound):
         return self.model_dump(mode="json")
 
 
-class PlanningPlan(Outbound):
+class PlanningPlan(Record):
     """A drafted plan, read and held to its limits."""
 
     summary: str
@@ -140,7 +140,7 @@ class PlanningPlan(Outbound):
         return self.model_dump(mode="json")
 
 
-class PlanningAgentResponse(Outbound):
+class PlanningAgentResponse(Record):
     """How a plan was drafted: the document of an evolution goal. `plan` is null until the draft is there.
 
     `attempts` counts the answers that were asked for, `duration_seconds` is the time from the first question to the

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from schemas.base import Inbound, Line, Outbound, Path, Word
+from schemas.base import Inbound, Line, Path, Record, Word
+from schemas.kinds import TextKind
 
 MAX_EVIDENCE = 16_000
 MAX_TARGETS = 100  # files of one action
@@ -72,7 +73,7 @@ def _lines(value: Any) -> Any:
 
 
 Moment = Annotated[datetime, AfterValidator(_in_utc)]
-Text = Annotated[str, StringConstraints(max_length=4096)]
+Text = Annotated[str, StringConstraints(max_length=4096), TextKind.PROSE]
 
 
 class Gap(Inbound):
@@ -81,8 +82,8 @@ class Gap(Inbound):
     category: Word
     description: Text
     priority: Priority = Priority.MEDIUM
-    roadmap_version: Annotated[str, StringConstraints(max_length=200)] = ""
-    evidence: Annotated[str, StringConstraints(max_length=MAX_EVIDENCE)] = ""
+    roadmap_version: Annotated[str, StringConstraints(max_length=200), TextKind.SENTENCE] = ""
+    evidence: Annotated[str, StringConstraints(max_length=MAX_EVIDENCE), TextKind.LOG] = ""
 
 
 class GapReport(Inbound):
@@ -100,7 +101,7 @@ class Execution(Inbound):
     """What an earlier iteration changed, as far as the planner reads it."""
 
     success: bool | None = None
-    files_changed: tuple[Any, ...] = ()
+    files_changed: tuple[Annotated[Any, TextKind.LOG], ...] = ()
     error_message: Text | None = None
 
 
@@ -118,7 +119,7 @@ class IterationRecord(Inbound):
     timestamp: Moment
     gap_addressed: Gap
     outcome: IterationOutcome
-    plan: dict[str, Any] | None = None
+    plan: Annotated[dict[str, Any], TextKind.LOG] | None = None
     execution: Execution | None = None
     verification: Verification | None = None
     duration_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
@@ -140,7 +141,7 @@ class GapProject(Inbound):
     """The project as it is: its files, and the texts of those that tell how its modules are built."""
 
     files: tuple[Path, ...] = ()
-    documents: dict[Path, str] = Field(default_factory=dict)
+    documents: dict[Path, Annotated[str, TextKind.LOG]] = Field(default_factory=dict)
 
 
 class GapGoal(Inbound):
@@ -153,7 +154,7 @@ class GapGoal(Inbound):
     protected_paths: tuple[Path, ...] = Field(default=(), max_length=500)
 
 
-class PlannedGap(Outbound):
+class PlannedGap(Record):
     """The gap that an iteration is about, as the plan's document keeps it."""
 
     category: str
@@ -163,7 +164,7 @@ class PlannedGap(Outbound):
     evidence: str
 
 
-class PlannedAction(Outbound):
+class PlannedAction(Record):
     """One thing to do; `target_files` may name folders, which end with a slash, and may be empty."""
 
     description: str
@@ -171,7 +172,7 @@ class PlannedAction(Outbound):
     action_type: ActionType
 
 
-class IterationPlan(Outbound):
+class IterationPlan(Record):
     """The document of a `gap_report` plan: one gap, what is done about it, and how it is judged."""
 
     iteration_id: Annotated[str, StringConstraints(pattern=r"^iter-\d{4,}-\d{8}-\d{6}$")]

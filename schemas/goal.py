@@ -6,10 +6,24 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field, StringConstraints
 
-from schemas.base import GoalId, GoalKind, Inbound, Line, Mode, Path, QueueName, RiskLevel, StepId, StepType, Word
+from schemas.base import (
+    CommandLine,
+    GoalId,
+    GoalKind,
+    Inbound,
+    Line,
+    Mode,
+    Name,
+    Path,
+    QueueName,
+    RiskLevel,
+    StepId,
+    StepType,
+)
 from schemas.campaign import CampaignInput
 from schemas.evolution import Evolution
 from schemas.gap import GapGoal
+from schemas.kinds import TextKind
 from schemas.review import ReviewedPlanInput
 
 MAX_GOAL_BYTES = 256 * 1024  # a goal without supplied steps
@@ -20,15 +34,15 @@ MAX_STEPS = 10_000
 class GoalContext(Inbound):
     """What the producer knows of the repository. Untrusted: data, never a command, never a wider allowlist."""
 
-    repo: Word | None = None
-    base_sha: Word | None = None
-    language: Word | None = None
-    test_command: Line | None = None
+    repo: Annotated[str, StringConstraints(min_length=1, max_length=200), TextKind.REPOSITORY] | None = None
+    base_sha: Annotated[str, StringConstraints(min_length=1, max_length=200), TextKind.REVISION] | None = None
+    language: Name | None = None
+    test_command: CommandLine | None = None
     failing_tests: tuple[Line, ...] = Field(default=(), max_length=1000)
-    failure_log: str | None = None
+    failure_log: Annotated[str, TextKind.LOG] | None = None
     files: tuple[Path, ...] = ()
-    manifests: dict[Path, str] = Field(default_factory=dict)
-    documents: dict[Path, str] = Field(default_factory=dict)
+    manifests: dict[Path, Annotated[str, TextKind.LOG]] = Field(default_factory=dict)
+    documents: dict[Path, Annotated[str, TextKind.LOG]] = Field(default_factory=dict)
 
 
 class Limits(Inbound):
@@ -59,28 +73,28 @@ class Estimate(Inbound):
 class ToolCall(Inbound):
     """A verification by contract id and arguments instead of a command line."""
 
-    tool: Word
-    args: tuple[Line, ...] = Field(default=(), max_length=50)
+    tool: Annotated[str, StringConstraints(min_length=1, max_length=200), TextKind.COMMAND]
+    args: tuple[CommandLine, ...] = Field(default=(), max_length=50)
 
 
-Verify = Annotated[str, StringConstraints(max_length=1000)] | ToolCall
+Verify = CommandLine | ToolCall
 
 
 class SuppliedStep(Inbound):
     """A step of a plan made elsewhere; governed exactly as one of ours."""
 
     step_id: StepId
-    title: Annotated[str, StringConstraints(min_length=1, max_length=100)]
-    intent: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+    title: Annotated[str, StringConstraints(min_length=1, max_length=100), TextKind.STEP_TEXT]
+    intent: Annotated[str, StringConstraints(min_length=1, max_length=500), TextKind.STEP_TEXT]
     allowed_files: tuple[Path, ...] = Field(default=(), max_length=10)
-    success_criteria: Annotated[str, StringConstraints(max_length=1000)] = ""
+    success_criteria: Annotated[str, StringConstraints(max_length=1000), TextKind.STEP_TEXT] = ""
     depends_on: tuple[StepId, ...] = Field(default=(), max_length=MAX_STEPS)
     verify: Verify | tuple[Verify, ...] | None = None
     type: StepType | None = None
     mode: Mode | None = None
     risk_level: RiskLevel = RiskLevel.LOW
     retry_limit: int = Field(default=2, ge=0, le=3)
-    rollback_hint: Line | None = None
+    rollback_hint: Annotated[str, StringConstraints(max_length=1000), TextKind.STEP_TEXT] | None = None
     queue: QueueName | None = None
     estimate: Estimate = Estimate()
 
@@ -90,9 +104,9 @@ class Goal(Inbound):
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
-    goal: Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"\S")]
+    goal: Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"\S"), TextKind.SENTENCE]
     goal_id: GoalId | None = None
-    tenant: Word = "default"
+    tenant: Name = "default"
     kind: GoalKind = GoalKind.TASK
     allowed_files: tuple[Path, ...] = Field(default=(), max_length=10_000)
     context: GoalContext = GoalContext()
@@ -100,7 +114,7 @@ class Goal(Inbound):
     limits: Limits = Limits()
     approvals: tuple[RiskLevel, ...] = ()
     queue: QueueName = "default"
-    drafter: Word | None = None
+    drafter: Name | None = None
     steps: tuple[SuppliedStep, ...] | None = Field(default=None, max_length=MAX_STEPS)
     gap_report: GapGoal | None = None
     campaign: CampaignInput | None = None

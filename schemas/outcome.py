@@ -2,24 +2,59 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, GetPydanticSchema, StringConstraints, WithJsonSchema
+from pydantic_core import core_schema
 
-from schemas.base import Count, Inbound, Line, Path, PlanId, StepId, Word
+from schemas.base import Inbound, Line, Path, PlanId, StepId, Word
+from schemas.kinds import TextKind
 
 MAX_OUTCOME_BYTES = 256 * 1024
 MAX_OUTPUT_BYTES = 64 * 1024
 MAX_TRACE_CHARS = 4096
 
 
-class Metrics(Inbound):
-    """What the attempt used up; a figure that is missing settles at the step's estimate."""
+def _whole(value: float) -> int:
+    """Round away from 0, so that an exit code of 0.5 is none that passes; what is larger than 10^18 becomes that.
 
-    tokens_used: Count | None = None
-    duration_ms: Count | None = None
-    patch_cycles: Count | None = None
-    tool_calls: Count | None = None
+    What is infinite raises ValueError: it was written in a way that not everyone who reads JSON takes.
+    """
+    if not math.isfinite(value):
+        raise ValueError("not finite")
+    bounded = min(max(-1e18, value), 1e18)
+    return math.ceil(bounded) if bounded > 0 else math.floor(bounded)
+
+
+# A number of any value: what it counts as is decided with the plan. Whole numbers are read without a call into Python.
+Figure = Annotated[
+    int,
+    GetPydanticSchema(
+        lambda _source, _handler: core_schema.union_schema(
+            [
+                core_schema.int_schema(),
+                core_schema.no_info_after_validator_function(_whole, core_schema.float_schema(allow_inf_nan=True)),
+            ],
+            mode="left_to_right",
+            custom_error_type="number_type",
+            custom_error_message="Input should be a number",
+        )
+    ),
+    WithJsonSchema({"type": "number"}),
+]
+
+
+class Metrics(Inbound):
+    """What the attempt used up; a figure that is missing settles at the step's estimate, one below 0 counts as 0.
+
+    Tokens are booked up to what the plan's limit leaves.
+    """
+
+    tokens_used: Figure | None = None
+    duration_ms: Figure | None = None
+    patch_cycles: Figure | None = None
+    tool_calls: Figure | None = None
 
 
 class FailureEvidence(Inbound):
@@ -27,18 +62,18 @@ class FailureEvidence(Inbound):
 
     category: Word | None = None
     top_failing_tests: tuple[Line, ...] = Field(default=(), max_length=100)
-    stack_trace_head: Annotated[str, StringConstraints(max_length=MAX_TRACE_CHARS)] | None = None
-    suggestion: Annotated[str, StringConstraints(max_length=4096)] | None = None
+    stack_trace_head: Annotated[str, StringConstraints(max_length=MAX_TRACE_CHARS), TextKind.LOG] | None = None
+    suggestion: Annotated[str, StringConstraints(max_length=4096), TextKind.LOG] | None = None
     error_codes: tuple[Word, ...] = Field(default=(), max_length=100)
     affected_files: tuple[Path, ...] = Field(default=(), max_length=100)
-    error_line: int | None = None
+    error_line: Figure | None = None
 
 
 class VerifyReceipt(Inbound):
     """The proof that a verification ran: its exit code and the digest of what it printed."""
 
     tool: Word
-    exit_code: int
+    exit_code: Figure
     output_digest: Word | None = None
 
 
@@ -56,8 +91,8 @@ class Outcome(Inbound):
     attempt: int | None = Field(default=None, ge=1, le=1_000_000)
     lease: Word | None = None
     created_files: tuple[Path, ...] = Field(default=(), max_length=1000)
-    growth_kb: int | None = Field(default=None, ge=-(10**9), le=10**9)
-    error_message: Annotated[str, StringConstraints(max_length=4096)] | None = None
+    growth_kb: Figure | None = None
+    error_message: Annotated[str, StringConstraints(max_length=4096), TextKind.LOG] | None = None
     verify: tuple[VerifyReceipt, ...] | None = Field(default=None, max_length=50)
-    output: Any = None
+    output: Annotated[Any, TextKind.LOG] = None
     controller: Word | None = None

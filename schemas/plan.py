@@ -62,9 +62,13 @@ class PlanSummary(Outbound):
 
 
 class StepView(StoredStep):
-    """A step of a plan view; the title is for people."""
+    """A step of a plan view; the title is for people.
+
+    `verified` is false where the step is done and nothing proved it, null where it is not done or nothing verifies it.
+    """
 
     title: str
+    verified: bool | None = None
 
 
 class PlanView(PlanSummary):

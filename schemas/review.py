@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from schemas.base import Inbound, Line, Outbound, Path, StepId
+from schemas.base import Inbound, Line, Path, Record, StepId
+from schemas.kinds import TextKind
 from schemas.review_plan import MilestoneId, Plan
 from schemas.review_qr import MAX_GATES, GateRecord, LoopState, QrFile, QrPhase, Severity
 
@@ -16,7 +17,9 @@ MAX_OPERATIONS = 500  # of one answer
 
 MAX_FACT = 2000  # characters of one line of context.json
 
-Facts = Annotated[tuple[Annotated[str, StringConstraints(max_length=MAX_FACT)], ...], Field(max_length=100)]
+Facts = Annotated[
+    tuple[Annotated[str, StringConstraints(max_length=MAX_FACT), TextKind.PROSE], ...], Field(max_length=100)
+]
 
 
 class Workflow(StrEnum):
@@ -103,7 +106,7 @@ class PersonsDecision(Inbound):
     reason: Annotated[str, StringConstraints(max_length=1000)] = ""
 
 
-class Loop(Outbound):
+class Loop(Record):
     """The loop of one gate."""
 
     state: LoopState = LoopState.INITIAL
@@ -112,7 +115,7 @@ class Loop(Outbound):
     continued: int = 0  # how often a person said so
 
 
-class StepEnd(Outbound):
+class StepEnd(Record):
     """How one step of the open row ended."""
 
     step_id: StepId
@@ -120,7 +123,7 @@ class StepEnd(Outbound):
     untouched: tuple[Path, ...] = ()  # files it might have changed and did not
 
 
-class ReviewState(Outbound):
+class ReviewState(Record):
     """What the strategy needs whenever a step ends."""
 
     workflow: Workflow
@@ -138,7 +141,7 @@ class ReviewState(Outbound):
     asked: QrPhase | None = None  # the gate a person is asked about
 
 
-class MilestoneOutcome(Outbound):
+class MilestoneOutcome(Record):
     """What became of a milestone."""
 
     outcome: str
@@ -146,7 +149,7 @@ class MilestoneOutcome(Outbound):
     delegated_to: str | None = None
 
 
-class Report(Outbound):
+class Report(Record):
     """Plan against outcome."""
 
     status: Literal["COMPLETED", "BLOCKED", "ABORTED"]
@@ -155,7 +158,7 @@ class Report(Outbound):
     summary: str = ""
 
 
-class ReviewDocument(Outbound):
+class ReviewDocument(Record):
     """The files of the seed as one document; `qr` holds those whose gate has not passed."""
 
     plan: Plan

@@ -10,20 +10,22 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from schemas.base import Inbound, Line, Path, Word
+from schemas.kinds import TextKind
 
 PLAN_SCHEMA_VERSION, MAX_PLAN_BYTES = 2, 208 * 1024  # so that a goal, of 256 kB, has room for a frozen plan
 MAX_MILESTONES, MAX_OF_A_MILESTONE = 200, 100  # of a plan; code intents, and code changes, of each
 
-Prose = Annotated[str, StringConstraints(max_length=8000)]
-Diff = Annotated[str, StringConstraints(max_length=60_000)]
+Prose = Annotated[str, StringConstraints(max_length=8000), TextKind.PROSE]
+Drawing = Annotated[str, StringConstraints(max_length=8000), TextKind.CODE]
+Diff = Annotated[str, StringConstraints(max_length=60_000), TextKind.CODE]
 
-DecisionId = Annotated[str, StringConstraints(pattern=r"^DL-[A-Za-z0-9][A-Za-z0-9-]{0,30}$")]
-AlternativeId = Annotated[str, StringConstraints(pattern=r"^RA-[A-Za-z0-9][A-Za-z0-9-]{0,30}$")]
-ConstraintId = Annotated[str, StringConstraints(pattern=r"^C-[A-Za-z0-9][A-Za-z0-9-]{0,30}$")]
-RiskId = Annotated[str, StringConstraints(pattern=r"^R-[A-Za-z0-9][A-Za-z0-9-]{0,30}$")]
-IntentId = Annotated[str, StringConstraints(pattern=r"^CI-[A-Za-z0-9][A-Za-z0-9-]{0,30}$")]
-ChangeId = Annotated[str, StringConstraints(pattern=r"^CC-[A-Za-z0-9][A-Za-z0-9-]{0,30}$")]
-MilestoneId = Annotated[str, StringConstraints(pattern=r"^M-[0-9]{1,6}$")]
+DecisionId = Annotated[str, StringConstraints(pattern=r"^DL-[A-Za-z0-9][A-Za-z0-9-]{0,30}$"), TextKind.KEY]
+AlternativeId = Annotated[str, StringConstraints(pattern=r"^RA-[A-Za-z0-9][A-Za-z0-9-]{0,30}$"), TextKind.KEY]
+ConstraintId = Annotated[str, StringConstraints(pattern=r"^C-[A-Za-z0-9][A-Za-z0-9-]{0,30}$"), TextKind.KEY]
+RiskId = Annotated[str, StringConstraints(pattern=r"^R-[A-Za-z0-9][A-Za-z0-9-]{0,30}$"), TextKind.KEY]
+IntentId = Annotated[str, StringConstraints(pattern=r"^CI-[A-Za-z0-9][A-Za-z0-9-]{0,30}$"), TextKind.KEY]
+ChangeId = Annotated[str, StringConstraints(pattern=r"^CC-[A-Za-z0-9][A-Za-z0-9-]{0,30}$"), TextKind.KEY]
+MilestoneId = Annotated[str, StringConstraints(pattern=r"^M-[0-9]{1,6}$"), TextKind.KEY]
 
 Lines = Annotated[tuple[Line, ...], Field(max_length=100)]
 Paths = Annotated[tuple[Path, ...], Field(max_length=100)]
@@ -39,7 +41,7 @@ class Entity(Inbound):
 class Named(Entity):
     """An entity of which there are many."""
 
-    id: str
+    id: Annotated[str, TextKind.KEY]
 
 
 class Overview(Entity):
@@ -54,7 +56,7 @@ class Decision(Named):
     """A decision with the chain of reasons that led to it."""
 
     id: DecisionId
-    decision: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    decision: Annotated[str, StringConstraints(min_length=1, max_length=2000), TextKind.PROSE]
     reasoning_chain: Prose = ""
     timestamp: Word | None = None
 
@@ -63,8 +65,8 @@ class RejectedAlternative(Named):
     """What was not done, and the decision that ruled it out."""
 
     id: AlternativeId
-    alternative: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
-    rejection_reason: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    alternative: Annotated[str, StringConstraints(min_length=1, max_length=2000), TextKind.PROSE]
+    rejection_reason: Annotated[str, StringConstraints(min_length=1, max_length=2000), TextKind.PROSE]
     decision_ref: DecisionId
 
 
@@ -73,7 +75,7 @@ class Constraint(Named):
 
     id: ConstraintId
     type: Word
-    description: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    description: Annotated[str, StringConstraints(min_length=1, max_length=2000), TextKind.PROSE]
     source: Line = ""
 
 
@@ -81,7 +83,7 @@ class Risk(Named):
     """What may go wrong, and what is done about it."""
 
     id: RiskId
-    risk: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    risk: Annotated[str, StringConstraints(min_length=1, max_length=2000), TextKind.PROSE]
     mitigation: Prose = ""
     anchor: Line | None = None  # such as src/a.py:L10-L20
     decision_ref: DecisionId | None = None
@@ -99,7 +101,7 @@ class PlanningContext(Inbound):
 class Diagram(Inbound):
     """A drawing in characters, with what it shows."""
 
-    diagram_ascii: Prose = ""
+    diagram_ascii: Drawing = ""
     description: Prose = ""
 
 
@@ -142,7 +144,7 @@ class CodeIntent(Placed):
 
     id: IntentId
     function: Word | None = None
-    behavior: Annotated[str, StringConstraints(min_length=1, max_length=4000)]
+    behavior: Annotated[str, StringConstraints(min_length=1, max_length=4000), TextKind.PROSE]
     decision_refs: DecisionRefs = ()
     params: Annotated[dict[Word, Line], Field(max_length=50)] = Field(default_factory=dict)
 
@@ -203,7 +205,7 @@ class MilestoneFacts(Named):
 
     id: MilestoneId
     number: int = Field(ge=0, le=10**6)
-    name: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")]
+    name: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S"), TextKind.SENTENCE]
     files: Annotated[tuple[Path, ...], Field(min_length=1, max_length=100)]
     flags: Annotated[tuple[Word, ...], Field(max_length=20)] = ()
     requirements: Lines = ()
@@ -232,7 +234,7 @@ class Wave(Inbound):
 class MilestoneDependencies(Entity):
     """The order of the milestones; without waves it follows from what each depends on."""
 
-    diagram_ascii: Prose = ""
+    diagram_ascii: Drawing = ""
     waves: Annotated[tuple[Wave, ...], Field(max_length=MAX_MILESTONES)] = ()
 
 
@@ -240,7 +242,9 @@ class Plan(Inbound):
     """plan.json. Once `frozen_at` is set nothing of it changes any more."""
 
     schema_version: int = Field(default=PLAN_SCHEMA_VERSION, ge=PLAN_SCHEMA_VERSION, le=PLAN_SCHEMA_VERSION)
-    plan_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$")]
+    plan_id: Annotated[
+        str, StringConstraints(pattern=r"^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"), TextKind.KEY
+    ]
     created_at: Word
     frozen_at: Word | None = None
     overview: Overview = Overview()

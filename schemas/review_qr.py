@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, field_validator
 
-from schemas.base import Inbound, Line, Outbound, Word
+from schemas.base import Inbound, Line, Record, Word
 
 QR_SCHEMA_VERSION = "1.0"
 MAX_ITEMS = 200  # of one phase
@@ -60,7 +60,7 @@ class GateVerdict(StrEnum):
     SKIPPED = "SKIPPED"
 
 
-class QrItem(Outbound):
+class QrItem(Record):
     """One thing that is checked, and what came of it."""
 
     id: ItemId
@@ -75,7 +75,7 @@ class QrItem(Outbound):
     acceptance_reason: str | None = None
 
 
-class QrFile(Outbound):
+class QrFile(Record):
     """qr-{phase}.json: it lives from the first review of a phase until its gate passes."""
 
     schema_version: str = QR_SCHEMA_VERSION
@@ -108,7 +108,7 @@ class Review(Inbound):
         return None if value is None else str(value)[:20].strip().upper()
 
 
-class GateRecord(Outbound):
+class GateRecord(Record):
     """What stays of a review once its gate has spoken."""
 
     phase: QrPhase

@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import Field
 
 from schemas import codec
-from schemas.base import SCHEMA_VERSION, Mode, Outbound, RiskLevel, StepType
+from schemas.base import SCHEMA_VERSION, Mode, Outbound, Record, RiskLevel, StepType
 
 
-class ControllerTaskSpec(Outbound):
+class ControllerTaskSpec(Record):
     """The seed's short form of what is asked."""
 
     type: StepType
@@ -18,7 +18,7 @@ class ControllerTaskSpec(Outbound):
     hint: str | None = None
 
 
-class VerifyTool(Outbound):
+class VerifyTool(Record):
     """One verification, ready to run without a shell; `tool` is its contract in the catalogue."""
 
     tool: str
@@ -27,14 +27,14 @@ class VerifyTool(Outbound):
     pass_codes: tuple[int, ...] = (0,)
 
 
-class StepEstimate(Outbound):
+class StepEstimate(Record):
     """What one attempt reserves from the budget."""
 
     tokens: int
     patch_cycles: int
 
 
-class PlannedStep(Outbound):
+class PlannedStep(Record):
     """The part of a step that does not change from attempt to attempt; encoded once, in the order of the wire."""
 
     step_id: str

@@ -1,11 +1,13 @@
 """What is kept of a plan in Redis beside the static specs: small records, each read and written whole.
 
 Every value that a script hands over costs the server time, so what changes together is one field (DESIGN.md section 4).
+Workers of two versions may share a server. What a newer one adds, behind the known elements of an array or as another
+key of an object, is kept as it was read in `unknown` and written again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from schemas import codec
@@ -13,6 +15,7 @@ from schemas import codec
 Usage = dict[str, int]
 
 USAGE_NAMES = ("tokens", "patch_cycles", "tool_calls", "failing_outcomes")
+STATUS_SIZE, ATTEMPT_SIZE = 11, 9  # elements that this version knows
 
 
 @dataclass(slots=True)
@@ -30,11 +33,16 @@ class StepStatus:
     skipped_by: str = ""
     previous: dict[str, Any] | None = None
     approval: str = ""  # "", "asked" or who gave it
+    unknown: tuple[Any, ...] = field(default=(), init=False)
 
     @classmethod
     def decode(cls, raw: bytes) -> StepStatus:
-        """Read what `encode` wrote."""
-        return cls(*codec.loads(raw))
+        """Read what `encode` of this version, an older or a newer one wrote."""
+        record = codec.loads(raw)
+        found = cls(*record[:STATUS_SIZE])
+        if len(record) > STATUS_SIZE:
+            found.unknown = tuple(record[STATUS_SIZE:])
+        return found
 
     def encode(self) -> bytes:
         """Write the record as a JSON array in the order of the fields."""
@@ -51,6 +59,7 @@ class StepStatus:
                 self.skipped_by,
                 self.previous,
                 self.approval,
+                *self.unknown,
             )
         )
 
@@ -72,9 +81,9 @@ class Attempt:
 
     @classmethod
     def decode(cls, raw: bytes) -> Attempt:
-        """Read `<entry> <json array>`."""
+        """Read `<entry> <json array>`; an attempt is written once, so what a newer version added is not needed."""
         entry, _, record = raw.partition(b" ")
-        found = cls(*codec.loads(record))
+        found = cls(*codec.loads(record)[:ATTEMPT_SIZE])
         found.entry = entry.decode()
         return found
 
@@ -111,15 +120,27 @@ class PlanHead:
     policy_version: int = 1  # of the tables by which the plan was made, and goes on
     tools: list[dict[str, Any]] = field(default_factory=list)  # contracts of an operator that it rests on
     streak: str | None = None  # a counter of those that plans leave to each other: how many failed in a row
+    unknown: dict[str, Any] | None = field(default=None, init=False)
 
     @classmethod
     def decode(cls, raw: bytes) -> PlanHead:
-        """Read what `encode` wrote."""
-        return cls(**codec.loads(raw))
+        """Read what `encode` of this version, an older or a newer one wrote."""
+        record = codec.loads(raw)
+        try:
+            return cls(**record)  # nearly always; to compare the names first would cost each outcome
+        except TypeError:
+            known, unknown = _parted(record, HEAD_NAMES)
+            found = cls(**known)
+            found.unknown = unknown
+            return found
 
     def encode(self) -> bytes:
         """Write the record as a JSON object."""
-        return codec.dumps(self)
+        return codec.dumps({**{name: getattr(self, name) for name in HEAD_FIELDS}, **(self.unknown or {})})
+
+
+HEAD_FIELDS = tuple(each.name for each in fields(PlanHead) if each.name != "unknown")
+HEAD_NAMES = frozenset(HEAD_FIELDS)
 
 
 @dataclass(slots=True)
@@ -146,7 +167,8 @@ class PlanRecord:
     question: dict[str, Any] | None = None  # what a person is asked: kind, questions, asked and until in ms
     growth: bytes = b""  # what the strategy of a plan that unfolds keeps, as JSON; read by those plans alone
     halt: dict[str, Any] | None = None
-    dirty: set[str] = field(default_factory=set)  # of the hash fields below
+    unknown: dict[str, Any] | None = field(default=None, init=False)  # keys of `live`
+    dirty: set[str] = field(default_factory=set, init=False)  # of the hash fields below
 
     @property
     def limits(self) -> dict[str, int | None]:
@@ -166,6 +188,7 @@ class PlanRecord:
                     "revision": self.revision,
                     "wake": self.wake,
                     **{name: value for name in SELDOM if (value := getattr(self, name))},
+                    **(self.unknown or {}),
                 }
             )
         if name == "head":
@@ -186,9 +209,23 @@ SELDOM = (
     "warned",
     "question",
 )  # stored where there is any
+LIVE_NAMES = frozenset(("reserved", "spent", "halting", "counts", "times", "revision", "wake", *SELDOM))
 
 
 def decode_plan(raw: list[bytes | None]) -> PlanRecord:
-    """Read the values of the fields `HOT`, in their order."""
+    """Read the values of the fields `HOT`, in their order, whichever version wrote them."""
     version, state, head, live, growth = (value or b"" for value in raw[: len(HOT)])
-    return PlanRecord(int(version), state.decode(), PlanHead.decode(head), growth=growth, **codec.loads(live))
+    record, first = codec.loads(live), (int(version), state.decode(), PlanHead.decode(head))
+    try:
+        return PlanRecord(*first, growth=growth, **record)
+    except TypeError:
+        known, unknown = _parted(record, LIVE_NAMES)
+        found = PlanRecord(*first, growth=growth, **known)
+        found.unknown = unknown
+        return found
+
+
+def _parted(record: dict[str, Any], names: frozenset[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Part a record into the keys of `names` and the keys that a newer version has added."""
+    known = {name: value for name, value in record.items() if name in names}
+    return known, {name: value for name, value in record.items() if name not in names}

@@ -16,10 +16,11 @@ from tasks.batches import batches
 from tasks.change import Change, Recall
 from tasks.fold import Fold
 from tasks.planning.draft import Draft, Rejected
-from tasks.policy import POLICY_VERSION, asking, budget, quota, unfolding
+from tasks.policy import asking, budget, quota, unfolding
 from tasks.policy.halting import explained
 from tasks.policy.inserting import dependents_of, insert, new_step
 from tasks.policy.preparation import looks_prepared
+from tasks.policy.versions import POLICY_VERSION
 from tasks.view import Grant, Slice, Step, WiderOrder
 
 SHOWN_CHARS = 200  # of the goal's sentence, for lists of plans
@@ -49,6 +50,8 @@ class Birth:
     grants: Mapping[str, Grant] = field(default_factory=dict)
     full: frozenset[str] = frozenset()  # queues that have no room
     created: int = 0  # when the plan was first written, ms; 0 for now
+    policy_version: int = POLICY_VERSION  # of the rules that the plan goes on under
+    requires_receipts: bool = False
 
 
 def accepted(birth: Birth, goal: Goal, draft: Draft) -> Iterator[Change]:
@@ -115,7 +118,7 @@ def refused(birth: Birth, goal: Goal, answer: Rejected) -> Change:
         "evidence": explained(fold, "rejected", {"errors": [error.model_dump() for error in answer.errors]}),
     }
     _announce(fold, goal, Draft((), findings=answer.findings))
-    fold.plan.spent["tokens"] += answer.tokens
+    budget.book(fold.plan, answer.tokens)
     fold.plan.dirty.add("halt")
     fold.move_plan(P.VALIDATING.value, "validating")
     fold.move_plan(P.REJECTED.value, "rejected", reason=answer.reason)
@@ -125,7 +128,7 @@ def refused(birth: Birth, goal: Goal, answer: Rejected) -> Change:
 
 def _book(fold: Fold, draft: Draft) -> None:
     """Pay for the draft and count it, in the one commit that makes a plan of it."""
-    fold.plan.spent["tokens"] += draft.tokens
+    budget.book(fold.plan, draft.tokens)
     if draft.counted and (name := recall.name_of(fold.plan.head)):
         fold.change.recalls.append(Recall(name, draft.counted, draft.seen, 1))
 
@@ -138,7 +141,7 @@ def _announce(fold: Fold, goal: Goal, draft: Draft) -> None:
     fold.extra = {
         "kind": goal.kind.value.encode(),
         "goal_id": plan.head.goal_id.encode(),
-        "policy_version": str(POLICY_VERSION).encode(),
+        "policy_version": str(plan.head.policy_version).encode(),
         "text": goal.goal[:SHOWN_CHARS].encode(errors="replace"),
         "goal": codec.dumps(body),
     }
@@ -172,9 +175,9 @@ def _record(birth: Birth, goal: Goal, draft: Draft | None = None) -> PlanRecord:
                 "base_sha": context.base_sha,
                 "failing_tests": context.failing_tests[:20],
             },
-            limits=budget.limits_of(goal),
+            limits=budget.limits_of(goal) | ({budget.RECEIPTS: 0} if birth.requires_receipts else {}),
             approvals=[level.value for level in goal.approvals],
-            policy_version=POLICY_VERSION,
+            policy_version=birth.policy_version,
             tools=[dict(tool) for tool in draft.tools] if draft else [],
             streak=draft.streak if draft else None,
         ),

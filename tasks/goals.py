@@ -8,7 +8,9 @@ from schemas.goal import Goal
 from tasks.planning.catalogue import CATALOGUE, Catalogue
 from tasks.planning.cleaning import cleaned
 from tasks.planning.draft import Answer, Consult, Draft, NothingToDo, Setting
+from tasks.planning.forbidden import Forbidden
 from tasks.planning.kept import keep
+from tasks.planning.paths import TABOO, fault, is_glob
 from tasks.planning.registry import strategy_of
 from tasks.policy.validation import rejected, validate
 
@@ -21,10 +23,22 @@ def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SET
     The goal is sanitised first; an answer brings along the goal that it is about and what was found.
     """
     fit = cleaned(goal)
-    answer = rejected(fit.error.code, (fit.error,)) if fit.error else _answer(fit.goal, catalogue, setting)
-    if fit.goal is goal or isinstance(answer, NothingToDo | Consult):
+    planned = _without_forbidden(fit.goal, setting.forbidden)
+    answer = rejected("invalid_goal", fit.errors) if fit.errors else _answer(planned, catalogue, setting)
+    if planned is goal or isinstance(answer, NothingToDo | Consult):
         return answer
-    return replace(answer, goal=answer.goal or fit.goal, findings=fit.findings)
+    return replace(answer, goal=answer.goal or planned, findings=fit.findings)
+
+
+def _without_forbidden(goal: Goal, forbidden: Forbidden) -> Goal:
+    """Leave forbidden files out of the listing that globs are expanded against, now and when the plan unfolds."""
+    files = goal.context.files
+    if not any(map(is_glob, goal.allowed_files)):
+        return goal
+    kept = tuple(path for path in files if fault(path, forbidden) is not TABOO)
+    if len(kept) == len(files):
+        return goal
+    return goal.model_copy(update={"context": goal.context.model_copy(update={"files": kept})})
 
 
 def _answer(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
@@ -33,6 +47,6 @@ def _answer(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
         return answer
     if answer.question:
         return replace(answer, tools=keep(catalogue, None))
-    if errors := validate(goal, answer.steps, catalogue):
+    if errors := validate(goal, answer.steps, catalogue, setting.forbidden):
         return rejected("invalid_plan", errors)
     return replace(answer, tools=keep(catalogue, answer.steps if answer.state is None else None))

@@ -9,12 +9,14 @@ from schemas import codec
 from schemas.base import StepState as S
 from schemas.base import Verdict
 from schemas.outcome import Outcome
+from schemas.stored import Attempt
 from tasks.change import Change
 from tasks.fold import Fold
 from tasks.policy import (
     budget,
     completion,
     dispatch,
+    figures,
     findings,
     graph,
     halting,
@@ -29,19 +31,27 @@ from tasks.policy import (
     waiting,
     warning,
 )
+from tasks.policy.figures import Wrong
 from tasks.policy.halts import Halt
 from tasks.policy.lifecycle import PLAN_ENDS
+from tasks.policy.versions import ChangedRule
 from tasks.view import Slice, Step
+
+NEEDS_LEASE = "a controller has claimed the attempt, so that it is ended only with its lease"
 
 
 class Report(NamedTuple):
-    """An outcome with what the entry's fields said beside it; `raw` and `digest` are of its bytes."""
+    """An outcome with what the entry's fields said beside it; `raw` and `digest` are of its bytes.
+
+    `unknown` is how many of its fields nobody knows.
+    """
 
     outcome: Outcome
     attempt: int | None
     lease: str | None
     raw: bytes
     digest: str
+    unknown: int = 0
 
 
 def apply(view: Slice, reports: Sequence[Report]) -> Change:
@@ -55,7 +65,8 @@ def apply(view: Slice, reports: Sequence[Report]) -> Change:
             unfolding.hear(fold)
         else:
             told = {"step_id": report.outcome.step_id, "attempt": report.attempt, "verdict": verdict}
-            fold.tell("outcome." + verdict, told)
+            lacks = verdict is Verdict.REFUSED and judgement.lacks_lease(view, report.outcome.step_id, report.lease)
+            fold.tell("outcome." + verdict, told, NEEDS_LEASE if lacks else None)
     return advance(fold)
 
 
@@ -76,18 +87,27 @@ def advance(fold: Fold) -> Change:
 
 
 def _take(fold: Fold, step: Step, report: Report) -> None:
-    outcome = report.outcome
+    outcome, wrong = figures.within_range(fold.plan, report.outcome)
     fold.inputs.append(["outcome", report.attempt, report.lease, codec.raw(report.raw)])
     attempt = fold.end_attempt(step)
+    if report.lease is None:
+        _rest_on_no_claim(fold, step, attempt)
     used = budget.settle(fold.plan, attempt, outcome.metrics, step.facts["estimate"])
     quota.lapse(fold, attempt, used)
+    _tell_figures(fold, step, report, used, wrong)
     step.status.digest = report.digest
     fold.answers[step.step_id] = outcome
-    failure = judgement.failure_of(step.facts, outcome) or unfolding.refusal(fold, step, outcome)
+    failure = judgement.failure_of(step.facts, outcome)
+    doubt = None if failure or not step.facts["verify_tools"] else _tell_doubt(fold, step, outcome)
+    if doubt and budget.requires_receipts(fold.plan.head):
+        failure = judgement.unproven(doubt)
+    failure = failure or unfolding.refusal(fold, step, outcome)
     halt = halts.fired(halts.record(fold, step, outcome, failure), failure)
     if failure is None:
         succeed(fold, step)
         step.status.previous = findings.found(step.facts, outcome)
+        if doubt:
+            findings.note_doubt(step)
         unfolding.hear(fold)  # there may be more to do
         spared = fold.plan.state in PLAN_ENDS or (halt and halt.spares_completed and completion.is_satisfied(fold.plan))
         if halt and not spared:
@@ -96,6 +116,36 @@ def _take(fold: Fold, step: Step, report: Report) -> None:
         fold.plan.spent["failing_outcomes"] += 1
         step.status.failures += 1
         fail(fold, step, failure, halt, outcome)
+
+
+def _rest_on_no_claim(fold: Fold, step: Step, attempt: Attempt) -> None:
+    """Note that the attempt was unclaimed; who claims it before this is written has it decided anew."""
+    if ChangedRule.A_CLAIM_NEEDS_ITS_LEASE.holds(fold.plan):
+        lease = fold.view.leases.get(step.step_id)
+        fold.change.guards[step.step_id] = lease.renewed if lease else 0
+        fold.inputs.append(["unclaimed", step.step_id, attempt.attempt])
+
+
+def _tell_doubt(fold: Fold, step: Step, outcome: Outcome) -> str | None:
+    """Tell of a success on a step with a verification that nothing proves; returns why it is in doubt, if it is."""
+    if not ChangedRule.DOUBT_IS_NOTED.holds(fold.plan):
+        return None
+    doubt = judgement.doubt(step.facts, outcome, requires_receipts=budget.requires_receipts(fold.plan.head))
+    if doubt:
+        about = {"step_id": step.step_id, "attempt": step.status.attempt, "verified": False}
+        fold.tell("outcome.unverified", about, doubt)
+    return doubt
+
+
+def _tell_figures(fold: Fold, step: Step, report: Report, used: int, wrong: dict[str, Wrong]) -> None:
+    """Tell of figures that did not count as they were told, tokens beyond the plan's limit among them."""
+    metrics = report.outcome.metrics
+    told = metrics.tokens_used if metrics else None
+    if told is not None and told > used:
+        wrong["tokens_used"] = Wrong(told, used)
+    if wrong:
+        about = {"step_id": step.step_id, "attempt": step.status.attempt}
+        fold.tell("outcome.out_of_range", {**about, "figures": figures.told_of(wrong)})
 
 
 def succeed(fold: Fold, step: Step) -> None:

@@ -68,6 +68,6 @@ def standing(records: Records, tenant: str, repo: str | None, created: int, now:
         for scope in scopes_of(tenant, repo):
             raw = records.get(f"{command.value} {scope}".encode())
             record = codec.loads(raw) if raw else None
-            if record and now < (record["until"] or now + 1) and created <= record.pop("before", created):
-                return WiderOrder(command.value, scope, **record)
+            if record and now < (record["until"] or now + 1) and created <= record.get("before", created):
+                return WiderOrder.read(command.value, scope, record)
     return None

@@ -54,7 +54,7 @@ def apply(view: Slice, clocks: Clocks = NO_CLOCKS) -> Change:
 def _look_at_attempt(fold: Fold, step: Step, clocks: Clocks) -> None:
     live, now = fold.view.active[step.step_id], fold.view.now
     lease = fold.view.leases.get(step.step_id) or Lease(live.attempt, 0, 0)
-    due, reason = _due(fold, step, live, lease)
+    due, reason = _due(fold, step, live, lease, clocks)
     due = max(due, clocks.grace + SILENT_MS) if clocks.grace else due
     if now < due:
         fold.wake_at(due if lease.claimed else min(due, now + SILENT_MS))
@@ -65,18 +65,29 @@ def _look_at_attempt(fold: Fold, step: Step, clocks: Clocks) -> None:
         _expire(fold, step, claimed=bool(lease.claimed), reason=reason)
 
 
-def _due(fold: Fold, step: Step, live: Attempt, lease: Lease) -> tuple[int, str]:
+def _due(fold: Fold, step: Step, live: Attempt, lease: Lease, clocks: Clocks) -> tuple[int, str]:
     """Say when the attempt has run out of time if nothing more is heard of it, and which clock that is."""
     if not lease.claimed:
         return live.deadline, f"no controller had claimed it by {rfc3339(live.deadline)}"
     verify_ms = 1000 * sum(tool["timeout_s"] for tool in step.facts["verify_tools"])
     # A lease is written by controllers: whatever stands there, the attempt ends at some time.
-    claimed, renewed = min(lease.claimed, live.deadline), min(lease.renewed, fold.view.now)
+    claimed, renewed = min(lease.claimed, live.deadline), _renewed(lease.renewed, fold.view.now, clocks.grace)
     silent = renewed + SILENT_MS, "its controller went silent"
     if "still" in fold.plan.times:  # it may have been told to pause
         return silent
     over = claimed + verify_ms + RUNNING_MARGIN_MS + waiting.rested_for(fold) - live.lost
     return min(silent, (over, "it ran past its time"))
+
+
+def _renewed(renewed: int, now: int, grace: int) -> int:
+    """Say when a lease was renewed for the last time.
+
+    A time to come is from before the server's clock was set back. A controller that lives has renewed by the new clock
+    within SILENT_MS of that, which is when sweeps saw it: `grace`.
+    """
+    if renewed - now <= SILENT_MS:
+        return min(renewed, now)
+    return min(grace or now, now)
 
 
 def _expire(fold: Fold, step: Step, *, claimed: bool, reason: str) -> None:

@@ -63,6 +63,11 @@ class WiderOrder(NamedTuple):
     command_id: str
     until: int = 0
 
+    @classmethod
+    def read(cls, command: str, scope: str, record: Mapping[str, Any]) -> WiderOrder:
+        """Read the record of a standing order; keys that a newer version added do not matter to this one."""
+        return cls(command, scope, record["actor"], record["reason"], record["command_id"], record["until"])
+
 
 class Grant(NamedTuple):
     """What a partition may still use of a day budget; `exhausted` once there is no more to be had for the day."""

@@ -120,7 +120,7 @@ class RunningWorker:
         """Return the log records with this event."""
         lines = [line for line in self.log.read_bytes().splitlines(keepends=True) if line.startswith(b"{")]
         records = [codec.loads(line) for line in lines if line.endswith(b"}\n")]
-        return [record for record in records if record["event"] == event]
+        return [record for record in records if record.get("event") == event]
 
 
 @contextmanager

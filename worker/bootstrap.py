@@ -24,6 +24,7 @@ from worker.settings import Settings, load
 from worker.status import directory
 from worker.store import keys
 from worker.store.commits import Commits
+from worker.store.dead import places
 from worker.store.keys import Partition, partition_of
 from worker.store.memory import Memory
 from worker.store.plans import PlanStore
@@ -49,7 +50,7 @@ class Services:
     def decomposer(self) -> Decomposer:
         """What turns goals into plans."""
         here = self.settings
-        door = Door(self.client, self.memory, self.quota, here.max_tenant_plans)
+        door = Door(self.client, self.memory, self.quota, here.max_tenant_plans, here.require_receipts)
         maker = Maker(
             self.client,
             lambda plan_id: self.home(partition_of(plan_id, here.partitions)),
@@ -71,12 +72,13 @@ class Services:
     @cached_property
     def goals(self) -> Inbox:
         """The stream of goals."""
-        return Inbox(self.client, keys.GOALS, keys.GOALS_DEAD, self.name, self.settings.max_dead)
+        return self._inbox(keys.GOALS, keys.GOALS_DEAD)
 
     @cached_property
     def memory(self) -> Memory:
         """How full the server is."""
-        return Memory(self.client)
+        here = self.settings
+        return Memory(self.client, here.max_dead_share, len(places(here.partitions)))
 
     @cached_property
     def quota(self) -> Quota:
@@ -87,7 +89,7 @@ class Services:
     @cached_property
     def wide(self) -> WideOrders:
         """What obeys the orders about more than one plan."""
-        inbox = Inbox(self.client, keys.COMMANDS, keys.COMMANDS_DEAD, self.name, self.settings.max_dead)
+        inbox = self._inbox(keys.COMMANDS, keys.COMMANDS_DEAD)
         return WideOrders(self.client, inbox, self.quota, self.name, self.settings.max_failures)
 
     def home(self, number: int) -> Home:
@@ -96,12 +98,15 @@ class Services:
             self._homes[number] = self._make_home(Partition(number))
         return self._homes[number]
 
+    def _inbox(self, stream: str, dead: str) -> Inbox:
+        return Inbox(self.client, stream, dead, self.name, self.settings.max_dead, self.memory.dead_bytes)
+
     def _make_home(self, partition: Partition) -> Home:
         here, client = self.settings, self.client
         commits = Commits(client, partition, directory(here), self._connects)
         store = PlanStore(client, partition, self.name, here.retention_s, commits, here.max_queue)
-        inbox = Inbox(client, partition.outcomes, partition.dead, self.name, here.max_dead)
-        orders = Inbox(client, partition.commands, partition.dead, self.name, here.max_dead)
+        inbox = self._inbox(partition.outcomes, partition.dead)
+        orders = self._inbox(partition.commands, partition.dead)
         intake = Intake(inbox, orders, partition, here.partitions, here.max_failures)
         return Home(partition, store, Engine(store, intake, client, partition, self.quota, commits, self.memory))
 

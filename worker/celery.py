@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import os
+import sys
 from typing import Any
 
 from celery import Celery, signals
@@ -15,13 +16,18 @@ from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as TookTooLong
 
 from tasks.routes import ROUTES
-from worker import duties, ending, handback, sentinel, telemetry
+from worker import credentials, duties, ending, handback, sentinel, solo, telemetry
+from worker.ledger import Key
 from worker.lifecycle import Ingress
+from worker.nudger import SHARE
 from worker.outage import SaidSeldom
-from worker.settings import load
+from worker.settings import WrongSettings, load
 
 log = logging.getLogger("planner.celery")
-settings = load()
+try:
+    settings = load()
+except WrongSettings as error:  # `celery -A worker` would show where it was raised, and the sentence last
+    sys.exit(str(error))
 
 app = Celery("planner", broker=sentinel.broker_url(settings.broker))
 app.conf.update(
@@ -32,9 +38,10 @@ app.conf.update(
     task_ignore_result=True,
     task_acks_late=True,  # a nudge that is lost with its worker comes again; one that comes twice finds nothing to do
     task_reject_on_worker_lost=True,
-    task_publish_retry=False,  # what a task leaves is seen by the watch, so its own nudge is not worth waiting for
+    task_publish_retry=False,
     task_serializer="json",
     accept_content=["json"],
+    worker_consumer="worker.consumer:Consumer",
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
     worker_send_task_events=False,
@@ -55,48 +62,48 @@ app.conf.update(
 app.steps["worker"].add(Ingress)
 
 
-@app.task(name="planner.decompose")
-def decompose() -> None:
-    """Plan goals; goes on in a next task when its time is over."""
-    if _do(duties.decompose):
-        _go_on(decompose)
+@app.task(name="planner.decompose", bind=True)
+def decompose(self: Any) -> None:
+    """Plan goals."""
+    _do(self, "planner.decompose")
 
 
-@app.task(name="planner.outcomes")
-def drain(partition: int) -> None:
-    """Apply the outcomes of a partition; goes on in a next task when its time is over."""
-    if _do(duties.outcomes, partition):
-        _go_on(drain, partition)
+@app.task(name="planner.outcomes", bind=True)
+def drain(self: Any, partition: int) -> None:
+    """Apply the outcomes of a partition."""
+    _do(self, "planner.outcomes", partition)
 
 
-@app.task(name="planner.upkeep")
-def sweep(partition: int) -> None:
+@app.task(name="planner.upkeep", bind=True)
+def sweep(self: Any, partition: int) -> None:
     """Hand out a partition's due work, and take over what dead workers had read."""
-    _do(duties.upkeep, partition)
+    _do(self, "planner.upkeep", partition)
 
 
-@app.task(name="planner.orders")
-def obey() -> None:
-    """Obey the orders about more than one plan; goes on in a next task when its time is over."""
-    if _do(duties.orders):
-        _go_on(obey)
+@app.task(name="planner.orders", bind=True)
+def obey(self: Any) -> None:
+    """Obey the orders about more than one plan."""
+    _do(self, "planner.orders")
 
 
-def _do(duty: Callable[..., bool], *args: int) -> bool:
-    """Do a duty; where the store goes away under it nothing is lost, and the watches say so and wait."""
+def _do(task: Any, name: str, *args: int) -> None:
+    """Do what was asked for until its time is over; the watches see what is left, and nobody else sends a nudge.
+
+    A goal does not keep a worker of one slot from the rest.
+    """
+    key, share = Key(name, args), float(task.request.get(SHARE) or 1)
+    if solo.HERE.is_used and name == solo.SLOW:
+        solo.HERE.plan(_try, key, share)
+    else:
+        _try(key, share)
+
+
+def _try(key: Key, share: float) -> None:
+    """Do it; where the store goes away under it nothing is lost, and the watches say so and wait."""
     try:
-        return duty(*args)
+        duties.do(key, share)
     except (NoConnection, TookTooLong) as error:
         log.info("interrupted", extra={"error": str(error)})
-        return False
-
-
-def _go_on(task: Any, *args: int) -> None:
-    """Send the next nudge; where the broker does not take it, the watch sees what is left."""
-    try:
-        task.apply_async(args)
-    except task.OperationalError as error:
-        log.debug("no next nudge", extra={"error": str(error)})
 
 
 @signals.setup_logging.connect
@@ -105,6 +112,13 @@ def _logs(**_: Any) -> None:
     seldom = SaidSeldom()
     for name in ("celery.worker.consumer.consumer", "celery.worker.consumer.connection", "kombu.transport.redis"):
         logging.getLogger(name).addFilter(seldom)
+
+
+@signals.celeryd_init.connect
+def _before_anything_is_forked(**_: Any) -> None:
+    if url := os.environ.get("CELERY_BROKER_URL"):  # the option --broker of celery itself
+        app.conf.broker_url = url
+    credentials.protect()
 
 
 @signals.worker_init.connect

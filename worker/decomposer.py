@@ -7,9 +7,11 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import OutOfMemoryError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from schemas.base import GoalVerdict, unknown_fields
@@ -57,9 +59,9 @@ class Decomposer:
         self._renew_s = min(RENEW_S, claim_idle_s / 3)
         self._reread = False
 
-    def drain(self) -> bool:
-        """Take goals until none is left or DRAIN_S are over; returns whether some may be left."""
-        end = time.monotonic() + DRAIN_S
+    def drain(self, share: float = 1.0) -> bool:
+        """Take goals until none is left, or for `share` of DRAIN_S; returns whether some may be left."""
+        end = time.monotonic() + DRAIN_S * share
         while time.monotonic() < end:
             with self._rereading():
                 entries = self._inbox.read(count=1)
@@ -104,6 +106,8 @@ class Decomposer:
             self._try(entry)
         except (RedisConnectionError, RedisTimeoutError):  # not the goal's fault
             raise
+        except OutOfMemoryError:  # it became full since the door was asked
+            self._bury(entry, self._door.full())
         except Exception:
             log.exception("goal failed", extra={"entry": entry.entry_id.decode()})
             self._each(self._inbox.blame(entry, keys.GOALS_FAILURES, self._max_failures, _now()))
@@ -139,15 +143,23 @@ class Decomposer:
             detail = f"The goal id {goal_id} was used before, for {plan_id}, with another body."
             self._bury(entry, Problem.of("goal_conflict", detail, status=409))
         elif verdict != GoalVerdict.PENDING:
-            self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, "duplicate", 1), *self._inbox.drop((entry,))])
+            self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, "duplicate", 1)])
+            self._run(self._inbox.drop((entry,)))
         else:
             made = self._maker.make(goal, goal_id, plan_id)
             log.info("goal decided", extra={"goal_id": goal_id, "plan_id": plan_id, "verdict": made.verdict})
             self._answer(entry, goal, goal_id, made)
 
     def _claim(self, goal_id: str, plan_id: str, digest: str) -> tuple[str, str, str]:
-        """Make the goal's record unless it exists; returns the plan, verdict and digest that stand there."""
+        """Make the goal's record unless it exists; returns the plan, verdict and digest that stand there.
+
+        Only the making is refused by a server whose memory is full.
+        """
         key = keys.goal_id(goal_id)
+        found: Any = self._client.hmget(key, "plan_id", "verdict", "digest")
+        if None not in found:
+            self._client.expire(key, self._retention_s)
+            return found[0].decode(), found[1].decode(), found[2].decode()
         pipeline = self._client.pipeline(transaction=True)
         pipeline.hsetnx(key, "digest", digest)
         pipeline.hsetnx(key, "plan_id", plan_id)
@@ -161,14 +173,10 @@ class Decomposer:
     def _answer(self, entry: Entry, goal: Goal, goal_id: str, made: Made) -> None:
         key = keys.goal_id(goal_id)  # where another verdict stands, its plan was answered before we were here
         verdicts.settle(self._client, goal_id, made.verdict, made.reason, GoalVerdict.PENDING)
-        self._run(
-            [
-                ("EXPIRE", key, self._retention_s),
-                ("HINCRBY", keys.GOALS_STATS, made.verdict.value, 1),
-                ("HINCRBY", keys.GOALS_STATS, "unknown_fields", unknown_fields(goal)),
-                *self._inbox.drop((entry,)),
-            ]
-        )
+        counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal))
+        self._client.expire(key, self._retention_s)
+        self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted)])
+        self._run(self._inbox.drop((entry,)))  # at once: an entry that is acknowledged and stays would never go
 
     def _bury(self, entry: Entry, problem: Problem) -> None:
         log.warning("goal dead", extra={"entry": entry.entry_id.decode(), "code": problem.code})

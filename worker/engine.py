@@ -16,10 +16,13 @@ from tasks.batches import batches
 from tasks.change import Change
 from tasks.commands import needs_reconcile
 from tasks.errors import NeedsSteps, Overtaken
+from tasks.policy.versions import is_newer
 from tasks.view import Clocks, Slice
+from worker import handback
 from worker.intake import Intake
 from worker.quota import Quota
 from worker.store import functions, verdicts
+from worker.store import keys as names
 from worker.store.commits import Commits
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition
@@ -34,6 +37,7 @@ log = logging.getLogger("planner.engine")
 
 DRAIN_S = 1.0  # a drain gives its place in the pool back after this long
 LINGER_MS = 20  # and when nothing came for this long; an idle server rounds it up to the period of its clock
+SHARE_TO_LINGER = 0.2  # of a drain, below which it ends where nothing more is there
 TRIES = 3  # of a piece of work whose server had lost something; what may be lost is mended in between
 ROUNDS = 8  # a busy plan waits for the next batch after this many looks
 SWEEP_LOCK_MS = 10_000
@@ -64,18 +68,22 @@ class Engine:
         self._memory = memory
         self._reread = True  # at first there is only what the server has to be compared with what is known here
 
-    def drain(self) -> bool:
-        """Apply outcomes until none comes for LINGER_MS or DRAIN_S are over; returns whether some may be left."""
-        return self._surely(self._drain)
+    def drain(self, share: float = 1.0) -> bool:
+        """Apply outcomes until none comes, or for `share` of DRAIN_S; returns whether some were read and not applied.
 
-    def _drain(self) -> bool:
-        end = time.monotonic() + DRAIN_S
-        while time.monotonic() < end:
-            if not self._intake.read(LINGER_MS):
-                self._settle()  # the last counters
-                return False
+        Where others wait for their turn nobody waits for more to come.
+        """
+        return self._surely(lambda: self._drain(share))
+
+    def _drain(self, share: float) -> bool:
+        end = time.monotonic() + DRAIN_S * share
+        linger = LINGER_MS if share >= SHARE_TO_LINGER else None
+        while self._intake.read(linger):
             self._settle()
-        return True
+            if time.monotonic() >= end:
+                break
+        self._settle()  # the last counters
+        return bool(self._intake.waiting)
 
     def recover(self, idle_ms: int) -> int:
         """Take over and apply what a dead worker had read; returns how many entries that were."""
@@ -144,13 +152,17 @@ class Engine:
             self._settle()
         self._settle()
 
-    def sweep(self, token: str) -> None:
-        """Hand out due work until none is due or DRAIN_S are over; does nothing while another worker sweeps."""
-        self._commits.save()
-        self._surely(lambda: self._sweep(token))
+    def sweep(self, token: str, share: float = 1.0) -> None:
+        """Hand out due work until none is due, or for `share` of DRAIN_S; does nothing while another worker sweeps.
 
-    def _sweep(self, token: str) -> None:
-        end = time.monotonic() + DRAIN_S
+        Whether the server has lost commits is looked at in any case: nobody may have changed a plan since.
+        """
+        self._surely(lambda: self._sweep(token, share))
+
+    def _sweep(self, token: str, share: float) -> None:
+        if self._commits.sees_loss():
+            raise RolledBack
+        end = time.monotonic() + DRAIN_S * share
         while time.monotonic() < end:
             plans, clocks = self._due(token)
             if not plans:
@@ -166,7 +178,13 @@ class Engine:
         reply = functions.call(
             self._client, "FCALL", functions.UPKEEP, len(keys), *keys, token, SWEEP_LOCK_MS, DUE_PAGE
         )
-        return (reply[1], Clocks(*reply[2:])) if len(reply) > 1 else ([], Clocks())
+        if len(reply) == 1:
+            return [], Clocks()
+        now, due, *clocks = reply
+        if now == clocks[0]:  # sweeping has just gone on after a gap, or the server's clock was set back
+            streams = (self._partition.outcomes, self._partition.commands, names.GOALS, names.COMMANDS)
+            handback.date_anew(self._client, streams)
+        return due, Clocks(*clocks)
 
     def _settle(self) -> None:
         """Decide about every plan that waits, round by round on fresh state; busy plans stay for the next batch."""
@@ -190,6 +208,7 @@ class Engine:
                 decided += fresh
             talk.beside(self._intake.take_beside())
             verdicts = talk.verdicts()
+        self._intake.send_on()
         for one, verdict in zip(decided, verdicts, strict=True):
             self._finish(one, verdict)
         return bool(decided and self._intake.waiting)
@@ -210,6 +229,9 @@ class Engine:
     def _decide(self, work: Work, view: Slice) -> Decided:
         """Decide about one plan. Where that fails the commit writes nothing and only gives the lock back."""
         plan_id, nothing = view.plan_id, Change(view.plan_id, view.record.version, view.now)
+        if is_newer(view.record) and not work.only_pauses:
+            self._intake.leave(plan_id, work, view.now)
+            return Decided(plan_id, None, Write(nothing))
         try:
             change = work.decide(view)
             if change.settles:

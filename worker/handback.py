@@ -52,6 +52,28 @@ def tidy(client: Redis, partitions: int) -> int:
     return gone
 
 
+def date_anew(client: Redis, streams: Iterable[str]) -> None:
+    """Date the pending entries anew that were read at a time to come, before the server's clock was set back.
+
+    They would look as if they were read just now, and be taken over from nobody, until that time has come.
+    """
+    for stream in streams:
+        after = "-"
+        while page := _pending(client, stream, after):
+            for one in page:
+                if one["time_since_delivered"] == 0:
+                    ids: list[Any] = [one["message_id"]]
+                    client.xclaim(stream, GROUP, one["consumer"], 0, ids, idle=0, justid=True)
+            after = f"({page[-1]['message_id'].decode()}"
+
+
+def _pending(client: Redis, stream: str, after: str) -> Any:
+    try:
+        return client.xpending_range(stream, GROUP, after, "+", PAGE)
+    except ResponseError:  # no such stream or group
+        return []
+
+
 def _streams(partitions: int) -> list[str]:
     parts = [Partition(number) for number in range(partitions)]
     return [keys.GOALS, keys.COMMANDS, *(stream for part in parts for stream in (part.outcomes, part.commands))]

@@ -6,24 +6,27 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from redis import Redis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
 from schemas import codec
-from schemas.envelope import DATA, DeadEntry, Problem
+from schemas.envelope import DATA, DeadEntry, FieldError, Problem
 from schemas.times import rfc3339
 from worker.store import functions
-from worker.store.keys import GROUP
+from worker.store.keys import GROUP, stats_of
 
 DEAD_DATA_BYTES = 64 * 1024
 DEAD_FIELDS = 32  # kept of an entry beside its data
 DEAD_FIELDS_BYTES = 16 * 1024  # of all of them together
 BESIDE = "entry."  # what their names begin with in the dead stream
+DEAD_PROBLEM_BYTES = 16 * 1024  # of its reason, where the names of fields are a sender's words
+DEAD_TEXT = 500  # letters of each text in that
 MAX_DEAD = 100_000  # entries a dead stream keeps, unless set
+DEAD_BYTES = 64 * 1024 * 1024  # bytes that it keeps, unless set
 FAILURES_S = 7 * 86_400
 BATCH_ENTRIES = 256
 BATCH_BYTES = 4 * 1024 * 1024
@@ -62,12 +65,21 @@ class Entry(NamedTuple):
 class Inbox:
     """One stream and the planner's group on it; made with the stream where they are missing."""
 
-    def __init__(self, client: Redis, stream: str, dead: str, consumer: str, max_dead: int = MAX_DEAD) -> None:
+    def __init__(
+        self,
+        client: Redis,
+        stream: str,
+        dead: str,
+        consumer: str,
+        max_dead: int = MAX_DEAD,
+        dead_bytes: Callable[[], int] = lambda: DEAD_BYTES,
+    ) -> None:
         self._client = client
         self.stream = stream
         self._dead = dead
         self._consumer = consumer
         self._max_dead = max_dead
+        self._dead_bytes = dead_bytes
         self._count = BATCH_ENTRIES // 4  # until the size of entries is known
 
     def read(self, count: int = BATCH_ENTRIES, block_ms: int | None = None, after: str = ">") -> list[Entry]:
@@ -94,10 +106,19 @@ class Inbox:
     def create_group(self) -> None:
         """Make the group at the beginning of the stream, with the stream."""
         try:
-            self._client.xgroup_create(self.stream, GROUP, id="0", mkstream=True)
+            self._make_group()
         except ResponseError as error:
             if "BUSYGROUP" not in str(error):
                 raise
+
+    def _make_group(self) -> None:
+        try:
+            self._client.xgroup_create(self.stream, GROUP, id="0", mkstream=True)
+        except OutOfMemoryError as full:  # who cannot read a stream cannot empty it
+            try:
+                functions.call(self._client, "FCALL", functions.MAKE_GROUP, 1, self.stream, GROUP)
+            except functions.FunctionsMissing:
+                raise full from None
 
     def take_over(self, idle_ms: int) -> int:
         """Make entries ours that another worker left for `idle_ms`; returns how many, to be read with `after="0"`."""
@@ -129,13 +150,13 @@ class Inbox:
     def bury(self, entry: Entry, problem: Problem, now: int) -> list[Command]:
         """Make the commands that move `entry` to the dead stream with its reason and its raw bytes, cut at 64 kB.
 
-        The entry's other fields stand beside them, cut at 16 kB, named `entry.<name>`. The stream keeps about
-        `max_dead` entries.
+        The entry's other fields stand beside them, cut at 16 kB, named `entry.<name>`; of its reason 16 kB are kept.
+        The stream keeps about `max_dead` entries and `dead_bytes()` bytes.
         """
         raw, beside = entry.data or b"", _beside(entry)
         whole = {**beside, **({DATA: raw[:DEAD_DATA_BYTES]} if DATA in entry.fields else {})} == entry.fields
         dead = DeadEntry(
-            problem=problem,
+            problem=_short(problem),
             stream=entry.stream,
             entry=entry.entry_id.decode(),
             size=entry.size,
@@ -144,8 +165,8 @@ class Inbox:
         )
         fields = [part for name, value in beside.items() for part in (BESIDE.encode() + name, value)]
         told = ("problem", codec.encode(dead), "data", raw[:DEAD_DATA_BYTES])
-        place = ("FCALL", functions.BURY, 2, entry.stream, self._dead, GROUP, entry.entry_id)
-        return [(*place, self._max_dead, *told, *fields)]
+        place = ("FCALL", functions.BURY, 3, entry.stream, self._dead, stats_of(self._dead), GROUP, entry.entry_id)
+        return [(*place, self._max_dead, self._dead_bytes(), *told, *fields)]
 
     def blame(self, entry: Entry, failures: str, limit: int, now: int) -> list[Command]:
         """Count a failure against `entry` in the hash `failures`; passes on a full server too.
@@ -165,14 +186,17 @@ class Inbox:
         functions.call(self._client, "FCALL", functions.ADD, 1, target, "", *flat)
         return self.drop((entry,))
 
+    def give_away(self, entries: Iterable[Entry], consumer: str) -> list[Command]:
+        """Make the commands that leave `entries` pending, each in its own stream, but with another consumer."""
+        return [
+            ("XCLAIM", stream, GROUP, consumer, 0, *those, "JUSTID") for stream, those in _by_stream(entries).items()
+        ]
+
     def drop(self, entries: Iterable[Entry]) -> list[Command]:
         """Make the commands that acknowledge and delete `entries`, each in its own stream."""
-        ids: dict[str, list[bytes]] = {}
-        for entry in entries:
-            ids.setdefault(entry.stream, []).append(entry.entry_id)
         return [
             command
-            for stream, those in ids.items()
+            for stream, those in _by_stream(entries).items()
             for command in (("XACK", stream, GROUP, *those), ("XDEL", stream, *those))
         ]
 
@@ -181,6 +205,27 @@ class Inbox:
         total = sum(entry.size for entry in entries)
         if total:
             self._count = max(1, min(BATCH_ENTRIES, BATCH_BYTES * len(entries) // total))
+
+
+def _by_stream(entries: Iterable[Entry]) -> dict[str, list[bytes]]:
+    ids: dict[str, list[bytes]] = {}
+    for entry in entries:
+        ids.setdefault(entry.stream, []).append(entry.entry_id)
+    return ids
+
+
+def _short(problem: Problem) -> Problem:
+    """Cut the texts of a problem, and leave out its last errors, so that it fits into DEAD_PROBLEM_BYTES."""
+    kept: list[FieldError] = []
+    left = DEAD_PROBLEM_BYTES - 6 * DEAD_TEXT - 1000  # as JSON a letter may take six bytes
+    for error in problem.errors:
+        texts = {"pointer": error.pointer[:DEAD_TEXT], "message": error.message[:DEAD_TEXT]}
+        short = error.model_copy(update=texts)
+        left -= len(codec.encode(short))
+        if left < 0:
+            break
+        kept.append(short)
+    return problem.model_copy(update={"detail": problem.detail[:DEAD_TEXT], "errors": tuple(kept)})
 
 
 def _beside(entry: Entry) -> dict[bytes, bytes]:

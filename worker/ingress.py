@@ -1,7 +1,7 @@
 """From the streams to Celery: threads that wait for news and send nudges (DESIGN.md section 3).
 
 A nudge is a Celery task without a message. Losing one costs a delay, doubling one costs nothing, and while the broker
-does not take any a thread does the work itself.
+does not take any, or this worker does not hear from it, a thread does the work itself.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 from redis import Redis
 from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
-from worker import clients
-from worker.duties import DUTIES
+from worker import clients, duties
 from worker.inbox import Inbox, worker_name
+from worker.ledger import Key, State
+from worker.nudger import Nudger
 from worker.outage import Outage, pause
 from worker.store.keys import GROUP
 from worker.watchdog import Pulse
@@ -28,12 +27,8 @@ log = logging.getLogger("planner.ingress")
 
 BLOCK_MS = 200  # longest wait for news: also how late a due timer may be seen
 LOOK_S = 0.01  # between looks at whether a task of ours still runs
-NUDGE_LOST_S = 0.25  # a nudge that neither runs here nor made the stream move is sent again
 NUDGE_STUCK_S = 10.0  # a task of a partition ends after DRAIN_S and a batch; one that runs for longer is not waited for
 SWEEP_S = 5.0  # between looks for entries of dead workers
-
-Nudge = Callable[[str, tuple[int, ...]], bool]
-Requests = Callable[[], Sequence[Any]]
 
 
 class Watch(threading.Thread):
@@ -46,8 +41,7 @@ class Watch(threading.Thread):
         self,
         url: str,
         store: Outage,
-        nudge: Nudge,
-        requests: Requests,
+        nudger: Nudger,
         stream: str,
         task: str,
         upkeep: str,
@@ -58,15 +52,11 @@ class Watch(threading.Thread):
         super().__init__(name=f"ingress-{stream}", daemon=True)
         self._url = url
         self._store = store
-        self._send = nudge
-        self._requests = requests
+        self._nudger = nudger
         self._stream = stream
-        self._task = task
-        self._args = args
-        self._upkeep = upkeep
+        self._work = Key(task, args)
+        self._upkeep = Key(upkeep, args) if upkeep else None
         self._timers = timers
-        self._asked: dict[str, float] = {}
-        self._taken: dict[str, dict[str, float]] = {}  # by task: which nudges this worker has, and since when
         self._stuck_s = stuck_s
         self._swept = self._ticked = self._beat = 0.0
         self._ending = threading.Event()
@@ -103,11 +93,11 @@ class Watch(threading.Thread):
         while not self._ending.is_set():
             self._beat = time.monotonic()
             self._tick(client)
-            if self._in_flight(self._task):
+            if self._nudger.state(self._work, self._stuck_s) is State.BUSY:
                 self._ending.wait(LOOK_S)
                 continue
-            if self._has_news(client, inbox):
-                self._nudge(self._task)
+            if duties.take_left(self._work) or self._has_news(client, inbox):
+                self._nudge(self._work)
             self._store.ends(self._stream)
 
     def _has_news(self, client: Redis, inbox: Inbox) -> bool:
@@ -122,7 +112,9 @@ class Watch(threading.Thread):
     def _tick(self, client: Redis) -> None:
         """Nudge the upkeep when a timer is due, and now and then for what dead workers left."""
         now = time.monotonic()
-        if not self._upkeep or now - self._ticked < BLOCK_MS / 1000 or self._in_flight(self._upkeep):
+        if not self._upkeep or now - self._ticked < BLOCK_MS / 1000:
+            return
+        if self._nudger.state(self._upkeep, self._stuck_s) is State.BUSY:
             return
         self._ticked = now
         if now - self._swept >= SWEEP_S or (self._timers and self._is_due(client)):
@@ -136,20 +128,8 @@ class Watch(threading.Thread):
         first, (seconds, _) = pipeline.execute()
         return bool(first) and first[0][1] <= seconds * 1000
 
-    def _nudge(self, task: str) -> None:
-        """Have `task` done: by the pool, or here and now where the broker does not take the nudge."""
-        if self._send(task, self._args):
-            self._asked[task] = time.monotonic()
-        else:
-            DUTIES[task](*self._args)
-
-    def _in_flight(self, task: str) -> bool:
-        """Whether a nudge of ours is under way, or this worker runs such a task for the same stream."""
-        now, known = time.monotonic(), self._taken.get(task, {})
-        ours = [r.id for r in self._requests() if r.name == task and tuple(r.args) == self._args]
-        self._taken[task] = {request: known.get(request, now) for request in ours}
-        if any(now - since < self._stuck_s for since in self._taken[task].values()):
-            self._asked.pop(task, None)
-            return True
-        lost_s = self._stuck_s if ours else NUDGE_LOST_S  # the others may have much to do, or be stuck as well
-        return now - self._asked.get(task, -lost_s) < lost_s
+    def _nudge(self, key: Key) -> None:
+        """Have it done: by the pool, or here and now where the broker does not take the nudge, or is not heard."""
+        state = self._nudger.state(key, self._stuck_s)
+        if state is State.DEAF or (state is State.FREE and not self._nudger.send(key)):
+            duties.do(key)

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from schemas.base import Verdict, unknown_fields
+from schemas.base import Verdict
 from schemas.envelope import Problem
 from tasks.change import Change
 from tasks.outcomes import Report
@@ -22,6 +22,8 @@ log = logging.getLogger("planner.intake")
 
 ORDERS_S = 0.2  # between looks for orders while outcomes are drained
 RETRY_MS = 60_000  # until a plan is looked at again whose look has failed
+FOR_NEWER = "newer-workers"  # the consumer that holds what only newer workers may decide
+NEWER_MS = 2000  # until the timer of such a plan runs out again, perhaps for a newer worker
 
 
 class Intake:
@@ -34,18 +36,23 @@ class Intake:
         self._partitions = partitions
         self._max_failures = max_failures
         self._looked = 0.0
+        self._told_newer = False
         self.waiting: dict[str, Work] = {}
         self.applied: Counter[str] = Counter()  # of what was committed
         self.tally: Counter[str] = Counter()  # of what goes with `beside`
         self.beside: list[Command] = []
+        self._astray: list[tuple[Entry, str]] = []  # entries about plans that are not here, and where they may be
 
     def of(self, plan_id: str) -> Work:
         """What waits for this plan."""
         return self.waiting.setdefault(plan_id, Work())
 
     def read(self, block_ms: int | None) -> bool:
-        """Read a batch of outcomes, and now and then orders; returns whether anything waits to be decided."""
-        if time.monotonic() - self._looked >= ORDERS_S:
+        """Read a batch of outcomes, and now and then orders; returns whether anything waits to be decided.
+
+        Waits for up to `block_ms` for the first outcome; None reads what is there, orders too, and does not wait.
+        """
+        if block_ms is None or time.monotonic() - self._looked >= ORDERS_S:
             self._looked = time.monotonic()
             self._sort_orders(self._orders.read())
         self._sort(self._inbox.read(block_ms=None if self.waiting else block_ms))
@@ -72,6 +79,7 @@ class Intake:
         self.waiting.clear()
         self.beside.clear()
         self.tally.clear()
+        self._astray.clear()
 
     def _sort_orders(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -80,8 +88,6 @@ class Intake:
                 self._bury(entry, found)
             elif found.plan_id is None or found.scope in WIDE:
                 self._forward(entry, keys.COMMANDS)
-            elif (home := self._home(found.plan_id)) != self._partition:
-                self._forward(entry, home.commands)
             else:
                 self.of(found.plan_id).orders.append((entry, found))
 
@@ -94,10 +100,8 @@ class Intake:
             found = self._read(entry)
             if isinstance(found, Problem):
                 self._bury(entry, found)
-            elif (home := self._home(found[0])) != self._partition:
-                self._forward(entry, home.outcomes)
             else:
-                self.tally["unknown_fields"] += unknown_fields(found[1].outcome)
+                self.tally["unknown_fields"] += found[1].unknown
                 self.of(found[0]).reports.append((entry, found[1]))
 
     def _read(self, entry: Entry) -> tuple[str, Report] | Problem:
@@ -128,14 +132,38 @@ class Intake:
         return commands
 
     def gone(self, plan_id: str, work: Work) -> None:
-        """Answer messages about a plan that is not there: they write nothing but their verdict."""
+        """Answer messages about a plan that is not there: they write nothing but their verdict.
+
+        What came to the wrong partition is sent on. It is looked for here first: where the number of partitions was
+        another, a plan and the `reply_to` of its specs stay where they were.
+        """
+        del self.waiting[plan_id]
+        if work.due:
+            self.beside += [("ZREM", self._partition.timers, plan_id), ("ZREM", self._partition.plans, plan_id)]
+        if (home := self._home(plan_id)) != self._partition:
+            self._astray += [(entry, home.outcomes) for entry, _ in work.reports]
+            self._astray += [(entry, home.commands) for entry, _ in work.orders if entry]
+            return
         self.tally[Verdict.UNKNOWN] += len(work.reports)
         self.beside += self._inbox.drop([entry for entry, _ in work.reports])
         for entry in [entry for entry, _ in work.orders if entry]:
             self._bury(entry, Problem.of("unknown_plan", f"There is no plan {plan_id}.", status=404))
+
+    def leave(self, plan_id: str, work: Work, now: int) -> None:
+        """Leave a plan to workers that know its rules: they take over its entries, and its timer runs out once more.
+
+        The entries go to a consumer that nobody is, so that whoever takes over next may be a newer worker. Without one
+        they wait there, and come back to every worker once per `claim_idle_s`; nothing of the plan is lost or changed.
+        """
+        entries = [entry for entry, _ in [*work.orders, *work.reports] if entry]
+        self.beside += self._inbox.give_away(entries, FOR_NEWER)
         if work.due:
-            self.beside += [("ZREM", self._partition.timers, plan_id), ("ZREM", self._partition.plans, plan_id)]
+            self.beside.append(("FCALL", functions.REMIND, 1, self._partition.timers, now + NEWER_MS, 0, plan_id))
         del self.waiting[plan_id]
+        self.tally["newer"] += 1
+        if not self._told_newer:  # every look would say it again
+            log.warning("plans left to newer workers", extra={"plan_id": plan_id})
+        self._told_newer = True
 
     def failed(self, plan_id: str, work: Work, now: int) -> None:
         """Find the entry with which deciding fails, by trying them one by one; who fails too often is poison."""
@@ -157,6 +185,12 @@ class Intake:
         log.warning("entry dead", extra={"stream": entry.stream, "entry": entry.entry_id.decode(), "code": code})
         self.beside += burial
         self.tally.update(("dead", f"dead:{code}"))
+
+    def send_on(self) -> None:
+        """Forward what has turned out to be about plans of other partitions; needs the connection to itself."""
+        for entry, target in self._astray:
+            self._forward(entry, target)
+        self._astray.clear()
 
     def _forward(self, entry: Entry, target: str) -> None:
         self.beside += self._inbox.forward(entry, target)

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from celery import bootsteps
+from celery.concurrency.solo import TaskPool
+from celery.exceptions import WorkerShutdown
 from celery.worker import state
-from redis import Redis
-from redis.exceptions import OutOfMemoryError, RedisError
 
-from worker import clients, drafters, ending
+from tasks.errors import PlannerError
+from worker import drafters, ending, solo
+from worker.admission import wait_for_servers
 from worker.ingress import NUDGE_STUCK_S, Watch
+from worker.ledger import Ledger
 from worker.nudger import Nudger
-from worker.outage import Outage, pause
+from worker.outage import Outage
 from worker.settings import Settings, load
-from worker.store import functions, keys
+from worker.store import keys
 from worker.store.keys import Partition
 from worker.watchdog import Pool, Pulse, Watchdog
 
 log = logging.getLogger("planner.lifecycle")
 
+CANNOT_START = 1  # exit code
 JOIN_S = 5.0  # for a watch that works by itself or hangs
 BITE_S = 10.0  # from the warm shutdown of a worker that is stuck to its hard end
 
@@ -40,7 +43,14 @@ class Ingress(bootsteps.StartStopStep):
         self._watchdog: Watchdog | None = None
 
     def start(self, parent: Any) -> None:
-        """Check the server, load the functions, begin to watch."""
+        """Check the servers and begin to watch; where that cannot be the worker ends with a sentence."""
+        try:
+            self._start(parent)
+        except PlannerError as error:
+            log.critical("cannot start", extra={"reason": str(error)})
+            raise WorkerShutdown(CANNOT_START) from error
+
+    def _start(self, parent: Any) -> None:
         settings = load()
         store, broker = Outage("store"), Outage("broker")
         consumed = frozenset(parent.app.amqp.queues.consume_from)
@@ -48,16 +58,15 @@ class Ingress(bootsteps.StartStopStep):
             drafters.check(settings)
             drafters.warn()
         parts = _partitions(consumed, settings)
-        requests = partial(_requests, parent)
         pool, bite = partial(_pool, parent), partial(_bite, settings)
         self._watchdog = Watchdog(settings, broker, self._pulses, pool, bite, parts)
         self._watchdog.start()
-        with clients.connect(settings.redis_url) as client:
-            wait_for(client, store)
-            if not settings.allow_unsafe_redis:
-                clients.check_safe(client)
-            _load_functions(client)
-        watch = partial(Watch, settings.redis_url, store, Nudger(parent.app, broker).send, requests)
+        wait_for_servers(settings, store)
+        ledger = Ledger(parent.pool.num_processes)
+        parent.consumer.tell(ledger.received)
+        solo.HERE.is_used = isinstance(parent.pool, TaskPool)
+        nudger = Nudger(parent.app, broker, ledger, partial(_requests, parent), solo.HERE)
+        watch = partial(Watch, settings.redis_url, store, nudger)
         self._watches = _watches(watch, consumed, parts)
         for one in self._watches:
             one.start()
@@ -75,33 +84,10 @@ class Ingress(bootsteps.StartStopStep):
         return [watch.pulse() for watch in self._watches if watch.ident]
 
 
-def wait_for(client: Redis, store: Outage) -> None:
-    """Wait until the server answers; says so once. Raises WorkerShutdown when asked to stop meanwhile."""
-    for tries in range(10**9):
-        state.maybe_shutdown()
-        try:
-            client.ping()
-        except RedisError as error:
-            store.begins("start", error)
-            time.sleep(pause(tries))
-        else:
-            return store.ends("start")
-    return None
-
-
-def _load_functions(client: Redis) -> None:
-    try:
-        functions.load(client)
-    except OutOfMemoryError as error:  # those of the last start serve as well; where there are none the tasks say so
-        log.warning("functions not loaded", extra={"error": str(error)})
-
-
-def _requests(parent: Any) -> list[Any]:
-    """List the nudges that this worker has taken. Without its broker it does not hear of their end: they count for
-    nothing then.
-    """
+def _requests(parent: Any) -> dict[str, Any] | None:
+    """Give the nudges that this worker has taken, by id; None without its broker, since it hears of no end then."""
     consumer = getattr(parent, "consumer", None)
-    return list(state.requests.values()) if getattr(consumer, "connection", None) else []
+    return state.requests if getattr(consumer, "connection", None) else None
 
 
 def _pool(parent: Any) -> Pool:
@@ -110,7 +96,7 @@ def _pool(parent: Any) -> Pool:
     except AttributeError:  # the pool has ended, the worker is about to
         info = {}
     pids = {os.getpid(), *info.get("processes", ())}
-    tasks = {request.id: request.name for request in _requests(parent)}
+    tasks = {request.id: request.name for request in tuple((_requests(parent) or {}).values())}
     return Pool(int(info.get("max-concurrency", 1)), frozenset(pids), tasks)
 
 

@@ -19,6 +19,7 @@ from tasks.creation import Birth
 from tasks.errors import Overtaken
 from tasks.planning.catalogue import CATALOGUE, Catalogue
 from tasks.planning.draft import Answer, Consult, Draft, NothingToDo, Rejected, Setting
+from tasks.policy import budget
 from tasks.policy.validation import rejected
 from worker.door import Door
 from worker.drafters.consulting import Consulting
@@ -91,7 +92,9 @@ class Maker:
             birth = self._door.birth(home.partition, goal, goal_id, plan_id)  # time has passed
             if made := self.made(plan_id):  # it was ended meanwhile, or another worker was faster
                 if made.verdict is GoalVerdict.REJECTED:
-                    self._door.quota.charge(home.partition, birth.grants, tokens, birth.now)
+                    limit = budget.limits_of(goal)["tokens"]
+                    paid = tokens if limit is None else min(tokens, limit)
+                    self._door.quota.charge(home.partition, birth.grants, paid, birth.now)
                 return made
         return self._keep(home, birth, goal, answer)
 

@@ -97,5 +97,5 @@ class Quota:
 
 
 def _read(raw: bytes | None, today: int) -> Grant:
-    day, left, over = raw.split() if raw else (b"-1", b"0", b"0")
+    day, left, over, *_ = raw.split() if raw else (b"-1", b"0", b"0")
     return Grant(int(left), over == b"1") if int(day) == today else Grant(0)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails, to_json
 
 from schemas import codec
+from schemas.base import unknown_fields
 from schemas.command import Command, Scope
 from schemas.envelope import FieldError, Problem
 from schemas.goal import MAX_GOAL_BYTES, Goal
@@ -41,9 +42,7 @@ def read_outcome(entry: Entry) -> tuple[str, Report] | Problem:
     if len(data) > MAX_OUTCOME_BYTES:
         return too_large("outcome_too_large", len(data), MAX_OUTCOME_BYTES)
     try:
-        if b"NaN" in data or b"Infinity" in data:
-            codec.loads(data)  # which JSON does not have, though pydantic takes them
-        outcome = Outcome.model_validate_json(data)
+        outcome, unknown, kept = _outcome(data)
     except (ValidationError, codec.DecodeError) as error:
         return unreadable(error)
     if len(data) > MAX_OUTPUT_BYTES and (size := len(to_json(outcome.output))) > MAX_OUTPUT_BYTES:
@@ -58,7 +57,45 @@ def read_outcome(entry: Entry) -> tuple[str, Report] | Problem:
             return Problem.of("invalid_message", f"The entry's field `attempt` is no attempt: {beside[:20]!r}.")
         attempt = int(beside)
     lease = outcome.lease or entry.field("lease")
-    return plan_id, Report(outcome, attempt, lease, data, blake2b(data, digest_size=9).hexdigest())
+    return plan_id, Report(outcome, attempt, lease, kept, blake2b(data, digest_size=9).hexdigest(), unknown)
+
+
+def _outcome(data: bytes) -> tuple[Outcome, int, bytes]:
+    """Read an outcome; returns it, how many fields of it are unknown, and the bytes that are kept of it.
+
+    Those are `data`, unless a number in it is larger than a double holds, which not everyone who reads JSON takes.
+    Numbers of the fields that we know were looked at when they were read, others are looked at where there are any.
+    Raises ValidationError or DecodeError.
+    """
+    try:
+        outcome = Outcome.model_validate_json(data)
+    except ValidationError:
+        if (kept := _bounded(data)) is None:
+            raise
+        outcome = Outcome.model_validate_json(kept)
+        return outcome, unknown_fields(outcome), kept
+    unknown = unknown_fields(outcome)
+    if not unknown and outcome.output is None:
+        return outcome, 0, data
+    kept = _bounded(data) or data
+    if outcome.output is not None:  # as whoever reads the plan's log will read it: numbers of 64 bits, else doubles
+        outcome = outcome.model_copy(update={"output": codec.loads(kept)["output"]})
+    return outcome, unknown, kept
+
+
+def _bounded(data: bytes) -> bytes | None:
+    """Write an outcome again whose numbers are larger than a double holds; None where there is no need.
+
+    Raises DecodeError where it is no JSON.
+    """
+    try:
+        codec.loads(data)
+    except codec.DecodeError:
+        body = codec.bounded(data)
+        if body is None:
+            raise
+        return codec.dumps(body)
+    return None
 
 
 def read_goal(entry: Entry, max_bytes: int) -> tuple[Goal, str] | Problem:

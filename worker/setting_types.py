@@ -7,8 +7,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
 from pydantic_settings import NoDecode
 
+from tasks.planning.forbidden import wrong_name
 from worker import sentinel
 from worker.drafters import writing
+from worker.sandbox.paths import Grant, grants
 
 
 def _readable(url: str) -> str:
@@ -16,6 +18,12 @@ def _readable(url: str) -> str:
     if sentinel.is_watched(url):
         sentinel.parse(url)
     return url
+
+
+def _forbiddable(name: str) -> str:
+    if wrong := wrong_name(name):
+        raise ValueError(wrong)
+    return name
 
 
 RedisUrl = Annotated[
@@ -26,4 +34,6 @@ DrafterNames = Annotated[tuple[DrafterName, ...], NoDecode, BeforeValidator(writ
 CheckName = Literal["ruff-check", "ruff-format", "black", "flake8", "mypy", "pyright", "compileall"]
 CheckNames = Annotated[tuple[CheckName, ...], NoDecode, BeforeValidator(writing.names)]
 Argv = Annotated[tuple[str, ...], NoDecode, BeforeValidator(writing.argv)]
+Grants = Annotated[tuple[Grant, ...], NoDecode, BeforeValidator(grants)]
+Names = Annotated[tuple[Annotated[str, AfterValidator(_forbiddable)], ...], NoDecode, BeforeValidator(writing.names)]
 Variables = Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(writing.variables)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,13 +14,15 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
 from tasks.errors import PlannerError
-from worker import tools_file
+from tasks.planning.forbidden import FORBIDDEN_NAMES, Forbidden, forbidding
+from worker import credentials, tools_file
 from worker.drafters.options import lacking, planning_options
-from worker.setting_types import Argv, CheckNames, DrafterName, DrafterNames, RedisUrl, Variables
+from worker.setting_types import Argv, CheckNames, DrafterName, DrafterNames, Grants, Names, RedisUrl, Variables
 
 PREFIX = "PLANNER_"
 ELSEWHERE = frozenset({"PLANNER_TEST_REDIS_SERVER", "PLANNER_TEST_NODE_MODULES", "PLANNER_TEST_MODEL_PYTHON"})
-SECRETS = frozenset({"PLANNER_LLM_API_KEY", "PLANNER_CLI_ENV"})  # whose values no sentence quotes
+URLS = frozenset({"PLANNER_REDIS_URL", "PLANNER_BROKER_URL"})  # shown without their passwords
+PASSWORD = re.compile("//.*@")
 
 
 def _planning(name: str) -> AliasChoices:
@@ -48,8 +51,19 @@ class Settings(BaseSettings):
     max_goal_bytes: int = Field(default=MAX_GOAL_WITH_STEPS_BYTES, ge=1024, description="largest goal with steps")
     max_failures: int = Field(default=5, ge=1, description="decisions about an entry that may fail before it is dead")
     max_dead: int = Field(default=100_000, ge=1, description="entries a dead stream keeps, about; the oldest go first")
+    max_dead_share: float = Field(
+        default=0.1,
+        gt=0,
+        le=0.5,
+        description="part of the server's `maxmemory` (of 2 GB where that is not set) that all dead streams together"
+        " keep; the oldest go first",
+    )
     max_queue: int = Field(default=10_000, ge=1, description="step specs a queue holds; more wait in their plans")
     max_tenant_plans: int = Field(default=100_000, ge=1, description="plans of one tenant that have not ended")
+    require_receipts: bool = Field(
+        default=False,
+        description="new plans take no success on a step with a verification without a receipt of every tool of it",
+    )
     tenant_day_tokens: int | None = Field(default=None, ge=1, description="tokens a tenant may use on a day (UTC)")
     repository_day_tokens: int | None = Field(default=None, ge=1, description="tokens a repository may use on a day")
     retention_days: float = Field(default=30, gt=0, description="days until the keys of an ended plan go")
@@ -64,6 +78,12 @@ class Settings(BaseSettings):
     )
     data_dir: Path = Field(default=Path(".planner"), description="where the embedded server keeps its data")
     tools_file: Path | None = Field(default=None, description="TOML file of contracts to add to the tool catalogue")
+    forbidden_paths: Names = Field(
+        default=FORBIDDEN_NAMES,
+        description="names of files and folders that no goal may allow, in place of these; `folder/` is a folder alone,"
+        " `*` and `?` are as in a shell; version control stays forbidden",
+    )
+    also_forbidden_paths: Names = Field(default=(), description="more of such names, beside those")
     allow_unsafe_redis: bool = Field(default=False, description="start without AOF or with evicting keys all the same")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="least level logged")
     drafters: DrafterNames = Field(
@@ -103,6 +123,20 @@ class Settings(BaseSettings):
         default=None,
         validation_alias=_old("CLI_ENV", "EXTRA_ENV"),
         description="a JSON object of variables that it is given beside PATH, HOME and the like",
+    )
+    cli_paths: Grants = Field(
+        default=(), description="paths beside the system's that it may read, `PATH:rw` to write too, with commas"
+    )
+    sandbox: Literal["auto", "require", "off"] = Field(
+        default="auto",
+        description="confine agents and verifications by Landlock and bubblewrap: `auto` where the kernel has them,"
+        " `require` or do not start, `off`",
+    )
+    agent_user: str | None = Field(
+        default=None,
+        min_length=1,
+        description="where controllers and workers run as root: the user, by name or number, that agents and"
+        " verifications run as instead",
     )
     planning_backend: str | None = Field(
         default=None,
@@ -189,6 +223,11 @@ class Settings(BaseSettings):
         return int(self.retention_days * 86_400)
 
     @property
+    def forbidden(self) -> Forbidden:
+        """The paths that no goal may allow."""
+        return forbidding((*self.forbidden_paths, *self.also_forbidden_paths))
+
+    @property
     def planning(self) -> dict[str, Any]:
         """What a strategy is told of PLANNER_PLANNING_*, by the short names in lower case."""
         return planning_options(self)
@@ -198,7 +237,9 @@ def load() -> Settings:
     """Read the settings; raises WrongSettings with one sentence per wrong value."""
     wrong = [_unknown(name) for name in os.environ if name.startswith(PREFIX) and not _known(name)]
     try:
-        settings = Settings()
+        settings = Settings(**_secrets())
+    except credentials.WrongSecrets as error:
+        wrong += str(error).splitlines()
     except ValidationError as error:
         wrong += [_told(each) for each in error.errors()]
     else:
@@ -206,6 +247,14 @@ def load() -> Settings:
     if wrong:
         raise WrongSettings("\n".join(wrong))
     return settings
+
+
+def _secrets() -> dict[str, Any]:
+    """Gather the settings that are secrets, by their fields."""
+    read = credentials.read()
+    names = credentials.VARIABLES.items()
+    found = {field: next((read[name] for name in variables if name in read), None) for field, variables in names}
+    return {field: value for field, value in found.items() if value is not None}
 
 
 def _wrong_tools(settings: Settings) -> list[str]:
@@ -226,11 +275,13 @@ def _told(error: ErrorDetails) -> str:
     """Say what is wrong with a variable, without its value where that is a secret."""
     place = str(error["loc"][0])
     variable = place if place.isupper() else PREFIX + place.upper()
-    return f"{variable}: {error['msg']}" + ("." if variable in SECRETS else f", not {error['input']!r}.")
+    shown = "" if variable in credentials.NAMES - URLS else f", not {PASSWORD.sub('//', str(error['input']))!r}"
+    return f"{variable}: {error['msg']}{shown}."
 
 
 def _known(name: str) -> bool:
-    return name in ELSEWHERE or any(name in variables(field) for field in Settings.model_fields)
+    here = ELSEWHERE | credentials.FILES | {credentials.DESCRIPTOR}
+    return name in here or any(name in variables(field) for field in Settings.model_fields)
 
 
 def _unknown(name: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from worker.settings import Settings
+from worker.store.memory import refused_at
 
 log = logging.getLogger("planner.status")
 
@@ -34,6 +35,8 @@ class Status(BaseModel):
     store: bool  # whether it answered at the last look
     broker: bool
     sweep_lag_s: float | None  # how long the oldest due timer has waited; None where it is not known
+    refused: str | None = None  # why the store does not serve us, where that is more than being away
+    memory: float | None = None  # share of the store's maxmemory in use; None where it is not known
 
     def lives(self, now: float) -> bool:
         """Whether the process is there, and said so a moment ago."""
@@ -41,11 +44,13 @@ class Status(BaseModel):
 
     def troubles(self, now: float) -> list[str]:
         """Say what keeps the worker from doing its work; nothing where it is ready."""
+        short = refused_at(self.memory or 0)
         silent = [stream for stream, beat in self.streams.items() if now - beat >= FRESH_S]
         said = {
             "it consumes nothing": not self.streams,
             f"nobody watches {', '.join(silent)}": bool(silent),
-            "the store does not answer": not self.store,
+            self.refused or "the store does not answer": not self.store,
+            f"the store's memory is {self.memory or 0:.0%} full: {short}": bool(short),
             f"due timers wait for {self.sweep_lag_s or 0:.0f} s": (self.sweep_lag_s or 0) >= LAG_S,
         }
         return [trouble for trouble, there in said.items() if there]

@@ -6,6 +6,8 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -15,6 +17,7 @@ import sentry_sdk
 from sentry_sdk.integrations.celery import CeleryIntegration
 
 from schemas import codec
+from worker.printable import escaped
 from worker.settings import Settings
 
 IDS = ("goal_id", "plan_id", "step_id", "attempt", "message_id", "trace_id")
@@ -50,7 +53,7 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         try:
-            return codec.dumps(line, default=str).decode()
+            return escaped(codec.dumps(line, default=str).decode())
         except TypeError:  # half a surrogate pair, or an integer beyond 64 bits; no line is lost for that
             return json.dumps(line, default=str)
 
@@ -87,6 +90,15 @@ def _report(dsn: str, pid: int) -> None:
         before_send=_without_evidence,
     )
     sentry_sdk.get_global_scope().set_extra("pid", pid)
+
+
+@contextmanager
+def reported_as(task: str) -> Iterator[None]:
+    """Have Sentry name errors after `task`, which is done while Celery's own task of this thread is another one."""
+    with sentry_sdk.new_scope() as scope:
+        scope.span = None  # which is that of the other, and would be renamed
+        scope.set_transaction_name(task)
+        yield
 
 
 def _without_evidence(event: Any, _: Any) -> Any:

@@ -19,6 +19,9 @@ from schemas.base import RiskLevel
 from tasks.errors import PlannerError, UnknownCommand
 from tasks.planning.catalogue import CATALOGUE, Catalogue
 from tasks.planning.tool_contract import KINDS, MANY, Contract, Part, ToolCategory
+from worker.regular_files import read_setting
+
+MAX_BYTES = 1024 * 1024
 
 _PLACE = re.compile(r"<(\w+)>")  # where an option takes a value of a kind: `--jobs=<count>`
 _RUNS_ANYTHING = re.compile(
@@ -81,6 +84,7 @@ class ToolTable(_Table):
     valued: dict[Flag, Kind] = Field(default_factory=dict)
     required: tuple[Flag, ...] = ()
     tails: tuple[Tail, ...] = ()
+    end_of_options: bool = False
     focus: Kind | None = None
     focus_option: Flag | None = None
     focus_most: int = Field(default=1, ge=1, le=MANY)
@@ -108,6 +112,8 @@ class ToolTable(_Table):
             yield f"least is {self.least} and most is {self.most}"
         if not set(self.pass_codes) <= set(self.ran_codes):
             yield "each of pass_codes must be one of ran_codes"
+        if self.end_of_options and (self.tails or not self.positional):
+            yield "end_of_options needs a positional to stand behind `--`, and leaves no place for tails"
         if self.focus_option and self.valued.get(self.focus_option) != self.focus:
             yield "focus_option must be one of valued, of the kind of focus"
         if self.focus and not self.focus_option and not self.positional:
@@ -158,7 +164,7 @@ def extended(text: str) -> Catalogue:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_setting(path, MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise WrongTools(f"{path} cannot be read: {error}.") from error
 

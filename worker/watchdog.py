@@ -18,8 +18,9 @@ from worker.decomposer import RENEW_S
 from worker.outage import Outage
 from worker.settings import Settings
 from worker.status import Status, StatusFile
-from worker.store import keys
+from worker.store import deployment, keys
 from worker.store.keys import GROUP
+from worker.store.memory import share_of
 
 log = logging.getLogger("planner.watchdog")
 
@@ -52,6 +53,7 @@ class Sight(NamedTuple):
     pending: Mapping[str, bytes]  # of each stream whose oldest pending entry was read by this worker: that entry
     at_work: frozenset[str]  # streams and tasks on which somebody shows that he works
     lag_s: float
+    memory: float | None = None  # share of maxmemory in use
 
 
 class Standing(NamedTuple):
@@ -119,6 +121,7 @@ class Watchdog(threading.Thread):
         self._since = time.time()
         self._ending = threading.Event()
         self._client: Redis | None = None
+        self._refused: str | None = None
 
     def stop(self) -> None:
         """Judge no more; the worker is ending. Its signs of life go on to its end."""
@@ -131,7 +134,7 @@ class Watchdog(threading.Thread):
             pulses, pool = self._pulses(), self._pool()
             sight = self._look([pulse.stream for pulse in pulses], pool.pids)
             self._tell(pulses, sight)
-            stuck = judge.verdict(sight, pulses, pool, time.monotonic())
+            stuck = self._disagreement(pulses) or judge.verdict(sight, pulses, pool, time.monotonic())
             if stuck and not self._ending.is_set():
                 self._ending.set()
                 self._bite(stuck)
@@ -142,12 +145,27 @@ class Watchdog(threading.Thread):
         try:
             if self._client is None:
                 self._client = clients.connect(self._settings.redis_url, patience_s=PATIENCE_S)
-            return self._ask(self._client, streams, _names(pids))
+            sight = self._ask(self._client, streams, _names(pids))
+            self._refused = None
+            return sight
         except RedisError as error:
+            why = clients.refusal(error, self._settings.redis_url)
+            self._refused = str(why).rstrip(".") if why else None
             log.debug("no look at the store", extra={"error": str(error)})
         except Exception:  # a thread that has ended would look like a worker that is gone
             log.exception("watchdog failed")
         return None
+
+    def _disagreement(self, pulses: Sequence[Pulse]) -> str:
+        """Say why this worker may not go on with its server, which was emptied or given another number meanwhile."""
+        try:
+            if self._client and pulses:  # else it is only starting, and is told there
+                deployment.join(self._client, self._settings.partitions)
+        except deployment.WrongDeployment as error:
+            return str(error)
+        except RedisError as error:
+            log.debug("no look at the deployment", extra={"error": str(error)})
+        return ""
 
     def _ask(self, client: Redis, streams: Sequence[str], ours: tuple[bytes, ...]) -> Sight:
         pipeline = client.pipeline(transaction=False)
@@ -159,8 +177,9 @@ class Watchdog(threading.Thread):
             pipeline.zrange(partition.timers, 0, 0, withscores=True)
         pipeline.xinfo_consumers(keys.GOALS, GROUP)
         pipeline.exists(keys.COMMANDS_LOCK)
+        pipeline.info("memory")
         pipeline.time()
-        *found, goals, orders, clock = pipeline.execute(raise_on_error=False)
+        *found, goals, orders, memory, clock = pipeline.execute(raise_on_error=False)
         if isinstance(clock, RedisError):  # such as LOADING
             raise clock
         lengths, groups, oldest = (found[part : 3 * len(streams) : 3] for part in range(3))
@@ -170,6 +189,7 @@ class Watchdog(threading.Thread):
             pending=dict(_pending(streams, oldest, ours)),
             at_work=_at_work(goals, orders, ours),
             lag_s=max(0.0, clock[0] - min(due, default=clock[0] * 1000) / 1000),
+            memory=share_of(memory) if isinstance(memory, dict) else None,
         )
 
     def _tell(self, pulses: Sequence[Pulse], sight: Sight | None) -> None:
@@ -184,6 +204,8 @@ class Watchdog(threading.Thread):
                 store=sight is not None,
                 broker=not self._broker.lasts,
                 sweep_lag_s=sight.lag_s if sight else None,
+                refused=self._refused,
+                memory=sight.memory if sight else None,
             )
         )
 

@@ -45,12 +45,19 @@ class Work:
         """What the next decision is about, beside a timer."""
         return [*self.next_orders, *self.batch]
 
+    @property
+    def only_pauses(self) -> bool:
+        """Whether the next decision does no more than to pause a plan that lost commits: the one order of our own."""
+        return not self.due and bool(self.orders) and all(entry is None for entry, _ in self.next_orders)
+
     def ask(self, plan_id: str) -> Ask:
         """Say which part of the plan the next decision can touch."""
-        named = dict.fromkeys(report.outcome.step_id for _, report in self.batch)
+        reports = [report for _, report in self.batch]
+        named = dict.fromkeys(report.outcome.step_id for report in reports)
         named |= dict.fromkeys(order.step_id for _, order in self.next_orders if order.step_id)
         steps = [*named, *sorted(self.extra - named.keys())]
-        return Ask(plan_id, steps, leases=self.due is not None or bool(self.orders), page=self.page)
+        claims_matter = self.due is not None or bool(self.orders) or any(report.lease is None for report in reports)
+        return Ask(plan_id, steps, leases=claims_matter, page=self.page)
 
     def decide(self, view: Slice) -> Change:
         """Apply what is to be decided to the slice. Pure."""

@@ -18,9 +18,10 @@ from schemas.goal import ToolCall, Verify
 from schemas.step import VerifyTool
 from tasks.errors import UnknownCommand
 from tasks.planning.files import Role, role_of
-from tasks.planning.tool_contract import MANY, Contract, Part, Reading, fits
+from tasks.planning.tool_contract import MANY, Contract, Part, Reading, fits, operand
 from tasks.planning.tools import RECIPES, TOOLS
 
+AND = " && "
 _WORD = re.compile(r"[\w.-]+")
 _SHELL = re.compile(r"[;|&$<>`\\\x00-\x1f\x7f]")  # what a shell would act on, even between quotes
 
@@ -67,8 +68,9 @@ class Catalogue:
         if contract is None:
             raise UnknownCommand(f"There is no tool {_cut(tool)!r}{_did_you_mean(tool, self.contracts)}.")
         missing = tuple(each for each in contract.required if each not in args)
+        end = args.index("--") if "--" in args else len(args)
         for spelling in contract.spellings:
-            argv = (*spelling.split(), *args, *missing)
+            argv = (*spelling.split(), *args[:end], *missing, *args[end:])
             if contract.read(argv):
                 return contract.tool(argv)
         raise UnknownCommand(f"The tool {tool} does not take these arguments; an example is `{contract.example}`.")
@@ -90,7 +92,27 @@ class Catalogue:
 
     def recipe(self, name: str, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
         """List the verifications of a recipe, aimed at `files` where its parts take files."""
-        return tuple(self.match_argv(argv) for part in self.recipes[name] for argv in self._commands(part, files))
+        return tuple(tool for part in self.recipes[name] for tool in self._tools(part, files))
+
+    def aim(self, command: tuple[str, ...], files: Sequence[str] = ()) -> VerifyTool:
+        """Give `command` these paths of the repository as well, behind `--` where the tool has it.
+
+        UnknownCommand where no contract takes them.
+        """
+        argv = (*command, *map(operand, files))
+        contract, reading = self._read(argv)
+        return contract.tool(contract.command(reading) if contract.end_of_options else argv)
+
+    def separated(self, tool: VerifyTool) -> VerifyTool:
+        """Put the paths of `tool` behind `--` where the tool has it; `typed` is the way back."""
+        contract, reading = self._read(tool.argv)
+        return tool.model_copy(update={"argv": contract.command(reading)}) if contract.end_of_options else tool
+
+    def typed(self, tools: Iterable[VerifyTool]) -> str:
+        """Say what `tools` run as a person would type it, without `--`: planners before policy version 2 read that."""
+        readings = (self._read(tool.argv)[1] for tool in tools)
+        commands = ((*each.spelling, *each.options, *each.positionals, *each.tail) for each in readings)
+        return AND.join(map(shlex.join, commands))
 
     def narrow(self, tool: VerifyTool, tests: Iterable[str]) -> VerifyTool | None:
         """Aim `tool` at these tests alone, or None where it has no typed place for them.
@@ -113,14 +135,14 @@ class Catalogue:
     def _accepts(self, argv: tuple[str, ...]) -> bool:
         return any(contract.read(argv) for contract in self._by_executable.get(argv[0], ()))
 
-    def _commands(self, part: Part, files: Sequence[str]) -> list[tuple[str, ...]]:
+    def _tools(self, part: Part, files: Sequence[str]) -> list[VerifyTool]:
         command = words(part.command)
         if not part.suffixes:
-            return [command]
+            return [self.match_argv(command)]
         taken = tuple(path for path in files if _takes(part, path))[:MANY]
         if not taken:
-            return [words(part.otherwise)] if part.otherwise else []
-        return [(*command, path) for path in taken] if part.each else [(*command, *taken)]
+            return [self.match_argv(words(part.otherwise))] if part.otherwise else []
+        return [self.aim(command, (path,)) for path in taken] if part.each else [self.aim(command, taken)]
 
     def _nearest(self, argv: tuple[str, ...], shown: str) -> str:
         near = self._by_executable.get(argv[0], ()) if argv else ()
@@ -153,11 +175,13 @@ def words(command: str) -> tuple[str, ...]:
 
 def render(tools: Sequence[VerifyTool]) -> str:
     """Say for people, and for a shell, what `tools` run: the first failure ends."""
-    return " && ".join(shlex.join(tool.argv) for tool in tools)
+    return AND.join(shlex.join(tool.argv) for tool in tools)
 
 
 def _takes(part: Part, path: str) -> bool:
-    return path.endswith(part.suffixes) and fits("path", path) and (not part.tests or role_of(path) is Role.TEST)
+    return (
+        path.endswith(part.suffixes) and fits("path", operand(path)) and (not part.tests or role_of(path) is Role.TEST)
+    )
 
 
 def _did_you_mean(word: str, known: Iterable[str]) -> str:

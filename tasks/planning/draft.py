@@ -10,6 +10,8 @@ from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.planning.catalogue import Catalogue
+from tasks.planning.forbidden import FORBIDDEN, Forbidden
+from tasks.policy.versions import POLICY_VERSION
 
 MAX_UNFOLDED = 64  # steps that one end or one answer may add: they go into one commit
 
@@ -35,6 +37,7 @@ class Setting:
     drafter: str = "none"  # none: templates; queue: a DRAFT step for a controller; else the worker asks, see Consult
     drafted: tuple[Drafted, ...] = ()  # what the worker's drafter said so far, in order
     options: Mapping[str, Any] = field(default_factory=dict)  # settings of the operator for this kind
+    forbidden: Forbidden = FORBIDDEN  # paths that no goal may allow
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,7 @@ class Growth:
     document: Mapping[str, Any] | None
     now: int  # ms
     tools: Sequence[dict[str, Any]] = ()  # the operator's contracts, for the verbs that are given no catalogue
+    policy_version: int = POLICY_VERSION  # that the plan began under, likewise
 
 
 @dataclass(frozen=True, slots=True)

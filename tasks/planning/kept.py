@@ -6,6 +6,7 @@ Workers may have been started with other tools files meanwhile, and a log that i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +15,7 @@ from pydantic import TypeAdapter
 from schemas.step import PlannedStep
 from tasks.planning.catalogue import CATALOGUE, Catalogue
 from tasks.planning.tool_contract import Contract
+from tasks.policy.versions import POLICY_VERSION, ChangedRule
 
 _CONTRACTS = TypeAdapter(tuple[Contract, ...])
 
@@ -31,11 +33,18 @@ def keep(catalogue: Catalogue, steps: Iterable[PlannedStep] | None) -> tuple[dic
     return tuple(_CONTRACTS.dump_python(kept, mode="json"))
 
 
-def catalogue_of(kept: Sequence[dict[str, Any]]) -> Catalogue:
-    """Make the catalogue of a plan that keeps these contracts: ours for most."""
-    return _extended(_CONTRACTS.validate_python(kept)) if kept else CATALOGUE
+def catalogue_of(kept: Sequence[dict[str, Any]], policy_version: int = POLICY_VERSION) -> Catalogue:
+    """Make the catalogue of a plan that keeps these contracts and began under this version: ours for most."""
+    made = _extended(_CONTRACTS.validate_python(kept)) if kept else CATALOGUE
+    return made if policy_version >= ChangedRule.END_OF_OPTIONS.since else _without_end_of_options(made)
 
 
 @lru_cache(maxsize=64)
 def _extended(contracts: tuple[Contract, ...]) -> Catalogue:
     return CATALOGUE.extended(contracts)
+
+
+@lru_cache(maxsize=64)
+def _without_end_of_options(catalogue: Catalogue) -> Catalogue:
+    contracts = (replace(each, end_of_options=False) for each in catalogue.contracts.values())
+    return Catalogue.of(contracts, catalogue.recipes)

@@ -14,38 +14,13 @@ from fnmatch import translate
 from functools import lru_cache
 
 from schemas.envelope import FieldError
+from tasks.planning.forbidden import FORBIDDEN, Forbidden
 from tasks.policy.sanitize import Mode, sanitize
+from tasks.policy.unicode import INVISIBLE
 
-FORBIDDEN = (
-    "controller.py",  # the parts that govern the fleet itself
-    "controller_adapter.py",
-    "sandbox.py",
-    "safety.py",
-    "governance",
-    ".env",  # secrets
-    ".env.*",
-    "secrets",
-    "credentials*",
-    ".ssh",
-    ".aws",
-    ".gnupg",
-    ".netrc",
-    ".pypirc",
-    "id_rsa*",
-    "id_dsa*",
-    "id_ecdsa*",
-    "id_ed25519*",
-    ".git",  # what tools write
-    "git~1",  # .git under its short name on Windows
-    ".hg",
-    ".svn",
-    "__pycache__",
-)
 MAX_GLOB_WORK = 250_000  # globs times files of the listing
 
-_FORBIDDEN = re.compile("|".join(map(translate, FORBIDDEN)))
 _ABSOLUTE = re.compile(r"/|~|[A-Za-z]:")
-_IGNORED_ENDING = re.compile(r"(?::.*|[. ]+)$", re.S)  # Windows drops these: `.git.` and `.git::$DATA` are `.git`
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +47,13 @@ def clean(path: str) -> str:
 
 
 @lru_cache(maxsize=16384)
-def fault(path: str) -> Fault | None:
+def fault(path: str, forbidden: Forbidden = FORBIDDEN) -> Fault | None:
     """Say why `path` may not stand in an allowlist; None where it may."""
     folded = unicodedata.normalize("NFKC", path).replace("\\", "/").strip()
     for code, message, found in _FAULTS:
         if found(path, folded):
             return Fault(code, message)
-    return None
+    return TABOO if folded in forbidden else None
 
 
 def is_glob(path: str) -> bool:
@@ -86,8 +61,13 @@ def is_glob(path: str) -> bool:
     return "*" in path or "?" in path
 
 
-def expand_globs(patterns: Sequence[str], listing: Sequence[str], pointer: str = "/allowed_files") -> Expanded:
-    """Turn an allowlist into literal files; globs are expanded against `listing` (WIRE.md section 1).
+def expand_globs(
+    patterns: Sequence[str],
+    listing: Sequence[str],
+    pointer: str = "/allowed_files",
+    forbidden: Forbidden = FORBIDDEN,
+) -> Expanded:
+    """Turn an allowlist into literal files; globs are expanded against `listing` (docs/wire.md).
 
     `*` stays within a folder, `**` goes across. What is wrong is told for each pattern; a glob never reaches a
     forbidden file.
@@ -96,20 +76,22 @@ def expand_globs(patterns: Sequence[str], listing: Sequence[str], pointer: str =
     errors: list[FieldError] = []
     globs = sum(map(is_glob, patterns))
     for index, pattern in enumerate(patterns):
-        found = _pattern_fault(pattern, len(listing), globs) if is_glob(pattern) else fault(pattern)
+        found = (
+            _pattern_fault(pattern, len(listing), globs, forbidden) if is_glob(pattern) else fault(pattern, forbidden)
+        )
         if found:
             errors.append(FieldError(pointer=f"{pointer}/{index}", code=found.code, message=found.message))
         elif is_glob(pattern):
-            files.update(dict.fromkeys(_matching(clean(pattern), listing)))
+            files.update(dict.fromkeys(_matching(clean(pattern), listing, forbidden)))
         else:
             files[clean(pattern)] = None
     return Expanded(tuple(files), tuple(errors))
 
 
-def _pattern_fault(pattern: str, listed: int, globs: int) -> Fault | None:
+def _pattern_fault(pattern: str, listed: int, globs: int, forbidden: Forbidden) -> Fault | None:
     if all(set(part) <= {"*", "?"} for part in clean(pattern).split("/") if part):
         return Fault("root_wide_glob", "A glob must name a folder or a kind of file, not the whole repository.")
-    if found := fault(re.sub(r"[*?]+", "x", pattern)):
+    if found := fault(re.sub(r"[*?]+", "x", pattern), forbidden):
         return found
     if not listed:
         return Fault("glob_without_listing", "A glob needs context.files to be expanded against; or name the files.")
@@ -118,10 +100,10 @@ def _pattern_fault(pattern: str, listed: int, globs: int) -> Fault | None:
     return None
 
 
-def _matching(pattern: str, listing: Sequence[str]) -> Iterator[str]:
+def _matching(pattern: str, listing: Sequence[str], forbidden: Forbidden) -> Iterator[str]:
     parts = tuple(part.replace("[", "[[]") for part in pattern.split("/"))
     for path in map(clean, listing):
-        if glob_matches(parts, path.split("/")) and not is_glob(path) and fault(path) is None:
+        if glob_matches(parts, path.split("/")) and not is_glob(path) and fault(path, forbidden) is None:
             yield path
 
 
@@ -152,22 +134,21 @@ def _climbs(folded: str) -> bool:
     return any(part.count(".") > 1 and not part.strip(". ") for part in folded.split("/"))
 
 
-def _is_forbidden(folded: str) -> bool:
-    parts = folded.casefold().split("/")
-    return any(_FORBIDDEN.match(_IGNORED_ENDING.sub("", part)) for part in parts)
+def _is_invisible(raw: str) -> bool:
+    return not raw.isprintable() or (not raw.isascii() and INVISIBLE.search(raw) is not None)
 
 
 # Each takes the path as written and the path folded to what a careless file system would make of it.
 _FAULTS: tuple[tuple[str, str, Callable[[str, str], bool]], ...] = (
-    ("control_character", "A path may hold no control or invisible characters.", lambda raw, _: not raw.isprintable()),
+    ("control_character", "A path may hold no control or invisible characters.", lambda raw, _: _is_invisible(raw)),
     ("absolute_path", "A path must be relative to the repository.", lambda _, folded: bool(_ABSOLUTE.match(folded))),
     ("path_traversal", "A path may not climb with `..`.", lambda _, folded: _climbs(folded)),
     ("backslash", "Folders are separated by `/`.", lambda raw, _: "\\" in raw),
     ("directory", "A path must name a file; `folder/**` means the files of a folder.", lambda _, f: _is_folder(f)),
     ("wildcard", "A step's files are literal; only a goal's allowlist may hold globs.", lambda _, f: is_glob(f)),
     ("potential_injection", "This reads like an attack on the agent.", lambda raw, _: _is_prose(raw)),
-    ("forbidden_path", "No step may touch this path.", lambda _, folded: _is_forbidden(folded)),
 )
+TABOO = Fault("forbidden_path", "No step may touch this path.")
 
 
 def _is_prose(raw: str) -> bool:

@@ -9,7 +9,7 @@ from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate
 from tasks.errors import UnknownCommand
 from tasks.planning.catalogue import Catalogue, render
 from tasks.planning.paths import clean
-from tasks.planning.text import guidance, legible
+from tasks.planning.text import guidance
 from tasks.policy.assessment import raised, told
 from tasks.policy.risk import ROLLBACK, estimate
 from tasks.policy.validation import MAX_ERRORS
@@ -45,17 +45,17 @@ def _planned(goal: Goal, step: SuppliedStep, advice: str | None, catalogue: Cata
     kind = step.type or _type_of(step)
     mode = step.mode or MODE_OF_TYPE[kind]
     risk = raised(step.risk_level, files)
-    undo = legible(step.rollback_hint or "") or (ROLLBACK if risk.why else None)  # nobody asked for one at its level
+    undo = step.rollback_hint or (ROLLBACK if risk.why else None)  # nobody asked for one at its level
     return PlannedStep(
         step_id=step.step_id,
-        title=legible(step.title),
-        intent=legible(step.intent),
+        title=step.title,
+        intent=step.intent,
         allowed_files=files,
         verify=render(tools),
         risk_level=risk.level,
         controller_task_spec=ControllerTaskSpec(type=kind, target_file=files[0] if files else None),
         mode=mode,
-        success_criteria=legible(step.success_criteria),
+        success_criteria=step.success_criteria,
         depends_on=step.depends_on,
         rollback_hint=undo,
         guidance=told(risk, advice),

@@ -18,6 +18,7 @@ from tasks.planning.catalogue import CATALOGUE, Catalogue, render
 from tasks.planning.draft import Answer, Draft, Setting
 from tasks.planning.drafted_task import advance, answer, drafted, input_for, refusal, stuck
 from tasks.planning.files import chunks, having
+from tasks.planning.forbidden import Forbidden
 from tasks.planning.goal_type import GoalType, goal_type
 from tasks.planning.paths import Expanded, expand_globs
 from tasks.planning.project import Project, only_documents
@@ -38,12 +39,12 @@ PHASES = {  # of a step whose risk level asks for two (spec 3.5)
 
 def draft(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NOWHERE) -> Answer:
     """Answer `goal` with the steps it brings, or with those of its drafter or of the template for its type. Pure."""
-    allowed = expand_globs(goal.allowed_files, goal.context.files)
+    allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
     test, untested = _test_command(goal, catalogue)
     if errors := allowed.errors + untested:
         return rejected("invalid_goal", errors)
     if goal.steps is not None:
-        return _supplied(goal, allowed, catalogue)
+        return _supplied(goal, allowed, catalogue, setting.forbidden)
     project = Project.of(goal, allowed.files, test, catalogue)
     template = _templated(project)
     return template if setting.drafter == NOWHERE.drafter else drafted(project, template, setting)
@@ -59,7 +60,7 @@ def _test_command(goal: Goal, catalogue: Catalogue) -> tuple[VerifyTool | None, 
         return None, (field_error("/context/test_command", "unknown_test_command", str(error)),)
 
 
-def _supplied(goal: Goal, allowed: Expanded, catalogue: Catalogue) -> Answer:
+def _supplied(goal: Goal, allowed: Expanded, catalogue: Catalogue, forbidden: Forbidden) -> Answer:
     steps, errors = supplied.convert(goal, goal.steps or (), catalogue)
     if not allowed.files and any(step.controller_task_spec.type is StepType.PATCH for step in steps):
         errors = (_no_allowed_files(goal), *errors)
@@ -67,7 +68,7 @@ def _supplied(goal: Goal, allowed: Expanded, catalogue: Catalogue) -> Answer:
         return Draft(steps)
     told = {error.pointer for error in errors}
     follow = set() if allowed.files else {"outside_allowlist"}  # of every file, where none is allowed
-    found = validate(goal, steps, catalogue)
+    found = validate(goal, steps, catalogue, forbidden)
     others = (error for error in found if error.pointer not in told and error.code not in follow)
     return rejected("invalid_plan", (*errors, *others))
 

@@ -2,6 +2,10 @@
 
 Seed 001, "Tool Contract Registry": tools are selected from a fixed catalogue, never invented. A contract is matched
 wholly or not at all: a word that is neither a listed option nor a well-typed positional refuses the command.
+
+Words that come from data (paths, names of tests) could choose the verification: `@file` makes pytest, ruff, mypy and
+tsc read options from that file, `+name` chooses cargo's toolchain, `-x` is an option. No such word is well-typed,
+whatever its kind. This is a rule of safety, not of planning: it holds at once, for plans of every policy version.
 """
 
 from __future__ import annotations
@@ -13,8 +17,11 @@ from functools import lru_cache
 
 from schemas.base import RiskLevel
 from schemas.step import VerifyTool
+from tasks.policy.unicode import INVISIBLE
 
 MANY = 50  # positionals of one command
+_TAKEN_FOR_MORE = ("-", "@", "+")
+_NEEDS_PLACE = re.compile(r"[@+]|[A-Za-z_]\w*=")
 
 
 class ToolCategory(StrEnum):
@@ -28,18 +35,22 @@ class ToolCategory(StrEnum):
 
 
 _SEGMENT = r"(?![. ]++(?![\w@+,=%-]))[\w.@+,=%-][\w.@+,=% -]*"  # never `.`, `..` or their look-alikes
-_PATH = rf"(?![-=%])(?:\./)?{_SEGMENT}(?:/{_SEGMENT})*/?"  # relative, no wildcard, never an option
-_TEST_FILE = rf"(?![-=%])(?:\./)?(?:{_SEGMENT}/)*[\w.@+-]+\.(?:py|[cm]?[jt]sx?)"
+_PLAIN = r"(?![-@+=%]|[A-Za-z_]\w*=)"  # what no tool reads as an option, a file of arguments, a toolchain or a variable
+_INNER_PATH = rf"{_SEGMENT}(?:/{_SEGMENT})*/?"
+_PATH = rf"{_PLAIN}(?:\./)?{_INNER_PATH}"  # relative, no wildcard
+_TEST_FILE = rf"{_PLAIN}(?:\./)?(?:{_SEGMENT}/)*[\w.@+-]+\.(?:py|[cm]?[jt]sx?)"
 _NODE = r"(?:::[A-Za-z_]\w*)*(?:\[[^\x00-\x1f\x7f;|&$<>`\\]*\])?"  # ::TestX::test_y[param]
 # Scripts of package.json and targets of a Makefile are known by name only, so a name must say that it verifies.
-_SCRIPT = r"(?!.*(?:deploy|publish|release|push|upload|install|clean|fix|write))(?:{})(?:[-_:.][a-z0-9]+)*"
+_HARMLESS = "(?!.*(?:deploy|publish|release|push|upload|install|clean|fix|write))"
+_SCRIPT = _HARMLESS + r"(?:{})(?:[-_:.][a-z0-9]+)*"
 
 KINDS = {
     "path": rf"\.|{_PATH}",
     "test": rf"\.|{_PATH}{_NODE}",
     "test_id": rf"{_TEST_FILE}{_NODE}",
-    "package": rf"\./\.\.\.|\.|{_PATH}|{_PATH}/\.\.\.",
+    "package": rf"\.|\./\.\.\.|\./{_INNER_PATH}(?:(?<!/)/\.\.\.)?",  # in the module: others pass without testing it
     "name": r"[A-Za-z_][\w-]{0,99}",
+    "environment": rf"{_HARMLESS}[A-Za-z_][\w-]{{0,99}}",
     "test_name": r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*",
     "module": r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*",
     "count": r"auto|[0-9]{1,2}",
@@ -57,13 +68,27 @@ def _pattern(alternatives: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def fits(kind: str, word: str) -> bool:
-    """Tell whether `word` is a well-formed value of `kind`."""
-    return len(word) <= 1000 and _pattern((KINDS[kind],)).fullmatch(word) is not None
+    """Tell whether `word` is a well-formed value of `kind`: at most 1000 characters, none of them invisible."""
+    return (
+        len(word) <= 1000
+        and not word.startswith(_TAKEN_FOR_MORE)
+        and _is_visible(word)
+        and _pattern((KINDS[kind],)).fullmatch(word) is not None
+    )
+
+
+def operand(path: str) -> str:
+    """Spell a path of a step as a word of an argv that no tool reads as anything but a path."""
+    return f"./{path}" if _NEEDS_PLACE.match(path) else path
+
+
+def _is_visible(word: str) -> bool:
+    return word.isprintable() and (word.isascii() or INVISIBLE.search(word) is None)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An argv taken apart by the contract that accepts it."""
+    """An argv taken apart by the contract that accepts it; a `--` that ends the options is in none of the parts."""
 
     spelling: tuple[str, ...]
     options: tuple[str, ...]
@@ -76,8 +101,9 @@ class Contract:
     """One tool: its words, what may follow them, how long it may take and which exit codes mean what.
 
     `options` are regular expressions that a whole word must match, a closed set in any order; `valued` options take
-    one more word of a kind; `required` ones must be there; `tails` are all that may stand after `--`. `pass_codes`
-    say that the code under test is right, `ran_codes` that the tool did run (spec 5, "Ok codes").
+    one more word of a kind; `required` ones must be there; `tails` are all that may stand after `--`, unless the tool
+    reads it as `end_of_options`: then positionals do. `pass_codes` say that the code under test is right, `ran_codes`
+    that the tool did run (spec 5, "Ok codes").
     """
 
     id: str
@@ -92,6 +118,7 @@ class Contract:
     valued: tuple[tuple[str, str], ...] = ()
     required: tuple[str, ...] = ()
     tails: tuple[str, ...] = ()
+    end_of_options: bool = False
     focus: str = ""  # the kind of one failing test that may narrow this tool
     focus_option: str = ""  # the valued option that takes it; else it is a positional
     focus_most: int = 1
@@ -102,7 +129,7 @@ class Contract:
 
     def read(self, argv: tuple[str, ...]) -> Reading | None:
         """Take `argv` apart, or None where this contract does not accept all of it."""
-        if not all(each in argv for each in self.required):
+        if not all(each in argv for each in self.required) or not all(map(_is_visible, argv)):
             return None
         for spelling in (tuple(each.split()) for each in self.spellings):
             if argv[: len(spelling)] == spelling:
@@ -118,23 +145,27 @@ class Contract:
         if not self.focus or not 0 < len(tests) <= self.focus_most:
             return None
         if self.focus_option:
-            added, kept = (self.focus_option, *tests), reading.positionals
-        else:
-            added, kept = tests, ()
-        return (*reading.spelling, *reading.options, *kept, *added, *reading.tail)
+            return (*reading.spelling, *reading.options, *reading.positionals, self.focus_option, *tests, *reading.tail)
+        return self.command(Reading(reading.spelling, reading.options, tests, reading.tail))
+
+    def command(self, reading: Reading) -> tuple[str, ...]:
+        """Put an argv together: positionals go behind `--` where the tool has it, but for a lone `.`, which is ours."""
+        ended = ("--",) if self.end_of_options and any(word != "." for word in reading.positionals) else ()
+        return (*reading.spelling, *reading.options, *ended, *reading.positionals, *reading.tail)
 
     def _read_rest(self, spelling: tuple[str, ...], rest: tuple[str, ...]) -> Reading | None:
         cut = rest.index("--") if "--" in rest else len(rest)
-        tail = rest[cut:]
+        last = rest[cut + 1 :] if self.end_of_options else ()
+        tail = () if last else rest[cut:]
         if tail and " ".join(tail[1:]) not in self.tails:
             return None
         sorted_words = self._sorted(rest[:cut])
         if sorted_words is None:
             return None
-        options, positionals = sorted_words
-        if not self._well_typed(positionals):
+        options, first = sorted_words
+        if not self._well_typed((*first, *last)):
             return None
-        return Reading(spelling, options, positionals, tail)
+        return Reading(spelling, options, (*first, *last), tail)
 
     def _sorted(self, words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         """Split `words` into options and positionals; None where an option is not a listed one."""

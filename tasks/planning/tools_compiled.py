@@ -53,6 +53,7 @@ COMPILED_TOOLS = (
         timeout_s=30,
         positional="path",
         least=1,
+        end_of_options=True,
         options=("-e|-s",),
         required=("-l",),
         ran_codes=(0, 2),

@@ -8,7 +8,8 @@ from typing import Any
 from schemas.base import GoalKind
 from schemas.goal import Goal, Limits
 from schemas.outcome import Metrics
-from schemas.stored import Attempt, PlanRecord
+from schemas.stored import Attempt, PlanHead, PlanRecord
+from tasks.policy.versions import ChangedRule
 
 DEFAULTS: Mapping[str, int | None] = {
     "tokens": 100_000,
@@ -42,6 +43,7 @@ BY_KIND: Mapping[str, Mapping[str, int]] = {  # where a kind needs more than a `
     },
     GoalKind.EVOLUTION: {"wall_clock_s": 7200, "consecutive_failures": 5},
 }
+RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of plans made where receipts are required
 PER_SUPPLIED_STEP = {"tokens": 10_000, "patch_cycles": 2, "failing_outcomes": 1, "wall_clock_s": 300}
 BUDGETS = ("tokens", "patch_cycles", "failing_outcomes", "tool_calls")
 
@@ -57,6 +59,11 @@ def limits_of(goal: Goal) -> dict[str, int | None]:
 def _given(limits: Limits, name: str, default: int | None) -> int | None:
     value: int | None = getattr(limits, name)
     return default if value is None else value
+
+
+def requires_receipts(plan: PlanHead) -> bool:
+    """Whether the plan was made where a success counts only with a receipt of every tool that verifies its step."""
+    return plan.limits.get(RECEIPTS) == 0
 
 
 def left(plan: PlanRecord, name: str) -> int | None:
@@ -98,17 +105,28 @@ def settle(plan: PlanRecord, attempt: Attempt, metrics: Metrics | None, estimate
     """
     used = metrics or Metrics()
     release(plan, attempt)
-    tokens: int = estimate["tokens"] if used.tokens_used is None else used.tokens_used
-    plan.spent["tokens"] += tokens
+    tokens = book(plan, estimate["tokens"] if used.tokens_used is None else used.tokens_used)
     plan.spent["patch_cycles"] += estimate["patch_cycles"] if used.patch_cycles is None else used.patch_cycles
     plan.spent["tool_calls"] += used.tool_calls or 0
+    return tokens
+
+
+def book(plan: PlanRecord, tokens: int) -> int:
+    """Book tokens up to what the plan's limit leaves, so that no plan costs more than its limit; returns how many.
+
+    What other attempts hold is not taken off: who used too much leaves less to them.
+    """
+    limit = plan.limits["tokens"]
+    if limit is not None and ChangedRule.TOKENS_UP_TO_THE_LIMIT.holds(plan):
+        tokens = max(0, min(tokens, limit - plan.spent["tokens"]))
+    plan.spent["tokens"] += tokens
     return tokens
 
 
 def forfeit(plan: PlanRecord, attempt: Attempt) -> None:
     """Book all that an attempt held: its controller went away without saying what it used."""
     release(plan, attempt)
-    plan.spent["tokens"] += attempt.tokens
+    book(plan, attempt.tokens)
     plan.spent["patch_cycles"] += attempt.patch_cycles
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from schemas.base import StepState as S
 from schemas.outcome import Outcome
+from schemas.stored import StepStatus
 from tasks.policy.judgement import fit
 from tasks.view import Step
 
@@ -20,10 +22,26 @@ def found(facts: Mapping[str, Any], outcome: Outcome) -> dict[str, Any] | None:
     return {"codes": codes, "text": text} if codes or text else None
 
 
+def note_doubt(step: Step) -> None:
+    """Keep with a step that is done that nothing proved it, beside what a preparation found.
+
+    Workers of before read `codes` and `text` of every preparation that left something.
+    """
+    empty = {"codes": "", "text": ""} if step.facts["inserted_by"] else {}
+    step.status.previous = {**empty, **(step.status.previous or {}), "verified": False}
+
+
+def is_verified(status: StepStatus, facts: Mapping[str, Any]) -> bool | None:
+    """Tell whether a step that is done was proved; None where it is not done, or nothing verifies it."""
+    if status.state != S.DONE or not facts["verify_tools"]:
+        return None
+    return bool((status.previous or {}).get("verified", True))
+
+
 def hand_on(step: Step, preparation: Step) -> None:
     """Put what `preparation` found behind what the last failure of `step` suggested."""
     known, previous = preparation.status.previous, step.status.previous
-    if known and previous:
+    if known and previous and (known["codes"] or known["text"]):
         told = f"Before this attempt {preparation.step_id} ran ({known['codes'] or 'no exit code'}): {known['text']}"
         suggestion = " ".join(filter(None, (previous["suggestion"], told.strip())))
         step.status.previous = {**previous, "suggestion": suggestion}

@@ -11,7 +11,8 @@ from tasks.planning.catalogue import Catalogue
 def focused(tool: VerifyTool, tests: Sequence[str], catalogue: Catalogue) -> VerifyTool | None:
     """Aim `tool` at the first of `tests` that it runs; None where there is none, or no typed place for it.
 
-    The names come from evidence: one that is not well formed, or outside of what the tool runs, is passed over.
+    The names come from evidence: one that is not well formed, or outside of what the tool runs, is passed over. What
+    is well formed is a rule of safety (no `@file`, no option), which holds at once for plans of every policy version.
     """
     contract = catalogue.contracts.get(tool.tool)
     reading = contract.read(tool.argv) if contract else None
@@ -20,7 +21,7 @@ def focused(tool: VerifyTool, tests: Sequence[str], catalogue: Catalogue) -> Ver
     places = () if contract.focus_option else [place.removeprefix("./") for place in reading.positionals]
     for test in (each for told in tests for each in _within(told.removeprefix("./"), places)):
         narrowed = catalogue.narrow(tool, (test,))
-        if narrowed and narrowed.argv != tool.argv:
+        if narrowed and contract.read(narrowed.argv) != reading:
             return narrowed.model_copy(update={"timeout_s": max(tool.timeout_s, narrowed.timeout_s)})
     return None
 

@@ -18,7 +18,7 @@ from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.errors import UnknownCommand
 from tasks.planning.catalogue import CATALOGUE, Catalogue, render
 from tasks.planning.languages import LANGUAGES, Language, language_of
-from tasks.planning.tool_contract import Part
+from tasks.planning.tool_contract import Part, operand
 from tasks.policy.focus import focused
 from tasks.policy.risk import RISK, below, estimate
 
@@ -134,7 +134,7 @@ def prepare(
     for tool in tools:
         least = catalogue.contracts[tool.tool].min_risk
         risk = least if below(risk, least) else risk
-    files = tuple(path for path in step.allowed_files if any(path in tool.argv for tool in tools))
+    files = tuple(path for path in step.allowed_files if any(operand(path) in tool.argv for tool in tools))
     files = files or step.allowed_files  # a tool that is given no files works on the whole project
     return PlannedStep(
         step_id=name,

@@ -22,7 +22,8 @@ def revise(fold: Fold, step: Step, failure: Mapping[str, Any], outcome: Outcome)
     was = PlannedStep.model_validate(step.facts)
     taken = fold.plan.halting.get("taken", ())
     evidence = revision.evidence_of(failure, outcome)
-    found = revision.revise(was, evidence, step.status.failures, taken, catalogue_of(fold.plan.head.tools))
+    catalogue = catalogue_of(fold.plan.head.tools, fold.plan.head.policy_version)
+    found = revision.revise(was, evidence, step.status.failures, taken, catalogue)
     if found is None:
         return False
     fold.plan.revision += 1

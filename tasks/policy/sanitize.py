@@ -11,8 +11,9 @@ from html import unescape
 from typing import NewType
 from urllib.parse import unquote
 
-from tasks.policy.attacks import ATTACKS, AttackClass
-from tasks.policy.unicode import INVISIBLE, MARKS, clean, fold
+from tasks.policy.attacks import ATTACKS, Attack, AttackClass, Matched
+from tasks.policy.skeleton import View, code, code_of, rewritten, words, words_of
+from tasks.policy.unicode import CONTROL, INVISIBLE, MARKS, clean
 
 Untrusted = NewType("Untrusted", str)  # from outside: a goal's text, a document, a log, evidence, a file's name
 Trusted = NewType("Trusted", str)  # ours, or sanitised: only `sanitize` and our own constants make it
@@ -20,6 +21,7 @@ Trusted = NewType("Trusted", str)  # ours, or sanitised: only `sanitize` and our
 TOKEN = "[REDACTED:potential_injection]"  # noqa: S105  the seed's mark, not a password
 MAX_ROUNDS = 5  # an attack put together by taking out another; who needs more rounds has nothing to say
 MAX_EXCERPT = 100
+_GAP = "\ue000"  # stands for controls while attacks across them are looked for
 _LAYERS = 2  # an encoding within an encoding
 
 
@@ -47,14 +49,6 @@ class Sanitized:
     findings: tuple[FoundAttack, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    """A rewritten text, and for each of its characters (and its end) the place it came from."""
-
-    text: str
-    origin: list[int]
-
-
 Span = tuple[int, int, AttackClass]
 
 
@@ -62,14 +56,34 @@ def sanitize(text: str, mode: Mode = Mode.STRIP) -> Sanitized:
     """Clean `text` and treat every attack in it as `mode` says. Idempotent; linear in the text."""
     if is_plain(text):
         return Sanitized(Trusted(text))
-    text, findings = clean(text), []
+    findings: list[FoundAttack] = []
+    if CONTROL.search(text):
+        gapped = clean(text, gap=_GAP)
+        spans = sorted(set(_across(gapped)))
+        findings += _told(gapped, spans)
+        text = _replace(gapped, spans, _TREATMENT.get(mode, str)).replace(_GAP, "")
+    text = clean(text)
     for _ in range(MAX_ROUNDS):
         spans = sorted(set(_spans(text)))
-        findings += [FoundAttack(kind, Untrusted(text[start:end][:MAX_EXCERPT])) for start, end, kind in spans]
+        findings += _told(text, spans)
         if not spans or mode is Mode.FLAG:
             return Sanitized(Trusted(text), tuple(dict.fromkeys(findings)))
         text = clean(_replace(text, spans, _TREATMENT[mode]))
     return Sanitized(Trusted(TOKEN), tuple(dict.fromkeys(findings)))
+
+
+def _told(text: str, spans: list[Span]) -> list[FoundAttack]:
+    return [FoundAttack(kind, Untrusted(text[start:end][:MAX_EXCERPT].replace(_GAP, ""))) for start, end, kind in spans]
+
+
+def is_simple(text: str) -> bool:
+    """Tell that `text` is read as it stands: ASCII without controls, escapes, markup and long blobs."""
+    return (
+        _PLAIN.fullmatch(text) is not None
+        and not _ESCAPE.search(text)
+        and not _MARKUP.search(text)
+        and not _BLOB.search(text)
+    )
 
 
 def is_plain(text: str) -> bool:
@@ -78,20 +92,24 @@ def is_plain(text: str) -> bool:
         _PLAIN.fullmatch(text) is not None
         and not _ESCAPE.search(text)
         and not _MARKUP.search(text)
-        and next(_hits(text.lower()), None) is None
+        and next(_matches(View(text)), None) is None
         and next(_encoded(text, _LAYERS), None) is None
     )
 
 
 def _inert(span: str) -> str:
     """Break words after the first letter, and blobs every few: people can read it, no pattern and no decoder does."""
-    return re.sub(r"(?<![^\W_])[^\W_](?=\w)|\w{11}(?=\w)|[<(\[|](?=\S)", "\\g<0>\u00b7", span)
+    spaced = _SPELLED.sub("\u00b7", span)
+    return re.sub(r"(?<![^\W_])[^\W_](?=\w)|\w{11}(?=\w)|[<(\[|{\"'](?=\S)", "\\g<0>\u00b7", spaced)
 
 
+_SPELLED = re.compile(r"(?<=(?<![^\W_])[^\W_])[\W_](?=[^\W_](?![^\W_]))")  # between letters that stand alone
 _TREATMENT: dict[Mode, Callable[[str], str]] = {Mode.STRIP: lambda _: TOKEN, Mode.ESCAPE: _inert}
 
 
 def _replace(text: str, spans: list[Span], treat: Callable[[str], str]) -> str:
+    if not spans:
+        return text
     pieces, at = [], 0
     for start, end in _merged(spans):
         pieces += [text[at:start], treat(text[start:end])]
@@ -111,12 +129,12 @@ def _merged(spans: list[Span]) -> Iterator[tuple[int, int]]:
 
 def _spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
     """Find attacks in the text as it is read, as it is rendered, and in what is encoded in it."""
-    shown = _View(text, list(range(len(text) + 1)))
+    shown = View(text)
     for _ in range(_LAYERS):
-        shown = _rewrite(shown, _ESCAPE, _unescape)
-    shown = _rewrite(shown, INVISIBLE, lambda _: "")
-    shown = _rewrite(shown, MARKS, lambda _: "")
-    rendered = _rewrite(shown, _MARKUP, lambda _: "")
+        shown = rewritten(shown, _ESCAPE, _unescape)
+    shown = rewritten(shown, INVISIBLE, lambda _: "")
+    shown = rewritten(shown, MARKS, lambda _: "")
+    rendered = rewritten(shown, _MARKUP, lambda _: "")
     yield from _matches(shown)
     if rendered is not shown:
         yield from _matches(rendered)
@@ -124,22 +142,42 @@ def _spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
         yield from _encoded(text, layers)
 
 
-def _matches(view: _View) -> Iterator[Span]:
-    for start, end, kind in _hits(fold(view.text)):
-        yield view.origin[start], view.origin[end], kind
+def _across(text: str) -> Iterator[Span]:
+    """Find attacks across controls, which are nothing to one reader and end a word to another."""
+    yield from _matches(rewritten(View(text), _GAPS, lambda _: ""))
+    yield from _matches(rewritten(View(text), _GAPS, lambda _: " "))
 
 
-_BY_WORD = {word: [attack for attack in ATTACKS if word in attack.words] for row in ATTACKS for word in row.words}
+def _matches(view: View) -> Iterator[Span]:
+    for text_of, view_of, rows in ((words_of, words, _PROSE), (code_of, code, _CODE)):
+        if hits := list(_hits(text_of(view.text), rows)):
+            seen = view_of(view)  # which knows where its parts stood
+            yield from ((*seen.span(start, end), kind) for start, end, kind in hits)
 
 
-def _hits(folded: str) -> Iterator[Span]:
-    for word, attacks in _BY_WORD.items():
-        at = folded.find(word)
+_Rows = dict[str, list[Attack]]
+
+
+def _by_word(rows: list[Attack]) -> _Rows:
+    return {word: [row for row in rows if word in row.words] for each in rows for word in each.words}
+
+
+_CODE = _by_word([row for row in ATTACKS if row.view is Matched.CODE])
+_PROSE = _by_word([row for row in ATTACKS if row.view is not Matched.CODE])
+
+
+def _hits(folded: str, by_word: _Rows) -> Iterator[Span]:
+    """Find where a row begins with one of its words; what has been found once is not looked through again."""
+    flat = folded.replace("\n", " ") if by_word is _PROSE else folded
+    for word in [word for word in by_word if word in flat]:  # as a rule none
+        attacks, at = by_word[word], flat.find(word)
         while at >= 0:
+            after = at + 1
             for attack in attacks:
-                if found := attack.pattern.match(folded, at):
+                if found := attack.pattern.match(folded if attack.view is Matched.LINES else flat, at):
                     yield at, found.end(), attack.kind
-            at = folded.find(word, at + 1)
+                    after = max(after, found.end())
+            at = flat.find(word, after)
 
 
 _PLAIN = re.compile(r"[\t\n -~]*")  # what `clean` and `fold` leave as it is but for its case
@@ -158,25 +196,11 @@ def _unescape(found: re.Match[str]) -> str:
     return clean(unquote(escaped) if escaped.startswith("%") else unescape(escaped))
 
 
-def _rewrite(view: _View, pattern: re.Pattern[str], change: Callable[[re.Match[str]], str]) -> _View:
-    """Replace what `pattern` finds, remembering where everything came from."""
-    pieces: list[str] = []
-    origin: list[int] = []
-    at = 0
-    for found in pattern.finditer(view.text):
-        put = change(found)
-        pieces += [view.text[at : found.start()], put]
-        origin += view.origin[at : found.start()]
-        origin += [view.origin[found.start()]] * len(put)
-        at = found.end()
-    if not at:
-        return view
-    return _View("".join([*pieces, view.text[at:]]), origin + view.origin[at:])
-
-
+_GAPS = re.compile(f"{_GAP}+")
 _BASE64 = re.compile(
     r"[A-Za-z0-9+/_-]{16,}(?:\n[ \t>]{0,8}[A-Za-z0-9+/_-]{16,})*(?:\n[ \t>]{0,8}[A-Za-z0-9+/_-]+)?={0,2}"
 )
+_BLOB = re.compile(r"[A-Za-z0-9+/_-]{80,}|(?:[0-9A-Fa-f]{2}[ :]?){40,}")
 _HEX = re.compile(r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{2}(?:[ :]?[0-9A-Fa-f]{2}){11,}(?![0-9A-Za-z])")
 _TO_STANDARD = str.maketrans("-_", "+/", "\n\t >=")
 _READABLE = re.compile(rb"[\t\n\r -~]{8,}")  # bytes that are text; digests and pictures have hardly any

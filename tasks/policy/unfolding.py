@@ -20,6 +20,7 @@ from tasks.errors import NeedsSteps
 from tasks.fold import Fold
 from tasks.planning.catalogue import Catalogue
 from tasks.planning.draft import MAX_UNFOLDED, Draft, End, Growth, Phase, Unfolding, Unfolds
+from tasks.planning.forbidden import JUDGED
 from tasks.planning.kept import catalogue_of
 from tasks.planning.paths import expand_globs
 from tasks.planning.registry import strategy_of
@@ -41,7 +42,7 @@ DROPPED: dict[str, Any] = {  # of the goal, for what a plan unfolds to
 
 def begin(fold: Fold, goal: Goal, draft: Draft) -> None:
     """Keep what the strategy will need, with the goal's allowlist as literal paths."""
-    allowed = list(expand_globs(goal.allowed_files, goal.context.files).files)
+    allowed = list(expand_globs(goal.allowed_files, goal.context.files, forbidden=JUDGED).files)
     told = goal.model_dump(mode="json", exclude=DROPPED, exclude_defaults=True) | {"allowed_files": allowed}
     kept = Goal.model_validate(told, extra="ignore").model_dump(mode="json", exclude_defaults=True)
     ids = [step.step_id for step in draft.steps]
@@ -120,13 +121,14 @@ def _strategy(fold: Fold) -> Unfolds:
 
 
 def _catalogue(fold: Fold) -> Catalogue:
-    return catalogue_of(fold.plan.head.tools)
+    return catalogue_of(fold.plan.head.tools, fold.plan.head.policy_version)
 
 
 def _growth(fold: Fold) -> Growth:
     kept = fold.growth or {}
     goal = Goal.model_validate(kept["goal"])
-    return Growth(goal, kept["state"], kept["document"], fold.view.now, fold.plan.head.tools)
+    head = fold.plan.head
+    return Growth(goal, kept["state"], kept["document"], fold.view.now, head.tools, head.policy_version)
 
 
 def _end(fold: Fold, step: Step) -> End:
@@ -144,7 +146,7 @@ def _end(fold: Fold, step: Step) -> End:
 
 
 def _unfold(fold: Fold, found: Unfolding, who: Mapping[str, Any] = NOBODY) -> None:
-    fold.grow(state=found.state, document=found.document)
+    fold.grow(state=_with_unknown(found.state, (fold.growth or {}).get("state") or {}), document=found.document)
     tell_phases(fold, found.phases)
     if found.halt:
         rule, reason, evidence = found.halt
@@ -159,6 +161,11 @@ def _unfold(fold: Fold, found: Unfolding, who: Mapping[str, Any] = NOBODY) -> No
             asking.ask(fold, found.question)
 
 
+def _with_unknown(state: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Keep what a newer version added to a state; a strategy that leaves an empty one needs none any more."""
+    return {**state, **{name: value for name, value in before.items() if name not in state}} if state else state
+
+
 def _errors(fold: Fold, found: Unfolding) -> Sequence[FieldError]:
     """Judge what is added as any plan is judged, and against what the plan has already."""
     if not found.steps:
@@ -166,7 +173,7 @@ def _errors(fold: Fold, found: Unfolding) -> Sequence[FieldError]:
             return (FieldError(pointer="/steps", code="no_steps", message="Nothing came of the answer."),)
         return ()
     goal, known = _growth(fold).goal, {*(fold.growth or {})["ids"]}
-    errors = list(validate(goal, found.steps, _catalogue(fold)))
+    errors = list(validate(goal, found.steps, _catalogue(fold), JUDGED))
     total, most = sum(fold.plan.counts.values()) + len(found.steps), max_steps(goal)
     if total > most:
         message = f"The plan would have {total} steps and may have {most}; raise limits.max_steps."

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]{0,20}[ -/]{0,3}[@-~]")
 _LINE_END = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_UNCLEAN = re.compile("[\x00-\x08\x0b-\x1f\x7f]")  # of ASCII
 _MAX_MARKS = 8  # combining marks on one letter; sorting longer runs of them is quadratic in `normalize`
 
 # controls, soft hyphen, joiners, zero-width and bidi marks, fillers, variation selectors, tags, lone surrogates
@@ -16,6 +17,7 @@ INVISIBLE = re.compile(
     "\u2060-\u206f\u3164\ud800-\udfff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
 )
+CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
 MARKS = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
 
 # letters that look like one of ours: (ours, theirs) in Cyrillic, Greek, Armenian, small capitals and the like
@@ -58,8 +60,15 @@ _PAIRS = {ord(theirs): ours for row in _LOOK_ALIKES for ours, theirs in zip(*row
 FOLDED = MappingProxyType(_UNACCENTED | _PAIRS)
 
 
-def clean(text: str) -> str:
-    """Normalise to NFKC, end lines alike, and take out escape sequences, controls and whatever is invisible."""
+def clean(text: str, gap: str = "") -> str:
+    """Normalise to NFKC, end lines alike, and take out escape sequences, controls and whatever is invisible.
+
+    With a `gap` that stands for each control.
+    """
+    if gap:
+        text = CONTROL.sub(gap, _ANSI.sub("", text))
+    if text.isascii() and not _UNCLEAN.search(text):
+        return text
     while (cleaner := _cleaned(text)) != text:
         text = cleaner
     return text
@@ -78,9 +87,7 @@ def _cleaned(text: str) -> str:
 
 def _few_marks(text: str) -> str:
     """Drop all but the first marks of a letter (Zalgo)."""
-    kept, run = [], 0
-    for char in text:
-        run = run + 1 if unicodedata.combining(char) else 0
-        if run <= _MAX_MARKS:
-            kept.append(char)
-    return "".join(kept)
+    marks = "".join(char for char in set(text) if unicodedata.combining(char))
+    if not marks:
+        return text
+    return re.sub(f"([{re.escape(marks)}]{{{_MAX_MARKS}}})[{re.escape(marks)}]+", r"\1", text)

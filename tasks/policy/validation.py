@@ -20,6 +20,7 @@ from tasks.batches import batches
 from tasks.errors import UnknownCommand
 from tasks.planning.catalogue import CATALOGUE, Catalogue, render
 from tasks.planning.draft import Rejected
+from tasks.planning.forbidden import FORBIDDEN, JUDGED, Forbidden
 from tasks.planning.paths import expand_globs, fault
 from tasks.planning.text import MAX_INTENT, MAX_TITLE
 from tasks.policy.assessment import raised
@@ -48,11 +49,14 @@ class Surroundings:
     allowed: frozenset[str]
     ids: Counter[str]
     catalogue: Catalogue
+    forbidden: Forbidden = JUDGED
 
 
-def validate(goal: Goal, steps: Sequence[PlannedStep], catalogue: Catalogue = CATALOGUE) -> tuple[FieldError, ...]:
+def validate(
+    goal: Goal, steps: Sequence[PlannedStep], catalogue: Catalogue = CATALOGUE, forbidden: Forbidden = FORBIDDEN
+) -> tuple[FieldError, ...]:
     """Judge a plan against its goal; empty where nothing is wrong. The first hundred errors are told."""
-    return _first(_errors(goal, steps, catalogue))
+    return _first(_errors(goal, steps, catalogue, forbidden))
 
 
 def rejected(reason: str, errors: tuple[FieldError, ...]) -> Rejected:
@@ -74,10 +78,12 @@ def max_steps(goal: Goal) -> int:
     return limits_of(goal)["max_steps"] or 1
 
 
-def _errors(goal: Goal, steps: Sequence[PlannedStep], catalogue: Catalogue) -> Iterator[FieldError]:
+def _errors(
+    goal: Goal, steps: Sequence[PlannedStep], catalogue: Catalogue, forbidden: Forbidden
+) -> Iterator[FieldError]:
     yield from _count(goal, steps)
-    allowed = frozenset(expand_globs(goal.allowed_files, goal.context.files).files)
-    around = Surroundings(allowed, Counter(step.step_id for step in steps), catalogue)
+    allowed = frozenset(expand_globs(goal.allowed_files, goal.context.files, forbidden=forbidden).files)
+    around = Surroundings(allowed, Counter(step.step_id for step in steps), catalogue, forbidden)
     for index, step in enumerate(steps):
         for check in STEP_CHECKS:
             for pointer, code, message in check(step, around):
@@ -154,7 +160,7 @@ def _files(step: PlannedStep, around: Surroundings) -> Found:
     seen: set[str] = set()
     for index, path in enumerate(step.allowed_files):
         pointer = f"/allowed_files/{index}"
-        if found := fault(path):
+        if found := fault(path, around.forbidden):
             yield pointer, found.code, found.message
         elif path not in around.allowed:
             yield pointer, "outside_allowlist", f"{path!r} is not among the goal's allowed_files."

@@ -44,7 +44,8 @@ def back_off(fold: Fold, step: Step, category: str) -> None:
 def look_at_backoffs(fold: Fold) -> None:
     """Make ready whose time has come. Raises NeedsSteps where the slice lacks them."""
     plan, now = fold.plan, fold.view.now
-    over = [step_id for step_id, until in plan.backoffs.items() if until <= now]
+    # A backoff that would last longer than any does is from before the server's clock was set back.
+    over = [step_id for step_id, until in plan.backoffs.items() if not now < until <= now + retry.MAX_BACKOFF_MS]
     if missing := frozenset(over) - fold.view.steps.keys():
         raise NeedsSteps(missing)
     if over:

@@ -1,4 +1,8 @@
-"""What is killed, a server that keeps what it has acknowledged and workers; and who kills them, by the seed."""
+"""What is killed, a server that keeps what it has acknowledged and workers; and who kills them, by the seed.
+
+A worker that takes the place of another one is of this version or the one before, and one of this version runs on a
+host of a new name, as a container that is recreated on the same volume does.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from tests.support import faults, launch
+from tests.support import faults, launch, versions
 from tests.support.servers import DEBIAN, Server
 
 CONSTANTS = {
@@ -21,6 +25,8 @@ CONSTANTS = {
     "tasks.RUNNING_MARGIN_MS": 8000,
 }
 SILENT_S = CONSTANTS["tasks.SILENT_MS"] / 1000
+OF_OLDER = dict(CONSTANTS)  # those that the version before has as well
+OLDER_SHARE = 0.4  # of the workers that take the place of others
 POOLS = ("solo", "prefork")
 DIE = 60  # a process kills itself at one commit in so many, where it hurts most
 
@@ -34,14 +40,21 @@ def server(directory: Path) -> Server:
 class Workers:
     """Two workers, one of each pool, with clocks that fit a test."""
 
-    def __init__(self, url: str, directory: Path) -> None:
+    def __init__(self, url: str, directory: Path, seed: int, tally: Counter[str]) -> None:
         self._url = url
+        self._older = versions.older_sources(directory / "older")
+        self._rng = Random(f"{seed}|versions")
+        self._tally = tally
         self._logs = [directory / f"worker-{pool}.log" for pool in POOLS]
         self._processes = [self._spawn(place, DIE) for place in range(len(POOLS))]
 
     def _spawn(self, place: int, die: int) -> subprocess.Popen[bytes]:
-        command = launch.command(CONSTANTS, pool=POOLS[place], die=die)
-        return faults.spawn(command, self._url, self._logs[place], PLANNER_CLAIM_IDLE_S="2")
+        older = self._older if die and self._rng.random() < OLDER_SHARE else None
+        self._tally["of the version before" if older else "of this version"] += 1
+        host = "" if older else f"host-{self._tally['of this version']}"
+        command = launch.command(OF_OLDER if older else CONSTANTS, pool=POOLS[place], die=die, host=host)
+        command, environment = versions.of(older, command)
+        return faults.spawn(command, self._url, self._logs[place], **environment, PLANNER_CLAIM_IDLE_S="2")
 
     def kill(self, place: int, die: int = DIE) -> None:
         """Kill a worker with all of its processes, and start another in its place."""

@@ -83,10 +83,10 @@ def fleet(url: str, run: Run) -> Iterator[None]:
 
 
 @contextmanager
-def machines(directory: Path) -> Iterator[tuple[Server, Workers]]:
+def machines(directory: Path, run: Run) -> Iterator[tuple[Server, Workers]]:
     """Run a server and workers; nothing of them is left afterwards."""
     with machine.server(directory) as server:
-        workers = Workers(server.url, directory)
+        workers = Workers(server.url, directory, run.seed, run.tally)
         try:
             yield server, workers
         finally:
@@ -96,12 +96,14 @@ def machines(directory: Path) -> Iterator[tuple[Server, Workers]]:
 def test_nothing_is_lost_and_nothing_happens_twice(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with machines(tmp_path) as (server, workers), Redis.from_url(server.url) as redis:
+    with machines(tmp_path, run) as (server, workers), Redis.from_url(server.url) as redis:
         try:
             live_through(run, server, workers, redis)
             assert workers.stop() == [0, 0]
             found = recounts(redis, run)
             check(run, redis, found)
+            assert workers.logged("data rolled back") == 0
+            assert workers.logged("plan unreadable") == 0
         except BaseException:
             say(capsys, complaint(run, redis))
             raise
@@ -229,6 +231,8 @@ def figures(run: Run, redis: Redis, workers: Workers, found: dict[str, Recount])
         "time": f"{time.monotonic() - run.began:.0f} s",
         "plans": f"{len(found)}: {', '.join(f'{count} {what}' for what, count in ended.most_common())}",
         "workers killed, stalled": f"{told['workers killed']}, {told['workers stalled']}",
+        "workers of this version": told["of this version"],
+        "workers of the version before": told["of the version before"],
         "killed within a commit": workers.logged("dies"),
         "Redis killed and restarted": told["Redis killed"],
         "controllers died, went silent": f"{told['dies']}, {told['silent'] + told['zombie'] + told['forgets']}",

@@ -178,6 +178,8 @@ def evidence(**fields: Any) -> tuple[type[BaseModel], dict[str, Any]]:
     return outcome(failure_evidence=fields)
 
 
+FIGURES = ("tokens_used", "duration_ms", "patch_cycles", "tool_calls")
+ODD_NUMBERS = (-1, 10**12 + 1, 2**64, -(10**30), 0.5, -0.5, 1e300)  # no outcome is refused for the value of a number
 AT_THE_LIMIT = [
     goal(goal="x" * 4096),
     goal(goal_id="i" * 200),
@@ -204,6 +206,10 @@ AT_THE_LIMIT = [
     outcome(attempt=1, plan_id=PLAN, lease="l"),
     outcome(error_message="e" * 4096),
     outcome(metrics={"tokens_used": 0, "duration_ms": 10**12}),
+    *[outcome(metrics={name: value}) for name in FIGURES for value in ODD_NUMBERS],
+    *[outcome(growth_kb=value) for value in ODD_NUMBERS],
+    *[outcome(verify=[{"tool": "pytest", "exit_code": value}]) for value in ODD_NUMBERS],
+    *[evidence(error_line=value) for value in ODD_NUMBERS],
     outcome(verify=[{"tool": "pytest", "exit_code": -9}] * 50),
     outcome(output=[1, {"deep": None}]),
     evidence(stack_trace_head="t" * 4096),
@@ -265,8 +271,9 @@ OVER_THE_LIMIT = [
     (outcome(attempt=0), "/attempt"),
     (outcome(touched_files=["f"] * 1001), "/touched_files"),
     (outcome(error_message="e" * 4097), "/error_message"),
-    (outcome(metrics={"tokens_used": -1}), "/metrics/tokens_used"),
-    (outcome(metrics={"tokens_used": 10**12 + 1}), "/metrics/tokens_used"),
+    (outcome(metrics={"tokens_used": "many"}), "/metrics/tokens_used"),
+    (outcome(metrics={"tokens_used": []}), "/metrics/tokens_used"),
+    (outcome(growth_kb={}), "/growth_kb"),
     (outcome(verify=[{"tool": "pytest", "exit_code": 0}] * 51), "/verify"),
     (evidence(stack_trace_head="t" * 4097), "/failure_evidence/stack_trace_head"),
     (evidence(suggestion="s" * 4097), "/failure_evidence/suggestion"),

@@ -812,6 +812,17 @@ def test_a_paused_attempt_is_claimed_by_nobody_until_it_goes_on(real: Real) -> N
     assert begin(real, "b", leases=True).leases["b"].claimed > 0
 
 
+def test_a_controllers_name_takes_no_more_than_its_place_in_a_lease(real: Real) -> None:
+    create(real, a_step("a"))
+    (spec,) = real.specs(QUEUE)
+    beat = ("FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"])
+
+    answers = [functions.call(real.client, *beat, name)[0] for name in ("x" * 10_000, "x" * 10_000, "y")]
+
+    assert answers == [b"continue", b"continue", b"taken"]
+    assert real.client.hget(spec["lease_key"], "controller") == b"x" * 200
+
+
 def test_a_round_without_plans_reads_the_replies_of_what_goes_beside_it(real: Real) -> None:
     real.client.hset(PARTITION.scopes, "pause all", PAUSE)
     store = PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits)

@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from redis.exceptions import AuthenticationError, NoPermissionError
 from redis.exceptions import ConnectionError as NoConnection
 from typer.testing import CliRunner, Result
 
 from schemas import codec
 from tests.conftest import RunningWorker, running_worker, wait_until
+from worker import nearby_server
 from worker.cli import app, run, submit
 from worker.embedded import free_port
 from worker.store import keys
@@ -306,13 +308,15 @@ def test_a_worker_of_every_pool_plans_and_ends_as_asked(redis_url: str, tmp_path
 
 def test_up_needs_nothing_runs_everything_and_ends_as_asked(tmp_path: Path) -> None:
     port = free_port()
-    url = f"redis://127.0.0.1:{port}/0"
-    process = spawn("up", "--port", str(port), cwd=tmp_path, PLANNER_DATA_DIR=str(tmp_path / "data"))
+    home = {"PLANNER_DATA_DIR": str(tmp_path / "data")}
+    process = spawn("up", "--port", str(port), cwd=tmp_path, **home)
     assert process.stdout is not None
-    assert url in process.stdout.readline()
+    assert f"redis://127.0.0.1:{port}/0" in process.stdout.readline()
+    url = nearby_server.url(tmp_path / "data")
+    assert url
 
-    second = spawn("up", cwd=tmp_path, PLANNER_DATA_DIR=str(tmp_path / "data"))
-    asking = spawn("submit", "--goal", "Fix b", "--file", "b.py", "--wait", "--json", url=url, cwd=tmp_path)
+    second = spawn("up", cwd=tmp_path, **home)
+    asking = spawn("submit", "--goal", "Fix b", "--file", "b.py", "--wait", "--json", cwd=tmp_path, **home)
     answer, _ = asking.communicate(timeout=60)
     _, refusal = second.communicate(timeout=60)
     process.send_signal(signal.SIGINT)
@@ -323,6 +327,7 @@ def test_up_needs_nothing_runs_everything_and_ends_as_asked(tmp_path: Path) -> N
     assert "another `planner up` uses it" in refusal
     assert process.returncode == 0, log
     assert list((tmp_path / "data").glob("appendonly*"))
+    assert nearby_server.url(tmp_path / "data") is None
     with pytest.raises(NoConnection), Redis.from_url(url) as client:
         client.ping()
 
@@ -338,7 +343,7 @@ def test_up_obeys_while_a_goal_is_drafted(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert str(port) in process.stdout.readline()
 
-    with Redis.from_url(f"redis://127.0.0.1:{port}/0") as client:
+    with Redis.from_url(str(nearby_server.url(tmp_path / "data"))) as client:
         client.xadd(keys.GOALS, {"data": codec.dumps({**GOAL, "goal_id": "slow", "drafter": "cli"})})
         plan_id = wait_until(lambda: client.hget(keys.goal_id("slow"), "plan_id"), timeout=30).decode()
         plan = keys.Partition(0).plan(plan_id)
@@ -360,13 +365,46 @@ def test_up_obeys_while_a_goal_is_drafted(tmp_path: Path) -> None:
     assert process.returncode == 0, log
 
 
+def test_the_server_of_up_has_a_random_password_which_only_its_user_can_read(tmp_path: Path) -> None:
+    data, port = tmp_path / "data", free_port()
+    data.mkdir(mode=0o755)  # as an older version made it
+    process = spawn("up", "--port", str(port), cwd=tmp_path, PLANNER_DATA_DIR=str(data))
+    assert process.stdout is not None
+    greeting = process.stdout.readline()
+    url = str(nearby_server.url(data))
+    with Redis.from_url(f"redis://127.0.0.1:{port}/0") as stranger, Redis.from_url(url) as friend:
+        with pytest.raises((NoPermissionError, AuthenticationError)):
+            stranger.xadd(keys.GOALS, {"data": "{}"})
+        friend.xlen(keys.GOALS)
+    shown = [path.read_bytes() for path in _processes(process.pid)]
+    process.send_signal(signal.SIGINT)
+    said, log = process.communicate(timeout=60)
+
+    password = url.split(":")[2].split("@")[0]
+    assert len(password) >= 24
+    assert not any(password in text for text in (greeting, said, log))
+    assert shown
+    assert not any(password.encode() in text for text in shown)
+    assert data.stat().st_mode & 0o777 == 0o700
+    assert {oct(path.stat().st_mode & 0o077) for path in data.rglob("*") if path.is_file()} == {"0o0"}
+
+
+def _processes(top: int) -> list[Path]:
+    """Name what /proc tells of a process's and its descendants' arguments and variables."""
+    children = Path(f"/proc/{top}/task/{top}/children").read_text().split()
+    own = [Path(f"/proc/{top}/{name}") for name in ("cmdline", "environ")]
+    return [*own, *(path for child in children for path in _processes(int(child)))]
+
+
 def test_controllers_side_by_side_end_together_on_sigterm(redis_url: str, tmp_path: Path) -> None:
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@a"]
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "a"]):
         subprocess.run([*git, *words], check=True, timeout=30)
     process = spawn("controller", "--exec", "true", "-C", str(tmp_path), "-n", "2", "--name", "ctl", url=redis_url)
     assert process.stderr is not None
-    started = [codec.loads(process.stderr.readline()) for _ in range(2)]
+    told = [codec.loads(process.stderr.readline()) for _ in range(3)]
+    started = [line for line in told if line["event"] == "controller_started"]
+    assert [line["event"] for line in told].count("sandbox_ready") == 1
     process.terminate()
     _, log = process.communicate(timeout=30)
     assert process.returncode == 0, log

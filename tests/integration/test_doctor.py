@@ -610,7 +610,7 @@ def test_the_role_of_operators_may_look_and_may_not_mend(
 
     assert [finding["check"] for finding in told(looked)["findings"]] == ["plan.timer"]
     assert (shown.exit_code, exported.exit_code) == (0, 0)
-    assert [(each.exit_code, told(each)["code"]) for each in refused] == [(1, "redis_refused")] * 3
+    assert [(each.exit_code, told(each)["code"]) for each in refused] == [(1, "no_permission")] * 3
     assert planner.client.xlen(keys.GOALS_DEAD) == 1
 
 

@@ -22,6 +22,8 @@ from tests.support.scripted import Fleet
 from worker.drafters import cli
 from worker.drafters.base import MAX_ANSWER, STOPPED, WrongDrafter, estimate
 from worker.drafters.cli import CliDrafter
+from worker.sandbox import bubblewrap
+from worker.sandbox.paths import Grant
 from worker.settings import Settings
 
 PROGRAM = """
@@ -70,9 +72,12 @@ def program(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def asks(program: str) -> Asks:
+def asks(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asks:
+    monkeypatch.setattr(bubblewrap, "found", lambda *_: None)  # it would hide the numbers of processes
+
     def ask(words: str, question: Consult = QUESTION, stop: Callable[[], bool] = lambda: False, **more: Any) -> Drafted:
-        given = {"cli_command": f"{program} {words}", "cli_timeout_s": 20.0, "drafters": ("cli",), **more}
+        given: dict[str, Any] = {"cli_command": f"{program} {words}", "cli_timeout_s": 20.0, "drafters": ("cli",)}
+        given |= {"cli_paths": (Grant(tmp_path, writable=True),), **more}
         return CliDrafter(Settings(**given)).ask(question, stop)
 
     return ask

@@ -23,16 +23,16 @@ SLOW = Reply(codec.dumps(PLAN).decode(), waits=True)
 
 
 @pytest.mark.parametrize(
-    ("reply", "questions", "told"),
-    [(USELESS, 2, "at least 1 item"), (SLOW, 1, "no answer within 1 s")],
+    ("reply", "patience_s", "questions", "told"),
+    [(USELESS, "30", 2, "at least 1 item"), (SLOW, "1", 1, "no answer within 1 s")],
     ids=["useless", "slow"],
 )
 def test_an_operator_may_have_it_rejected_instead(
-    reply: Reply, questions: int, told: str, redis_url: str, tmp_path: Path
+    reply: Reply, patience_s: str, questions: int, told: str, redis_url: str, tmp_path: Path
 ) -> None:
     with llm_server(reply) as llm, Redis.from_url(redis_url) as client:
         fleet = Fleet(client)
-        given = environment(llm, PLANNING_FALLBACK="reject", LLM_TIMEOUT_S="1")
+        given = environment(llm, PLANNING_FALLBACK="reject", LLM_TIMEOUT_S=patience_s)
         with drafting(redis_url, tmp_path, DRAFTING, **given):
             verdict, plan_id = fleet.submit(a_goal())
             view = fleet.view(plan_id)

@@ -169,7 +169,7 @@ STEP = b'{"step_id":"s-0","success":true,"plan_id":"%s"' % NOBODY.encode()
         ({"data": b'{"step_id":"s-0","success":true}', "plan_id": "plan_x"}, "missing_plan_id"),
         ({"data": STEP + b',"attempt":0}'}, "invalid_message"),
         ({"data": STEP + b',"attempt":1.5}'}, "invalid_message"),
-        ({"data": STEP + b',"metrics":{"tokens_used":-1}}'}, "invalid_message"),
+        ({"data": STEP + b',"metrics":{"tokens_used":"many"}}'}, "invalid_message"),
         ({"data": STEP + b',"output":"\xff\xfe"}'}, "invalid_json"),
         ({"data": STEP + b',"output":NaN}'}, "invalid_json"),
         ({"data": STEP + b',"output":-Infinity}'}, "invalid_json"),
@@ -238,6 +238,20 @@ def test_no_entry_stops_the_partition(here: Services, redis: Redis, fields: Any,
     drain(here)
 
     assert state(redis, plan_id) == "COMPLETED"
+
+
+@pytest.mark.parametrize("number", [b"-7", b"1e400", b"9" * 5000, b"0.5", b"1" + b"0" * 30])
+def test_no_outcome_is_refused_for_the_value_of_a_number(here: Services, redis: Redis, number: bytes) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1))
+    said = codec.dumps({**codec.loads(answer(specs(redis)[0])["data"]), "metrics": {"tokens_used": 0}})
+    report(redis, {"data": said.replace(b'":0', b'":' + number)[:-1] + b',"future":' + number + b"}"})
+
+    drain(here)
+
+    assert (state(redis, plan_id), dead(redis)) == ("COMPLETED", [])
+    assert moves(redis, plan_id)  # its log can be read
+    spent = codec.loads(redis.hget(P0.plan(plan_id).plan, "live"))["spent"]["tokens"]  # type: ignore[arg-type]
+    assert 0 <= spent <= 10**8
 
 
 def test_an_attempt_of_any_size_has_a_verdict(here: Services, redis: Redis) -> None:
@@ -637,6 +651,95 @@ def test_an_outage_of_five_minutes_halts_no_plan(here: Services, redis: Redis) -
     report(redis, answer(spec))
     drain(here)
     assert state(redis, plan_id) == "COMPLETED"
+
+
+HOUR_MS = 3_600_000
+
+
+def an_hour_to_come(redis: Redis, plan_id: str, lease: str) -> None:
+    """Leave what a worker that is gone has noted as a clock that is then set back by an hour leaves it."""
+    clock: Any = redis.time()
+    ahead = 1000 * clock[0] + HOUR_MS
+    redis.hset(P0.plan(plan_id).plan, "lock", f"gone {ahead + 5000}")
+    redis.hset(P0.sweep, mapping={"token": "gone", "until": ahead + 10_000, "last": ahead, "grace": 0, "down": 0})
+    redis.hset(lease, mapping={"claimed": ahead - 50_000, "renewed": ahead - 50_000})
+    redis.zadd(P0.timers, {plan_id: ahead + 10_000})
+
+
+def test_a_clock_that_is_set_back_keeps_no_plan_locked(here: Services, redis: Redis) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1))
+    (spec,) = specs(redis)
+    an_hour_to_come(redis, plan_id, spec["lease_key"])
+
+    report(redis, answer(spec))
+    drain(here)
+
+    assert state(redis, plan_id) == "COMPLETED"
+
+
+def test_a_clock_that_is_set_back_does_not_hide_a_controller_that_is_silent(
+    here: Services, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.upkeep.SILENT_MS", 500)
+    (plan_id,) = plan(here, redis, a_goal(1))
+    (spec,) = specs(redis)
+    functions.call(redis, "FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1")
+    an_hour_to_come(redis, plan_id, spec["lease_key"])
+
+    here.home(0).engine.sweep(here.name)
+    due: Any = redis.zscore(P0.timers, plan_id)
+    clock: Any = redis.time()
+    assert due <= 1000 * (clock[0] + 1) + 10_000
+    redis.zadd(P0.timers, {plan_id: 1})
+    here.home(0).engine.sweep(here.name)
+    assert [spec["attempt"] for spec in specs(redis)] == [1]  # it has its time to renew by the new clock
+
+    def taken_back() -> bool:
+        redis.zadd(P0.timers, {plan_id: 1})
+        here.home(0).engine.sweep(here.name)
+        return [spec["attempt"] for spec in specs(redis)] != [1]
+
+    wait_until(taken_back, what="the attempt is taken back")
+
+
+def test_a_clock_that_is_set_back_does_not_keep_entries_from_being_taken_over(here: Services, redis: Redis) -> None:
+    (plan_id,) = plan(here, redis, a_goal(1))
+    (spec,) = specs(redis)
+    report(redis, answer(spec))
+    reply: Any = redis.xreadgroup(GROUP, "gone", {P0.outcomes: ">"})
+    deliver_in_an_hour(redis, reply[0][1][0][0])
+    an_hour_to_come(redis, plan_id, spec["lease_key"])
+    here.home(0).engine.sweep(here.name)
+
+    def applied() -> bool:
+        here.home(0).engine.recover(50)
+        return state(redis, plan_id) == "COMPLETED"
+
+    wait_until(applied, what="the outcome is applied")
+
+
+def deliver_in_an_hour(redis: Redis, entry: Any) -> None:
+    """Have an entry that is pending for somebody be delivered at a time to come, which no command does."""
+    seconds: Any = redis.time()
+    known = 1000 * seconds[0] - 12_345
+    redis.xclaim(P0.outcomes, GROUP, "gone", 0, [entry], time=known, justid=True)
+    dump: Any = redis.dump(P0.outcomes)
+    assert dump.count(known.to_bytes(8, "little")) == 1
+    body = dump[:-8].replace(known.to_bytes(8, "little"), (known + HOUR_MS).to_bytes(8, "little"))
+    crc = 0
+    for byte in body:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x95AC9329AC4BC9B5 if crc & 1 else 0)
+    redis.restore(P0.outcomes, 0, body + crc.to_bytes(8, "little"), replace=True)
+
+
+def test_orders_go_on_when_the_clock_is_set_back_while_one_who_is_gone_held_their_lock(redis: Redis) -> None:
+    functions.load(redis)
+    redis.set(keys.COMMANDS_LOCK, "gone", px=HOUR_MS)
+
+    assert functions.call(redis, "FCALL", functions.HOLD, 1, keys.COMMANDS_LOCK, "me", 30_000) == 1
+    assert functions.call(redis, "FCALL", functions.HOLD, 1, keys.COMMANDS_LOCK, "other", 30_000) == 0
 
 
 def five_minutes_ago(redis: Redis, plan_id: str, lease: str, sweep: Any) -> None:

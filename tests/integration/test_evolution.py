@@ -56,6 +56,8 @@ def redis(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         "PLANNER_PLANNING_BACKEND": "tests.support.planning_backend:Backend",
         "PLANNER_CLI_COMMAND": json.dumps(program),
         "PLANNER_CLI_ENV": json.dumps({"PYTHONPATH": str(ROOT)}),
+        "PLANNER_CLI_PATHS": str(ROOT),
+        "PLANNER_DATA_DIR": str(tmp_path_factory.mktemp("data")),  # not in ROOT, which the agent could not list then
         "PLANNER_PLANNING_TRAJECTORY_MAX_RAW_STEPS": "0",
     }
     with Redis.from_url(server_url) as client:

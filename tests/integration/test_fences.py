@@ -40,7 +40,7 @@ WITH_GOALS = {
     "claiming a goal": r"^MULTI ; HSETNX .*EXEC$",
     "creating a plan": r"^FCALL planner_commit_2",
     "answering a goal": r"^FCALL planner_settle_1",
-    "dropping a goal": r"^MULTI ; EXPIRE \{planner:goals\}:id:.*EXEC$",
+    "dropping a goal": r"^MULTI ; X(?:ACK|DEL) planner:goals .*EXEC$",
 }
 on_outcomes = pytest.mark.parametrize("point", WITH_OUTCOMES.values(), ids=WITH_OUTCOMES.keys())
 on_goals = pytest.mark.parametrize("point", WITH_GOALS.values(), ids=WITH_GOALS.keys())
@@ -93,7 +93,7 @@ class Site:
             return self.redis.hget(HOME.plan(plan_id).plan, "state") == b"COMPLETED"
 
         wait_until(over, timeout=30, what=f"{plan_id} completed")
-        wait_until(lambda: not left_over(self.redis), timeout=15, what="streams are empty")
+        wait_until(lambda: not left_over(self.redis), timeout=60, what="streams are empty")
         found = Recount(self.redis, plan_id)
         assert found.faults() == []
         return found

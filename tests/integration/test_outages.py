@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from tests.conftest import RunningWorker, running_worker, wait_until
+from tests.support import launch
+from tests.support.faults import HASTE, children, consumes, is_stopped, kill, spawn
 from tests.support.servers import Fleet, Server, all_done, ended, in_the_middle, publish
 from worker import celery
 
@@ -75,6 +80,50 @@ def test_a_stalled_broker_does_not_cost_its_timeout_for_each_nudge(
         wait_until(lambda: ended(worker.redis) == 2, 30, "plan ends")
 
         assert time.monotonic() - begin < 15
+
+
+def test_a_worker_outlives_a_broker_that_dies_while_nudges_are_in_its_hands(
+    store: Server, broker: Server, tmp_path: Path
+) -> None:
+    log = tmp_path / "worker.log"
+    command = [*launch.command(HASTE, pool="prefork"), "--concurrency", "4"]
+    process = spawn(command, store.url, log, PLANNER_BROKER_URL=broker.url)
+    try:
+        with store.client() as redis, broker.client() as nudges:
+            worker = RunningWorker(store.url, redis, process, log)
+            wait_until(lambda: consumes(worker) and is_waiting(nudges), 60, "worker waits for nudges")
+            pool = children(process.pid)
+            send(signal.SIGSTOP, *pool)
+            wait_until(lambda: all(map(is_stopped, pool)), what="pool is stopped")
+            wait_until(lambda: nudges.hlen("unacked") == 3 and is_waiting(nudges), 60, "three nudges are in its hands")
+            send(signal.SIGSTOP, process.pid)
+            nudges.client_kill_filter(_type="pubsub")  # so that this is the connection on which the worker notices
+
+            with broker.refusing():
+                send(signal.SIGCONT, process.pid)
+                wait_until(lambda: process.poll() is not None or times(worker, "broker away") == [1], 60, "broker away")
+            wait_until(lambda: process.poll() is not None or is_waiting(nudges), 60, "worker waits for nudges again")
+            send(signal.SIGCONT, *pool)  # the nudges of the lost connection are done now
+
+            assert process.poll() is None, log.read_text()[-3000:]
+            with Fleet(store.url):
+                publish(redis, 0, 10)
+                all_done(redis, 10)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(40) == 0, log.read_text()[-3000:]
+    finally:
+        kill(process)
+
+
+def send(number: signal.Signals, *pids: int) -> None:
+    """Send a signal to processes."""
+    for pid in pids:
+        os.kill(pid, number)
+
+
+def is_waiting(broker: Redis) -> bool:
+    """Whether a worker waits at the broker for its next nudge."""
+    return any(client["cmd"] == "brpop" for client in broker.client_list())
 
 
 def test_a_full_broker_is_done_without(store: Server, broker: Server, tmp_path: Path) -> None:

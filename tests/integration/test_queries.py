@@ -29,8 +29,8 @@ STEPS: list[dict[str, Any]] = [
 class Planner:
     """The decomposer and the engine in this process."""
 
-    def __init__(self, url: str, partitions: int = 1) -> None:
-        self.services = Services(Settings(redis_url=url, partitions=partitions))
+    def __init__(self, url: str, partitions: int = 1, **settings: Any) -> None:
+        self.services = Services(Settings(redis_url=url, partitions=partitions, **settings))
         self.client = self.services.client
         self.partitions = partitions
         functions.load(self.client)
@@ -224,3 +224,30 @@ def test_an_ambiguous_beginning_names_the_candidates(planner: Planner) -> None:
 def test_what_is_no_plan_is_not_found(redis: Redis, word: str) -> None:
     with pytest.raises(queries.NoSuchPlan):
         queries.resolve(redis, 1, word)
+
+
+def test_a_success_that_nothing_proves_is_shown_as_not_verified(redis_url: str) -> None:
+    planner = Planner(redis_url)
+    plan_id = planner.submit()
+    planner.report("look", plan_id, tests_passed=None)
+    planner.report("fix-b", plan_id, verify=[{"tool": "pytest", "exit_code": 0}], touched_files=["b.py"])
+
+    view = queries.plan(planner.client, 1, plan_id)
+
+    assert view is not None
+    assert [step.verified for step in view.steps] == [False, True, None]
+    assert codec.loads(codec.encode(view))["steps"][0]["verified"] is False
+
+
+def test_receipts_are_required_by_a_setting_when_the_plan_is_made(redis_url: str) -> None:
+    planner = Planner(redis_url, require_receipts=True)
+    plan_id = planner.submit()
+    planner.report("look", plan_id)  # it says that the tests passed, and shows no receipt
+    failed = queries.plan(planner.client, 1, plan_id)
+    planner.report("look", plan_id, verify=[{"tool": "pytest", "exit_code": 0}])
+    proved = queries.plan(planner.client, 1, plan_id)
+
+    assert failed is not None
+    assert proved is not None
+    assert (failed.steps[0].state, failed.budget.failing_outcomes.spent) == ("ACTIVE", 1)
+    assert (proved.steps[0].state, proved.steps[0].verified) == ("DONE", True)

@@ -130,6 +130,99 @@ def test_what_a_dead_process_knew_is_taken_up_by_the_next(redis_url: str, redis:
         assert kept not in tmp_path.glob("commits-*.json")
 
 
+@contextmanager
+def another_host(patch: pytest.MonkeyPatch, name: str) -> Iterator[None]:
+    """Be a process of that host for as long as the block lasts."""
+    with patch.context() as there:
+        there.setattr("socket.gethostname", lambda: name)
+        yield
+
+
+def test_a_container_that_was_recreated_knows_what_the_one_before_it_had_changed(
+    redis_url: str, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with another_host(monkeypatch, "older"), a_worker(redis_url, tmp_path) as here:
+        first, second = plan(here, redis, a_goal(2), a_goal(2))
+        older = Copy(redis)
+        finish(redis, here, first)
+        here.home(0).engine._commits.save()
+    older.restore()
+
+    with another_host(monkeypatch, "newer"), a_worker(redis_url, tmp_path) as after:
+        finish(redis, after, second)
+        finish(redis, after, first)
+
+        assert [is_paused(redis, each) for each in (first, second)] == [True, False]
+        assert live(redis, second)["counts"]["DONE"] == 1
+        assert [spec["step_id"] for spec in specs(redis) if spec["plan_id"] == first] == []  # nothing is handed out
+
+
+def test_a_recreated_container_pauses_every_plan_where_the_one_before_it_had_forgotten_some(
+    redis_url: str, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.store.commits.REMEMBERED", 1)
+    with another_host(monkeypatch, "older"), a_worker(redis_url, tmp_path) as here:
+        each = plan(here, redis, a_goal(2), a_goal(2), a_goal(2))
+        older = Copy(redis)
+        for plan_id in each[:2]:
+            finish(redis, here, plan_id)
+        here.home(0).engine._commits.save()
+    older.restore()
+
+    with another_host(monkeypatch, "newer"), a_worker(redis_url, tmp_path) as after:
+        drain(after)
+
+        assert [is_paused(redis, plan_id) for plan_id in each] == [True, True, True]
+
+
+def test_what_another_host_knew_is_told_once(
+    redis_url: str, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with another_host(monkeypatch, "older"), a_worker(redis_url, tmp_path) as here:
+        (first,) = plan(here, redis, a_goal(2))
+        older = Copy(redis)
+        finish(redis, here, first)
+        here.home(0).engine._commits.save()
+    older.restore()
+
+    with another_host(monkeypatch, "newer"):
+        for _ in range(2):
+            with a_worker(redis_url, tmp_path) as after:
+                drain(after)
+
+    assert [record.message for record in caplog.records].count("data rolled back") == 1
+    assert {codec.loads(path.read_bytes())["host"] for path in tmp_path.glob("commits-*.json")} == {"newer"}
+
+
+def test_a_sweep_sees_a_rollback_though_no_outcome_comes_and_no_connection_was_lost(
+    redis_url: str, redis: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.store.commits.COMPARE_S", 0.0)
+    with a_worker(redis_url, tmp_path) as here:
+        first, second = plan(here, redis, a_goal(2), a_goal(2))
+        older = Copy(redis)
+        finish(redis, here, first)
+        older.restore()
+
+        here.home(0).engine.sweep(here.name)
+
+        assert [is_paused(redis, each) for each in (first, second)] == [True, False]
+
+
+def test_a_process_that_idles_has_written_down_its_last_commit_within_seconds(
+    redis_url: str, redis: Redis, tmp_path: Path
+) -> None:
+    with a_worker(redis_url, tmp_path) as here:
+        (first,) = plan(here, redis, a_goal(2))
+        finish(redis, here, first)
+        known = here.home(0).engine._commits.known
+
+        def written() -> bool:
+            return any(codec.loads(path.read_bytes())["known"] == known for path in tmp_path.glob("commits-*.json"))
+
+        wait_until(written, what="the file is up to date")
+
+
 def test_a_process_that_knows_less_sees_it_too(redis_url: str, redis: Redis, tmp_path: Path) -> None:
     """Otherwise its own commits would hide the loss from the one that knows more."""
     with a_worker(redis_url, tmp_path) as one, a_worker(redis_url, tmp_path) as two:
@@ -242,7 +335,6 @@ def test_a_worker_process_sees_that_its_server_came_back_with_an_older_file(tmp_
             wait_until(lambda: _answers(redis), what="the server is back")
             assert live(redis, first["plan_id"])["counts"].get("DONE") is None
 
-            report(redis, answer(second))
             wait_until(lambda: is_paused(redis, first["plan_id"]), 30, "the plan is marked")
             wait_until(lambda: worker.logged("data rolled back"), what="it is said")
             assert not is_paused(redis, second["plan_id"])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +18,7 @@ from redis import Redis
 from tests.conftest import RunningWorker, running_worker, wait_until
 from tests.support.faults import children, consumes, is_stopped, kill, spawn
 from tests.support.servers import Fleet, Server, all_done, ended, in_the_middle, publish
-from worker import handback
+from worker import handback, start
 from worker.cli.run import worker_command
 from worker.store import functions, keys
 from worker.store.keys import GROUP, Partition
@@ -47,6 +50,33 @@ def test_a_worker_that_stopped_leaves_no_name_behind(store: Server, tmp_path: Pa
             assert consumers(worker.redis)
         with store.client() as redis:
             assert consumers(redis) == {}, pool
+
+
+DELAYS_S = (0.0, 0.3, 0.7, 1.2, 2.0, 3.0)  # the first is before anything of ours has run
+PLANNER = (sys.executable, "-c", "from worker.start import planner; planner()")
+
+
+@pytest.mark.parametrize("command", ["worker", "controller", "up"])
+def test_told_to_stop_at_any_moment_of_its_start_a_process_ends_well(
+    store: Server, command: str, tmp_path: Path
+) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path / "repo"], check=True)
+    subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first"],
+        cwd=tmp_path / "repo",
+        check=True,
+    )
+    options = ["--workdir", str(tmp_path / "repo")] if command == "controller" else []
+    for delay in DELAYS_S:
+        log = tmp_path / f"{delay}.log"
+        with start.stop_signals_wait():  # as a careful supervisor does: Python itself takes a moment to start
+            process = spawn([*PLANNER, command, *options], store.url, log)
+        try:
+            time.sleep(delay)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0, (delay, log.read_text()[-3000:])
+        finally:
+            kill(process)
 
 
 def test_a_rolling_restart_under_load_loses_nothing_and_doubles_nothing(store: Server, tmp_path: Path) -> None:

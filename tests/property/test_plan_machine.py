@@ -90,6 +90,7 @@ ODD = st.sampled_from(
     [
         {"success": True, "tests_passed": False},
         {"success": True, "growth_kb": 1},
+        {"success": True, "growth_kb": -3},
         {"success": True, "verify": [{"tool": "pytest", "exit_code": 1}]},
         {"success": True, "touched_files": ["elsewhere"]},
     ]
@@ -97,7 +98,11 @@ ODD = st.sampled_from(
 SAID = st.one_of(st.just({"success": True}), FAILURE, FAILURE, ODD)
 METRICS = st.fixed_dictionaries(
     {},
-    optional={"tokens_used": st.integers(0, 3000), "patch_cycles": st.integers(0, 3), "tool_calls": st.integers(0, 2)},
+    optional={
+        "tokens_used": st.one_of(st.integers(0, 3000), st.sampled_from([-500, 10**12])),
+        "patch_cycles": st.integers(-1, 3),
+        "tool_calls": st.integers(-1, 2),
+    },
 )
 FEW = st.one_of(*[st.lists(st.sampled_from(FILES), min_size=least, unique=True) for least in (3, 3, 2, 0)])
 PAUSE_MS = 30_000
@@ -177,7 +182,9 @@ class AnyPlan(RuleBasedStateMachine):
     def a_controller_reports(self, data: st.DataObject, said: Any, metrics: Any, named: bool) -> None:
         step = data.draw(st.sampled_from(sorted(self.plan.active)))
 
-        assert self.send(self.report_of(step, said, metrics, named=named)) == ["applied"]
+        claimed = "claimed" in self.plan.store.lease(PLAN, step)
+        verdict = "applied" if named or not claimed else "refused"
+        assert self.send(self.report_of(step, said, metrics, named=named)) == [verdict]
 
     @precondition(lambda self: len(self.plan.active) > 1)
     @rule(said=st.lists(SAID, min_size=2, max_size=4), metrics=METRICS)
@@ -335,13 +342,19 @@ class AnyPlan(RuleBasedStateMachine):
         for step, attempt in change.ended.items():
             if step in told:
                 metrics, estimate = told[step].get("metrics", {}), planned[step].estimate
-                self.used["tokens"] += metrics.get("tokens_used", estimate.tokens)
-                self.used["patch_cycles"] += metrics.get("patch_cycles", estimate.patch_cycles)
-                self.used["tool_calls"] += metrics.get("tool_calls", 0)
+                self.book(metrics.get("tokens_used", estimate.tokens))
+                self.used["patch_cycles"] += max(0, metrics.get("patch_cycles", estimate.patch_cycles))
+                self.used["tool_calls"] += max(0, metrics.get("tool_calls", 0))
                 self.used["failing_outcomes"] += [step, "ACTIVE", "DONE"] not in line["moves"]
             elif step not in unclaimed:
-                self.used["tokens"] += attempt.tokens
+                self.book(attempt.tokens)
                 self.used["patch_cycles"] += attempt.patch_cycles
+
+    def book(self, tokens: int) -> None:
+        """Count tokens up to what the limit leaves: below nothing is nothing."""
+        limit = self.plan.record.limits["tokens"]
+        assert limit is not None
+        self.used["tokens"] += max(0, min(tokens, limit - self.used["tokens"]))
 
     def a_step_waits_for_what_is_not_over(self) -> None:
         if self.state in PLAN_ENDS:
@@ -377,7 +390,8 @@ class AnyPlan(RuleBasedStateMachine):
             for step in self.plan.record.waits:
                 self.order(("approve", None), step)
             self.plan.rest()
-            self.plan.report(*[a_report(step, diff_hash=f"last {number}") for step in self.plan.active])
+            live = self.plan.active.items()
+            self.plan.report(*[a_report(step, None, one.lease, diff_hash=f"last {number}") for step, one in live])
             self.all_is_well()
             if self.plan.state in PLAN_ENDS:
                 break

@@ -26,6 +26,7 @@ from tasks.errors import NeedsSteps
 from tasks.fold import PAUSED
 from tasks.outcomes import Report
 from tasks.policy.dispatch import SILENT_MS
+from tasks.policy.versions import POLICY_VERSION
 from tasks.view import Clocks, Grant, Slice, WiderOrder
 from tests.property.test_plan_machine import (
     APPROVALS,
@@ -58,6 +59,10 @@ DOINGS = st.lists(
 )
 CLOCKS = {"expired", "backoff over", "outage", "wall clock over", "approval over", "answer over"}
 DAY_BUDGET = "the day budget of "
+BORN = st.one_of(  # a plan goes on under the rules that it began with
+    st.fixed_dictionaries({"policy_version": st.integers(1, POLICY_VERSION)}),
+    st.just({"requires_receipts": True}),
+)
 
 
 def run(plan: Running, doings: list[Any]) -> None:
@@ -77,7 +82,9 @@ def run(plan: Running, doings: list[Any]) -> None:
             else:
                 told = {**said[0], "metrics": said[1], "diff_hash": str(number)}
                 steps = [step] if what == "report" else sorted(plan.active)
-                plan.report(*[a_report(each, plan.active[each].attempt, **told) for each in steps])
+                live = [(each, plan.active[each]) for each in steps]
+                lease = number % 2  # half of them tell no lease, which counts as long as nobody has claimed the attempt
+                plan.report(*[a_report(each, one.attempt, one.lease if lease else None, **told) for each, one in live])
 
 
 class Again:
@@ -170,20 +177,23 @@ def everything(plan: Running) -> dict[str, Any]:
     approvals=(),
     day_tokens=1000,
     doings=[("report", 0, {"success": True}, {})],
+    born={"policy_version": 1},
 )
 @settings(max_examples=250, deadline=None)
-@given(steps=drafts(), limits=LIMITS, approvals=APPROVALS, day_tokens=DAY_TOKENS, doings=DOINGS)
+@given(steps=drafts(), limits=LIMITS, approvals=APPROVALS, day_tokens=DAY_TOKENS, doings=DOINGS, born=BORN)
 def test_the_log_folded_again_gives_the_same_plan(
     steps: list[PlannedStep],
     limits: dict[str, Any],
     approvals: tuple[str, ...],
     day_tokens: int | None,
     doings: list[Any],
+    born: dict[str, Any],
 ) -> None:
-    plan = surrounded(*steps, approvals=approvals, day_tokens=day_tokens, **limits)
+    made = {"approvals": approvals, "day_tokens": day_tokens, **born, **limits}
+    plan = surrounded(*steps, **made)
     run(plan, doings)
 
-    again = Again(surrounded(*steps, approvals=approvals, day_tokens=day_tokens, **limits))
+    again = Again(surrounded(*steps, **made))
     for line in plan.log[len(again.plan.log) :]:
         again.fold(line)
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.policy import sanitize as sanitize_module
+from tasks.policy import skeleton
 from tasks.policy.attacks import ATTACKS
 from tasks.policy.sanitize import TOKEN, Mode, is_plain, sanitize
 from tasks.policy.unicode import clean
@@ -70,6 +71,12 @@ def test_what_is_known_at_a_glance_to_be_plain_has_nothing_in_it(text: str) -> N
     if is_plain(text):
         assert clean(text) == text
         assert not list(sanitize_module._spans(text))
+
+
+@given(TEXTS)
+def test_a_view_without_its_places_has_the_same_text(text: str) -> None:
+    assert skeleton.words_of(text) == skeleton.words(skeleton.View(text)).text
+    assert skeleton.code_of(text) == skeleton.code(skeleton.View(text)).text
 
 
 @given(st.text())

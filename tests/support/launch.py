@@ -3,7 +3,8 @@
 `python -m tests.support.launch tasks.SILENT_MS=2000 worker.ingress.SWEEP_S=0.5 -- <arguments of celery>`: every module
 below the package, or the module itself, that has the name gets the value. `stop=<plan id>` stops the process (SIGSTOP)
 once, between begin and commit of a decision about that plan, and logs what became of its commits. `die=<n>` kills it
-(SIGKILL) at one commit in n: just before the commit is sent, or just after.
+(SIGKILL) at one commit in n: just before the commit is sent, or just after. `newer=1` makes it a worker of a version to
+come, which adds something to every record that it writes; `host=<name>` has it run on a host of that name.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import pkgutil
 import random
 import signal
+import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -21,22 +23,40 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
+from schemas import codec, step
+from schemas.stored import STATUS_SIZE, Attempt, PlanHead, PlanRecord, StepStatus
+from tasks.fold import Fold
 from worker.cli.run import worker_command
 from worker.store.plans import PlanTalk
 
 log = logging.getLogger("planner.launch")
 
-STOP, DIE = "stop", "die"
+STOP, DIE, NEWER, HOST = "stop", "die", "newer", "host"
+ADDED = {"newer": {"kept": [1]}}  # to every record by a worker of a version to come
 
 
-def command(constants: Mapping[str, float], *, pool: str = "solo", stop: str = "", die: int = 0) -> list[str]:
+def command(
+    constants: Mapping[str, float],
+    *,
+    pool: str = "solo",
+    stop: str = "",
+    die: int = 0,
+    newer: bool = False,
+    host: str = "",
+) -> list[str]:
     """Lay out the command of a worker whose `constants` are others.
 
-    It stops at a commit about the plan `stop`, and dies at one commit in `die`.
+    It stops at a commit about the plan `stop`, dies at one commit in `die`, is of a `newer` version, runs on `host`.
     """
     python, _, _, *celery = worker_command(pool)
     changed = [f"{name}={value}" for name, value in constants.items()]
-    return [python, "-m", "tests.support.launch", *changed, f"{STOP}={stop}", f"{DIE}={die}", "--", *celery]
+    changed += [
+        f"{STOP}={stop}",
+        f"{DIE}={die}",
+        *([f"{NEWER}=1"] if newer else []),
+        *([f"{HOST}={host}"] if host else []),
+    ]
+    return [python, "-m", "tests.support.launch", *changed, "--", *celery]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -48,6 +68,10 @@ def main(arguments: Sequence[str]) -> None:
             _stop_at(value)
         elif name == DIE and value != "0":
             _die_at_one_in(int(value))
+        elif name == NEWER:
+            _write_more()
+        elif name == HOST:
+            socket.gethostname = lambda called=value: called  # type: ignore[misc]
         elif name not in (STOP, DIE):
             _change(name, float(value) if "." in value else int(value))
     sys.argv = ["celery", *arguments[end + 1 :]]
@@ -101,6 +125,31 @@ def _die_at_one_in(commits: int) -> None:
             _die("after a commit")
 
     PlanTalk.commit = dying  # type: ignore[method-assign]
+
+
+def _write_more() -> None:
+    """Add to each record what this version does not know, as a version to come might."""
+    status, head, live = StepStatus.encode, PlanHead.encode, PlanRecord.encode
+    attempt, grow, pack = Attempt.encode, Fold.grow, step.pack_step
+
+    def added(raw: bytes) -> bytes:
+        return codec.dumps({**codec.loads(raw), **ADDED})
+
+    def elements(self: StepStatus) -> bytes:
+        return codec.dumps([*codec.loads(status(self))[:STATUS_SIZE], ADDED])
+
+    def growing(self: Fold, **parts: Any) -> None:
+        grow(self, **ADDED, **parts)
+        if self.growth and self.growth.get("state"):
+            self.growth["state"] |= ADDED
+
+    StepStatus.encode = elements  # type: ignore[method-assign]
+    Attempt.encode = lambda self: codec.dumps([*codec.loads(attempt(self)), ADDED])  # type: ignore[method-assign]
+    PlanHead.encode = lambda self: added(head(self))  # type: ignore[method-assign]
+    PlanRecord.encode = lambda self, name: (added if name == "live" else bytes)(live(self, name))  # type: ignore[method-assign]
+    Fold.grow = growing  # type: ignore[method-assign]
+    for module in [each for each in _modules("tasks") if hasattr(each, "pack_step")]:
+        module.pack_step = lambda planned: added(pack(planned))  # type: ignore[attr-defined]
 
 
 def _die(where: str) -> None:

@@ -121,7 +121,7 @@ class MemoryStore:
         if not (plan := self.keys.get(k.plan)):
             return NoSlice.GONE
         holder, _, until = plan.get("lock", b"").decode().partition(" ")
-        if holder not in ("", token) and int(until) > self.now:
+        if holder not in ("", token) and 0 < int(until) - self.now <= LOCK_MS:
             return NoSlice.BUSY
         plan["lock"] = b"%s %d" % (token.encode(), self.now + LOCK_MS)
         todo = [_todo(item) for item in self.items(k.todo)[:TODO_PAGE]]

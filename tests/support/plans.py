@@ -23,6 +23,7 @@ from tasks.outcomes import Report
 from tasks.planning.catalogue import CATALOGUE, Catalogue, render
 from tasks.planning.draft import Draft
 from tasks.planning.kept import keep
+from tasks.policy.versions import POLICY_VERSION
 from tasks.upkeep import NO_CLOCKS
 from tasks.view import Clocks, Slice
 from tests.support.memory_store import EPOCH_MS, MemoryStore
@@ -146,6 +147,8 @@ class Running:
         tenant: Any = "default",
         repo: Any = None,
         budgets: Any = (),
+        policy_version: Any = POLICY_VERSION,
+        requires_receipts: Any = False,
         **limits: Any,
     ) -> None:
         self.plan_id: str = plan
@@ -155,6 +158,7 @@ class Running:
         self.keys = PARTITION.plan(plan)
         now = self.store.now
         born = {"order": self.store.standing(tenant, repo, now), "grants": self.store.grants(budgets)}
+        born |= {"policy_version": policy_version, "requires_receipts": requires_receipts}
         changes = a_plan(*steps, plan=plan, now=now, born=born, tenant=tenant, repo=repo, **limits)
         assert self.store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
         self.changes: list[Change] = changes
@@ -164,7 +168,10 @@ class Running:
 
     def report(self, *reports: Report) -> list[Verdict]:
         named = [report.outcome.step_id for report in reports]
-        return self._decide(lambda view: outcomes.apply(view, reports), Ask(self.plan_id, list(dict.fromkeys(named))))
+        bare = any(report.lease is None for report in reports)
+        return self._decide(
+            lambda view: outcomes.apply(view, reports), Ask(self.plan_id, list(dict.fromkeys(named)), leases=bare)
+        )
 
     def sweep(self) -> None:
         """Look at the plan if its timer has run out."""

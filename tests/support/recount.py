@@ -37,6 +37,7 @@ class Recount:
         self.lines: list[Line] = [codec.loads(line) for line in log]
         self.version = int(plan.get(b"version", 0))
         self.state = plan.get(b"state", b"").decode()
+        self.head: dict[str, Any] = codec.loads(plan.get(b"head", b"{}"))
         self.live: dict[str, Any] = codec.loads(plan.get(b"live", b"{}"))
         self.halt: dict[str, Any] = codec.loads(plan.get(b"halt", b"null")) or {}
         self.steps = {name.decode(): unpack_step(raw) for name, raw in steps.items() if not name.startswith(b">")}
@@ -115,7 +116,8 @@ class Recount:
         if self.live["spent"]["failing_outcomes"] != failing:
             yield f"failing outcomes: {self.live['spent']['failing_outcomes']}, and {failing} by the log"
         told = sum((outcome.get("metrics") or {}).get("tokens_used") or 0 for *_, outcome, _ in self.ends() if outcome)
-        if self.live["spent"]["tokens"] < told:
+        limit = self.head["limits"]["tokens"]  # since policy version 2 no plan costs more
+        if self.live["spent"]["tokens"] < min(told, told if limit is None else limit):
             yield f"tokens: {self.live['spent']['tokens']} spent, and {told} were reported"
         deaths = sum(1 for *_, outcome, claimed in self.ends() if outcome is None and claimed)
         if self.live["halting"].get("lease_deaths", 0) != deaths:

@@ -59,7 +59,8 @@ def test_nothing_is_held_of_a_budget_that_is_overspent() -> None:
         (Metrics(), (1000, 1)),
         (Metrics(tokens_used=7), (7, 1)),
         (Metrics(tokens_used=0, patch_cycles=0), (0, 0)),
-        (Metrics(tokens_used=50_000, patch_cycles=9), (50_000, 9)),
+        (Metrics(tokens_used=5000, patch_cycles=9), (5000, 9)),
+        (Metrics(tokens_used=50_000), (10_000, 1)),
     ],
 )
 def test_an_outcome_books_what_it_tells_and_the_estimate_for_what_it_does_not(

@@ -9,7 +9,7 @@ from schemas.goal import ToolCall
 from schemas.step import VerifyTool
 from tasks.errors import UnknownCommand
 from tasks.planning.catalogue import CATALOGUE, render, words
-from tasks.planning.tool_contract import KINDS, Contract, ToolCategory
+from tasks.planning.tool_contract import KINDS, Contract, ToolCategory, fits
 from tasks.planning.tools import SEED_RECIPES
 from tests.support.smuggling import SMUGGLED_WORDS, smuggled_lines
 
@@ -92,6 +92,10 @@ def matches(command: str) -> bool:
         ("cargo test -p core", "cargo-test"),
         ("ctest --output-on-failure --test-dir build", "ctest"),
         ("tox -e py311", "tox"),
+        ("tox -e py311-django42", "tox"),
+        ("pytest -q -- tests/test_a.py", "pytest"),
+        ("pytest -q -x -- ./@odd/test_a.py", "pytest-focused"),
+        ("go test ./pkg", "go-test"),
     ],
 )
 def test_a_command_is_read_as(command: str, tool: str) -> None:
@@ -116,7 +120,23 @@ def test_a_command_is_read_as(command: str, tool: str) -> None:
         "cargo run",
         "cargo test -- --evil",
         "sh -c pytest",
-        "pytest -- x",
+        "pytest -- -x",
+        "pytest -- @x",
+        "tox -- x",
+        "tox -e publish",
+        "tox -e pypi-upload",
+        "go test errors",
+        "go vet cmd/gofmt",
+        "go build fmt@v1",
+        "go test std",
+        "go test -exec ./x ./...",
+        "go build -overlay=x ./...",
+        "cargo +nightly test",
+        "make test SHELL=/bin/true",
+        "npx tsc --noEmit @args.txt",
+        "python -m unittest @args",
+        "npx --yes eslint src",
+        "npx -p evil eslint src",
         "npx jest --config=x",
         "go test -exec x",
         "cmake -P x",
@@ -156,8 +176,8 @@ def test_a_recipe_is_aimed_at_the_files_of_the_step() -> None:
 
     assert [tool.argv for tool in tools] == [
         ("python", "-m", "py_compile", "src/a.py"),
-        ("ruff", "check", "src/a.py"),
-        ("mypy", "src/a.py"),
+        ("ruff", "check", "--", "src/a.py"),
+        ("mypy", "--", "src/a.py"),
         ("pytest", "-q"),
     ]
     assert render(tools).count(" && ") == 3
@@ -183,6 +203,31 @@ def test_a_call_names_a_contract_and_its_arguments() -> None:
     assert CATALOGUE.expand((call, "ruff check src"))[0].argv == ("pytest", "tests/test_a.py", "-x")
 
 
+def test_a_file_that_a_tool_would_read_arguments_from_is_verified_as_a_file() -> None:
+    """Leaving such files out instead would let a step pass unverified."""
+    tools = CATALOGUE.expand(("python-full", "node-syntax"), ("@odd/a.py", "+b.py", "@odd/c.js"))
+
+    assert [tool.argv for tool in tools] == [
+        ("python", "-m", "py_compile", "./@odd/a.py", "./+b.py"),
+        ("ruff", "check", "--", "./@odd/a.py", "./+b.py"),
+        ("mypy", "--", "./@odd/a.py", "./+b.py"),
+        ("pytest", "-q"),
+        ("node", "--check", "--", "./@odd/c.js"),
+    ]
+    assert all(CATALOGUE.match(render([tool])) == tool for tool in tools)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_kind_takes_a_word_that_a_tool_reads_as_more_than_a_name(kind: str) -> None:
+    assert [word for word in (*SMUGGLED_WORDS, "--") if fits(kind, word)] == []
+
+
+def test_a_call_adds_what_a_contract_requires_before_the_end_of_options() -> None:
+    call = ToolCall(tool="ruff-fix", args=("--", "src/a.py"))
+
+    assert CATALOGUE.expand(call)[0].argv == ("ruff", "check", "--fix", "--", "src/a.py")
+
+
 @pytest.mark.parametrize(
     "call",
     [ToolCall(tool="bash"), ToolCall(tool="pytest", args=("-c", "x")), ToolCall(tool="pytest", args=("a;b",))],
@@ -198,12 +243,22 @@ def test_no_verification_is_no_tool(verify: str | tuple[str, ...] | None) -> Non
 
 
 def test_a_test_command_is_narrowed_to_well_formed_tests_only() -> None:
-    hostile = ("x; rm -rf /", "--rootdir=/", "../x.py", "login works", "tests/test_a.py::t[`id`]")
+    hostile = (
+        "@conf/args.py::x",
+        "@tests/test_a.py",
+        "+x.py",
+        "-x.py",
+        "x; rm -rf /",
+        "--rootdir=/",
+        "../x.py",
+        "login works",
+        "tests/test_a.py::t[`id`]",
+    )
 
     narrowed = CATALOGUE.narrow(CATALOGUE.match("pytest tests -q"), (*hostile, "tests/test_a.py::test_x"))
 
     assert narrowed is not None
-    assert narrowed.argv == ("pytest", "-q", "tests/test_a.py::test_x")
+    assert narrowed.argv == ("pytest", "-q", "--", "tests/test_a.py::test_x")
     assert CATALOGUE.narrow(CATALOGUE.match("pytest"), hostile) is None
 
 
@@ -213,7 +268,7 @@ def test_a_test_command_is_narrowed_to_well_formed_tests_only() -> None:
         ("go test ./...", ("TestLogin",), ("go", "test", "./...", "-run", "TestLogin")),
         ("go test ./...", ("TestLogin", "TestLogout"), None),
         ("cargo test", ("auth::login",), ("cargo", "test", "auth::login")),
-        ("npx jest", ("src/a.test.js",), ("npx", "jest", "src/a.test.js")),
+        ("npx jest", ("src/a.test.js",), ("npx", "jest", "--", "src/a.test.js")),
         ("npm test", ("src/a.test.js",), None),
         ("make test", ("tests/test_a.py",), None),
         ("pytest", tuple(f"tests/test_{i}.py" for i in range(21)), None),

@@ -16,6 +16,7 @@ from tasks.change import Change
 from tasks.creation import CHUNK
 from tasks.planning.draft import Draft, Rejected
 from tasks.policy.halting import UNBLOCK
+from tasks.policy.versions import POLICY_VERSION
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, PLAN, Running, a_birth, a_goal, a_plan, a_report, a_step, clocks, some_steps
 from worker.store.layout import Write
@@ -145,7 +146,7 @@ def test_a_refused_goal_leaves_a_plan_that_says_why_and_hands_out_nothing() -> N
         "limit": 0,
         "limit_name": "errors",
         "errors": [errors[0].model_dump()],
-        "policy_version": 1,
+        "policy_version": POLICY_VERSION,
         "events": [{"at": rfc3339(store.now), "what": "goal.received"}],
         "unblock": UNBLOCK["rejected"],
     }

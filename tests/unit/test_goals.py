@@ -87,7 +87,7 @@ def test_what_a_supplied_step_leaves_open_is_filled_in() -> None:
 @pytest.mark.parametrize(
     ("verify", "rendered"),
     [
-        ("python-quick", "python -m py_compile src/a.py && ruff check src/a.py"),
+        ("python-quick", "python -m py_compile src/a.py && ruff check -- src/a.py"),
         ({"tool": "mypy", "args": ["src"]}, "mypy src"),
         (["ruff check src", {"tool": "pytest"}], "ruff check src && pytest"),
         ("", ""),

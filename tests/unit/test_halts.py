@@ -15,6 +15,7 @@ from tasks.policy.dispatch import SILENT_MS
 from tasks.policy.halting import UNBLOCK
 from tasks.policy.halts import AT_ONCE, MAX_REMEMBERED, MAX_VERIFICATIONS, RULES
 from tasks.policy.taxonomy import HALTS_AT_ONCE
+from tasks.policy.versions import POLICY_VERSION
 from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import PYTEST, Running, a_failure, a_report, a_step, some_steps
 from tests.unit.test_commands import WEEK_MS, order
@@ -142,10 +143,14 @@ def test_a_file_outside_the_allowlist_halts_at_once_whatever_was_claimed(said: d
     assert next(iter([*said.get("touched_files", []), *said.get("created_files", [])])) in plan.halt["evidence"]["told"]
 
 
+SANDBOX: dict[str, Any] = {"success": False, "failure_evidence": {"category": "SANDBOX_VIOLATION"}}
+
+
 def test_the_failed_outcome_is_recorded_and_paid_for_before_the_halt() -> None:
     plan = Running(a_step("a"), a_step("b"))
 
-    fail(plan, "a", category="SANDBOX_VIOLATION", metrics={"tokens_used": 321, "patch_cycles": 1})
+    lease, metrics = plan.active["a"].lease, {"tokens_used": 321, "patch_cycles": 1}
+    plan.report(a_report("a", 1, lease, **SANDBOX, metrics=metrics))
 
     assert plan.record.spent == {"tokens": 321 + 1000, "patch_cycles": 2, "tool_calls": 0, "failing_outcomes": 1}
     assert not any(plan.record.reserved.values())
@@ -298,7 +303,7 @@ def test_a_halt_is_explained() -> None:
 
     evidence = plan.halt["evidence"]
     assert plan.halt["reason"] == "a failed 2 times in the same way; the limit identical_failures is 2"
-    assert (evidence["value"], evidence["limit"], evidence["policy_version"]) == (2, 2, 1)
+    assert (evidence["value"], evidence["limit"], evidence["policy_version"]) == (2, 2, POLICY_VERSION)
     assert [(e["step_id"], e["attempt"], e["category"]) for e in evidence["events"]] == [
         ("a", 1, "TEST_REGRESSION"),
         ("a", 2, "TEST_REGRESSION"),
@@ -391,7 +396,7 @@ def test_every_halt_tells_its_values_and_what_led_to_it(rule: str) -> None:
     plan = EVERY_HALT[rule]()
 
     halt, evidence = plan.halt, plan.halt["evidence"]
-    assert (plan.state, halt["rule"], evidence["policy_version"]) == ("HALTED", rule, 1)
+    assert (plan.state, halt["rule"], evidence["policy_version"]) == ("HALTED", rule, POLICY_VERSION)
     assert {"value", "limit", "limit_name"} <= evidence.keys()
     assert evidence["unblock"] == UNBLOCK[rule]
     assert evidence["events"]

@@ -9,6 +9,7 @@ import pytest
 from schemas.step import unpack_step
 from tasks.planning.catalogue import CATALOGUE
 from tasks.policy.dispatch import SILENT_MS
+from tasks.policy.versions import POLICY_VERSION
 from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import PLAN, PYTEST, Running, a_failure, a_report, a_step
 from worker.store.history import Story, told
@@ -55,7 +56,7 @@ def test_a_revision_stands_with_the_attempt_that_led_to_it() -> None:
 
     (attempt,) = story(plan)["a"]
     assert attempt["revision"]["diff"]["inserted"] == "a-type-check"
-    assert (attempt["revision"]["revision"], attempt["revision"]["policy_version"]) == (2, 1)
+    assert (attempt["revision"]["revision"], attempt["revision"]["policy_version"]) == (2, POLICY_VERSION)
 
 
 def test_an_answer_that_was_refused_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
+from schemas import codec
 from schemas.base import MODE_OF_TYPE, StepType
 from schemas.outcome import Outcome
 from schemas.step import VerifyTool
+from tasks import outcomes
 from tasks.policy.judgement import failure_of
-from tests.support.plans import PYTEST, Running, a_failure, a_report, a_step
+from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_failure, a_report, a_step
+from worker.store.layout import Write
+from worker.store.plans import Ask
 
 OBSERVING = PYTEST.model_copy(update={"pass_codes": (0, 1)})
 SECOND = "lease of the second attempt"
@@ -71,6 +75,54 @@ def test_an_outcome_has_its_verdict(step: str, attempt: int | None, lease: str |
 
     assert found == verdict
     assert ((plan.record.version, plan.states, plan.log) == before) == (verdict != "applied")
+
+
+@pytest.mark.parametrize(
+    ("attempt", "lease", "verdict"),
+    [(2, None, "refused"), (None, None, "refused"), (2, SECOND, "applied"), (None, SECOND, "applied")],
+)
+def test_an_attempt_that_a_controller_has_claimed_is_ended_only_with_its_lease(
+    attempt: int | None, lease: str | None, verdict: str
+) -> None:
+    plan, leases = in_second_attempt()
+    plan.store.claim(PLAN, "a")
+
+    assert plan.report(a_report("a", attempt, leases.get(lease or ""), diff_hash="new")) == [verdict]
+    assert plan.states["a"] == ("DONE" if verdict == "applied" else "ACTIVE")
+
+
+def test_the_refusal_says_what_is_missing() -> None:
+    plan = Running(a_step("a"))
+    plan.store.claim(PLAN, "a")
+    plan.report(a_report("a"))
+
+    (*_, last) = plan.store.stream(PARTITION.events).entries.values()
+    assert last[b"type"] == b"dev.planner.outcome.refused.v1"
+    assert "its lease" in codec.loads(last[b"data"])["reason"]
+
+
+def test_a_lease_of_an_attempt_before_is_no_claim() -> None:
+    plan, _ = in_second_attempt()
+    plan.store.lease(PLAN, "a").update({"attempt": 1, "claimed": 1, "renewed": 1})
+
+    assert plan.report(a_report("a", 2, diff_hash="new")) == ["applied"]
+
+
+def test_a_plan_that_began_before_takes_an_outcome_without_a_lease() -> None:
+    plan = Running(a_step("a"), policy_version=1)
+    plan.store.claim(PLAN, "a")
+
+    assert plan.report(a_report("a")) == ["applied"]
+
+
+def test_who_claims_while_an_outcome_without_a_lease_is_decided_has_it_decided_anew() -> None:
+    plan = Running(a_step("a"))
+    view = plan.begin(Ask(PLAN, ["a"], leases=True))
+    change = outcomes.apply(view, [a_report("a")])
+    plan.store.wait(1)
+    plan.store.claim(PLAN, "a")
+
+    assert plan.store.commit([Write(change)]) == ["stale"]
 
 
 @pytest.mark.parametrize(

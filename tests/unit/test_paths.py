@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.planning.paths import MAX_GLOB_WORK, clean, expand_globs, fault
+from tasks.planning.forbidden import FORBIDDEN_NAMES, forbidding, wrong_name
+from tasks.planning.paths import MAX_GLOB_WORK, TABOO, clean, expand_globs, fault
 
 LISTING = (
     "src/a.py",
@@ -41,6 +42,27 @@ LISTING = (
         ("keys/id_rsa", "forbidden_path"),
         ("keys/id_rsa.pub", "forbidden_path"),
         ("a/__pycache__/b.pyc", "forbidden_path"),
+        (".npmrc", "forbidden_path"),
+        ("packages/a/.NpmRc", "forbidden_path"),
+        (".npmrc. ", "forbidden_path"),
+        ("home/.netrc", "forbidden_path"),
+        ("certs/server.key", "forbidden_path"),
+        ("certs/server.PEM::$DATA", "forbidden_path"),
+        (".kube/config", "forbidden_path"),
+        (".SSH/authorized_keys", "forbidden_path"),
+        (".Git/hooks/pre-commit", "forbidden_path"),
+        (".aws/config", "forbidden_path"),
+        ("worker/safety/rules.py", "forbidden_path"),
+        (".envrc", "forbidden_path"),
+        (".pypirc", "forbidden_path"),
+        (".git-credentials", "forbidden_path"),
+        ("home/.docker/config.json", "forbidden_path"),
+        ("-rf", "forbidden_path"),
+        ("src/-c.py", "forbidden_path"),
+        ("\uff0drf", "forbidden_path"),  # full-width hyphen
+        ("src/NUL", "forbidden_path"),
+        ("com1", "forbidden_path"),
+        ("aux.", "forbidden_path"),
         ("\uff53ecrets/a", "forbidden_path"),  # full-width s
         ("src\uff0fsecrets\uff0fa", "forbidden_path"),  # full-width slashes
         ("../a.py", "path_traversal"),
@@ -58,6 +80,13 @@ LISTING = (
         ("a\n.py", "control_character"),
         ("a\u202epy.txt", "control_character"),  # right-to-left override
         (".g\u200bit/config", "control_character"),  # zero-width space
+        ("a\ufe0f.py", "control_character"),  # variation selector
+        ("a\U000e0100.py", "control_character"),
+        ("a\u034f.py", "control_character"),  # grapheme joiner
+        ("\u3164.py", "control_character"),  # Hangul filler
+        ("a\u115f.py", "control_character"),
+        ("a\u2066b\u2069.py", "control_character"),  # isolates
+        ("a\u180e.py", "control_character"),
         ("src/", "directory"),
         (".", "directory"),
         ("src/*", "wildcard"),
@@ -87,10 +116,60 @@ def test_a_path_is_refused(path: str, code: str) -> None:
         "...a/b",
         "src/envs/x.py",
         "sandbox/x.py",
+        "safety",
+        ".docker/Dockerfile",
+        "docs/kube/config",
+        "src/aux.c",
+        "src/console.py",
+        "src/keys.py",
+        "pem.py",
+        "a-b.py",
+        "home/.kube",
     ],
 )
 def test_a_path_is_fine(path: str) -> None:
     assert fault(path) is None
+
+
+OURS = forbidding((*FORBIDDEN_NAMES, "*.tfvars", "infra/prod/", "deploy-?.sh"))
+
+
+@pytest.mark.parametrize("path", ["a/x.TFVARS", "infra/prod/main.tf", "x/infra/prod/y", "deploy-1.sh", ".env"])
+def test_an_operator_adds_names(path: str) -> None:
+    assert fault(path, OURS) == TABOO
+
+
+@pytest.mark.parametrize("path", ["x.tfvars.md", "infra/production/x", "prod/infra/x", "deploy-10.sh", "infra/prod"])
+def test_an_added_name_forbids_nothing_else(path: str) -> None:
+    assert fault(path, OURS) is None
+
+
+def test_an_operator_replaces_the_names_but_version_control_stays_forbidden() -> None:
+    only = forbidding(("*.tfvars",))
+
+    assert [fault(path, only) for path in (".npmrc", "tests/a.pem", ".env.example")] == [None] * 3
+    assert fault("x.tfvars", only) == fault(".git/config", only) == fault("GIT~1/config", only) == TABOO
+    assert fault("../x", only) != TABOO
+
+
+@pytest.mark.parametrize(
+    ("name", "fine"), [("*.tfvars", True), ("a/b/", True), ("/etc", False), ("", False), ("*", False)]
+)
+def test_a_name_that_could_not_be_meant_is_told(name: str, fine: bool) -> None:
+    assert (wrong_name(name) is None) is fine
+
+
+def test_a_glob_reaches_no_forbidden_file() -> None:
+    listing = ("src/a.py", "src/b.pem", "src/.npmrc", "src/-x", "src/c\ufe0f.py")
+
+    assert expand_globs(["src/*"], listing).files == ("src/a.py",)
+    assert expand_globs(["src/*"], listing, forbidden=forbidding(())).files == (
+        "src/a.py",
+        "src/b.pem",
+        "src/.npmrc",
+        "src/-x",
+    )
+    assert [error.code for error in expand_globs(["safety/**", "*.pem"], listing).errors] == ["forbidden_path"] * 2
 
 
 @pytest.mark.parametrize(

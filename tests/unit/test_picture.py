@@ -11,6 +11,8 @@ import pytest
 from rich.console import Console
 
 from schemas.plan import PlanView, StepView
+from worker.cli.explain import drawn as explain
+from worker.cli.explain import explanation
 from worker.cli.picture import overview, plain, portrait
 from worker.cli.tree import arrange
 
@@ -103,6 +105,20 @@ def test_steps_that_a_halted_plan_never_ran_are_shown_as_not_run() -> None:
     halted = plan(step("a", state="HALTED"), step("b", "a", state="BLOCKED"), state="HALTED")
     assert "not run" in drawn(portrait(halted))
     assert "not run" not in drawn(portrait(halted.model_copy(update={"state": "EXECUTING"})))
+
+
+def test_a_success_that_nothing_proves_is_shown_as_such() -> None:
+    done = [step(name, state="DONE", verified=known) for name, known in (("a", True), ("b", False), ("c", None))]
+
+    assert drawn(portrait(plan(*done))).count("not verified") == 1
+
+
+def test_an_explanation_names_what_nothing_proves() -> None:
+    view = plan(step("a", state="DONE", verified=False), step("b", state="DONE", verified=True))
+    explained = explanation(view, {}, None)
+
+    assert [each["verified"] for each in explained["steps"]] == [False, True]
+    assert drawn(explain(explained)).count("not verified") == 1
 
 
 def test_a_long_plan_says_how_many_steps_are_left_out() -> None:

@@ -15,6 +15,7 @@ from tasks.planning.kept import catalogue_of
 from tasks.policy import revision
 from tasks.policy.preparation import MAX_ID, PREPARATIONS, looks_prepared, name_of
 from tasks.policy.revision import TABLE, Evidence, revise
+from tasks.policy.versions import POLICY_VERSION
 from tests.support.plans import PLAN, Running, a_report, a_step
 from tests.unit.test_tools_file import EXAMPLE as TOOLS_EXAMPLE
 from worker.store.plans import Ask
@@ -91,11 +92,15 @@ def test_evidence_widens_nothing_and_is_never_a_command(category: C, nth: int, r
 @pytest.mark.parametrize(
     ("command", "test", "narrowed"),
     [
-        ("pytest tests/test_auth.py -v", "tests/test_auth.py::test_login", "pytest -v tests/test_auth.py::test_login"),
-        ("pytest tests/test_auth.py -v", "test_auth.py::test_login", "pytest -v tests/test_auth.py::test_login"),
-        ("pytest tests", "tests/unit/test_a.py::test_b", "pytest tests/unit/test_a.py::test_b"),
-        ("pytest", "tests/unit/test_a.py::test_b", "pytest tests/unit/test_a.py::test_b"),
-        ("pytest .", "tests/unit/test_a.py::test_b", "pytest tests/unit/test_a.py::test_b"),
+        (
+            "pytest tests/test_auth.py -v",
+            "tests/test_auth.py::test_login",
+            "pytest -v -- tests/test_auth.py::test_login",
+        ),
+        ("pytest tests/test_auth.py -v", "test_auth.py::test_login", "pytest -v -- tests/test_auth.py::test_login"),
+        ("pytest tests", "tests/unit/test_a.py::test_b", "pytest -- tests/unit/test_a.py::test_b"),
+        ("pytest", "tests/unit/test_a.py::test_b", "pytest -- tests/unit/test_a.py::test_b"),
+        ("pytest .", "tests/unit/test_a.py::test_b", "pytest -- tests/unit/test_a.py::test_b"),
         ("pytest tests/test_auth.py", "tests/test_easy.py::test_nothing", None),  # is not run now
         ("pytest tests", "tests_of_another/test_a.py::test_b", None),
         ("pytest", "x; rm -rf /", None),
@@ -154,16 +159,16 @@ def test_the_time_of_a_verification_is_doubled_once() -> None:
     ("command", "category", "prepared"),
     [
         ("pytest", C.COMPILATION_ERROR, "python -m py_compile src/a.py"),
-        ("pytest", C.TYPE_ERROR, "mypy src/a.py"),
-        ("pytest", C.LINT_ERROR, "ruff check --fix src/a.py"),
+        ("pytest", C.TYPE_ERROR, "mypy -- src/a.py"),
+        ("pytest", C.LINT_ERROR, "ruff check --fix -- src/a.py"),
         ("pytest", C.IMPORT_ERROR, "python -m pip check"),
-        ("go test ./...", C.COMPILATION_ERROR, "gofmt -l src/a.go"),
+        ("go test ./...", C.COMPILATION_ERROR, "gofmt -l -- src/a.go"),
         ("go test ./...", C.TYPE_ERROR, "go vet ./..."),
         ("go test ./...", C.IMPORT_ERROR, "go build ./..."),
         ("cargo test", C.COMPILATION_ERROR, "cargo check"),
         ("cargo test", C.LINT_ERROR, "cargo fmt --check"),
         ("cmake --build build", C.IMPORT_ERROR, "cmake -S . -B build"),
-        ("npx tsc --noEmit", C.LINT_ERROR, "npx eslint src/a.ts"),
+        ("npx tsc --noEmit", C.LINT_ERROR, "npx eslint -- src/a.ts"),
     ],
 )
 def test_the_tool_of_a_preparation_is_of_the_language_of_the_step(command: str, category: C, prepared: str) -> None:
@@ -405,7 +410,12 @@ def test_a_revision_is_counted_logged_and_told() -> None:
         "depends_on": [[], ["a-syntax-check"]],
         "inserted": "a-syntax-check",
     }
-    assert (told["value"], told["limit"], told["limit_name"], told["policy_version"]) == (1, 3, "retry_limit", 1)
+    assert (told["value"], told["limit"], told["limit_name"], told["policy_version"]) == (
+        1,
+        3,
+        "retry_limit",
+        POLICY_VERSION,
+    )
     assert [(event["step_id"], event["category"]) for event in told["events"]] == [("a", "COMPILATION_ERROR")]
     assert told["unblock"] == "Finish a-syntax-check."
     assert "dev.planner.step.revised.v1" in plan.events
@@ -418,8 +428,8 @@ def test_the_next_attempt_goes_out_as_it_was_revised() -> None:
 
     (spec,) = plan.specs
     assert spec["attempt"] == 2
-    assert spec["verify"] == "pytest -v tests/test_auth.py::test_login && pytest tests/test_auth.py -v"
-    assert spec["verify_tools"][0]["argv"] == ["pytest", "-v", "tests/test_auth.py::test_login"]
+    assert spec["verify"] == "pytest -v -- tests/test_auth.py::test_login && pytest tests/test_auth.py -v"
+    assert spec["verify_tools"][0]["argv"] == ["pytest", "-v", "--", "tests/test_auth.py::test_login"]
 
 
 def test_flips_are_counted_by_the_verification_before_it_was_narrowed() -> None:

@@ -107,7 +107,7 @@ def test_a_feature_of_the_issue_needs_nothing_but_its_files() -> None:
     assert steps["implement-core"].risk_level is RiskLevel.MED
     assert steps["add-tests"].allowed_files == ("tests/test_a.py",)
     assert steps["add-tests"].controller_task_spec.target_file == "tests/test_a.py"
-    assert steps["verify-new-tests"].verify == "pytest -q tests/test_a.py"
+    assert steps["verify-new-tests"].verify == "pytest -q -- tests/test_a.py"
     assert steps["verify-full"].depends_on == ("verify-new-tests",)
 
 
@@ -130,8 +130,8 @@ def test_a_repair_is_verified_by_its_failing_tests_and_a_hostile_name_is_not_use
 
     steps = {step.step_id: step for step in drafted("Fix it", FILES_OF["python"], failing_tests=failing).steps}
 
-    assert steps["implement-fix"].verify == "pytest -q tests/test_a.py::test_x"
-    assert steps["verify-focused"].verify == "pytest -q tests/test_a.py::test_x"
+    assert steps["implement-fix"].verify == "pytest -q -- tests/test_a.py::test_x"
+    assert steps["verify-focused"].verify == "pytest -q -- tests/test_a.py::test_x"
     assert steps["verify-regression"].verify == "pytest -q"
 
 

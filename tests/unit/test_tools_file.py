@@ -129,6 +129,7 @@ def test_a_new_contract_is_tried_before_ours() -> None:
         (TOOL + "pass_codes = [7]", "tools.mine: each of pass_codes must be one of ran_codes."),
         (TOOL + "least = 3\nmost = 2", "tools.mine: least is 3 and most is 2."),
         (TOOL + 'focus = "name"\nfocus_option = "-k"', "tools.mine: focus_option must be one of valued"),
+        (TOOL + "end_of_options = true", "tools.mine: end_of_options needs a positional"),
         (TOOL + 'focus = "name"', "tools.mine: focus needs a positional or a focus_option"),
         (TOOL.replace('["mine check"]', "[]"), "tools.mine.spellings: "),
         (TOOL.replace('["mine check"]', '["mine; ls"]'), "tools.mine.spellings.0: "),
@@ -186,7 +187,14 @@ def test_a_right_file_is_read_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def tool_row(contract: Contract) -> str:
     codes = (", ".join(map(str, codes)) for codes in (contract.pass_codes, contract.ran_codes))
     cells = (f"`{contract.id}`", f"`{contract.example}`", contract.category, str(contract.timeout_s), *codes)
-    return f"| {' | '.join([*cells, ', '.join(contract.languages), contract.min_risk])} |"
+    values = ", ".join(f"`{option}` {kind}" for option, kind in contract.valued)
+    last = (positionals(contract), values, "yes" if contract.end_of_options else "")
+    return f"| {' | '.join([*cells, ', '.join(contract.languages), contract.min_risk, *last])} |"
+
+
+def positionals(contract: Contract) -> str:
+    most = contract.most if contract.positional else 0
+    return f"{contract.least} to {most} {contract.positional}" if most else "none"
 
 
 def recipe_row(name: str, parts: tuple[Part, ...]) -> str:
@@ -201,7 +209,7 @@ def tables() -> list[list[str]]:
 
 
 def test_the_documented_tables_are_the_catalogue() -> None:
-    rows = re.findall(r"^\| `.*\|$", DOCS.read_text(), re.M)
+    rows = re.findall(r"^\| `.*\|$", DOCS.read_text().partition("## The catalogue")[2], re.M)
 
     assert rows == [row for table in tables() for row in table], "run: python -m tests.unit.test_tools_file"
 
@@ -214,6 +222,7 @@ def test_every_kind_and_category_is_documented() -> None:
 
 
 if __name__ == "__main__":  # python -m tests.unit.test_tools_file writes the tables of docs/tools.md
-    pieces = re.split(r"(?<=\|---\|\n)", re.sub(r"^\| `.*\|\n", "", DOCS.read_text(), flags=re.M))
+    before, heading, after = DOCS.read_text().partition("## The catalogue")
+    pieces = re.split(r"(?<=\|---\|\n)", re.sub(r"^\| `.*\|\n", "", after, flags=re.M))
     filled = ["".join(f"{row}\n" for row in table) for table in tables()]
-    DOCS.write_text(pieces[0] + filled[0] + pieces[1] + filled[1] + "".join(pieces[2:]))
+    DOCS.write_text(before + heading + pieces[0] + filled[0] + pieces[1] + filled[1] + "".join(pieces[2:]))

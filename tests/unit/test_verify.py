@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from worker.controller.spec import Tool
-from worker.controller.verify import verify
+from worker.controller.verify import environment, verify
+from worker.sandbox import process
 
 PRINTS = "print('src/a.py:3: error: Incompatible return value type  [return-value]'); raise SystemExit({})"
 
@@ -17,8 +19,64 @@ PRINTS = "print('src/a.py:3: error: Incompatible return value type  [return-valu
 def test_an_exit_code_that_passes_and_is_not_zero_tells_what_was_found(code: int, found: bool, tmp_path: Path) -> None:
     argv = (sys.executable, "-c", PRINTS.format(code))
 
-    done = verify([Tool(tool="mypy", argv=argv, timeout_s=30, pass_codes=(0, 1))], tmp_path, lambda: True)
+    tool = Tool(tool="mypy", argv=argv, timeout_s=30, pass_codes=(0, 1))
+
+    done = verify([tool], lambda words, seconds: process.run(words, tmp_path, seconds, lambda: True, merge=True))
 
     assert done.passed
     assert (done.finding is not None) is found
     assert done.finding is None or "Incompatible return value" in (done.finding.evidence.stack_trace_head or "")
+
+
+@pytest.mark.parametrize("word", ["@conf/args.py", "@conf/args.py::x", "@"])
+def test_a_word_that_is_read_as_a_file_of_options_fails_before_anything_runs(word: str) -> None:
+    """A plan that an older planner made may still hold one."""
+    ran: list[object] = []
+    tools = [
+        Tool(tool="mypy", argv=("mypy", "src"), timeout_s=9),
+        Tool(tool="pytest", argv=("pytest", word), timeout_s=9),
+    ]
+
+    def run(argv: object, _: float) -> process.Finished:
+        ran.append(argv)
+        return process.Finished(0, "", "", "sha256:0")
+
+    done = verify(tools, run)
+
+    assert len(ran) == len(done.receipts) == 1
+    assert done.passed is False
+    assert done.failure is not None
+    assert word in done.failure.message
+
+
+def test_a_verification_is_not_steered_by_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    steering = (
+        "PYTEST_ADDOPTS",
+        "MAKEFLAGS",
+        "GOFLAGS",
+        "RUFF_OUTPUT_FILE",
+        "TOXENV",
+        "NODE_OPTIONS",
+        "NPM_CONFIG_YES",
+    )
+    for name in steering:
+        monkeypatch.setenv(name, "-n")
+    monkeypatch.setenv("CARGO_HOME", "/opt/cargo")
+
+    told = environment()
+
+    assert not told.keys() & {*steering}
+    assert (told["CARGO_HOME"], told["npm_config_yes"]) == ("/opt/cargo", "false")
+
+
+@pytest.mark.parametrize("variable", ["MAKEFLAGS", "GNUMAKEFLAGS"])
+def test_make_really_runs_what_it_was_asked_for(variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller that was itself started by `make -n` would otherwise see every check pass."""
+    (tmp_path / "Makefile").write_text("test:\n\t@exit 3\n")
+    monkeypatch.setenv(variable, "-n")
+    tool = Tool(tool="make-test", argv=("make", "test"), timeout_s=30)
+
+    def run(argv: Sequence[str], seconds: float) -> process.Finished:
+        return process.run(argv, tmp_path, seconds, lambda: True, merge=True, env=environment())
+
+    assert verify([tool], run).passed is False

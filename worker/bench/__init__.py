@@ -15,7 +15,7 @@ from statistics import median, quantiles
 from redis import Redis
 
 from worker import clients, embedded
-from worker.bench import fleet, heartbeats
+from worker.bench import cpu, fleet, heartbeats
 from worker.store import keys
 
 FLAGS = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "ERROR")
@@ -23,18 +23,28 @@ IDLE_S = 0.25  # until a drain has ended: it lingers for the period of the serve
 Say = Callable[[str], None]
 
 
-def measure(plans: int, steps: int, pool: str, say: Say, url: str | None = None) -> dict[str, float]:
-    """Run the benchmark on `url`, else on an embedded server; returns figures by name. `say` hears of each part."""
+def measure(
+    plans: int, steps: int, pool: str, say: Say, url: str | None = None, *, is_brief: bool = False
+) -> dict[str, float]:
+    """Run the benchmark on `url`, else on an embedded server; returns figures by name. `say` hears of each part.
+
+    `is_brief` leaves out the anchors and all but the outcomes of many plans in flight.
+    """
     with tempfile.TemporaryDirectory(prefix="planner-bench-") as directory:
         server = nullcontext(url) if url else embedded.valkey(Path(directory))
         with server as at, clients.connect(at, 120) as client:
             client.flushdb()
-            figures = _anchors(client, at, plans * steps, pool, say)
-            with _worker("worker", at, pool):
-                figures |= _ours(client, plans, steps, say)
-                say("Heartbeats beside bare SETs")
-                figures |= heartbeats.per_s(client, 20_000)
-    return {name: round(value, 3) for name, value in {**figures, **_ratios(figures)}.items()}
+            if is_brief:
+                with _worker("worker", at, pool) as pid:
+                    figures = _outcomes(client, pid, plans, steps, say)
+            else:
+                figures = _anchors(client, at, plans * steps, pool, say)
+                with _worker("worker", at, pool) as pid:
+                    figures |= _ours(client, pid, plans, steps, say)
+                    say("Heartbeats beside bare SETs")
+                    figures |= heartbeats.per_s(client, 20_000)
+                figures |= _ratios(figures)
+    return {name: round(value, 3) for name, value in figures.items()}
 
 
 def _anchors(client: Redis, url: str, outcomes: int, pool: str, say: Say) -> dict[str, float]:
@@ -54,13 +64,21 @@ def _anchors(client: Redis, url: str, outcomes: int, pool: str, say: Say) -> dic
     return {"celery_noop_per_s": noop, "celery_roundtrip_p50_ms": roundtrip, "floor_per_s": floor}
 
 
-def _ours(client: Redis, plans: int, steps: int, say: Say) -> dict[str, float]:
+def _outcomes(client: Redis, worker: int, plans: int, steps: int, say: Say) -> dict[str, float]:
+    """Make plans, and apply all of their outcomes as fast as they come; `worker` is the process that does."""
     say(f"Planning {plans} goals of {steps} steps")
     empty = client.info("memory")["used_memory"]
     _submit(client, [fleet.goal(number, steps) for number in range(plans)])
     plan_bytes = (client.info("memory")["used_memory"] - empty) / plans
     say(f"Applying {plans * steps} outcomes")
+    before = cpu.used(client, worker)
     rate = plans * steps / fleet.work(client, plans * steps)
+    spent = cpu.used(client, worker).us_each(before, plans * steps)
+    return {"outcomes_per_s": rate, **spent, "plan_bytes": plan_bytes}
+
+
+def _ours(client: Redis, worker: int, plans: int, steps: int, say: Say) -> dict[str, float]:
+    figures = _outcomes(client, worker, plans, steps, say)
     say("Latency with one plan in flight")
     _submit(client, [fleet.goal(1, 500)])
     pings = list(fleet.pings(client))
@@ -69,11 +87,10 @@ def _ours(client: Redis, plans: int, steps: int, say: Say) -> dict[str, float]:
     idle = list(islice(fleet.pings(client, pause_s=IDLE_S), 40))
     fleet.finish(client)
     return {
-        "outcomes_per_s": rate,
+        **figures,
         "latency_p50_ms": median(pings),
         "latency_p99_ms": quantiles(pings, n=100)[98],
         "latency_idle_p50_ms": median(idle),
-        "plan_bytes": plan_bytes,
         **_large(client, plans * steps, say),
     }
 
@@ -112,13 +129,13 @@ def _ratios(figures: dict[str, float]) -> dict[str, float]:
 
 
 @contextmanager
-def _worker(app: str, url: str, pool: str) -> Iterator[None]:
-    """Run one Celery worker process of `app` against `url`."""
+def _worker(app: str, url: str, pool: str) -> Iterator[int]:
+    """Run one Celery worker process of `app` against `url`; yields its pid."""
     command = [sys.executable, "-m", "celery", "-A", app, "worker", "-P", pool, "-c", "1", *FLAGS]
     environment = {**os.environ, "PLANNER_REDIS_URL": url, "PLANNER_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore"}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)  # noqa: S603 (our own command)
     try:
-        yield
+        yield process.pid
     finally:
         process.terminate()
         process.wait(30)

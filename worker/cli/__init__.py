@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from worker.cli import answering, dead, doctor, explain, export, extras, health, look, orders, run, submit, up
+from worker.terminal import line
 
 app = typer.Typer(
     help="The planner that fleets of coding agents are run by: goals in, governed step specs out.",
@@ -24,7 +25,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"planner-worker {version('planner-worker')}")
+        line(f"planner-worker {version('planner-worker')}")
         raise typer.Exit
 
 
@@ -50,6 +51,7 @@ for name in ORDERS:
 app.command(rich_help_panel="Order it")(answering.answer)
 app.command(rich_help_panel="Run it")(run.worker)
 app.command(rich_help_panel="Run it")(run.controller)
+app.command(rich_help_panel="Run it")(run.partitions)
 app.command(rich_help_panel="Run it")(health.health)
 app.add_typer(dead.app, name="dead", rich_help_panel="Run it")
 app.command(rich_help_panel="Run it")(doctor.doctor)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from worker.cli.console import USAGE, Failure
+from worker.terminal import confirm
 
 if TYPE_CHECKING:
     from schemas.command import Scope
@@ -85,4 +86,4 @@ def may_go(name: str, about: Aim, *, yes: bool, as_json: bool) -> bool:
         return True
     if as_json:
         raise Failure.of("not_asked", "With --json nobody is asked: say --yes too.", USAGE)
-    return typer.confirm(f"{name.capitalize()} {about}?")
+    return confirm(f"{name.capitalize()} {about}?")

@@ -14,6 +14,7 @@ from tasks.planning.files import name_of
 from tasks.planning.gap_report.documents import NAMES
 from tasks.planning.paths import expand_globs
 from worker.controller.git import Git, GitError
+from worker.regular_files import read_below
 
 MAX_LISTING = 64_000  # characters of all paths; a goal may have 256 kB
 MAX_DOCUMENTS = 32_000
@@ -57,11 +58,16 @@ def _first(files: Sequence[str], wanted: Sequence[str]) -> Iterator[str]:
 
 
 def _documents(folder: Path, files: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield what the documents say, those that are regular files and lie below no link."""
     room = MAX_DOCUMENTS
     for path in files:
-        file = folder / path
-        if name_of(path) in NAMES and file.is_file() and not file.is_symlink():
-            text = file.read_text(errors="replace")[:room]
+        if name_of(path) in NAMES and room and (text := _text(folder, path)[:room]):
             room -= len(text)
-            if text:
-                yield path, text
+            yield path, text
+
+
+def _text(folder: Path, path: str) -> str:
+    try:
+        return read_below(folder, path, MAX_DOCUMENTS * 4, cut=True).decode(errors="replace")
+    except OSError:
+        return ""

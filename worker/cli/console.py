@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,10 +9,10 @@ from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
-from rich.console import Console
+
+from worker.terminal import Terminal, document
 
 if TYPE_CHECKING:  # these cost a second on a slow machine, and `planner --help` needs none of them
     from redis import Redis
@@ -21,11 +20,17 @@ if TYPE_CHECKING:  # these cost a second on a slow machine, and `planner --help`
     from schemas.envelope import FieldError, Problem
     from worker.settings import Settings
 
+MAX_SOURCE_BYTES = 64 * 1024 * 1024  # what is read has narrower limits of its own
+
 OK, FAILED, USAGE, MISSING = 0, 1, 2, 3
+MAKE_ROOM = (
+    "`planner doctor` says what fills it; `planner dead drop` and `planner halt` make room, so does a larger maxmemory."
+)
 
-# What JSON may hold as it is and what could steer a terminal all the same: C1 controls, bidirectional marks.
-UNSAFE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
-
+SecretsFd = Annotated[
+    int | None,
+    typer.Option(min=3, metavar="N", help='Read secrets from this descriptor: {"PLANNER_REDIS_URL": "..."}.'),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts; errors too.")]
 
 
@@ -70,13 +75,17 @@ class Link:
 
 
 @contextmanager
-def linked(block_s: float = 0.0) -> Iterator[Link]:
-    """Connect to PLANNER_REDIS_URL for as long as the block lasts; raises Failure where that cannot work."""
+def linked(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[Link]:
+    """Connect to PLANNER_REDIS_URL for as long as the block lasts; raises Failure where that cannot work.
+
+    Unless told otherwise the server has to have as many partitions as PLANNER_PARTITIONS says.
+    """
+    from redis.exceptions import BusyLoadingError, OutOfMemoryError, RedisError
     from redis.exceptions import ConnectionError as NoConnection
-    from redis.exceptions import RedisError
     from redis.exceptions import TimeoutError as TookTooLong
 
-    from worker.clients import connect
+    from worker.clients import RefusedRedis, check_version, connect, place, refusal
+    from worker.store import deployment
 
     settings = configured()
     try:
@@ -85,22 +94,46 @@ def linked(block_s: float = 0.0) -> Iterator[Link]:
         raise Failure.of("wrong_settings", f"PLANNER_REDIS_URL: {error}", USAGE) from error
     try:
         with client:
+            check_version(client)
+            if agreed:
+                deployment.check(client, settings.partitions)
             yield Link(client, settings)
-    except (NoConnection, TookTooLong) as error:
-        hint = "Start one with `planner up`, or set PLANNER_REDIS_URL."
-        raise Failure.of("no_redis", f"No Redis answers at {_place(settings.redis_url)} ({error}). {hint}") from error
-    except RedisError as error:
-        raise Failure.of("redis_refused", f"Redis at {_place(settings.redis_url)} refused: {error}") from error
+    except deployment.WrongDeployment as error:
+        raise Failure.of("wrong_settings", str(error), USAGE) from error
+    except (RedisError, RefusedRedis) as error:
+        where = place(settings.redis_url)
+        if why := refusal(error, settings.redis_url):
+            raise Failure.of(why.code, str(why)) from error
+        if isinstance(error, OutOfMemoryError):
+            sentence = f"Redis at {where} takes nothing new: its memory is full. {MAKE_ROOM}"
+            raise Failure.of("out_of_memory", sentence) from error
+        if isinstance(error, BusyLoadingError):
+            raise Failure.of("redis_loading", f"Redis at {where} is reading its data: try again soon.") from error
+        if isinstance(error, NoConnection | TookTooLong):
+            hint = "Start one with `planner up`, or set PLANNER_REDIS_URL."
+            raise Failure.of("no_redis", f"No Redis answers at {where} ({error}). {hint}") from error
+        raise Failure.of("redis_refused", f"Redis at {where} refused: {error}") from error
 
 
-def configured() -> Settings:
-    """Read the settings; raises Failure with a sentence per wrong value."""
+def configured(secrets_fd: int | None = None, *, nearby: bool = True) -> Settings:
+    """Read the settings, the secrets among them from a descriptor; raises Failure with a sentence per wrong value.
+
+    Where no server is named it is that of a `planner up` which runs with the same PLANNER_DATA_DIR, if `nearby`.
+    """
+    import os
+
+    from worker import credentials, nearby_server
     from worker.settings import WrongSettings, load
 
+    if secrets_fd is not None:
+        os.environ[credentials.DESCRIPTOR] = str(secrets_fd)
     try:
-        return load()
+        settings = load()
     except WrongSettings as error:
         raise Failure.of("wrong_settings", str(error), USAGE) from error
+    if nearby and "redis_url" not in settings.model_fields_set and (url := nearby_server.url(settings.data_dir)):
+        return settings.model_copy(update={"redis_url": url})
+    return settings
 
 
 def command(function: Callable[..., int | None]) -> Callable[..., None]:
@@ -118,17 +151,25 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
     return run
 
 
-def read_source(source: str) -> bytes:
-    """Read a file, or stdin for `-`; raises Failure where that cannot be done."""
-    try:
-        return typer.get_binary_stream("stdin").read() if source == "-" else Path(source).read_bytes()
-    except OSError as error:
-        raise Failure.of("unreadable_file", f"{source}: {error.strerror}.", USAGE) from error
+def read_source(source: str, most: int = MAX_SOURCE_BYTES) -> bytes:
+    """Read a regular file, or stdin for `-`, of at most `most` bytes; raises Failure where that cannot be done."""
+    from worker.regular_files import read
+
+    if source != "-":
+        try:
+            return read(Path(source), most)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise Failure.of("unreadable_file", f"{source}: {why}.", USAGE) from error
+    data = typer.get_binary_stream("stdin").read(most + 1)
+    if len(data) > most:
+        raise Failure.of("unreadable_file", f"Standard input has more than {most} bytes, which is the limit.", USAGE)
+    return data
 
 
 def say(*parts: Any) -> None:
     """Print for a person; a pipe gets lines of text whole, so that grep finds them."""
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     is_text = all(isinstance(part, str) for part in parts)
     console.print(*parts, markup=False, soft_wrap=is_text and not console.is_terminal)
 
@@ -138,11 +179,7 @@ def say_json(value: Any, *, line: bool = False) -> None:
     from schemas import codec
 
     text = codec.dumps(value, default=_plain) + b"\n" if line else codec.pretty(_plain(value))
-    typer.echo(UNSAFE.sub(_escaped, text.decode()), nl=False)
-
-
-def _escaped(unsafe: re.Match[str]) -> str:
-    return f"\\u{ord(unsafe[0]):04x}"
+    document(text.decode())
 
 
 def _plain(value: Any) -> Any:
@@ -154,13 +191,7 @@ def _tell(failure: Failure, *, as_json: bool) -> None:
     if as_json:
         say_json(failure.problem)
         return
-    console = Console(stderr=True, highlight=False)
+    console = Terminal(stderr=True, highlight=False)
     console.print(failure.problem.detail, style="red", markup=False, soft_wrap=True)
     for error in failure.problem.errors:
         console.print(f"  {error.pointer or '/'}  {error.message} ({error.code})", markup=False, soft_wrap=True)
-
-
-def _place(url: str) -> str:
-    """Name a server without its password."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -11,6 +11,7 @@ import typer
 
 from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, Link, command, linked, say, say_json
 from worker.cli.progress import Progress
+from worker.terminal import confirm
 
 if TYPE_CHECKING:
     from worker.store.dead_entry import Dead, Filter
@@ -153,7 +154,7 @@ def drop(
     done = 0
     with linked() as link:
         _check_choice(entry, cause, stream, since, every=every)
-        if not (yes or typer.confirm(f"Delete {_sentence(entry, cause, stream, since)} for good?")):
+        if not (yes or confirm(f"Delete {_sentence(entry, cause, stream, since)} for good?")):
             return FAILED
         with Progress("entries dropped") as progress:
             for batch in _meant(link, entry, cause, stream, since, every=every):

@@ -29,7 +29,9 @@ def overview(causes: Counter[str], shown: Sequence[Dead], forgotten: int) -> Ren
     if shown:
         parts.append(_entries(shown))
     if forgotten:
-        parts.append(Text(f"{forgotten:,} older ones gave way to these (PLANNER_MAX_DEAD).", "dim"))
+        parts.append(
+            Text(f"{forgotten:,} older ones gave way to these (PLANNER_MAX_DEAD, PLANNER_MAX_DEAD_SHARE).", "dim")
+        )
     return Group(*parts)
 
 

@@ -8,8 +8,6 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-import typer
-
 from schemas import codec
 from schemas.envelope import DATA, Problem
 from worker.cli.console import FAILED, USAGE, Failure, Link, say
@@ -18,6 +16,7 @@ from worker.inbox import Entry
 from worker.reading import read_command, read_goal, read_outcome
 from worker.store import keys
 from worker.store.dead_entry import Dead
+from worker.terminal import confirm
 
 
 def edited(link: Link, dead: Dead, *, ask: bool) -> bytes:
@@ -37,7 +36,7 @@ def edited(link: Link, dead: Dead, *, ask: bool) -> bytes:
         say(plain(trouble.detail))
         for error in trouble.errors:
             say(plain(f"  {error.pointer or '/'}  {error.message} ({error.code})"))
-        if not typer.confirm("Edit it again?", default=True):
+        if not confirm("Edit it again?", default=True):
             raise Failure(trouble, USAGE)
 
 

@@ -43,18 +43,18 @@ def explain(plan: Which, step: Step = None, as_json: Json = False) -> None:
 
 def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only: str | None) -> dict[str, Any]:
     """Put together what is known of a plan's end and of its steps, or of one of them. Pure."""
-    from tasks.policy import POLICY_VERSION
     from tasks.policy.halting import UNBLOCK
 
     halt = view.halt.model_dump(mode="json") if view.halt else None
-    if halt:  # plans that ended before halts were explained lack these
-        known = {"policy_version": POLICY_VERSION, "events": [], "unblock": UNBLOCK.get(halt["rule"], "")}
+    if halt:  # plans that ended before halts were explained lack these, and were of the first version
+        known = {"policy_version": 1, "events": [], "unblock": UNBLOCK.get(halt["rule"], "")}
         halt["evidence"] = {**known, **halt["evidence"]}
     steps = [
         {
             "step_id": step.step_id,
             "state": step.state,
             "inserted_by": step.inserted_by,
+            "verified": step.verified,
             "attempts": attempts.get(step.step_id, []),
         }
         for step in view.steps
@@ -108,9 +108,12 @@ def _told(event: dict[str, Any]) -> str:
 
 
 def _steps(steps: list[dict[str, Any]]) -> Iterator[str]:
+    from worker.cli.picture import UNVERIFIED
+
     for step in steps:
         before = f", inserted before the next attempt of {step['inserted_by']}" if step["inserted_by"] else ""
-        yield f"{step['step_id']}  {step['state']}{before}"
+        doubt = "" if step["verified"] is not False else f", {UNVERIFIED}"
+        yield f"{step['step_id']}  {step['state']}{before}{doubt}"
         for attempt in step["attempts"]:
             why = ": ".join(str(attempt[name]) for name in ("category", "reason") if attempt[name])
             yield f"  {attempt['at']}  attempt {attempt['attempt']}  {attempt['result']}  {why}".rstrip()

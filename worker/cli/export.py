@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import typer
 from worker.cli.console import MISSING, USAGE, Failure, Json, command, linked
 from worker.cli.look import Which, resolve
 from worker.cli.progress import Progress
+from worker.terminal import JsonOutput
 
 
 @command
@@ -48,11 +48,12 @@ def export(
 
 
 @contextmanager
-def _target(output: Path | None) -> Iterator[IO[bytes]]:
+def _target(output: Path | None) -> Iterator[JsonOutput | IO[bytes]]:
     """Open stdout, or a file that only we can read and that takes its name once it is complete."""
     if output is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        out = JsonOutput()
+        yield out
+        out.flush()
         return
     try:
         with tempfile.NamedTemporaryFile(dir=output.parent, prefix=f".{output.name}.", delete=False) as file:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from worker.cli.console import Json, Kind, command, say, say_json
 from worker.cli.run import Pool
+from worker.terminal import Terminal
 
 
 @command
@@ -29,7 +29,7 @@ def demo(
     """
     from worker.demo import run
 
-    return run(kind.value, as_json=as_json, keep=keep, console=Console(stderr=as_json), svg=svg)
+    return run(kind.value, as_json=as_json, keep=keep, console=Terminal(stderr=as_json), svg=svg)
 
 
 @command
@@ -63,8 +63,12 @@ def bench(
     [b]planner bench --json[/b]
 
     Needs nothing running: it starts a server of its own, and one worker process. A minute or two.
+
+    worker_cpu_us and server_cpu_us are the microseconds of CPU that the worker, with the processes of its pool, and the
+    server spend on an outcome while those of all plans are applied; cpu_us is their sum. Wall times differ by 15 %
+    between runs: compare the medians of the CPU of five alternating runs of two versions (docs/performance.md).
     """
     from worker.bench import measure
 
-    figures = measure(plans, steps, pool, Console(stderr=True).print)
+    figures = measure(plans, steps, pool, Terminal(stderr=True).print)
     say_json(figures) if as_json else say("\n".join(f"{name:26} {value:>12,.3f}" for name, value in figures.items()))

@@ -6,6 +6,7 @@ They stand in front matter (`priority: high`, `constraints:` with a list below) 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,9 +15,11 @@ from pydantic import ValidationError
 
 from schemas.gap import InboxItem
 from tasks.errors import PlannerError
+from worker import regular_files
 
 FIELDS = ("title", "what", "why", "priority", "constraints")
 MAX_FILE_BYTES = 64 * 1024
+MAX_FILES = 1000
 LEFT_OUT = ("readme.md",)
 
 FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)\n---[ \t]*(?:\n|$)", re.DOTALL)
@@ -29,26 +32,29 @@ class UnreadableInbox(PlannerError):
     """This is no inbox."""
 
 
-def read(folder: Path) -> tuple[InboxItem, ...]:
+def read(place: Path) -> tuple[InboxItem, ...]:
     """Read the wishes of a folder in the order of their names; raises UnreadableInbox.
 
-    Hidden files and a README are no wishes.
+    Hidden files and a README are no wishes. A wish is a regular file: a link or a pipe is refused by its name.
     """
     try:
-        files = sorted(path for path in folder.iterdir() if path.suffix == ".md" and _counts(path.name))
-        return tuple(_item(path) for path in files)
+        with regular_files.opened(place) as handle:
+            with os.scandir(handle) as entries:
+                names = sorted(each.name for each in entries if each.name.endswith(".md") and _counts(each.name))
+            if len(names) > MAX_FILES:
+                raise UnreadableInbox(f"{place} has {len(names)} wishes, and the limit is {MAX_FILES}.")
+            return tuple(_item(place / name, regular_files.read_at(handle, os.fsencode(name), MAX_FILE_BYTES))
+                         for name in names)  # fmt: skip
     except OSError as error:
-        raise UnreadableInbox(f"{error.filename or folder}: {error.strerror}.") from error
+        name = place / error.filename if isinstance(error.filename, str) else place
+        raise UnreadableInbox(f"{name}: {error.strerror}.") from error
 
 
 def _counts(name: str) -> bool:
     return not name.startswith(".") and name.casefold() not in LEFT_OUT
 
 
-def _item(path: Path) -> InboxItem:
-    raw = path.read_bytes()
-    if len(raw) > MAX_FILE_BYTES:
-        raise UnreadableInbox(f"{path} has {len(raw)} bytes, and the limit is {MAX_FILE_BYTES}.")
+def _item(path: Path, raw: bytes) -> InboxItem:
     try:
         return parse(path.name, raw.decode())
     except UnicodeDecodeError as error:

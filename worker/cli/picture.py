@@ -139,12 +139,17 @@ def _steps(plan: PlanView, most: int | None) -> Group:
 
 def _work(step: StepView) -> Iterator[Text]:
     yield Text(plain(step.title))
+    if step.verified is False:
+        yield Text(UNVERIFIED, "yellow")
     if step.allowed_files:
         yield Text(plain(_listed(step.allowed_files)), "cyan")
     if step.verify:
         yield Text(plain(f"$ {step.verify}"), "dim")
     if len(step.depends_on) > 1:
         yield Text(f"after {_listed(step.depends_on)}", "dim")
+
+
+UNVERIFIED = "not verified: nothing proves this success"
 
 
 def _listed(words: Iterable[str], most: int = 10) -> str:

@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import Self
 
+from worker.terminal import line, overwrite
+
 QUIET_S = 1.0
 EVERY_S = {True: 0.2, False: 10.0}  # on a terminal, where a line is written over; elsewhere
 
@@ -30,13 +32,14 @@ class Progress:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + EVERY_S[self._terminal]
             self._told = True
-            line = f"{self._what}: {self._done:,} ..."
-            sys.stderr.write(f"\r\x1b[2K{line}" if self._terminal else line + "\n")
-            sys.stderr.flush()
+            told = f"{self._what}: {self._done:,} ..."
+            if self._terminal:
+                overwrite(told)
+            else:
+                line(told, err=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._told and self._terminal:
-            sys.stderr.write("\r\x1b[2K")
-            sys.stderr.flush()
+            overwrite()

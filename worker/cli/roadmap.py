@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from tasks.errors import PlannerError
 from tasks.planning.gap_report.analysis import UNKNOWN, RoadmapItem
 
+MAX_BYTES = 1024 * 1024
+
 ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+\[([ xX])\]\s+(\S.*)")
 HEADING = re.compile(r"(#{1,6})\s+(.*)")
 _AMOUNT = (

@@ -14,10 +14,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import OK, USAGE, Failure, command, configured
+from worker import start
+from worker.cli.console import OK, USAGE, Failure, Json, SecretsFd, command, configured, linked, say, say_json
+from worker.terminal import line
 
 if TYPE_CHECKING:
+    from redis import Redis
+
     from worker.controller import ControllerConfig
+    from worker.sandbox.paths import Grant
+    from worker.sandbox.user import User
     from worker.settings import Settings
 
 DRAFTING = "planner.decompose"
@@ -43,6 +49,14 @@ class Level(StrEnum):
     ERROR = "ERROR"
 
 
+class Mode(StrEnum):
+    """Whether agents and verifications are confined; as worker.sandbox has it, which `--help` need not wait for."""
+
+    AUTO = "auto"
+    REQUIRE = "require"
+    OFF = "off"
+
+
 @command
 def worker(
     pool: Annotated[Pool, typer.Option("--pool", "-P", help="Processes, the worker's own process, or threads.")] = (
@@ -54,6 +68,7 @@ def worker(
         int | None, typer.Option("--max-tasks-per-child", min=1, help="Replace a pool process after so many tasks.")
     ] = None,
     loglevel: Annotated[Level | None, typer.Option("--loglevel", "-l", help="Else PLANNER_LOG_LEVEL.")] = None,
+    secrets_fd: SecretsFd = None,
 ) -> None:
     """Run a planner worker: [b]celery -A worker worker[/b] with the right flags.
 
@@ -64,14 +79,18 @@ def worker(
     Ends on SIGTERM when the work in hand is done, after PLANNER_STOP_S at the latest; then others go on with the rest.
     Exit code 0; 70 when it was stuck and ended itself (see PLANNER_WATCHDOG_S); 1 when it could not start.
     """
-    settings = configured()
+    from worker import credentials
+
+    settings = configured(secrets_fd)
     check_drafters(settings)
     if queues is None and len(apart := shares(settings)) > 1:
         told = "While this worker drafts it does nothing else, for minutes. Run two, each with one of"
-        typer.echo(f"{told}: --queues {' --queues '.join(map(str, apart))}", err=True)
+        line(f"{told}: --queues {' --queues '.join(map(str, apart))}", err=True)
     command = worker_command(pool, concurrency, queues, loglevel or settings.log_level, recycle)
     sys.stdout.flush()
-    os.execv(command[0], command)  # noqa: S606 (no shell is wanted)
+    environment, _ = credentials.handed_on(os.environ, credentials.of(settings))
+    with start.stop_signals_wait():
+        os.execve(command[0], command, environment)  # noqa: S606 (no shell is wanted)
 
 
 def check_drafters(settings: Settings) -> None:
@@ -105,7 +124,7 @@ def worker_command(
     node = f"planner-{os.getpid()}-{next(_nodes)}@%h"  # two workers of a host must not share a name
     only = ["--queues", ",".join(_checked(queues))] if queues else []
     only += ["--max-tasks-per-child", str(recycle)] if recycle else []
-    celery = [sys.executable, "-m", "celery", "--quiet", "--app", "worker", "worker", *FLAGS, "--hostname", node]
+    celery = [sys.executable, "-m", "worker.start", "--quiet", "--app", "worker", "worker", *FLAGS, "--hostname", node]
     return [*celery, "--pool", str(pool), "--concurrency", str(concurrency), "--loglevel", str(level), *only]
 
 
@@ -119,6 +138,31 @@ def _checked(queues: str) -> list[str]:
 
 
 @command
+def partitions(
+    number: Annotated[int | None, typer.Argument(min=1, max=256, help="How many there are from now on.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell how many partitions the server of PLANNER_REDIS_URL has; with a number, change that.
+
+    [b]planner partitions 4[/b]
+
+    A plan stays in its partition, so the number can be changed only where there is no plan, not even one that has
+    ended, and no message waits. Then set PLANNER_PARTITIONS everywhere, and start workers and controllers anew.
+    """
+    from worker.store import deployment
+
+    with linked(agreed=False) as link:
+        if number is not None:
+            try:
+                deployment.change(link.client, number)
+            except deployment.WrongDeployment as error:
+                raise Failure.of("partitions_in_use", str(error)) from error
+        there = deployment.partitions_of(link.client)
+    told = "No worker has used this server yet." if there is None else f"{there}"
+    say_json({"partitions": there}) if as_json else say(told)
+
+
+@command
 def controller(
     agent: Annotated[str, typer.Option("--exec", "-x", metavar="CMD", help="The agent; without, only tests run.")] = "",
     workdir: Annotated[
@@ -128,19 +172,45 @@ def controller(
     name: Annotated[str | None, typer.Option(help="Its name among the consumers; unique.")] = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=64, help="So many, side by side.")] = 1,
     once: Annotated[bool, typer.Option("--once", help="End after one step.")] = False,
+    agent_path: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH[:rw]", help="What CMD may read, or write, such as its login; again for more."),
+    ] = None,
+    tool_path: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH[:rw]", help="The same for verifications and CMD, such as a cache of packages."),
+    ] = None,
+    sandbox: Annotated[Mode | None, typer.Option(help="Else PLANNER_SANDBOX.")] = None,
+    agent_user: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|UID", help="Where this is root: whom CMD and verifications run as; else PLANNER_AGENT_USER."
+        ),
+    ] = None,
+    secrets_fd: SecretsFd = None,
 ) -> int:
     """Run controllers: each gives CMD the step spec on its standard input, verifies and reports.
 
     [b]planner controller --exec "my-agent --quiet" --workdir ~/src/shop --count 4[/b]
 
-    Each works in a git worktree of its own; verified changes are collected on the branch planner/<plan id>.
+    Each works in a clone of its own; verified changes are collected on the branch planner/<plan id> of the repository.
     A step that drafts, explores or reviews has an `input` in its spec; what CMD prints, JSON or text, is its answer.
     docs/controllers.md tells what else CMD may say. Ends on SIGTERM.
+
+    CMD and verifications may read the system and write to their worktree, where the kernel has Landlock. What else they
+    need, such as a login in your home, is named: [b]--agent-path ~/.codex:rw --tool-path ~/.npm:rw[/b]
+
+    As root, let CMD and verifications run as an ordinary user, who cannot read your files even where there is no
+    Landlock: [b]--agent-user agent --agent-path /home/agent/.codex:rw[/b]
     """
+    from worker import credentials, private
     from worker.controller.config import ControllerConfig, unique_name
+    from worker.sandbox.sandbox import Mode as SandboxMode
+    from worker.sandbox.sandbox import NoSandbox, Sandbox
     from worker.telemetry import set_up_logs
 
-    settings = configured()
+    settings = configured(secrets_fd)
+    credentials.protect()
     set_up_logs(settings.log_level)
     config = ControllerConfig(
         redis_url=settings.redis_url,
@@ -150,16 +220,49 @@ def controller(
         partitions=settings.partitions,
         once=once,
         name=name or unique_name(),
+        sandbox=SandboxMode(sandbox or settings.sandbox),
+        agent_paths=_grants("--agent-path", agent_path),
+        tool_paths=_grants("--tool-path", tool_path),
+        hidden=private.paths(settings),
+        agent_user=_user(agent_user or settings.agent_user),
     )
+    try:
+        Sandbox(config.sandbox, user=config.agent_user).check()
+    except NoSandbox as error:
+        raise Failure.of("no_sandbox", str(error)) from error
     return _run(config, count)
+
+
+def _user(name: str | None) -> User | None:
+    from worker.sandbox.user import User, WrongUser
+
+    try:
+        return User.find(name) if name else None
+    except WrongUser as error:
+        raise Failure.of("wrong_user", f"--agent-user {error}", USAGE) from error
+
+
+def _grants(option: str, texts: list[str] | None) -> tuple[Grant, ...]:
+    from worker.sandbox.paths import Grant, WrongPath
+
+    try:
+        return tuple(map(Grant.parse, texts or ()))
+    except WrongPath as error:
+        raise Failure.of("wrong_path", f"{option} {error}.", USAGE) from error
 
 
 def _run(config: ControllerConfig, count: int) -> int:
     """Run `count` controllers in threads, since their work is in the agents' processes; returns the worst exit code."""
+    from worker.clients import check_version
     from worker.controller.loop import run, stopped_by_signals
+    from worker.store import deployment
+
+    def check(redis: Redis) -> None:
+        check_version(redis)
+        deployment.check(redis, config.partitions)
 
     stop = Event()
     names = [config.name] if count == 1 else [f"{config.name}-{number}" for number in range(1, count + 1)]
     with stopped_by_signals(stop), ThreadPoolExecutor(count) as pool:
-        codes = pool.map(lambda name: run(replace(config, name=name), stop), names)
+        codes = pool.map(lambda name: run(replace(config, name=name), stop, check), names)
         return max(codes, default=OK)

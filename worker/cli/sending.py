@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from worker.cli.aims import Aim
 from worker.cli.console import FAILED, OK, USAGE, Failure, Link, linked, say, say_json
 from worker.cli.look import find
+
+if TYPE_CHECKING:
+    from redis import Redis
 
 PATIENCE_S = 10.0
 REFUSED = "dev.planner.command.refused.v1"
@@ -51,8 +54,24 @@ def _publish(link: Link, **said: Any) -> dict[str, Any]:
     last: Any = link.client.xrevrange(home.events, count=1)
     after = last[0][0] if last else b"0"
     stream = home.commands if order.plan_id else keys.COMMANDS
-    link.client.xadd(stream, {"data": codec.encode(order, exclude_none=True)})
+    _add(link.client, stream, codec.encode(order, exclude_none=True))
     return _await(link, home.events, after, order.command_id)
+
+
+def _add(client: Redis, stream: str, order: bytes) -> None:
+    """Put an order into its stream: on a server whose memory is full by the function that may, for it may end plans."""
+    from redis.exceptions import NoPermissionError, OutOfMemoryError
+
+    from worker.store import functions
+    from worker.store.functions import FunctionsMissing
+
+    try:
+        client.xadd(stream, {"data": order})
+    except OutOfMemoryError as full:
+        try:
+            functions.call(client, "FCALL", functions.ORDER, 1, stream, order)
+        except (FunctionsMissing, NoPermissionError):
+            raise full from None
 
 
 def _await(link: Link, events: str, after: bytes, command_id: str) -> dict[str, Any]:

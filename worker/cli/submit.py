@@ -92,6 +92,7 @@ def submit(
     Paths are relative to the current folder, and the files that git knows there go along, so that globs find them.
 
     A roadmap has items such as "- \\[ ] 0.1 Create the parser" ("\\[x]" is done); a heading may give the version.
+    What is read are regular files, and links are not followed: pipe what is none into [b]planner submit -[/b].
     An inbox has one Markdown file a wish: title, what, why, priority, constraints as front matter or as headings.
     """
     from worker.cli import goals
@@ -142,10 +143,16 @@ def _with_gaps(
     told = gaps.Told(
         findings=tuple(found for text, name in logs for found in gaps.findings_of(text, name, here)),
         report=report,
-        items=gaps.items_of(read_source(str(sources.roadmap)), sources.roadmap.name) if sources.roadmap else (),
+        items=gaps.items_of(_roadmap(sources.roadmap), sources.roadmap.name) if sources.roadmap else (),
         wishes=gaps.wishes_of(sources.inbox) if sources.inbox else (),
     )
     return gaps.goal_of(body, told, allowed, here) or Nothing.NO_GAP
+
+
+def _roadmap(path: Path) -> bytes:
+    from worker.cli.roadmap import MAX_BYTES
+
+    return read_source(str(path), MAX_BYTES)
 
 
 def _nothing(found: Nothing, *, as_json: bool) -> int:

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from worker.cli.console import FAILED, OK, Failure, command, configured, say
+from worker import credentials, nearby_server, start
+from worker.cli.console import FAILED, OK, Failure, SecretsFd, command, configured, say
 from worker.cli.run import check_drafters, shares, worker_command
 
 if TYPE_CHECKING:
     from worker.settings import Settings
 
-PORT = 6379  # where every other command looks unless PLANNER_REDIS_URL is set
+PORT = 6379
 START_S = 30.0
 STOP_S = 30.0  # beyond PLANNER_STOP_S, and for the server's end
 TICK_S = 0.2
@@ -36,20 +37,23 @@ Worker: TypeAlias = "subprocess.Popen[bytes]"
 def up(
     port: Annotated[int, typer.Option(help="Where the server listens; another one if that is taken.")] = PORT,
     concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Tasks side by side.")] = 1,
+    secrets_fd: SecretsFd = None,
 ) -> int:
     """Start a planner on this machine: a worker, and a Valkey server unless PLANNER_REDIS_URL names one.
 
     [b]planner up[/b]
 
     Where goals may be drafted by a model or an agent, which takes minutes, a second worker does that alone.
-    The server keeps its data in PLANNER_DATA_DIR (.planner). Ctrl-C ends both; nothing is lost.
+    The server keeps its data and its random password in PLANNER_DATA_DIR (.planner), where the other commands find
+    them. Ctrl-C ends both; nothing is lost.
     """
-    settings = configured()
+    settings = configured(secrets_fd, nearby=False)
     check_drafters(settings)
-    told = os.environ.get("PLANNER_REDIS_URL")
+    credentials.protect()
     with _stopped_by_signals():
-        if told:
-            return _serve(told, concurrency, settings)
+        if "redis_url" in settings.model_fields_set:
+            _check(settings.redis_url, settings)
+            return _serve(settings.redis_url, concurrency, settings)
         with _valkey(settings.data_dir, _free(port)) as url:
             return _serve(url, concurrency, settings)
     return OK
@@ -58,26 +62,54 @@ def up(
 def _serve(url: str, concurrency: int, settings: Settings) -> int:
     from worker.ending import STUCK
 
-    workers = {queues: _worker(url, concurrency, queues) for queues in shares(settings)}
+    workers: dict[str | None, Worker] = {}
     code = STUCK
     with suppress(KeyboardInterrupt):
-        _greet(url)
+        for queues in shares(settings):
+            _start(workers, url, concurrency, queues)
+        _greet(url, settings)
         while code == STUCK:
             queues, code = _first_end(workers)
             if code == STUCK:
                 say("The worker was stuck and has ended itself; another one starts.")
-                workers[queues] = _worker(url, concurrency, queues)
+                _start(workers, url, concurrency, queues)
     stopped = _stop(workers.values(), settings.stop_s + STOP_S)
     if code != STUCK:
         raise Failure.of("worker_ended", f"The worker ended by itself, with exit code {code}.", FAILED)
     return stopped
 
 
+def _check(url: str, settings: Settings) -> None:
+    """Raise a Failure where the server answers and cannot be used; one that is away is waited for by the worker."""
+    from redis.exceptions import RedisError
+
+    from worker import clients
+    from worker.admission import check
+
+    try:
+        with clients.connect(url) as client:
+            check(client, settings)
+    except (RedisError, clients.RefusedRedis) as error:
+        if why := clients.refusal(error, url):
+            raise Failure.of(why.code, str(why)) from error
+
+
+def _start(workers: dict[str | None, Worker], url: str, concurrency: int, queues: str | None) -> None:
+    """Add a worker; a signal that comes meanwhile waits, or there would be a worker that nobody ends."""
+    with start.stop_signals_wait():
+        workers[queues] = _worker(url, concurrency, queues)
+
+
 def _worker(url: str, concurrency: int, queues: str | None) -> Worker:
     """Start a worker in a session of its own: Ctrl-C reaches only us, and we end things in order."""
-    environment = {**os.environ, "PLANNER_REDIS_URL": url}
+    environment, secrets = credentials.handed_on(os.environ, credentials.read() | {"PLANNER_REDIS_URL": url})
     command = worker_command(concurrency=concurrency, queues=queues)
-    return subprocess.Popen(command, env=environment, start_new_session=True)  # noqa: S603 (our own command)
+    try:
+        return subprocess.Popen(  # noqa: S603 (our own command)
+            command, env=environment, start_new_session=True, pass_fds=(secrets,)
+        )
+    finally:
+        os.close(secrets)
 
 
 def _first_end(workers: Mapping[str | None, Worker]) -> tuple[str | None, int]:
@@ -104,10 +136,12 @@ def _stop(workers: Collection[Worker], seconds: float) -> int:
     return FAILED if any(worker.returncode for worker in workers) else OK
 
 
-def _greet(url: str) -> None:
-    say(f"The planner is up at {url}. Ctrl-C ends it.")
-    if url != f"redis://127.0.0.1:{PORT}/0":
-        say(f"In other terminals first: export PLANNER_REDIS_URL={url}")
+def _greet(url: str, settings: Settings) -> None:
+    from worker.clients import place
+
+    say(f"The planner is up at {place(url)}. Ctrl-C ends it.")
+    if "redis_url" not in settings.model_fields_set:
+        say(f"In other folders first: export PLANNER_DATA_DIR={settings.data_dir.absolute()}")
     say('Ask for something:  planner submit --goal "Add prefix support" --file src/a.py --file tests/test_a.py --wait')
     say('Let agents do it:   planner controller --exec "my-agent" --workdir REPO')
 
@@ -139,9 +173,13 @@ def _keep(data_dir: Path, port: int | None, theirs: Connection, ours: Connection
     os.setsid()
     ours.close()
     try:
-        with _alone_in(data_dir), valkey(data_dir, port) as url, suppress(EOFError):
+        os.umask(0o077)
+        with _alone_in(data_dir), valkey(data_dir, port, nearby_server.password(data_dir)) as url:
+            nearby_server.write(data_dir / nearby_server.URL, url)
             theirs.send((url, None))
-            theirs.recv()
+            with suppress(EOFError):
+                theirs.recv()
+            (data_dir / nearby_server.URL).unlink(missing_ok=True)
     except Exception as error:  # whatever it is, the user wants a sentence
         theirs.send((None, str(error)))
 
@@ -149,7 +187,7 @@ def _keep(data_dir: Path, port: int | None, theirs: Connection, ours: Connection
 @contextmanager
 def _alone_in(data_dir: Path) -> Iterator[None]:
     """Keep a second server away from the data, which two would ruin."""
-    data_dir.mkdir(parents=True, exist_ok=True)
+    nearby_server.make_private(data_dir)
     with (data_dir / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from schemas import codec
@@ -17,6 +16,7 @@ from worker.cli.console import Link, say_json
 from worker.cli.picture import plain
 from worker.store import queries
 from worker.store.keys import Partition, partition_of
+from worker.terminal import Terminal
 
 BLOCK_S = 1.0
 PAGE = 500
@@ -30,6 +30,7 @@ STYLES = {
     "retried": "yellow",
     "expired": "yellow",
     "started": "bold",
+    "unverified": "yellow",
 }
 
 
@@ -39,7 +40,7 @@ class Watcher:
     def __init__(self, link: Link, plan: PlanView, *, as_json: bool) -> None:
         self._link, self._plan, self._as_json = link, plan, as_json
         self._stream = Partition(partition_of(plan.plan_id, link.partitions)).events
-        self._console = Console(highlight=False)
+        self._console = Terminal(highlight=False)
 
     def run(self) -> str:
         """Tell events until the plan has ended; returns its state."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from schemas import codec
 from schemas.outcome import MAX_OUTPUT_BYTES
-from worker.controller import evidence, process
+from worker.controller import evidence
 from worker.controller.evidence import MESSAGE_CHARS, Failure
-from worker.controller.process import Finished
+from worker.sandbox.process import Finished
+
+Run = Callable[[Sequence[str], float, bytes], Finished]  # an argv, seconds, and what it reads
 
 MOST = 10**12
 REPORTED = frozenset({"tokens_used", "patch_cycles", "tool_calls", "output", "suggestion"})
@@ -29,16 +30,14 @@ class Report:
     failure: Failure | None = None
 
 
-def work(
-    argv: Sequence[str], spec: bytes, cwd: Path, timeout_s: float, wanted: Callable[[], bool], *, whole: bool = False
-) -> Report:
-    """Run the agent with `spec` on its standard input; raises Abandoned once it is not `wanted`.
+def work(run: Run, argv: Sequence[str], spec: bytes, timeout_s: float, *, whole: bool = False) -> Report:
+    """Run the agent with `spec` on its standard input; raises what `run` does.
 
     Without a report all that it prints is its answer: JSON where it is some, else text, cut unless it must be `whole`.
     """
     if not argv:
         return Report(failure=evidence.of_advice("this controller has no agent command"))
-    done = process.run(argv, cwd, timeout_s, wanted, stdin=spec)
+    done = run(argv, timeout_s, spec)
     said = _last_line(done.stdout)
     suggestion = said.get("suggestion")
     return Report(

@@ -1,8 +1,9 @@
-"""One attempt of one step: agent, allowlist, verification, commit; in that order, and the first failure ends it."""
+"""One attempt of one step: links, agent, allowlist, verification, commit; the first failure ends it."""
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,10 +17,23 @@ from worker.controller.evidence import Failure
 from worker.controller.lease import Lease
 from worker.controller.patience import Abandoned
 from worker.controller.spec import Spec
-from worker.controller.verify import Verification, verify
+from worker.controller.verify import Verification, environment, verify
 from worker.controller.worktree import Worktree
+from worker.sandbox.process import Finished
+from worker.sandbox.sandbox import Sandbox
+
+LINKS = "links lead out of the clone"
+SHOWN_REFS = 20
 
 log = logging.getLogger("planner.controller")
+
+
+@dataclass(frozen=True, slots=True)
+class Sandboxes:
+    """What an agent may reach, and what the verification of its work may."""
+
+    agent: Sandbox = field(default_factory=Sandbox)
+    tool: Sandbox = field(default_factory=Sandbox)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +56,17 @@ class Attempt:
     tree: Worktree
     lease: Lease
     agent_timeout_s: float
+    sandboxes: Sandboxes = field(default_factory=Sandboxes)
 
     def run(self) -> Result:
         """Do the step. A trouble of our own is a failed attempt; raises Abandoned if it is not wanted any more."""
         result = Result()
         try:
-            for stage in (self._ask_agent, self._take_changes, self._verify, self._land):
+            for stage in (self._prepare, self._ask_agent, self._take_changes, self._verify, self._land):
                 result = stage(result)
                 if result.failure:
                     break
+            result = self._with_moved_refs(result)
         except Abandoned:
             raise
         except Exception as error:
@@ -58,22 +74,51 @@ class Attempt:
             return replace(result, failure=evidence.of_error(error))
         return result
 
-    def _ask_agent(self, result: Result) -> Result:
+    def _prepare(self, result: Result) -> Result:
+        """Refuse what a link in the commit would lead out of the clone, before anybody follows it."""
         self.tree.reset(self.spec.plan_id, self.spec.context.base_sha)
+        verified = (_path(word) for tool in self.spec.verify_tools for word in tool.argv)
+        paths = dict.fromkeys((*self.spec.allowed_files, *filter(None, verified)))
+        return replace(result, failure=_links(self.tree.linked_out(paths)))
+
+    def _ask_agent(self, result: Result) -> Result:
         if self.spec.mode is Mode.TEST:
             return replace(result, report=Report(tokens_used=0, patch_cycles=0, tool_calls=0))
         whole = self.spec.input is not None  # half an answer to a question of the plan's is none
-        report = agent.work(self.argv, self.raw, self.tree.root, self.agent_timeout_s, self.lease.wanted, whole=whole)
+        report = agent.work(self._run_agent, self.argv, self.raw, self.agent_timeout_s, whole=whole)
         return replace(result, report=report, failure=report.failure or _too_long(report))
 
     def _take_changes(self, result: Result) -> Result:
         """Before the verification, so that what the verification writes is no change, and only allowed code is run."""
-        changes = self.tree.changes(self.spec.allowed_files)
+        changes = self.tree.changes(allowed_files(self.spec))
         return replace(result, changes=changes, failure=violation(self.spec, changes))
 
     def _verify(self, result: Result) -> Result:
-        verification = verify(self.spec.verify_tools, self.tree.root, self.lease.wanted)
-        return replace(result, verification=verification, failure=verification.failure)
+        if self.spec.verify_tools and self.spec.mode is not Mode.TEST:
+            self.tree.drop_caches()
+        verification = verify(self.spec.verify_tools, self._run_tool)
+        result = replace(result, verification=verification, failure=verification.failure)
+        if result.failure is None and (altered := self.tree.altered()):
+            told = f"the verification changed what it verified, so that cannot be landed: {', '.join(altered)}"
+            return replace(result, failure=evidence.of_advice(told))
+        return result
+
+    def _with_moved_refs(self, result: Result) -> Result:
+        """Tell which refs the agent made in its clone. They are nowhere else, so that alone is no failure."""
+        if not (moved := self.tree.moved_refs()):
+            return result
+        log.warning("refs_moved", extra={**self.spec.ids, "refs": moved[:SHOWN_REFS]})
+        line = f"refs made in the clone beside the plan's branch: {', '.join(moved[:SHOWN_REFS])}"
+        return replace(result, failure=result.failure and evidence.with_line(result.failure, line))
+
+    def _run_agent(self, argv: Sequence[str], timeout_s: float, stdin: bytes) -> Finished:
+        tree, wanted = self.tree, self.lease.wanted
+        return self.sandboxes.agent.run(argv, tree.root, timeout_s, wanted, stdin, writable=tree.writable)
+
+    def _run_tool(self, argv: Sequence[str], timeout_s: float) -> Finished:
+        tree, wanted = self.tree, self.lease.wanted
+        env = environment()
+        return self.sandboxes.tool.run(argv, tree.root, timeout_s, wanted, merge=True, writable=tree.writable, env=env)
 
     def _land(self, result: Result) -> Result:
         if result.changes and result.changes.touched:
@@ -83,17 +128,34 @@ class Attempt:
         return result
 
 
+def allowed_files(spec: Spec) -> tuple[str, ...]:
+    """Return the files that the step may change: none, unless it patches."""
+    return spec.allowed_files if spec.mode is Mode.PATCH else ()
+
+
 def violation(spec: Spec, changes: Changes) -> Failure | None:
     """Say which rule of the step `changes` break."""
     if changes.escaping:
-        return evidence.of_paths(FailureCategory.SANDBOX_VIOLATION, "links lead out of the tree", changes.escaping)
-    allowed = spec.allowed_files if spec.mode is Mode.PATCH else ()
+        return _links(changes.escaping)
+    allowed = allowed_files(spec)
     if outside := [path for path in changes.touched if path not in allowed]:
         return evidence.of_paths(FailureCategory.ALLOWLIST_VIOLATION, "changed but not allowed", outside)
+    if changes.unfit:
+        return evidence.of_advice(changes.unfit)
     most = spec.limits.max_diff_lines
     if most is not None and changes.diff_lines > most:
         return evidence.of_advice(f"the change has {changes.diff_lines} lines, allowed are {most}: make a smaller one")
     return None
+
+
+def _links(paths: Sequence[str]) -> Failure | None:
+    return evidence.of_paths(FailureCategory.SANDBOX_VIOLATION, LINKS, paths) if paths else None
+
+
+def _path(word: str) -> str:
+    """Return what a word of a command may mean as a path of the clone, "" if it means another place."""
+    path = os.path.normpath(word.partition("::")[0].rpartition("=")[2])
+    return "" if "\0" in path or path.startswith(("/", "..")) else path
 
 
 def _too_long(report: Report) -> Failure | None:

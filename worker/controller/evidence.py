@@ -11,6 +11,7 @@ from tasks.policy.classify import Finding, classify
 
 MESSAGE_CHARS = 4000
 TRACE_CHARS = 500
+LINE_CHARS = 200
 FAILING_TESTS = 5
 FILES = 20
 
@@ -55,6 +56,13 @@ def of_error(error: Exception) -> Failure:
     message = f"{type(error).__name__}: {error}"[:MESSAGE_CHARS]
     message = message.encode(errors="replace").decode()  # a file's name need not be text that JSON can hold
     return _failure(FailureCategory.UNKNOWN, message, trace=message[:TRACE_CHARS])
+
+
+def with_line(failure: Failure, line: str) -> Failure:
+    """Add a line to what is told of a failure, which makes room for it."""
+    told, line = failure.evidence, line[:LINE_CHARS]
+    trace = f"{(told.stack_trace_head or '')[: TRACE_CHARS - len(line) - 1]}\n{line}"
+    return Failure(told.model_copy(update={"stack_trace_head": trace}), failure.message)
 
 
 def _failure(

@@ -1,4 +1,8 @@
-"""Git as a program: no shell, no hooks, no prompts, a fixed author."""
+"""Git as a program: no shell, no configuration but ours, a bare environment, a fixed author.
+
+A repository's own settings are read where git is run in it, but none of them can run a program or reach a network:
+what could is set on the command line, which counts more.
+"""
 
 from __future__ import annotations
 
@@ -9,40 +13,71 @@ from pathlib import Path
 
 TIMEOUT_S = 300
 AUTHOR = {"NAME": "planner controller", "EMAIL": "controller@planner.invalid"}
-# Settings of a repository or a person must neither run code of theirs nor change what we read.
+PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "TMPDIR")  # what git needs of our environment, which holds secrets
 SETTINGS = (
+    # What would run a program of somebody else's.
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
+    "core.sshCommand=false",
+    "core.askPass=",
+    "core.pager=cat",
+    "credential.helper=",
+    "gpg.program=false",
+    "log.showSignature=false",
+    "init.templateDir=",
+    # What would change the bytes of a file, or which files we see.
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.autocrlf=false",
+    "core.sparseCheckout=false",
+    "core.splitIndex=false",
+    "core.untrackedCache=false",
     "core.quotePath=false",
+    "submodule.recurse=false",
+    "fetch.recurseSubmodules=false",
+    # What would work on its own account, or refuse a repository because another user owns it.
     "commit.gpgSign=false",
     "gc.auto=0",
+    "maintenance.auto=false",
     "advice.detachedHead=false",
+    "protocol.allow=never",
+    "safe.directory=*",
 )
+ENVIRONMENT = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_GRAFT_FILE": "/dev/null",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+    **{f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in AUTHOR.items()},
+}
+# How git reads another repository of this machine: with our settings too, and without a way to a third one.
+UPLOAD_PACK = "GIT_ALLOW_PROTOCOL=none git -c safe.directory=* -c core.hooksPath=/dev/null upload-pack"
 
 
 class GitError(Exception):
     """Git refused."""
 
 
-def _environment() -> Mapping[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    people = {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in AUTHOR.items()}
-    return kept | people | {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-
-
 class Git:
-    """Git bound to one directory and to options that stand before every command."""
+    """Git bound to one directory, to options that stand before every command, and to what its environment says more."""
 
-    def __init__(self, cwd: Path, *options: str) -> None:
+    def __init__(self, cwd: Path, *options: str, environment: Mapping[str, str] | None = None) -> None:
         self._cwd = cwd
         self._words = ["git", *(word for setting in SETTINGS for word in ("-c", setting)), *options]
+        self._environment = {**ENVIRONMENT, **(environment or {})}
 
     def __call__(self, *args: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> bytes:
         """Return what the command prints; raises GitError unless its exit code is `ok`."""
+        kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         done = subprocess.run(  # noqa: S603 - a fixed program; arguments from outside are checked or stand behind `--`
             [*self._words, *args],
             cwd=self._cwd,
-            env=_environment(),
+            env=kept | self._environment,
             input=stdin,
             capture_output=True,
             timeout=TIMEOUT_S,

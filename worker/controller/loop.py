@@ -8,27 +8,30 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from threading import Event
 
 from pydantic import ValidationError
 from redis import Redis
-from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import RedisError
 
 from schemas import codec
 from schemas.envelope import DATA
-from worker.controller.attempt import Attempt
+from worker.clients import RefusedRedis, check_version, refusal
+from worker.controller.attempt import Attempt, Sandboxes
 from worker.controller.config import ControllerConfig
 from worker.controller.git import GitError
 from worker.controller.lease import Lease, Paused
 from worker.controller.mailbox import Entry, Mailbox, connect, step_streams
 from worker.controller.outcome import outcome
-from worker.controller.patience import Abandoned
+from worker.controller.patience import Abandoned, patiently
 from worker.controller.repository import Repository
 from worker.controller.spec import Spec
 from worker.controller.worktree import Worktree, worktree
+from worker.sandbox.paths import named
+from worker.sandbox.sandbox import NoSandbox, Sandbox
 
 log = logging.getLogger("planner.controller")
 
@@ -37,10 +40,11 @@ PAUSED_S = 2.0  # until a step of a paused plan is asked for again, while others
 PAUSED_EACH_S = 0.05  # and so much longer for each of them
 
 
-def run(config: ControllerConfig, stop: Event | None = None) -> int:
+def run(config: ControllerConfig, stop: Event | None = None, check: Callable[[Redis], None] = check_version) -> int:
     """Work until SIGTERM, SIGINT or `stop`; returns the exit code: 0 ended as asked, 1 refused by Redis or git.
 
-    A step in hand is abandoned at the end: its agent is stopped, nothing is published, its lease expires.
+    `check` looks at the server once it answers, and raises RefusedRedis where it is not one for us. A step in hand is
+    abandoned at the end: its agent is stopped, nothing is published, its lease expires.
     """
     stop = stop or Event()
     try:
@@ -48,11 +52,14 @@ def run(config: ControllerConfig, stop: Event | None = None) -> int:
         with (
             stopped_by_signals(stop),
             connect(config.redis_url) as redis,
-            worktree(repository, config.name, config.worktrees) as tree,
+            worktree(repository, config.name, config.worktrees, config.agent_user) as tree,
         ):
+            patiently(lambda: check(redis), stop)
             Controller(config, redis, tree, stop).run()
-    except (AuthenticationError, GitError, OSError) as error:
-        log.error("controller_refused", extra={"error": str(error)})
+    except Abandoned:  # we were asked to stop before the server answered
+        return 0
+    except (RedisError, RefusedRedis, GitError, NoSandbox, OSError) as error:
+        log.error("controller_refused", extra={"error": str(refusal(error, config.redis_url) or error)})
         return 1
     return 0
 
@@ -78,6 +85,9 @@ class Controller:
     def __init__(self, config: ControllerConfig, redis: Redis, tree: Worktree, stop: Event) -> None:
         self._config, self._redis, self._tree, self._stop = config, redis, tree, stop
         self._argv = shlex.split(config.command)
+        tool = Sandbox(config.sandbox, config.tool_paths, config.hidden, config.agent_user)
+        self._sandboxes = Sandboxes(tool.granting(*config.agent_paths, *named(self._argv)), tool)
+        tool.check()
         streams = step_streams(config.queues, config.partitions)
         self._mailbox = Mailbox(redis, streams, config.name, stop)
         self._aside: deque[tuple[float, Entry]] = deque()  # steps of paused plans, and when to ask for them again
@@ -97,9 +107,9 @@ class Controller:
             return self._aside.popleft()[1]
         try:
             return self._mailbox.receive()
-        except AuthenticationError:
-            raise
         except RedisError as error:
+            if refusal(error, self._config.redis_url):
+                raise
             log.warning("redis_unavailable", extra={"error": str(error)})
             self._stop.wait(AWAY_PAUSE_S)
             return None
@@ -129,7 +139,8 @@ class Controller:
         log.info("step_started", extra=spec.ids)
         with lease.renewed():
             started = time.monotonic()
-            result = Attempt(spec, entry.fields[DATA], self._argv, self._tree, lease, seconds).run()
+            data = entry.fields[DATA]
+            result = Attempt(spec, data, self._argv, self._tree, lease, seconds, self._sandboxes).run()
             duration_ms = int((time.monotonic() - started) * 1000)
             message = outcome(spec, result, duration_ms, self._config.name)
             data = codec.encode(message, exclude_none=True)

@@ -7,7 +7,11 @@ from collections.abc import Callable
 from threading import Event
 from typing import TypeVar
 
-from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
+
+from worker.sandbox.process import Abandoned
+
+__all__ = ["Abandoned", "patiently"]
 
 log = logging.getLogger("planner.controller")
 T = TypeVar("T")
@@ -16,18 +20,14 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 
 
-class Abandoned(Exception):
-    """The work in hand is not wanted any more; nothing is published."""
-
-
 def patiently(call: Callable[[], T], stop: Event) -> T:
     """Return what `call` returns once Redis lets it, however long that takes; raises Abandoned on `stop`."""
     pause = FIRST_PAUSE_S
     while True:
         try:
             return call()
-        except AuthenticationError:
-            raise  # waiting does not mend a password
+        except (AuthenticationError, NoPermissionError):
+            raise  # waiting mends neither a password nor a right
         except RedisError as error:
             log.warning("redis_unavailable", extra={"error": str(error)})
         if stop.wait(pause):

@@ -1,15 +1,19 @@
-"""The repository that all controllers of a machine share: the plans' branches, and the lock for moving them."""
+"""The operator's repository, which all controllers of a machine share: the plans' branches, and the lock for them.
+
+Nothing else of the repository is written: neither its files, index, HEAD nor configuration, nor another branch.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from worker.controller.git import Git, GitError
 
-NO_COMMIT = "0" * 40
+OLDEST_GIT = (2, 38)  # which merges without a checkout
 
 
 def branch_of(plan_id: str) -> str:
@@ -18,12 +22,17 @@ def branch_of(plan_id: str) -> str:
 
 
 class Repository:
-    """A git repository at `path`; raises GitError if there is none, or if it has no commit yet."""
+    """A git repository at `path`; raises GitError if there is none, if it has no commit yet, or if git is too old."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.git = Git(path)
-        self.common = (path / self.git.line("rev-parse", "--git-common-dir")).resolve()
+        version = Git(path).line("version")
+        if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST_GIT:
+            raise GitError(f"git {'.'.join(map(str, OLDEST_GIT))} or newer is needed, and this is {version}")
+        data, common = Git(path).line("rev-parse", "--absolute-git-dir", "--git-common-dir").split("\n")
+        self.common = (path / common).resolve()
+        self.git = Git(path, f"--git-dir={data}")  # looked up once: nothing in the folder changes the place later
+        self.object_format = self.git.line("rev-parse", "--show-object-format")
         self.commit("HEAD")
 
     def commit(self, name: str) -> str:
@@ -44,11 +53,15 @@ class Repository:
             if tip := self.tip(plan_id):
                 return tip
             first = self.commit(base or "HEAD")
-            self.move(plan_id, first, NO_COMMIT)
+            self.move(plan_id, first, "")
             return first
 
+    def receive(self, pack: bytes) -> None:
+        """Take the objects of `pack` in, after git has checked each of them."""
+        self.git("unpack-objects", "-q", "--strict", stdin=pack)
+
     def move(self, plan_id: str, to: str, expected: str) -> None:
-        """Move the plan's branch, unless somebody else has moved it from `expected`."""
+        """Move the plan's branch, unless somebody else has moved it from `expected`; "" where there is none yet."""
         self.git("update-ref", "-m", "planner", branch_of(plan_id), to, expected)
 
     @contextmanager

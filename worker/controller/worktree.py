@@ -1,93 +1,205 @@
-"""A controller's own checkout of the repository: reset before an attempt, read and committed after it."""
+"""A controller's place of work: a clone for the agent, cleaned before an attempt, read and committed after it.
+
+The agent has the clone; the git directory that our git uses lies beside it (`store`). So nothing that an agent does to
+its configuration, attributes, hooks, index or refs changes what our git does: it is given names and bytes.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 
-from worker.controller import changes
+from worker.controller import changes, clone, ignore, snapshot
 from worker.controller.changes import Changes
-from worker.controller.git import Git, GitError
+from worker.controller.ignore import IgnoreRules
 from worker.controller.repository import Repository
+from worker.controller.snapshot import GIT_DIR, Marks, Snapshot
+from worker.controller.store import SUBMODULE, Entry, Store
+from worker.sandbox.user import PASSABLE, User
 
-# What tools leave behind, also in a repository without a .gitignore. Names that a project could mean are not here.
-CACHES = (
-    *("__pycache__/", "*.py[cod]", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/", ".tox/", ".nox/"),
-    *(".coverage", ".coverage.*", ".eggs/", "*.egg-info/", ".venv/", "node_modules/", ".gradle/", ".DS_Store"),
-)
+MAX_CHANGE_BYTES = 100 * 1024 * 1024  # of all files that an attempt changes, and of its largest file
 
 
 @contextmanager
-def worktree(repository: Repository, name: str, parent: Path | None = None) -> Iterator[Worktree]:
-    """Make a worktree of `repository` in a new private directory under `parent`, and remove it at the end.
+def worktree(
+    repository: Repository, name: str, parent: Path | None = None, user: User | None = None
+) -> Iterator[Worktree]:
+    """Make a clone of `repository` in a new private directory under `parent`, and remove it at the end.
+
+    If it is to be another `user` who works in it, the clone is that user's, who cannot reach what is ours beside it.
 
     Not below `.git`: several test runners refuse to see files there.
     """
     home = Path(mkdtemp(prefix=f"planner-{name}-", dir=parent))
-    root = home / (repository.path.resolve().name or "repository")
     try:
-        (home / "excludes").write_text("\n".join(CACHES) + "\n")
-        with repository.locked():
-            repository.git("worktree", "add", "--detach", "--no-checkout", str(root), "HEAD")
-        yield Worktree(repository, root, home / "excludes")
+        yield Worktree(repository, home, user)
     finally:
-        with suppress(GitError):
-            repository.git("worktree", "remove", "--force", "--force", str(root))
+        snapshot.discard(home / "clone")
         shutil.rmtree(home, ignore_errors=True)
 
 
 class Worktree:
-    """The checkout at `root`. Git is told where its data lies: the `.git` file in it is in the agent's hands."""
+    """The clone at `root`, and what we know of it."""
 
-    def __init__(self, repository: Repository, root: Path, excludes: Path) -> None:
-        self._repository = repository
-        self.root = root
-        self._data = Path(Git(root).line("rev-parse", "--absolute-git-dir"))
-        self._git = Git(root, f"--git-dir={self._data}", f"--work-tree={root}", "-c", f"core.excludesFile={excludes}")
-        self._base = ""
+    def __init__(self, repository: Repository, home: Path, user: User | None = None) -> None:
+        self._repository, self._user = repository, user
+        self.root = home / "clone" / (repository.path.resolve().name or "repository")
+        ours = home / "ours"
+        ours.mkdir(mode=0o700)
+        if user:
+            home.chmod(PASSABLE)
+        self._clock = ours / "clock"
+        self._store = Store(ours, repository)
+        self._ignored = IgnoreRules(ours, self._store, repository)
+        self._files: Mapping[bytes, Entry] = {}
+        self._snapshot = Snapshot()
+        self._taken: Mapping[bytes, Entry | None] = {}  # the change of this attempt
+        self._plan_id = self._base = ""
+
+    @property
+    def writable(self) -> tuple[Path, ...]:
+        """Name what an agent and its verification may write to: the clone, with the git directory that is theirs."""
+        return (self.root,)
 
     def reset(self, plan_id: str, base_sha: str | None) -> None:
-        """Make the tree equal to the plan's branch, whatever an agent did to it, its index or its HEAD."""
-        self._base = self._repository.start(plan_id, base_sha)
-        for leftover in ("index", "index.lock", "HEAD.lock"):
-            (self._data / leftover).unlink(missing_ok=True)
-        self._mend_pointer()
-        self._check_out(self._base)
-        self._git("clean", "-ffdxq")
+        """Make the clone equal to the plan's branch, whatever an agent did to it."""
+        self._plan_id, self._base = plan_id, self._repository.start(plan_id, base_sha)
+        self._store.fetch(self._base, plan_id)
+        self._store.forget()
+        self._taken = {}
+        self._files = self._store.files(self._base)
+        try:
+            snapshot.clean(self.root, self._snapshot)
+        except (OSError, RecursionError):
+            self._begin()
+        self._store.check_out(self._base, self.root)
+        if self._user:
+            self._user.own(self.root)
+        self._snapshot = snapshot.take(self.root, self._clock)
+        self._ignored.read(self._files)
+        clone.renew(self.root, self._store, plan_id, self._base, self._ignored.everywhere)
+        if self._user:
+            self._user.own(self.root / ".git")
 
-    def changes(self, allowed: Iterable[str]) -> Changes:
-        """Take every change since the reset, the agent's own commits too; ignored files only if they are `allowed`."""
-        self._git("add", "--all")
-        named = [path for path in allowed if (self.root / path).is_file()]
-        if named:
-            self._git("--literal-pathspecs", "add", "--force", "--", *named, ok=(0, 1, 128))
-        return changes.between(self._git, self.root, self._base, self._git.line("write-tree"))
+    def _begin(self) -> None:
+        snapshot.discard(self.root)
+        self._store.index.unlink(missing_ok=True)
+        self._snapshot = Snapshot()
+        self.root.mkdir(parents=True)
+        if self._user:
+            self.root.parent.chmod(PASSABLE)
+
+    def linked_out(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Say which of `paths` are links that lead out of the clone, or lie below one."""
+        return tuple(path for path in paths if changes.leads_out(self.root, path))
+
+    def changes(self, allowed: Collection[str]) -> Changes:
+        """Take every change since the reset; ignored files only if they are `allowed`.
+
+        What an agent committed counts by its files. Where something changed that is not `allowed` or cannot be landed
+        the change has no tree: nothing of it gets into our objects.
+        """
+        now = snapshot.take(self.root, self._clock)
+        wanted = {path.encode() for path in allowed}
+        touched = {path: now.files.get(path) for path in sorted({*self._changed(now), *self._new(now, wanted)})}
+        found = changes.named(self._base, touched, self._files, self.root)
+        if clone.leads_out(self.root):
+            found = replace(found, escaping=(".git", *found.escaping))
+        if found.escaping or not wanted.issuperset(touched) or not touched:
+            return found
+        if unfit := _unfit(touched):
+            return replace(found, unfit=unfit)
+        new = {path: (marks.git_mode, self._content(path)) if marks else None for path, marks in touched.items()}
+        self._taken = {path: (file[0], self._id(file[1])) if file else None for path, file in new.items()}
+        return changes.measured(self._store.git, replace(found, tree=self._store.tree(new)))
+
+    def drop_caches(self) -> None:
+        """Remove what tools keep of earlier runs, which an agent can forge; what git knows stays."""
+        now = snapshot.take(self.root, self._clock)
+        known = ignore.caches(self._files)
+        for path in ignore.caches((*now.files, *now.folders)) - known:
+            snapshot.remove(self.root, path)
+
+    def altered(self) -> tuple[str, ...]:
+        """Name the files of the change that are not as they were when it was taken."""
+        if not self._taken:
+            return ()
+        now = snapshot.take(self.root, self._clock)
+        wrong = (path for path, entry in self._taken.items() if self._entry(path, now.files.get(path)) != entry)
+        return tuple(path.decode(errors="replace") for path in wrong)
+
+    def moved_refs(self) -> tuple[str, ...]:
+        """Name the refs of the clone beside the plan's branch, all of which the agent made."""
+        return clone.moved_refs(self.root, self._plan_id)
 
     def land(self, plan_id: str, change: Changes, message: str) -> str:
         """Commit `change` to the plan's branch, rebased if a sibling has moved it; raises GitError on a conflict."""
-        commit = self._git.line("commit-tree", change.tree, "-p", change.base, stdin=message.encode())
+        store, tree = self._store, change.tree
         with self._repository.locked():
             tip = self._repository.tip(plan_id) or change.base
             if tip != change.base:
-                commit = self._rebased(commit, tip)
+                store.fetch(tip, plan_id)
+                tree = store.merged(change.base, tip, tree)
+            commit = store.commit(tree, tip, message)
+            pack = store.pack(commit, tip)
+            self._repository.receive(pack)
             self._repository.move(plan_id, commit, tip)
+        store.keep(commit, pack)
         return commit
 
-    def _rebased(self, commit: str, tip: str) -> str:
-        self._check_out(tip)
-        self._git("cherry-pick", "--allow-empty", "--keep-redundant-commits", commit)
-        return self._git.line("rev-parse", "--verify", "HEAD")
+    def _changed(self, now: Snapshot) -> Iterator[bytes]:
+        """Yield what is not as it was of the files that git knows; of a submodule only that it is an empty folder."""
+        filled = {path.rpartition(b"/")[0] for path in (*now.files, *now.folders)}
+        for path, entry in self._files.items():
+            marks = now.files.get(path)
+            if entry[0] == SUBMODULE:
+                if path not in now.folders or path in filled:
+                    yield path
+            elif not self._snapshot.surely_has(path, marks) and self._entry(path, marks) != entry:
+                yield path
 
-    def _check_out(self, commit: str) -> None:
-        """Never by `reset` alone: that would move a branch which the agent has checked out."""
-        self._git("checkout", "--quiet", "--force", "--detach", commit)
+    def _new(self, now: Snapshot, wanted: Collection[bytes]) -> Iterator[bytes]:
+        """Yield what git does not know, unless it is ignored and nobody wants it."""
+        submodules = tuple(path + b"/" for path, entry in self._files.items() if entry[0] == SUBMODULE)
+        new = [path for path in now.files if path not in self._files and not path.startswith(submodules)]
+        ignored = self._ignored.among(new)
+        yield from (_up_to_git_dir(path) for path in new if path in wanted or path not in ignored)
 
-    def _mend_pointer(self) -> None:
-        pointer = self.root / ".git"
-        if pointer.is_dir() and not pointer.is_symlink():
-            shutil.rmtree(pointer)
-        pointer.unlink(missing_ok=True)
-        pointer.write_text(f"gitdir: {self._data}\n")
+    def _entry(self, path: bytes, marks: Marks | None) -> Entry | None:
+        """Say what git would hold of a file: None if it is not there, no content if it cannot be held."""
+        if marks is None:
+            return None
+        try:
+            return marks.git_mode, self._id(self._content(path))
+        except OSError:
+            return marks.git_mode, b""
+
+    def _content(self, path: bytes) -> bytes:
+        return snapshot.read(self.root, path, MAX_CHANGE_BYTES)
+
+    def _id(self, content: bytes) -> bytes:
+        return snapshot.object_id(b"blob", content, self._repository.object_format)
+
+
+def _up_to_git_dir(path: bytes) -> bytes:
+    """Name a repository in the clone once, not by each of its files; git takes these names in any case."""
+    parts = path.split(b"/")
+    inner = next((at for at, part in enumerate(parts) if part.lower() == GIT_DIR), len(parts))
+    return b"/".join(parts[: inner + 1])
+
+
+def _unfit(touched: Mapping[bytes, Marks | None]) -> str | None:
+    """Say why a change cannot be landed whichever files it touches."""
+    if any(part.lower() == GIT_DIR for path in touched for part in path.split(b"/")):
+        return "the change holds a git repository of its own"
+    there = [marks for marks in touched.values() if marks]
+    if not all(marks.is_link or marks.is_file for marks in there):
+        return "the change holds what is neither a file nor a link"
+    size = sum(marks.size for marks in there)
+    if size > MAX_CHANGE_BYTES:
+        return f"the changed files have {size} bytes, allowed are {MAX_CHANGE_BYTES}: make a smaller change"
+    return None

@@ -14,6 +14,7 @@ from rich.text import Text
 from worker.demo import pieces
 from worker.demo.audience import picture
 from worker.demo.scene import Scene
+from worker.terminal import Terminal
 
 SVG_WIDTH = 100
 FONT_FACES = re.compile(r"\s*@font-face \{[^}]*\}")  # fonts from elsewhere: a README's picture must not fetch any
@@ -44,7 +45,7 @@ def _parts(scene: Scene) -> Iterator[tuple[str, RenderableType]]:
 
 def draw_svg(scene: Scene, path: Path) -> None:
     """Draw the last picture and the end into an SVG file."""
-    console = Console(record=True, file=io.StringIO(), force_terminal=True, width=SVG_WIDTH, color_system="truecolor")
+    console = Terminal(record=True, file=io.StringIO(), force_terminal=True, width=SVG_WIDTH, color_system="truecolor")
     console.print(Text(f"$ {command_of(scene)}\n", "bold"))
     console.print(picture(scene))
     show_end(scene, console)

@@ -13,10 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from worker.cli.run import worker_command
+from worker.sandbox.process import SOURCES
 
 GRACE_S = 4.0  # between the polite signal and the other one
 TAIL_LINES = 12
 PLANNER = ("-c", "from worker.cli import main; main()")  # the command `planner`, also where it is not on the path
+PACKAGES = ("schemas", "tasks", "worker")
 CONTROLLERS = ("controller-1", "controller-2")
 
 
@@ -25,6 +27,7 @@ class Fleet:
 
     def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
         self._home, self._environment = home, {**environment, "TMPDIR": str(home / "tmp")}
+        self._agents_sources = _link_packages(home / "sources")
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         for name in ("logs", "tmp"):
             (home / name).mkdir()
@@ -41,7 +44,8 @@ class Fleet:
         for name in names:
             options = ["--exec", command, "--workdir", str(root), "--name", name]
             options += [word for queue in queues for word in ("--queue", queue)]
-            self._start(name, (*PLANNER, "controller", *options))
+            options += [word for path in self._agents_sources for word in ("--agent-path", str(path))]
+            self._start(name, (*PLANNER, "controller", *options), {"PYTHONPATH": str(self._agents_sources[0])})
 
     def ended(self) -> str | None:
         """Name a process that has ended by itself, which none should."""
@@ -69,6 +73,15 @@ class Fleet:
                 stderr=log,
                 start_new_session=True,
             )
+
+
+def _link_packages(place: Path) -> tuple[Path, ...]:
+    """Make a folder of our packages for agents, who may not list where we are installed; return what they need."""
+    packages = tuple(Path(SOURCES) / name for name in PACKAGES)
+    place.mkdir()
+    for package in packages:
+        (place / package.name).symlink_to(package)
+    return (place, *packages)
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from worker.controller import process
 from worker.controller.git import Git
+from worker.sandbox import process
 
 PYTEST_S = 30.0
 

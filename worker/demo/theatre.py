@@ -32,6 +32,7 @@ from worker.demo.scene import Scene
 from worker.demo.stage import DemoFailed, Stage
 from worker.settings import Settings, load
 from worker.store.keys import Partition
+from worker.terminal import Terminal, document
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NEEDS = ("pytest",)  # what a story runs; one that runs more says so
@@ -42,7 +43,7 @@ FAILURES = (PlannerError, RedisError, GitError, OSError, subprocess.SubprocessEr
 def play(kind: str, *, as_json: bool, keep: bool, console: Console, svg: Path | None) -> int:
     """Play the demo and show how it ended; returns the exit code."""
     story = import_module(f"worker.demo.{kind}")
-    aside = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    aside = Terminal(stderr=True, highlight=False, markup=False, soft_wrap=True)
     try:
         with _interruptible(), _home(keep=keep) as home:
             if keep:
@@ -53,7 +54,7 @@ def play(kind: str, *, as_json: bool, keep: bool, console: Console, svg: Path | 
             elif svg:
                 draw_svg(scene, svg)
             if as_json:
-                sys.stdout.write(codec.pretty(_result(scene, problem)).decode())
+                document(codec.pretty(_result(scene, problem)).decode())
             elif not problem:
                 show_end(scene, console)
     except KeyboardInterrupt:

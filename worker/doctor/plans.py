@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from schemas.base import PlanState
 from schemas.base import StepState as S
+from tasks.policy.versions import POLICY_VERSION
 from worker.doctor.finding import Command, Finding, Repair, Severity, many
 from worker.doctor.stored import Row, Stored
 
@@ -22,6 +23,7 @@ def examine(plan: Stored, now: int, retention_s: int) -> Iterator[Finding]:
         if plan.live.get("question"):
             yield from _timer(plan, now)
         return
+    yield from _policy(plan)
     yield from _timer(plan, now)
     yield from _counters(plan)
     yield from _attempts(plan)
@@ -32,6 +34,15 @@ def examine(plan: Stored, now: int, retention_s: int) -> Iterator[Finding]:
         yield from _dependencies(plan)
         yield from _waits(plan)
         yield from _ready(plan, now)
+
+
+def _policy(plan: Stored) -> Iterator[Finding]:
+    if plan.policy_version > POLICY_VERSION and not plan.ended:
+        sentence = (
+            f"It began under policy version {plan.policy_version}; workers of this version know {POLICY_VERSION}."
+        )
+        do = "Start workers of the version that made it: those of this version leave it as it is."
+        yield _broken(plan, "plan.newer", sentence, do, severity=Severity.WARNING)
 
 
 def _timer(plan: Stored, now: int) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from redis import Redis
-from redis.exceptions import WatchError
+from redis.exceptions import OutOfMemoryError, WatchError
 
 from worker.doctor.finding import Repair
 
@@ -13,7 +13,7 @@ TRIES = 20  # a worker that looks at the plan meanwhile disturbs us, though it n
 
 
 def mend(client: Redis, repair: Repair) -> bool:
-    """Apply a repair; returns whether that was done. False: the plan has changed, look again.
+    """Apply a repair; returns whether that was done. False: the plan has changed, look again; or the server is full.
 
     Nothing of the plan's version moves: decisions that are under way stay right, for a repair only gives back what
     they take as given.
@@ -21,6 +21,8 @@ def mend(client: Redis, repair: Repair) -> bool:
     for _ in range(TRIES):
         try:
             return _try(client, repair)
+        except OutOfMemoryError:  # deletes and expiries pass, whatever adds something has to wait for room
+            return False
         except WatchError:
             continue
     return False

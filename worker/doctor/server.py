@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
+from worker.clients import LEAST, version_of
 from worker.doctor.finding import Finding, Repair, Severity, Site
 from worker.store import functions, keys
+from worker.store.dead import places
 from worker.store.keys import CONTROLLERS, GROUP, Partition
+from worker.store.memory import STEPS_UP_TO, refused_at, share_of
 
-LEAST = {"redis": (7, 0), "valkey": (7, 2)}
 SHOWN = 5
 
 
@@ -19,7 +20,7 @@ def version(site: Site) -> Iterator[Finding]:
     info: Any = site.client.info("server")
     name = "valkey" if "valkey_version" in info else "redis"
     told = str(info.get(f"{name}_version", ""))
-    if tuple(int(part) for part in re.findall(r"\d+", told)[:2]) < LEAST[name]:
+    if version_of(told) < LEAST[name]:
         least = ".".join(map(str, LEAST[name]))
         yield Finding("server.version", name, f"It is {name} {told}.", f"Run {name} {least} or newer.")
 
@@ -31,6 +32,19 @@ def policy(site: Site) -> Iterator[Finding]:
     if found != "noeviction":
         sentence = f"maxmemory-policy is {found}: plans, locks and budgets may vanish."
         yield Finding("server.eviction", "maxmemory-policy", sentence, "Set maxmemory-policy noeviction.")
+
+
+def memory(site: Site) -> Iterator[Finding]:
+    """Find a server that is full or nearly, and say what of it is dead."""
+    info: Any = site.client.info("memory")
+    share = share_of(info)
+    if refused := refused_at(share):
+        dead = sum(site.client.memory_usage(place.key, samples=0) or 0 for place in places(site.partitions))
+        part = dead / int(info["maxmemory"])
+        sentence = f"{share:.0%} of maxmemory is in use: {refused}. Dead entries take {part:.0%}."
+        do = "Drop dead entries (planner dead drop), end plans (planner halt), or raise maxmemory."
+        severity = Severity.ERROR if share >= STEPS_UP_TO else Severity.WARNING
+        yield Finding("server.memory", "maxmemory", sentence, do, severity)
 
 
 def append_only_file(site: Site) -> Iterator[Finding]:
@@ -79,6 +93,7 @@ def _needed() -> Iterator[tuple[str, ...]]:
         yield "XAUTOCLAIM", stream, GROUP, "doctor", "0", "0-0"
     for stream in (keys.GOALS_DEAD, keys.COMMANDS_DEAD, part.dead, part.events, part.steps("default")):
         yield "XADD", stream, "*", "data", "x"
+    yield "MEMORY", "USAGE", part.dead
     yield "XGROUP", "CREATE", part.steps("default"), CONTROLLERS, "0", "MKSTREAM"
     for key in (keys.goal_id("x"), plan.plan, plan.steps, plan.status, plan.active, part.lease_prefix("x") + "y"):
         yield "HSET", key, "a", "b"
@@ -114,4 +129,4 @@ def libraries(site: Site) -> Iterator[Finding]:
             yield Finding("server.functions", library, sentence, do, Severity.WARNING)
 
 
-CHECKS = (version, policy, append_only_file, rights, libraries)
+CHECKS = (version, policy, memory, append_only_file, rights, libraries)

@@ -64,6 +64,7 @@ class Stored:
     leases: dict[str, tuple[str, str] | None] = field(default_factory=dict)  # step -> attempt and lease
     queued: set[str] = field(default_factory=set)  # steps whose spec stands in its queue
     log: Log = field(default_factory=lambda: Log())
+    policy_version: int = 1
 
     @property
     def keys(self) -> PlanKeys:
@@ -109,10 +110,11 @@ def read(site: Site, plan_id: str) -> Stored | None:
     part = Partition(partition_of(plan_id, site.partitions))
     key = part.plan(plan_id).plan
     for _ in range(LOOKS):
-        head: Any = site.client.hmget(key, "version", "state", "live")
+        head: Any = site.client.hmget(key, "version", "state", "live", "head")
         if head[0] is None:
             return None
         found = Stored(plan_id, part, int(head[0]), head[1].decode(), codec.loads(head[2]))
+        found.policy_version = codec.loads(head[3]).get("policy_version", 1)
         _read_small(site, found)
         _read_steps(site, found)
         _read_attempts(site, found)
@@ -149,7 +151,7 @@ def _flight(raw: bytes) -> Flight:
 
 
 def _todo(item: bytes) -> tuple[str, int]:
-    step, _, number = item.decode().partition(" ")
+    step, number, *_ = item.decode().split(" ")
     return step, int(number)
 
 

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tasks.errors import PlannerError
 from tasks.planning.draft import Consult, Drafted
-from tasks.planning.drafted.reading import several_lines
-from tasks.planning.drafted.redaction import MARK, masked, redact
+from tasks.planning.drafted.redaction import MARK, masked, redact, redact_line, redact_lines
 from tasks.planning.text import one_line
-from tasks.policy.sanitize import sanitize
 
 if TYPE_CHECKING:
     from worker.settings import Settings
@@ -69,7 +67,7 @@ class Watch:
 
     def failed(self, why: str, tokens: int, secrets: tuple[str, ...] = ()) -> Drafted:
         """Make the answer of a call that failed: `why` is outside words, made harmless and short."""
-        error = one_line(redact(sanitize(redact(why[:READ_FOR_ERROR], secrets)).text), MAX_ERROR)
+        error = redact_line(why[:READ_FOR_ERROR], MAX_ERROR, secrets)
         return Drafted(None, error or "failed without a word", tokens, int(self.passed_s * 1000))
 
 
@@ -91,7 +89,7 @@ def _words(command: list[Any], secrets: tuple[str, ...]) -> Iterator[str]:
 
 def heard(stderr: str, secrets: tuple[str, ...] = ()) -> str:
     """Keep the end of what was said beside the answer: no secrets, no orders, and not much of it."""
-    return redact(several_lines(redact(stderr, secrets)[-MAX_STDERR:], MAX_STDERR), secrets)[:MAX_STDERR]
+    return redact_lines(redact(stderr, secrets)[-MAX_STDERR:], MAX_STDERR, secrets)
 
 
 def secrets_of(settings: Settings) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,9 +17,7 @@ from typing import TYPE_CHECKING
 
 from schemas import codec
 from tasks.planning.draft import Consult, Drafted
-from worker.controller.patience import Abandoned
-from worker.controller.process import run
-from worker.drafters import launcher
+from worker import private
 from worker.drafters.base import (
     MAX_ANSWER,
     READ_FOR_ERROR,
@@ -32,6 +29,10 @@ from worker.drafters.base import (
     place_fault,
     secrets_of,
 )
+from worker.sandbox.paths import named
+from worker.sandbox.process import Abandoned, Limits, TooMuchPrinted
+from worker.sandbox.sandbox import Mode, NoSandbox, Sandbox
+from worker.sandbox.user import User, WrongUser
 
 if TYPE_CHECKING:
     from worker.settings import Settings
@@ -67,6 +68,16 @@ class CliDrafter:
         self._secrets = secrets_of(settings)
         if fault := place_fault(settings.cli_working_dir):
             raise WrongDrafter(f"PLANNER_CLI_WORKING_DIR: {fault}.")
+        try:
+            self._user = User.find(settings.agent_user) if settings.agent_user else None
+        except WrongUser as error:
+            raise WrongDrafter(f"PLANNER_AGENT_USER: {error}") from error
+        granted = (*settings.cli_paths, *named(settings.cli_command))
+        self._sandbox = Sandbox(Mode(settings.sandbox), granted, private.paths(settings), self._user)
+        try:
+            self._sandbox.check()
+        except NoSandbox as error:
+            raise WrongDrafter(f"PLANNER_SANDBOX: {error}") from error
 
     def ask(self, question: Consult, stop: Stop) -> Drafted:
         """Answer `question` within PLANNER_CLI_TIMEOUT_S."""
@@ -81,47 +92,36 @@ class CliDrafter:
         paid = estimate(question.prompt)
         if fault := place_fault(self._settings.cli_working_dir):
             return watch.failed(f"the working directory {fault}", 0)
-        out, err, cwd = here / "out", here / "err", here / "work"
+        cwd = here / "work"
         cwd.mkdir()
-        wanted = Wanted(stop, {out: MAX_ANSWER, err: MAX_NOISE})
+        argv = self._argv(question.schema, here / "schema.json")
+        if self._user:
+            self._user.own(here)
+        memory = self._settings.cli_memory_mb
+        limits = Limits(memory * 1024 * 1024 if memory else None, MAX_ANSWER, MAX_NOISE, MAX_ANSWER)
+        place = self._settings.cli_working_dir
         try:
-            ended = run(
-                self._launched(question, here, out, err),
-                self._settings.cli_working_dir or cwd,
-                self._settings.cli_timeout_s,
-                wanted,
-                question.prompt.encode(errors="replace"),
-            )
+            ended = self._sandbox.run(
+                argv, place or cwd, self._settings.cli_timeout_s, Wanted(stop),
+                question.prompt.encode(errors="replace"), env=self._environment(), limits=limits,
+                writable=() if place else (cwd,), readable=(here,),
+            )  # fmt: skip
+        except TooMuchPrinted:
+            return watch.failed(TOO_LONG, paid)
         except Abandoned:
-            return watch.failed(wanted.why, paid)
+            return watch.failed(STOPPED, paid)
         if ended.timed_out:
             return watch.failed(f"no answer within {self._settings.cli_timeout_s:g} s", paid)
         if ended.exit_code:
-            heard = _read(err, READ_FOR_ERROR) or ended.stderr
-            return watch.failed(f"exit code {ended.exit_code}: {heard}", paid, self._secrets)
-        said = _read(out, MAX_ANSWER + 1)
-        if len(said) > MAX_ANSWER:
+            return watch.failed(f"exit code {ended.exit_code}: {ended.stderr[:READ_FOR_ERROR]}", paid, self._secrets)
+        if ended.stdout_bytes > MAX_ANSWER:
             return watch.failed(TOO_LONG, paid)
-        argv = self._argv(question.schema, here / "schema.json")
-        return watch.answered(said, estimate(question.prompt, said), self._secrets, argv, _end(err))
+        end = ended.stderr[-4 * READ_FOR_ERROR :]
+        return watch.answered(ended.stdout, estimate(question.prompt, ended.stdout), self._secrets, argv, end)
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith("LC_")}
         return kept | self._env
-
-    def _launched(self, question: Consult, here: Path, out: Path, err: Path) -> list[str]:
-        """Say how to start the command within its limits; what it is given stands in a file that only we can read."""
-        memory = self._settings.cli_memory_mb
-        order = {
-            "argv": self._argv(question.schema, here / "schema.json"),
-            "env": self._environment(),
-            "stdout": str(out),
-            "stderr": str(err),
-            "memory": memory * 1024 * 1024 if memory else None,
-        }
-        file = here / "order.json"
-        file.write_bytes(codec.dumps(order))  # the directory is ours alone
-        return [sys.executable, "-I", "-S", launcher.__file__, str(file)]
 
     def _argv(self, schema: Mapping[str, object] | None, file: Path) -> list[str]:
         """Put the schema's file in; without a schema its word goes, and the option before it that would take it."""
@@ -139,40 +139,15 @@ class CliDrafter:
 
 
 class Wanted:
-    """Says whether a command may go on: its answer is wanted, and it has not printed too much."""
+    """Says whether an answer is still wanted; asks each LOOK_S."""
 
-    why = STOPPED
-
-    def __init__(self, stop: Stop, files: Mapping[Path, int]) -> None:
+    def __init__(self, stop: Stop) -> None:
         self._stop = stop
-        self._files = files
         self._looked = time.monotonic()
 
     def __call__(self) -> bool:
-        """Look at the files each time, and ask each LOOK_S."""
-        if any(_size(file) > most for file, most in self._files.items()):
-            self.why = TOO_LONG
-            return False
+        """Say what was heard last."""
         if time.monotonic() - self._looked < LOOK_S:
             return True
         self._looked = time.monotonic()
         return not self._stop()
-
-
-def _size(file: Path) -> int:
-    return file.stat().st_size if file.exists() else 0
-
-
-def _read(file: Path, most: int) -> str:
-    if not file.exists():
-        return ""
-    with file.open("rb") as stream:
-        return stream.read(most).decode(errors="replace")
-
-
-def _end(file: Path) -> str:
-    if not file.exists():
-        return ""
-    with file.open("rb") as stream:
-        stream.seek(max(0, _size(file) - 4 * READ_FOR_ERROR))
-        return stream.read().decode(errors="replace")

@@ -42,7 +42,7 @@ class Consulting:
         drafter = choose(goal.kind, goal.drafter, self._settings)
         if isinstance(drafter, FieldError):
             return rejected(drafter.code, (drafter,))
-        return Setting(drafter=drafter, options=self._settings.planning)
+        return Setting(drafter=drafter, options=self._settings.planning, forbidden=self._settings.forbidden)
 
     def ask(
         self,

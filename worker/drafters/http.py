@@ -37,8 +37,7 @@ from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
 from tasks.planning.draft import Consult, Drafted
-from tasks.planning.drafted.redaction import redact
-from tasks.planning.text import one_line
+from tasks.planning.drafted.redaction import redact_line
 from worker.drafters.base import MAX_ANSWER, MAX_ERROR, STOPPED, Stop, Watch, WrongDrafter, estimate, secrets_of
 
 if TYPE_CHECKING:
@@ -53,6 +52,9 @@ OPENAI = ("openai:", "openai-chat:", "openai-responses:")
 ANOTHER_TIME = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError)
 SCHEMA_FIELD = "response_format"
 NOT_THE_SCHEMA = (ModelAuthenticationError, ModelNotFoundError, ModelContextWindowExceededError)
+
+
+MOST = 10**9  # tokens of a call: whoever counts more does not count
 
 
 class TooLong(Exception):
@@ -80,8 +82,8 @@ class Tally:
         self._guess = estimate(self._prompt, answer)
 
     def ends(self, told: int) -> None:
-        """The call ended well; the other side counted `told`, 0 where it does not."""
-        self._counted, self._guess = self._counted + (told or self._guess), 0
+        """The call ended well; the other side counted `told`, 0 where it does not, and anything where it errs."""
+        self._counted, self._guess = self._counted + (told if 0 < told <= MOST else self._guess), 0
 
     def fails(self, is_refused: bool) -> None:
         """The call failed; one that was refused cost nothing."""
@@ -100,7 +102,7 @@ class HttpDrafter:
         try:
             self._model()
         except (ImportError, TypeError, UserError, ValueError) as error:
-            why = one_line(redact(str(error), self._secrets), MAX_ERROR)
+            why = redact_line(str(error), MAX_ERROR, self._secrets)
             raise WrongDrafter(f"PLANNER_LLM_MODEL: {settings.llm_model} cannot be used: {why}") from error
 
     def ask(self, question: Consult, stop: Stop) -> Drafted:

@@ -1,15 +1,18 @@
 """The last commit that a worker knows of a partition: by it a rollback of the data is seen (DESIGN.md section 5).
 
 A server that was restored from an older file, or a replica that lacked the last writes, has counted fewer commits
-than a worker remembers. On every new connection the two are compared, and a commit that meets an older count is
-refused (commit.lua). Then a new epoch begins, and every worker names the plans that it knows to have changed since.
+than a worker remembers. On every new connection and with every sweep the two are compared, and a commit that meets an
+older count is refused (commit.lua). Then a new epoch begins, and every worker names the plans that it knows to have
+changed since: by itself, and by the files of other processes, of which it cannot know whether they live.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,12 +21,13 @@ from redis import Redis
 from worker.clients import Connects
 from worker.store import functions
 from worker.store.keys import Partition
-from worker.store.shelf import Kept, Shelf
+from worker.store.shelf import Kept, Other, Shelf
 
 log = logging.getLogger("planner.commits")
 
 REMEMBERED = 2000  # plans whose last commit is kept
 SAVE_S = 1.0
+COMPARE_S = 1.0  # a sweep that comes sooner after the last comparison makes none
 
 
 class Lost(NamedTuple):
@@ -41,10 +45,20 @@ class Lost(NamedTuple):
         return Lost(min(self.base, other.base), plans)
 
 
+class Count(NamedTuple):
+    """What a server says of its commits; `base` is the number after which some were lost, -1 for none."""
+
+    born: str
+    epoch: int
+    counted: int
+    base: int
+
+
 class Commits:
     """What one process knows of one partition; kept in `folder`, for the others of this host and those to come.
 
-    `connects` counts the connections that commits go over: on a new one the server has to be compared first.
+    `connects` counts the connections that commits go over: on a new one the server has to be compared first. Not for
+    several threads at once; a thread of its own saves what is known.
     """
 
     def __init__(
@@ -55,13 +69,14 @@ class Commits:
         self._shelf = Shelf(folder, partition.number) if folder else None
         self._connects = connects
         self._compared = -1  # the connection on which it was
-        self._taken_up = False
+        self._compared_at = -COMPARE_S
+        self._lock = threading.Lock()  # of the file, and of what must be in it together
         self._born = ""
         self._epoch = 0
         self._recent: dict[str, int] = {}  # plan -> number of its last commit, in their order
         self._forgotten = 0  # the highest number that `_recent` had to drop
         self._lost: Lost | None = None
-        self._saved = time.monotonic()
+        self._heard: list[Other] = []  # whose loss is part of `_lost`
         self._unsaved = False
         self.known = 0
 
@@ -76,82 +91,102 @@ class Commits:
         return self._connects is None or self._connects.count == self._compared
 
     def note(self, plan_id: str, number: int) -> None:
-        """Keep the number of a commit that was made."""
-        self.known = max(self.known, number)
+        """Keep the number of a commit that was made; within SAVE_S it is in the file."""
         self._recent.pop(plan_id, None)
         self._recent[plan_id] = number
         if len(self._recent) > REMEMBERED:
             self._forgotten = self._recent.pop(next(iter(self._recent)))
-        self._unsaved = True
-        if time.monotonic() - self._saved > SAVE_S:
-            self.save()
+        self.known = max(self.known, number)
+        if not self._unsaved:
+            self._unsaved = True
+            saving = threading.Timer(SAVE_S, self.save)
+            saving.daemon = True
+            saving.start()
+
+    def sees_loss(self) -> bool:
+        """Compare the server with what is known, unless that was done a moment ago; returns whether it lost commits."""
+        if self.is_compared and time.monotonic() - self._compared_at < COMPARE_S:
+            return False
+        return self.compare() is not None
 
     def compare(self) -> Lost | None:
-        """Compare the server with what is known on this host, and go on in its epoch.
+        """Compare the server with what is known here and by others, and go on in its epoch.
 
         Returns what was lost and not yet `told`.
         """
-        born, *_ = self._ask()
-        self._take_up(born)
-        known = self.known
-        self._born, self._epoch, counted, base = self._ask()
-        if 0 <= base < known:
-            log.error("data rolled back", extra={"count": known - base, "epoch": self._epoch})
-            plans = [plan for plan, number in self._recent.items() if number > base]
-            self._lost = Lost(base, None if self._forgotten > base else plans).and_also(self._lost)
-            self._recent = {plan: number for plan, number in self._recent.items() if number <= base}
-            self._forgotten = min(self._forgotten, base)
-            self._unsaved = True
-        self.known = counted
+        born = self._ask(self._epoch, self.known).born
+        others = self._shelf.others(born) if self._shelf else []
+        highest = max([(self._epoch, self.known), *((each.kept.epoch, each.kept.known) for each in others)])
+        server = self._ask(*highest)  # where it lacks some of that it has begun a new epoch
+        base = self._base_since(self._epoch, server)
+        with self._lock:
+            if 0 <= base < self.known:
+                log.error("data rolled back", extra={"count": self.known - base, "epoch": server.epoch})
+                self._lost = _lost_after(base, self._recent, self._forgotten).and_also(self._lost)
+                self._recent = {plan: number for plan, number in self._recent.items() if number <= base}
+                self._forgotten = min(self._forgotten, base)
+            self._take_up(others, server)
+            self._born, self._epoch, self.known = server.born, server.epoch, server.counted
         self.save()
+        for each in others:
+            if not each.lives:
+                each.path.unlink(missing_ok=True)
         self._compared = self._connects.count if self._connects else -1
+        self._compared_at = time.monotonic()
         return self._lost
 
     def told(self) -> None:
         """Forget what was lost: every plan has heard of it."""
-        self._lost, self._unsaved = None, True
+        self._lost = None
         self.save()
+        for each in self._heard:
+            each.forget()
+        self._heard = []
 
     def save(self) -> None:
         """Keep what is known where the others of this host find it."""
-        if self._shelf and self._unsaved and not self._shelf.put(self._born, self._kept()):
-            self._shelf = None
-        self._saved, self._unsaved = time.monotonic(), False
+        with self._lock:
+            self._unsaved = False
+            known = self.known  # before the plans: none of those numbers may lack its plan
+            if self._shelf and self._born and not self._shelf.put(self._born, self._kept(known)):
+                self._shelf = None
 
-    def _ask(self) -> tuple[str, int, int, int]:
+    def _ask(self, epoch: int, known: int) -> Count:
         key, fresh = self._partition.commits, uuid.uuid4().hex
-        call = ("FCALL", functions.EPOCH, 1, key, self._epoch, self.known, fresh)
-        born, epoch, counted, base = functions.call(self._client, *call)
-        return born.decode(), epoch, counted, base
+        found = functions.call(self._client, "FCALL", functions.EPOCH, 1, key, epoch, known, fresh)
+        return Count(found[0].decode(), *found[1:])
 
-    def _take_up(self, born: str) -> None:
-        """Know how far those that live on this host are, and all that those knew that ended here."""
-        if self._shelf is None:
-            return
-        for kept in self._shelf.living(born):
-            if kept.epoch == self._epoch or not self._taken_up:
-                self._epoch, self.known = max((self._epoch, self.known), (kept.epoch, kept.known))
-        with self._shelf.left_behind(born) as those:
-            for kept in those:
-                self._inherit(kept)
-            if those:
-                self._born, self._unsaved = born, True
-                self.save()
-        self._taken_up = True
+    def _base_since(self, epoch: int, server: Count) -> int:
+        """Ask after which commit the server has lost some since that epoch; -1 for none."""
+        return self._ask(epoch, 0).base if epoch < server.epoch else -1
 
-    def _inherit(self, kept: Kept) -> None:
-        self._lost = Lost(kept.lost[0], kept.lost[1]).and_also(self._lost) if kept.lost else self._lost
-        if kept.epoch >= self._epoch:  # what an older epoch had lost is told before it ends
-            self._epoch, self.known = max((self._epoch, self.known), (kept.epoch, kept.known))
-            self._forgotten = max(self._forgotten, kept.forgotten)
-            recent = {**kept.recent, **self._recent}
-            self._recent = dict(sorted(recent.items(), key=lambda pair: pair[1]))
+    def _take_up(self, others: list[Other], server: Count) -> None:
+        """Take what others know to be lost, and all else that those knew who live no more."""
+        for each in others:
+            kept, base = each.kept, self._base_since(each.kept.epoch, server)
+            if 0 <= base < kept.known:
+                lost = _lost_after(base, kept.recent, kept.forgotten)
+                log.error("data rolled back", extra={"count": kept.known - base, "host": kept.host})
+                self._lost = lost.and_also(self._lost)
+                self._heard.append(each)
+            if kept.lost and not each.lives:
+                self._lost = Lost(*kept.lost).and_also(self._lost)
+            if not each.lives:
+                left = {plan: number for plan, number in kept.recent.items() if base < 0 or number <= base}
+                merged = {**left, **self._recent}
+                self._recent = dict(sorted(merged.items(), key=lambda pair: pair[1]))
+                self._forgotten = max(self._forgotten, min(kept.forgotten, base) if base >= 0 else kept.forgotten)
 
-    def _kept(self) -> Kept:
+    def _kept(self, known: int) -> Kept:
         return Kept(
             epoch=self._epoch,
-            known=self.known,
+            known=known,
             forgotten=self._forgotten,
-            recent=self._recent,
+            recent=dict(self._recent),
             lost=self._lost,
         )
+
+
+def _lost_after(base: int, recent: Mapping[str, int], forgotten: int) -> Lost:
+    """Name the plans that changed after commit `base`; all of them where more changed than are remembered."""
+    return Lost(base, None if forgotten > base else [plan for plan, number in recent.items() if number > base])

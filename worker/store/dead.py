@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from redis import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
-from worker.store import keys
+from worker.store import functions, keys
 from worker.store.dead_entry import Dead, Filter, Place, decode
+from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition
 
 PAGE = 50  # entries of the first page, which may be as large as they come
@@ -99,26 +101,48 @@ def replay(client: Redis, batch: Sequence[Dead], data: bytes | None = None) -> N
     for dead in batch:
         fields: dict[Any, Any] = {**dead.again(data)}
         pipeline.xadd(dead.origin, fields)
-    _delete(pipeline, batch, "dead_replayed")
+    for place, ids in _by_place(batch):
+        pipeline.xdel(place.key, *ids)
+        pipeline.hincrby(place.stats, "dead_replayed", len(ids))
     pipeline.execute()
 
 
 def drop(client: Redis, batch: Sequence[Dead]) -> None:
-    """Delete entries."""
-    pipeline = client.pipeline(transaction=True)
-    _delete(pipeline, batch, "dead_dropped")
-    pipeline.execute()
+    """Delete entries; a server whose memory is full lets that happen too.
+
+    Where no worker of this version has loaded its functions yet, what was dropped is counted as what gave way.
+    """
+    for place, ids in _by_place(batch):
+        try:
+            functions.call(client, "FCALL", functions.UNBURY, 2, place.key, place.stats, "dead_dropped", *ids)
+        except FunctionsMissing:
+            client.xdel(place.key, *ids)
 
 
-def _delete(pipeline: Any, batch: Sequence[Dead], counter: str) -> None:
-    for place in dict.fromkeys(dead.place for dead in batch):
-        ids = [dead.entry for dead in batch if dead.place == place]
-        pipeline.xdel(place.key, *ids)
-        pipeline.hincrby(place.stats, counter, len(ids))
+def _by_place(batch: Sequence[Dead]) -> list[tuple[Place, list[str]]]:
+    places = dict.fromkeys(dead.place for dead in batch)
+    return [(place, [dead.entry for dead in batch if dead.place == place]) for place in places]
+
+
+def cut(client: Redis, partitions: int, max_bytes: int) -> int:
+    """Delete the oldest entries of dead streams that take more than `max_bytes` each; returns how many those were.
+
+    What is buried keeps a stream within its bounds (aside.lua). This is for one that grew while no worker of this
+    version was there, or before the bound was lowered; and for a server that is too full to take the functions.
+    """
+    return sum(_cut(client, place.key, max_bytes) for place in places(partitions))
+
+
+def _cut(client: Redis, stream: str, max_bytes: int) -> int:
+    gone = 0
+    with suppress(NoPermissionError):  # to ask for the size
+        while (length := client.xlen(stream)) > 1 and (client.memory_usage(stream, samples=0) or 0) > max_bytes:
+            gone += client.xtrim(stream, maxlen=length - max(1, length // 8), approximate=False)
+    return gone
 
 
 def forgotten(client: Redis, partitions: int) -> int:
-    """Count the entries that gave way to newer ones (PLANNER_MAX_DEAD)."""
+    """Count the entries that gave way to newer ones (PLANNER_MAX_DEAD, PLANNER_MAX_DEAD_SHARE)."""
     return sum(_forgotten(client, place) for place in places(partitions))
 
 

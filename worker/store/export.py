@@ -26,7 +26,7 @@ FORMAT_VERSION = 1
 PAGE = 500
 LEFT_OUT = ("plan.head.seed", "plan.lock", "in_flight[].lease", "leases[].lease", "log[].in[] leases", "dead[] leases")
 JSON_FIELDS = frozenset({"head", "live", "goal", "document", "halt"})
-STATUS_NAMES = tuple(field.name for field in dataclasses.fields(StepStatus))
+STATUS_NAMES = tuple(field.name for field in dataclasses.fields(StepStatus) if field.init)
 ATTEMPT_NAMES = tuple(field.name for field in dataclasses.fields(Attempt) if field.name != "entry")
 LEASE = re.compile(rb'("lease"\s*:\s*")[^"]*')
 

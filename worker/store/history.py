@@ -12,7 +12,7 @@ from schemas.base import FailureCategory
 from schemas.outcome import Outcome
 from schemas.step import unpack_step
 from schemas.times import rfc3339
-from tasks.policy.judgement import failure_of
+from tasks.policy.judgement import doubt, failure_of, unproven
 from worker.store.keys import PlanKeys
 
 LOG_PAGE = 500
@@ -66,10 +66,18 @@ def _cause(facts: dict[str, Any] | None, said: dict[str, Any] | None, reason: st
     """Say why an attempt failed: as the planner judged it then, for a judgement is a pure function."""
     if said is None:
         return {"category": "LEASE_EXPIRED", "reason": reason}
-    failure = failure_of(facts, Outcome.model_validate(said)) if failed and facts else None
+    failure = _failure(facts, Outcome.model_validate(said)) if failed and facts else None
     if failure is None:
         return {"category": None, "reason": None}
     return {"category": failure["category"], "reason": failure["suggestion"] or failure["trace"]}
+
+
+def _failure(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None:
+    """Judge an outcome of an attempt that failed: one that contradicts nothing was one without proof, if anything."""
+    if failure := failure_of(facts, outcome):
+        return failure
+    why = doubt(facts, outcome, requires_receipts=True)
+    return unproven(why) if why else None
 
 
 def _refusal(why: str | None) -> dict[str, Any]:

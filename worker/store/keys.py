@@ -15,6 +15,7 @@ COMMANDS_STATS = "{planner:commands}:stats"
 COMMANDS_KNOWN = "{planner:commands}:known"
 COMMANDS_FAILURES = "{planner:commands}:failures"
 COMMANDS_LOCK = "{planner:commands}:lock"
+DEPLOYMENT = "planner:deployment"  # hash {partitions, layout}: what all who use this server agree on
 GROUP = "planner"
 CONTROLLERS = "controllers"
 
@@ -22,6 +23,11 @@ CONTROLLERS = "controllers"
 def goal_id(goal: str) -> str:
     """Hash {plan_id, verdict, reason, digest}: the idempotency record of a goal."""
     return f"{{planner:goals}}:id:{goal}"
+
+
+def stats_of(dead: str) -> str:
+    """Hash: the counters that stand beside a dead stream."""
+    return dead.removesuffix("dead") + "stats"
 
 
 def granted(day: int, scope: str) -> str:

@@ -1,32 +1,56 @@
-"""How full the server is: what it may still be asked to keep (DESIGN.md section 3, "allow-oom")."""
+"""How full the server is: what it may still be asked to keep, and how much of it what died may take."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from redis import Redis
+if TYPE_CHECKING:  # `planner health` reads what is here without it
+    from redis import Redis
 
 GOALS_UP_TO = 0.8  # of maxmemory: beyond it new goals are refused
 STEPS_UP_TO = 0.9  # beyond it no step is started; what is in flight may still end
+REFUSED_FROM = {
+    1.0: "goals, outcomes and orders are refused where they are published",
+    STEPS_UP_TO: "no step is started",
+    GOALS_UP_TO: "new goals are refused",
+}
 LOOK_S = 1.0
+TIGHT_LOOK_S = 0.05  # while something is refused: what is free again is noticed at once
+DEAD_SHARE = 0.1  # of maxmemory that all dead streams keep together, unless set
+UNLIMITED = 2 * 1024**3  # bytes that count as maxmemory where a server has none
+
+
+def refused_at(share: float) -> str:
+    """Say what is refused where so much of the memory is in use; nothing where all is taken."""
+    return next((told for least, told in REFUSED_FROM.items() if share >= least), "")
+
+
+def share_of(info: Mapping[str, Any]) -> float:
+    """Read from INFO memory how much of `maxmemory` is in use, 0 to 1; 0 where the server has no limit."""
+    limit = int(info.get("maxmemory", 0))
+    return int(info["used_memory"]) / limit if limit else 0.0
 
 
 class Memory:
-    """The share of `maxmemory` in use, asked at most every LOOK_S; 0 where the server has no limit."""
+    """The server's memory, asked for at most every LOOK_S, and every TIGHT_LOOK_S while something is refused.
 
-    def __init__(self, client: Redis) -> None:
+    `dead_share` of it may be taken by what died, in `dead_streams` streams.
+    """
+
+    def __init__(self, client: Redis, dead_share: float = DEAD_SHARE, dead_streams: int = 3) -> None:
         self._client = client
+        self._dead_share = dead_share
+        self._dead_streams = dead_streams
         self._looked = float("-inf")
         self._share = 0.0
+        self._limit = 0
 
     @property
     def share(self) -> float:
-        """The share in use, 0 to 1."""
-        if time.monotonic() - self._looked >= LOOK_S:
-            self._looked = time.monotonic()
-            found = self._client.info("memory")
-            limit = int(found.get("maxmemory", 0))
-            self._share = int(found["used_memory"]) / limit if limit else 0.0
+        """The share in use, 0 to 1; 0 where the server has no limit."""
+        self._look()
         return self._share
 
     @property
@@ -38,3 +62,15 @@ class Memory:
     def takes_steps(self) -> bool:
         """Whether there is room for a new attempt."""
         return self.share < STEPS_UP_TO
+
+    def dead_bytes(self) -> int:
+        """Tell how many bytes one dead stream may keep."""
+        self._look()
+        return int((self._limit or UNLIMITED) * self._dead_share / self._dead_streams)
+
+    def _look(self) -> None:
+        patience = TIGHT_LOOK_S if self._share >= GOALS_UP_TO else LOOK_S
+        if time.monotonic() - self._looked >= patience:
+            self._looked = time.monotonic()
+            found = self._client.info("memory")
+            self._limit, self._share = int(found.get("maxmemory", 0)), share_of(found)

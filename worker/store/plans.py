@@ -225,5 +225,5 @@ def _each(flat: list[Any], size: int) -> Iterable[tuple[Any, ...]]:
 
 
 def _todo(item: bytes) -> tuple[str, int]:
-    step, _, number = item.decode().partition(" ")
+    step, number, *_ = item.decode().split(" ")
     return step, int(number)

@@ -17,6 +17,8 @@ from schemas.step import unpack_step
 from schemas.stored import HOT, PlanRecord, StepStatus, decode_plan
 from schemas.times import rfc3339
 from tasks.errors import PlannerError
+from tasks.policy.findings import is_verified
+from tasks.policy.versions import ChangedRule
 from worker.store import keys
 from worker.store.keys import Partition, partition_of
 
@@ -51,11 +53,12 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
     if summary is None:
         return None
     k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
-    document, growth = client.hmget(k.plan, "document", "growth")
+    document, growth, head = client.hmget(k.plan, "document", "growth", "head")
     known = codec.loads(growth)["document"] if growth else codec.loads(document or b"null")
     if growth and summary.waiting and (page := codec.loads(growth)["page"]):
         summary = summary.model_copy(update={"waiting": summary.waiting.model_copy(update={"document": page})})
-    steps = sorted(_steps(client, k), key=lambda pair: pair[0])
+    noted = ChangedRule.DOUBT_IS_NOTED.since <= codec.loads(head or b"{}").get("policy_version", 1)
+    steps = sorted(_steps(client, k, noted=noted), key=lambda pair: pair[0])
     return PlanView(**dict(summary), steps=tuple(step for _, step in steps), document=known)
 
 
@@ -181,8 +184,11 @@ def _budget(record: PlanRecord, now: int) -> Budget:
     )
 
 
-def _steps(client: Redis, k: keys.PlanKeys) -> Iterator[tuple[int, StepView]]:
-    """Yield each step with its index. The ids come with HKEYS, the records in pages, so that no reply is huge."""
+def _steps(client: Redis, k: keys.PlanKeys, *, noted: bool) -> Iterator[tuple[int, StepView]]:
+    """Yield each step with its index, and where that is `noted` whether it was verified.
+
+    The ids come with HKEYS, the records in pages, so that no reply is huge.
+    """
     ids: Any = client.hkeys(k.status)
     for start in range(0, len(ids), STEP_PAGE):
         page = ids[start : start + STEP_PAGE]
@@ -192,11 +198,13 @@ def _steps(client: Redis, k: keys.PlanKeys) -> Iterator[tuple[int, StepView]]:
         for status, spec in zip(*pipeline.execute(), strict=True):
             if status and spec:
                 record = StepStatus.decode(status)
-                yield record.index, _step(record, unpack_step(spec))
+                facts = unpack_step(spec)
+                yield record.index, _step(record, facts, is_verified(record, facts) if noted else None)
 
 
-def _step(status: StepStatus, spec: dict[str, Any]) -> StepView:
+def _step(status: StepStatus, spec: dict[str, Any], verified: bool | None) -> StepView:
     return StepView(
+        verified=verified,
         type=spec["controller_task_spec"]["type"],
         state=status.state,
         attempt=status.attempt,

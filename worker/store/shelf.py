@@ -7,11 +7,12 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 log = logging.getLogger("planner.commits")
 
@@ -19,7 +20,7 @@ OLD_S = 7 * 86_400  # nobody can ask another host whether its process lives; one
 
 
 class Kept(BaseModel):
-    """What one process knows of one partition's commits, and which process it is."""
+    """What one process knows of one partition's commits, and which process it is; a newer version may add to it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -28,9 +29,29 @@ class Kept(BaseModel):
     forgotten: int
     recent: dict[str, int]
     lost: tuple[int, list[str] | None] | None
-    host: str = Field(default_factory=socket.gethostname)
+    host: str = Field(default_factory=lambda: _host())
     pid: int = Field(default_factory=os.getpid)
     started: str = Field(default_factory=lambda: _started(os.getpid()) or "")  # another one may have its number later
+
+    @field_validator("lost", mode="before")
+    @classmethod
+    def _known_elements(cls, value: Any) -> Any:
+        return value[:2] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """The file of another process; whether that lives cannot be told of another host."""
+
+    path: Path
+    kept: Kept
+    lives: bool
+
+    def forget(self) -> None:
+        """Remove the file, now that its loss is told, unless its process has written another one meanwhile."""
+        with suppress(OSError, ValidationError):
+            if Kept.model_validate_json(self.path.read_bytes()) == self.kept:
+                self.path.unlink()
 
 
 class Shelf:
@@ -54,38 +75,30 @@ class Shelf:
             return False
         return True
 
-    def living(self, born: str) -> list[Kept]:
-        """Read what processes know that may still live."""
-        return [kept for _, kept in self._all(born) if kept and _lives(kept)]
-
-    @contextmanager
-    def left_behind(self, born: str) -> Iterator[list[Kept]]:
-        """Give what processes knew that live no more; their files go once it was taken up."""
-        old = time.time() - OLD_S
-        found = [
-            (path, kept)
-            for path, kept in self._all(born)
-            if kept is None or not _lives(kept) or path.stat().st_mtime < old
-        ]
-        yield [kept for _, kept in found if kept]
-        for path, _ in found:
-            path.unlink(missing_ok=True)
-
-    def _all(self, born: str) -> Iterator[tuple[Path, Kept | None]]:
-        """Yield the files of these data, but for our own; one that is damaged without what it held."""
+    def others(self, born: str) -> list[Other]:
+        """Read what other processes know of the data called `born`; removes files that are damaged."""
+        found = []
         for path in sorted(self._folder.glob(f"{self._prefix}{born}-*.json")):
             if self._own in path.name:
                 continue
             with suppress(OSError):
                 try:
-                    yield path, Kept.model_validate_json(path.read_bytes())
+                    kept = Kept.model_validate_json(path.read_bytes())
                 except ValidationError:
-                    yield path, None
+                    path.unlink()
+                else:
+                    lives = _lives(kept) and path.stat().st_mtime > time.time() - OLD_S
+                    found.append(Other(path, kept, lives))
+        return found
+
+
+def _host() -> str:
+    return socket.gethostname()
 
 
 def _lives(kept: Kept) -> bool:
     """Whether the process may still be there; of another host nobody can tell."""
-    return kept.host != socket.gethostname() or _started(kept.pid) == kept.started
+    return kept.host != _host() or _started(kept.pid) == kept.started
 
 
 def _started(pid: int) -> str | None:

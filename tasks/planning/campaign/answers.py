@@ -14,12 +14,12 @@ from tasks.planning.campaign.coherence import Finding, Trigger
 from tasks.planning.campaign.commands import verification
 from tasks.planning.campaign.options import meaning, options
 from tasks.planning.campaign.state import Known
-from tasks.planning.campaign.words import safe
 from tasks.planning.campaign.writing import written
 from tasks.planning.catalogue import Catalogue, render
 from tasks.planning.drafted.reading import decoded
 from tasks.planning.files import Role, having
 from tasks.planning.paths import clean
+from tasks.planning.text import fit
 
 MAX_SAID = 300  # characters of why an answer is none
 NOTHING_SAID = (
@@ -44,11 +44,11 @@ def learned(value: Any, asked: Asked) -> Known | str:
     if isinstance(said, str):
         return said
     if outside := [path for path in map(clean, said.candidates) if path not in asked.allowed]:
-        return f"The goal does not allow {safe(', '.join(outside[:3]), 200)}: name files of its allowed_files."
+        return f"The goal does not allow {fit(', '.join(outside[:3]), 200)}: name files of its allowed_files."
     try:
         update = _update(said, asked)
     except UnknownCommand as error:
-        return safe(str(error), MAX_SAID)
+        return fit(str(error), MAX_SAID)
     known = asked.known.model_copy(update=update)
     return known if known != asked.known else NOTHING_SAID
 
@@ -66,7 +66,7 @@ def _said(value: Any, asked: Asked) -> ClarifyAnswer | str:
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, wrong["loc"]))
-        return safe(f"The answer cannot be read: {where}: {wrong['msg']}.", MAX_SAID)
+        return fit(f"The answer cannot be read: {where}: {wrong['msg']}.", MAX_SAID)
 
 
 def _object(value: Any) -> Any:
@@ -94,7 +94,7 @@ def _update(said: ClarifyAnswer, asked: Asked) -> dict[str, Any]:
 
 def _tests(said: ClarifyAnswer, asked: Asked) -> dict[str, Any]:
     update: dict[str, Any] = {}
-    place = safe(said.test_pattern or "", 200)
+    place = fit(said.test_pattern or "", 200)
     if said.verify and said.verify.strip():
         tool = verification(said.verify.strip(), asked.catalogue)
         update["test_command"] = render((tool,))

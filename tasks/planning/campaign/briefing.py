@@ -12,7 +12,7 @@ from tasks.planning.campaign.exploring import EXPLORE
 from tasks.planning.campaign.progress import task_of, tasks_of
 from tasks.planning.campaign.state import State
 from tasks.planning.draft import Growth
-from tasks.planning.drafted.reading import several_lines
+from tasks.planning.text import fit_lines
 
 MAX_SIBLINGS = 5  # other tasks that were blocked
 
@@ -31,7 +31,7 @@ def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
         return None
     return {
         "campaign": document.get("campaign"),
-        "objective": several_lines(str(document.get("objective", growth.goal.goal)), MAX_OBJECTIVE),
+        "objective": fit_lines(str(document.get("objective", growth.goal.goal)), MAX_OBJECTIVE),
         "meant": state.known.reading or None,
         "task": task.model_dump(mode="json", exclude_none=True),
         "framework": state.known.framework,

@@ -9,13 +9,11 @@ from schemas.goal import Goal
 from schemas.step import VerifyTool
 from tasks.errors import UnknownCommand
 from tasks.planning.campaign.state import Known
-from tasks.planning.catalogue import Catalogue
+from tasks.planning.catalogue import AND, Catalogue
 from tasks.planning.languages import LANGUAGES
 from tasks.planning.project import Project
 from tasks.planning.templates import Check
 from tasks.policy.risk import below
-
-_AND = " && "
 
 
 def verification(text: str, catalogue: Catalogue) -> VerifyTool:
@@ -30,7 +28,7 @@ def verifications(text: str, catalogue: Catalogue, files: Sequence[str] = ()) ->
     """Read what a task's `verify` says: commands joined by `&&`, or the name of a recipe."""
     if text.strip() in catalogue.recipes:
         return catalogue.recipe(text.strip(), files)
-    return tuple(verification(each.strip(), catalogue) for each in text.split(_AND))
+    return tuple(verification(each.strip(), catalogue) for each in text.split(AND))
 
 
 def project_of(goal: Goal, known: Known, allowed: Sequence[str], catalogue: Catalogue) -> Project:

@@ -15,8 +15,8 @@ from tasks.planning.campaign.prompt import prompt_of
 from tasks.planning.campaign.proposing import Refused, fallen_back, proposed, taken
 from tasks.planning.campaign.scope import Scope
 from tasks.planning.campaign.state import Known, State
-from tasks.planning.campaign.words import safe
 from tasks.planning.draft import Answer, Consult, Draft, Drafted, Phase, Rejected, Setting
+from tasks.planning.text import fit
 from tasks.policy.validation import rejected
 
 FAILED = "planning_failed"  # why there is no plan where nothing but a draft is wanted
@@ -66,7 +66,7 @@ def _is_explored(scope: Scope) -> bool:
 def _answered(said: Drafted, state: State, scope: Scope) -> Outline | Refused:
     if said.error is None:
         return proposed(said.output, state, scope, scope.terms.drafter)
-    message = safe(f"The drafter did not answer: {said.error}.", 300)
+    message = fit(f"The drafter did not answer: {said.error}.", 300)
     return Refused((FieldError(pointer="/drafter", code=FAILED, message=message),))
 
 

@@ -16,10 +16,10 @@ from tasks.planning.campaign.knowing import objective_of, of_goal
 from tasks.planning.campaign.outline import GOAL, led, weighed, written
 from tasks.planning.campaign.scope import Scope
 from tasks.planning.campaign.state import Known, Terms
-from tasks.planning.campaign.words import safe
 from tasks.planning.catalogue import Catalogue
 from tasks.planning.draft import Answer, Phase, Setting
 from tasks.planning.paths import expand_globs
+from tasks.planning.text import fit
 from tasks.policy.validation import rejected
 
 BARE = Setting()
@@ -27,7 +27,7 @@ BARE = Setting()
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:
     """Answer a campaign with its steps, a question, the step that explores or drafts for it, or ask a drafter. Pure."""
-    allowed = expand_globs(goal.allowed_files, goal.context.files)
+    allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
     test, untested = _test_command(goal, catalogue)
     if errors := allowed.errors + untested + _nothing_allowed(goal, allowed.files):
         return rejected("invalid_goal", errors)
@@ -76,7 +76,7 @@ def _test_command(goal: Goal, catalogue: Catalogue) -> tuple[VerifyTool | None, 
         return (verification(command, catalogue) if command else None), ()
     except UnknownCommand as error:
         found = FieldError(
-            pointer="/context/test_command", code="unknown_test_command", message=safe(str(error), given.MAX_MESSAGE)
+            pointer="/context/test_command", code="unknown_test_command", message=fit(str(error), given.MAX_MESSAGE)
         )
         return None, (found,)
 

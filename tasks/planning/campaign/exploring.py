@@ -13,10 +13,9 @@ from schemas.step import ControllerTaskSpec, PlannedStep
 from tasks.planning.campaign.knowing import explored, quorum, remembering, sound
 from tasks.planning.campaign.scope import Scope
 from tasks.planning.campaign.state import Known
-from tasks.planning.campaign.words import safe
 from tasks.planning.draft import Phase
 from tasks.planning.drafted.reading import decoded
-from tasks.planning.text import MAX_GUIDANCE, MAX_INTENT, filled, guidance
+from tasks.planning.text import MAX_GUIDANCE, MAX_INTENT, filled, fit, guidance
 from tasks.policy.risk import estimate
 
 EXPLORE = "explore"
@@ -49,7 +48,7 @@ def explore_step(goal: Goal, least: int) -> PlannedStep:
         controller_task_spec=ControllerTaskSpec(type=StepType.EXPLORE),
         mode=mode,
         success_criteria="The four modes are answered, each with its status.",
-        guidance=safe(f"{asked} {constraints}" if constraints else asked, MAX_GUIDANCE),
+        guidance=fit(f"{asked} {constraints}" if constraints else asked, MAX_GUIDANCE),
         retry_limit=RETRIES,
         queue=goal.queue,
         estimate=estimate(mode),
@@ -81,7 +80,7 @@ def exploration_of(output: Any) -> Exploration | str:
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_context=False, include_input=False)[:_TOLD]
         told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in wrong)
-        return safe(f"The output is no exploration: {told}.", MAX_INTENT)
+        return fit(f"The output is no exploration: {told}.", MAX_INTENT)
     if not any((found.structure, found.pattern, found.memory, found.delta)):
         return "The output is no exploration: it has none of structure, pattern, memory and delta."
     return found

@@ -17,9 +17,10 @@ from tasks.planning.campaign.dag import depends_on, parents, problems
 from tasks.planning.campaign.making import budget, targets
 from tasks.planning.campaign.measures import LEAST_BUDGET, MOST_BUDGET
 from tasks.planning.campaign.state import Known
-from tasks.planning.campaign.words import safe
-from tasks.planning.catalogue import Catalogue, render
+from tasks.planning.catalogue import Catalogue
+from tasks.planning.forbidden import JUDGED
 from tasks.planning.paths import clean, fault
+from tasks.planning.text import fit
 
 POINTER = "/campaign/tasks"
 MAX_MESSAGE = 300  # characters of what is wrong with a task, which may repeat some of it
@@ -57,7 +58,7 @@ def faults(
     """Judge each of the tasks, and nothing of what they wait for."""
     around = Around(frozenset(allowed), Counter(task.seq for task in tasks), catalogue)
     return tuple(
-        FieldError(pointer=f"{root}/{index}{pointer}", code=code, message=safe(message, MAX_MESSAGE))
+        FieldError(pointer=f"{root}/{index}{pointer}", code=code, message=fit(message, MAX_MESSAGE))
         for index, task in enumerate(tasks)
         for check in CHECKS
         for pointer, code, message in check(task, around)
@@ -78,11 +79,11 @@ def _planned(task: GivenTask, known: Known, catalogue: Catalogue) -> PlanTask:
         slug=task.slug,
         type=task.type,
         delta=delta,
-        verify=render(_tools(task, catalogue)),
+        verify=catalogue.typed(_tools(task, catalogue)),
         budget=budget(delta, known) if task.budget is None else int(task.budget),
         depends=depends_on(parents(_waits(task.depends) or ())),
         preflight=task.preflight or None,
-        verify_source=safe(task.verify_source or "", MAX_SOURCE) or None,
+        verify_source=fit(task.verify_source or "", MAX_SOURCE) or None,
         target_lines=lines or found or None,
         creates=tuple(dict.fromkeys(map(clean, task.creates))) or None,
     )
@@ -110,7 +111,7 @@ def _files(task: GivenTask, around: Around) -> Wrong:
     named: tuple[tuple[str, Sequence[str]], ...] = (("delta", task.delta), ("creates", task.creates))
     for field, paths in named:
         for place, path in enumerate(paths):
-            if found := fault(path):
+            if found := fault(path, JUDGED):
                 yield f"/{field}/{place}", found.code, found.message
             elif task.type is not TaskType.VERIFY and clean(path) not in around.allowed:
                 yield f"/{field}/{place}", "outside_allowlist", f"{path!r} is not among the goal's allowed_files."
@@ -168,7 +169,7 @@ def _order(tasks: Sequence[GivenTask], root: str) -> Iterator[FieldError]:
         return
     places = {task.seq: place for place, task in enumerate(tasks)}
     for seq, code, message in problems(waits):
-        yield FieldError(pointer=f"{root}/{places[seq]}/depends", code=code, message=safe(message, MAX_MESSAGE))
+        yield FieldError(pointer=f"{root}/{places[seq]}/depends", code=code, message=fit(message, MAX_MESSAGE))
 
 
 # One row a rule.

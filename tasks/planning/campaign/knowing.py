@@ -27,11 +27,12 @@ from schemas.step import VerifyTool
 from tasks.planning.campaign.frameworks import NONE, detected, framework
 from tasks.planning.campaign.measures import failure_cost_k
 from tasks.planning.campaign.state import Known, Seen
-from tasks.planning.campaign.words import readings, safe, sections
+from tasks.planning.campaign.words import readings, sections
 from tasks.planning.catalogue import render
 from tasks.planning.files import name_of
 from tasks.planning.languages import language_of
 from tasks.planning.paths import clean
+from tasks.planning.text import fit
 from tasks.policy.sanitize import sanitize
 
 UNSURE = 0.5  # how sure a framework is of which nobody says how sure it is
@@ -62,7 +63,7 @@ def of_goal(goal: Goal, files: Sequence[str], test: VerifyTool | None, tested: S
     used, confidence = (named, UNSURE) if named != NONE else detected(goal.context)
     known = Known(
         sections=len(headings),
-        headings=tuple(safe(heading, _WORDS) for heading in headings[:_HEADINGS]),
+        headings=tuple(fit(heading, _WORDS) for heading in headings[:_HEADINGS]),
         readings=readings(objective),
         framework=used,
         named=named != NONE,
@@ -150,7 +151,7 @@ def _located(known: Known, candidates: Iterable[Candidate], allowed: frozenset[s
         _seen(path, inside[path]) for path in dict.fromkeys(clean(each.path) for each in best) if path in inside
     )
     sure = (clean(each.path) for each in best if each.relevance is not Relevance.LOW)
-    outside = tuple(safe(path, _WORDS) for path in dict.fromkeys(sure) if path not in allowed)
+    outside = tuple(fit(path, _WORDS) for path in dict.fromkeys(sure) if path not in allowed)
     return known.model_copy(update={"candidates": seen[:MAX_CANDIDATES], "outside": outside[:_NAMED_OUTSIDE]})
 
 
@@ -158,7 +159,7 @@ def _seen(path: str, candidate: Candidate) -> Seen:
     functions = sorted(candidate.functions, key=lambda each: each.line)
     if not functions:
         return Seen(path=path, relevance=candidate.relevance)
-    name = safe(functions[0].name, _WORDS)
+    name = fit(functions[0].name, _WORDS)
     return Seen(
         path=path, relevance=candidate.relevance, function=name, first=functions[0].line, last=functions[-1].line
     )
@@ -166,9 +167,9 @@ def _seen(path: str, candidate: Candidate) -> Seen:
 
 def _word(text: str | None) -> str | None:
     """Read a name in lower case; None where it says that there is none."""
-    word = safe(text or "", _WORDS)
+    word = fit(text or "", _WORDS)
     return None if word.lower() in _NOTHING else word
 
 
 def _lines(lines: Iterable[str]) -> tuple[str, ...]:
-    return tuple(filter(None, (safe(each, _WORDS) for each in tuple(lines)[:_IDIOMS])))
+    return tuple(filter(None, (fit(each, _WORDS) for each in tuple(lines)[:_IDIOMS])))

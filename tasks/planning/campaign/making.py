@@ -14,7 +14,6 @@ from tasks.planning.campaign.design import Sketch, akin, sequence
 from tasks.planning.campaign.frameworks import framework
 from tasks.planning.campaign.state import Known
 from tasks.planning.campaign.words import kebab
-from tasks.planning.catalogue import render
 from tasks.planning.files import Role, having, role_of
 from tasks.planning.project import Project
 
@@ -88,7 +87,7 @@ def _task(place: int, sketch: Sketch, known: Known, project: Project, *, verifie
         slug=kebab(sketch.slug),
         type=sketch.type,
         delta=sketch.delta,
-        verify=render(tools),
+        verify=project.catalogue.typed(tools),
         budget=budget(sketch.delta, known),
         depends=depends_on(tuple(map(number, sketch.after))),
         target_lines=(targets(sketch.delta, known) or None) if sketch.type is TaskType.BUILD else None,

@@ -9,8 +9,8 @@ from typing import Any
 from schemas.campaign import Relevance
 from tasks.planning.campaign.coherence import Trigger
 from tasks.planning.campaign.state import Known, Seen
-from tasks.planning.campaign.words import safe
 from tasks.planning.files import Role, having
+from tasks.planning.text import fit
 
 MAX_CHOSEN = 10  # files that one letter may choose
 
@@ -95,7 +95,7 @@ def _several(known: Known, _: Sequence[str]) -> tuple[Option, Option]:
 
 def _named(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-    return safe(", ".join(paths[:3]), 200) + more
+    return fit(", ".join(paths[:3]), 200) + more
 
 
 _OFFERS: Mapping[Trigger, Callable[[Known, Sequence[str]], tuple[Option, Option]]] = {

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tasks.planning.campaign.coherence import Finding
 from tasks.planning.campaign.options import options
 from tasks.planning.campaign.state import Known
-from tasks.planning.campaign.words import safe
 from tasks.planning.draft import Question
+from tasks.planning.text import one_line, settle
 
 SHOWN = 50  # characters of the objective
 
@@ -31,10 +31,14 @@ def page(finding: Finding, known: Known, objective: str, allowed: Sequence[str])
         f"- Structure: {known.file_count} files",
         f"- Framework: {known.framework}",
         f"- Delta candidates: {len(known.candidates)} files",
-        f'- Objective: "{safe(objective, 2 * len(objective) + SHOWN)[:SHOWN]}..."',
+        f'- Objective: "{settle(objective, SHOWN, _opening)}..."',
         "",
         "## Options",
         f"- A: {first.reading} → {first.result}",
         f"- B: {second.reading} → {second.result}",
     )
     return "\n".join(lines) + "\n"
+
+
+def _opening(text: str, size: int) -> str:
+    return one_line(text, len(text))[:size]

@@ -10,8 +10,8 @@ from schemas.campaign import TaskStatus
 from schemas.campaign_plan import PlanTask
 from tasks.planning.campaign.dag import parents
 from tasks.planning.campaign.state import Progress, State
-from tasks.planning.campaign.words import safe
 from tasks.planning.draft import End
+from tasks.planning.text import fit
 
 MAX_DELIVERED, MAX_REASON = 200, 100
 
@@ -73,7 +73,7 @@ def delivered(output: Any) -> str | None:
     said = output
     if isinstance(output, dict):
         said = next((output[name] for name in _DELIVERED if isinstance(output.get(name), str)), None)
-    return (safe(said[: MAX_DELIVERED * 5], MAX_DELIVERED) or None) if isinstance(said, str) else None
+    return (fit(said[: MAX_DELIVERED * 5], MAX_DELIVERED) or None) if isinstance(said, str) else None
 
 
 def blocked_reason(output: Any) -> str | None:
@@ -92,4 +92,4 @@ def _reason(end: End) -> str:
 
 
 def _short(text: str) -> str:
-    return safe(text[: MAX_REASON * 10], MAX_REASON)
+    return fit(text[: MAX_REASON * 10], MAX_REASON)

@@ -17,7 +17,7 @@ from tasks.planning.campaign.measures import LEAST_BUDGET, MOST_BUDGET, task_cou
 from tasks.planning.campaign.scope import Scope, chosen
 from tasks.planning.campaign.state import Known, Seen
 from tasks.planning.catalogue import render
-from tasks.planning.drafted.reading import plain, several_lines
+from tasks.planning.text import fit, fit_lines
 
 MARK = "| "
 MAX_SECTION = 4800  # characters; the objective has more
@@ -84,7 +84,7 @@ def _sections(
 
 def _data(title: str, origin: str, lines: Iterable[str], size: int = MAX_SECTION) -> str:
     """Quote outside words under our own heading; what only several lines together say is sanitised too."""
-    told = several_lines("\n".join(filter(None, lines)), size)
+    told = fit_lines("\n".join(filter(None, lines)), size)
     return "\n".join([f"# {title} ({origin})", *(MARK + line for line in told.splitlines())]) if told else ""
 
 
@@ -105,7 +105,7 @@ def _facts(known: Known) -> Iterator[str]:
         ("no new tests are wanted", "a person said so" if known.untested else ""),
         ("files", str(known.file_count or "")),
     )
-    return (f"{name}: {plain(told, MAX_LINE)}" for name, told in facts if told)
+    return (f"{name}: {fit(told, MAX_LINE)}" for name, told in facts if told)
 
 
 def _candidate(seen: Seen) -> str:
@@ -114,7 +114,7 @@ def _candidate(seen: Seen) -> str:
 
 
 def _told(error: FieldError) -> str:
-    return plain(f"{error.pointer}: {error.message}", MAX_LINE)
+    return fit(f"{error.pointer}: {error.message}", MAX_LINE)
 
 
 def _commands(known: Known, scope: Scope) -> str:

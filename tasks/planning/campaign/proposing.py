@@ -18,10 +18,11 @@ from tasks.planning.campaign.outline import Outline, written
 from tasks.planning.campaign.progress import complete_in
 from tasks.planning.campaign.scope import Scope, chosen
 from tasks.planning.campaign.state import State
-from tasks.planning.campaign.words import safe
 from tasks.planning.draft import MAX_UNFOLDED, Phase
 from tasks.planning.drafted.reading import decoded
+from tasks.planning.forbidden import JUDGED
 from tasks.planning.paths import clean
+from tasks.planning.text import fit
 from tasks.policy.validation import max_steps, validate
 
 ROOT = "/tasks"
@@ -40,7 +41,7 @@ class Refused:
     @property
     def told(self) -> str:
         """What was wrong, as the next attempt reads it."""
-        return safe("; ".join(f"{each.pointer}: {each.message}" for each in self.errors), MAX_TOLD)
+        return fit("; ".join(f"{each.pointer}: {each.message}" for each in self.errors), MAX_TOLD)
 
 
 def proposed(output: Any, state: State, scope: Scope, by: str) -> Outline | Refused:
@@ -73,7 +74,7 @@ def judged(steps: Sequence[PlannedStep], before: int, scope: Scope) -> Refused |
     most = min(MAX_UNFOLDED, max_steps(scope.goal) - before)
     if len(steps) > most:
         return _refused("too_many_steps", f"These tasks make {len(steps)} steps, and there is room for {most}.")
-    errors = validate(scope.goal, steps, scope.catalogue)
+    errors = validate(scope.goal, steps, scope.catalogue, JUDGED)
     return Refused(errors) if errors else None
 
 
@@ -94,7 +95,7 @@ def _beyond(found: DraftedTasks, state: State, scope: Scope) -> Iterator[FieldEr
         for field, paths in (("delta", task.delta), ("creates", task.creates)):
             for place, path in enumerate(paths):
                 if task.type is not TaskType.VERIFY and clean(path) in left_out:
-                    message = f"{safe(path, MAX_PATH)} is not among the files that a person chose."
+                    message = f"{fit(path, MAX_PATH)} is not among the files that a person chose."
                     yield _wrong("not_chosen", message, (ROOT[1:], number, field, place))
 
 
@@ -119,4 +120,4 @@ def _refused(code: str, message: str) -> Refused:
 
 
 def _wrong(code: str, message: str, where: Sequence[str | int]) -> FieldError:
-    return FieldError(pointer=safe("/" + "/".join(map(str, where)), 200), code=code, message=message)
+    return FieldError(pointer=fit("/" + "/".join(map(str, where)), 200), code=code, message=message)

@@ -27,7 +27,9 @@ def scope_of(growth: Growth, state: State, catalogue: Catalogue | None = None) -
     """See what a campaign that runs is planned within."""
     objective, goal = (growth.document or {}).get("objective"), growth.goal
     words = objective if isinstance(objective, str) else goal.goal
-    return Scope(goal, words, goal.allowed_files, catalogue or catalogue_of(growth.tools), state.terms)
+    return Scope(
+        goal, words, goal.allowed_files, catalogue or catalogue_of(growth.tools, growth.policy_version), state.terms
+    )
 
 
 def chosen(known: Known, allowed: tuple[str, ...]) -> tuple[str, ...]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from schemas.base import Outbound
+from schemas.base import Record
 from schemas.campaign import Relevance, TaskStatus
 from schemas.campaign_plan import Idioms
 
 
-class Seen(Outbound):
+class Seen(Record):
     """A candidate file, as much of it as a plan needs: its functions begin at `first` to `last`."""
 
     path: str
@@ -19,7 +19,7 @@ class Seen(Outbound):
     last: int = 0
 
 
-class Known(Outbound):
+class Known(Record):
     """All that planning goes by; it grows by an exploration and by answers."""
 
     sections: int = 0
@@ -45,7 +45,7 @@ class Known(Outbound):
     narrowed: bool = False  # and these are not all that the goal allows
 
 
-class Terms(Outbound):
+class Terms(Record):
     """What the goal and the operator settled about how a campaign is planned."""
 
     drafter: str = "none"  # who writes its tasks; none: the templates
@@ -57,7 +57,7 @@ class Terms(Outbound):
     failures: int = 10  # remembered ones that count
 
 
-class Progress(Outbound):
+class Progress(Record):
     """How far a task is, and which of its steps have not ended."""
 
     status: TaskStatus = TaskStatus.PENDING
@@ -68,7 +68,7 @@ class Progress(Outbound):
     tool_calls: int | None = None  # that its controllers say they used, beside its budget
 
 
-class State(Outbound):
+class State(Record):
     """The state of a campaign; `waits` is for an exploration, a person's answer, or a draft of its tasks."""
 
     known: Known

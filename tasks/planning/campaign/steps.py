@@ -12,12 +12,11 @@ from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.planning.campaign.commands import verifications
 from tasks.planning.campaign.dag import parents
 from tasks.planning.campaign.state import Known
-from tasks.planning.campaign.words import safe
 from tasks.planning.catalogue import render
 from tasks.planning.drafted.pieces import PHASES, Piece, pieces
 from tasks.planning.project import Project
 from tasks.planning.templates import Check
-from tasks.planning.text import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, filled, guidance
+from tasks.planning.text import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, filled, fit, guidance
 from tasks.policy.assessment import raised, told
 from tasks.policy.risk import ROLLBACK, estimate
 
@@ -73,7 +72,8 @@ def _pieces(task: PlanTask, frame: Frame) -> tuple[Piece, ...]:
 def _steps(task: PlanTask, ids: Sequence[str], ends: Mapping[str, str], frame: Frame) -> Iterator[PlannedStep]:
     """Make the steps of a task, one after the other; only the last can pass its verification, so only it must."""
     waits = tuple(ends[seq] for seq in parents(task.depends) if seq in ends)
-    tools = verifications(task.verify, frame.project.catalogue)
+    catalogue = frame.project.catalogue
+    tools = tuple(map(catalogue.separated, verifications(task.verify, catalogue)))
     for step_id, piece in zip(ids, _pieces(task, frame), strict=True):
         own = tools if step_id == ids[-1] else frame.project.check(Check.QUICK, piece.files) or tools
         yield _step(task, step_id, frame, piece=piece, tools=own, depends_on=waits)
@@ -95,7 +95,7 @@ def _step(
     tools = () if exploring else tools
     return PlannedStep(
         step_id=step_id,
-        title=safe(f"{task.seq} {task.slug.replace('-', ' ')}", MAX_TITLE),
+        title=fit(f"{task.seq} {task.slug.replace('-', ' ')}", MAX_TITLE),
         intent=_intent(_WHY if exploring else _INTENTS[task.type], task, frame),
         allowed_files=files,
         verify=render(tools),
@@ -108,7 +108,7 @@ def _step(
         depends_on=depends_on,
         rollback_hint=ROLLBACK if files else None,
         phase=phase,
-        guidance=safe(told(raised(RiskLevel.LOW, files), _guidance(task, files, frame)) or "", MAX_GUIDANCE),
+        guidance=fit(told(raised(RiskLevel.LOW, files), _guidance(task, files, frame)) or "", MAX_GUIDANCE),
         verify_tools=tools,
         retry_limit=RETRIES,
         queue=frame.project.goal.queue,
@@ -120,7 +120,7 @@ def _intent(sentence: str, task: PlanTask, frame: Frame) -> str:
     """Say what is wanted: the goal's words, cut if need be, and the reading of them that is meant, which is not."""
     meant = f" (what is meant: {frame.known.reading})" if frame.known.reading else ""
     sentence = sentence.replace("{slug}", task.slug.replace("-", " ")) + meant
-    return safe(filled(sentence, safe(frame.project.goal.goal, MAX_INTENT), MAX_INTENT), MAX_INTENT)
+    return fit(filled(sentence, fit(frame.project.goal.goal, MAX_INTENT), MAX_INTENT), MAX_INTENT)
 
 
 def _guidance(task: PlanTask, files: Sequence[str], frame: Frame) -> str:

@@ -13,9 +13,9 @@ from tasks.planning.campaign.proposing import MAX_TOLD, Refused, changed, fallen
 from tasks.planning.campaign.replanning import anew, by_templates
 from tasks.planning.campaign.scope import Scope, scope_of
 from tasks.planning.campaign.state import State
-from tasks.planning.campaign.words import safe
 from tasks.planning.catalogue import Catalogue
 from tasks.planning.draft import End, Growth, Unfolding
+from tasks.planning.text import fit
 
 SKIPPED = "an operator skipped the draft"
 
@@ -83,4 +83,4 @@ def _why(end: End) -> str:
         return SKIPPED
     failure = end.failure or {}
     said = (failure.get("suggestion"), failure.get("trace"), failure.get("category"))
-    return next((safe(each, MAX_TOLD) for each in said if isinstance(each, str) and each.strip()), "it failed")
+    return next((fit(each, MAX_TOLD) for each in said if isinstance(each, str) and each.strip()), "it failed")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from tasks.planning.text import one_line
-from tasks.policy.sanitize import sanitize
+from tasks.planning.text import fit
 
 MAX_SLUG = 48
 MAX_READING = 100
@@ -15,12 +14,6 @@ _HEADER = re.compile(r"^##[ \t]+(\S.*)$", re.MULTILINE)
 _FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t\r]*$|\Z)", re.MULTILINE | re.DOTALL)
 _OR = re.compile(r"(?<![\w-])or(?![\w-])", re.IGNORECASE)  # never of "for", "error" or "or-tools"
 _SENTENCE = re.compile(r"\n|[.;!?](?=\s|$)")
-
-
-def safe(text: str, size: int) -> str:
-    """Put `text` on one line of at most `size` characters, without attacks, not even one that the line itself makes."""
-    flat = one_line(sanitize(text).text, size)
-    return one_line(sanitize(flat).text, size)
 
 
 def kebab(text: str, size: int = MAX_SLUG) -> str:
@@ -44,7 +37,7 @@ def readings(objective: str) -> tuple[str, ...]:
     """Take the two sides of the first word "or", which leaves open what is wanted; empty where there is none."""
     for sentence in _SENTENCE.split(objective):
         left, *right = _OR.split(sentence.strip("# \t"), maxsplit=1)
-        sides = tuple(safe(side.strip(" ,/"), MAX_READING) for side in (left, *right))
+        sides = tuple(fit(side.strip(" ,/"), MAX_READING) for side in (left, *right))
         if len(sides) > 1 and all(sides):
             return sides
     return ()

@@ -15,6 +15,7 @@ from tasks.errors import UnknownCommand
 from tasks.planning.campaign.commands import verification
 from tasks.planning.catalogue import Catalogue, render
 from tasks.planning.files import Role, role_of
+from tasks.planning.forbidden import JUDGED
 from tasks.planning.paths import clean, fault
 
 MAX_READ = 20_000  # characters of an answer
@@ -93,7 +94,7 @@ def _is_test(path: str) -> bool:
     """Tell whether a word is a place of tests: a test file, a folder of tests, or a pattern of these."""
     if "/" not in path and "." not in path:
         return False
-    return role_of(path) is Role.TEST and fault(path.rstrip("/").replace("*", "x").replace("?", "x")) is None
+    return role_of(path) is Role.TEST and fault(path.rstrip("/").replace("*", "x").replace("?", "x"), JUDGED) is None
 
 
 def _commands(text: str, catalogue: Catalogue) -> Iterator[VerifyTool]:

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.planning.catalogue import Catalogue, render
-from tasks.planning.drafted.reading import plain
 from tasks.planning.project import Project, only_documents
-from tasks.planning.text import MAX_INTENT, filled
+from tasks.planning.text import MAX_INTENT, filled, fit
 from tasks.policy.risk import below, estimate
 
 
@@ -26,7 +25,7 @@ def last_check(
         PlannedStep(
             step_id=step_id,
             title="Verify the plan as a whole",
-            intent=filled("Verify all that was changed for: {goal}", plain(about, MAX_INTENT), MAX_INTENT),
+            intent=filled("Verify all that was changed for: {goal}", fit(about, MAX_INTENT), MAX_INTENT),
             verify=render(tools),
             risk_level=_level(tools, project.catalogue),
             controller_task_spec=ControllerTaskSpec(type=StepType.TEST),

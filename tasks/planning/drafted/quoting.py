@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tasks.planning.drafted.reading import several_lines
+from tasks.planning.text import fit_lines
 
 MARK = "| "
 
 
 def quoted(title: str, origin: str, text: str, size: int) -> str:
     """Quote at most `size` characters of `text`; nothing is left of it but data."""
-    fit = several_lines(text, size)
+    fit = fit_lines(text, size)
     return "\n".join([f"# {title} ({origin})", *(MARK + line for line in fit.splitlines() or ["None"])])
 
 

@@ -1,23 +1,14 @@
-"""What a drafter answered, read: JSON out of prose and fences, text out of JSON, and every text fit for a field."""
+"""What a drafter answered, read: JSON out of prose and fences, and text out of JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from schemas import codec
-from tasks.planning.text import legible, one_line
-from tasks.policy.sanitize import TOKEN, Mode, sanitize
+from tasks.planning.text import truncate
 
-MAX_ROUNDS = 3  # a cut may uncover an attack, and taking that out may make the text longer again
 FENCE = "```"
-
-
-def truncate(text: str, size: int) -> str:
-    """Cut `text` so that it has at most `size` characters, the mark of the cut among them."""
-    if len(text) <= size:
-        return text
-    return text[: size - 1].rstrip() + "…" if size > 0 else ""
 
 
 def unfenced(text: str) -> str:
@@ -48,25 +39,6 @@ def as_text(output: Any) -> str:
         return codec.dumps(output).decode()
     except codec.EncodeError:
         return ""  # what cannot be told again says nothing
-
-
-def plain(text: str, size: int) -> str:
-    """Make outside words fit for a field of one line: sanitised, and at most `size` characters long."""
-    return _settled(text, lambda found: one_line(found, size), size)
-
-
-def several_lines(text: str, size: int) -> str:
-    """Make outside words fit for a document that may have lines: sanitised, and at most `size` characters long."""
-    return _settled(text, lambda found: truncate(legible(found).strip(), size), size)
-
-
-def _settled(text: str, cut: Callable[[str], str], size: int) -> str:
-    for _ in range(MAX_ROUNDS):
-        fit = cut(sanitize(text).text)
-        if not sanitize(fit, Mode.FLAG).findings:
-            return fit
-        text = fit
-    return TOKEN[:size]
 
 
 def fitted(value: Any, schema: Mapping[str, Any]) -> Any:

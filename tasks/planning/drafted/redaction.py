@@ -8,6 +8,7 @@ from typing import Any
 
 from schemas import codec
 from tasks.planning.drafted.reading import as_text
+from tasks.planning.text import one_line, settle, truncate
 
 MARK = "[secret]"
 SHORTEST = 6  # a shorter word is no secret worth the name, and stands in too many others
@@ -35,6 +36,16 @@ _IN_URL = re.compile(r"(://[^\s/:@\"'\\]*:)[^\s/@\"'\\]+(?=@)")
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
     """Replace the known `secrets` and whatever looks like one: for what is only read."""
     return _NAMED.sub(rf"\1{MARK}", masked(text, secrets))
+
+
+def redact_line(text: str, size: int, secrets: Iterable[str] = ()) -> str:
+    """Put outside words on one line of at most `size` characters, without secrets and without attacks."""
+    return settle(redact(text, secrets), size, lambda found, most: one_line(redact(found, secrets), most))
+
+
+def redact_lines(text: str, size: int, secrets: Iterable[str] = ()) -> str:
+    """Keep at most `size` characters of outside words of several lines, without secrets and without attacks."""
+    return settle(redact(text, secrets), size, lambda found, most: truncate(redact(found, secrets).strip(), most))
 
 
 def masked(text: str, secrets: Iterable[str] = ()) -> str:

@@ -14,12 +14,11 @@ from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.planning.catalogue import render
 from tasks.planning.drafted.order import Named, Ordered, ordered, unique
 from tasks.planning.drafted.pieces import PHASES, Piece, fits_one_step, pieces
-from tasks.planning.drafted.reading import plain
 from tasks.planning.drafted.verification import commands_in, permitted
 from tasks.planning.paths import clean
 from tasks.planning.project import Project, only_documents
 from tasks.planning.templates import Check
-from tasks.planning.text import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE
+from tasks.planning.text import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fit
 from tasks.policy.assessment import raised, told
 from tasks.policy.risk import ROLLBACK, estimate
 
@@ -147,12 +146,12 @@ def _made(
     kind = StepType.PATCH if piece.files else StepType.READ
     mode = MODE_OF_TYPE[kind]
     phase = f"{PHASES[piece.phase]} " if piece.phase else ""
-    asked = plain(phase + _listed(step.actions), MAX_HINT)
+    asked = fit(phase + _listed(step.actions), MAX_HINT)
     cautions = told(raised(RiskLevel.LOW, piece.files), _listed((*project.goal.constraints, *step.cautions)))
     return PlannedStep(
         step_id=step_id,
-        title=plain(step.title, MAX_TITLE) or step_id,
-        intent=plain(step.intent, MAX_INTENT) or step_id,
+        title=fit(step.title, MAX_TITLE) or step_id,
+        intent=fit(step.intent, MAX_INTENT) or step_id,
         allowed_files=piece.files,
         verify=render(tools),
         risk_level=piece.level,
@@ -160,11 +159,11 @@ def _made(
             type=kind, target_file=piece.files[0] if piece.files else None, hint=asked or None
         ),
         mode=mode,
-        success_criteria=plain(_listed(step.validation), MAX_SUCCESS),
+        success_criteria=fit(_listed(step.validation), MAX_SUCCESS),
         depends_on=waits,
         rollback_hint=ROLLBACK if piece.files else None,
         phase=piece.phase,
-        guidance=plain(cautions or "", MAX_GUIDANCE) or None,
+        guidance=fit(cautions or "", MAX_GUIDANCE) or None,
         verify_tools=tools,
         queue=project.goal.queue,
         estimate=estimate(mode),

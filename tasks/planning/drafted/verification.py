@@ -14,6 +14,7 @@ from schemas.goal import Goal
 from schemas.step import VerifyTool
 from tasks.errors import UnknownCommand
 from tasks.planning.catalogue import Catalogue
+from tasks.planning.forbidden import JUDGED, Forbidden
 from tasks.planning.paths import expand_globs
 from tasks.planning.project import Project
 from tasks.policy.risk import below
@@ -22,9 +23,9 @@ from tasks.policy.validation import MAX_TOOLS
 _QUOTED = re.compile(r"`([^`]+)`")
 
 
-def project_of(goal: Goal, catalogue: Catalogue) -> Project | tuple[FieldError, ...]:
+def project_of(goal: Goal, catalogue: Catalogue, forbidden: Forbidden = JUDGED) -> Project | tuple[FieldError, ...]:
     """Read what a goal says of its project, or say what is wrong with its allowlist or its test command."""
-    allowed = expand_globs(goal.allowed_files, goal.context.files)
+    allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=forbidden)
     errors = list(allowed.errors)
     command, test = (goal.context.test_command or "").strip(), None
     try:

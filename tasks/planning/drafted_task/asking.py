@@ -10,12 +10,12 @@ from schemas.base import StepType
 from schemas.envelope import FieldError
 from schemas.task_draft import TASK_DRAFT_SCHEMA
 from tasks.planning.draft import MAX_UNFOLDED, Answer, Consult, Draft, Drafted, Phase, Rejected, Setting
-from tasks.planning.drafted.reading import plain
 from tasks.planning.drafted_task.prompt import prompt_of, repair_of
 from tasks.planning.drafted_task.setting import Options
 from tasks.planning.drafted_task.state import State
 from tasks.planning.drafted_task.steps import MAX_ATTEMPTS, Made, draft_step, made_of
 from tasks.planning.project import Project
+from tasks.planning.text import fit
 from tasks.policy.budget import limits_of
 from tasks.policy.validation import max_steps
 
@@ -55,7 +55,7 @@ def changes(template: Answer) -> bool:
 
 def _made(project: Project, template: Answer, said: Drafted, options: Options) -> Made:
     if said.error is not None:
-        message = f"The drafter did not answer: {plain(said.error, MAX_WHY)}."
+        message = f"The drafter did not answer: {fit(said.error, MAX_WHY)}."
         return Made(errors=(_failed(message),))
     return made_of(project, said.output, strict=options.strict, changes=changes(template))
 
@@ -97,7 +97,7 @@ def _room(project: Project) -> int:
 
 def why_of(errors: tuple[FieldError, ...]) -> str:
     """Say in a line why a draft is of no use."""
-    return plain(errors[0].message, MAX_WHY) if errors else "The answer is of no use."
+    return fit(errors[0].message, MAX_WHY) if errors else "The answer is of no use."
 
 
 def instead(why: str) -> Phase:

@@ -14,8 +14,9 @@ from schemas.goal import GoalContext
 from schemas.task_draft import TASK_DRAFT_SCHEMA
 from tasks.planning.catalogue import render
 from tasks.planning.drafted.quoting import MARK, listed, quoted
-from tasks.planning.drafted.reading import as_text, plain
+from tasks.planning.drafted.reading import as_text
 from tasks.planning.project import Project
+from tasks.planning.text import fit
 
 MAX_PROMPT = 50_000
 MAX_REPAIR = 15_000
@@ -50,7 +51,7 @@ def prompt_of(project: Project, *, with_schema: bool) -> str:
 
 def repair_of(prompt: str, output: object, errors: Sequence[FieldError]) -> str:
     """Ask once more, with what was answered and what is wrong with it."""
-    faults = listed((f"{plain(each.pointer, 200)}: {plain(each.message, 300)}" for each in errors), MAX_FAULTS)
+    faults = listed((f"{fit(each.pointer, 200)}: {fit(each.message, 300)}" for each in errors), MAX_FAULTS)
     answer = _cut(quoted("Your last answer", "from you", as_text(output), MAX_ANSWER), MAX_REPAIR // 2)
     wrong = quoted("What is wrong with it", "from the planner", faults, MAX_LIST)
     return _joined(prompt, answer, wrong, "Answer again, with the whole plan.")
@@ -106,4 +107,4 @@ def _context(context: GoalContext) -> Iterator[str]:
 
 def _texts(title: str, texts: Mapping[str, str]) -> Iterator[str]:
     for path, text in list(texts.items())[:MAX_TEXTS]:
-        yield quoted(title, "from the repository", f"{plain(path, 200)}\n{text[: 2 * MAX_TEXT]}", MAX_TEXT)
+        yield quoted(title, "from the repository", f"{fit(path, 200)}\n{text[: 2 * MAX_TEXT]}", MAX_TEXT)

@@ -10,9 +10,11 @@ from pydantic import ValidationError
 
 from schemas.envelope import FieldError, field_error
 from schemas.task_draft import TASK_DRAFT_SCHEMA, TaskDraft, TaskStepDraft
-from tasks.planning.drafted.reading import decoded, fitted, plain
+from tasks.planning.drafted.reading import decoded, fitted
 from tasks.planning.drafted.redaction import kept_back
+from tasks.planning.forbidden import JUDGED
 from tasks.planning.paths import fault
+from tasks.planning.text import fit
 
 MAX_ERRORS = 20  # told at once
 ANSWER = "/"  # where the whole answer is wrong
@@ -37,21 +39,21 @@ def read(output: Any, *, strict: bool) -> Read:
     except ValidationError as error:
         return Read(None, tuple(_errors(error)))
     except ValueError as error:
-        return Read(None, (field_error(ANSWER, "invalid_json", f"This is no JSON: {plain(str(error), 200)}"),))
+        return Read(None, (field_error(ANSWER, "invalid_json", f"This is no JSON: {fit(str(error), 200)}"),))
 
 
 def _clean(draft: TaskDraft) -> TaskDraft:
     """Take the words over, sanitised; what has become empty is called by its number."""
     steps = tuple(_step(number, step) for number, step in enumerate(draft.steps, 1))
-    return TaskDraft(summary=plain(draft.summary, 512) or "A plan", steps=steps)
+    return TaskDraft(summary=fit(draft.summary, 512) or "A plan", steps=steps)
 
 
 def _step(number: int, step: TaskStepDraft) -> TaskStepDraft:
-    paths = (path if fault(path) is None else plain(path, 512) for path in map(str.strip, step.files))
+    paths = (path if fault(path, JUDGED) is None else fit(path, 512) for path in map(str.strip, step.files))
     return TaskStepDraft(
-        id=plain(step.id, 64) or f"step-{number}",
-        title=plain(step.title, 100) or f"Step {number}",
-        intent=plain(step.intent, 400) or f"Step {number}",
+        id=fit(step.id, 64) or f"step-{number}",
+        title=fit(step.title, 100) or f"Step {number}",
+        intent=fit(step.intent, 400) or f"Step {number}",
         actions=_lines(step.actions),
         files=tuple(path for path in paths if path),
         depends_on=_lines(step.depends_on),
@@ -60,10 +62,10 @@ def _step(number: int, step: TaskStepDraft) -> TaskStepDraft:
 
 
 def _lines(lines: Iterable[str]) -> tuple[str, ...]:
-    return tuple(filter(None, (plain(each, 200) for each in lines)))
+    return tuple(filter(None, (fit(each, 200) for each in lines)))
 
 
 def _errors(error: ValidationError) -> Iterable[FieldError]:
     for each in error.errors(include_url=False, include_input=False, include_context=False)[:MAX_ERRORS]:
-        pointer = "/" + "/".join(plain(str(part), 64) for part in each["loc"])
-        yield field_error(pointer, each["type"], plain(each["msg"], 200))
+        pointer = "/" + "/".join(fit(str(part), 64) for part in each["loc"])
+        yield field_error(pointer, each["type"], fit(each["msg"], 200))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.base import Outbound
+from schemas.base import Record
 from schemas.step import PlannedStep
 from tasks.planning.catalogue import Catalogue
 from tasks.planning.draft import Growth
@@ -12,7 +12,7 @@ from tasks.planning.drafted.verification import project_of
 from tasks.planning.project import Project
 
 
-class State(Outbound):
+class State(Record):
     """The state; without a prompt the plan is drafted."""
 
     prompt: str | None = None

@@ -13,11 +13,11 @@ from schemas.step import ControllerTaskSpec, PlannedStep
 from schemas.task_draft import TaskDraft
 from tasks.planning.draft import MAX_UNFOLDED
 from tasks.planning.drafted.last import last_check
-from tasks.planning.drafted.reading import plain
 from tasks.planning.drafted.steps import DraftedStep, Governed, governed
 from tasks.planning.drafted_task.reading import read
+from tasks.planning.forbidden import JUDGED
 from tasks.planning.project import Project
-from tasks.planning.text import MAX_INTENT, filled
+from tasks.planning.text import MAX_INTENT, filled, fit
 from tasks.policy.risk import estimate
 from tasks.policy.validation import max_steps, validate
 
@@ -82,17 +82,17 @@ def _errors(
     if len(steps) > most:
         message = f"The plan's files make {len(steps)} steps, and there is room for {most}."
         return [field_error("/steps", "too_many_steps", message)]
-    return validate(project.goal, steps, project.catalogue)
+    return validate(project.goal, steps, project.catalogue, JUDGED)
 
 
 def draft_step(goal: Goal, attempts: int) -> PlannedStep:
     """Make the step in which a controller's agent answers the prompt that it finds in its input."""
     mode = MODE_OF_TYPE[StepType.DRAFT]
-    asked = filled("Answer the prompt of this step's input with a plan for: {goal}", plain(goal.goal, 400), MAX_INTENT)
+    asked = filled("Answer the prompt of this step's input with a plan for: {goal}", fit(goal.goal, 400), MAX_INTENT)
     return PlannedStep(
         step_id=DRAFT_ID,
         title="Draft the plan",
-        intent=plain(asked, MAX_INTENT),
+        intent=fit(asked, MAX_INTENT),
         controller_task_spec=ControllerTaskSpec(type=StepType.DRAFT),
         mode=mode,
         guidance="Answer in `output` with JSON of the input's schema. Nothing of the plan may be done yet: only read.",

@@ -28,7 +28,7 @@ def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None
     """Say what a drafter has to mend."""
     if facts["step_id"] != DRAFT_ID:
         return None
-    errors = _made(growth, output, catalogue_of(growth.tools)).errors
+    errors = _made(growth, output, catalogue_of(growth.tools, growth.policy_version)).errors
     return "; ".join(f"{error.pointer}: {error.message}" for error in errors) or None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schemas.evolution import CommitMetric, CommitPlanningContext
-from tasks.planning.drafted.reading import plain
+from tasks.planning.text import fit
 
 MAX_TEXT = 2000  # characters of a text that has no limit of its own
 MAX_CHANGE = 512
@@ -23,11 +23,11 @@ Parts = list[list[str]]
 def commit_parts(commit: CommitPlanningContext) -> Parts:
     """Put a commit into words: a part for each thing that is known of it, a line for each of its lines."""
     return [
-        [f"Hash: {plain(commit.commit_hash, 64)}", f"Subject: {plain(commit.subject, 72)}"],
-        [f"Change summary: {plain(commit.change_summary, MAX_CHANGE)}"],
-        ["Trajectory (unique vs base):", *([plain(each, MAX_TEXT) for each in commit.trajectory] or ["- None"])],
+        [f"Hash: {fit(commit.commit_hash, 64)}", f"Subject: {fit(commit.subject, 72)}"],
+        [f"Change summary: {fit(commit.change_summary, MAX_CHANGE)}"],
+        ["Trajectory (unique vs base):", *([fit(each, MAX_TEXT) for each in commit.trajectory] or ["- None"])],
         ["Key files:", *bullets(commit.key_files[:MAX_FILES])],
-        [f"Evaluation summary: {plain(commit.evaluation_summary or '', MAX_TEXT) or 'N/A'}"],
+        [f"Evaluation summary: {fit(commit.evaluation_summary or '', MAX_TEXT) or 'N/A'}"],
         ["Highlights:", *bullets(commit.highlights[:MAX_HIGHLIGHTS])],
         ["Metrics:", *_metrics(commit.metrics)],
         *_place(commit),
@@ -57,7 +57,7 @@ def weight(lines: Sequence[str]) -> int:
 
 def bullets(lines: Sequence[str]) -> list[str]:
     """List outside words, one a line."""
-    return [f"- {line}" for line in (plain(each, MAX_LINE) for each in lines) if line] or ["- None"]
+    return [f"- {line}" for line in (fit(each, MAX_LINE) for each in lines) if line] or ["- None"]
 
 
 def _metrics(metrics: Sequence[CommitMetric]) -> list[str]:
@@ -67,9 +67,9 @@ def _metrics(metrics: Sequence[CommitMetric]) -> list[str]:
 
 def _metric(metric: CommitMetric) -> str:
     better = {True: " (higher is better)", False: " (lower is better)", None: ""}[metric.higher_is_better]
-    value = f"{metric.value:.10g} {plain(metric.unit or '', 32)}".strip()
-    summary = plain(metric.summary or "", 120)
-    return f"{plain(metric.name, 128)}: {value}{better}{f' — {summary}' if summary else ''}"
+    value = f"{metric.value:.10g} {fit(metric.unit or '', 32)}".strip()
+    summary = fit(metric.summary or "", 120)
+    return f"{fit(metric.name, 128)}: {value}{better}{f' — {summary}' if summary else ''}"
 
 
 def _place(commit: CommitPlanningContext) -> Parts:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from schemas.envelope import FieldError
 from tasks.planning.draft import Answer, Consult, Draft, Drafted, Growth, Rejected
-from tasks.planning.drafted.reading import plain
 from tasks.planning.evolution.judging import judged, told
 from tasks.planning.evolution.making import Taken, planned
 from tasks.planning.evolution.plan import Parsed
 from tasks.planning.evolution.prompt import repairing
 from tasks.planning.evolution.state import given_up, mode_of, schema_of, state_of
+from tasks.planning.text import fit
 
 MAX_ERROR = 500
 
@@ -36,14 +36,14 @@ def consulted(growth: Growth, drafted: Sequence[Drafted]) -> Answer:
 
 def _judged(growth: Growth, said: Drafted) -> Parsed:
     if said.error is not None:
-        error = FieldError(pointer="/drafter", code="no_answer", message=plain(said.error, MAX_ERROR) or "no answer")
+        error = FieldError(pointer="/drafter", code="no_answer", message=fit(said.error, MAX_ERROR) or "no answer")
         return Parsed(None, (error,))
     return judged(growth, said.output)
 
 
 def _refused(growth: Growth, drafted: Sequence[Drafted]) -> tuple[str, ...]:
     errors = (told(_judged(growth, said).errors) for said in drafted)
-    return tuple(plain(f"Attempt {number} was refused: {each}", MAX_ERROR) for number, each in enumerate(errors, 1))
+    return tuple(fit(f"Attempt {number} was refused: {each}", MAX_ERROR) for number, each in enumerate(errors, 1))
 
 
 def _seconds(drafted: Sequence[Drafted]) -> float:

@@ -11,7 +11,6 @@ from schemas.evolution_plan import PlanningAgentResponse
 from schemas.goal import Goal
 from tasks.planning.catalogue import Catalogue
 from tasks.planning.draft import Answer, Draft, Growth, Setting
-from tasks.planning.drafted.reading import plain
 from tasks.planning.drafted.verification import project_of
 from tasks.planning.evolution.commits import MAX_TEXT
 from tasks.planning.evolution.consulting import consulted
@@ -22,6 +21,7 @@ from tasks.planning.evolution.state import QUEUE, State, state_of
 from tasks.planning.evolution.steps import MAX_ATTEMPTS, draft_step
 from tasks.planning.kept import keep
 from tasks.planning.project import Project, only_documents
+from tasks.planning.text import fit
 from tasks.policy.budget import limits_of
 from tasks.policy.sanitize import TOKEN
 from tasks.policy.validation import max_steps, rejected
@@ -40,7 +40,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     """Answer `goal` with the step that drafts its plan, ask the worker's drafter, or say what the goal lacks. Pure."""
-    project = project_of(goal, catalogue)
+    project = project_of(goal, catalogue, setting.forbidden)
     errors = project if isinstance(project, tuple) else _shortcomings(goal, project, setting)
     if errors or isinstance(project, tuple) or goal.evolution is None:
         return rejected("invalid_goal", errors)
@@ -93,7 +93,7 @@ def _queued(growth: Growth) -> Draft:
 
 def _shortcomings(goal: Goal, project: Project, setting: Setting) -> tuple[FieldError, ...]:
     evolution = goal.evolution
-    asked = plain((evolution.goal if evolution else None) or goal.goal, MAX_TEXT)
+    asked = fit((evolution.goal if evolution else None) or goal.goal, MAX_TEXT)
     rules = (
         (evolution is None, "/evolution", "no_evolution", NO_INPUT),
         (setting.drafter == NOBODY, "/drafter", "no_drafter", NO_DRAFTER),

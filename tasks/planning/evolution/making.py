@@ -9,8 +9,8 @@ from typing import Any
 from schemas.evolution_plan import PlanningAgentResponse, PlanningPlan
 from schemas.step import PlannedStep
 from tasks.planning.draft import Growth, Phase, Unfolding
-from tasks.planning.drafted.reading import as_text, several_lines, truncate
-from tasks.planning.drafted.redaction import redact
+from tasks.planning.drafted.reading import as_text
+from tasks.planning.drafted.redaction import redact_lines
 from tasks.planning.drafted.steps import Governed
 from tasks.planning.evolution.state import Stage, State, document_of, drafted_plan, project_in, state_of
 from tasks.planning.evolution.steps import find_step, plan_steps
@@ -73,7 +73,7 @@ def _document(growth: Growth, taken: Taken, made: Governed) -> PlanningAgentResp
     return document_of(growth).model_copy(
         update={
             "plan": taken.plan,
-            "raw_output": truncate(redact(several_lines(redact(as_text(taken.output)), MAX_RAW)), MAX_RAW),
+            "raw_output": redact_lines(as_text(taken.output), MAX_RAW),
             "command": taken.command,
             "stderr": taken.stderr,
             "attempts": taken.attempts,

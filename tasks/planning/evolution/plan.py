@@ -16,10 +16,12 @@ from pydantic import ValidationError
 from schemas.envelope import FieldError, field_error
 from schemas.evolution import PlanningAgentRequest, ValidationMode
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput, PlanningPlan, PlanStep, PlanStepOutput
-from tasks.planning.drafted.reading import decoded, fitted, plain, several_lines
+from tasks.planning.drafted.reading import decoded, fitted
 from tasks.planning.drafted.redaction import kept_back
 from tasks.planning.evolution.request import FOCUS
+from tasks.planning.forbidden import JUDGED
 from tasks.planning.paths import fault
+from tasks.planning.text import fit, fit_lines
 
 MAX_ERRORS = 20  # told at once
 NO_FIELDS = "/"  # where the whole answer is wrong
@@ -49,7 +51,7 @@ class Parsed:
 def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> Parsed:
     """Read what was answered to `request`. An empty answer is an error in every mode."""
     output, text = kept_back(output)
-    if not plain(text, 512):
+    if not fit(text, 512):
         return Parsed(None, (field_error(NO_FIELDS, "empty_output", "The answer is empty."),))
     return _READERS[mode](output, text, request)
 
@@ -60,7 +62,7 @@ def _strict(output: Any, _: str, __: PlanningAgentRequest) -> Parsed:
     except ValidationError as error:
         return Parsed(None, _errors(error))
     except ValueError as error:
-        return Parsed(None, (field_error(NO_FIELDS, "invalid_json", f"This is no JSON: {plain(str(error), 200)}"),))
+        return Parsed(None, (field_error(NO_FIELDS, "invalid_json", f"This is no JSON: {fit(str(error), 200)}"),))
 
 
 def _lenient(output: Any, text: str, request: PlanningAgentRequest) -> Parsed:
@@ -121,7 +123,7 @@ def _synthetic(
 ) -> Parsed:
     """Make a plan of one step out of free text, within the limits that every other plan has."""
     criteria = _lines(request.acceptance_criteria, 20) or [TEST_LINE]
-    short = plain(text, 512)
+    short = fit(text, 512)
     made = {
         "plan_summary": short,
         "rationale": RATIONALE,
@@ -130,7 +132,7 @@ def _synthetic(
         "risks": [NO_RISK],
         "validation": criteria,
         "handoff_notes": [NOTES[mode]],
-        "fallback_plan": several_lines(text, 1200) or None,
+        "fallback_plan": fit_lines(text, 1200) or None,
         **fields,
     }
     if "steps" not in fields:
@@ -142,9 +144,9 @@ def _only_step(mode: ValidationMode, request: PlanningAgentRequest, text: str, c
     """`text` is cut to what an action may hold; whoever carries the step out finds all of it as the fallback plan."""
     return {
         "id": f"{'lenient' if mode is ValidationMode.LENIENT else 'free'}-1",
-        "title": plain(request.goal, 120) or "Carry the plan out",
-        "intent": plain(request.goal, 400) or "Carry the plan out",
-        "actions": [plain(text, 200)],
+        "title": fit(request.goal, 120) or "Carry the plan out",
+        "intent": fit(request.goal, 400) or "Carry the plan out",
+        "actions": [fit(text, 200)],
         "validation": criteria[:12],
     }
 
@@ -152,25 +154,25 @@ def _only_step(mode: ValidationMode, request: PlanningAgentRequest, text: str, c
 def _plan(output: PlanningOutput) -> PlanningPlan:
     """Take the words of an answer over, sanitised: its limits hold for what they have become, too."""
     return PlanningPlan(
-        summary=several_lines(output.plan_summary, 512),
-        rationale=several_lines(output.rationale, 2048),
+        summary=fit_lines(output.plan_summary, 512),
+        rationale=fit_lines(output.rationale, 2048),
         focus_metrics=tuple(_lines(output.focus_metrics, 10)),
         guardrails=tuple(_lines(output.guardrails, 20)),
         risks=tuple(_lines(output.risks, 20)),
         validation=tuple(_lines(output.validation, 20)),
         steps=tuple(map(_step, output.steps)),
         handoff_notes=tuple(_lines(output.handoff_notes, 20)),
-        fallback_plan=several_lines(output.fallback_plan or "", 1200) or None,
+        fallback_plan=fit_lines(output.fallback_plan or "", 1200) or None,
     )
 
 
 def _step(step: PlanStepOutput) -> PlanStep:
     return PlanStep(
-        step_id=plain(step.id, 64),
-        title=plain(step.title, 120),
-        intent=plain(step.intent, 400),
+        step_id=fit(step.id, 64),
+        title=fit(step.title, 120),
+        intent=fit(step.intent, 400),
         actions=tuple(_lines(step.actions, 12)),
-        files=tuple(path if fault(path) is None else plain(path, 256) for path in map(str.strip, step.files)),
+        files=tuple(path if fault(path, JUDGED) is None else fit(path, 256) for path in map(str.strip, step.files)),
         dependencies=tuple(_lines(step.dependencies, 12)),
         validation=tuple(_lines(step.validation, 12)),
         risks=tuple(_lines(step.risks, 12)),
@@ -179,7 +181,7 @@ def _step(step: PlanStepOutput) -> PlanStep:
 
 
 def _lines(lines: Iterable[str], most: int, size: int = 200) -> list[str]:
-    return [line for line in (plain(each, size) for each in lines) if line][:most]
+    return [line for line in (fit(each, size) for each in lines) if line][:most]
 
 
 def _errors(error: ValidationError) -> tuple[FieldError, ...]:
@@ -187,11 +189,11 @@ def _errors(error: ValidationError) -> tuple[FieldError, ...]:
     found = error.errors(include_url=False, include_input=False, include_context=False)
     within = {each["loc"][:depth] for each in found for depth in range(1, len(each["loc"]))}
     return tuple(
-        field_error("/" + "/".join(plain(str(part), 64) for part in each["loc"]), each["type"], _said(each["msg"]))
+        field_error("/" + "/".join(fit(str(part), 64) for part in each["loc"]), each["type"], _said(each["msg"]))
         for each in [each for each in found if each["loc"] not in within][:MAX_ERRORS]
     )
 
 
 def _said(message: str) -> str:
     """Say it in the words of JSON, which is what a drafter writes."""
-    return plain(message.replace("Tuple", "List").replace("tuple", "list"), 200)
+    return fit(message.replace("Tuple", "List").replace("tuple", "list"), 200)

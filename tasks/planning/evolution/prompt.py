@@ -13,9 +13,10 @@ from schemas.envelope import FieldError
 from schemas.evolution import PlanningAgentRequest, ValidationMode
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
 from tasks.planning.drafted.quoting import MARK, quoted
-from tasks.planning.drafted.reading import as_text, plain
+from tasks.planning.drafted.reading import as_text
 from tasks.planning.evolution.commits import CUT, MAX_LINE, MAX_TEXT, Parts, bullets, commit_parts, squeezed
 from tasks.planning.evolution.setting import DEFAULTS, Planning
+from tasks.planning.text import fit
 from tasks.policy.sanitize import sanitize
 
 MAX_PROMPT = 64_000  # bytes
@@ -72,7 +73,7 @@ def _sections(
     yield ROLE
     if request.cold_start:
         yield COLD_START
-    yield _data("Global objective", "from the goal", [[plain(request.goal, MAX_TEXT)]], MAX_GOAL)
+    yield _data("Global objective", "from the goal", [[fit(request.goal, MAX_TEXT)]], MAX_GOAL)
     yield _data("Constraints", "from the goal", [bullets(request.constraints)], MAX_WORDS)
     yield _data("Acceptance criteria", "from the goal", [bullets(request.acceptance_criteria)], MAX_WORDS)
     yield _data("Files that may change", "the goal's allowlist", [_listed(files)], MAX_WORDS)
@@ -105,5 +106,5 @@ def _listed(files: Sequence[str]) -> list[str]:
 
 
 def _hint(request: PlanningAgentRequest) -> str:
-    hint = plain(request.iteration_hint or "", MAX_LINE)
+    hint = fit(request.iteration_hint or "", MAX_LINE)
     return " ".join(filter(None, (hint, COLD_HINT if request.cold_start else ""))) or NO_HINT

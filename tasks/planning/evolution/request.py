@@ -11,9 +11,9 @@ from schemas import codec
 from schemas.base import Inbound
 from schemas.evolution import CommitMetric, CommitPlanningContext, Evolution, PlanningAgentRequest
 from schemas.goal import Goal
-from tasks.planning.drafted.reading import plain, truncate
 from tasks.planning.evolution.rollup import History, rollup
 from tasks.planning.evolution.setting import Planning
+from tasks.planning.text import fit, truncate
 from tasks.policy.sanitize import TOKEN
 
 MAX_BULLET = 200  # characters
@@ -60,12 +60,12 @@ def digest(value: PlanningAgentRequest | str) -> str:
 
 def remembered(request: PlanningAgentRequest) -> PlanningAgentRequest:
     """Keep of a request what reading its answer needs, in words that harm nobody."""
-    metrics = (CommitMetric(name=plain(each.name, 128) or "metric", value=each.value) for each in request.base.metrics)
+    metrics = (CommitMetric(name=fit(each.name, 128) or "metric", value=each.value) for each in request.base.metrics)
     return PlanningAgentRequest(
         base=CommitPlanningContext(commit_hash=request.base.commit_hash, metrics=tuple(islice(metrics, FOCUS))),
-        goal=plain(request.goal, MAX_GOAL) or TOKEN,
-        constraints=tuple(plain(each, MAX_BULLET) for each in request.constraints),
-        acceptance_criteria=tuple(plain(each, MAX_BULLET) for each in request.acceptance_criteria),
+        goal=fit(request.goal, MAX_GOAL) or TOKEN,
+        constraints=tuple(fit(each, MAX_BULLET) for each in request.constraints),
+        acceptance_criteria=tuple(fit(each, MAX_BULLET) for each in request.acceptance_criteria),
         cold_start=request.cold_start,
     )
 

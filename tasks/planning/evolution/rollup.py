@@ -11,9 +11,9 @@ from itertools import groupby
 from typing import Any
 
 from schemas.evolution import NOT_TOLD, ChunkSummary, CommitCard
-from tasks.planning.drafted.reading import plain
 from tasks.planning.evolution.chain import Cards, Depths, ancestors, depths, unique_path
 from tasks.planning.evolution.setting import DEFAULTS, Planning
+from tasks.planning.text import fit
 
 MAX_STEP_LINE = 240  # characters
 MAX_SUMMARY_LINE = 160  # of a step within a summary that nobody wrote
@@ -141,13 +141,13 @@ def _section(title: str, lines: Sequence[str]) -> list[str]:
 
 def _count_line(meta: Mapping[str, Any]) -> str:
     names = {"lca": meta["lca"], "anchor": meta["anchor"] or "unknown"}
-    shown = ", ".join(f"{name} {plain(value, 64)[:SHORT]}" for name, value in names.items())
+    shown = ", ".join(f"{name} {fit(value, 64)[:SHORT]}" for name, value in names.items())
     return f"unique_steps_count: {meta['unique_steps_count']} ({shown})"
 
 
 def _step_line(card: CommitCard, size: int = MAX_STEP_LINE) -> str:
-    name = plain(card.commit_hash, 64)[:SHORT]
-    return f"{name}: {plain(_what(card), max(0, size - len(name) - 2))}"
+    name = fit(card.commit_hash, 64)[:SHORT]
+    return f"{name}: {fit(_what(card), max(0, size - len(name) - 2))}"
 
 
 def _what(card: CommitCard) -> str:
@@ -156,9 +156,9 @@ def _what(card: CommitCard) -> str:
 
 
 def _chunk_line(history: History, path: Sequence[str], planning: Planning) -> str:
-    ends = f"{plain(path[0], 64)[:SHORT]}..{plain(path[-1], 64)[:SHORT]} ({len(path)} steps)"
+    ends = f"{fit(path[0], 64)[:SHORT]}..{fit(path[-1], 64)[:SHORT]} ({len(path)} steps)"
     written = history.summaries.get((path[0], path[-1], len(path)))
     if written and planning.summary_model in (None, written.model):
-        return f"{ends}: {plain(written.summary, max(LEAST_SUMMARY, planning.summary_max_chars))}"
+        return f"{ends}: {fit(written.summary, max(LEAST_SUMMARY, planning.summary_max_chars))}"
     lines = (_step_line(history.cards[each], MAX_SUMMARY_LINE) for each in path[:SUMMARY_LINES])
     return f"{ends}: {' | '.join(lines)}"

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from schemas.base import Outbound
+from schemas.base import Record
 from schemas.evolution import PlanningAgentRequest, ValidationMode
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningAgentResponse, PlanningPlan
 from tasks.planning.catalogue import CATALOGUE
 from tasks.planning.draft import Growth
-from tasks.planning.drafted.reading import plain
 from tasks.planning.drafted.verification import project_of
 from tasks.planning.evolution.request import MAX_BULLET
 from tasks.planning.kept import catalogue_of
 from tasks.planning.project import Project
+from tasks.planning.text import fit
 
 QUEUE = "queue"  # the drafter that is a step of the plan
 
@@ -28,7 +28,7 @@ class Stage(StrEnum):
     WORKING = "working"
 
 
-class State(Outbound):
+class State(Record):
     """The state; `prompt` is dropped once it has been answered."""
 
     stage: Stage = Stage.DRAFTING
@@ -81,7 +81,7 @@ def project_in(growth: Growth) -> Project:
     """Read the project of a plan as its draft did: the listing that told its language is not kept."""
     state, goal = state_of(growth), growth.goal
     context = goal.context.model_copy(update={"language": state.language})
-    constraints = {plain(each, MAX_BULLET): each for each in (*state.request.constraints, *goal.constraints)}
+    constraints = {fit(each, MAX_BULLET): each for each in (*state.request.constraints, *goal.constraints)}
     told = goal.model_copy(update={"context": context, "constraints": tuple(constraints.values())})
-    found = project_of(told, catalogue_of(growth.tools))
+    found = project_of(told, catalogue_of(growth.tools, growth.policy_version))
     return found if isinstance(found, Project) else Project(goal, goal.allowed_files, None, (), CATALOGUE)

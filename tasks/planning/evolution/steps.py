@@ -11,12 +11,11 @@ from schemas.evolution_plan import PlanningPlan
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.planning.drafted.last import last_check
-from tasks.planning.drafted.reading import plain
 from tasks.planning.drafted.steps import MAX_SUCCESS, DraftedStep, Governed, governed
 from tasks.planning.drafted.verification import commands_in
 from tasks.planning.paths import clean
 from tasks.planning.project import Project
-from tasks.planning.text import MAX_GUIDANCE, MAX_INTENT, filled
+from tasks.planning.text import MAX_GUIDANCE, MAX_INTENT, filled, fit
 from tasks.policy.risk import estimate
 from tasks.policy.validation import MAX_TOOLS
 
@@ -37,7 +36,7 @@ def draft_step(goal: Goal, asked: str, prompt: str, attempts: int) -> PlannedSte
         DRAFT_ID,
         StepType.DRAFT,
         "Draft the plan",
-        filled("Answer the prompt of this step's input with a plan for: {goal}", plain(asked, MAX_INTENT), MAX_INTENT),
+        filled("Answer the prompt of this step's input with a plan for: {goal}", fit(asked, MAX_INTENT), MAX_INTENT),
         "Answer in `output` as the input says: its prompt, its schema where it has one, its validation mode. "
         "On a later attempt mend what context.previous_failure says. " + NO_ORDER,
         goal,
@@ -66,7 +65,7 @@ def _looking(step_id: str, kind: StepType, title: str, intent: str, guidance: st
     return PlannedStep(
         step_id=step_id,
         title=title,
-        intent=plain(intent, MAX_INTENT),
+        intent=fit(intent, MAX_INTENT),
         controller_task_spec=ControllerTaskSpec(type=kind),
         mode=mode,
         guidance=guidance,
@@ -134,8 +133,8 @@ def _last_check(
     """Run the goal's own tests and the plan's commands at the end: a drafter may ask for more tests, never for less."""
     tools = _once((*project.tests, *commands_in(plan.validation, project.catalogue, project.files, RiskLevel.HIGH)))
     words = {
-        "success_criteria": plain("; ".join((*criteria, *plan.validation)), MAX_SUCCESS),
-        "guidance": plain("; ".join(plan.handoff_notes), MAX_GUIDANCE) or None,
+        "success_criteria": fit("; ".join((*criteria, *plan.validation)), MAX_SUCCESS),
+        "guidance": fit("; ".join(plan.handoff_notes), MAX_GUIDANCE) or None,
     }
     return tuple(step.model_copy(update=words) for step in last_check(project, steps, tools, VERIFY_ID, plan.summary))
 

@@ -19,7 +19,7 @@ from tasks.planning.gap_report.constraints import NO_BOUNDS, Bounds, bounds_of
 from tasks.planning.gap_report.documents import Documents, ModuleDocument
 from tasks.planning.gap_report.places import MANY, NO_NAMES, Places
 from tasks.planning.gap_report.protection import Protection
-from tasks.planning.gap_report.words import safe
+from tasks.planning.text import fit
 
 MAX_DESCRIPTION = 1000
 CREATE, MODIFY, DELETE = ActionType
@@ -62,7 +62,7 @@ def _quality(gap: Gap, scene: Scene) -> Aim:
     tool = evidence.tool_of(gap.description)
     named = scene.places.located(evidence.mentions(gap.evidence, tool, scene.places.odd))
     files = _blamed(named, scene.places) if evidence.runs_tests(tool) else named
-    action = PlannedAction(description=f"Fix {safe(tool, 80)} failures", target_files=files, action_type=MODIFY)
+    action = PlannedAction(description=f"Fix {fit(tool, 80)} failures", target_files=files, action_type=MODIFY)
     return Aim((action,), documents=scene.documents.around(files))
 
 
@@ -167,7 +167,7 @@ def _documents(gap: Gap, targets: Iterable[str], scene: Scene) -> tuple[ModuleDo
 
 
 def _action(gap: Gap, targets: tuple[str, ...], kind: ActionType) -> PlannedAction:
-    said = safe(gap.description, MAX_DESCRIPTION) or f"Close a {safe(gap.category, 80)} gap"
+    said = fit(gap.description, MAX_DESCRIPTION) or f"Close a {fit(gap.category, 80)} gap"
     return PlannedAction(description=said, target_files=targets[:MAX_TARGETS], action_type=kind)
 
 

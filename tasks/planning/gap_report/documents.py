@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tasks.planning.gap_report.places import Places
-from tasks.planning.gap_report.words import safe
 from tasks.planning.paths import clean, fault
+from tasks.planning.text import fit
 
 NAMES = ("CONTRACT.md", "SPEC.md")
 MAX_READ = 20_000  # characters of a document
@@ -37,7 +37,7 @@ class ModuleDocument:
         """Say in a line what it is about: its first sentence, then its headings."""
         first = _FIRST.search(self.text)
         headings = _HEADING.findall(self.text)[:MAX_HEADINGS]
-        return safe("; ".join(filter(None, (first[1] if first else "", *headings))), MAX_GIST)
+        return fit("; ".join(filter(None, (first[1] if first else "", *headings))), MAX_GIST)
 
     def named(self, places: Places) -> tuple[str, ...]:
         """List the files of the module that the document names, in order; known ones, else those to be made."""
@@ -45,7 +45,7 @@ class ModuleDocument:
         paths = dict.fromkeys(_below(self.folder, clean(word)) for word in words if not word.endswith(NAMES))
         known = set(places.within(self.folder))
         return tuple(path for path in paths if path in known) or tuple(
-            path for path in paths if not known and fault(path) is None
+            path for path in paths if not known and fault(path, places.forbidden) is None
         )
 
 

@@ -27,10 +27,9 @@ from tasks.planning.gap_report.places import Places
 from tasks.planning.gap_report.protection import PROTECTED, Protection, Shield
 from tasks.planning.gap_report.rules import Rules
 from tasks.planning.gap_report.verification import test_command
-from tasks.planning.gap_report.words import safe, safe_text
 from tasks.planning.paths import MAX_GLOB_WORK, expand_globs
 from tasks.planning.project import Project
-from tasks.planning.text import MAX_GUIDANCE
+from tasks.planning.text import MAX_GUIDANCE, fit, fit_text
 from tasks.policy.validation import max_steps, rejected
 
 MAX_SHOWN = 4000  # characters of a gap's evidence in the document
@@ -60,9 +59,9 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     gaps = reported(given)
     if not gaps:
         return NothingToDo("no_gap")
-    allowed = expand_globs(goal.allowed_files, goal.context.files)
+    allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
     test, untested = test_command(goal, catalogue)
-    shield = Shield(Protection.of((*PROTECTED, *given.protected_paths)), allowed.files)
+    shield = Shield(Protection.of((*PROTECTED, *given.protected_paths)), allowed.files, setting.forbidden)
     if errors := allowed.errors + untested + _overworked(shield, gaps):
         return rejected("invalid_goal", errors)
     rules = Rules.of(setting.options)
@@ -89,7 +88,7 @@ def reported(given: GapGoal) -> tuple[Gap, ...]:
 def _choose(
     goal: Goal, given: GapGoal, gaps: tuple[Gap, ...], history: History, shield: Shield, rules: Rules
 ) -> Choice | None:
-    places = Places.of((*goal.context.files, *given.project.files), shield.allowed)
+    places = Places.of((*goal.context.files, *given.project.files), shield.allowed, shield.forbidden)
     documents = Documents.of(goal.context.documents, given.project.documents)
     scene = Scene(places, documents, given.inbox)
     for number, (gap, past) in enumerate(_in_turn(gaps, history)):
@@ -165,24 +164,24 @@ def _warned(actions: tuple[PlannedAction, ...], past: Past) -> tuple[PlannedActi
 
 def _kept(gap: Gap) -> PlannedGap:
     return PlannedGap(
-        category=safe(gap.category, 200),
-        description=safe_text(gap.description, analysis.MAX_DESCRIPTION),
+        category=fit(gap.category, 200),
+        description=fit_text(gap.description, analysis.MAX_DESCRIPTION),
         priority=gap.priority,
-        roadmap_version=safe(gap.roadmap_version, 200),
-        evidence=safe_text(gap.evidence, MAX_SHOWN),
+        roadmap_version=fit(gap.roadmap_version, 200),
+        evidence=fit_text(gap.evidence, MAX_SHOWN),
     )
 
 
 def _guidance(goal: Goal, choice: Choice) -> str | None:
     """Tell what went wrong the last time, the constraints, and what the modules say of themselves."""
-    lesson = safe(choice.past.lesson, MAX_LESSON)
+    lesson = fit(choice.past.lesson, MAX_LESSON)
     told = (
         f"The last attempt failed: {lesson}." if lesson else "",
         *goal.constraints,
         *choice.aim.bounds.lines,
         *(f"{each.path}: {each.gist}" for each in choice.aim.documents if each.gist),
     )
-    return safe("; ".join(filter(None, told)), MAX_GUIDANCE) or None
+    return fit("; ".join(filter(None, told)), MAX_GUIDANCE) or None
 
 
 def _state(iteration: steps.Iteration, choice: Choice) -> dict[str, object]:
@@ -200,7 +199,7 @@ def _state(iteration: steps.Iteration, choice: Choice) -> dict[str, object]:
 def _phases(iteration: steps.Iteration, choice: Choice) -> tuple[Phase, ...]:
     plan, before = iteration.plan, choice.passed_over
     why = f"; {before} passed over, which failed too often or are protected" if before else ""
-    chosen = safe(f"{plan.gap.priority} {plan.gap.category}: {plan.gap.description}", 200).rstrip(".")
+    chosen = fit(f"{plan.gap.priority} {plan.gap.category}: {plan.gap.description}", 200).rstrip(".")
     done = f"{len(plan.actions)} {'action' if len(plan.actions) == 1 else 'actions'}, risk {plan.estimated_risk}"
     return (Phase("gap", f"{chosen}{why}."), Phase("iteration", f"{plan.iteration_id}: {done}."))
 
@@ -224,5 +223,5 @@ def _outside(iteration: steps.Iteration) -> FieldError:
     if not named:
         sentence = "A step that patches needs allowed_files: set them to the files that may change."
     else:
-        sentence = f"The gap is about {safe(', '.join(named), 200)}, and allowed_files has none of these: add them."
+        sentence = f"The gap is about {fit(', '.join(named), 200)}, and allowed_files has none of these: add them."
     return field_error("/allowed_files", "no_allowed_files", sentence)

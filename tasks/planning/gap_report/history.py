@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from schemas.gap import Gap, IterationOutcome, IterationRecord
 from tasks.planning.gap_report.analysis import MAX_DESCRIPTION, category_of
-from tasks.planning.gap_report.words import safe, safe_text
+from tasks.planning.text import fit, fit_text
 
 MAX_FAILURES = 3  # in a row, of one gap, unless the operator says otherwise; then another gap comes first
 MAX_CATEGORY = 200
@@ -96,7 +96,7 @@ class History:
 
 def key(gap: Gap) -> tuple[str, str]:
     """Tell gaps apart: by category and description, as the document of an iteration writes them."""
-    return safe(category_of(gap), MAX_CATEGORY).casefold(), safe_text(gap.description, MAX_DESCRIPTION)
+    return fit(category_of(gap), MAX_CATEGORY).casefold(), fit_text(gap.description, MAX_DESCRIPTION)
 
 
 def field_of(gap: Gap) -> str:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from schemas.gap import MAX_TARGETS
 from tasks.planning.files import Role, having, name_of, role_of
+from tasks.planning.forbidden import FORBIDDEN, JUDGED, Forbidden
 from tasks.planning.gap_report.protection import PROTECTED
 from tasks.planning.paths import clean, fault
 
@@ -41,12 +42,13 @@ class Places:
     existing: frozenset[str]
     files: tuple[str, ...]
     sources: tuple[str, ...] = ()  # that the goal allows
+    forbidden: Forbidden = FORBIDDEN
 
     @classmethod
-    def of(cls, listing: Iterable[str], allowed: Iterable[str]) -> Places:
+    def of(cls, listing: Iterable[str], allowed: Iterable[str], forbidden: Forbidden = FORBIDDEN) -> Places:
         """Put the listing and the allowlist together; a file whose very name is an attack is not known."""
         listed, given = dict.fromkeys(filter(_is_harmless, map(clean, listing))), dict.fromkeys(allowed)
-        return cls(frozenset(listed), tuple(listed | given), having(given, Role.SOURCE))
+        return cls(frozenset(listed), tuple(listed | given), having(given, Role.SOURCE), forbidden)
 
     def locate(self, mention: str, *, by_tool: bool = True) -> str | None:
         """Find the file that a tool or a person means; None for one that cannot be of this project.
@@ -62,7 +64,8 @@ class Places:
         longer = [known for known in named if _ends(known.split("/"), parts)]
         if len(longer) == 1:
             return longer[0]
-        return path if fault(path) is None and _FILE.fullmatch(path) and not _FOREIGN.search(path) else None
+        is_file = _FILE.fullmatch(path) and not _FOREIGN.search(path)
+        return path if is_file and fault(path, self.forbidden) is None else None
 
     def located(self, mentions: Iterable[str]) -> tuple[str, ...]:
         """Find each of these, once, at most as many as an action may have."""
@@ -71,7 +74,7 @@ class Places:
 
     def within(self, folder: str) -> tuple[str, ...]:
         """List the known files below `folder`, which ends with a slash, that a step may touch."""
-        return tuple(path for path in self.files if path.startswith(folder) and fault(path) is None)
+        return tuple(path for path in self.files if path.startswith(folder) and fault(path, self.forbidden) is None)
 
     def explicit(self, text: str) -> tuple[str, ...]:
         """List the files and folders that `text` names as paths."""
@@ -179,7 +182,7 @@ def _ends(longer: Sequence[str], shorter: Sequence[str]) -> bool:
 
 
 def _is_harmless(path: str) -> bool:
-    found = fault(path)
+    found = fault(path, JUDGED)
     return found is None or found.code not in _ATTACKS
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from schemas.gap import PlannedAction
+from tasks.planning.forbidden import Forbidden
 from tasks.planning.paths import glob_matches, is_glob
 
 PROTECTED = ("seed.py", "VISION.md", "kernel/", "roadmap/")
@@ -44,10 +45,11 @@ class Protection:
 
 @dataclass(frozen=True)
 class Shield:
-    """What a goal protects, and the files that it allows; what is free of them is found once, if anybody asks."""
+    """What a goal protects, what nobody may allow, and what the goal allows; what is free is found once, if at all."""
 
     protection: Protection
     allowed: tuple[str, ...]
+    forbidden: Forbidden
 
     @cached_property
     def free(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from schemas.step import VerifyTool
 from tasks.errors import UnknownCommand
 from tasks.planning.gap_report.evidence import tool_of
 from tasks.planning.project import Project
-from tasks.planning.tool_contract import MANY, fits
+from tasks.planning.tool_contract import MANY, fits, operand
 
 PYTHON = (".py", ".pyi")
 NODE = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")
@@ -37,8 +37,12 @@ def reporter_of(gap: PlannedGap, project: Project, files: Sequence[str]) -> tupl
     """Aim the tool that reported `gap` at what changes of its kind; empty for tests and for tools that nobody knows."""
     words = re.findall(r"[\w-]+", tool_of(gap.description).casefold()) if gap.category.casefold() == "quality" else ()
     for command, suffixes in (COMMANDS[word] for word in words if word in COMMANDS):
-        aimed = tuple(path for path in files if path.endswith(suffixes) and fits("path", path)) if suffixes else ()
+        aimed = (
+            tuple(path for path in files if path.endswith(suffixes) and fits("path", operand(path))) if suffixes else ()
+        )
         whole = (".",) if suffixes and not 0 < len(aimed) <= MANY else aimed
         with suppress(UnknownCommand):
-            return (project.catalogue.match_argv((*command.split(), *whole)),)
+            return (
+                project.catalogue.aim(tuple(command.split()), whole) if suffixes else project.catalogue.match(command),
+            )
     return ()

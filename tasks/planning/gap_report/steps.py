@@ -15,14 +15,14 @@ from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.planning.catalogue import render
 from tasks.planning.files import chunks
+from tasks.planning.forbidden import JUDGED
 from tasks.planning.gap_report.hazard import level_of
 from tasks.planning.gap_report.protection import Protection
 from tasks.planning.gap_report.verification import CHECKS, verification
-from tasks.planning.gap_report.words import safe
 from tasks.planning.paths import expand_globs
 from tasks.planning.project import Project, only_documents
 from tasks.planning.templates import Check
-from tasks.planning.text import MAX_INTENT, MAX_TITLE
+from tasks.planning.text import MAX_INTENT, MAX_TITLE, fit
 from tasks.policy.assessment import raised, told
 from tasks.policy.risk import RISK, ROLLBACK, below, estimate
 
@@ -65,7 +65,7 @@ class Piece:
 
 def free_files(goal: Goal, protection: Protection) -> tuple[str, ...]:
     """List the files that a goal allows and nothing protects."""
-    return protection.without(expand_globs(goal.allowed_files, goal.context.files).files)
+    return protection.without(expand_globs(goal.allowed_files, goal.context.files, forbidden=JUDGED).files)
 
 
 def must_explore(iteration: Iteration) -> bool:
@@ -154,7 +154,7 @@ def _patch(
 def _title(piece: Piece) -> str:
     does, description = _DOES[piece.action.action_type] if piece.action.target_files else "Do", piece.action.description
     said = description if description.casefold().startswith(does.casefold()) else f"{does}: {description}"
-    return safe(said, MAX_TITLE - len(piece.part)) + piece.part
+    return fit(said, MAX_TITLE - len(piece.part)) + piece.part
 
 
 def _hint(piece: Piece) -> str:
@@ -187,7 +187,7 @@ def _step(
         verify=render(tools),
         controller_task_spec=ControllerTaskSpec(type=kind),
         mode=mode,
-        success_criteria=safe("; ".join(iteration.plan.acceptance_criteria), MAX_CRITERIA),
+        success_criteria=fit("; ".join(iteration.plan.acceptance_criteria), MAX_CRITERIA),
         depends_on=after,
         guidance=iteration.guidance,
         verify_tools=tools,
@@ -197,7 +197,7 @@ def _step(
 
 
 def _about(iteration: Iteration, text: str) -> str:
-    return safe(f"[{iteration.plan.iteration_id}] {text}", MAX_INTENT - 150)
+    return fit(f"[{iteration.plan.iteration_id}] {text}", MAX_INTENT - 150)
 
 
 def _quick(iteration: Iteration, piece: Piece) -> tuple[VerifyTool, ...]:

@@ -14,7 +14,7 @@ from tasks.planning.catalogue import Catalogue
 from tasks.planning.gap_report.reporters import PYTHON, reporter_of
 from tasks.planning.project import Project, only_documents
 from tasks.planning.templates import Check
-from tasks.planning.tool_contract import MANY, fits
+from tasks.planning.tool_contract import MANY, fits, operand
 
 CHECKS = ("ruff-check", "pyright")  # contracts of the catalogue, for Python
 
@@ -48,14 +48,14 @@ def verification(
 
 
 def _checked(project: Project, files: Sequence[str], checks: Sequence[str]) -> tuple[VerifyTool, ...]:
-    sources = tuple(path for path in files if path.endswith(PYTHON) and fits("path", path))
+    sources = tuple(path for path in files if path.endswith(PYTHON) and fits("path", operand(path)))
     aimed = sources if 0 < len(sources) <= MANY else (".",)
     return tuple(tool for check in checks if (tool := _aimed(project, check, aimed)))
 
 
 def _aimed(project: Project, check: str, files: Sequence[str]) -> VerifyTool | None:
     """Aim a contract at files, or at nothing if it takes none; None where the operator's takes neither."""
-    for words in (tuple(files), ()):
+    for words in (tuple(map(operand, files)), ()):
         with suppress(UnknownCommand):
-            return project.catalogue.match_argv(project.catalogue.call(check, words).argv)
+            return project.catalogue.aim(project.catalogue.call(check, words).argv)
     return None

@@ -23,8 +23,8 @@ from tasks.planning.reviewed_plan.handlers import Row
 from tasks.planning.reviewed_plan.material import input_for
 from tasks.planning.reviewed_plan.operations import Refused
 from tasks.planning.reviewed_plan.turn import Turn
-from tasks.planning.reviewed_plan.words import spoken
 from tasks.planning.reviewed_plan.workflow import ROWS, go
+from tasks.planning.text import fit
 
 __all__ = ["advance", "answer", "draft", "input_for", "refusal", "stuck"]
 
@@ -79,7 +79,7 @@ def answer(growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:
         return said
     why = f"A person decided about {row.brief.name}: {said.decision}"
     if said.decision == "stop":
-        return _stopped(turn, spoken(said.reason, 500)).unfolding(why)
+        return _stopped(turn, fit(said.reason, 500)).unfolding(why)
     if said.decision == "continue":
         skipped = turn.document.gate_history[-1].verdict is GateVerdict.SKIPPED
         back = f"{phase}-qr" if skipped else row.brief.back

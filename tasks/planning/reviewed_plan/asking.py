@@ -13,7 +13,8 @@ from schemas.review_qr import GateVerdict, ItemStatus, QrFile, QrItem, QrPhase
 from tasks.planning.draft import Question
 from tasks.planning.reviewed_plan import gate
 from tasks.planning.reviewed_plan.turn import Turn
-from tasks.planning.reviewed_plan.words import explained, spoken
+from tasks.planning.reviewed_plan.words import explained
+from tasks.planning.text import fit
 
 MAX_CONTINUED = 3  # times a person may send one gate's work back again, so that every workflow ends
 MAX_TOLD = 20  # items
@@ -21,9 +22,7 @@ MAX_TOLD = 20  # items
 
 def asked(turn: Turn, phase: QrPhase, items: Sequence[QrItem]) -> Turn:
     """Ask a person about a gate."""
-    told = tuple(
-        spoken(f"{item.id} ({item.severity}) {item.check}: {item.finding or 'undecided'}", 500) for item in items
-    )
+    told = tuple(fit(f"{item.id} ({item.severity}) {item.check}: {item.finding or 'undecided'}", 500) for item in items)
     goes_on = turn.loop(phase).continued < MAX_CONTINUED
     choices = f"{'continue, ' if goes_on else ''}accept (with a reason) or stop"
     blocked = "1 item blocks it" if len(items) == 1 else f"{len(items)} items block it"
@@ -67,7 +66,7 @@ def continued(turn: Turn, phase: QrPhase) -> Turn:
 def overruled(turn: Turn, phase: QrPhase, reason: str) -> Turn:
     """Let the gate pass by a person's word: every item that is not right is accepted for the reason given."""
     file = turn.document.qr[phase]  # as the gate left it, at the iteration that was judged
-    why = spoken(reason, 1000)
+    why = fit(reason, 1000)
     wrong = {item.id for item in file.items if item.status is not ItemStatus.PASS}
     done: QrFile = gate.accepted(file, wrong, why)
     record = gate.judged(done, gate.blocks(turn.state.schedule, done.iteration), None)

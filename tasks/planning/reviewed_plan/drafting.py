@@ -20,15 +20,15 @@ from tasks.planning.reviewed_plan.gate import schedule_faults, schedule_of
 from tasks.planning.reviewed_plan.implementing import CODE_LEVEL
 from tasks.planning.reviewed_plan.opening import opened, unfit, unplannable
 from tasks.planning.reviewed_plan.turn import Turn
-from tasks.planning.reviewed_plan.words import spoken
 from tasks.planning.reviewed_plan.workflow import FIRST, go
+from tasks.planning.text import fit
 from tasks.policy.validation import rejected
 
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     """Answer a goal with the first step of its workflow, or with everything that keeps it from beginning. Pure."""
     given = goal.reviewed_plan or ReviewedPlanInput()
-    allowed = expand_globs(goal.allowed_files, goal.context.files)
+    allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
     project = _project(goal, allowed.files, catalogue)
     errors = (*allowed.errors, *_errors(goal, given, allowed.files, project))
     if errors:
@@ -114,5 +114,5 @@ def _plan_errors(given: ReviewedPlanInput, plan: Plan, allowed: tuple[str, ...])
 def _unclean(error: ValidationError) -> Iterator[FieldError]:
     """Say which texts of a supplied plan do not fit once they are clean: most often nothing is left of them."""
     for each in error.errors():
-        place = "/".join(spoken(str(name), 100) for name in each["loc"])
+        place = "/".join(fit(str(name), 100) for name in each["loc"])
         yield field_error(f"/reviewed_plan/plan/{place}", "invalid_plan", f"Once cleaned: {each['msg']}.")

@@ -15,7 +15,8 @@ from schemas.review_qr import (
     Severity,
 )
 from tasks.errors import IllegalTransition
-from tasks.planning.reviewed_plan.words import MAX_FAULTS, spoken
+from tasks.planning.reviewed_plan.words import MAX_FAULTS
+from tasks.planning.text import fit
 
 MUST, SHOULD, COULD = Severity
 EVERY, SERIOUS, ONLY_MUST = (MUST, SHOULD, COULD), (MUST, SHOULD), (MUST,)
@@ -110,7 +111,7 @@ def judged(file: QrFile, severities: tuple[Severity, ...], claimed: str | None) 
         counts=_counts(file),
         blocking=tuple(item.id for item in shut),
         findings=tuple(
-            spoken(f"{item.id} {item.check}: {item.finding or 'undecided'}", 200) for item in shut[:MAX_FAULTS]
+            fit(f"{item.id} {item.check}: {item.finding or 'undecided'}", 200) for item in shut[:MAX_FAULTS]
         ),
         claimed=claimed or None,
         contradicted=bool(claimed) and claimed != verdict.value,

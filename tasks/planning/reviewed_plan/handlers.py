@@ -26,7 +26,8 @@ from tasks.planning.reviewed_plan.operations import Refused, Writer, applied
 from tasks.planning.reviewed_plan.reviewing import reviewed
 from tasks.planning.reviewed_plan.steps import Brief, failed_items, role_step, suffix
 from tasks.planning.reviewed_plan.turn import Turn
-from tasks.planning.reviewed_plan.words import explained, spoken, told
+from tasks.planning.reviewed_plan.words import explained, told
+from tasks.planning.text import fit
 from tasks.policy.validation import max_steps
 
 MAX_PARTS = 20  # answers of a role to one phase
@@ -126,7 +127,7 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> Row:
         review = _parsed(Review, output)
         file = turn.file(phase)
         decided = reviewed(file, review, gate.blocks(turn.state.schedule, file.iteration))
-        return replace(turn.filed(decided), review=spoken(review.verdict or "", 20) or None), brief.ahead
+        return replace(turn.filed(decided), review=fit(review.verdict or "", 20) or None), brief.ahead
 
     return Row(brief, enter, leave, reads_answer=True)
 

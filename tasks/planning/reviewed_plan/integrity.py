@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from schemas import codec
 from schemas.review_plan import MAX_PLAN_BYTES, Comment, Milestone, Named, Placed, Plan
 from tasks.planning.files import Role, role_of
+from tasks.planning.forbidden import JUDGED
 from tasks.planning.paths import fault
 from tasks.planning.reviewed_plan.diffs import diff_fault
 from tasks.planning.reviewed_plan.roles import is_external
@@ -96,7 +97,7 @@ def _files(milestone: Milestone, allowed: Collection[str] | None) -> Iterator[st
     if is_external(milestone):
         return
     for path in files_of(milestone):
-        if found := fault(path):
+        if found := fault(path, JUDGED):
             yield f"outside_allowlist: {path[:100]!r} of {milestone.id}: {found.message}"
         elif allowed is not None and path not in allowed:
             yield f"outside_allowlist: {path[:100]!r} of {milestone.id} is not among the goal's allowed_files"

@@ -17,7 +17,8 @@ from tasks.planning.reviewed_plan.completeness import gaps
 from tasks.planning.reviewed_plan.integrity import faults, too_large
 from tasks.planning.reviewed_plan.markdown import plan_md
 from tasks.planning.reviewed_plan.waves import waves_of
-from tasks.planning.reviewed_plan.words import fitted, spoken
+from tasks.planning.reviewed_plan.words import fitted
+from tasks.planning.text import fit
 
 # What stands in a list of context.json that has nothing: an empty one would not say whether anybody looked.
 SENTINELS: Mapping[str, str] = {
@@ -95,4 +96,4 @@ def unplannable(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[
 def _told(faults_: Iterable[str], pointer: str) -> Iterator[FieldError]:
     for fault in faults_:
         code, _, sentence = fault.partition(": ")
-        yield FieldError(pointer=pointer, code=f"plan_{code}", message=spoken(sentence, 500))
+        yield FieldError(pointer=pointer, code=f"plan_{code}", message=fit(sentence, 500))

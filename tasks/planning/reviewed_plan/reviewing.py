@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator
 from schemas.review_qr import MAX_ITEMS, ItemStatus, QrFile, QrItem, Review, ReviewedItem, Severity
 from tasks.planning.reviewed_plan.gate import blocking
 from tasks.planning.reviewed_plan.operations import Refused
-from tasks.planning.reviewed_plan.words import spoken, told
+from tasks.planning.reviewed_plan.words import told
+from tasks.planning.text import fit
 
 MAX_FINDING = 2000
 
@@ -51,7 +52,7 @@ def _decided(item: QrItem | None, said: ReviewedItem) -> QrItem:
     return base.model_copy(
         update={
             "status": said.status,
-            "finding": spoken(said.finding or "", MAX_FINDING) if failed else None,
+            "finding": fit(said.finding or "", MAX_FINDING) if failed else None,
             "version": base.version + (item is not None),
             "fail_count": base.fail_count + failed,
         }
@@ -61,7 +62,7 @@ def _decided(item: QrItem | None, said: ReviewedItem) -> QrItem:
 def _new(said: ReviewedItem) -> QrItem:
     return QrItem(
         id=said.id,
-        scope=spoken(said.scope or "*", 1000),
-        check=spoken(said.check or "", 1000),
+        scope=fit(said.scope or "*", 1000),
+        check=fit(said.check or "", 1000),
         severity=said.severity or Severity.SHOULD,
     )

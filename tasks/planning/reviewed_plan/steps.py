@@ -10,8 +10,7 @@ from schemas.review_qr import ItemStatus, QrFile, QrItem, QrPhase, Severity
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.planning.catalogue import render
 from tasks.planning.reviewed_plan.roles import RoleName
-from tasks.planning.reviewed_plan.words import spoken
-from tasks.planning.text import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE
+from tasks.planning.text import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fit
 from tasks.policy.assessment import raised, told
 from tasks.policy.risk import ROLLBACK, estimate
 
@@ -57,9 +56,9 @@ def guided(brief: Brief, failed: Sequence[QrItem], constraints: Iterable[str] = 
     first = brief.fix if failed and brief.fix else brief.guidance
     wrong = " ".join(f"Failed: {item.id} {item.severity} {item.check}: {item.finding}" for item in failed)
     room = MAX_GUIDANCE - len(first) - 6  # blanks between the parts, and the marks of a cut
-    binding = spoken(" ".join(f"Constraint: {each}" for each in constraints), max(room // 2, room - len(wrong)))
+    binding = fit(" ".join(f"Constraint: {each}" for each in constraints), max(room // 2, room - len(wrong)))
     check = f"Check: {'; '.join(brief.checklist)}." if brief.checklist else ""
-    return spoken(" ".join((first, binding, wrong, check)), MAX_GUIDANCE)
+    return fit(" ".join((first, binding, wrong, check)), MAX_GUIDANCE)
 
 
 def role_step(
@@ -69,11 +68,11 @@ def role_step(
     mode = MODE_OF_TYPE[kind]
     return PlannedStep(
         step_id=step_id,
-        title=spoken(brief.title, MAX_TITLE),
-        intent=spoken(f"{brief.title}: {about}", MAX_INTENT),
+        title=fit(brief.title, MAX_TITLE),
+        intent=fit(f"{brief.title}: {about}", MAX_INTENT),
         controller_task_spec=ControllerTaskSpec(type=kind, hint=brief.fix if failed and brief.fix else None),
         mode=mode,
-        success_criteria=spoken("; ".join(brief.checklist), MAX_SUCCESS),
+        success_criteria=fit("; ".join(brief.checklist), MAX_SUCCESS),
         phase=brief.name,
         guidance=guided(brief, failed, constraints),
         queue=(brief.role or RoleName.REVIEWER).value,
@@ -101,18 +100,18 @@ def patch_step(
     mode = MODE_OF_TYPE[StepType.PATCH]
     return PlannedStep(
         step_id=step_id,
-        title=spoken(title, MAX_TITLE),
-        intent=spoken(intent, MAX_INTENT),
+        title=fit(title, MAX_TITLE),
+        intent=fit(intent, MAX_INTENT),
         allowed_files=files,
         verify=render(tools),
         risk_level=risk.level,
         controller_task_spec=ControllerTaskSpec(type=StepType.PATCH, target_file=files[0]),
         mode=mode,
-        success_criteria=spoken(success, MAX_SUCCESS),
+        success_criteria=fit(success, MAX_SUCCESS),
         depends_on=depends_on,
         rollback_hint=ROLLBACK,
         phase=phase or brief.name,
-        guidance=spoken(told(risk, guidance) or guidance, MAX_GUIDANCE),
+        guidance=fit(told(risk, guidance) or guidance, MAX_GUIDANCE),
         verify_tools=tools,
         queue=role.value,
         estimate=estimate(mode),

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from tasks.planning.text import legible, one_line
+from tasks.planning.text import fit, fit_text
 from tasks.policy.sanitize import Mode, sanitize
 from tasks.policy.unicode import INVISIBLE
 
@@ -18,13 +18,6 @@ CODE, DRAWING = "diff", "diagram_ascii"  # the fields that are no prose
 FREELY_NAMED = "params"  # the field whose keys are a writer's own words
 _CONTROLS = re.compile(rf"{INVISIBLE.pattern}|[\x0b-\x0d\x85\u2028\u2029]")
 MAX_FAULTS = 5  # told at once
-
-
-def spoken(text: str, size: int) -> str:
-    """Put `text` on one line of at most `size` characters that holds no attack."""
-    text = legible(text)  # before it is one line: of a control that is a blank then, the rest would hide a word
-    cut = one_line(sanitize(one_line(text, len(text))).text, size)
-    return one_line(sanitize(cut).text, size) if sanitize(cut, Mode.FLAG).findings else cut
 
 
 def cleaned(value: Any, name: str = "") -> Any:
@@ -58,8 +51,7 @@ def _text(text: str, name: str) -> str:
 def _cut(body: Any, place: tuple[int | str, ...], size: int) -> None:
     for name in place[:-1]:
         body = body[name]
-    cut = body[place[-1]][:size]
-    body[place[-1]] = sanitize(cut).text[:size]  # where it ends now, something else may stand
+    body[place[-1]] = fit_text(body[place[-1]], size)
 
 
 def explained(error: ValidationError) -> str:
@@ -71,4 +63,4 @@ def told(faults: Iterable[str]) -> str:
     """Put the first faults into one sentence; empty where there are none."""
     some = list(faults)
     more = f" (and {len(some) - MAX_FAULTS} more)" if len(some) > MAX_FAULTS else ""
-    return spoken("; ".join(some[:MAX_FAULTS]), 900) + more
+    return fit("; ".join(some[:MAX_FAULTS]), 900) + more

@@ -10,6 +10,7 @@ from schemas.campaign_plan import CampaignPlan, PlanTask
 from tasks.planning.campaign.dag import depth, graph, merge, parents, problems, way
 from tasks.planning.campaign.design import akin, pair, sequence, shape, split
 from tasks.planning.campaign.drawing import drawing, mermaid
+from tasks.planning.catalogue import CATALOGUE
 from tests.unit.campaign.making import an_exploration, candidate, drafted, explored, tasks_in
 
 
@@ -171,7 +172,7 @@ def test_every_step_has_the_type_and_the_files_of_its_task() -> None:
         expected = StepType.TEST if task["type"] == "VERIFY" else StepType.PATCH
         assert types[step.step_id] is expected
         assert list(step.allowed_files) == task["delta"]
-        assert step.verify == task["verify"]
+        assert CATALOGUE.typed(step.verify_tools) == task["verify"]
 
 
 def test_tests_are_checked_for_form_before_their_code_is_there() -> None:

@@ -174,7 +174,7 @@ def test_a_plan_is_written_from_the_tasks_as_they_are() -> None:
     assert [each.depends_on for each in made.steps] == [(), ("001-spec-auth",), ("001-spec-auth", "002-impl-auth")]
     assert [each.verify for each in made.steps] == [
         "python -m py_compile tests/test_auth.py",
-        "pytest -q tests/test_auth.py",
+        "pytest -q -- tests/test_auth.py",
         "pytest -q",
     ]
     assert tasks_in(made)[1] == {

@@ -12,10 +12,11 @@ from schemas.goal import Goal
 from tasks.planning.catalogue import CATALOGUE
 from tasks.planning.drafted.order import Named, ordered, slug, unique
 from tasks.planning.drafted.pieces import fits_one_step, level_of, pieces
-from tasks.planning.drafted.reading import as_text, decoded, fitted, plain, several_lines, truncate, unfenced
+from tasks.planning.drafted.reading import as_text, decoded, fitted, unfenced
 from tasks.planning.drafted.steps import DraftedStep, governed
 from tasks.planning.drafted.verification import commands_in, project_of
 from tasks.planning.project import Project
+from tasks.planning.text import fit, fit_lines, truncate
 from tasks.policy.sanitize import Mode, sanitize
 from tasks.policy.validation import validate
 from tests.unit.evolution.given import ATTACK
@@ -68,7 +69,7 @@ def test_an_answer_is_told_as_text(output: Any, text: str) -> None:
     assert as_text(output) == text
 
 
-@pytest.mark.parametrize("make", [plain, several_lines])
+@pytest.mark.parametrize("make", [fit, fit_lines])
 @pytest.mark.parametrize("size", [1, 5, 29, 30, 100])
 @pytest.mark.parametrize("text", [ATTACK, ATTACK * 9, "é" * 99, "a b " * 60, "…" * 50, "x\n" * 60])
 def test_words_fit_and_hold_no_attack(make: Any, size: int, text: str) -> None:
@@ -79,7 +80,7 @@ def test_words_fit_and_hold_no_attack(make: Any, size: int, text: str) -> None:
 
 
 def test_only_a_document_keeps_its_lines() -> None:
-    assert (plain("a\n\nb", 9), several_lines("a\nb", 9)) == ("a b", "a\nb")
+    assert (fit("a\n\nb", 9), fit_lines("a\nb", 9)) == ("a b", "a\nb")
 
 
 @pytest.mark.parametrize(

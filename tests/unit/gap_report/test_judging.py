@@ -16,7 +16,7 @@ RUFF = a_gap("Quality check failed: ruff", "quality", evidence="src/a.py:1:1: F4
 PYTEST = a_gap("Quality check failed: pytest", "quality", evidence="FAILED tests/test_a.py::test_it - assert 1 == 2\n")
 SOURCES = ["src/a.py", "src/b.py"]
 TESTS = ["tests/test_a.py", "tests/test_b.py", "tests/test_c.py", "tests/conftest.py", "tests/helper.py"]
-LINTED = "ruff check src/a.py && pyright src/a.py"
+LINTED = "ruff check -- src/a.py && pyright src/a.py"
 
 
 def verify(*gaps: dict[str, Any], allowed: tuple[str, ...] = ("src/a.py",), **more: Any) -> str:
@@ -32,8 +32,8 @@ def verify(*gaps: dict[str, Any], allowed: tuple[str, ...] = ("src/a.py",), **mo
         ((RUFF, a_gap("Quality check failed: mypy", "quality")), {}, " && pytest -q"),
         ((RUFF, a_gap("Tests for pytest")), {}, " && pytest -q"),
         ((PYTEST, RUFF), {}, " && pytest -q"),
-        ((RUFF, PYTEST), {}, " && pytest -q tests/test_b.py tests/test_c.py"),
-        ((RUFF, PYTEST), {"failing_tests": ["tests/test_b.py::TestX::test_it"]}, " && pytest -q tests/test_c.py"),
+        ((RUFF, PYTEST), {}, " && pytest -q -- tests/test_b.py tests/test_c.py"),
+        ((RUFF, PYTEST), {"failing_tests": ["tests/test_b.py::TestX::test_it"]}, " && pytest -q -- tests/test_c.py"),
         ((RUFF, PYTEST | {"evidence": ""}), {}, ""),
         ((RUFF, PYTEST), {"test_command": "tox"}, ""),
     ],
@@ -64,4 +64,4 @@ def test_it_stays_so_when_an_exploration_has_found_the_files() -> None:
     unfolded = gap_report.advance(growth, End("explore-scope", {}, "DONE", {"files": ["src/m1.py"]}), CATALOGUE)
 
     assert isinstance(unfolded, Unfolding)
-    assert unfolded.steps[-1].verify.endswith("pyright src/m1.py && pytest -q tests/test_b.py tests/test_c.py")
+    assert unfolded.steps[-1].verify.endswith("pyright src/m1.py && pytest -q -- tests/test_b.py tests/test_c.py")

@@ -57,8 +57,8 @@ def test_a_past_makes_a_gap_risky_at_once_or_once_it_is_exhausted(options: dict[
 @pytest.mark.parametrize(
     ("checks", "verify"),
     [
-        (("ruff-check", "mypy"), "ruff check src/m1.py && mypy src/m1.py && pytest -q"),
-        (("compileall",), "python -m compileall src/m1.py && pytest -q"),
+        (("ruff-check", "mypy"), "ruff check -- src/m1.py && mypy -- src/m1.py && pytest -q"),
+        (("compileall",), "python -m compileall -- src/m1.py && pytest -q"),
         ((), "pytest -q"),
     ],
 )

@@ -15,7 +15,7 @@ from tasks.policy.validation import validate
 from tests.unit.gap_report.reports import a_gap, a_goal, document, drafted
 
 LOW, MED, HIGH = RiskLevel
-PYTHON = "ruff check {0} && pyright {0} && pytest -q"
+PYTHON = "ruff check -- {0} && pyright {0} && pytest -q"
 
 
 def test_each_action_is_a_patch_and_the_end_is_a_verification() -> None:
@@ -51,10 +51,14 @@ def test_the_last_patch_and_the_verification_lint_check_types_and_test() -> None
     ("path", "context", "verify"),
     [
         ("src/a.py", {}, PYTHON.format("src/a.py")),
-        ("src/a.py", {"test_command": "pytest tests -q"}, "ruff check src/a.py && pyright src/a.py && pytest tests -q"),
-        ("pyproject.toml", {"language": "python"}, PYTHON.format(".")),
+        (
+            "src/a.py",
+            {"test_command": "pytest tests -q"},
+            "ruff check -- src/a.py && pyright src/a.py && pytest tests -q",
+        ),
+        ("pyproject.toml", {"language": "python"}, PYTHON.format(".").replace("-- .", ".")),
         ("src/a.ts", {}, "npx tsc --noEmit && npm test"),
-        ("src/a.js", {}, "node --check src/a.js && npm test"),
+        ("src/a.js", {}, "node --check -- src/a.js && npm test"),
         ("a.go", {}, "go build ./... && go test ./..."),
         ("src/a.rs", {}, "cargo check && cargo test"),
     ],
@@ -68,9 +72,9 @@ def test_an_iteration_is_verified_in_its_language(path: str, context: dict[str, 
 @pytest.mark.parametrize(
     ("check", "verify"),
     [
-        ({"spellings": ("mypy",), "positional": "path"}, "ruff check src/a.py && mypy src/a.py && pytest -q"),
-        ({"spellings": ("pyre check",)}, "ruff check src/a.py && pyre check && pytest -q"),
-        ({"spellings": ("pyre",), "positional": "count", "least": 1}, "ruff check src/a.py && pytest -q"),
+        ({"spellings": ("mypy",), "positional": "path"}, "ruff check -- src/a.py && mypy -- src/a.py && pytest -q"),
+        ({"spellings": ("pyre check",)}, "ruff check -- src/a.py && pyre check && pytest -q"),
+        ({"spellings": ("pyre",), "positional": "count", "least": 1}, "ruff check -- src/a.py && pytest -q"),
     ],
 )
 def test_an_operator_puts_another_type_checker_in_the_place_of_pyright(check: dict[str, Any], verify: str) -> None:
@@ -88,11 +92,11 @@ def test_an_operator_puts_another_type_checker_in_the_place_of_pyright(check: di
 @pytest.mark.parametrize(
     ("tool", "path", "verify"),
     [
-        ("mypy", "src/a.py", f"{PYTHON.format('src/a.py').replace(' && pytest', ' && mypy src/a.py && pytest')}"),
+        ("mypy", "src/a.py", f"{PYTHON.format('src/a.py').replace(' && pytest', ' && mypy -- src/a.py && pytest')}"),
         ("ruff 0.15", "src/a.py", PYTHON.format("src/a.py")),
         ("pytest", "src/a.py", PYTHON.format("src/a.py")),
         ("CodeQL", "src/a.py", PYTHON.format("src/a.py")),
-        ("ESLint", "src/a.js", "node --check src/a.js && npx eslint src/a.js && npm test"),
+        ("ESLint", "src/a.js", "node --check -- src/a.js && npx eslint -- src/a.js && npm test"),
         ("tsc", "src/a.ts", "npx tsc --noEmit && npm test"),
         ("go vet", "a.go", "go build ./... && go vet ./... && go test ./..."),
         ("golangci-lint", "a.go", "go build ./... && golangci-lint run ./... && go test ./..."),

@@ -9,9 +9,9 @@ from pathlib import Path
 from worker.cli import gaps, goals
 from worker.cli.junit import Report
 from worker.cli.sarif import Finding
-from worker.controller import process
 from worker.demo import repository
 from worker.demo.repository import Suite
+from worker.sandbox import process
 
 RUFF_S = 30.0
 

@@ -7,12 +7,72 @@ local function add(keys, args)
   return redis.call('XADD', keys[1], 'MAXLEN', '~', args[1], '*', unpack(args, 2))
 end
 
+local MOST_ORDERS = 1000 -- that wait on a server that is full
+
+-- KEYS 1 stream of orders | ARGV 1 the order. For a server that is full: orders end what fills it. Returns the entry
+local function order(keys, args)
+  if redis.call('XLEN', keys[1]) >= MOST_ORDERS then
+    return redis.error_reply('OOM the memory is full, and ' .. MOST_ORDERS .. ' orders wait')
+  end
+  return redis.call('XADD', keys[1], '*', 'data', args[1])
+end
+
+-- KEYS 1 stream | ARGV 1 group, made at the beginning of the stream, with the stream
+local function group(keys, args)
+  return redis.call('XGROUP', 'CREATE', keys[1], args[1], '0', 'MKSTREAM')
+end
+
 -- KEYS 1 stream, 2 its dead stream | ARGV 1 group, 2 entry, 3 cap, 4.. fields and values. One act, so that an entry is
 -- never in neither
 local function bury(keys, args)
   redis.call('XADD', keys[2], 'MAXLEN', '~', args[3], '*', unpack(args, 4))
   redis.call('XACK', keys[1], args[1], args[2])
   redis.call('XDEL', keys[1], args[2])
+end
+
+local MEASURES = 16      -- of a dead stream, while what is buried there makes up its cap in bytes once
+local TARGET = 7 / 8     -- of the cap: what a stream that is over it is cut to
+local LARGEST = 131072   -- bytes that an entry of a dead stream takes at most
+
+-- Bytes that a stream takes. Where the server does not say, as many as it may take.
+local function bytes_of(stream)
+  local bytes = redis.pcall('MEMORY', 'USAGE', stream, 'SAMPLES', 0)
+  if type(bytes) == 'number' then return bytes end
+  return redis.call('XLEN', stream) * LARGEST
+end
+
+-- Deletes the oldest entries of a stream, but never the last one, until it takes at most so many bytes. They may differ
+-- in size, so the stream is measured again after each eighth.
+local function cut(stream, bytes)
+  local length = redis.call('XLEN', stream)
+  while length > 1 and bytes_of(stream) > bytes do
+    length = length - math.max(1, math.floor(length / 8))
+    redis.call('XTRIM', stream, 'MAXLEN', '=', length)
+  end
+end
+
+-- KEYS 1 stream, 2 its dead stream, 3 the counters beside it
+-- ARGV 1 group, 2 entry, 3 cap in entries, 4 cap in bytes, 5.. fields and values
+-- As bury; the stream stays about below both caps. It is not measured every time: `dead_room` counts down what may be
+-- added before it is.
+local function bury_within(keys, args)
+  local size = 0
+  for i = 5, #args do size = size + #args[i] end
+  redis.call('XADD', keys[2], 'MAXLEN', '~', args[3], '*', unpack(args, 5))
+  redis.call('XACK', keys[1], args[1], args[2])
+  redis.call('XDEL', keys[1], args[2])
+  if redis.call('HINCRBY', keys[3], 'dead_room', -size) > 0 then return end
+  local cap = tonumber(args[4])
+  if bytes_of(keys[2]) > cap then cut(keys[2], cap * TARGET) end
+  local room = math.min(cap - bytes_of(keys[2]), cap / MEASURES)
+  redis.call('HSET', keys[3], 'dead_room', string.format('%.0f', math.max(room, 0)))
+end
+
+-- KEYS 1 a dead stream, 2 the counters beside it | ARGV 1 the counter, 2.. entries. Returns how many were deleted
+local function unbury(keys, args)
+  local gone = redis.call('XDEL', keys[1], unpack(args, 2))
+  redis.call('HINCRBY', keys[2], args[1], gone)
+  return gone
 end
 
 -- KEYS 1 hash of counters | ARGV name, amount, ... Returns the last counter
@@ -71,10 +131,12 @@ local function stand(keys, args)
   return lifted
 end
 
+local LONGEST_HOLD = 60000 -- ms; a lock with more left is from before the clock was set back
+
 -- KEYS 1 lock | ARGV 1 token, 2 ms from now for which it is held (0: given back). Returns 1 if it is ours, else 0
 local function hold(keys, args)
   local holder = redis.call('GET', keys[1])
-  if holder and holder ~= args[1] then return 0 end
+  if holder and holder ~= args[1] and redis.call('PTTL', keys[1]) <= LONGEST_HOLD then return 0 end
   if args[2] == '0' then
     redis.call('DEL', keys[1])
   else
@@ -126,7 +188,11 @@ local function epoch(keys, args)
 end
 
 redis.register_function{function_name = 'planner_add_1', callback = add, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_order_1', callback = order, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_group_1', callback = group, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_bury_1', callback = bury, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_bury_2', callback = bury_within, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_unbury_1', callback = unbury, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_count_1', callback = count, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_remind_1', callback = remind, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_grant_1', callback = grant, flags = {'allow-oom'}}

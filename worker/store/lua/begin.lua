@@ -4,11 +4,13 @@ local WINDOW = 64       -- dependents a window, as tasks/view.py has it
 local MAX_WINDOWED = 96 -- dependents read in one begin: as many as one commit may change
 local TODO_PAGE = 8
 
--- Whether the lock "<token> <until ms>" is somebody else's and holds.
-local function is_locked(lock, token, now)
+-- Whether the lock "<token> <until ms>" is somebody else's and holds. One that would hold for longer than locks are
+-- taken for is from before the clock was set back, and no lock any more.
+local function is_locked(lock, token, now, ttl)
   if not lock or lock == '' then return false end
-  local holder, untl = string.match(lock, '^(%S+) (%d+)$')
-  return holder ~= token and tonumber(untl) > now
+  local holder, untl = string.match(lock, '^(%S+) (%d+)')
+  local left = tonumber(untl) - now
+  return holder ~= token and left > 0 and left <= ttl
 end
 
 -- KEYS 1 plan, 2 steps, 3 status, 4 ready, 5 active, 6 todo, 7 grants, 8.. the leases of the first steps named
@@ -21,7 +23,7 @@ local function begin(keys, args)
   local now = now_ms()
   local hot = redis.call('HMGET', plan, unpack(HOT))
   if not hot[1] then return {now, 'gone'} end
-  if is_locked(hot[LOCK], args[1], now) then return {now, 'busy'} end
+  if is_locked(hot[LOCK], args[1], now, tonumber(args[2])) then return {now, 'busy'} end
   redis.call('HSET', plan, 'lock', args[1] .. ' ' .. now + args[2])
 
   -- The steps whose ends may be told: those named, then those left over; with them the windows of their dependents.
@@ -35,7 +37,7 @@ local function begin(keys, args)
   end
   for i = 4, #args do name(args[i]) end
   for i, item in ipairs(items) do
-    local step, number = string.match(item, '^(%S+) (%d+)$')
+    local step, number = string.match(item, '^(%S+) (%d+)')
     name(step)
     wanted[#wanted + 1] = {step, number}
   end

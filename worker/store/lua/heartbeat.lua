@@ -1,6 +1,7 @@
 -- The one act of controllers on the plan's side; a library of its own, since its name is part of the wire.
 
 local SILENT = 60000 -- ms, where the lease does not say
+local MAX_NAME = 200 -- bytes of a controller's name that are kept: this call is taken by a full server too
 
 -- KEYS 1 lease | ARGV 1 attempt, 2 lease, 3 controller
 -- Returns {action, tokens left, ms until the lease is lost without a renewal}
@@ -8,16 +9,16 @@ local SILENT = 60000 -- ms, where the lease does not say
 --   taken                     another controller holds it
 --   stale                     the attempt is over, or never was
 local function heartbeat(keys, args)
-  local key = keys[1]
+  local key, controller = keys[1], string.sub(args[3], 1, MAX_NAME)
   local h = redis.call('HMGET', key, 'attempt', 'lease', 'controller', 'action', 'tokens', 'ttl')
   if not h[1] or h[1] ~= args[1] or h[2] ~= args[2] then return {'stale', 0, 0} end
-  if h[3] and h[3] ~= args[3] then return {'taken', 0, 0} end
+  if h[3] and h[3] ~= controller then return {'taken', 0, 0} end
   local t = redis.call('TIME')
   local now = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000))
   if h[3] then
     redis.call('HSET', key, 'renewed', now)
   elseif h[4] ~= 'pause' then
-    redis.call('HSET', key, 'controller', args[3], 'claimed', now, 'renewed', now)
+    redis.call('HSET', key, 'controller', controller, 'claimed', now, 'renewed', now)
   end
   return {h[4] or 'continue', tonumber(h[5] or 0), tonumber(h[6] or SILENT)}
 end

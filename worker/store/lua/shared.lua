@@ -27,7 +27,7 @@ end
 
 -- What a grant has left today, and whether the day has no more for it.
 local function grant_of(value, today)
-  local day, left, over = string.match(value or '', '^(%d+) (-?%d+) (%d)$')
+  local day, left, over = string.match(value or '', '^(%d+) (-?%d+) (%d)')
   if tonumber(day) ~= today then return 0, '0' end
   return tonumber(left), over
 end

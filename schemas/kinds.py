@@ -1,0 +1,184 @@
+"""What each string of a message is; so what has to be done with it before a step, a list or a log may hold it.
+
+A kind stands among the metadata of a string's type: `Annotated[str, TextKind.SENTENCE]`. `rewrite` walks a message by
+the types of its fields, so that a rule for a kind reaches every string of that kind, wherever it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, StringConstraints
+
+_NO_TEXT = (Enum, int, float, datetime, NoneType)  # bool is an int
+
+
+class TextKind(Enum):
+    """What a string is."""
+
+    KEY = "key"  # of a narrow alphabet: its own pattern, or whoever takes it, refuses any other
+    NAME = "name"  # of a tenant, a goal, a language: legible as it stands
+    REPOSITORY = "repository"  # its name, path or URL
+    REVISION = "revision"  # a commit, or a name that git knows one by
+    PATH = "path"  # judged as a path before it may stand in a step
+    COMMAND = "command"  # only ever compared with the tool catalogue
+    SENTENCE = "sentence"  # words for one line
+    PROSE = "prose"  # words of several lines
+    STEP_TEXT = "step_text"  # words of a supplied step; an attack in them is an error of that step
+    LOG = "log"  # output of tools, documents, JSON of any shape: read for facts, quoted in part and cleaned then
+    CODE = "code"  # where every character counts
+
+
+class WithoutKind(TypeError):
+    """A string of a message does not say what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A string: what it is, and how long it may be."""
+
+    kind: TextKind
+    most: int | None = None
+    least: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    fields: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Each:
+    item: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    key: Any
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Either:
+    text: Any
+    record: Any
+    many: Any
+
+
+Change = Callable[[str, str, Leaf], str]  # pointer, text, what it is -> the text to put there
+Kinds = frozenset[TextKind]
+
+
+def rewrite(message: BaseModel, kinds: Collection[TextKind], change: Change) -> Any:
+    """Change every string of `message` that is of one of `kinds`; the same object where nothing changes."""
+    return _rewritten(message, shape_of(type(message), frozenset(kinds)), change, "")
+
+
+def leaves(model: type[BaseModel]) -> tuple[Leaf, ...]:
+    """List what the strings of a message are, each once; WithoutKind names one that does not say it."""
+    found: dict[Leaf, None] = {}
+    _collect(shape_of(model, frozenset(TextKind)), found)
+    return tuple(found)
+
+
+@cache
+def shape_of(model: type[BaseModel], kinds: Kinds) -> Any:
+    """Work out once where in messages of a model strings of `kinds` stand; None for nowhere."""
+    hints = get_type_hints(model, include_extras=True)
+    fields: list[tuple[str, Any]] = []
+    for name, field in model.model_fields.items():
+        most = next((each.max_length for each in field.metadata if hasattr(each, "max_length")), None)
+        found = _shape(hints[name], kinds, f"{model.__name__}.{name}", Leaf(TextKind.KEY, most), None)
+        if found is not None:
+            fields.append((name, found))
+    return _Record(tuple(fields)) if fields else None
+
+
+def _shape(annotation: Any, kinds: Kinds, where: str, leaf: Leaf, kind: TextKind | None) -> Any:
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        kind = next((each for each in annotation.__metadata__ if isinstance(each, TextKind)), kind)
+        limit = next((each for each in annotation.__metadata__ if isinstance(each, StringConstraints)), None)
+        if limit:
+            leaf = replace(leaf, most=limit.max_length or leaf.most, least=limit.min_length or 0)
+        return _shape(args[0], kinds, where, leaf, kind)
+    if annotation in (str, Any) or (origin is dict and Any in args):
+        if kind is None:
+            raise WithoutKind(f"{where} does not say what its text is")
+        return replace(leaf, kind=kind) if kind in kinds and annotation is str else None
+    if origin in (Union, UnionType, tuple, dict):
+        return _composite(origin, [_shape(each, kinds, where, leaf, kind) for each in args if each is not Ellipsis])
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return shape_of(annotation, kinds)
+    if origin is Literal or (isinstance(annotation, type) and issubclass(annotation, _NO_TEXT)):
+        return None
+    raise WithoutKind(f"{where} is of a type that is not known to hold no text: {annotation}")
+
+
+def _composite(origin: Any, parts: list[Any]) -> Any:
+    if all(part is None for part in parts):
+        return None
+    if origin is tuple:
+        return _Each(parts[0])
+    return _Entries(*parts) if origin is dict else _either(parts)
+
+
+def _either(options: list[Any]) -> Any:
+    def first(*types: type) -> Any:
+        return next((option for option in options if isinstance(option, types)), None)
+
+    return _Either(first(Leaf), first(_Record), first(_Each, _Entries))
+
+
+def _rewritten(value: Any, shape: Any, change: Change, pointer: str) -> Any:
+    match shape:
+        case Leaf():
+            return change(pointer, value, shape)
+        case _Record(fields):
+            told = {}
+            for name, part in fields:
+                if (old := getattr(value, name)) is not None:
+                    new = _rewritten(old, part, change, f"{pointer}/{name}")
+                    if new is not old:
+                        told[name] = new
+            return value.model_copy(update=told) if told else value
+        case _Each(item):
+            many = tuple(_rewritten(each, item, change, f"{pointer}/{at}") for at, each in enumerate(value))
+            return value if all(new is old for new, old in zip(many, value, strict=True)) else many
+        case _Entries(key, of):
+            return _entries(value, key, of, change, pointer)
+        case _Either(text, record, many):
+            part = text if isinstance(value, str) else record if isinstance(value, BaseModel) else many
+            return value if part is None or value is None else _rewritten(value, part, change, pointer)
+    return value
+
+
+def _entries(value: Mapping[str, Any], key: Any, of: Any, change: Change, pointer: str) -> Any:
+    told = {}
+    for name, each in value.items():
+        at = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+        told[_rewritten(name, key, change, at)] = _rewritten(each, of, change, at)
+    return value if told == value else told
+
+
+def _collect(shape: Any, found: dict[Leaf, None]) -> None:
+    match shape:
+        case Leaf():
+            found[shape] = None
+        case _Record(fields):
+            for _, part in fields:
+                _collect(part, found)
+        case _Each(item):
+            _collect(item, found)
+        case _Entries(key, value):
+            _collect(key, found)
+            _collect(value, found)
+        case _Either(text, record, many):
+            for part in (text, record, many):
+                _collect(part, found)

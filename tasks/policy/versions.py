@@ -1,0 +1,38 @@
+"""Which rules a plan goes on under: those of the policy version that it began with.
+
+A plan keeps the version that was newest when it was made (`policy_version` of its head). Whoever changes how a decision
+is made adds a row to `ChangedRule`, raises `POLICY_VERSION` if no row of this release has done so, and asks the row
+where the decision is made: `if ChangedRule.X.holds(plan)`. How plans of older versions are decided stays in the `else`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from schemas.stored import PlanRecord
+
+POLICY_VERSION = 2  # of new plans
+
+
+class ChangedRule(Enum):
+    """A rule that is not what it was: the first version in which it holds, and what it says, as a sentence."""
+
+    GROWTH_COUNTS_UP = (2, "An attempt that made the plan smaller counts as one that let it stay as large as it was.")
+    TOKENS_UP_TO_THE_LIMIT = (2, "Tokens are booked up to what the plan's limit leaves, whatever an outcome tells.")
+    A_CLAIM_NEEDS_ITS_LEASE = (2, "An attempt that a controller claimed by heartbeat is ended only with its lease.")
+    DOUBT_IS_NOTED = (2, "A success without proof on a step with a verification is told of, and noted with the step.")
+
+    END_OF_OPTIONS = (2, "Paths and tests that are added to a command stand behind `--` where its tool has that.")
+
+    def __init__(self, since: int, says: str) -> None:
+        self.since = since
+        self.says = says
+
+    def holds(self, plan: PlanRecord) -> bool:
+        """Whether the plan began under this rule."""
+        return plan.head.policy_version >= self.since
+
+
+def is_newer(plan: PlanRecord) -> bool:
+    """Whether the plan began under rules that this version does not know, so that only a newer worker may decide."""
+    return plan.head.policy_version > POLICY_VERSION

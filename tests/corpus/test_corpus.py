@@ -1,0 +1,93 @@
+"""Recorded plans come out as they did: every spec, event, log line and state, byte for byte.
+
+A rule that is changed on purpose shows here as a difference: look at it with `uv run python -m tests.corpus`, then
+record the plans anew.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from schemas import codec
+from schemas.base import GoalKind
+from tasks.policy.halting import UNBLOCK
+from tasks.policy.lifecycle import PLAN_MOVES, STEP_MOVES
+from tasks.policy.preparation import Preparation
+from tasks.policy.revision import TABLE
+from tests.corpus import record
+
+MOST_SHOWN = 5
+UNSAID = {("PENDING", "BLOCKED"), ("EXECUTING", "EXECUTING")}  # steps are made BLOCKED; going on is no line of a log
+
+
+@cache
+def recorded() -> dict[str, list[record.Recorded]]:
+    """The recorded plans by kind."""
+    found = defaultdict(list)
+    for plan in record.read():
+        found[plan["scene"]["goal"].get("kind", "task")].append(plan)
+    return found
+
+
+def everything() -> Iterator[record.Recorded]:
+    for plans in recorded().values():
+        yield from plans
+
+
+def lines(plan: record.Recorded) -> Iterator[dict[str, Any]]:
+    for output in plan["outputs"]:
+        yield from map(codec.loads, output.get("log", ()))
+
+
+@pytest.mark.parametrize("kind", [kind.value for kind in GoalKind])
+def test_recorded_plans_come_out_as_before(kind: str) -> None:
+    differences = (record.difference(old, record.again(old)) for old in recorded()[kind])
+
+    assert not list(islice(filter(None, differences), MOST_SHOWN))
+
+
+def test_the_same_fleets_record_the_same_plans() -> None:
+    made = [codec.loads(codec.dumps(plan)) for plan in islice(record.make(), 20)]
+
+    assert made == list(islice(record.read(), 20))
+
+
+def test_every_halt_rule_is_recorded() -> None:
+    halts = [
+        codec.loads(fields["halt"])
+        for plan in everything()
+        for fields in plan["state"].values()
+        if isinstance(fields, dict) and "halt" in fields
+    ]
+
+    assert UNBLOCK.keys() <= {halt["rule"] for halt in halts} | {halt["reason"] for halt in halts}
+
+
+def test_every_strategy_of_the_revision_table_is_recorded() -> None:
+    applied = defaultdict(set)
+    for plan in everything():
+        for line in lines(plan):
+            for revision in line.get("revisions", ()):
+                applied[revision.get("category")].update(revision["rule"].split(" + "))
+    wanted = {
+        category.value: {
+            each.suffix if isinstance(each, Preparation) else each.__name__ for column in row for each in column
+        }
+        for category, row in TABLE.items()
+    }
+
+    assert {
+        category: names - applied[category] for category, names in wanted.items() if names - applied[category]
+    } == {}
+
+
+def test_every_move_of_the_two_machines_is_recorded() -> None:
+    moves = {tuple(move[-2:]) for plan in everything() for line in lines(plan) for move in line["moves"]}
+
+    assert (STEP_MOVES.keys() | PLAN_MOVES.keys()) - moves == UNSAID

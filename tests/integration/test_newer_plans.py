@@ -1,0 +1,133 @@
+"""A plan that began under rules of a newer version: a worker leaves it as it is, and a newer one goes on with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from schemas import codec
+from tasks.commands import needs_reconcile
+from tasks.policy import versions
+from tasks.policy.versions import POLICY_VERSION
+from tests.integration.test_engine import P0, a_goal, drain, plan, services, state, stats, work
+from worker.bootstrap import Services
+from worker.doctor import plans as checks
+from worker.doctor.finding import Site
+from worker.doctor.stored import read
+from worker.intake import FOR_NEWER
+from worker.store.keys import GROUP
+
+
+def raise_version(redis: Redis, plan_id: str) -> dict[bytes, bytes]:
+    """Make the plan one of the next policy version; returns its hash, which nothing but the lock may change."""
+    key = P0.plan(plan_id).plan
+    head: Any = redis.hget(key, "head")
+    redis.hset(key, "head", codec.dumps({**codec.loads(head), "policy_version": POLICY_VERSION + 1}))
+    return hash_of(redis, plan_id)
+
+
+def hash_of(redis: Redis, plan_id: str) -> dict[bytes, bytes]:
+    found: Any = redis.hgetall(P0.plan(plan_id).plan)
+    return {name: value for name, value in found.items() if name != b"lock"}
+
+
+def held(redis: Redis, stream: str = P0.outcomes) -> int:
+    """How many entries wait for newer workers."""
+    consumers: Any = redis.xinfo_consumers(stream, GROUP)
+    return sum(one["pending"] for one in consumers if one["name"] == FOR_NEWER.encode())
+
+
+def pause(redis: Redis, plan_id: str) -> None:
+    order = {"command_id": "o-1", "command": "pause", "scope": "plan", "plan_id": plan_id, "actor": "ada", "reason": ""}
+    redis.xadd(P0.commands, {"data": codec.dumps(order)})
+
+
+def make_due(redis: Redis, plan_id: str) -> None:
+    redis.zadd(P0.timers, {plan_id: 1})
+
+
+@pytest.fixture
+def left(redis_url: str, redis: Redis) -> Any:
+    """A worker, and a plan of a newer version with an outcome, an order and a timer that has run out."""
+    with services(redis_url) as here:
+        (plan_id,) = plan(here, redis, a_goal(2))
+        before = raise_version(redis, plan_id)
+        work(redis)
+        pause(redis, plan_id)
+        make_due(redis, plan_id)
+        yield here, plan_id, before
+
+
+def look(here: Services) -> None:
+    """Do all that a worker does of itself."""
+    engine = here.home(0).engine
+    drain(here)
+    engine.sweep(here.name)
+    engine.recover(0)
+
+
+def test_a_worker_leaves_a_newer_plan_as_it_is_and_goes_on_with_others(left: Any, redis: Redis) -> None:
+    here, plan_id, before = left
+    for _ in range(12):  # more often than an entry may fail
+        look(here)
+
+    other = next(one for one in plan(here, redis, a_goal(1, goal="Another")) if one != plan_id)
+    work(redis)
+    drain(here)
+
+    assert hash_of(redis, plan_id) == before
+    assert state(redis, other) == "COMPLETED"
+    assert (held(redis), held(redis, P0.commands)) == (1, 1)
+    assert "dead" not in stats(redis)
+    assert stats(redis)["newer"] > 0
+
+
+def test_a_newer_worker_takes_over_what_was_left(
+    left: Any, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, plan_id, _ = left
+    look(here)
+
+    monkeypatch.setattr(versions, "POLICY_VERSION", POLICY_VERSION + 1)
+    with services(redis_url) as newer:
+        look(newer)
+
+    assert (held(redis), held(redis, P0.commands)) == (0, 0)
+    assert codec.loads(hash_of(redis, plan_id)[b"live"])["counts"]["DONE"] == 1
+    assert codec.loads(hash_of(redis, plan_id)[b"live"])["paused"]
+
+
+def test_the_sweep_of_an_older_worker_keeps_nothing_from_a_newer_one(
+    left: Any, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, plan_id, _ = left
+    here.home(0).engine.sweep(here.name)
+
+    assert redis.zscore(P0.timers, plan_id) > 1  # type: ignore[operator]
+    make_due(redis, plan_id)
+    monkeypatch.setattr(versions, "POLICY_VERSION", POLICY_VERSION + 1)
+    with services(redis_url) as newer:
+        newer.home(0).engine.sweep(newer.name)
+
+    assert int(redis.zscore(P0.timers, plan_id) or 0) > 1
+
+
+def test_a_newer_plan_that_lost_commits_is_paused_by_any_worker(left: Any, redis: Redis) -> None:
+    here, plan_id, _ = left
+    engine = here.home(0).engine
+    engine._intake.of(plan_id).orders.append((None, needs_reconcile(plan_id, 0)))
+    engine._settle()
+
+    assert "needs_reconcile" in codec.loads(hash_of(redis, plan_id)[b"live"])["paused"]
+
+
+def test_the_doctor_names_the_version(left: Any, redis: Redis) -> None:
+    _, plan_id, _ = left
+    found = read(Site(redis, 1, 100, 1000), plan_id)
+    assert found is not None
+
+    (told,) = [one for one in checks.examine(found, now=5, retention_s=100) if one.check == "plan.newer"]
+
+    assert f"policy version {POLICY_VERSION + 1}" in told.sentence

@@ -1,0 +1,48 @@
+"""What share of known attacks the sanitizer lets through, and what share of ordinary text it touches."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from tasks.planning.text import fit, fit_text
+from tasks.policy.sanitize import sanitize
+
+TEXTS = Path(__file__).parents[1] / "fixtures" / "texts"
+MAX_REACHING = 0.12  # of the attacks; docs/operations.md tells the figure
+MAX_TOUCHED = 0.005  # of the benign texts
+
+
+def texts(name: str) -> list[dict[str, str]]:
+    with (TEXTS / name).open() as lines:
+        return [json.loads(line) for line in lines]
+
+
+def test_attacks_reach_in_no_larger_share_than_the_docs_say() -> None:
+    attacks = texts("attacks.jsonl")
+
+    reaching = Counter(each["form"] for each in attacks if not sanitize(each["text"]).findings)
+
+    assert len({each["text"] for each in attacks}) == 200
+    assert reaching.total() / len(attacks) <= MAX_REACHING, reaching
+    assert not reaching["plain"]
+
+
+def test_what_is_only_reworded_reaches_since_a_list_of_phrases_cannot_know_it() -> None:
+    assert not any(sanitize(each["text"]).findings for each in texts("attacks.jsonl") if each["form"] == "reworded")
+
+
+def test_benign_texts_are_left_alone() -> None:
+    benign = texts("benign.jsonl")
+
+    touched = [each["source"] for each in benign if sanitize(each["text"]).findings]
+
+    assert len({each["text"] for each in benign}) == 500
+    assert len(touched) / len(benign) < MAX_TOUCHED, touched
+
+
+def test_nothing_is_found_in_an_attack_that_was_made_fit() -> None:
+    for each in texts("attacks.jsonl"):
+        for made in (fit(each["text"], 100), fit_text(f"Log: {each['text']}", 60)):
+            assert sanitize(made).findings == (), made

@@ -1,0 +1,129 @@
+"""What a newer version adds to a stored record does no harm to this one, which writes it again as it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from schemas import codec
+from schemas.evolution_plan import PlanningAgentResponse
+from schemas.gap import IterationPlan
+from schemas.review import ReviewDocument, ReviewState
+from schemas.step import PlannedStep, pack_step, unpack_step
+from schemas.stored import Attempt, PlanHead, StepStatus, decode_plan
+from tasks import scopes
+from tasks.planning.campaign.state import State as CampaignState
+from tasks.planning.drafted_task.state import State as DraftedState
+from tasks.planning.evolution.state import State as EvolutionState
+from tests.support.growing import Script, goes_on, growing
+from tests.support.plans import a_report, a_step
+
+HEAD = {
+    "goal_id": "g",
+    "kind": "task",
+    "tenant": "default",
+    "repo": None,
+    "seed": "seed",
+    "context": {},
+    "limits": {"tokens": 1},
+}
+LIVE: dict[str, Any] = {
+    "reserved": {"tokens": 0},
+    "spent": {"tokens": 0},
+    "halting": {},
+    "counts": {},
+    "times": {"created": 1},
+    "revision": 0,
+    "wake": 0,
+}
+NEWER = {"newer": {"list": [1]}, "unknown": 1, "dirty": ["state"]}  # two of which are names of ours
+
+
+def test_elements_behind_those_of_a_step_status_are_written_again() -> None:
+    raw = codec.loads(StepStatus(1, "BLOCKED", 3, approval="asked").encode())
+
+    status = StepStatus.decode(codec.dumps([*raw, {"newer": 1}, 2]))
+    status.state = "PENDING"
+
+    assert status.approval == "asked"
+    assert codec.loads(status.encode()) == [raw[0], "PENDING", *raw[2:], {"newer": 1}, 2]
+
+
+def test_elements_behind_those_of_an_attempt_are_passed_over() -> None:
+    attempt = Attempt(1, "lease", "default", ["src/a.py"], 10, 1, 5, 6, entry="7-0")
+    raw = codec.loads(attempt.encode())
+
+    assert Attempt.decode(b"7-0 " + codec.dumps([*raw, "newer"])) == attempt
+
+
+def test_keys_beside_those_of_a_head_and_of_the_changing_part_are_written_again() -> None:
+    head, live = codec.dumps({**HEAD, **NEWER}), codec.dumps({**LIVE, **NEWER, "paused": "ada"})
+
+    record = decode_plan([b"7", b"EXECUTING", head, live, b""])
+    record.revision = 5
+
+    assert (record.head.goal_id, record.paused, record.dirty) == ("g", "ada", set())
+    assert codec.loads(record.encode("live")) == {**LIVE, **NEWER, "paused": "ada", "revision": 5}
+    assert codec.loads(record.encode("head")).items() >= {**HEAD, **NEWER}.items()
+    assert decode_plan([b"7", b"EXECUTING", record.encode("head"), record.encode("live"), b""]) == record
+
+
+def test_a_record_that_lacks_what_it_needs_is_still_refused() -> None:
+    with pytest.raises(TypeError):
+        PlanHead.decode(codec.dumps({"goal_id": "g", **NEWER}))
+
+
+def test_keys_of_a_standing_order_are_passed_over() -> None:
+    order = {"actor": "ada", "reason": "why", "command_id": "c", "until": 0, **NEWER}
+
+    found = scopes.standing({b"pause all": codec.dumps(order)}, "default", None, 1, 2)
+
+    assert found is not None
+    assert (found.command, found.actor) == ("pause", "ada")
+
+
+def test_keys_of_a_step_are_written_again_with_those_of_its_parts() -> None:
+    facts = unpack_step(pack_step(a_step("s-1")))
+    newer = {**facts, "newer": 1, "estimate": {**facts["estimate"], "newer": 2}}
+
+    planned = PlannedStep.model_validate(newer).model_copy(update={"title": "other"})
+
+    assert unpack_step(pack_step(planned)) == {**newer, "title": "other"}
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [CampaignState, DraftedState, EvolutionState, ReviewState, ReviewDocument, PlanningAgentResponse, IterationPlan],
+)
+def test_what_strategies_keep_and_read_back_are_records_at_any_depth(kept: type[BaseModel]) -> None:
+    forgetful = [model for model in _models(kept) if model.model_config.get("extra") != "allow"]
+
+    assert forgetful == []
+
+
+def test_keys_of_a_strategys_state_stay_although_its_strategy_makes_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(on_end=lambda growth, _: goes_on(state={"count": growth.state["count"] + 1}))
+    plan = growing(monkeypatch, script, a_step("s-1"), a_step("s-2"), draft={"state": {"count": 1, "newer": [2]}})
+
+    plan.report(a_report("s-1"))
+    plan.report(a_report("s-2"))
+
+    assert codec.loads(plan.record.growth)["state"] == {"count": 3, "newer": [2]}
+
+
+def _models(model: type[BaseModel], known: frozenset[Any] = frozenset()) -> Iterator[type[BaseModel]]:
+    if model not in known:
+        yield model
+        for field in model.model_fields.values():
+            for part in _parts(field.annotation):
+                yield from _models(part, known | {model})
+
+
+def _parts(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in getattr(annotation, "__args__", ()):
+        yield from _parts(part)

@@ -1,0 +1,40 @@
+"""The consumer of nudges: Celery's own, but for what it does when its broker goes away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from celery.worker.consumer import Consumer as CeleryConsumer
+
+
+class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no types
+    """Celery's consumer, which a broker that dies does not end."""
+
+    on_task_request: Callable[[Any], None]
+
+    def tell(self, received: Callable[[str], None]) -> None:
+        """Have `received` called with the id of each nudge that this worker is given, before it is worked on."""
+        hand_on = self.on_task_request
+
+        def take(request: Any) -> None:
+            received(request.id)
+            hand_on(request)
+
+        self.on_task_request = take
+
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        """Give up the nudges that the lost connection had not acknowledged, then clean up as Celery does.
+
+        The broker hears no more of them, since their channels have no client any more: Kombu would put them back when a
+        channel is closed for the second time, and acknowledge them when they are done after the reconnection, and the
+        AttributeError of either ends the worker. A nudge that is lost is sent again.
+        """
+        for channel in self.connection.transport.channels:
+            channel.do_restore = False
+            channel.basic_ack = channel.basic_reject = _ignore
+        super().on_connection_error_after_connected(exc)
+
+
+def _ignore(*_: Any, **__: Any) -> None:
+    """Take no notice."""

@@ -1,0 +1,183 @@
+"""What lies in a folder that somebody else wrote: every entry with its marks, read without following a link.
+
+Git never looks at such a folder itself: its `.gitattributes`, nested repositories, pipes and links are only names here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from tempfile import mkdtemp
+
+from worker.regular_files import FOLDER, folder, read_at
+
+GIT_DIR = b".git"
+MOST = 1_000_000  # files and folders; beyond that the attempt fails
+TICK_NS = 20_000_000  # a file that changed this short a time before it was looked at may change again unnoticed
+DEEPEST = 100  # folders in folders; each level holds a file open while it is looked at
+
+
+class Unclean(OSError):
+    """The folder cannot be put right piece by piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What tells one state of a file from another without reading it; nobody but the kernel can set `changed_ns`."""
+
+    mode: int
+    inode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a regular file."""
+        return stat.S_ISREG(self.mode)
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is a symbolic link."""
+        return stat.S_ISLNK(self.mode)
+
+    @property
+    def git_mode(self) -> bytes:
+        """Return the mode as git has it."""
+        return b"120000" if self.is_link else b"100755" if self.mode & stat.S_IXUSR else b"100644"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All entries of a folder by their paths, without the `.git` at its top; `folders` with their permissions."""
+
+    files: Mapping[bytes, Marks] = field(default_factory=dict)
+    folders: Mapping[bytes, int] = field(default_factory=dict)
+    taken_ns: int = 0
+    mode: int = 0  # of the folder itself; as root we would not notice that another user cannot enter it any more
+
+    def surely_has(self, path: bytes, marks: Marks | None) -> bool:
+        """Whether the file at `path` has not changed since, if it has `marks` now."""
+        known = self.files.get(path)
+        return known is not None and known == marks and known.changed_ns < self.taken_ns - TICK_NS
+
+
+def take(root: Path, clock: Path) -> Snapshot:
+    """Look at everything in `root`; the time is that of the file system, by touching the file `clock` beside it.
+
+    Raises OSError for a folder that cannot be read.
+    """
+    clock.touch()
+    files, folders = contents(root)
+    return Snapshot(files, folders, clock.stat().st_mtime_ns, root.stat().st_mode)
+
+
+def contents(root: Path, *within: bytes) -> tuple[dict[bytes, Marks], dict[bytes, int]]:
+    """List the files and the folders in the folder `within` of `root`; raises OSError for one that cannot be read."""
+    files: dict[bytes, Marks] = {}
+    folders: dict[bytes, int] = {}
+
+    def look(handle: int, where: bytes, depth: int) -> None:
+        for name, marks in _entries(handle, len(files) + len(folders)):
+            if not stat.S_ISDIR(marks.mode):
+                files[where + name] = marks
+            elif where or name != GIT_DIR:
+                folders[where + name] = stat.S_IMODE(marks.mode)
+                with _inner(handle, name, depth) as inner:
+                    look(inner, where + name + b"/", depth + 1)
+
+    with folder(root.parent, [os.fsencode(root.name), *within]) as top:
+        look(top, b"", 0)
+    return files, folders
+
+
+def clean(root: Path, known: Snapshot) -> None:
+    """Remove whatever is not as it was when `known` was taken; raises OSError where that is not possible."""
+
+    def tidy(handle: int, where: bytes, depth: int) -> None:
+        for name, marks in _entries(handle):
+            path = where + name
+            if not stat.S_ISDIR(marks.mode):
+                if not known.surely_has(path, marks):
+                    os.unlink(name, dir_fd=handle)
+            elif path not in known.folders:
+                shutil.rmtree(name, dir_fd=handle)
+            elif known.folders[path] != stat.S_IMODE(marks.mode):
+                raise Unclean(f"{path!r} has other permissions")
+            else:
+                with _inner(handle, name, depth) as inner:
+                    tidy(inner, path + b"/", depth + 1)
+
+    with folder(root.parent, [os.fsencode(root.name)]) as top:
+        if os.fstat(top).st_mode != known.mode:
+            raise Unclean("the folder has other permissions")
+        tidy(top, b"", 0)
+
+
+def discard(root: Path) -> None:
+    """Get `root` out of the way, and remove as much of it as can be removed."""
+    if not os.path.lexists(root):
+        return
+    old = Path(mkdtemp(prefix="old-", dir=root.parent))
+    root.rename(old / "it")
+    for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):  # both follow no link, and go to any depth
+        subprocess.run([*command, "--", str(old)], check=False, capture_output=True)  # noqa: S603 - fixed programs
+
+
+def read(root: Path, path: bytes, most: int) -> bytes:
+    """Read the file or the link at `path` of `root`, at most `most` bytes; raises OSError if it is another thing.
+
+    No folder on the way is a link, and what is neither a file nor a link is not opened.
+    """
+    *folders, name = path.split(b"/")
+    with folder(root.parent, [os.fsencode(root.name), *folders]) as handle:
+        if stat.S_ISLNK(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode):
+            return os.readlink(name, dir_fd=handle)
+        return read_at(handle, name, most)
+
+
+def remove(root: Path, path: bytes) -> None:
+    """Remove what lies at `path` of `root`, through no link; raises OSError."""
+    *folders, name = path.split(b"/")
+    with folder(root.parent, [os.fsencode(root.name), *folders]) as handle:
+        if stat.S_ISDIR(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode):
+            shutil.rmtree(name, dir_fd=handle)
+        else:
+            os.unlink(name, dir_fd=handle)
+
+
+def object_id(kind: bytes, data: bytes, algorithm: str) -> bytes:
+    """Return the name that git gives to `data`."""
+    return hashlib.new(algorithm, b"%s %d\0" % (kind, len(data)) + data, usedforsecurity=False).hexdigest().encode()
+
+
+def _entries(handle: int, known: int = 0) -> list[tuple[bytes, Marks]]:
+    """List a folder, unless that makes with the `known` ones more entries than we can hold."""
+    with os.scandir(handle) as found:
+        listed = [(os.fsencode(entry.name), _marks(entry.stat(follow_symlinks=False))) for entry in islice(found, MOST)]
+    if known + len(listed) >= MOST:
+        raise Unclean(f"there are more than {MOST} files")
+    return listed
+
+
+def _marks(found: os.stat_result) -> Marks:
+    return Marks(found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+@contextmanager
+def _inner(handle: int, name: bytes, depth: int) -> Iterator[int]:
+    if depth == DEEPEST:
+        raise Unclean(f"folders are nested deeper than {DEEPEST}")
+    inner = os.open(name, FOLDER, dir_fd=handle)
+    try:
+        yield inner
+    finally:
+        os.close(inner)

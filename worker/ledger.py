@@ -1,0 +1,151 @@
+"""Which nudges of a process have been sent and have not ended: at most one for each task and its arguments."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+LOST_S = 0.25  # a nudge that a worker with a free slot was not given for so long is lost, or another worker has it
+ANSWERED_S = 0.02  # the same where another's nudge for the same work was done here meanwhile
+MOST_LOST_S = 1.0  # to which the first grows with every one that was lost in a row
+DEAF_S = 2.0  # what was sent while this worker hears nothing from its broker is waited for no longer
+
+
+class Key(NamedTuple):
+    """What a nudge asks for; `args` names the partition where the task is one of a partition."""
+
+    task: str
+    args: tuple[int, ...] = ()
+
+
+class Request(Protocol):
+    """A nudge that Celery has handed to this worker, as far as it is looked at here."""
+
+    @property
+    def id(self) -> str:
+        """The id that it was sent with."""
+
+    @property
+    def name(self) -> str:
+        """The task."""
+
+    @property
+    def args(self) -> Iterable[int]:
+        """The task's arguments."""
+
+
+class State(Enum):
+    """What a watch may do about its work."""
+
+    FREE = "send a nudge"
+    BUSY = "wait: a nudge is under way, or is done here"
+    DEAF = "work by yourself: this worker hears nothing from its broker, which may have a nudge already"
+
+
+@dataclass(slots=True)
+class _Sent:
+    id: str
+    number: int
+    since: float
+    is_received: bool = False
+
+
+class Ledger:
+    """Keeps the nudges of a process, for all of its watches; `slots` is how many tasks it does at a time.
+
+    A nudge that waits in the broker is not lost while every slot is busy, however long that takes. Each task has a
+    queue, first in, first out: a nudge has gone once a later one for the same task was received, or where a slot was
+    free and it did not come.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._lock = threading.Lock()
+        self._sent: dict[Key, _Sent] = {}
+        self._keys: dict[str, Key] = {}  # of what was sent, by id
+        self._numbers = 0
+        self._received: Counter[str] = Counter()  # by task: the highest number of a nudge of ours that came back
+        self._answered: set[Key] = set()  # done here by another's nudge while ours was under way
+        self._lost: Counter[Key] = Counter()  # nudges in a row
+        self._taken: dict[Key, dict[str, float]] = {}  # requests in hand, and since when
+        self._unable = 0.0  # when this worker was last seen unable to take a nudge: every slot busy, or deaf
+
+    def send(self, key: Key, nudge: str, now: float) -> float | None:
+        """Enter a nudge that is about to be sent; returns which share of its time a drain may take.
+
+        The share is such that whatever is under way has its turn within the time of one whole drain, since workers
+        take from their queues in turn. Returns None where another thread has sent one for the same meanwhile.
+        """
+        with self._lock:
+            if key in self._sent:
+                return None
+            self._numbers += 1
+            self._sent[key] = _Sent(nudge, self._numbers, now)
+            self._keys[nudge] = key
+            waiting = Counter(each.task for each in self._sent)
+            return min(1.0, self._slots / (len(waiting) * max(waiting.values())))
+
+    def failed(self, key: Key) -> None:
+        """Take back a nudge that the broker did not take."""
+        with self._lock:
+            self._forget(key)
+
+    def received(self, nudge: str) -> None:
+        """Note that this worker was given a nudge, of its own or of another."""
+        with self._lock:
+            if key := self._keys.get(nudge):
+                sent = self._sent[key]
+                sent.is_received = True
+                self._received[key.task] = max(self._received[key.task], sent.number)
+                del self._lost[key]
+
+    def look(self, key: Key, requests: Mapping[str, Request] | None, now: float, stuck_s: float) -> State:
+        """Tell what may be done about `key`; `requests` are what this worker has in hand, None where it is deaf."""
+        with self._lock:
+            sent = self._sent.get(key)
+            if requests is None or len(requests) >= self._slots:
+                self._unable = now
+            if requests is None:
+                return self._deaf(sent, now)
+            if self._is_in_hand(key, requests, now, stuck_s):
+                return State.BUSY
+            if sent is None:
+                return State.FREE
+            if not self._has_gone(key, sent, now):
+                return State.BUSY
+
+            self._forget(key)
+            return State.FREE
+
+    def _deaf(self, sent: _Sent | None, now: float) -> State:
+        if sent is None:
+            return State.FREE
+        return State.BUSY if now - sent.since < DEAF_S else State.DEAF
+
+    def _is_in_hand(self, key: Key, requests: Mapping[str, Request], now: float, stuck_s: float) -> bool:
+        """Whether the work is done here, by whosever nudge; not by one that has been at it for `stuck_s`."""
+        known = self._taken.get(key, {})
+        ids = [each.id for each in tuple(requests.values()) if each.name == key.task and tuple(each.args) == key.args]
+        self._taken[key] = {each: known.get(each, now) for each in ids}
+        sent = self._sent.get(key)
+        if sent and any(each != sent.id for each in ids):
+            self._answered.add(key)
+        return any(now - since < stuck_s for since in self._taken[key].values())
+
+    def _has_gone(self, key: Key, sent: _Sent, now: float) -> bool:
+        if sent.is_received or sent.number < self._received[key.task]:
+            return True
+        patience = ANSWERED_S if key in self._answered else min(MOST_LOST_S, LOST_S * 2 ** self._lost[key])
+        if now - max(sent.since, self._unable) < patience:
+            return False
+        self._lost[key] += 1
+        return True
+
+    def _forget(self, key: Key) -> None:
+        if sent := self._sent.pop(key, None):
+            self._keys.pop(sent.id, None)
+        self._answered.discard(key)

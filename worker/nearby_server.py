@@ -1,0 +1,46 @@
+"""Where `planner up` leaves the address of its server, password included, for the other commands of the same user."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from pathlib import Path
+
+URL, PASSWORD = "url", "password"
+FOUND = re.compile(r"redis://planner:[\w-]+@127\.0\.0\.1:\d+/0")
+
+
+def make_private(data_dir: Path) -> None:
+    """Make the directory, readable for its owner alone; also one that an older version made."""
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    data_dir.chmod(0o700)
+
+
+def password(data_dir: Path) -> str:
+    """Return the server's password; a random one that is kept, so that a URL stays good over restarts."""
+    file = data_dir / PASSWORD
+    if not file.exists():
+        write(file, secrets.token_urlsafe(24))
+    return file.read_text().strip()
+
+
+def write(file: Path, text: str) -> None:
+    """Replace a file that only its owner can read."""
+    fresh = file.with_name(f"{file.name}.new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+        stream.write(text)
+    fresh.replace(file)
+
+
+def url(data_dir: Path) -> str | None:
+    """Return the URL of the server that runs there; None where none does, or where it is another user's."""
+    file = data_dir / URL
+    try:
+        if file.stat().st_uid not in (os.geteuid(), 0):
+            return None
+        text = file.read_text().strip()
+    except OSError:
+        return None
+    return text if FOUND.fullmatch(text) else None

@@ -1,0 +1,19 @@
+"""Text from outside without what could steer the terminal that shows it, as lines and as JSON."""
+
+from __future__ import annotations
+
+import json
+
+
+def harmless(text: str) -> str:
+    """Put a blank in the place of every character that is not seen, but for line ends."""
+    if text.isprintable():
+        return text
+    return "".join(char if char == "\n" or char.isprintable() else " " for char in text)
+
+
+def escaped(document: str) -> str:
+    """Escape in JSON what it may hold as it is and a terminal might obey; it says the same afterwards."""
+    if document.isascii() and "\x7f" not in document:
+        return document
+    return "".join(char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in document)

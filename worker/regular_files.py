@@ -1,0 +1,109 @@
+"""Reads files that somebody else names or wrote: regular ones only, no larger than agreed, and through no link.
+
+A link would give away a file that its author cannot read; a pipe would make the reader wait for ever.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+IRREGULAR = "this is no regular file"
+LINK = "{!r} is a symbolic link, and links are not followed: name what it leads to"
+FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Unreadable(OSError):
+    """This is not a file that can be read; `strerror` says why in words that a person understands."""
+
+
+def read(path: Path, most: int) -> bytes:
+    """Read a file of at most `most` bytes; raises OSError.
+
+    No part of a relative path is a link, since all of it may belong to a repository; of an absolute one the last is
+    none, and the folders above are the operator's own.
+    """
+    above, below = _split(path)
+    with folder(above, below[:-1]) as handle:
+        return read_at(handle, below[-1], most)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
+    """Open a folder by the same rule; raises OSError."""
+    with folder(*_split(path)) as handle:
+        yield handle
+
+
+def _split(path: Path) -> tuple[Path, list[bytes]]:
+    """Return the folder whose own name may be a link, and the parts below it, at least one."""
+    above, below = (path.parent, (path.name,)) if path.is_absolute() else (Path(), path.parts or (".",))
+    return above, [os.fsencode(part) for part in below]
+
+
+def read_setting(path: Path, most: int) -> bytes:
+    """Read a file that the operator's settings name, which may be a link, as in a mounted ConfigMap; raises OSError."""
+    return read(path.resolve(), most)
+
+
+def read_below(root: Path, path: str, most: int, *, cut: bool = False) -> bytes:
+    """Read the file at `path` below `root`, or its first `most` bytes if it may be `cut`; raises OSError.
+
+    What is above `root` may be a link, nothing below.
+    """
+    *folders, name = Path(path).parts or (".",)
+    with folder(root, [os.fsencode(part) for part in folders]) as handle:
+        return read_at(handle, os.fsencode(name), most, cut=cut)
+
+
+def read_at(handle: int, name: bytes, most: int, *, cut: bool = False) -> bytes:
+    """Read the file `name` in the folder of `handle`; raises OSError."""
+    with _explained(name, handle):
+        number = os.open(name, FILE, dir_fd=handle)
+    found = os.fstat(number)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(number)
+        raise Unreadable(errno.EINVAL, IRREGULAR, os.fsdecode(name))
+    with os.fdopen(number, "rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most and not cut:
+        size = max(found.st_size, len(data))
+        raise Unreadable(errno.EFBIG, f"it has {size} bytes, and the limit is {most}", os.fsdecode(name))
+    return data[:most]
+
+
+@contextmanager
+def folder(root: Path, below: Sequence[bytes] = ()) -> Iterator[int]:
+    """Open `root` and the folders `below` one after the other, none of which may be a link; raises OSError."""
+    handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name in below:
+            with _explained(name, handle):
+                inner = os.open(name, FOLDER, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _explained(name: bytes, handle: int) -> Iterator[None]:
+    """Put into words what the system says of a link (a loop, or no folder) and of a socket."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise Unreadable(error.errno, IRREGULAR, os.fsdecode(name)) from error
+        if error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(name, handle):
+            raise Unreadable(error.errno, LINK.format(os.fsdecode(name)), os.fsdecode(name)) from error
+        raise
+
+
+def _is_link(name: bytes, handle: int) -> bool:
+    return stat.S_ISLNK(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode)

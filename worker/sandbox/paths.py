@@ -1,0 +1,125 @@
+"""Which paths a program may reach: the system, the installations on PATH, and what was granted; never what is ours."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+READ, WRITE, DEVICE = "r", "rw", "dev"  # as the launcher knows them
+
+# Programs, libraries and the configuration of the system. Not /home, /root, /tmp, /var, /srv, /run, /mnt, /media.
+SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu", "/snap"),
+    *("/proc", "/sys", "/run/systemd/resolve", "/run/resolvconf", "/run/current-system", "/var/lib/ca-certificates"),
+)
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - what locks and semaphores of programs are made in
+PASSWORDS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d")
+PROGRAM_FOLDERS = frozenset({"bin", "sbin"})
+BESIDE_PROGRAMS = ("lib", "lib64", "libexec", "include")
+
+
+class WrongPath(ValueError):
+    """A path cannot be granted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A path that the operator lets a program reach."""
+
+    path: Path
+    writable: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Grant:
+        """Read `PATH` or `PATH:rw`; `~` is the home. Raises WrongPath for one that is not absolute or not there."""
+        name, colon, rights = text.rpartition(":")
+        if not colon or rights not in ("r", "rw"):
+            name, rights = text, "r"
+        path = Path(name).expanduser()
+        if not path.is_absolute():
+            raise WrongPath(f"{text}: write an absolute path, or one that begins with ~/")
+        if not path.exists():
+            raise WrongPath(f"{text}: there is no such path")
+        return cls(path, rights == "rw")
+
+
+def grants(value: object) -> object:
+    """Read grants that are separated by commas."""
+    return tuple(map(Grant.parse, filter(None, map(str.strip, value.split(","))))) if isinstance(value, str) else value
+
+
+def named(command: Sequence[str]) -> tuple[Grant, ...]:
+    """Grant the files that the words of an operator's command name, such as the script that an interpreter runs."""
+    return tuple(Grant(Path(word)) for word in command if word.startswith("/") and Path(word).is_file())
+
+
+def rules(argv: Sequence[str], search: str, granted: Iterable[Grant], hidden: Iterable[Path]) -> list[tuple[str, str]]:
+    """List what `argv` may reach, as (path, rights): `search` is its PATH, and nothing of `hidden` is in it."""
+    secret = [os.path.realpath(path) for path in (*map(str, hidden), *PASSWORDS)]
+    wanted = [(Path(path), READ) for path in SYSTEM]
+    wanted += [(path, READ) for path in installations(search)]
+    if argv and (program := shutil.which(argv[0], path=search)):
+        wanted.append((Path(program), READ))
+    wanted += [(grant.path, WRITE if grant.writable else READ) for grant in granted]
+    found = {f"/dev/{name}": DEVICE for name in DEVICES} | {SHARED_MEMORY: WRITE}
+    for place, kind in wanted:
+        for path in without(os.path.realpath(place), secret):
+            found[path] = WRITE if kind == WRITE else found.get(path, kind)
+    return list(found.items())
+
+
+def without(place: str, hidden: Sequence[str]) -> Iterator[str]:
+    """Yield `place`, or else the largest parts of it that hold nothing `hidden`, since rules cannot take away.
+
+    Paths are absolute and real. They are plain strings: each run looks at hundreds.
+    """
+    if any(_is_in(place, one) for one in hidden):
+        return
+    if not any(_is_in(one, place) for one in hidden):
+        yield place
+        return
+    try:
+        with os.scandir(place) as entries:
+            inside = sorted(entry.path for entry in entries if not entry.is_symlink())  # their targets have own rules
+    except OSError:
+        return
+    for path in inside:
+        yield from without(path, hidden)
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def installations(search: str) -> Iterator[Path]:
+    """Yield where the programs on the path `search` are installed, and this Python with what it runs."""
+    yield from (Path(sys.prefix), Path(sys.base_prefix))
+    for name in filter(os.path.isabs, search.split(os.pathsep)):
+        place = Path(os.path.realpath(name))
+        if _is_too_wide(place):
+            continue
+        yield place
+        if (place.parent / "pyvenv.cfg").is_file():
+            yield from _environment(place.parent)
+        elif place.name == "shims" and not _is_too_wide(place.parent):  # of pyenv, asdf, mise: they read what is beside
+            yield place.parent
+        elif place.name in PROGRAM_FOLDERS:
+            yield from (place.parent / beside for beside in BESIDE_PROGRAMS)
+
+
+def _environment(place: Path) -> Iterator[Path]:
+    """Yield a virtual environment, and the Python that it was made from."""
+    yield place
+    python = Path(os.path.realpath(place / "bin" / "python"))
+    if python.parent.name == "bin" and not _is_too_wide(python.parent.parent):
+        yield python.parent.parent
+
+
+def _is_too_wide(place: Path) -> bool:
+    """Whether a folder on PATH is one that people keep other things in."""
+    return Path(os.path.realpath(Path.home())).is_relative_to(place) or place == Path(place.anchor)

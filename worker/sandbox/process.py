@@ -1,0 +1,253 @@
+"""Runs a command without a shell, which ends with its time, its purpose or its leader, and with all that it started."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from schemas import codec
+from worker.sandbox import landlock, launcher
+from worker.sandbox.user import User
+
+POLL_S = 0.05
+ENDING_S = launcher.GRACE_S + launcher.KILLING_S + 3.0  # that the launcher has for ending everything
+TAIL_BYTES = 256 * 1024
+NOT_RUN = launcher.NOT_RUN
+TIMED_OUT = 124  # as timeout(1) says it
+# Not for agents or tests: the planner's own settings and passwords, and what would lead git or pytest astray.
+PRIVATE = ("PLANNER_", "SENTRY_", "REDIS", "VALKEY", "CELERY_", "GIT_", "PYTEST_")
+SOURCES = str(Path(__file__).resolve().parents[2])
+START = "import sys; sys.path.append(sys.argv[1]); from worker.sandbox import launcher; launcher.main(sys.argv[2:])"
+
+_starting = threading.Lock()
+_launchers: set[int] = set()  # that this process has started and not reaped yet
+
+
+class Abandoned(Exception):
+    """The work is not wanted any more; the message says why."""
+
+
+class TooMuchPrinted(Abandoned):
+    """The command printed more than it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a command ended: the ends of what it printed, and the digest of all of its standard output."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    digest: str
+    timed_out: bool = False
+    stdout_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What a command may reach: where `landlock` is set nothing but `rules`; `bwrap` is bubblewrap's command."""
+
+    rules: Sequence[tuple[str, str]] = ()
+    landlock: bool = False
+    bwrap: Sequence[str] = ()
+    is_confined: bool = True
+    user: User | None = None  # whom it runs as, where that is not us
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a command may use: bytes of address space, of standard output and error; of those, how much is kept."""
+
+    memory: int | None = None
+    stdout: int | None = None
+    stderr: int | None = None
+    kept: int = TAIL_BYTES
+
+
+UNCONFINED = Confinement(is_confined=False)
+UNLIMITED = Limits()
+
+
+def environment() -> dict[str, str]:
+    """Return our environment without what is private to us."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(PRIVATE)}
+    return kept | {"PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def run(
+    argv: Sequence[str],
+    cwd: Path,
+    timeout_s: float,
+    wanted: Callable[[], bool],
+    stdin: bytes = b"",
+    merge: bool = False,
+    *,
+    env: Mapping[str, str] | None = None,
+    temporary: Path | None = None,
+    confinement: Confinement = UNCONFINED,
+    limits: Limits = UNLIMITED,
+) -> Finished:
+    """Run `argv` in `cwd`; raises Abandoned, with nothing left running, once it is not `wanted`.
+
+    `env` is all of its environment; ours without what is private unless given. Its input and output are files in
+    `temporary`: no pipe can fill up, and a forgotten grandchild cannot hold one open. With `merge` its standard error
+    goes where its output goes. Raises TooMuchPrinted beyond the `limits`.
+    """
+    order = {
+        "argv": list(map(str, argv)),
+        "env": dict(environment() if env is None else env),
+        "memory": limits.memory,
+        "confined": confinement.is_confined,
+        "landlock": confinement.landlock,
+        "rules": list(confinement.rules),
+        "bwrap": list(confinement.bwrap),
+        "user": [user.uid, user.gid] if (user := confinement.user) else None,
+    }
+    with _file(temporary) as given, _file(temporary) as out, _file(temporary) as err:
+        given.write(stdin)
+        given.seek(0)
+        if user:
+            for file in (given, out, err):  # which it may open once more, as /dev/stderr
+                os.fchown(file.fileno(), user.uid, user.gid)
+        printed = ((out, limits.stdout), (err, limits.stderr))
+        with _launched(order, cwd, given, out, out if merge else err) as program:
+            is_over = _wait(program.process, time.monotonic() + timeout_s, wanted, printed)
+            code = program.end()
+        kept = limits.kept
+        code = code if is_over else TIMED_OUT
+        size = os.fstat(out.fileno()).st_size
+        return Finished(code, _tail(out, kept), _tail(err, kept), _digest(out), not is_over, size)
+
+
+def _file(folder: Path | None) -> IO[bytes]:
+    """Make a file without a name. What is opened once more as /dev/stderr overwrites nothing."""
+    return TemporaryFile("a+b", dir=folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """A command with its launcher, which ends when `control` is closed and tells in `status` how the command ended."""
+
+    process: subprocess.Popen[bytes]
+    control: int
+    status: int
+
+    def end(self) -> int:
+        """End the launcher, which ends all; return the command's code."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(ENDING_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        os.set_blocking(self.status, False)
+        with suppress(OSError, ValueError):
+            return int(json.loads(os.read(self.status, 4096))["code"])
+        return self.process.returncode
+
+
+@contextmanager
+def _launched(
+    order: Mapping[str, Any], cwd: Path, given: IO[bytes], out: IO[bytes], err: IO[bytes]
+) -> Iterator[_Program]:
+    _become_subreaper()
+    with TemporaryFile() as file, ExitStack() as stack:
+        file.write(codec.dumps(order))
+        file.seek(0)
+        theirs, control = _pipe(stack)
+        status, told = _pipe(stack)
+        passed = (file.fileno(), theirs, told)
+        words = [sys.executable, "-I", "-S", "-c", START, SOURCES, *map(str, passed)]
+        with _starting:
+            process = subprocess.Popen(  # noqa: S603 - our own command
+                words, cwd=cwd, env={}, stdin=given, stdout=out, stderr=err, start_new_session=True, pass_fds=passed
+            )
+            _launchers.add(process.pid)
+        program = _Program(process, control, status)
+        try:
+            yield program
+        finally:
+            program.end()
+            with _starting:
+                _launchers.discard(process.pid)
+            if process.returncode:  # it did not end by itself: what it watched over is ours now
+                _end_orphans()
+
+
+def _pipe(stack: ExitStack) -> tuple[int, int]:
+    ends = os.pipe()
+    for end in ends:
+        stack.callback(os.close, end)
+    return ends
+
+
+def _wait(
+    process: subprocess.Popen[bytes],
+    until: float,
+    wanted: Callable[[], bool],
+    printed: Sequence[tuple[IO[bytes], int | None]],
+) -> bool:
+    """Wait for the command's end; False when its time is over."""
+    while time.monotonic() < until:
+        if any(most is not None and os.fstat(file.fileno()).st_size > most for file, most in printed):
+            raise TooMuchPrinted
+        if not wanted():
+            raise Abandoned("unwanted")
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(POLL_S)
+            return True
+    return False
+
+
+def _become_subreaper() -> None:
+    """Have the orphans of a launcher that was killed become ours instead of init's."""
+    if launcher.IS_LINUX:
+        landlock.prctl(launcher.SUBREAPER, 1)
+
+
+def _end_orphans() -> None:
+    """Kill the processes that a killed launcher left to us: children in a session neither ours nor a launcher's."""
+    deadline = time.monotonic() + launcher.KILLING_S
+    while time.monotonic() < deadline and (orphans := _orphans()):
+        for pid in orphans:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+
+def _orphans() -> list[int]:
+    ours = os.getsid(0)
+    with _starting:
+        return [
+            pid for pid in launcher.children(os.getpid()) if pid not in _launchers and _session(pid) not in (ours, None)
+        ]
+
+
+def _session(pid: int) -> int | None:
+    with suppress(OSError):
+        return os.getsid(pid)
+    return None
+
+
+def _tail(stream: IO[bytes], most: int) -> str:
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(max(0, size - most))
+    return stream.read().decode(errors="replace")
+
+
+def _digest(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"  # type: ignore[arg-type]

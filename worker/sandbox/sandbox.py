@@ -1,0 +1,173 @@
+"""Decides how programs that are not ours are confined on this machine, says so once, and runs them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from worker.sandbox import bubblewrap, landlock, paths, process
+from worker.sandbox.paths import Grant
+from worker.sandbox.process import SOURCES, UNCONFINED, UNLIMITED, Confinement, Finished, Limits
+from worker.sandbox.user import User
+
+log = logging.getLogger("planner.sandbox")
+
+IDENTITY = "[user]\n\tname = agent\n\temail = agent@planner.invalid\n"
+OF_OTHERS = "[safe]\n\tdirectory = *\n"  # a repository that is root's, which another user may only read
+ENTER = process.START.replace("main(sys.argv[2:])", "enter(int(sys.argv[2]))")
+
+
+class NoSandbox(Exception):
+    """A sandbox is required, and this machine has none."""
+
+
+class Mode(StrEnum):
+    """Whether foreign programs are confined: where that is possible, at any price, or never."""
+
+    AUTO = "auto"
+    REQUIRE = "require"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """How programs are confined: what they may reach beside the system and their own folder, and what never."""
+
+    mode: Mode = Mode.AUTO
+    grants: tuple[Grant, ...] = ()
+    hidden: tuple[Path, ...] = ()
+    user: User | None = None  # whom programs run as, where that is not us
+
+    def granting(self, *grants: Grant) -> Sandbox:
+        """Return a sandbox whose programs may reach more."""
+        return replace(self, grants=self.grants + grants)
+
+    def check(self) -> None:
+        """Log once what this machine offers; raises NoSandbox with a sentence where that is nothing and must not be."""
+        if self.mode is Mode.OFF:
+            _say_once("sandbox_off", 0, None, self.user)
+            return
+        version, bwrap = landlock.abi(), bubblewrap.found(self.user)
+        if version or bwrap:
+            _say_once("sandbox_ready", version, bwrap, self.user)
+        elif self.mode is Mode.REQUIRE:
+            raise NoSandbox(NONE_HERE)
+        else:
+            _say_once("sandbox_absent", version, bwrap, self.user)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        timeout_s: float,
+        wanted: Callable[[], bool],
+        stdin: bytes = b"",
+        merge: bool = False,
+        *,
+        writable: Sequence[Path] = (),
+        readable: Sequence[Path] = (),
+        env: Mapping[str, str] | None = None,
+        limits: Limits = UNLIMITED,
+    ) -> Finished:
+        """Run `argv` as process.run does, where it may write to `writable` and to a temporary folder of its own.
+
+        The folder is TMPDIR, and HOME is in it, with links to what is granted of the real one. Raises NoSandbox.
+        """
+        self.check()
+        given = dict(process.environment() if env is None else env)
+        if self.user:
+            given |= self.user.variables
+        if self.mode is Mode.OFF:
+            given |= self._real_home(given.get("HOME"))
+            confinement = replace(UNCONFINED, user=self.user)
+            return process.run(
+                argv, cwd, timeout_s, wanted, stdin, merge, env=given, confinement=confinement, limits=limits
+            )
+        with _temporary() as place:
+            given |= {"TMPDIR": str(place / "tmp"), **self._home(place / "home", given.get("HOME"))}
+            if self.user:
+                self.user.own(place)
+            grants = [Grant(path, writable=True) for path in (*writable, place)]
+            grants += [*map(Grant, (cwd, *readable)), *self.grants]
+            rules = paths.rules(argv, given.get("PATH", os.defpath), grants, self.hidden)
+            confinement = self._confinement(rules, cwd, place)
+            return process.run(
+                argv, cwd, timeout_s, wanted, stdin, merge,
+                env=given, temporary=place, confinement=confinement, limits=limits,
+            )  # fmt: skip
+
+    def _home(self, home: Path, real: str | None) -> dict[str, str]:
+        """Make a home that holds links to what is granted of the real one, ours or the user's; return its variable.
+
+        A home that the operator names for this program alone stays.
+        """
+        if real != os.environ.get("HOME"):
+            return {}
+        home.mkdir()
+        for place in filter(None, (self.user.home if self.user else None, real)):
+            for grant in self.grants:
+                if grant.path.is_relative_to(place) and grant.path != Path(place):
+                    link = home / grant.path.relative_to(place)
+                    link.parent.mkdir(parents=True, exist_ok=True)
+                    if not link.is_symlink() and not link.exists():
+                        link.symlink_to(grant.path)
+        if not (home / ".gitconfig").exists():
+            (home / ".gitconfig").write_text(IDENTITY + (OF_OTHERS if self.user else ""))
+        return {"HOME": str(home)}
+
+    def _real_home(self, real: str | None) -> dict[str, str]:
+        """Return the variable that names the home of another user, unless the operator names one for this program."""
+        if self.user and self.user.home and real == os.environ.get("HOME"):
+            return {"HOME": self.user.home}
+        return {}
+
+    def _confinement(self, rules: Sequence[tuple[str, str]], cwd: Path, place: Path) -> Confinement:
+        version, bwrap = landlock.abi(), bubblewrap.found(self.user)
+        if not bwrap:
+            return Confinement(rules, landlock=bool(version), user=self.user)
+        inner = [sys.executable, "-I", "-S", "-c", ENTER, SOURCES]
+        source = [(str(Path(SOURCES) / "worker"), paths.READ)]
+        command = bubblewrap.command(bwrap, [*rules, *source], str(cwd), str(place / "tmp"), inner)
+        return Confinement([*rules, ("/tmp", paths.WRITE)], landlock=bool(version), bwrap=command, user=self.user)  # noqa: S108
+
+
+NONE_HERE = (
+    "No sandbox: this kernel has no Landlock (it is in Linux 5.13 and newer, unless switched off), and no bubblewrap"
+    " that works is installed. PLANNER_SANDBOX=auto goes on without one."
+)
+
+
+AS_ROOT = "Agents and verifications run as root, with few capabilities: PLANNER_AGENT_USER names an ordinary user."
+
+
+@cache
+def _say_once(event: str, version: int, bwrap: str | None, user: User | None) -> None:
+    level = logging.WARNING if event == "sandbox_absent" else logging.INFO
+    said: dict[str, object] = {"landlock": version, "bwrap": bool(bwrap), "uid": user.uid if user else os.geteuid()}
+    if said["uid"] == 0:
+        said["advice"] = AS_ROOT
+    log.log(level, event, extra=said | ({"reason": NONE_HERE} if level == logging.WARNING else {}))
+
+
+@contextmanager
+def _temporary() -> Iterator[Path]:
+    """Make a private folder, and remove it whatever a program has done to what is in it."""
+    with TemporaryDirectory(prefix="planner-run-", ignore_cleanup_errors=True) as name:
+        place = Path(os.path.realpath(name))
+        (place / "tmp").mkdir()
+        try:
+            yield place
+        finally:
+            for folder, _, _ in os.walk(place):
+                if not os.access(folder, os.W_OK | os.X_OK):
+                    Path(folder).chmod(0o700)
+            shutil.rmtree(place, ignore_errors=True)

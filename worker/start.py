@@ -1,0 +1,44 @@
+"""The first moments of a process: told to stop before anything has begun, it ends with 0.
+
+`planner` starts here, and so does a worker: `python -m worker.start` is `python -m celery` for a planner's worker. Only
+our own signal handler, set before the slow imports, and a signal that waits across fork and exec make that hold.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+
+LASTING = frozenset({"worker", "controller", "up"})  # the commands that run until they are told to stop
+
+
+def planner() -> None:
+    """Run the command line."""
+    if len(sys.argv) > 1 and sys.argv[1] in LASTING:
+        end_well_when_stopped()
+    import_module("worker.cli").main()
+
+
+def end_well_when_stopped() -> None:
+    """Let SIGTERM end this process with 0 until somebody else takes care of it; hears of one that came before."""
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
+@contextmanager
+def stop_signals_wait() -> Iterator[None]:
+    """Keep SIGTERM waiting, here and in what is started meanwhile; there until it calls `end_well_when_stopped`."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+if __name__ == "__main__":
+    end_well_when_stopped()
+    import_module("celery.__main__").main()
