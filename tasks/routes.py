@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tasks import commands, creation, goals, outcomes, scopes, upkeep
+from tasks.handlers import bulk_commands, commands, creation, goals, outcomes, upkeep
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ ROUTES = (
     # outcomes -> next steps, retries, the end of the plan; many at a time, grouped by plan
     Route("planner.outcomes", "planner:{p}:outcomes", (outcomes.apply, commands.apply), per_partition=True),
     # orders about more than one plan -> what stands for each of them, now and later
-    Route("planner.orders", "planner:commands", (scopes.kept, scopes.lifted), per_partition=False),
+    Route("planner.orders", "planner:commands", (bulk_commands.kept, bulk_commands.lifted), per_partition=False),
     # clocks that have run out -> expired attempts, plans out of time, work that was left over
     Route("planner.upkeep", "planner:{p}:timers", (upkeep.apply,), per_partition=True),
 )

@@ -18,7 +18,7 @@ from redis.exceptions import (
 )
 from redis.retry import Retry
 
-from tasks.errors import PlannerError
+from tasks.base.errors import PlannerError
 from worker import sentinel
 
 BLOCK_MARGIN_S = 5.0

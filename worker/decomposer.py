@@ -17,7 +17,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from schemas.base import GoalVerdict, unknown_fields
 from schemas.envelope import Problem
 from schemas.goal import Goal
-from tasks.errors import Overtaken
+from tasks.base.errors import Overtaken
 from worker import ids
 from worker.door import Door
 from worker.engine import DRAIN_S

@@ -10,8 +10,8 @@ from redis import Redis
 from schemas import codec
 from schemas.envelope import Problem
 from schemas.goal import Goal
-from tasks.creation import Birth
-from tasks.scopes import standing
+from tasks.handlers.bulk_commands import standing
+from tasks.handlers.creation import Birth
 from worker import ids
 from worker.quota import Quota
 from worker.store.keys import Partition

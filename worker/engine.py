@@ -12,12 +12,12 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from tasks.batches import batches
-from tasks.change import Change
-from tasks.commands import needs_reconcile
-from tasks.errors import NeedsSteps, Overtaken
-from tasks.policy.versions import is_newer
-from tasks.view import Clocks, Slice
+from tasks.base.batches import batches
+from tasks.base.errors import NeedsSteps, Overtaken
+from tasks.base.policy_version import is_newer
+from tasks.handlers.commands import needs_reconcile
+from tasks.plan.changeset import Change
+from tasks.plan.snapshot import Clocks, Slice
 from worker import handback
 from worker.intake import Intake
 from worker.quota import Quota

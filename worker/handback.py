@@ -11,7 +11,7 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from tasks.errors import PlannerError
+from tasks.base.errors import PlannerError
 from worker import clients
 from worker.settings import Settings
 from worker.store import functions, keys

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from schemas.base import Verdict
 from schemas.envelope import Problem
-from tasks.change import Change
-from tasks.outcomes import Report
-from tasks.scopes import WIDE
+from tasks.handlers.bulk_commands import WIDE
+from tasks.handlers.outcomes import Report
+from tasks.plan.changeset import Change
 from worker.inbox import Command, Entry, Inbox
 from worker.reading import read_command, read_outcome
 from worker.store import functions, keys

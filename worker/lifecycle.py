@@ -13,7 +13,7 @@ from celery.concurrency.solo import TaskPool
 from celery.exceptions import WorkerShutdown
 from celery.worker import state
 
-from tasks.errors import PlannerError
+from tasks.base.errors import PlannerError
 from worker import drafters, ending, solo
 from worker.admission import wait_for_servers
 from worker.ingress import NUDGE_STUCK_S, Watch

@@ -12,15 +12,16 @@ from schemas import codec
 from schemas.base import GoalKind, GoalVerdict, PlanState
 from schemas.envelope import FieldError
 from schemas.goal import Goal
-from tasks import creation, goals, recall
-from tasks.batches import batches
-from tasks.change import Change
-from tasks.creation import Birth
-from tasks.errors import Overtaken
-from tasks.planning.catalogue import CATALOGUE, Catalogue
-from tasks.planning.draft import Answer, Consult, Draft, NothingToDo, Rejected, Setting
-from tasks.policy import budget
-from tasks.policy.validation import rejected
+from tasks.base.batches import batches
+from tasks.base.errors import Overtaken
+from tasks.handlers import creation, goals
+from tasks.handlers.creation import Birth
+from tasks.plan import history
+from tasks.plan.changeset import Change
+from tasks.rules import budget
+from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Rejected, Setting
+from tasks.rules.validation import rejected
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue
 from worker.door import Door
 from worker.drafters.consulting import Consulting
 from worker.engine import Engine
@@ -115,7 +116,7 @@ class Maker:
         if isinstance(setting, Rejected):
             return setting
         setting = replace(setting, now=now)
-        name = recall.name(goal.kind, goal.tenant, goal.context.repo)
+        name = history.name(goal.kind, goal.tenant, goal.context.repo)
         if name is None or goal.kind is GoalKind.TASK:
             return setting
         found: Any = self._client.hgetall(home.recall(name))

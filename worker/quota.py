@@ -12,9 +12,9 @@ from schemas import codec
 from schemas.command import Command, Scope
 from schemas.event import event_type
 from schemas.times import DAY_MS, rfc3339
+from tasks.handlers.bulk_commands import scopes_of
+from tasks.plan.snapshot import Grant
 from tasks.policy.warning import WARN_SHARE
-from tasks.scopes import scopes_of
-from tasks.view import Grant
 from worker.store import functions, keys
 from worker.store.keys import Partition
 from worker.store.layout import EVENTS_CAP

@@ -16,8 +16,8 @@ from schemas.command import Command, Scope
 from schemas.envelope import FieldError, Problem
 from schemas.goal import MAX_GOAL_BYTES, Goal
 from schemas.outcome import MAX_OUTCOME_BYTES, MAX_OUTPUT_BYTES, Outcome
-from tasks.commands import SCOPES
-from tasks.outcomes import Report
+from tasks.handlers.commands import SCOPES
+from tasks.handlers.outcomes import Report
 from worker.inbox import Entry
 
 PLAN_ID = re.compile(r"plan_[0-9a-f]{2}-[0-9a-f]{32}")

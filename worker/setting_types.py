@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
 from pydantic_settings import NoDecode
 
-from tasks.planning.forbidden import wrong_name
+from tasks.text.forbidden_paths import wrong_name
 from worker import sentinel
 from worker.drafters import writing
 from worker.sandbox.paths import Grant, grants

@@ -13,8 +13,8 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
-from tasks.errors import PlannerError
-from tasks.planning.forbidden import FORBIDDEN_NAMES, Forbidden, forbidding
+from tasks.base.errors import PlannerError
+from tasks.text.forbidden_paths import FORBIDDEN_NAMES, Forbidden, forbidding
 from worker import credentials, tools_file
 from worker.drafters.options import lacking, planning_options
 from worker.setting_types import Argv, CheckNames, DrafterName, DrafterNames, Grants, Names, RedisUrl, Variables

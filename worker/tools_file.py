@@ -16,9 +16,9 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from schemas.base import RiskLevel
-from tasks.errors import PlannerError, UnknownCommand
-from tasks.planning.catalogue import CATALOGUE, Catalogue
-from tasks.planning.tool_contract import KINDS, MANY, Contract, Part, ToolCategory
+from tasks.base.errors import PlannerError, UnknownCommand
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue
+from tasks.toolchain.contract import KINDS, MANY, Contract, Part, ToolCategory
 from worker.regular_files import read_setting
 
 MAX_BYTES = 1024 * 1024

@@ -22,9 +22,9 @@ from schemas.envelope import Problem
 from schemas.event import event_type
 from schemas.stored import PlanHead
 from schemas.times import rfc3339
-from tasks import scopes
-from tasks.errors import PlannerError
-from tasks.policy.lifecycle import PLAN_ENDS
+from tasks.base.errors import PlannerError
+from tasks.handlers import bulk_commands
+from tasks.plan.lifecycle import PLAN_ENDS
 from worker.inbox import Entry, Inbox
 from worker.quota import Quota
 from worker.reading import read_command
@@ -95,7 +95,7 @@ class WideOrders:
         if isinstance(found, Problem):
             self._dead(entry, found.code, self._inbox.bury(entry, found, _now()))
             return
-        if found and found.scope in scopes.WIDE:
+        if found and found.scope in bulk_commands.WIDE:
             self._obey(found)
         elif found:
             self._forward(entry, str(found.plan_id))
@@ -119,25 +119,25 @@ class WideOrders:
             return
         refusal = self._do(order, now)
         if not refusal:
-            self._look_again(scopes.scope_of(order), now)
+            self._look_again(bulk_commands.scope_of(order), now)
         self._tell(order, "refused" if refusal else "obeyed", refusal or order.reason, now)
         functions.call(self._client, "FCALL", functions.KNOW, 1, known, order.command.value, KNOWN_S)
 
     def _do(self, order: Command, now: int) -> str | None:
         """Change what stands for the scope; returns why that cannot be."""
         if order.command is CommandName.TOP_UP:
-            refusal = self._quota.top_up(scopes.scope_of(order), order, now)
+            refusal = self._quota.top_up(bulk_commands.scope_of(order), order, now)
             for part in [] if refusal else self._partitions:
                 self._stand(part, [], {})
             return refusal
         if order.command is CommandName.RESUME:
-            gone = [self._stand(part, scopes.lifted(order), {}) for part in self._partitions]
+            gone = [self._stand(part, bulk_commands.lifted(order), {}) for part in self._partitions]
             return None if any(gone) else "nothing is paused or halted in this scope"
-        if scopes.is_over(order, now):
+        if bulk_commands.is_over(order, now):
             return "`until` is over"
         for part in self._partitions:
             found: Any = self._client.hgetall(part.scopes)
-            self._stand(part, scopes.over(found, now), scopes.kept(order, now, found))
+            self._stand(part, bulk_commands.over(found, now), bulk_commands.kept(order, now, found))
         return None
 
     def _stand(self, part: Partition, lifted: Sequence[str | bytes], kept: Mapping[str, bytes]) -> int:
@@ -170,7 +170,7 @@ class WideOrders:
 
     def _tell(self, order: Command, what: str, reason: str | None, now: int) -> None:
         told: dict[str, str | None] = {"command_id": order.command_id, "command": order.command.value}
-        told |= {"actor": order.actor, "scope": scopes.scope_of(order), "reason": reason, "at": rfc3339(now)}
+        told |= {"actor": order.actor, "scope": bulk_commands.scope_of(order), "reason": reason, "at": rfc3339(now)}
         data = codec.dumps({name: value for name, value in told.items() if value is not None})
         log.info("order", extra={"command": order.command.value, "scope": told["scope"], "verdict": what})
         call = ("FCALL", functions.ADD, 1, self._partitions[0].events, EVENTS_CAP)
@@ -190,4 +190,4 @@ def _is_in(scope: str, state: bytes | None, head: bytes | None) -> bool:
     if not state or not head or state.decode() in PLAN_ENDS:
         return False
     known = PlanHead.decode(head)
-    return scope in scopes.scopes_of(known.tenant, known.repo)
+    return scope in bulk_commands.scopes_of(known.tenant, known.repo)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from schemas.command import Command
-from tasks import commands, outcomes, upkeep
-from tasks.change import Change
-from tasks.outcomes import Report
-from tasks.view import Clocks, Slice
+from tasks.handlers import commands, outcomes, upkeep
+from tasks.handlers.outcomes import Report
+from tasks.plan.changeset import Change
+from tasks.plan.snapshot import Clocks, Slice
 from worker.inbox import Entry
 from worker.store.layout import Write
 from worker.store.plans import READY_PAGE, Ask

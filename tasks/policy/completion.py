@@ -6,9 +6,10 @@ from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.stored import PlanRecord
 from schemas.times import rfc3339
-from tasks.fold import Fold
-from tasks.policy import budget, halting, unfolding
-from tasks.policy.lifecycle import PLAN_ENDS
+from tasks.plan.lifecycle import PLAN_ENDS
+from tasks.plan.unit_of_work import Fold
+from tasks.policy import expansion, halt
+from tasks.rules import budget
 
 ENDED = PLAN_ENDS | {P.CREATED.value, P.VALIDATING.value}  # nothing runs in these, yet or any more
 
@@ -31,7 +32,7 @@ def finish(fold: Fold) -> None:
             evidence = {"value": used, "limit": plan.limits[out_of], "limit_name": out_of, "spent": plan.spent}
             if out_of != "failing_outcomes":  # it was not failures that led to it, but all that was done since
                 evidence["started_at"] = rfc3339(plan.times.get("started", plan.times["ready"]))
-            halting.halt(fold, "budget", f"the budget of {out_of} is used up", evidence)
+            halt.halt(fold, "budget", f"the budget of {out_of} is used up", evidence)
         return
     if plan.waits or plan.backoffs or plan.question:
         return
@@ -44,11 +45,11 @@ def finish(fold: Fold) -> None:
     counts = plan.counts
     if is_satisfied(plan):
         fold.move_plan(P.COMPLETED.value, "completed")
-    elif unfolding.rescue(fold):
+    elif expansion.rescue(fold):
         fold.change.more = plan.state not in PLAN_ENDS  # its new steps start in a next look
     else:
         fold.move_plan(P.REVISING.value, "revising", reason="steps failed and nothing else can run")
-        halting.halt(
+        halt.halt(
             fold,
             "cannot_revise",
             "steps failed and no revision is left that could help",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from schemas.outcome import Metrics, Outcome
 from schemas.stored import PlanRecord
-from tasks.policy.versions import ChangedRule
+from tasks.base.policy_version import ChangedRule
 
 MOST = 10**12  # of any figure; sums of very many such figures are still whole numbers of 64 bits
 MOST_GROWTH_KB = 10**9

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from schemas.base import StepState as S
-from tasks.change import MAX_STEP_CHANGES
-from tasks.fold import Fold
-from tasks.policy import findings, halts, skipping
-from tasks.view import Step
+from tasks.plan.changeset import MAX_STEP_CHANGES
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import Fold
+from tasks.policy import halt_rules, pre_step_results, skipping
 
 ACTIVE, FAILED = S.ACTIVE.value, S.FAILED.value
 BLOCKED, PENDING, SKIPPED, DONE = S.BLOCKED.value, S.PENDING.value, S.SKIPPED.value, S.DONE.value
@@ -68,11 +68,11 @@ def _prepared(fold: Fold, step: Step, preparation: str, satisfied: bool) -> list
     step.status.unmet -= 1
     fold.touched[step.step_id] = step
     if not satisfied:
-        halts.forget(fold, step)
+        halt_rules.forget(fold, step)
         fold.move_step(step, FAILED, "failed", f"its preparation {preparation} did not succeed")
         return [(step.step_id, 0)]
     if fold.view.steps[preparation].status.state == DONE:
-        findings.hand_on(step, fold.view.steps[preparation])
+        pre_step_results.hand_on(step, fold.view.steps[preparation])
     if step.status.unmet == 0:
         fold.make_ready(step)
     return []

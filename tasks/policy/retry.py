@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from schemas.base import FailureCategory as C
-from tasks.policy.risk import RISK
+from tasks.rules.risk import RISK
 
 # A wrong change is not made right by waiting; what the surroundings caused may be. ms, doubled with every failure.
 BACKOFF_MS: Mapping[str, int] = MappingProxyType(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from schemas.base import StepState as S
-from tasks.errors import NeedsSteps
-from tasks.fold import Fold
-from tasks.policy import halts
-from tasks.view import Step
+from tasks.base.errors import NeedsSteps
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import Fold
+from tasks.policy import halt_rules
 
 BLOCKED, PENDING, ACTIVE = S.BLOCKED.value, S.PENDING.value, S.ACTIVE.value
 SKIPPED, FAILED = S.SKIPPED.value, S.FAILED.value
@@ -39,7 +39,7 @@ def skip(fold: Fold, step: Step, actor: str, reason: str) -> str | None:
 
 def end(fold: Fold, step: Step, reason: str) -> None:
     """Take a step that an operator skips to its end; its dependents have yet to hear of it."""
-    halts.forget(fold, step)
+    halt_rules.forget(fold, step)
     fold.withdraw(step)
     fold.plan.halting["skipped_by_operator"] = fold.plan.halting.get("skipped_by_operator", 0) + 1
     fold.move_step(step, FAILED if step.status.state == ACTIVE else SKIPPED, "skipped", reason)

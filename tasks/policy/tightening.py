@@ -7,11 +7,11 @@ from collections.abc import Collection
 from schemas.base import Mode, RiskLevel
 from schemas.base import StepState as S
 from schemas.step import PlannedStep, pack_step
-from tasks.errors import NeedsSteps
-from tasks.fold import Fold
-from tasks.policy import halting, halts
-from tasks.policy.risk import RISK, ROLLBACK, below
-from tasks.view import Step
+from tasks.base.errors import NeedsSteps
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import Fold
+from tasks.policy import halt, halt_rules
+from tasks.rules.risk import RISK, ROLLBACK, below
 
 
 def tighten_plan(fold: Fold, files: Collection[str]) -> None:
@@ -34,7 +34,7 @@ def tighten_step(fold: Fold, step: Step, files: Collection[str]) -> None:
     if set(step.facts["allowed_files"]) <= set(files):
         return
     if step.step_id in fold.view.active:
-        halting.cancel(fold, step)
+        halt.cancel(fold, step)
         fold.make_ready(step)
     _narrow(fold, step, files)
 
@@ -91,7 +91,7 @@ def _narrow(fold: Fold, step: Step, files: Collection[str]) -> None:
         fold.tell("step.tightened", {"step_id": step.step_id}, f"{len(left)} of its files are left")
         return
     fold.withdraw(step)
-    halts.forget(fold, step)
+    halt_rules.forget(fold, step)
     after, what = (S.FAILED, "failed") if step.status.state == S.ACTIVE else (S.SKIPPED, "skipped")
     if step.status.state == S.BLOCKED:
         fold.move_step(step, S.PENDING.value)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tasks.fold import Fold
-from tasks.policy.budget import BUDGETS
+from tasks.plan.unit_of_work import Fold
+from tasks.rules.budget import BUDGETS
 
 WARN_SHARE = 0.8
 

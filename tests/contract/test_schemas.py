@@ -18,8 +18,8 @@ from schemas.contract import MESSAGES, documents, schema
 from schemas.goal import Goal, SuppliedStep
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep, StepSpec
-from tasks import goals
-from tasks.planning.draft import Draft
+from tasks.handlers import goals
+from tasks.rules.strategy import Draft
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "docs/schemas"

@@ -12,11 +12,11 @@ from redis.exceptions import ResponseError
 from schemas import codec
 from schemas.command import Command
 from schemas.times import DAY_MS
-from tasks import commands, creation, outcomes, upkeep
-from tasks.change import Change, Recall
-from tasks.planning.draft import Rejected
-from tasks.policy.dispatch import SILENT_MS
-from tasks.view import WINDOW, Grant, Lease, Slice
+from tasks.handlers import commands, creation, outcomes, upkeep
+from tasks.plan.changeset import Change, Recall
+from tasks.plan.snapshot import WINDOW, Grant, Lease, Slice
+from tasks.policy.schedule import SILENT_MS
+from tasks.rules.strategy import Rejected
 from tests.support.memory_store import MemoryStore, Stream
 from tests.support.plans import (
     PARTITION,

@@ -9,13 +9,13 @@ from schemas import codec
 from schemas.command import Command
 from schemas.goal import Goal
 from schemas.outcome import Outcome
-from tasks import creation, goals
-from tasks.change import Change
-from tasks.outcomes import Report
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import Answer, Consult, Draft, Drafted, NothingToDo, Rejected, Setting
-from tasks.policy.lifecycle import PLAN_ENDS
-from tasks.upkeep import NO_CLOCKS
+from tasks.handlers import creation, goals
+from tasks.handlers.outcomes import Report
+from tasks.handlers.upkeep import NO_CLOCKS
+from tasks.plan.changeset import Change
+from tasks.plan.lifecycle import PLAN_ENDS
+from tasks.rules.strategy import Answer, Consult, Draft, Drafted, NothingToDo, Rejected, Setting
+from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, PLAN, Running, a_birth
 from tests.support.surroundings import TENANT, alter

@@ -16,10 +16,10 @@ import pytest
 
 from schemas import codec
 from schemas.base import GoalKind
-from tasks.policy.halting import UNBLOCK
-from tasks.policy.lifecycle import PLAN_MOVES, STEP_MOVES
-from tasks.policy.preparation import Preparation
-from tasks.policy.revision import TABLE
+from tasks.plan.lifecycle import PLAN_MOVES, STEP_MOVES
+from tasks.policy.halt import UNBLOCK
+from tasks.policy.pre_steps import Preparation
+from tasks.policy.revision_table import TABLE
 from tests.corpus import record
 
 MOST_SHOWN = 5

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from tasks.planning.draft import Consult
+from tasks.rules.strategy import Consult
 from tests.integration.test_controller import AGENT, FIX, PYTEST, Planner, Repo
 from tests.support import no_landlock, ordinary
 from worker.controller import snapshot

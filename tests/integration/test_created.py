@@ -12,7 +12,7 @@ import pytest
 from redis import Redis
 
 from schemas import codec
-from tasks.planning.draft import Consult, Drafted
+from tasks.rules.strategy import Consult, Drafted
 from tests.conftest import wait_until
 from tests.unit.evolution.given import a_goal, a_plan
 from worker.bootstrap import Services

@@ -15,7 +15,7 @@ import pytest
 from redis import Redis
 
 from schemas import codec
-from tasks.planning.draft import Consult, Drafted
+from tasks.rules.strategy import Consult, Drafted
 from tests.conftest import wait_until
 from tests.support.drafting import PLAN, a_goal, drafting, passing, phases
 from tests.support.scripted import Fleet

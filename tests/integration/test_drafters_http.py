@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
 
 from schemas import codec
-from tasks.planning.draft import Consult, Drafted
+from tasks.rules.strategy import Consult, Drafted
 from tests.support.llm_server import LlmServer, Reply, llm_server
 from worker.drafters import http
 from worker.drafters.base import MAX_ANSWER, STOPPED, WrongDrafter, estimate

@@ -18,8 +18,8 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
 
 from schemas.goal import Goal
-from tasks import goals
-from tasks.planning.draft import Consult, Draft, Drafted, Setting
+from tasks.handlers import goals
+from tasks.rules.strategy import Consult, Draft, Drafted, Setting
 from tests.conftest import wait_until
 from worker.drafters.http import HttpDrafter
 from worker.embedded import free_port

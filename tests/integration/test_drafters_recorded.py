@@ -11,7 +11,7 @@ from redis import Redis
 from redis.exceptions import ConnectionError as NoConnection
 
 from schemas import codec
-from tasks.planning.draft import Consult, Drafted
+from tasks.rules.strategy import Consult, Drafted
 from worker.drafters import recorded
 from worker.drafters.base import STOPPED, Stop, estimate
 from worker.drafters.consulting import Consulting

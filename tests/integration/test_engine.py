@@ -17,9 +17,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from schemas import codec
 from schemas.goal import MAX_GOAL_BYTES
 from schemas.outcome import MAX_OUTPUT_BYTES
-from tasks import creation, goals
-from tasks.creation import Birth
-from tasks.planning.draft import Draft
+from tasks.handlers import creation, goals
+from tasks.handlers.creation import Birth
+from tasks.rules.strategy import Draft
 from tests.conftest import wait_until
 from worker import ids
 from worker.bootstrap import Services
@@ -680,7 +680,7 @@ def test_a_clock_that_is_set_back_keeps_no_plan_locked(here: Services, redis: Re
 def test_a_clock_that_is_set_back_does_not_hide_a_controller_that_is_silent(
     here: Services, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.upkeep.SILENT_MS", 500)
+    monkeypatch.setattr("tasks.handlers.upkeep.SILENT_MS", 500)
     (plan_id,) = plan(here, redis, a_goal(1))
     (spec,) = specs(redis)
     functions.call(redis, "FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1")

@@ -21,8 +21,8 @@ from schemas import codec
 from schemas.base import unknown_fields
 from schemas.evolution import ChunkSummary, CommitCard, Evolution
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
-from tasks.planning.evolution.rollup import History, rollup
-from tasks.planning.evolution.setting import Planning
+from tasks.strategies.evolution.rollup import History, rollup
+from tasks.strategies.evolution.setting import Planning
 from tests.conftest import running_worker
 from tests.support import planning_backend
 from tests.support.planning_backend import BAD, GOOD

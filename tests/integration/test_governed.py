@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from schemas import codec
 from schemas.step import unpack_step
-from tasks.policy.halts import AT_ONCE
-from tasks.policy.taxonomy import HALTS_AT_ONCE
+from tasks.policy.halt_rules import AT_ONCE
+from tasks.toolchain.taxonomy import HALTS_AT_ONCE
 from tests.integration.test_engine import P0, answer, drain, here, plan, report, services, specs, state
 from worker.bootstrap import Services
 from worker.cli import app

@@ -8,9 +8,9 @@ import pytest
 from redis import Redis
 
 from schemas import codec
-from tasks.commands import needs_reconcile
-from tasks.policy import versions
-from tasks.policy.versions import POLICY_VERSION
+from tasks.base import policy_version
+from tasks.base.policy_version import POLICY_VERSION
+from tasks.handlers.commands import needs_reconcile
 from tests.integration.test_engine import P0, a_goal, drain, plan, services, state, stats, work
 from worker.bootstrap import Services
 from worker.doctor import plans as checks
@@ -90,7 +90,7 @@ def test_a_newer_worker_takes_over_what_was_left(
     here, plan_id, _ = left
     look(here)
 
-    monkeypatch.setattr(versions, "POLICY_VERSION", POLICY_VERSION + 1)
+    monkeypatch.setattr(policy_version, "POLICY_VERSION", POLICY_VERSION + 1)
     with services(redis_url) as newer:
         look(newer)
 
@@ -107,7 +107,7 @@ def test_the_sweep_of_an_older_worker_keeps_nothing_from_a_newer_one(
 
     assert redis.zscore(P0.timers, plan_id) > 1  # type: ignore[operator]
     make_due(redis, plan_id)
-    monkeypatch.setattr(versions, "POLICY_VERSION", POLICY_VERSION + 1)
+    monkeypatch.setattr(policy_version, "POLICY_VERSION", POLICY_VERSION + 1)
     with services(redis_url) as newer:
         newer.home(0).engine.sweep(newer.name)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from schemas.step import VerifyTool
-from tasks.planning.catalogue import CATALOGUE
+from tasks.toolchain.catalogue import CATALOGUE
 
 WRONG = "import os\n\nx: int = 'a'\n"
 

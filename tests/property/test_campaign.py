@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from schemas import codec
 from schemas.command import Command
 from schemas.goal import Goal
-from tasks import creation, goals
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import Consult, Draft, Drafted, Rejected, Setting
-from tasks.policy.lifecycle import PLAN_ENDS
-from tasks.upkeep import NO_CLOCKS
+from tasks.handlers import creation, goals
+from tasks.handlers.upkeep import NO_CLOCKS
+from tasks.plan.lifecycle import PLAN_ENDS
+from tasks.rules.strategy import Consult, Draft, Drafted, Rejected, Setting
+from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import NO_HALT, PARTITION, PLAN, Running, a_birth, a_failure, a_report
 from worker.store.layout import Write

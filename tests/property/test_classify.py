@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.base import FailureCategory
-from tasks.policy.classify import (
+from tasks.toolchain.classify import (
     MAX_CODES,
     MAX_FILES,
     MAX_TESTS,

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from schemas import codec
 from schemas.goal import Goal
 from schemas.task_draft import TASK_DRAFT_SCHEMA
-from tasks import goals
-from tasks.planning import task
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import Consult, Draft, Drafted, End, Growth, Rejected, Setting
-from tasks.policy.sanitize import sanitize
-from tasks.policy.validation import validate
+from tasks.handlers import goals
+from tasks.rules.strategy import Consult, Draft, Drafted, End, Growth, Rejected, Setting
+from tasks.rules.validation import validate
+from tasks.strategies import task
+from tasks.text.sanitize import sanitize
+from tasks.toolchain.catalogue import CATALOGUE
 
 FILES = ("src/a.py", "src/b.py", "src/auth/login.py", "tests/test_a.py", "docs/guide.md", "package.json")
 GOAL = Goal.model_validate(

@@ -10,14 +10,14 @@ from jsonschema import Draft202012Validator
 
 from schemas.evolution import CommitCard, PlanningAgentRequest, ValidationMode
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput
-from tasks import goals
-from tasks.planning import evolution
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import Consult, Draft, Drafted, End, Rejected, Setting
-from tasks.planning.evolution.plan import parse
-from tasks.planning.evolution.rollup import History, rollup, spans
-from tasks.planning.evolution.setting import Planning
-from tasks.policy.validation import validate
+from tasks.handlers import goals
+from tasks.rules.strategy import Consult, Draft, Drafted, End, Rejected, Setting
+from tasks.rules.validation import validate
+from tasks.strategies import evolution
+from tasks.strategies.evolution.plan import parse
+from tasks.strategies.evolution.rollup import History, rollup, spans
+from tasks.strategies.evolution.setting import Planning
+from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.evolution.given import ATTACK, FILES, a_goal, a_plan, a_step, after, grown, through_json
 
 VALIDATOR = Draft202012Validator(PLANNING_OUTPUT_SCHEMA)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tasks.planning.drafted.quoting import MARK, quoted
-from tasks.planning.drafted.redaction import redact_line, redact_lines
-from tasks.planning.text import fit, fit_lines, fit_text
-from tasks.policy.judgement import fit as fit_evidence
-from tasks.policy.sanitize import sanitize
+from tasks.policy.outcome_verdict import fit as fit_evidence
+from tasks.text.fields import fit, fit_lines, fit_text
+from tasks.text.quoting import MARK, quoted
+from tasks.text.sanitize import sanitize
+from tasks.text.secrets import redact_line, redact_lines
 from tests.property.test_sanitize import TEXTS
 from tests.unit.test_sanitize import CLASSIC
 

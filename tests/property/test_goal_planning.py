@@ -10,12 +10,12 @@ from pydantic import ValidationError
 
 from schemas.base import GoalKind, Mode, RiskLevel, StepType
 from schemas.goal import Goal
-from tasks.errors import UnknownCommand
-from tasks.goals import plan
-from tasks.planning.catalogue import CATALOGUE, render
-from tasks.planning.draft import Draft, Rejected
-from tasks.planning.paths import expand_globs, fault, is_glob
-from tasks.policy.validation import validate
+from tasks.base.errors import UnknownCommand
+from tasks.handlers.goals import plan
+from tasks.rules.strategy import Draft, Rejected
+from tasks.rules.validation import validate
+from tasks.text.paths import expand_globs, fault, is_glob
+from tasks.toolchain.catalogue import CATALOGUE, render
 
 PATHS = st.one_of(
     st.sampled_from(

@@ -16,11 +16,11 @@ from schemas.command import Command
 from schemas.event import EventData
 from schemas.step import PlannedStep, unpack_step
 from schemas.times import rfc3339
-from tasks.change import Change
-from tasks.fold import PAUSED
-from tasks.outcomes import Report
-from tasks.policy.dispatch import FULL_MS, QUEUED_MS, SILENT_MS
-from tasks.policy.lifecycle import PLAN_ENDS, PLAN_MOVES, STEP_MOVES
+from tasks.handlers.outcomes import Report
+from tasks.plan.changeset import Change
+from tasks.plan.lifecycle import PLAN_ENDS, PLAN_MOVES, STEP_MOVES
+from tasks.plan.unit_of_work import PAUSED
+from tasks.policy.schedule import FULL_MS, QUEUED_MS, SILENT_MS
 from tests.support.plans import NO_HALT, PLAN, PYTEST, a_report, a_step, clocks
 from tests.support.surroundings import alter, clear, surrounded
 from worker.store.layout import MAX_QUEUE

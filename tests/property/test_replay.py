@@ -20,14 +20,14 @@ from schemas import codec
 from schemas.command import Command
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep
-from tasks import commands, outcomes, upkeep
-from tasks.change import Change
-from tasks.errors import NeedsSteps
-from tasks.fold import PAUSED
-from tasks.outcomes import Report
-from tasks.policy.dispatch import SILENT_MS
-from tasks.policy.versions import POLICY_VERSION
-from tasks.view import Clocks, Grant, Slice, WiderOrder
+from tasks.base.errors import NeedsSteps
+from tasks.base.policy_version import POLICY_VERSION
+from tasks.handlers import commands, outcomes, upkeep
+from tasks.handlers.outcomes import Report
+from tasks.plan.changeset import Change
+from tasks.plan.snapshot import Clocks, Grant, Slice, WiderOrder
+from tasks.plan.unit_of_work import PAUSED
+from tasks.policy.schedule import SILENT_MS
 from tests.property.test_plan_machine import (
     APPROVALS,
     AROUND,

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.step import PlannedStep
-from tasks.planning.draft import End, Growth, Question, Unfolding
-from tasks.policy import unfolding
+from tasks.policy import expansion
+from tasks.rules.strategy import End, Growth, Question, Unfolding
 from tests.property.test_plan_machine import AROUND, DAY_TOKENS, LIMITS, METRICS, ORDERS, SAID, drafts
 from tests.property.test_replay import Again, everything, run
 from tests.support.growing import FILES, Script, goes_on
@@ -76,7 +76,7 @@ def test_the_log_of_a_plan_that_unfolds_gives_the_same_plan(
     draft = {"state": {}, "document": {"kind": "test"}}
     more = {"kind": "campaign", "files": FILES, "draft": draft, "day_tokens": day_tokens, **limits}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(unfolding, "strategy_of", lambda _: STRATEGY)
+        patch.setattr(expansion, "strategy_of", lambda _: STRATEGY)
         plan = surrounded(*steps, **more)
         run(plan, doings)
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.policy import sanitize as sanitize_module
-from tasks.policy import skeleton
-from tasks.policy.attacks import ATTACKS
-from tasks.policy.sanitize import TOKEN, Mode, is_plain, sanitize
-from tasks.policy.unicode import clean
+from tasks.text import sanitize as sanitize_module
+from tasks.text import skeleton
+from tasks.text.attacks import ATTACKS
+from tasks.text.sanitize import TOKEN, Mode, is_plain, sanitize
+from tasks.text.unicode import clean
 from tests.unit.test_sanitize import CASES, CLASSIC, DISGUISED
 
 PIECES = st.one_of(

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tasks.planning.catalogue import Catalogue
-from tasks.planning.draft import End, Growth, Unfolding
-from tasks.policy import unfolding
+from tasks.policy import expansion
+from tasks.rules.strategy import End, Growth, Unfolding
+from tasks.toolchain.catalogue import Catalogue
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, Running
 
@@ -52,7 +52,7 @@ class Script:
 
 def growing(patch: pytest.MonkeyPatch, script: Script, *steps: Any, question: Any = None, **said: Any) -> Running:
     """A plan of these first steps, or one that asks, in a memory store."""
-    patch.setattr(unfolding, "strategy_of", lambda _: script)
+    patch.setattr(expansion, "strategy_of", lambda _: script)
     draft = {"state": {}, "document": {"kind": "test"}, "question": question}
     more = {"store": MemoryStore(PARTITION), "kind": "campaign", "files": FILES, "repo": "acme/shop"}
     return Running(*steps, draft=draft | said.pop("draft", {}), **more | said)

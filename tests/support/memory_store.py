@@ -11,9 +11,9 @@ from redis.exceptions import ResponseError
 
 from schemas.stored import HOT, Attempt, PlanRecord, StepStatus, decode_plan
 from schemas.times import DAY_MS
-from tasks.change import MAX_STEP_CHANGES, Change
-from tasks.scopes import standing
-from tasks.view import WINDOW, Grant, Lease, Slice, Step, WiderOrder, Window
+from tasks.handlers.bulk_commands import standing
+from tasks.plan.changeset import MAX_STEP_CHANGES, Change
+from tasks.plan.snapshot import WINDOW, Grant, Lease, Slice, Step, WiderOrder, Window
 from worker.store.keys import CONTROLLERS, GROUP, Partition, PlanKeys
 from worker.store.layout import MAX_QUEUE, Write
 from worker.store.plans import LOCK_MS, Ask, NoSlice

@@ -15,17 +15,17 @@ from schemas.goal import Goal
 from schemas.outcome import Outcome
 from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
 from schemas.stored import Attempt, PlanRecord, StepStatus
-from tasks import commands, creation, outcomes, upkeep
-from tasks.change import Change
-from tasks.creation import Birth
-from tasks.errors import NeedsSteps
-from tasks.outcomes import Report
-from tasks.planning.catalogue import CATALOGUE, Catalogue, render
-from tasks.planning.draft import Draft
-from tasks.planning.kept import keep
-from tasks.policy.versions import POLICY_VERSION
-from tasks.upkeep import NO_CLOCKS
-from tasks.view import Clocks, Slice
+from tasks.base.errors import NeedsSteps
+from tasks.base.policy_version import POLICY_VERSION
+from tasks.handlers import commands, creation, outcomes, upkeep
+from tasks.handlers.creation import Birth
+from tasks.handlers.outcomes import Report
+from tasks.handlers.upkeep import NO_CLOCKS
+from tasks.plan.changeset import Change
+from tasks.plan.snapshot import Clocks, Slice
+from tasks.rules.strategy import Draft
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
+from tasks.toolchain.catalogue_snapshot import keep
 from tests.support.memory_store import EPOCH_MS, MemoryStore
 from worker.store.keys import Partition
 from worker.store.layout import Write

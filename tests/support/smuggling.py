@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tasks.planning.tool_contract import Contract
+from tasks.toolchain.contract import Contract
 
 # what tools read as more than a name: a file of arguments, an option, a toolchain, a variable, a package of elsewhere
 _MORE = (

@@ -9,13 +9,18 @@ from pathlib import Path
 from schemas.base import Verdict
 
 ROOT = Path(__file__).parents[2]
-RULE_CODES = ("tasks/policy/validation.py", "tasks/planning/paths.py")  # of the validator
+RULE_CODES = ("tasks/rules/validation.py", "tasks/text/paths.py")  # of the validator
 GOAL_CODES = (
-    *("tasks/goals.py", "tasks/planning/cleaning.py", "tasks/planning/task.py", "tasks/planning/supplied.py"),
-    *("tasks/planning/gap_report/drafting.py", "tasks/planning/reviewed_plan/drafting.py"),
-    *(f"tasks/planning/campaign/{name}.py" for name in ("dag", "drafting", "given", "outline")),
-    *(f"tasks/planning/evolution/{name}.py" for name in ("consulting", "drafting", "judging", "plan")),
-    *(f"tasks/planning/drafted_task/{name}.py" for name in ("asking", "reading", "steps")),
+    *(
+        "tasks/handlers/goals.py",
+        "tasks/rules/goal_cleaning.py",
+        "tasks/strategies/task/strategy.py",
+        "tasks/strategies/task/supplied.py",
+    ),
+    *("tasks/strategies/gap_report/drafting.py", "tasks/strategies/reviewed_plan/drafting.py"),
+    *(f"tasks/strategies/campaign/{name}.py" for name in ("dag", "drafting", "given", "outline")),
+    *(f"tasks/strategies/evolution/{name}.py" for name in ("consulting", "drafting", "judging", "plan")),
+    *(f"tasks/strategies/task/{name}.py" for name in ("asking", "reading", "steps")),
     *("worker/drafters/choice.py", "worker/making.py"),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.command import Command
-from tasks.scopes import kept, lifted
+from tasks.handlers.bulk_commands import kept, lifted
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, Running
 from worker.store.layout import MAX_QUEUE

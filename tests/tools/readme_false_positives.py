@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tasks.policy.sanitize import sanitize
+from tasks.text.sanitize import sanitize
 
 MAX_RATE = 0.01
 MIN_LENGTH = 200  # shorter ones are stubs: they would only flatter the rate

@@ -11,10 +11,10 @@ from schemas import codec
 from schemas.base import FailureCategory as C
 from schemas.goal import Goal
 from schemas.step import PlannedStep
-from tasks.goals import plan
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import Draft, Drafted, Rejected, Setting
-from tasks.policy.revision import TABLE, Evidence, revise
+from tasks.handlers.goals import plan
+from tasks.policy.revision_table import TABLE, Evidence, revise
+from tasks.rules.strategy import Draft, Drafted, Rejected, Setting
+from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.plans import Running, a_step
 from tests.unit.gap_report.reports import a_gap
 from tests.unit.gap_report.reports import a_goal as a_gap_goal

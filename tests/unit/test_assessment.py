@@ -9,10 +9,10 @@ import pytest
 from schemas.base import RiskLevel
 from schemas.goal import Goal
 from schemas.step import PlannedStep
-from tasks.goals import plan
-from tasks.planning.draft import Draft, Rejected
-from tasks.policy.assessment import Assessment, assess, raised
-from tasks.policy.risk import ROLLBACK
+from tasks.handlers.goals import plan
+from tasks.rules.assessment import Assessment, assess, raised
+from tasks.rules.risk import ROLLBACK
+from tasks.rules.strategy import Draft, Rejected
 
 LOW, MED, HIGH = RiskLevel
 CI = ".github/workflows/ci.yml"

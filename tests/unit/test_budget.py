@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from schemas.goal import Goal
 from schemas.outcome import Metrics
 from schemas.stored import Attempt, PlanRecord
-from tasks.policy import budget
+from tasks.rules import budget
 from tests.support.plans import Running, a_failure, a_report, a_step
 
 ESTIMATE = {"tokens": 1000, "patch_cycles": 1}

@@ -7,10 +7,10 @@ import pytest
 from schemas.base import RiskLevel
 from schemas.goal import ToolCall
 from schemas.step import VerifyTool
-from tasks.errors import UnknownCommand
-from tasks.planning.catalogue import CATALOGUE, render, words
-from tasks.planning.tool_contract import KINDS, Contract, ToolCategory, fits
-from tasks.planning.tools import SEED_RECIPES
+from tasks.base.errors import UnknownCommand
+from tasks.toolchain.catalogue import CATALOGUE, render, words
+from tasks.toolchain.contract import KINDS, Contract, ToolCategory, fits
+from tasks.toolchain.tools import SEED_RECIPES
 from tests.support.smuggling import SMUGGLED_WORDS, smuggled_lines
 
 SEED_TOOLS = """

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from schemas.base import FailureCategory as Category
-from tasks.policy.classify import MAX_TRACE, Finding, category_of, classify, signature
-from tasks.policy.taxonomy import FAMILY, FROM_OUTSIDE, HALTS_AT_ONCE, OWN, Family
+from tasks.toolchain.classify import MAX_TRACE, Finding, category_of, classify, signature
+from tasks.toolchain.taxonomy import FAMILY, FROM_OUTSIDE, HALTS_AT_ONCE, OWN, Family
 
 OUTPUTS = Path(__file__).parents[1] / "fixtures" / "outputs"
 

@@ -11,8 +11,8 @@ from schemas.base import RiskLevel
 from schemas.command import Command, CommandName, Scope
 from schemas.envelope import Problem
 from schemas.times import rfc3339
-from tasks import commands
-from tasks.view import Slice
+from tasks.handlers import commands
+from tasks.plan.snapshot import Slice
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, PLAN, Running, a_failure, a_plan, a_report, a_step, some_steps
 from worker.inbox import Entry

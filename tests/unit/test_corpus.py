@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from tasks.planning.text import fit, fit_text
-from tasks.policy.sanitize import sanitize
+from tasks.text.fields import fit, fit_text
+from tasks.text.sanitize import sanitize
 
 TEXTS = Path(__file__).parents[1] / "fixtures" / "texts"
 MAX_REACHING = 0.12  # of the attacks; docs/operations.md tells the figure

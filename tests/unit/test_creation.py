@@ -11,12 +11,12 @@ from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.step import PlannedStep
 from schemas.times import rfc3339
-from tasks import creation
-from tasks.change import Change
-from tasks.creation import CHUNK
-from tasks.planning.draft import Draft, Rejected
-from tasks.policy.halting import UNBLOCK
-from tasks.policy.versions import POLICY_VERSION
+from tasks.base.policy_version import POLICY_VERSION
+from tasks.handlers import creation
+from tasks.handlers.creation import CHUNK
+from tasks.plan.changeset import Change
+from tasks.policy.halt import UNBLOCK
+from tasks.rules.strategy import Draft, Rejected
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, PLAN, Running, a_birth, a_goal, a_plan, a_report, a_step, clocks, some_steps
 from worker.store.layout import Write

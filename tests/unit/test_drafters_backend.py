@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.planning.draft import Consult, Drafted
+from tasks.rules.strategy import Consult, Drafted
 from tests.conftest import wait_until
 from tests.support import backends
 from worker.drafters import backend

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from schemas import codec
-from tasks.planning.draft import Consult, Drafted
-from tasks.planning.drafted.redaction import MARK, masked, redact
+from tasks.rules.strategy import Consult, Drafted
+from tasks.text.secrets import MARK, masked, redact
 from worker.drafters import artifacts
 from worker.drafters.artifacts import MAX_TEXT, Artifacts
 from worker.drafters.base import Watch, estimate

@@ -16,7 +16,7 @@ from schemas import codec
 from schemas.base import GoalKind
 from schemas.envelope import FieldError
 from schemas.goal import Goal
-from tasks.planning.draft import Consult, Rejected, Setting
+from tasks.rules.strategy import Consult, Rejected, Setting
 from worker import drafters
 from worker.cli import app, submit, verdict
 from worker.cli.console import USAGE

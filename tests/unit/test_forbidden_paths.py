@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 
 from schemas.goal import Goal
-from tasks.goals import plan
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import Answer, Draft, End, Growth, Rejected, Setting, Unfolding
-from tasks.planning.drafted_task import advance
-from tasks.policy.validation import validate
+from tasks.handlers.goals import plan
+from tasks.rules.strategy import Answer, Draft, End, Growth, Rejected, Setting, Unfolding
+from tasks.rules.validation import validate
+from tasks.strategies.task import advance
+from tasks.toolchain.catalogue import CATALOGUE
 from worker.drafters.consulting import Consulting
 from worker.settings import WrongSettings, load
 

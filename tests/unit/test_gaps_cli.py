@@ -17,10 +17,10 @@ import worker.cli.checkout
 from schemas import codec
 from schemas.gap import Gap, InboxItem
 from schemas.goal import MAX_GOAL_BYTES, Goal
-from tasks.planning import gap_report
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import Draft, Setting
-from tasks.planning.gap_report.analysis import RoadmapItem
+from tasks.rules.strategy import Draft, Setting
+from tasks.strategies import gap_report
+from tasks.strategies.gap_report.analysis import RoadmapItem
+from tasks.toolchain.catalogue import CATALOGUE
 from worker.cli import app, gaps, inbox_files, roadmap, sarif, submit, verdict
 from worker.cli.sarif import Finding, UnreadableLog
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from schemas.goal import Goal
-from tasks.planning.failure_log import Finding, finding_of
-from tasks.planning.goal_type import GoalType, goal_type
+from tasks.strategies.task.goal_type import GoalType, goal_type
+from tasks.toolchain.failure_log import Finding, finding_of
 
 
 def type_of(text: str, **context: Any) -> GoalType:

@@ -10,8 +10,8 @@ import pytest
 from schemas.base import GoalKind, Mode, StepType
 from schemas.goal import Goal
 from schemas.step import PlannedStep, StepEstimate
-from tasks.goals import plan
-from tasks.planning.draft import Draft, NothingToDo, Rejected
+from tasks.handlers.goals import plan
+from tasks.rules.strategy import Draft, NothingToDo, Rejected
 
 FILES = ["src/a.py", "src/b.py"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.change import MAX_STEP_CHANGES
-from tasks.view import WINDOW
+from tasks.plan.changeset import MAX_STEP_CHANGES
+from tasks.plan.snapshot import WINDOW
 from tests.support.plans import Running, a_failure, a_report, a_step, some_steps
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from schemas import codec
 from schemas.base import RiskLevel
-from tasks.planning.draft import Question
-from tasks.policy.dispatch import SILENT_MS
-from tasks.policy.halting import UNBLOCK
-from tasks.policy.halts import AT_ONCE, MAX_REMEMBERED, MAX_VERIFICATIONS, RULES
-from tasks.policy.taxonomy import HALTS_AT_ONCE
-from tasks.policy.versions import POLICY_VERSION
+from tasks.base.policy_version import POLICY_VERSION
+from tasks.policy.halt import UNBLOCK
+from tasks.policy.halt_rules import AT_ONCE, MAX_REMEMBERED, MAX_VERIFICATIONS, RULES
+from tasks.policy.schedule import SILENT_MS
+from tasks.rules.strategy import Question
+from tasks.toolchain.taxonomy import HALTS_AT_ONCE
 from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import PYTEST, Running, a_failure, a_report, a_step, some_steps
 from tests.unit.test_commands import WEEK_MS, order

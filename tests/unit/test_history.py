@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from schemas.step import unpack_step
-from tasks.planning.catalogue import CATALOGUE
-from tasks.policy.dispatch import SILENT_MS
-from tasks.policy.versions import POLICY_VERSION
+from tasks.base.policy_version import POLICY_VERSION
+from tasks.policy.schedule import SILENT_MS
+from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import PLAN, PYTEST, Running, a_failure, a_report, a_step
 from worker.store.history import Story, told

@@ -8,9 +8,9 @@ import pytest
 
 from schemas.base import RiskLevel
 from schemas.times import rfc3339
-from tasks import outcomes, upkeep
-from tasks.policy.holding import MEMORY_MS
-from tasks.scopes import kept, lifted
+from tasks.handlers import outcomes, upkeep
+from tasks.handlers.bulk_commands import kept, lifted
+from tasks.policy.holds import MEMORY_MS
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, Running, a_report, a_step, plan_id, some_steps
 from tests.unit.test_scopes import an_order

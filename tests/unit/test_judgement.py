@@ -10,8 +10,8 @@ from schemas import codec
 from schemas.base import MODE_OF_TYPE, StepType
 from schemas.outcome import Outcome
 from schemas.step import VerifyTool
-from tasks import outcomes
-from tasks.policy.judgement import failure_of
+from tasks.handlers import outcomes
+from tasks.policy.outcome_verdict import failure_of
 from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_failure, a_report, a_step
 from worker.store.layout import Write
 from worker.store.plans import Ask

@@ -7,9 +7,9 @@ from itertools import product
 import pytest
 
 from schemas.base import PlanState, StepState
-from tasks.errors import IllegalTransition
-from tasks.fold import Fold
-from tasks.policy.lifecycle import PLAN_ENDS, PLAN_MOVES, STEP_MOVES, check_plan, check_step
+from tasks.base.errors import IllegalTransition
+from tasks.plan.lifecycle import PLAN_ENDS, PLAN_MOVES, STEP_MOVES, check_plan, check_step
+from tasks.plan.unit_of_work import Fold
 from tests.support.plans import Running, a_step
 from worker.store.plans import Ask
 

@@ -14,10 +14,10 @@ from schemas.gap import IterationPlan
 from schemas.review import ReviewDocument, ReviewState
 from schemas.step import PlannedStep, pack_step, unpack_step
 from schemas.stored import Attempt, PlanHead, StepStatus, decode_plan
-from tasks import scopes
-from tasks.planning.campaign.state import State as CampaignState
-from tasks.planning.drafted_task.state import State as DraftedState
-from tasks.planning.evolution.state import State as EvolutionState
+from tasks.handlers import bulk_commands
+from tasks.strategies.campaign.state import State as CampaignState
+from tasks.strategies.evolution.state import State as EvolutionState
+from tasks.strategies.task.state import State as DraftedState
 from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import a_report, a_step
 
@@ -79,7 +79,7 @@ def test_a_record_that_lacks_what_it_needs_is_still_refused() -> None:
 def test_keys_of_a_standing_order_are_passed_over() -> None:
     order = {"actor": "ada", "reason": "why", "command_id": "c", "until": 0, **NEWER}
 
-    found = scopes.standing({b"pause all": codec.dumps(order)}, "default", None, 1, 2)
+    found = bulk_commands.standing({b"pause all": codec.dumps(order)}, "default", None, 1, 2)
 
     assert found is not None
     assert (found.command, found.actor) == ("pause", "ada")

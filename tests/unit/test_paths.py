@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.planning.forbidden import FORBIDDEN_NAMES, forbidding, wrong_name
-from tasks.planning.paths import MAX_GLOB_WORK, TABOO, clean, expand_globs, fault
+from tasks.text.forbidden_paths import FORBIDDEN_NAMES, forbidding, wrong_name
+from tasks.text.paths import MAX_GLOB_WORK, TABOO, clean, expand_globs, fault
 
 LISTING = (
     "src/a.py",

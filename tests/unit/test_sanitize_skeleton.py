@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.policy.attacks import AttackClass
-from tasks.policy.sanitize import TOKEN, Mode, sanitize
-from tasks.policy.skeleton import View, code, words, words_of
+from tasks.text.attacks import AttackClass
+from tasks.text.sanitize import TOKEN, Mode, sanitize
+from tasks.text.skeleton import View, code, words, words_of
 
 SEPARATORS = [
     "  ",

@@ -8,8 +8,8 @@ import pytest
 
 from schemas.command import Command
 from schemas.times import rfc3339
-from tasks import scopes
-from tasks.scopes import kept, lifted, scope_of, standing
+from tasks.handlers import bulk_commands
+from tasks.handlers.bulk_commands import kept, lifted, scope_of, standing
 
 NOW = 1_800_000_000_000
 
@@ -66,8 +66,8 @@ def test_an_order_with_an_end_is_over_then_and_swept_away_with_the_next() -> Non
 
     assert found(records, now=NOW + 999) == "pause tenant:acme"
     assert found(records, now=NOW + 1000) is None
-    assert scopes.over(records, NOW + 999) == []
-    assert scopes.over(records, NOW + 1000) == [b"pause tenant:acme"]
+    assert bulk_commands.over(records, NOW + 999) == []
+    assert bulk_commands.over(records, NOW + 1000) == [b"pause tenant:acme"]
 
 
 def test_a_cancel_is_for_plans_that_were_there_and_a_halt_for_those_to_come_too() -> None:
@@ -82,7 +82,7 @@ def test_a_cancel_is_not_forgotten_while_no_worker_runs_and_the_next_one_takes_i
     week = 7 * 86_400_000
     records = stood(an_order("cancel"))
     assert found(records, now=NOW + week) == "cancel tenant:acme"
-    assert scopes.over(records, NOW + week) == []
+    assert bulk_commands.over(records, NOW + week) == []
 
     later = kept(an_order("cancel", command_id="c-2"), NOW + week, records)
 

@@ -109,7 +109,7 @@ def test_only_what_is_named_leaves() -> None:
     }
 
 
-@pytest.mark.parametrize("module", ["builtins", "pydantic_core._pydantic_core", "tasks.errors", "rediscovered", None])
+@pytest.mark.parametrize("module", ["builtins", "pydantic_core._pydantic_core", "tasks.base.errors", "other", None])
 def test_the_text_of_an_exception_stays_as_it_may_quote_a_message(module: str | None) -> None:
     frames = [{"function": "decide", "lineno": 3, "vars": {"view": SECRET}}]
     error = {"type": "E", "module": module, "value": SECRET, "stacktrace": {"frames": frames}}

@@ -8,12 +8,12 @@ import pytest
 
 from schemas.base import Mode, RiskLevel, StepType
 from schemas.goal import Goal
-from tasks.goals import plan
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import Draft, Rejected
-from tasks.planning.goal_type import GoalType
-from tasks.planning.templates import TEMPLATES
-from tasks.policy.risk import RISK
+from tasks.handlers.goals import plan
+from tasks.rules.risk import RISK
+from tasks.rules.strategy import Draft, Rejected
+from tasks.strategies.task.goal_type import GoalType
+from tasks.strategies.task.templates import TEMPLATES
+from tasks.toolchain.catalogue import CATALOGUE
 
 FILES_OF = {
     "python": ["src/a.py", "tests/test_a.py"],

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from schemas.goal import Goal
-from tasks.errors import UnknownCommand
-from tasks.goals import plan
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import Draft, Rejected
-from tasks.planning.tool_contract import KINDS, Contract, Part, ToolCategory
+from tasks.base.errors import UnknownCommand
+from tasks.handlers.goals import plan
+from tasks.rules.strategy import Draft, Rejected
+from tasks.toolchain.catalogue import CATALOGUE
+from tasks.toolchain.contract import KINDS, Contract, Part, ToolCategory
 from tests.support.smuggling import SMUGGLED_WORDS, smuggled_lines
 from worker.bootstrap import Services
 from worker.settings import WrongSettings, load

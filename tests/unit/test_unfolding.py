@@ -8,8 +8,8 @@ import pytest
 
 from schemas import codec
 from schemas.command import Command
-from tasks.planning.draft import MAX_UNFOLDED, Phase, Question
-from tasks.policy.asking import ANSWER_MS
+from tasks.policy.requests import ANSWER_MS
+from tasks.rules.strategy import MAX_UNFOLDED, Phase, Question
 from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import Running, a_failure, a_report, a_step
 

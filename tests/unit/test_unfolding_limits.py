@@ -10,11 +10,11 @@ import pytest
 from schemas import codec
 from schemas.command import Command
 from schemas.goal import Goal
-from tasks import creation
-from tasks.change import Change
-from tasks.planning.draft import Draft, Question, Rejected
-from tasks.policy import waiting
-from tasks.view import Clocks, Grant
+from tasks.handlers import creation
+from tasks.plan.changeset import Change
+from tasks.plan.snapshot import Clocks, Grant
+from tasks.policy import waits
+from tasks.rules.strategy import Draft, Question, Rejected
 from tests.support.growing import Script, goes_on, growing
 from tests.support.memory_store import EPOCH_MS, MemoryStore
 from tests.support.plans import (
@@ -66,7 +66,7 @@ def test_outages_while_it_asks_lengthen_no_wall_clock(monkeypatch: pytest.Monkey
     plan.look()
 
     fold: Any = type("Fold", (), {"plan": plan.record})
-    assert waiting.wall_clock_ends(fold) == plan.record.times["ready"] + 1_800_000
+    assert waits.wall_clock_ends(fold) == plan.record.times["ready"] + 1_800_000
 
 
 def test_what_is_added_cannot_take_the_name_of_a_preparation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,12 @@ import pytest
 from schemas.base import RiskLevel
 from schemas.stored import Attempt
 from schemas.times import rfc3339
-from tasks import outcomes, upkeep
-from tasks.errors import NeedsSteps
-from tasks.fold import REMIND_MS
-from tasks.policy.dispatch import QUEUED_MS, RUNNING_MARGIN_MS, SILENT_MS
-from tasks.upkeep import UNAPPLIED_MS
-from tasks.view import Clocks, Step
+from tasks.base.errors import NeedsSteps
+from tasks.handlers import outcomes, upkeep
+from tasks.handlers.upkeep import UNAPPLIED_MS
+from tasks.plan.snapshot import Clocks, Step
+from tasks.plan.unit_of_work import REMIND_MS
+from tasks.policy.schedule import QUEUED_MS, RUNNING_MARGIN_MS, SILENT_MS
 from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_failure, a_report, a_step, clocks, some_steps
 from tests.unit.test_commands import an_order, order
 from worker.store.layout import Write

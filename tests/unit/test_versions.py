@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.policy.versions import POLICY_VERSION, ChangedRule, is_newer
+from tasks.base.policy_version import POLICY_VERSION, ChangedRule, is_newer
 from tests.support.plans import Running, a_report, a_step
 
 DOCS = Path(__file__).parents[2] / "docs/deployment.md"

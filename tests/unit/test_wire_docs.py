@@ -9,8 +9,8 @@ import pytest
 
 from schemas.event import EventData
 from schemas.step import StepSpec
-from tasks.policy.halting import UNBLOCK
-from tasks.policy.halts import AT_ONCE, RULES
+from tasks.policy.halt import UNBLOCK
+from tasks.policy.halt_rules import AT_ONCE, RULES
 from tests.support.sources import GOAL_CODES, RULE_CODES, codes, events, halts
 from tests.unit.test_halts import EVERY_HALT
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from subprocess import SubprocessError
 from typing import Any
 
-from tasks.planning.files import name_of
-from tasks.planning.gap_report.documents import NAMES
-from tasks.planning.paths import expand_globs
+from tasks.strategies.gap_report.documents import NAMES
+from tasks.text.paths import expand_globs
+from tasks.toolchain.files import name_of
 from worker.controller.git import Git, GitError
 from worker.regular_files import read_below
 

@@ -43,7 +43,7 @@ def explain(plan: Which, step: Step = None, as_json: Json = False) -> None:
 
 def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only: str | None) -> dict[str, Any]:
     """Put together what is known of a plan's end and of its steps, or of one of them. Pure."""
-    from tasks.policy.halting import UNBLOCK
+    from tasks.policy.halt import UNBLOCK
 
     halt = view.halt.model_dump(mode="json") if view.halt else None
     if halt:  # plans that ended before halts were explained lack these, and were of the first version

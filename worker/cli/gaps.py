@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from schemas.gap import Gap, InboxItem
-from tasks.errors import PlannerError
-from tasks.planning.gap_report import analysis
-from tasks.planning.text import one_line
+from tasks.base.errors import PlannerError
+from tasks.strategies.gap_report import analysis
+from tasks.text.fields import one_line
 from worker.cli import inbox_files, roadmap, sarif
 from worker.cli.checkout import with_checkout
 from worker.cli.console import USAGE, Failure

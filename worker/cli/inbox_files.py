@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from schemas.gap import InboxItem
-from tasks.errors import PlannerError
+from tasks.base.errors import PlannerError
 from worker import regular_files
 
 FIELDS = ("title", "what", "why", "priority", "constraints")

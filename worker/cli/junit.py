@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 
-from tasks.errors import PlannerError
+from tasks.base.errors import PlannerError
 
 MAX_REPORT_BYTES = 32 * 1024 * 1024
 MAX_TESTS = 1000

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tasks.errors import PlannerError
-from tasks.planning.gap_report.analysis import UNKNOWN, RoadmapItem
+from tasks.base.errors import PlannerError
+from tasks.strategies.gap_report.analysis import UNKNOWN, RoadmapItem
 
 MAX_BYTES = 1024 * 1024
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from tasks.errors import PlannerError
+from tasks.base.errors import PlannerError
 
 MAX_LOG_BYTES = 32 * 1024 * 1024
 FAILING = frozenset({"error", "warning"})

@@ -11,7 +11,7 @@ from rich.text import Text
 from schemas import codec
 from schemas.event import EVENT_PREFIX, EVENT_SUFFIX
 from schemas.plan import PlanView
-from tasks.policy.lifecycle import PLAN_ENDS
+from tasks.plan.lifecycle import PLAN_ENDS
 from worker.cli.console import Link, say_json
 from worker.cli.picture import plain
 from worker.store import queries

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from schemas.base import FailureCategory
 from schemas.outcome import FailureEvidence
-from tasks.policy.classify import Finding, classify
+from tasks.toolchain.classify import Finding, classify
 
 MESSAGE_CHARS = 4000
 TRACE_CHARS = 500

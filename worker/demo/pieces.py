@@ -11,7 +11,7 @@ from rich.text import Text
 
 from schemas.outcome import FailureEvidence, Outcome
 from schemas.plan import BudgetLine, PlanView, StepView
-from tasks.planning.text import one_line
+from tasks.text.fields import one_line
 from worker.demo.scene import Act, Scene
 from worker.demo.watch import Event, Watch
 

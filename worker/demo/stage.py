@@ -16,7 +16,7 @@ from schemas.base import GoalVerdict, PlanState
 from schemas.command import Command
 from schemas.goal import Goal
 from schemas.plan import GoalAnswer, PlanView
-from tasks.errors import PlannerError
+from tasks.base.errors import PlannerError
 from worker.demo.audience import Audience
 from worker.demo.fleet import Fleet
 from worker.demo.scene import Act, Scene

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from schemas import codec
 from schemas.envelope import Problem
-from tasks.errors import PlannerError
+from tasks.base.errors import PlannerError
 from worker import clients, embedded
 from worker.controller.git import GitError
 from worker.demo.audience import audience

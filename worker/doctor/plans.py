@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from schemas.base import PlanState
 from schemas.base import StepState as S
-from tasks.policy.versions import POLICY_VERSION
+from tasks.base.policy_version import POLICY_VERSION
 from worker.doctor.finding import Command, Finding, Repair, Severity, many
 from worker.doctor.stored import Row, Stored
 

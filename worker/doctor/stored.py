@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from schemas import codec
 from schemas.base import PlanState
-from tasks.errors import PlannerError
+from tasks.base.errors import PlannerError
 from worker.doctor.finding import Site
 from worker.store.keys import Partition, PlanKeys, partition_of
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from schemas import codec
-from tasks.planning.draft import Consult, Drafted
-from tasks.planning.drafted.redaction import redact
+from tasks.rules.strategy import Consult, Drafted
+from tasks.text.secrets import redact
 
 log = logging.getLogger("planner.drafters")
 

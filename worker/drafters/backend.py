@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tasks.planning.draft import Consult, Drafted
-from tasks.planning.drafted.redaction import redact
-from tasks.planning.text import one_line
+from tasks.rules.strategy import Consult, Drafted
+from tasks.text.fields import one_line
+from tasks.text.secrets import redact
 from worker.drafters.base import (
     MAX_ANSWER,
     MAX_ERROR,

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tasks.errors import PlannerError
-from tasks.planning.draft import Consult, Drafted
-from tasks.planning.drafted.redaction import MARK, masked, redact, redact_line, redact_lines
-from tasks.planning.text import one_line
+from tasks.base.errors import PlannerError
+from tasks.rules.strategy import Consult, Drafted
+from tasks.text.fields import one_line
+from tasks.text.secrets import MARK, masked, redact, redact_line, redact_lines
 
 if TYPE_CHECKING:
     from worker.settings import Settings

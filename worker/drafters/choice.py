@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from schemas.base import GoalKind
 from schemas.envelope import FieldError
-from tasks.planning.text import one_line
+from tasks.text.fields import one_line
 
 if TYPE_CHECKING:
     from worker.settings import Settings

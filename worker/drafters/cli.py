@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from schemas import codec
-from tasks.planning.draft import Consult, Drafted
+from tasks.rules.strategy import Consult, Drafted
 from worker import private
 from worker.drafters.base import (
     MAX_ANSWER,

@@ -8,8 +8,8 @@ from redis import Redis
 
 from schemas.envelope import FieldError
 from schemas.goal import Goal
-from tasks.planning.draft import Consult, Drafted, Rejected, Setting
-from tasks.policy.validation import rejected
+from tasks.rules.strategy import Consult, Drafted, Rejected, Setting
+from tasks.rules.validation import rejected
 from worker.drafters import drafter_of
 from worker.drafters.artifacts import Artifacts
 from worker.drafters.base import Drafter, secrets_of

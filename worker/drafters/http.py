@@ -36,8 +36,8 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-from tasks.planning.draft import Consult, Drafted
-from tasks.planning.drafted.redaction import redact_line
+from tasks.rules.strategy import Consult, Drafted
+from tasks.text.secrets import redact_line
 from worker.drafters.base import MAX_ANSWER, MAX_ERROR, STOPPED, Stop, Watch, WrongDrafter, estimate, secrets_of
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tasks.planning.draft import Consult
+    from tasks.rules.strategy import Consult
     from worker.settings import Settings
 
 PLANNING = "planning_"

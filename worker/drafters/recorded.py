@@ -14,7 +14,7 @@ from redis.exceptions import OutOfMemoryError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from schemas import codec
-from tasks.planning.draft import Consult, Drafted
+from tasks.rules.strategy import Consult, Drafted
 from worker.drafters.artifacts import Artifacts
 from worker.drafters.base import STOPPED, Drafter, Stop, estimate
 from worker.store.keys import Partition

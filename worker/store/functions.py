@@ -13,7 +13,7 @@ from hiredis import pack_command
 from redis import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
-from tasks.errors import PlannerError
+from tasks.base.errors import PlannerError
 
 BEGIN = "planner_begin_1"
 COMMIT = "planner_commit_2"

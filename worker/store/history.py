@@ -12,7 +12,7 @@ from schemas.base import FailureCategory
 from schemas.outcome import Outcome
 from schemas.step import unpack_step
 from schemas.times import rfc3339
-from tasks.policy.judgement import doubt, failure_of, unproven
+from tasks.policy.outcome_verdict import doubt, failure_of, unproven
 from worker.store.keys import PlanKeys
 
 LOG_PAGE = 500

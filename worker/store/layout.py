@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
-from tasks.change import Change
+from tasks.plan.changeset import Change
 from worker.store import functions
 from worker.store.commits import Commits
 from worker.store.keys import Partition

@@ -10,9 +10,9 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 from schemas.stored import Attempt, StepStatus, decode_plan
-from tasks.errors import PlannerError
-from tasks.scopes import Records, standing
-from tasks.view import Grant, Lease, Slice, Step, Window
+from tasks.base.errors import PlannerError
+from tasks.handlers.bulk_commands import Records, standing
+from tasks.plan.snapshot import Grant, Lease, Slice, Step, Window
 from worker.store import functions
 from worker.store.commits import Commits
 from worker.store.keys import Partition

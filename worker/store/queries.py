@@ -16,9 +16,9 @@ from schemas.plan import Budget, BudgetLine, GoalAnswer, PlanSummary, PlanView, 
 from schemas.step import unpack_step
 from schemas.stored import HOT, PlanRecord, StepStatus, decode_plan
 from schemas.times import rfc3339
-from tasks.errors import PlannerError
-from tasks.policy.findings import is_verified
-from tasks.policy.versions import ChangedRule
+from tasks.base.errors import PlannerError
+from tasks.base.policy_version import ChangedRule
+from tasks.policy.pre_step_results import is_verified
 from worker.store import keys
 from worker.store.keys import Partition, partition_of
 

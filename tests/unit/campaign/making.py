@@ -8,10 +8,10 @@ from typing import Any
 from schemas import codec
 from schemas.goal import Goal
 from schemas.step import PlannedStep
-from tasks.planning import campaign
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import Draft, End, Growth, Rejected, Setting, Unfolding
-from tasks.policy.validation import validate
+from tasks.rules.strategy import Draft, End, Growth, Rejected, Setting, Unfolding
+from tasks.rules.validation import validate
+from tasks.strategies import campaign
+from tasks.toolchain.catalogue import CATALOGUE
 
 FILES = ("src/auth.py", "src/api.py", "src/pages.py", "tests/test_auth.py", "tests/test_api.py")
 

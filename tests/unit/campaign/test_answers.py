@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks.planning.draft import Unfolding
+from tasks.rules.strategy import Unfolding
 from tests.unit.campaign.making import Running, a_goal, an_exploration, candidate
 
 NO_DELTA = {"status": "ok", "candidates": []}

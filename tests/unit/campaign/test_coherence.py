@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from schemas.campaign import Decision, Relevance
-from tasks.planning.campaign.coherence import Finding, Trigger, check
-from tasks.planning.campaign.page import page
-from tasks.planning.campaign.state import Known, Seen
-from tasks.planning.draft import Setting
+from tasks.rules.strategy import Setting
+from tasks.strategies.campaign.coherence import Finding, Trigger, check
+from tasks.strategies.campaign.page import page
+from tasks.strategies.campaign.state import Known, Seen
 from tests.unit.campaign.making import (
     FILES,
     Running,

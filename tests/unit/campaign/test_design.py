@@ -7,10 +7,10 @@ import pytest
 from schemas.base import RiskLevel, StepType
 from schemas.campaign import TaskType
 from schemas.campaign_plan import CampaignPlan, PlanTask
-from tasks.planning.campaign.dag import depth, graph, merge, parents, problems, way
-from tasks.planning.campaign.design import akin, pair, sequence, shape, split
-from tasks.planning.campaign.drawing import drawing, mermaid
-from tasks.planning.catalogue import CATALOGUE
+from tasks.strategies.campaign.dag import depth, graph, merge, parents, problems, way
+from tasks.strategies.campaign.design import akin, pair, sequence, shape, split
+from tasks.strategies.campaign.drawing import drawing, mermaid
+from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.campaign.making import an_exploration, candidate, drafted, explored, tasks_in
 
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from schemas import codec
 from schemas.campaign import CampaignInput, Exploration
 from schemas.campaign_plan import CampaignPlan
-from tasks.planning.campaign.state import State
+from tasks.strategies.campaign.state import State
 from tests.unit.campaign.making import a_goal, an_exploration, candidate, explored
 from tests.unit.campaign.test_given import tasks
 

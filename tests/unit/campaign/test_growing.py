@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from tasks.planning import campaign
-from tasks.planning.draft import Setting, Unfolding
+from tasks.rules.strategy import Setting, Unfolding
+from tasks.strategies import campaign
 from tests.unit.campaign.making import Running, a_goal, an_exploration, candidate, tasks_in
 from tests.unit.campaign.test_given import tasks
 

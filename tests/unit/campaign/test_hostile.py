@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from tasks.planning import campaign
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.cleaning import cleaned
-from tasks.planning.draft import Consult, Draft, Drafted, Rejected, Setting
+from tasks.rules.goal_cleaning import cleaned
+from tasks.rules.strategy import Consult, Draft, Drafted, Rejected, Setting
+from tasks.strategies import campaign
+from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.campaign.making import Running, a_goal, an_exploration, candidate
 from tests.unit.campaign.test_given import TASK, tasks
 

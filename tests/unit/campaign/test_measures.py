@@ -8,10 +8,10 @@ import pytest
 
 from schemas.campaign_plan import Idioms
 from schemas.goal import GoalContext
-from tasks.planning.campaign import measures
-from tasks.planning.campaign.frameworks import FRAMEWORKS, detected, framework
-from tasks.planning.campaign.words import kebab, readings, sections
-from tasks.planning.text import fit
+from tasks.strategies.campaign import measures
+from tasks.strategies.campaign.frameworks import FRAMEWORKS, detected, framework
+from tasks.strategies.campaign.words import kebab, readings, sections
+from tasks.text.fields import fit
 from tests.unit.campaign.making import an_exploration, candidate, drafted, explored, tasks_in
 
 

@@ -9,14 +9,14 @@ import pytest
 from schemas import codec
 from schemas.evolution import ValidationMode
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
-from tasks import goals
-from tasks.planning import evolution
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import Answer, Consult, Draft, Drafted, Growth, Rejected, Setting
-from tasks.planning.drafted.reading import as_text
-from tasks.planning.evolution.setting import DEFAULTS, Planning, planning_of
-from tasks.planning.tool_contract import Contract, ToolCategory
-from tasks.policy.sanitize import Mode, sanitize
+from tasks.handlers import goals
+from tasks.rules.strategy import Answer, Consult, Draft, Drafted, Growth, Rejected, Setting
+from tasks.strategies import evolution
+from tasks.strategies.evolution.setting import DEFAULTS, Planning, planning_of
+from tasks.text.json_in_prose import as_text
+from tasks.text.sanitize import Mode, sanitize
+from tasks.toolchain.catalogue import CATALOGUE
+from tasks.toolchain.contract import Contract, ToolCategory
 from tests.unit.evolution.given import ATTACK, FILES, a_goal, a_plan, a_step, ended, facts, refused, unfolded
 
 MODES = ("strict", "lenient", "none")

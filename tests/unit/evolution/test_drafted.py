@@ -1,4 +1,4 @@
-"""What any drafted plan is made of: text cut and cleaned, ids, order, files and commands (tasks/planning/drafted)."""
+"""What any drafted plan is made of: text cut and cleaned, ids, order, files and commands."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 from schemas.base import RiskLevel
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
 from schemas.goal import Goal
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.drafted.order import Named, ordered, slug, unique
-from tasks.planning.drafted.pieces import fits_one_step, level_of, pieces
-from tasks.planning.drafted.reading import as_text, decoded, fitted, unfenced
-from tasks.planning.drafted.steps import DraftedStep, governed
-from tasks.planning.drafted.verification import commands_in, project_of
-from tasks.planning.project import Project
-from tasks.planning.text import fit, fit_lines, truncate
-from tasks.policy.sanitize import Mode, sanitize
-from tasks.policy.validation import validate
+from tasks.rules.validation import validate
+from tasks.strategies.drafting.order import Named, ordered, slug, unique
+from tasks.strategies.drafting.pieces import fits_one_step, level_of, pieces
+from tasks.strategies.drafting.project import Project
+from tasks.strategies.drafting.steps import DraftedStep, governed
+from tasks.strategies.drafting.verification import commands_in, project_of
+from tasks.text.fields import fit, fit_lines, truncate
+from tasks.text.json_in_prose import as_text, decoded, fitted, unfenced
+from tasks.text.sanitize import Mode, sanitize
+from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.evolution.given import ATTACK
 
 LOW, MED, HIGH = RiskLevel

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from schemas import codec
 from schemas.evolution import CommitPlanningContext, PlanningAgentRequest, ValidationMode
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput, PlanningPlan
-from tasks.planning.evolution.plan import NO_GUARDRAIL, NO_METRIC, TEST_LINE, parse
+from tasks.strategies.evolution.plan import NO_GUARDRAIL, NO_METRIC, TEST_LINE, parse
 from tests.unit.evolution.given import ATTACK, a_plan, a_step
 
 STRICT, LENIENT, NONE = ValidationMode

@@ -8,12 +8,12 @@ import pytest
 
 from schemas.evolution import CommitPlanningContext, Evolution, PlanningAgentRequest, ValidationMode
 from schemas.goal import Goal
-from tasks.planning.drafted.quoting import MARK
-from tasks.planning.evolution.commits import CUT, commit_parts, squeezed, weight
-from tasks.planning.evolution.prompt import COLD_HINT, FORMAT, MAX_PROMPT, prompt_of
-from tasks.planning.evolution.request import digest, prepared, remembered
-from tasks.planning.evolution.setting import DEFAULTS, Planning
-from tasks.policy.sanitize import Mode, sanitize
+from tasks.strategies.evolution.commits import CUT, commit_parts, squeezed, weight
+from tasks.strategies.evolution.prompt import COLD_HINT, FORMAT, MAX_PROMPT, prompt_of
+from tasks.strategies.evolution.request import digest, prepared, remembered
+from tasks.strategies.evolution.setting import DEFAULTS, Planning
+from tasks.text.quoting import MARK
+from tasks.text.sanitize import Mode, sanitize
 from tests.unit.evolution.given import ATTACK
 
 STRICT, LENIENT, NONE = ValidationMode

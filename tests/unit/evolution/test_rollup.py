@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from schemas.evolution import ChunkSummary, CommitCard
-from tasks.planning.evolution.chain import MAX_DEPTH, ancestors
-from tasks.planning.evolution.rollup import NO_OVERLAP, NO_STEPS, History, rollup, spans
-from tasks.planning.evolution.setting import DEFAULTS, Planning
+from tasks.strategies.evolution.chain import MAX_DEPTH, ancestors
+from tasks.strategies.evolution.rollup import NO_OVERLAP, NO_STEPS, History, rollup, spans
+from tasks.strategies.evolution.setting import DEFAULTS, Planning
 
 
 def chain(*names: str, parent: str | None = None) -> list[CommitCard]:

@@ -9,9 +9,9 @@ import pytest
 
 from schemas import codec
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
-from tasks.planning import evolution
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import Growth, Rejected, Setting, Unfolding
+from tasks.rules.strategy import Growth, Rejected, Setting, Unfolding
+from tasks.strategies import evolution
+from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.evolution.given import (
     ATTACK,
     FILES,

@@ -7,10 +7,10 @@ from typing import Any
 
 from schemas.gap import Gap, IterationPlan
 from schemas.goal import Goal
-from tasks.planning import gap_report
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import Answer, Draft, Growth, Rejected, Setting
-from tasks.policy.validation import validate
+from tasks.rules.strategy import Answer, Draft, Growth, Rejected, Setting
+from tasks.rules.validation import validate
+from tasks.strategies import gap_report
+from tasks.toolchain.catalogue import CATALOGUE
 
 NOW = 1_795_000_000_000  # 2026-11-18T11:06:40Z
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks.planning.draft import NothingToDo, Rejected
+from tasks.rules.strategy import NothingToDo, Rejected
 from tests.unit.gap_report.reports import a_gap, a_goal, answered, drafted, planned, targets
 
 MODULE = ["modules/parser/core.py", "modules/parser/tests/test_core.py"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from schemas.gap import MAX_EVIDENCE, InboxItem, Priority
-from tasks.planning.gap_report import analysis
-from tasks.planning.gap_report.analysis import RoadmapItem
+from tasks.strategies.gap_report import analysis
+from tasks.strategies.gap_report.analysis import RoadmapItem
 from tests.unit.gap_report.reports import gap
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tasks.planning import gap_report
-from tasks.planning.draft import Unfolds
+from tasks.rules.strategy import Unfolds
+from tasks.strategies import gap_report
 from tests.unit.gap_report.reports import a_gap, a_goal, document, drafted, growing
 
 STRATEGY: Unfolds = gap_report  # mypy sees to it that no verb is missing

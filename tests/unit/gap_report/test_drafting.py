@@ -9,9 +9,9 @@ import pytest
 
 from schemas.gap import ActionType
 from schemas.goal import Goal
-from tasks.planning.draft import NothingToDo, Rejected
-from tasks.planning.gap_report import hazard
-from tasks.planning.gap_report.drafting import iteration_id
+from tasks.rules.strategy import NothingToDo, Rejected
+from tasks.strategies.gap_report import hazard
+from tasks.strategies.gap_report.drafting import iteration_id
 from tests.unit.gap_report.reports import (
     NOW,
     a_gap,

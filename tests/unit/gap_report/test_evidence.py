@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.planning.gap_report import evidence
-from tasks.planning.gap_report.places import Places
+from tasks.strategies.gap_report import evidence
+from tasks.strategies.gap_report.places import Places
 from tests.unit.gap_report.reports import a_gap, a_goal, targets
 
 RUFF = """src/a.py:1:1: I001 [*] Import block is un-sorted or un-formatted

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schemas.gap import Gap, GapGoal
-from tasks.planning.gap_report.history import History, Past, field_of
+from tasks.strategies.gap_report.history import History, Past, field_of
 from tests.unit.gap_report.reports import a_gap, a_goal, drafted, gap, planned, records
 
 A, B = a_gap("Create modules/a/a.py"), a_gap("Create modules/b/b.py")

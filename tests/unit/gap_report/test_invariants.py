@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from schemas import codec
 from schemas.gap import IterationPlan
 from schemas.goal import Goal
-from tasks.planning import gap_report
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import Draft, End, Growth, Setting, Unfolding
-from tasks.planning.paths import expand_globs
-from tasks.policy.risk import RISK
-from tasks.policy.validation import validate
+from tasks.rules.risk import RISK
+from tasks.rules.strategy import Draft, End, Growth, Setting, Unfolding
+from tasks.rules.validation import validate
+from tasks.strategies import gap_report
+from tasks.text.paths import expand_globs
+from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.gap_report.reports import NOW
 
 PATHS = (

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from tasks.planning import gap_report
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import End, Growth, Unfolding
+from tasks.rules.strategy import End, Growth, Unfolding
+from tasks.strategies import gap_report
+from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.gap_report.reports import NOW, a_gap, a_goal, drafted
 
 RUFF = a_gap("Quality check failed: ruff", "quality", evidence="src/a.py:1:1: F401 x")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.planning.gap_report.protection import PROTECTED, Protection
-from tasks.planning.paths import MAX_GLOB_WORK
+from tasks.strategies.gap_report.protection import PROTECTED, Protection
+from tasks.text.paths import MAX_GLOB_WORK
 from tests.unit.gap_report.reports import a_gap, a_goal, answered, codes, planned, targets
 
 SEED = Protection.of(PROTECTED)

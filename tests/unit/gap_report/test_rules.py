@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tasks.planning import gap_report
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import End, NothingToDo
+from tasks.rules.strategy import End, NothingToDo
+from tasks.strategies import gap_report
+from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.gap_report.reports import a_gap, a_goal, answered, drafted, growing, planned, records
 from worker.settings import Settings
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from schemas.base import RiskLevel, StepType
-from tasks.planning import gap_report
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import Draft, Setting
-from tasks.planning.tool_contract import Contract, ToolCategory
-from tasks.policy.validation import validate
+from tasks.rules.strategy import Draft, Setting
+from tasks.rules.validation import validate
+from tasks.strategies import gap_report
+from tasks.toolchain.catalogue import CATALOGUE
+from tasks.toolchain.contract import Contract, ToolCategory
 from tests.unit.gap_report.reports import a_gap, a_goal, document, drafted
 
 LOW, MED, HIGH = RiskLevel

@@ -8,10 +8,10 @@ import pytest
 
 from schemas import codec
 from schemas.goal import Goal
-from tasks.planning import gap_report
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import End, Growth, Unfolding
-from tasks.policy.validation import validate
+from tasks.rules.strategy import End, Growth, Unfolding
+from tasks.rules.validation import validate
+from tasks.strategies import gap_report
+from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.gap_report.reports import NOW, a_gap, a_goal, document, drafted, growing, planned
 
 FILES = [f"src/m{number}.py" for number in range(8)]

@@ -9,12 +9,12 @@ from schemas import codec
 from schemas.base import StepType
 from schemas.goal import Goal
 from schemas.step import PlannedStep
-from tasks.planning import reviewed_plan
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import MAX_UNFOLDED, Answer, Draft, End, Growth, Question, Setting, Unfolding
-from tasks.planning.paths import expand_globs
-from tasks.policy.unfolding import DROPPED
-from tasks.policy.validation import validate
+from tasks.policy.expansion import DROPPED
+from tasks.rules.strategy import MAX_UNFOLDED, Answer, Draft, End, Growth, Question, Setting, Unfolding
+from tasks.rules.validation import validate
+from tasks.strategies import reviewed_plan
+from tasks.text.paths import expand_globs
+from tasks.toolchain.catalogue import CATALOGUE
 
 NOW = 1_790_000_000_000
 FILES = ["src/a.py", "src/b.py", "src/c.py", "tests/test_a.py", "docs/a.md", "README.md", "src/auth.py"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from schemas.command import Command
-from tasks.planning.draft import Draft
-from tasks.policy.asking import ANSWER_MS
+from tasks.policy.requests import ANSWER_MS
+from tasks.rules.strategy import Draft
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, Running, a_report
 from tests.unit.reviewed_plan.plays import DESIGN, FAIL, FILES, a_goal, drafted

@@ -12,8 +12,8 @@ from schemas import codec
 from schemas import review_plan as of
 from schemas.review import ReviewContext
 from schemas.review_qr import QrFile, QrItem, QrPhase
-from tasks.planning.reviewed_plan.markdown import plan_md
-from tasks.planning.reviewed_plan.material import READERS
+from tasks.strategies.reviewed_plan.markdown import plan_md
+from tasks.strategies.reviewed_plan.material import READERS
 from tests.unit.reviewed_plan.plays import a_goal, begin, failing, run
 
 PLAN_ID = "253e67c0-76e3-88e9-891f-3d3a16e623d5"

@@ -9,10 +9,10 @@ import pytest
 
 from schemas.base import RiskLevel
 from schemas.goal import Goal
-from tasks.planning.catalogue import CATALOGUE, Catalogue
-from tasks.planning.draft import Draft, Rejected, Setting
-from tasks.planning.reviewed_plan import draft
-from tasks.policy.validation import max_steps, validate
+from tasks.rules.strategy import Draft, Rejected, Setting
+from tasks.rules.validation import max_steps, validate
+from tasks.strategies.reviewed_plan import draft
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue
 from tests.unit.reviewed_plan.plays import CONTEXT, FILES, NOW, a_goal, a_plan, begin, diff, drafted, run
 
 NOTHING = {

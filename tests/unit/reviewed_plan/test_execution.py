@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from schemas.base import RiskLevel
-from tasks.planning.catalogue import CATALOGUE
-from tasks.planning.draft import MAX_UNFOLDED, Draft, Setting
-from tasks.planning.reviewed_plan import draft
+from tasks.rules.strategy import MAX_UNFOLDED, Draft, Setting
+from tasks.strategies.reviewed_plan import draft
+from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.reviewed_plan.plays import (
     FAIL,
     FILES,

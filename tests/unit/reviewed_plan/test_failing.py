@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from tasks.planning.draft import Draft
+from tasks.rules.strategy import Draft
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, Running, a_report
 from tests.unit.reviewed_plan.plays import DESIGN, FILES, a_goal, begin, drafted

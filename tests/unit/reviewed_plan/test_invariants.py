@@ -8,9 +8,9 @@ import pytest
 
 from schemas.base import GoalKind
 from schemas.review_qr import Severity
-from tasks.planning import reviewed_plan
-from tasks.planning.registry import strategy_of
-from tasks.planning.reviewed_plan import gate
+from tasks.strategies import reviewed_plan
+from tasks.strategies.registry import strategy_of
+from tasks.strategies.reviewed_plan import gate
 from tests.unit.reviewed_plan.plays import Play, a_goal, a_plan, begin, failing, good, op, overview, run
 
 MUST, SHOULD, COULD = Severity

@@ -8,9 +8,9 @@ import pytest
 
 from schemas.review_qr import LoopState, QrPhase
 from schemas.step import PlannedStep
-from tasks.planning.reviewed_plan.entities import ENTITIES
-from tasks.planning.reviewed_plan.material import READERS
-from tasks.planning.reviewed_plan.workflow import EXECUTION, PLANNING, ROWS
+from tasks.strategies.reviewed_plan.entities import ENTITIES
+from tasks.strategies.reviewed_plan.material import READERS
+from tasks.strategies.reviewed_plan.workflow import EXECUTION, PLANNING, ROWS
 from tests.unit.reviewed_plan.plays import (
     ANSWERS,
     DESIGN,
@@ -229,9 +229,9 @@ def test_an_answer_that_is_no_use_is_refused_and_changes_nothing(row: str, outpu
 
 @pytest.mark.parametrize("row", ["plan-design-qr", "plan-code-execute", "reconcile"])
 def test_an_unusable_answer_that_comes_through_never_breaks_the_workflow(row: str) -> None:
-    from tasks.planning import reviewed_plan
-    from tasks.planning.catalogue import CATALOGUE
-    from tasks.planning.draft import End
+    from tasks.rules.strategy import End
+    from tasks.strategies import reviewed_plan
+    from tasks.toolchain.catalogue import CATALOGUE
 
     play = run(begin(a_goal()), until=row)
     step_id = next(iter(play.open))
@@ -242,9 +242,9 @@ def test_an_unusable_answer_that_comes_through_never_breaks_the_workflow(row: st
 
 
 def test_steps_that_are_not_of_the_open_row_are_none_of_its_business() -> None:
-    from tasks.planning import reviewed_plan
-    from tasks.planning.catalogue import CATALOGUE
-    from tasks.planning.draft import End
+    from tasks.rules.strategy import End
+    from tasks.strategies import reviewed_plan
+    from tasks.toolchain.catalogue import CATALOGUE
 
     play = begin(a_goal())
 

@@ -11,7 +11,7 @@ from typing import Any
 from schemas.gap import Gap, IterationPlan
 from schemas.goal import Goal
 from schemas.plan import PlanView
-from tasks.planning.text import one_line
+from tasks.text.fields import one_line
 from worker.cli import gaps
 from worker.demo import repository
 from worker.demo.gap_report import ci

@@ -1,6 +1,6 @@
 local HOT = {'version', 'state', 'head', 'live', 'growth', 'quota', 'lock'}
 local QUOTA, LOCK = 6, 7 -- places in HOT
-local WINDOW = 64       -- dependents a window, as tasks/view.py has it
+local WINDOW = 64       -- dependents a window, as tasks/plan/snapshot.py has it
 local MAX_WINDOWED = 96 -- dependents read in one begin: as many as one commit may change
 local TODO_PAGE = 8
 

@@ -7,7 +7,7 @@ local function set_back(timers, ms)
 end
 
 -- KEYS 1 timers, 2 sweep, 3 outcomes | ARGV 1 token, 2 lock ttl in ms, 3 limit
--- Returns {now, {member due, ...}, grace, down, oldest} as tasks/view.py's Clocks, or {now} while another one sweeps
+-- Returns {now, {member due, ...}, grace, down, oldest} as tasks/plan/snapshot.py's Clocks, or {now} while another one sweeps
 local function upkeep(keys, args)
   local now = now_ms()
   local h = redis.call('HMGET', keys[2], 'token', 'until', 'last', 'grace', 'down')

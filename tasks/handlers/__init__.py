@@ -1,0 +1,1 @@
+"""What becomes of a message: one module for each kind of message, each of pure functions that return changesets."""

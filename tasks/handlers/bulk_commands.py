@@ -1,0 +1,73 @@
+"""Orders about more than one plan -> what stands for each of them, now and later (WIRE.md section 4).
+
+A pause or a halt stands until it is lifted by `resume` or its time is over, and so for plans yet to come; a cancel is
+for those that were there. What stands is kept as {"<command> <scope>": record}, one of a kind for each scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from schemas import codec
+from schemas.command import Command, CommandName, Scope
+from schemas.times import milliseconds
+from tasks.plan.snapshot import WiderOrder
+
+Records: TypeAlias = Mapping[bytes, bytes]
+
+WIDE = frozenset({Scope.REPOSITORY, Scope.TENANT, Scope.ALL})
+LIFTED = (CommandName.PAUSE, CommandName.HALT)
+COUNT = b"orders"  # beside the records: how many orders there were
+
+
+def scope_of(order: Command) -> str:
+    """Name the scope of an order as it is kept."""
+    return Scope.ALL.value if order.scope is Scope.ALL else f"{order.scope.value}:{order.target}"
+
+
+def scopes_of(tenant: str, repo: str | None) -> list[str]:
+    """Name the scopes that a plan is in, the widest first."""
+    found = [Scope.ALL.value, f"{Scope.TENANT.value}:{tenant}"]
+    return [*found, f"{Scope.REPOSITORY.value}:{repo}"] if repo else found
+
+
+def kept(order: Command, now: int, records: Records) -> dict[str, bytes]:
+    """Say what is to be kept of a pause, a halt or a cancel beside `records`; nothing more if it is among them."""
+    name = f"{order.command.value} {scope_of(order)}"
+    found = records.get(name.encode())
+    if found and codec.loads(found)["command_id"] == order.command_id:
+        return {}
+    until = milliseconds(order.until) if order.until else 0
+    record = {"actor": order.actor, "reason": order.reason, "command_id": order.command_id, "until": until}
+    if order.command is CommandName.CANCEL:
+        record |= {"until": 0, "before": now}  # harmless to later plans, and the next cancel takes its place
+    return {name: codec.dumps(record)}
+
+
+def lifted(order: Command) -> list[str]:
+    """Name what a resume lifts."""
+    return [f"{command.value} {scope_of(order)}" for command in LIFTED]
+
+
+def is_over(order: Command, now: int) -> bool:
+    """Whether an order would be over before it begins."""
+    return order.until is not None and milliseconds(order.until) <= now
+
+
+def over(records: Records, now: int) -> list[bytes]:
+    """Name the records whose time is over."""
+    return [name for name, raw in records.items() if name != COUNT and 0 < codec.loads(raw)["until"] <= now]
+
+
+def standing(records: Records, tenant: str, repo: str | None, created: int, now: int) -> WiderOrder | None:
+    """Find what stands for a plan: what ends it before what pauses it, the widest first."""
+    if not records:
+        return None
+    for command in (CommandName.HALT, CommandName.CANCEL, CommandName.PAUSE):
+        for scope in scopes_of(tenant, repo):
+            raw = records.get(f"{command.value} {scope}".encode())
+            record = codec.loads(raw) if raw else None
+            if record and now < (record["until"] or now + 1) and created <= record.get("before", created):
+                return WiderOrder.read(command.value, scope, record)
+    return None

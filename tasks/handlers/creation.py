@@ -1,0 +1,210 @@
+"""An accepted draft -> the commits that create its plan; a plan under creation is invisible (DESIGN.md section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from schemas import codec
+from schemas.base import PlanState as P
+from schemas.base import StepState as S
+from schemas.goal import Goal
+from schemas.stored import USAGE_NAMES, PlanHead, PlanRecord
+from tasks.base.batches import batches
+from tasks.base.policy_version import POLICY_VERSION
+from tasks.handlers import outcomes
+from tasks.plan import history
+from tasks.plan.changeset import Change, Recall
+from tasks.plan.snapshot import Grant, Slice, Step, WiderOrder
+from tasks.plan.unit_of_work import Fold
+from tasks.policy import expansion, requests
+from tasks.policy.halt import explained
+from tasks.policy.insertion import dependents_of, insert, new_step
+from tasks.policy.pre_steps import looks_prepared
+from tasks.rules import budget, quota
+from tasks.rules.strategy import Draft, Rejected
+
+SHOWN_CHARS = 200  # of the goal's sentence, for lists of plans
+# Of the goal: what the plan's own steps say, and texts from outside that nothing reads once the plan is made.
+UNKEPT: dict[str, Any] = {
+    "steps": True,
+    "context": {"documents", "failure_log", "manifests"},
+    "gap_report": {"project": {"documents"}},
+    "evolution": {"commit_cards", "chunk_summaries"},
+}
+CHUNK = 64  # steps a commit: their specs, windows, states and places in the queue stay below 1000 arguments
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """Who the plan will be; ids, time and the seed of its leases are arguments, never made here."""
+
+    plan_id: str
+    goal_id: str
+    now: int
+    seed: str
+    reply_to: str
+    lease_prefix: str
+    version: int = 0  # what the store holds under this id: 0, or a creation that was cut short
+    down: int = 0  # as in Clocks
+    order: WiderOrder | None = None
+    grants: Mapping[str, Grant] = field(default_factory=dict)
+    full: frozenset[str] = frozenset()  # queues that have no room
+    created: int = 0  # when the plan was first written, ms; 0 for now
+    policy_version: int = POLICY_VERSION  # of the rules that the plan goes on under
+    requires_receipts: bool = False
+
+
+def accepted(birth: Birth, goal: Goal, draft: Draft) -> Iterator[Change]:
+    """Yield the commits that create the plan; only the last makes it READY and starts its first steps."""
+    goal = draft.goal or goal
+    dependents = dependents_of(draft.steps)
+    version, counts = birth.version, {S.PENDING.value: 0, S.BLOCKED.value: 0}
+    taken = [step.step_id for step in draft.steps if looks_prepared(step.step_id)]
+    total = len(draft.steps)
+    if draft.question:
+        yield _asking(birth, goal, draft)
+        return
+    for number, chunk in enumerate(batches(draft.steps, CHUNK)):
+        steps = [new_step(number * CHUNK + place, step) for place, step in enumerate(chunk)]
+        record = replace(_record(birth, goal, draft), version=version, counts=counts)
+        if taken:
+            record.halting["taken"] = taken
+        fold = Fold(_slice(birth, record, steps))
+        insert(fold, steps, dependents)
+        last = number * CHUNK + len(chunk) == total
+        record.dirty.add("live")
+        if number == 0:
+            _announce(fold, goal, draft)
+        if last:
+            _book(fold, draft)
+            expansion.open_plan(fold)
+        if last and number == 0:  # it fits one commit, and starts its first steps at once
+            yield outcomes.advance(fold)
+            return
+        fold.change.more = last  # the first steps came with earlier commits: the engine reads them from the ready queue
+        quota.settle(fold)
+        yield fold.close()
+        version += 1
+
+
+def _asking(birth: Birth, goal: Goal, draft: Draft) -> Change:
+    """Make the commit of a plan that has to be told something before it can be made: it waits in CREATED."""
+    fold = Fold(_slice(birth, _record(birth, goal, draft), []))
+    _announce(fold, goal, draft)
+    _book(fold, draft)
+    if draft.question:
+        requests.ask(fold, draft.question)
+    return outcomes.advance(fold)
+
+
+def drafting(birth: Birth, goal: Goal, patience_ms: int) -> Change:
+    """Make the commit of a plan that a drafter is asked about: it can be seen and cancelled, and is made from CREATED.
+
+    After `patience_ms` without a plan it is REJECTED.
+    """
+    fold = Fold(_slice(birth, _record(birth, goal), []))
+    _announce(fold, goal, Draft(()))
+    requests.await_draft(fold, patience_ms)
+    return outcomes.advance(fold)
+
+
+def refused(birth: Birth, goal: Goal, answer: Rejected) -> Change:
+    """Make the commit that keeps a REJECTED plan with every error, so that its producer can read why."""
+    goal = answer.goal or goal
+    fold = Fold(_slice(birth, _record(birth, goal), []))
+    fold.plan.halt = {
+        "rule": "rejected",
+        "reason": answer.reason,
+        "evidence": explained(fold, "rejected", {"errors": [error.model_dump() for error in answer.errors]}),
+    }
+    _announce(fold, goal, Draft((), findings=answer.findings))
+    budget.book(fold.plan, answer.tokens)
+    fold.plan.dirty.add("halt")
+    fold.move_plan(P.VALIDATING.value, "validating")
+    fold.move_plan(P.REJECTED.value, "rejected", reason=answer.reason)
+    quota.settle(fold)
+    return fold.close()
+
+
+def _book(fold: Fold, draft: Draft) -> None:
+    """Pay for the draft and count it, in the one commit that makes a plan of it."""
+    budget.book(fold.plan, draft.tokens)
+    if draft.counted and (name := history.name_of(fold.plan.head)):
+        fold.change.recalls.append(Recall(name, draft.counted, draft.seen, 1))
+
+
+def _announce(fold: Fold, goal: Goal, draft: Draft) -> None:
+    """Write what never changes with the first commit."""
+    plan = fold.plan
+    plan.dirty.update(("state", "head", "live"))
+    body = goal.model_dump(mode="json", exclude=UNKEPT, exclude_defaults=True)
+    fold.extra = {
+        "kind": goal.kind.value.encode(),
+        "goal_id": plan.head.goal_id.encode(),
+        "policy_version": str(plan.head.policy_version).encode(),
+        "text": goal.goal[:SHOWN_CHARS].encode(errors="replace"),
+        "goal": codec.dumps(body),
+    }
+    if draft.state is None:
+        fold.extra["document"] = codec.dumps(draft.document)
+    else:
+        expansion.begin(fold, goal, draft)
+    if plan.version == 0:
+        fold.change.tenant = plan.head.tenant
+        fold.tell("goal.received", {"kind": goal.kind.value})
+    if fold.view.grants:
+        fold.extra["quota"] = "\n".join(fold.view.grants).encode()
+    if draft.findings:
+        fold.tell("goal.sanitized", {"count": len(draft.findings), "classes": sorted(set(draft.findings))})
+    expansion.tell_phases(fold, draft.phases)
+
+
+def _record(birth: Birth, goal: Goal, draft: Draft | None = None) -> PlanRecord:
+    context = goal.context
+    return PlanRecord(
+        version=birth.version,
+        state=P.CREATED.value,
+        head=PlanHead(
+            goal_id=birth.goal_id,
+            kind=goal.kind.value,
+            tenant=goal.tenant,
+            repo=context.repo,
+            seed=birth.seed,
+            context={
+                "repo": context.repo,
+                "base_sha": context.base_sha,
+                "failing_tests": context.failing_tests[:20],
+            },
+            limits=budget.limits_of(goal) | ({budget.RECEIPTS: 0} if birth.requires_receipts else {}),
+            approvals=[level.value for level in goal.approvals],
+            policy_version=birth.policy_version,
+            tools=[dict(tool) for tool in draft.tools] if draft else [],
+            streak=draft.streak if draft else None,
+        ),
+        reserved=dict.fromkeys(USAGE_NAMES, 0),
+        spent=dict.fromkeys(USAGE_NAMES, 0),
+        halting={"consecutive": 0},
+        counts={},
+        times={"created": birth.created or birth.now, "down": birth.down},
+        revision=1,
+    )
+
+
+def _slice(birth: Birth, record: PlanRecord, steps: Sequence[Step]) -> Slice:
+    return Slice(
+        plan_id=birth.plan_id,
+        now=birth.now,
+        record=record,
+        steps={step.step_id: step for step in steps},
+        windows={},
+        active={},
+        ready=[],
+        todo=[],
+        reply_to=birth.reply_to,
+        lease_prefix=birth.lease_prefix,
+        order=birth.order,
+        grants=birth.grants,
+        full=birth.full,
+    )

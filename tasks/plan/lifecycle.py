@@ -1,0 +1,46 @@
+"""The step and the plan machine as tables: exactly seed 001's rows; every other move raises."""
+
+from __future__ import annotations
+
+from schemas.base import PlanState as P
+from schemas.base import StepState as S
+from tasks.base.errors import IllegalTransition
+
+STEP_MOVES = {
+    (S.PENDING.value, S.ACTIVE.value): "start_step",
+    (S.PENDING.value, S.SKIPPED.value): "dependency failed",
+    (S.PENDING.value, S.BLOCKED.value): "dependency not complete",
+    (S.BLOCKED.value, S.PENDING.value): "dependency completed",
+    (S.ACTIVE.value, S.DONE.value): "success",
+    (S.ACTIVE.value, S.ACTIVE.value): "failure, retries remain",
+    (S.ACTIVE.value, S.FAILED.value): "failure, none left",
+    (S.FAILED.value, S.HALTED.value): "halt condition",
+}
+
+PLAN_MOVES = {
+    (P.CREATED.value, P.VALIDATING.value): "plan generated",
+    (P.VALIDATING.value, P.REJECTED.value): "validation failed",
+    (P.VALIDATING.value, P.READY.value): "validation passed",
+    (P.READY.value, P.EXECUTING.value): "first step started",
+    (P.EXECUTING.value, P.EXECUTING.value): "step completed, next step",
+    (P.EXECUTING.value, P.REVISING.value): "step failed, revision needed",
+    (P.EXECUTING.value, P.COMPLETED.value): "all steps done",
+    (P.EXECUTING.value, P.HALTED.value): "halt condition",
+    (P.REVISING.value, P.EXECUTING.value): "plan revised",
+    (P.REVISING.value, P.HALTED.value): "cannot revise",
+}
+
+STEP_ENDS = frozenset({S.DONE.value, S.FAILED.value, S.SKIPPED.value})  # HALTED is the end of its plan
+PLAN_ENDS = frozenset({P.REJECTED.value, P.COMPLETED.value, P.HALTED.value})
+
+
+def check_step(step_id: str, before: str, after: str) -> None:
+    """Refuse a move that the step machine does not have (raises IllegalTransition)."""
+    if (before, after) not in STEP_MOVES:
+        raise IllegalTransition(f"step {step_id} cannot go {before} -> {after}")
+
+
+def check_plan(plan_id: str, before: str, after: str) -> None:
+    """Refuse a move that the plan machine does not have (raises IllegalTransition)."""
+    if (before, after) not in PLAN_MOVES:
+        raise IllegalTransition(f"plan {plan_id} cannot go {before} -> {after}")

@@ -1,0 +1,177 @@
+"""The working copy of a slice while one decision is made: verbs that change it and collect the writes.
+
+A fold lives inside one call of a handler, so the handler stays a pure function of its slice and its messages.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas import codec
+from schemas.event import event_type
+from schemas.outcome import Outcome
+from schemas.stored import Attempt
+from schemas.times import rfc3339
+from tasks.plan import history, lifecycle
+from tasks.plan.changeset import Change
+from tasks.plan.snapshot import Slice, Step
+
+REMIND_MS = 1000
+PAUSED = "pause of "  # what `held` begins with where an order is the reason
+
+
+class Fold:
+    """Applies moves to a slice in order; `change` is what they amount to."""
+
+    def __init__(self, view: Slice) -> None:
+        self.view = view
+        self.plan = view.record
+        self.change = Change(view.plan_id, view.record.version, view.now)
+        self.ready: dict[str, Step] = {step_id: view.steps[step_id] for step_id in view.ready}
+        self.queued = self.ready.keys() | ()  # what the ready queue holds now
+        self.withdrawn: set[str] = set()  # steps that have to leave the ready queue, wherever in it they stand
+        self.full: set[str] = set()  # queues that kept a step back
+        self.inputs: list[Any] = []
+        self.moves: list[tuple[str, str, str]] = []
+        self.revisions: list[dict[str, Any]] = []
+        self.ended_steps: list[tuple[str, int]] = []
+        self.touched: dict[str, Step] = {}
+        self.about = {"plan_id": view.plan_id, "goal_id": view.record.head.goal_id}
+        self.at = rfc3339(view.now)
+        self.ends: list[Step] = []  # of a plan that unfolds: steps of whose end its strategy has not heard
+        self.answers: dict[str, Outcome] = {}  # what their controllers said
+        self.growth: dict[str, Any] | None = codec.loads(view.record.growth) if view.record.growth else None
+        self.extra: dict[str, bytes] = {}  # fields of the plan that are written once, at its creation
+        self.was_paused = self.is_paused
+        self.lapsed = 0  # tokens that attempts of another day gave back: they went with that day
+        self._tokens = self.plan.reserved["tokens"] + self.plan.spent["tokens"]
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether an order, or what is wider than the plan, keeps it from starting anything."""
+        return bool(self.plan.paused or self.plan.held)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is an order that does: what is in flight hears of that, while it has its share of any budget."""
+        return bool(self.plan.paused) or self.plan.held.startswith(PAUSED)
+
+    @property
+    def tokens_used(self) -> int:
+        """Tokens of today that this decision has reserved or spent so far; below 0 where it released more."""
+        return self.plan.reserved["tokens"] + self.plan.spent["tokens"] - self._tokens + self.lapsed
+
+    def move_step(self, step: Step, after: str, what: str | None = None, reason: str | None = None) -> None:
+        """Take a step to the state `after`, and tell it as the event `step.<what>`; raises IllegalTransition."""
+        status, counts = step.status, self.plan.counts
+        before = status.state
+        lifecycle.check_step(step.step_id, before, after)
+        status.state = after
+        counts[before] -= 1
+        counts[after] = counts.get(after, 0) + 1
+        self.plan.dirty.add("live")
+        self.touched[step.step_id] = step
+        self.moves.append((step.step_id, before, after))
+        if self.growth and after in lifecycle.STEP_ENDS:
+            self.ends.append(step)
+        if what:
+            told = {"step_id": step.step_id, "attempt": status.attempt, "from": before, "to": after}
+            self.tell("step." + what, told, reason)
+
+    def move_plan(self, after: str, what: str, reason: str | None = None) -> None:
+        """Take the plan to the state `after`, tell it as the event `plan.<what>`; raises IllegalTransition."""
+        before = self.plan.state
+        lifecycle.check_plan(self.view.plan_id, before, after)
+        self.plan.state = after
+        self.plan.dirty.add("state")
+        self.moves.append(("", before, after))
+        self.tell("plan." + what, {"from": before, "to": after}, reason)
+        if after in lifecycle.PLAN_ENDS:
+            self._end_plan()
+
+    def grow(self, **parts: Any) -> None:
+        """Replace parts of what the strategy keeps, by what comes back from the store."""
+        self.growth = {**(self.growth or {}), **codec.loads(codec.dumps(parts))}
+        self.plan.dirty.add("growth")
+
+    def _end_plan(self) -> None:
+        self.plan.times["ended"] = self.view.now
+        self.plan.dirty.add("live")
+        self.change.ends = True
+        self.change.tenant = self.plan.head.tenant
+        self.change.recalls += history.end_of(self.plan.head, self.plan.state, (self.plan.halt or {}).get("rule", ""))
+
+    def end_attempt(self, step: Step) -> Attempt:
+        """Take the live attempt of `step` out of flight, with its spec and its lease."""
+        attempt = self.view.active.pop(step.step_id)
+        self.change.ended[step.step_id] = attempt
+        return attempt
+
+    def rewrite(self, step: Step, spec: bytes) -> None:
+        """Give `step` another static part."""
+        step.spec, step.stored = spec, None
+        self.change.specs[step.step_id] = spec
+        self.touched[step.step_id] = step
+
+    def make_ready(self, step: Step) -> None:
+        """Put a step into the ready queue."""
+        self.ready[step.step_id] = step
+        self.withdrawn.discard(step.step_id)
+
+    def withdraw(self, step: Step) -> None:
+        """Take a step out of all that could start it: the ready queue, an approval, a backoff."""
+        self.ready.pop(step.step_id, None)
+        self.withdrawn.add(step.step_id)
+        self.plan.waits.pop(step.step_id, None)
+        self.plan.backoffs.pop(step.step_id, None)
+        self.plan.dirty.add("live")
+
+    def end_step(self, step: Step) -> None:
+        """Note that what depends on `step` must hear of its end."""
+        self.ended_steps.append((step.step_id, 0))
+
+    def tell(self, what: str, data: dict[str, Any], reason: str | None = None) -> None:
+        """Add an event about this plan."""
+        told = {**self.about, **data, "at": self.at}
+        if reason:
+            told["reason"] = reason
+        self.change.events.append((event_type(what), codec.dumps(told)))
+
+    def wake_at(self, due: int) -> None:
+        """Have the plan looked at by `due` at the latest. A timer that comes too early finds out and waits on."""
+        if not self.plan.wake or due < self.plan.wake:
+            self.plan.wake = self.change.wake = due
+            self.plan.dirty.add("live")
+
+    def close(self) -> Change:
+        """Return the writes. Inputs that changed nothing leave the version where it is."""
+        change, plan = self.change, self.plan
+        if change.ends:
+            plan.wake = change.wake = 0
+        elif change.more or change.short or (change.wider and not self.view.active):
+            self.wake_at(self.view.now + REMIND_MS)  # in case the worker that goes on with it dies
+        change.statuses = {step_id: step.status.encode() for step_id, step in self.touched.items()}
+        if self.ready.keys() != self.queued:
+            change.ready_add = {i: s.status.index for i, s in self.ready.items() if i not in self.queued}
+            change.ready_remove = [step_id for step_id in self.queued if step_id not in self.ready]
+        change.ready_remove += sorted(self.withdrawn - self.queued)
+        if "growth" in plan.dirty:
+            plan.growth = codec.dumps(self.growth)
+        change.fields = {name: plan.encode(name) for name in sorted(plan.dirty)}
+        change.fields.update(self.extra)
+        change.changed = bool(change.fields or change.statuses or change.todo_pop)
+        if change.changed and (self.inputs or self.moves or change.statuses or change.todo_pop):
+            change.log = self._line()
+        return change
+
+    def _line(self) -> bytes:
+        """Tell what came in and what moved; with the plan before it, that is enough to decide the same once more."""
+        line: dict[str, Any] = {"version": self.change.expected + 1, "now": self.view.now, "in": self.inputs}
+        line["moves"] = self.moves
+        if self.revisions:
+            line["revisions"] = self.revisions
+        if self.full:
+            line["full"] = sorted(self.full)
+        if self.view.ready_beyond:
+            line["read"] = len(self.view.ready)  # of a longer ready queue
+        return codec.dumps(line)

@@ -1,0 +1,164 @@
+"""The end of a plan before its time: what happens to the attempts in flight, and how it is explained (DESIGN.md 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from schemas.base import FailureCategory, GoalVerdict
+from schemas.base import PlanState as P
+from schemas.base import StepState as S
+from schemas.times import rfc3339
+from tasks.base.errors import NeedsSteps
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import Fold
+from tasks.rules import quota
+
+# The smallest change that would let such a plan go on, by the rule that halted it.
+UNBLOCK = MappingProxyType(
+    {
+        "security": "Look at what the controller did; only then send the goal again, with the file in allowed_files if "
+        "it may be touched.",
+        "budget": "Send the goal again with a higher limit for what is used up, or top a running plan up in time.",
+        "wall_clock": "Send the goal again with a higher limits.wall_clock_s.",
+        "consecutive_failures": "Read the failures above, then send the goal again with better context, or with a "
+        "higher limits.consecutive_failures.",
+        "identical_failure": "The same failure came again: change the goal or its context, or raise "
+        "limits.identical_failures.",
+        "flaky": "Make the verification reliable, or raise limits.flaky_flips.",
+        "file_growth": "Split the goal, or raise limits.max_new_files or limits.max_growth_kb.",
+        "lease_deaths": "Find out why controllers die or go silent, or raise limits.lease_deaths.",
+        "cannot_revise": "Read why the failed steps failed; send the goal again with a higher retry_limit, smaller "
+        "steps or better context.",
+        "manual": "Send the goal again under a new goal_id.",
+        "rejected": "Correct what the errors name and send the goal again under a new goal_id.",
+        "approval_deadline": "Send the goal again and approve the step in time, or leave its risk out of approvals.",
+        "answer_deadline": "Send the goal again and answer its question in time, or say in the goal what was asked.",
+        "invalid_unfolding": "Read the errors: what the plan was to go on with breaks a rule. Raise the limit that "
+        "they name, or change the goal.",
+        "plan_unfit": "Read the errors: what was planned does not fit the goal. Allow what they name, or "
+        "change the goal.",
+        "planning_failed": "Read what was refused; send the goal again said more clearly, with a more lenient "
+        "validation_mode, or to another drafter.",
+        "clarification_limit": "Say in the objective what the questions ask, or raise "
+        "PLANNER_PLANNING_MAX_CLARIFICATIONS.",
+        "review_stopped": "Read what the review found; send the goal again once it is settled.",
+        "approval_rejected": "Change the step that was rejected and send the goal again.",
+    }
+)
+
+# Where evidence has such a time, it began then, with the event of this name.
+_BEGINNINGS = MappingProxyType(
+    {"ready_at": "plan.ready", "started_at": "plan.executing", "asked_at": "step.approval_requested"}
+)
+
+_FAILURES = frozenset(FailureCategory)
+
+
+def halt(fold: Fold, rule: str, reason: str, evidence: Mapping[str, Any], failed: Step | None = None) -> None:
+    """Halt the plan: every live attempt goes ACTIVE->FAILED->HALTED, waiting steps keep their state.
+
+    `failed` is an ACTIVE step whose ended attempt is what halts the plan; it goes that way first. Raises NeedsSteps
+    where the slice lacks steps that are in flight.
+    """
+    missing = frozenset(fold.view.active) - frozenset(fold.view.steps)
+    if missing:
+        raise NeedsSteps(missing)
+    if fold.plan.question:  # nobody has to answer any more
+        fold.plan.question = None
+        fold.plan.dirty.add("live")
+    if fold.plan.state == P.CREATED:
+        _reject(fold, rule, reason, evidence)
+        return
+    if failed:
+        _halt_step(fold, failed, rule)
+    for step_id in list(fold.view.active):
+        step = fold.view.steps[step_id]
+        cancel(fold, step)
+        _halt_step(fold, step, rule)
+    fold.plan.halt = {"rule": rule, "reason": reason, "evidence": explained(fold, rule, evidence)}
+    fold.plan.dirty.add("halt")
+    if fold.plan.state == P.READY:
+        fold.move_plan(P.EXECUTING.value, "executing")
+    fold.move_plan(P.HALTED.value, "halted", reason=f"{rule}: {reason}")
+
+
+def _reject(fold: Fold, rule: str, reason: str, evidence: Mapping[str, Any]) -> None:
+    """End a plan that waited to be told something before it could be made: CREATED->VALIDATING->REJECTED."""
+    errors = evidence.get("errors") or [{"pointer": "", "code": rule, "message": reason}]
+    told = explained(fold, "rejected", {**evidence, "errors": errors})
+    fold.plan.halt = {"rule": "rejected", "reason": rule, "evidence": told}
+    fold.plan.dirty.add("halt")
+    fold.change.settles = GoalVerdict.REJECTED.value
+    fold.move_plan(P.VALIDATING.value, "validating")
+    fold.move_plan(P.REJECTED.value, "rejected", reason=f"{rule}: {reason}")
+
+
+def cancel(fold: Fold, step: Step) -> None:
+    """End the live attempt of `step`. All that it held is spent, but where the slice shows that nobody claimed it."""
+    lease, attempt = fold.view.leases.get(step.step_id), fold.end_attempt(step)
+    claimed = lease is None or bool(lease.claimed)
+    if lease and not claimed:
+        fold.change.guards[step.step_id] = lease.renewed
+        fold.inputs.append(["unclaimed", step.step_id, attempt.attempt])
+    quota.book(fold, attempt, claimed=claimed)
+    fold.change.cancelled.add(step.step_id)
+
+
+def _halt_step(fold: Fold, step: Step, rule: str) -> None:
+    fold.move_step(step, S.FAILED.value, "failed", reason=rule)
+    fold.move_step(step, S.HALTED.value, "halted", reason=rule)
+
+
+def explained(fold: Fold, rule: str, evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Add what every end is explained by: version, values and limit, events, what would let the plan go on."""
+    return {
+        **_met(fold, evidence),
+        **{name: value for name, value in evidence.items() if name != "failed"},
+        "policy_version": fold.plan.head.policy_version,
+        "events": _events(fold, evidence),
+        "unblock": UNBLOCK.get(rule, ""),
+    }
+
+
+def _met(fold: Fold, evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Say what met which limit for the rules that count nothing: a time, or that there was one at all."""
+    if "until" in evidence:
+        return {"value": fold.at, "limit": evidence["until"], "limit_name": "until"}
+    if "errors" in evidence:
+        return {"value": len(evidence["errors"]), "limit": 0, "limit_name": "errors"}
+    return {"value": 1, "limit": 0, "limit_name": "orders"}
+
+
+def _events(fold: Fold, evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """List what led to it: what a person did or left undone, when the clock began, else the failures."""
+    who = {name: evidence[name] for name in ("step_id", "actor", "command_id") if name in evidence}
+    if "command_id" in evidence:
+        return [{"at": fold.at, "what": "command.obeyed", **who}]
+    for name, what in _BEGINNINGS.items():
+        if name in evidence:
+            return [{"at": evidence[name], "what": _asked(evidence) if "questions" in evidence else what, **who}]
+    return _failures(fold, evidence) or [{"at": fold.at, **_last_move(fold)}]
+
+
+def _asked(evidence: Mapping[str, Any]) -> str:
+    return "plan.input_requested" if evidence["questions"] else "plan.drafting"
+
+
+def _failures(fold: Fold, evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if "errors" in evidence:
+        return []
+    known = (entry for entry in fold.plan.halting.get("failed", ()) if entry[2] in _FAILURES)
+    return [
+        {"at": rfc3339(at), "step_id": step_id, "attempt": attempt, "category": category}
+        for step_id, attempt, category, at in evidence.get("failed", known)
+    ]
+
+
+def _last_move(fold: Fold) -> dict[str, Any]:
+    """Name the end of a step that a running plan was to go on from, else the answer; before that there is the goal."""
+    if "ready" not in fold.plan.times:
+        return {"what": "goal.received"}
+    step_id, after = next(((step, after) for step, _, after in reversed(fold.moves) if step), ("", ""))
+    return {"what": f"step.{after.lower()}", "step_id": step_id} if step_id else {"what": "command.obeyed"}

@@ -1,0 +1,224 @@
+"""When a plan is halted: the rules as a table, looked at after every outcome (seed 001 "Halt Conditions").
+
+While a plan lives no rule has fired, so that one look at the step that something happened to is enough. The
+thresholds are limits of the goal; DESIGN.md section 5 says what each of them counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from schemas.base import FailureCategory as Category
+from schemas.outcome import Outcome
+from schemas.stored import PlanRecord
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import Fold
+from tasks.toolchain.classify import signature
+from tasks.toolchain.taxonomy import FAMILY, HALTS_AT_ONCE, Family
+
+MAX_VERIFICATIONS = 64  # whose flips are counted: the counters are written with every commit
+MAX_REMEMBERED = 8  # failures of a plan, and steps that made it grow, told as the events that led to a halt
+GREW = "FILES_CREATED"  # stands among them in the place of a category
+
+
+class Seen(NamedTuple):
+    """What just happened to which step; `created` and `growth_kb` are of an attempt that failed, and went with it."""
+
+    plan: PlanRecord
+    step: Step
+    created: int = 0
+    growth_kb: int = 0
+    flips: int = 0
+    quiet: bool = False  # nothing happened that could make a rule fire
+
+
+class Halt(NamedTuple):
+    """A rule that fired: why, and the values that met its limit."""
+
+    rule: str
+    reason: str
+    evidence: Mapping[str, Any]
+    spares_completed: bool = False
+
+
+def _growth(counter: str) -> Callable[[Seen], int]:
+    return lambda seen: seen.plan.halting.get(counter, 0) + getattr(seen, counter)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One halt condition: it fires when `value` reaches the limit of this name, or with `beyond` exceeds it."""
+
+    name: str
+    limit: str
+    value: Callable[[Seen], int]
+    reason: str
+    beyond: bool = False
+    spares_completed: bool = False  # a plan whose every step is done is complete all the same
+    only_step: bool = False  # only failures of the step led to it
+    only: frozenset[str] = frozenset(Category)  # only failures of these categories led to it
+
+
+_DIED = frozenset({Category.LEASE_EXPIRED})
+_TOLD = frozenset(Category) - _DIED
+
+RULES = (
+    Rule(
+        "consecutive_failures",
+        "consecutive_failures",
+        lambda seen: int(seen.plan.halting["consecutive"]),
+        "{value} outcomes in a row failed",
+        only=_TOLD,
+    ),
+    Rule(
+        "identical_failure",
+        "identical_failures",
+        lambda seen: seen.step.status.repeats,
+        "{step} failed {value} times in the same way",
+        only=_TOLD,
+        only_step=True,
+    ),
+    Rule(
+        "file_growth",
+        "max_new_files",
+        _growth("created"),
+        "the plan created {value} files",
+        beyond=True,
+        only=frozenset({GREW}),
+    ),
+    Rule(
+        "file_growth",
+        "max_growth_kb",
+        _growth("growth_kb"),
+        "the plan added {value} kB",
+        beyond=True,
+        only=frozenset({GREW}),
+    ),
+    Rule(
+        "flaky",
+        "flaky_flips",
+        lambda seen: seen.flips,
+        "the verification of {step} flipped between pass and fail {value} times",
+        only=_TOLD,
+        spares_completed=True,
+    ),
+    Rule(
+        "lease_deaths",
+        "lease_deaths",
+        lambda seen: seen.plan.halting.get("lease_deaths", 0),
+        "{value} controllers died over their attempts",
+        only=_DIED,
+    ),
+)
+
+# What halts at once, whatever the limits are: the branches of the taxonomy that do, by the name of their rule.
+AT_ONCE = MappingProxyType(
+    {each: "budget" if FAMILY[each] is Family.BUDGET else "security" for each in sorted(HALTS_AT_ONCE)}
+)
+
+
+def record(fold: Fold, step: Step, outcome: Outcome, failure: dict[str, Any] | None) -> Seen:
+    """Count an outcome that was applied, before anything is decided about it."""
+    counters, status = fold.plan.halting, step.status
+    flips = _count_flip(fold.plan, step, passed=failure is None)
+    created, growth_kb = len(outcome.created_files), outcome.growth_kb or 0
+    if failure is not None:
+        counters["consecutive"] += 1
+        _count_repeat(step, failure)
+        remember(fold, step, failure["category"])
+        return Seen(fold.plan, step, created, growth_kb, flips)
+    counters["consecutive"] = 0
+    status.signature, status.repeats = "", 0
+    if created or growth_kb:
+        counters["created"] = counters.get("created", 0) + created
+        counters["growth_kb"] = counters.get("growth_kb", 0) + growth_kb
+        remember(fold, step, GREW)
+    return Seen(fold.plan, step, flips=flips, quiet=not (flips or created or growth_kb))
+
+
+def remember(fold: Fold, step: Step, category: str) -> None:
+    """Keep what happened to a step among the last such things, for the explanation of a halt."""
+    counters = fold.plan.halting
+    entry = [step.step_id, step.status.attempt, category, fold.view.now]
+    counters["failed"] = [*counters.get("failed", ()), entry][-MAX_REMEMBERED:]
+
+
+def fired(seen: Seen, failure: dict[str, Any] | None) -> Halt | None:
+    """Name the first rule that fires: what halts at once, then the table."""
+    if seen.quiet:
+        return None
+    if failure and (rule_name := AT_ONCE.get(failure["category"])):
+        reason = f"an attempt of {seen.step.step_id} ended with {failure['category']}, which halts at once"
+        evidence = {
+            "value": failure["category"],
+            "limit": None,
+            "limit_name": "category",
+            "told": failure["suggestion"],
+        }
+        last = seen.plan.halting.get("failed", ())[-1:]
+        return Halt(rule_name, reason, {**evidence, "step_id": seen.step.step_id, "failed": last})
+    limits = seen.plan.limits
+    for rule in RULES:
+        limit = limits[rule.limit]
+        if limit is not None and (value := rule.value(seen)) >= limit + rule.beyond:
+            return _halt(rule, seen, value, limit)
+    return None
+
+
+def _halt(rule: Rule, seen: Seen, value: int, limit: int) -> Halt:
+    step, last = seen.step, seen.plan.halting.get("failed", ())
+    events = [
+        entry for entry in last if entry[2] in rule.only and (entry[0] == step.step_id or not rule.only_step)
+    ] or last[-1:]
+    reason = rule.reason.format(value=value, step=step.step_id) + f"; the limit {rule.limit} is {limit}"
+    evidence = {"value": value, "limit": limit, "limit_name": rule.limit, "step_id": step.step_id, "failed": events}
+    return Halt(rule.name, reason, evidence, rule.spares_completed)
+
+
+def _count_repeat(step: Step, failure: dict[str, Any]) -> None:
+    """Count failures of a step that are the same; one without a signature neither counts nor interrupts the row."""
+    status = step.status
+    found = signature(Category(failure["category"]), failure["failing_tests"], failure["trace"] or "")
+    if found:
+        status.repeats = status.repeats + 1 if found == status.signature else 1
+        status.signature = found
+
+
+def _count_flip(plan: PlanRecord, step: Step, *, passed: bool) -> int:
+    """Note what a verification said; returns how often it flipped. Kept is 2 * flips + whether it passed last."""
+    facts = step.facts
+    if not facts["verify_tools"] or facts["inserted_by"]:
+        return 0
+    known: dict[str, int] = plan.halting.setdefault("flaky", {})
+    key = _verification(plan, step)
+    last = known.get(key)
+    if last is None:
+        if len(known) >= MAX_VERIFICATIONS:
+            del known[min(known, key=lambda each: known[each] >> 1)]
+        known[key] = int(passed)
+    elif last & 1 != passed:
+        known[key] = (last | 1) + 1 + passed
+    return known[key] >> 1
+
+
+def keep_verification(fold: Fold, step: Step) -> None:
+    """Go on counting the flips of `step` under the verification that it has now, before it is narrowed."""
+    fold.plan.halting.setdefault("narrowed", {}).setdefault(step.step_id, _verification(fold.plan, step))
+
+
+def forget(fold: Fold, step: Step) -> None:
+    """Drop what is kept of `step` only while it may be tried again."""
+    if narrowed := fold.plan.halting.get("narrowed"):
+        narrowed.pop(step.step_id, None)
+
+
+def _verification(plan: PlanRecord, step: Step) -> str:
+    """Name what a step was verified by at first, as short as 64 of them allow."""
+    if name := plan.halting.get("narrowed", {}).get(step.step_id):
+        return str(name)
+    told = "\n".join([" ".join(tool["argv"]) for tool in step.facts["verify_tools"]])
+    return hashlib.blake2b(told.encode(errors="replace"), digest_size=4).hexdigest()

@@ -1,0 +1,122 @@
+"""Whether an outcome counts, and whether the attempt that it reports succeeded (WIRE.md section 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.base import FailureCategory, Mode, Verdict
+from schemas.outcome import Outcome
+from schemas.step import PreviousFailure
+from schemas.stored import Attempt
+from tasks.base.policy_version import ChangedRule
+from tasks.plan.lifecycle import PLAN_ENDS
+from tasks.plan.snapshot import Slice
+from tasks.text.fields import fit_text
+from tasks.toolchain.classify import category_of
+
+MAX_TESTS = 5
+MAX_TRACE = 500
+
+
+def judge(view: Slice, step_id: str, attempt: int | None, lease: str | None, digest: str) -> Verdict:
+    """Say what becomes of an outcome; only one that reports the live attempt of its step is APPLIED."""
+    step, live = view.steps.get(step_id), view.active.get(step_id)
+    if step is None:
+        return Verdict.UNKNOWN
+    if live and view.record.state not in PLAN_ENDS and _names(live, attempt, lease, digest, step.status.digest):
+        return Verdict.REFUSED if lacks_lease(view, step_id, lease) else Verdict.APPLIED
+    if digest == step.status.digest:
+        return Verdict.DUPLICATE
+    ended = attempt is not None and attempt <= step.status.attempt and not (live and attempt == live.attempt)
+    return Verdict.LATE if ended or view.record.state in PLAN_ENDS else Verdict.REFUSED
+
+
+def lacks_lease(view: Slice, step_id: str, lease: str | None) -> bool:
+    """Whether an outcome has no lease although a controller has claimed the attempt, which only that one may end."""
+    if lease is not None or not ChangedRule.A_CLAIM_NEEDS_ITS_LEASE.holds(view.record):
+        return False
+    live, known = view.active.get(step_id), view.leases.get(step_id)
+    return bool(live and known and known.attempt == live.attempt and known.claimed)
+
+
+def _names(live: Attempt, attempt: int | None, lease: str | None, digest: str, last: str) -> bool:
+    """Whether an outcome means this attempt; one that names none means it unless it repeats the last outcome."""
+    if attempt is None and lease is None:
+        return digest != last
+    return (attempt or live.attempt) == live.attempt and (lease or live.lease) == live.lease
+
+
+def failure_of(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None:
+    """Say why the attempt failed, as its next attempt will read it; None for a success that holds.
+
+    A success is not believed when it contradicts itself: failing tests on a step with a verification are a
+    TEST_REGRESSION, as is an exit code by which its tool did not pass; a touched file outside the step's files, or any
+    in a step that does not patch, is an ALLOWLIST_VIOLATION.
+    """
+    evidence, told = outcome.failure_evidence, None
+    if finding := _finding(facts, outcome):
+        category, told = finding
+    else:
+        if outcome.success:
+            return None
+        text = (evidence and evidence.stack_trace_head) or outcome.error_message or ""
+        category = category_of(evidence.category if evidence else None, text)
+    return PreviousFailure(
+        category=category,
+        failing_tests=tuple(fit(test) for test in evidence.top_failing_tests[:MAX_TESTS]) if evidence else (),
+        trace=fit((evidence and evidence.stack_trace_head) or outcome.error_message or "") or None,
+        suggestion=fit(told or (evidence and evidence.suggestion) or "") or None,
+    ).model_dump()
+
+
+def fit(text: str) -> str:
+    """Make evidence fit for the prompt of the next attempt: without attacks, and cut."""
+    return fit_text(text[:MAX_TRACE], MAX_TRACE)
+
+
+def doubt(facts: dict[str, Any], outcome: Outcome, *, requires_receipts: bool) -> str | None:
+    """Say why a success that contradicts nothing is not verified; None where it is, or where nothing verifies the step.
+
+    A receipt of every tool of the step verifies it. Unless receipts are required so does the controller's word
+    (`tests_passed`), but not beside receipts of tools that are not the step's.
+    """
+    tools = [receipt.tool for receipt in outcome.verify or ()]
+    for tool in facts["verify_tools"]:
+        if tool["tool"] not in tools:
+            break
+    else:  # as nearly always
+        return None
+    wanted, shown = {tool["tool"] for tool in facts["verify_tools"]}, set(tools)
+    if other := sorted(shown - wanted):
+        return f"there are receipts of {fit(', '.join(other))}, and not of {', '.join(sorted(wanted - shown))}"
+    if outcome.tests_passed and not requires_receipts:
+        return None
+    word = "" if outcome.tests_passed else " and no word that the tests passed"
+    return f"there is no receipt of {', '.join(sorted(wanted - shown))}{word}"
+
+
+def unproven(doubt: str) -> dict[str, Any]:
+    """Make the failure of a success that is not taken without proof.
+
+    It is UNKNOWN: nobody knows what the verification would have said, so no strategy could mend what it found.
+    """
+    suggestion = f"Success was reported, and {doubt}: run verify_tools, and report each in `verify`."
+    return PreviousFailure(category=FailureCategory.UNKNOWN, suggestion=fit(suggestion)).model_dump()
+
+
+def _finding(facts: dict[str, Any], outcome: Outcome) -> tuple[FailureCategory, str] | None:
+    touched = {*outcome.touched_files, *outcome.created_files}
+    allowed = facts["allowed_files"] if facts["mode"] == Mode.PATCH else ()
+    if outside := sorted(touched.difference(allowed)):
+        told = f"these files were touched and are not the step's: {', '.join(outside)}"
+        return FailureCategory.ALLOWLIST_VIOLATION, told
+    if not outcome.success or not facts["verify_tools"]:
+        return None
+    if outcome.tests_passed is False:
+        return FailureCategory.TEST_REGRESSION, "success was reported although the tests did not pass"
+    for receipt in outcome.verify or ():
+        codes = [code for tool in facts["verify_tools"] if tool["tool"] == receipt.tool for code in tool["pass_codes"]]
+        if codes and receipt.exit_code not in codes:
+            told = f"success was reported although {receipt.tool} ended with exit code {receipt.exit_code}"
+            return FailureCategory.TEST_REGRESSION, told
+    return None

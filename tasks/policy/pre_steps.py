@@ -1,0 +1,177 @@
+"""The steps that a revision puts before the next attempt of a failed one (seed 001 "Revision Strategies").
+
+A preparation finds out or clears up; it has done its work when its tool ran, whatever the tool found. Its command
+comes from the catalogue, by the language of the failed step; its files are among those of that step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+
+from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
+from schemas.goal import GoalContext
+from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
+from tasks.base.errors import UnknownCommand
+from tasks.rules.risk import RISK, below, estimate
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
+from tasks.toolchain.contract import Part, operand
+from tasks.toolchain.focus import focused
+from tasks.toolchain.languages import LANGUAGES, Language, language_of
+
+MAX_ID = 64
+_PY, _GO = (".py",), (".go",)
+_NODE = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx", ".mts", ".cts")
+_ESLINT = (Part("npx eslint", _NODE, "npx eslint ."),)
+
+_RECIPES = MappingProxyType(
+    {
+        "types-python": (Part("mypy", _PY, "mypy ."),),
+        "types-typescript": (Part("npx tsc --noEmit"),),
+        "types-go": (Part("go vet ./..."),),
+        "types-rust": (Part("cargo check"),),
+        "types-cpp": (Part("cmake --build build"),),
+        "fix-python": (Part("ruff check --fix", _PY),),
+        "fix-typescript": _ESLINT,
+        "fix-javascript": _ESLINT,
+        "fix-go": (Part("gofmt -l", _GO),),
+        "fix-rust": (Part("cargo fmt --check"),),
+        "dependencies-python": (Part("python -m pip check"),),
+        "dependencies-typescript": (Part("npx tsc --noEmit"),),
+        "dependencies-javascript": (Part("node --check", (".js", ".mjs", ".cjs"), each=True),),
+        "dependencies-go": (Part("go build ./..."),),
+        "dependencies-rust": (Part("cargo check"),),
+        "dependencies-cpp": (Part("cmake -S . -B build"),),
+        **{f"syntax-{language.name}": CATALOGUE.recipes[language.quick] for language in LANGUAGES.values()},
+    }
+)
+
+Tools = Callable[[PlannedStep, Sequence[str], Catalogue], tuple[VerifyTool, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """One kind of preparation; `tools` answers none where it does not apply to a step."""
+
+    suffix: str
+    title: str
+    intent: str
+    tools: Tools
+    type: StepType = StepType.TEST
+
+
+def _by_language(purpose: str) -> Tools:
+    def tools(step: PlannedStep, _: Sequence[str], catalogue: Catalogue) -> tuple[VerifyTool, ...]:
+        language = _language(step, catalogue)
+        name = f"{purpose}-{language.name}" if language else ""
+        try:
+            return _with_recipes(catalogue).recipe(name, step.allowed_files) if name in _RECIPES else ()
+        except UnknownCommand:  # an operator's contract stands in the place of ours and does not take this
+            return ()
+
+    return tools
+
+
+@lru_cache(maxsize=64)
+def _with_recipes(catalogue: Catalogue) -> Catalogue:
+    return catalogue.extended((), _RECIPES)
+
+
+def _language(step: PlannedStep, catalogue: Catalogue) -> Language | None:
+    """Take the language of the step's own verification, else that of its files."""
+    known = (catalogue.contracts[tool.tool].languages for tool in step.verify_tools if tool.tool in catalogue.contracts)
+    return language_of(GoalContext(), step.allowed_files, next(known, ()))
+
+
+def _failing_test(step: PlannedStep, tests: Sequence[str], catalogue: Catalogue) -> tuple[VerifyTool, ...]:
+    found = next((one for tool in step.verify_tools if (one := focused(tool, tests, catalogue))), None)
+    return (found,) if found else ()
+
+
+ISOLATE = Preparation(
+    "isolate",
+    "Run the failing test alone",
+    "Run the failing test alone, to see whether it fails by itself.",
+    _failing_test,
+)
+SYNTAX_CHECK = Preparation(
+    "syntax-check",
+    "Check the syntax",
+    "Check the syntax of the files before they are changed again.",
+    _by_language("syntax"),
+)
+TYPE_CHECK = Preparation(
+    "type-check", "Check the types", "Check the types before the files are changed again.", _by_language("types")
+)
+AUTO_FIX = Preparation(
+    "auto-fix",
+    "Apply the linter's own fixes",
+    "Apply the automatic fixes of the project's linter to these files. Change nothing else.",
+    _by_language("fix"),
+    StepType.PATCH,
+)
+DEPENDENCIES = Preparation(
+    "dependencies", "Check the dependencies", "Check that what the files import is there.", _by_language("dependencies")
+)
+PREPARATIONS: Mapping[str, Preparation] = MappingProxyType(
+    {each.suffix: each for each in (ISOLATE, SYNTAX_CHECK, TYPE_CHECK, AUTO_FIX, DEPENDENCIES)}
+)
+
+
+def prepare(
+    kind: Preparation, step: PlannedStep, tests: Sequence[str], taken: Collection[str], catalogue: Catalogue
+) -> PlannedStep | None:
+    """Make the preparation of this kind for `step`; None where it has had it, or no tool of ours fits."""
+    name = name_of(kind.suffix, step.step_id, taken)
+    tools = tuple(_observing(tool, catalogue) for tool in kind.tools(step, tests, catalogue))
+    if not tools or name in step.depends_on:
+        return None
+    patches = kind.type is StepType.PATCH
+    risk = RiskLevel.LOW
+    for tool in tools:
+        least = catalogue.contracts[tool.tool].min_risk
+        risk = least if below(risk, least) else risk
+    files = tuple(path for path in step.allowed_files if any(operand(path) in tool.argv for tool in tools))
+    files = files or step.allowed_files  # a tool that is given no files works on the whole project
+    return PlannedStep(
+        step_id=name,
+        title=kind.title,
+        intent=kind.intent,
+        allowed_files=files[: RISK[risk].max_files] if patches else (),
+        verify=render(tools),
+        verify_tools=tools,
+        risk_level=risk,
+        controller_task_spec=ControllerTaskSpec(type=kind.type),
+        mode=MODE_OF_TYPE[kind.type],
+        success_criteria="The tool ran.",
+        rollback_hint="Discard the change." if patches else None,
+        retry_limit=1,
+        queue=step.queue,
+        estimate=estimate(MODE_OF_TYPE[kind.type]),
+        inserted_by=step.step_id,
+    )
+
+
+def _observing(tool: VerifyTool, catalogue: Catalogue) -> VerifyTool:
+    contract = catalogue.contracts[tool.tool]
+    return tool.model_copy(update={"pass_codes": tuple(sorted({*contract.pass_codes, *contract.ran_codes}))})
+
+
+def name_of(suffix: str, step_id: str, taken: Collection[str]) -> str:
+    """Name a preparation so that no other step has its name; `taken` are the ids of the plan that look like one."""
+    wanted, number = f"{step_id}-{suffix}", 2
+    if len(wanted) > MAX_ID - 3:  # room for a number
+        digest = hashlib.blake2b(step_id.encode(), digest_size=4).hexdigest()
+        wanted = f"{step_id[: MAX_ID - 3 - len(suffix) - 10]}-{digest}-{suffix}"
+    name = wanted
+    while name in taken:
+        name, number = f"{wanted}-{number}", number + 1
+    return name
+
+
+def looks_prepared(step_id: str) -> bool:
+    """Whether a step of a plan is called as a preparation could be."""
+    return any(step_id.endswith(f"-{suffix}") or f"-{suffix}-" in step_id for suffix in PREPARATIONS)

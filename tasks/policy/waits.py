@@ -1,0 +1,118 @@
+"""What waits for a person or for a time, and the clock that stands still meanwhile (DESIGN.md section 5)."""
+
+from __future__ import annotations
+
+from schemas.times import rfc3339
+from tasks.base.errors import NeedsSteps
+from tasks.plan.snapshot import Clocks, Step
+from tasks.plan.unit_of_work import Fold
+from tasks.policy import halt, retry
+
+APPROVAL_MS = 7 * 86_400_000  # each wait for a person has its own deadline
+
+
+def needs_approval(fold: Fold, step: Step) -> bool:
+    """Whether `step` may not start before a person has approved it."""
+    levels = fold.plan.head.approvals
+    return bool(levels) and step.status.approval in ("", "asked") and step.facts["risk_level"] in levels
+
+
+def ask(fold: Fold, step: Step) -> None:
+    """Take a ready step out of the queue until a person approves it; it holds no slot and no file."""
+    del fold.ready[step.step_id]
+    until = fold.view.now + APPROVAL_MS
+    step.status.approval = "asked"
+    fold.touched[step.step_id] = step
+    fold.plan.waits[step.step_id] = until
+    fold.plan.dirty.add("live")
+    fold.wake_at(until)
+    fold.tell("step.approval_requested", {"step_id": step.step_id, "until": rfc3339(until)}, step.facts["risk_level"])
+
+
+def back_off(fold: Fold, step: Step, category: str) -> None:
+    """Let a step that is tried again start at once, or after a while where waiting may help."""
+    status, seed = step.status, fold.plan.head.seed
+    ms = retry.backoff(category, status.failures, f"{seed}|{step.step_id}|{status.attempt}")
+    if ms:
+        fold.plan.backoffs[step.step_id] = until = fold.view.now + ms
+        fold.plan.dirty.add("live")
+        fold.wake_at(until)
+    else:
+        fold.make_ready(step)
+
+
+def look_at_backoffs(fold: Fold) -> None:
+    """Make ready whose time has come. Raises NeedsSteps where the slice lacks them."""
+    plan, now = fold.plan, fold.view.now
+    # A backoff that would last longer than any does is from before the server's clock was set back.
+    over = [step_id for step_id, until in plan.backoffs.items() if not now < until <= now + retry.MAX_BACKOFF_MS]
+    if missing := frozenset(over) - fold.view.steps.keys():
+        raise NeedsSteps(missing)
+    if over:
+        fold.inputs.append(["backoff over", over])
+    for step_id in over:
+        del plan.backoffs[step_id]
+        fold.make_ready(fold.view.steps[step_id])
+    for until in plan.backoffs.values():
+        fold.wake_at(until)
+
+
+def look_at_deadlines(fold: Fold) -> None:
+    """Halt the plan if a person has let a wait run out; else wake up again for the next one."""
+    for step_id, until in fold.plan.waits.items():
+        if fold.view.now < until:
+            fold.wake_at(until)
+        else:
+            reason = f"nobody approved {step_id} by {rfc3339(until)}"
+            fold.inputs.append(["approval over", step_id])
+            times = {"asked_at": rfc3339(until - APPROVAL_MS), "until": rfc3339(until)}
+            halt.halt(fold, "approval_deadline", reason, {"step_id": step_id, **times})
+            return
+
+
+def keep_time(fold: Fold) -> None:
+    """Stop the wall clock while the plan may start nothing or all that is open waits for a person; start it after."""
+    plan, times = fold.plan, fold.plan.times
+    asks = plan.waits or plan.question
+    still = fold.is_stopped or bool(asks and not (fold.view.active or fold.ready or plan.backoffs))
+    if still and "still" not in times:
+        times["still"] = fold.view.now
+        plan.dirty.add("live")
+    elif not still and "still" in times:
+        times["rested"], times["went_on"] = times.pop("still"), fold.view.now
+        times["lost"] = times.get("lost", 0) + times["went_on"] - times["rested"]
+        fold.wake_at(wall_clock_ends(fold) or fold.view.now)
+    if fold.is_paused != fold.was_paused:
+        action = "pause" if fold.is_paused else "continue"
+        started = {one.step_id for one in fold.change.dispatches}
+        fold.change.actions = {step_id: action for step_id in fold.view.active if step_id not in started}
+
+
+def wall_clock_ends(fold: Fold) -> int | None:
+    """Say when the plan's wall clock runs out, ms; None while it stands still or has no limit."""
+    times, limit = fold.plan.times, fold.plan.limits["wall_clock_s"]
+    if limit is None or "ready" not in times or "still" in times:
+        return None
+    return times["ready"] + 1000 * limit + times.get("lost", 0)
+
+
+def rested_for(fold: Fold) -> int:
+    """Say how long the plan has stood still so far, ms; controllers go on while the planner is down."""
+    times = fold.plan.times
+    still = fold.view.now - times["still"] if "still" in times else 0
+    return times.get("lost", 0) - times.get("outages", 0) + still
+
+
+def count_outages(fold: Fold, clocks: Clocks) -> None:
+    """Give back to the wall clock the time in which nobody swept, but for that in which it stood still anyway."""
+    times = fold.plan.times
+    new = clocks.down - times.get("down", 0)
+    if new <= 0:
+        return
+    fold.inputs.append(["outage", new, clocks.grace])
+    times["down"] = clocks.down
+    began, ended = clocks.grace - new, clocks.grace
+    rested, went_on = (times["still"], ended) if "still" in times else (times.get("rested", 0), times.get("went_on", 0))
+    twice = max(0, min(ended, went_on) - max(began, rested))
+    times["lost"] = times.get("lost", 0) + new - twice
+    times["outages"] = times.get("outages", 0) + new - twice

@@ -1,0 +1,148 @@
+"""What a plan may use up: defaults per kind, a reservation per attempt, settled exactly once (DESIGN.md section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.base import GoalKind
+from schemas.goal import Goal, Limits
+from schemas.outcome import Metrics
+from schemas.stored import Attempt, PlanHead, PlanRecord
+from tasks.base.policy_version import ChangedRule
+
+DEFAULTS: Mapping[str, int | None] = {
+    "tokens": 100_000,
+    "patch_cycles": 15,
+    "failing_outcomes": 10,
+    "wall_clock_s": 1800,
+    "tool_calls": None,
+    "max_steps": 20,
+    "max_parallel": 4,
+    "consecutive_failures": 3,
+    "identical_failures": 2,
+    "flaky_flips": 3,
+    "lease_deaths": 5,
+    "max_new_files": 20,
+    "max_growth_kb": 1000,
+}
+BY_KIND: Mapping[str, Mapping[str, int]] = {  # where a kind needs more than a `task`
+    GoalKind.REVIEWED_PLAN: {
+        "max_steps": 300,
+        "patch_cycles": 200,
+        "tokens": 2_000_000,
+        "wall_clock_s": 86_400,
+        "consecutive_failures": 5,  # answers that are refused count as well; a step fails for good before
+    },
+    GoalKind.CAMPAIGN: {
+        "max_steps": 60,
+        "patch_cycles": 60,
+        "tokens": 500_000,
+        "wall_clock_s": 14_400,
+        "consecutive_failures": 5,  # drafts that are refused and tasks that are blocked count as well
+    },
+    GoalKind.EVOLUTION: {"wall_clock_s": 7200, "consecutive_failures": 5},
+}
+RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of plans made where receipts are required
+PER_SUPPLIED_STEP = {"tokens": 10_000, "patch_cycles": 2, "failing_outcomes": 1, "wall_clock_s": 300}
+BUDGETS = ("tokens", "patch_cycles", "failing_outcomes", "tool_calls")
+
+
+def limits_of(goal: Goal) -> dict[str, int | None]:
+    """Fill the goal's limits: its own, else the default of its kind, scaled with the steps that it brings along."""
+    defaults = {**DEFAULTS, **BY_KIND.get(goal.kind, {})}
+    for name, each in PER_SUPPLIED_STEP.items():
+        defaults[name] = max(defaults[name] or 0, each * len(goal.steps or ()))
+    return {name: _given(goal.limits, name, default) for name, default in defaults.items()}
+
+
+def _given(limits: Limits, name: str, default: int | None) -> int | None:
+    value: int | None = getattr(limits, name)
+    return default if value is None else value
+
+
+def requires_receipts(plan: PlanHead) -> bool:
+    """Whether the plan was made where a success counts only with a receipt of every tool that verifies its step."""
+    return plan.limits.get(RECEIPTS) == 0
+
+
+def left(plan: PlanRecord, name: str) -> int | None:
+    """Tell how much of a budget is neither spent nor held; None is without limit, below 0 is overspent."""
+    limit = plan.limits[name]
+    return None if limit is None else limit - plan.spent[name] - plan.reserved[name]
+
+
+def exhausted(plan: PlanRecord) -> str | None:
+    """Name the first budget of which nothing is left for another attempt; a limit of 0 allows what uses none."""
+    limits, spent, reserved = plan.limits, plan.spent, plan.reserved
+    for name in BUDGETS:
+        limit = limits[name]
+        if limit is not None and limit - spent[name] - reserved[name] <= (0 if limit else -1):
+            return name
+    return None
+
+
+def available(plan: PlanRecord, name: str, amount: int) -> int:
+    """Tell how much an attempt that is expected to use `amount` may hold: no more than is left."""
+    remaining = left(plan, name)
+    return amount if remaining is None else max(0, min(amount, remaining))
+
+
+def reserve(plan: PlanRecord, estimate: Mapping[str, int], most: int | None = None) -> tuple[int, int]:
+    """Hold min(estimate, what is left, `most` tokens) for an attempt; returns what it may use."""
+    tokens = available(plan, "tokens", estimate["tokens"] if most is None else min(most, estimate["tokens"]))
+    patch_cycles = available(plan, "patch_cycles", estimate["patch_cycles"])
+    plan.reserved["tokens"] += tokens
+    plan.reserved["patch_cycles"] += patch_cycles
+    plan.dirty.add("live")
+    return tokens, patch_cycles
+
+
+def settle(plan: PlanRecord, attempt: Attempt, metrics: Metrics | None, estimate: Mapping[str, Any]) -> int:
+    """Release what `attempt` held and book what it used; a figure that is missing counts as estimated.
+
+    Returns the tokens booked.
+    """
+    used = metrics or Metrics()
+    release(plan, attempt)
+    tokens = book(plan, estimate["tokens"] if used.tokens_used is None else used.tokens_used)
+    plan.spent["patch_cycles"] += estimate["patch_cycles"] if used.patch_cycles is None else used.patch_cycles
+    plan.spent["tool_calls"] += used.tool_calls or 0
+    return tokens
+
+
+def book(plan: PlanRecord, tokens: int) -> int:
+    """Book tokens up to what the plan's limit leaves, so that no plan costs more than its limit; returns how many.
+
+    What other attempts hold is not taken off: who used too much leaves less to them.
+    """
+    limit = plan.limits["tokens"]
+    if limit is not None and ChangedRule.TOKENS_UP_TO_THE_LIMIT.holds(plan):
+        tokens = max(0, min(tokens, limit - plan.spent["tokens"]))
+    plan.spent["tokens"] += tokens
+    return tokens
+
+
+def forfeit(plan: PlanRecord, attempt: Attempt) -> None:
+    """Book all that an attempt held: its controller went away without saying what it used."""
+    release(plan, attempt)
+    book(plan, attempt.tokens)
+    plan.spent["patch_cycles"] += attempt.patch_cycles
+
+
+def release(plan: PlanRecord, attempt: Attempt) -> None:
+    """Release what an attempt held that nobody ever claimed: nothing was used."""
+    plan.reserved["tokens"] -= attempt.tokens
+    plan.reserved["patch_cycles"] -= attempt.patch_cycles
+    plan.dirty.add("live")
+
+
+def remaining_fraction(plan: PlanRecord) -> float:
+    """Tell which share of the scarcest budget is left, 0 to 1, attempts in flight counted as spent."""
+    limits, spent, reserved = plan.limits, plan.spent, plan.reserved
+    least = 1.0
+    for name in BUDGETS:
+        limit = limits[name]
+        if limit:
+            least = min(least, 1 - (spent[name] + reserved[name]) / limit)
+    return round(max(0.0, least), 4)

@@ -1,0 +1,157 @@
+"""A goal's own words made fit for steps, lists and logs before anything is planned: one pass over every string of it.
+
+A goal may come from a webhook, so its text is as untrusted as a log. What becomes of a string hangs on its kind
+(`schemas.kinds`), one row of `_RULES` each: attacks in sentences are taken out and told, a name that is none is an
+error, a supplied step's text is made legible and its attacks are errors of that step, which the validator tells.
+Strings of the other kinds stay as they are: keys, paths and commands are judged by those who take them; logs and
+documents only choose among templates, and whoever quotes them sanitises what they quote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from schemas.envelope import FieldError
+from schemas.goal import Goal
+from schemas.kinds import Leaf, TextKind, rewrite
+from tasks.text.fields import fit, fit_text, legible, one_line
+from tasks.text.sanitize import TOKEN, is_simple, sanitize
+from tasks.text.unicode import INVISIBLE
+
+MAX_FINDINGS = 100  # told of one goal
+MAX_ERRORS = 100
+MAX_LINE, MAX_CONSTRAINTS = 1000, 100
+MAX_CLOSER_LOOK = 2 * 1024 * 1024  # characters of texts that hold markup, escapes, blobs or letters beyond ASCII
+
+_BAD_REPOSITORY = re.compile(r"^-|[\s\"'`<>|;&$(){}\[\]*?!^]")
+_WORDS = frozenset({TextKind.SENTENCE, TextKind.PROSE})
+_HASH = re.compile(r"[0-9a-f]{1,64}")
+_REVISION = re.compile(r"[^\W_][\w./@{}^~+-]*")
+_RULE_OF_NAMES = "A name holds no control or invisible characters, and nothing that reads like an attack on the agent."
+_RULE_OF_REPOSITORIES = "A repository is named like acme/shop, a path or a URL: no blanks, quotes and wildcards."
+_RULE_OF_REVISIONS = "A revision is a commit's hash, or a name that git knows a commit by."
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """The goal to plan, the class of each attack that was taken out of it, and why it cannot be planned at all."""
+
+    goal: Goal
+    findings: tuple[str, ...] = ()
+    errors: tuple[FieldError, ...] = ()
+
+
+def cleaned(goal: Goal) -> Cleaned:
+    """Treat every string of `goal` as its kind asks for; the same goal where there is nothing to do. Pure.
+
+    A goal with errors comes back as it may be kept: without what was refused.
+    """
+    work = _Pass()
+    fit_goal: Goal = rewrite(goal, _RULES, work.change)
+    if constraints := work.together(fit_goal.constraints):
+        fit_goal = fit_goal.model_copy(update={"constraints": constraints})
+    if work.room < 0:
+        return Cleaned(fit_goal, (), (TOO_MUCH,))
+    if not re.search(r"\w", fit_goal.goal.replace(TOKEN, "")):
+        work.errors = [NOTHING_LEFT]
+    return Cleaned(fit_goal, tuple(work.findings[:MAX_FINDINGS]), tuple(work.errors[:MAX_ERRORS]))
+
+
+class _Pass:
+    """One pass over a goal: what was found, what is wrong, and how many characters may still be looked at closely."""
+
+    def __init__(self) -> None:
+        self.findings: list[str] = []
+        self.errors: list[FieldError] = []
+        self.room = MAX_CLOSER_LOOK
+
+    def change(self, pointer: str, text: str, leaf: Leaf) -> str:
+        """Treat one string; once there is no room left, only to make it short."""
+        if not is_simple(text):
+            self.room -= len(text)
+        if self.room < 0:
+            return TOKEN[: leaf.most]
+        made = _RULES[leaf.kind](self, pointer, text, leaf)
+        if leaf.kind in _WORDS and leaf.least and not made.strip() and pointer != "/goal":
+            return self.refuse(NOTHING_LEFT.model_copy(update={"pointer": pointer, "message": LEFT_EMPTY}))
+        return made
+
+    def strip(self, text: str) -> str:
+        """Take out the attacks, those too that the text holds once it is one line, as a step's field will hold it."""
+        found = sanitize(text)
+        flat = sanitize(one_line(found.text, len(found.text)))
+        self.findings.extend(attack.kind.value for attack in (*found.findings, *flat.findings))
+        return flat.text if flat.findings else found.text
+
+    def words(self, _: str, text: str, leaf: Leaf) -> str:
+        """Sanitise words."""
+        made = self.strip(text)
+        return made if leaf.most is None or len(made) <= leaf.most else fit_text(made, leaf.most)
+
+    def step_text(self, _: str, text: str, __: Leaf) -> str:
+        """Make a text of a supplied step legible."""
+        return legible(text)
+
+    def name(self, pointer: str, text: str, leaf: Leaf) -> str:
+        """Refuse what is no name, and keep what of it can be shown."""
+        if text.isprintable() and not INVISIBLE.search(text) and not sanitize(text).findings:
+            return text
+        return self.refuse(_no_identifier(pointer, _RULE_OF_NAMES), fit(text, leaf.most or len(text)))
+
+    def repository(self, pointer: str, text: str, leaf: Leaf) -> str:
+        """Refuse what names no repository."""
+        if _BAD_REPOSITORY.search(text):
+            return self.refuse(_no_identifier(pointer, _RULE_OF_REPOSITORIES), fit(text, leaf.most or len(text)))
+        return self.name(pointer, text, leaf)
+
+    def revision(self, pointer: str, text: str, leaf: Leaf) -> str:
+        """Refuse what names no commit."""
+        if _HASH.fullmatch(text):
+            return text
+        if not _REVISION.fullmatch(text) or ".." in text:
+            return self.refuse(_no_identifier(pointer, _RULE_OF_REVISIONS), fit(text, leaf.most or len(text)))
+        return self.name(pointer, text, leaf)
+
+    def refuse(self, error: FieldError, kept: str = "") -> str:
+        """Note an error; returns what is kept of the string in its place."""
+        if len(self.errors) <= MAX_ERRORS:
+            self.errors.append(error)
+        return kept or TOKEN
+
+    def together(self, lines: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Make one text, without the attack that they make when read one after the other, of lines that make one."""
+        joined = "; ".join(lines)
+        text = self.strip(joined) if self.room >= 0 else joined
+        if text == joined:
+            return None
+        return tuple(text[start : start + MAX_LINE] for start in range(0, len(text), MAX_LINE))[:MAX_CONSTRAINTS]
+
+
+_RULES: Mapping[TextKind, Callable[[_Pass, str, str, Leaf], str]] = {
+    TextKind.SENTENCE: _Pass.words,
+    TextKind.PROSE: _Pass.words,
+    TextKind.STEP_TEXT: _Pass.step_text,
+    TextKind.NAME: _Pass.name,
+    TextKind.REPOSITORY: _Pass.repository,
+    TextKind.REVISION: _Pass.revision,
+}
+LEFT_EMPTY = "Nothing is left of this text once it is cleaned."
+
+
+def _no_identifier(pointer: str, message: str) -> FieldError:
+    return FieldError(pointer=pointer, code="invalid_identifier", message=message)
+
+
+NOTHING_LEFT = FieldError(
+    pointer="/goal",
+    code="empty_after_sanitizing",
+    message="Nothing is left of the goal once what reads like an attack on the agent is taken out.",
+)
+TOO_MUCH = FieldError(
+    pointer="",
+    code="too_much_to_sanitize",
+    message=f"More than {MAX_CLOSER_LOOK} characters are in texts that hold markup, escapes, encoded blobs or letters "
+    "beyond ASCII: leave out what no step needs, or put it into context.documents.",
+)

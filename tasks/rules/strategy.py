@@ -1,0 +1,183 @@
+"""What a strategy answers: a draft of a plan, what a draft unfolds to, or why there is none (DESIGN.md section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from schemas.envelope import FieldError
+from schemas.goal import Goal
+from schemas.step import PlannedStep
+from tasks.base.policy_version import POLICY_VERSION
+from tasks.text.forbidden_paths import FORBIDDEN, Forbidden
+from tasks.toolchain.catalogue import Catalogue
+
+MAX_UNFOLDED = 64  # steps that one end or one answer may add: they go into one commit
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """What a drafter said to one question: `output` is text or JSON from outside, None where the call failed."""
+
+    output: Any = None
+    error: str | None = None  # why there is no output
+    tokens: int = 0  # that the call used up
+    duration_ms: int = 0
+    command: tuple[str, ...] = ()  # that was run for it, without secrets
+    stderr: str = ""  # the end of what it said there, without secrets
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What surrounds a goal when it is planned; made by the worker, so that a strategy stays pure."""
+
+    now: int = 0  # ms
+    recall: Mapping[str, int] = field(default_factory=dict)  # what earlier plans of the same kind and repository left
+    drafter: str = "none"  # none: templates; queue: a DRAFT step for a controller; else the worker asks, see Consult
+    drafted: tuple[Drafted, ...] = ()  # what the worker's drafter said so far, in order
+    options: Mapping[str, Any] = field(default_factory=dict)  # settings of the operator for this kind
+    forbidden: Forbidden = FORBIDDEN  # paths that no goal may allow
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A phase that a strategy went through, told as the event `plan.phase`."""
+
+    name: str
+    status: str  # a line for people
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person has to say before the plan goes on."""
+
+    kind: str  # such as clarify
+    questions: tuple[str, ...]
+    document: str | None = None  # the question as a page (Markdown), to be answered in writing
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """First steps of a plan, in order, and the document of its kind; not validated yet.
+
+    With a `question` there are no steps: the plan waits for its answer, and unfolds from that.
+    """
+
+    steps: tuple[PlannedStep, ...]
+    document: Mapping[str, Any] | None = None
+    goal: Goal | None = None  # as it was planned, where attacks were taken out of it
+    findings: tuple[str, ...] = ()  # the class of each of these
+    tools: tuple[Mapping[str, Any], ...] = ()  # the operator's contracts that go with the plan
+    state: Mapping[str, Any] | None = None  # what the strategy needs to unfold the plan later; None: it never will
+    question: Question | None = None
+    phases: tuple[Phase, ...] = ()
+    counted: str | None = None  # of recall: raised by one with this plan, if it still is `seen`
+    seen: int = 0
+    tokens: int = 0  # that drafting it used up: the plan's budget pays for them
+    streak: str | None = None  # of recall: raised by one if the plan halts, dropped when it is COMPLETED
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """No plan: every error at once, each with a pointer into the goal or the plan."""
+
+    reason: str
+    errors: tuple[FieldError, ...]
+    goal: Goal | None = None
+    findings: tuple[str, ...] = ()
+    tokens: int = 0  # that drafting used up all the same
+
+
+@dataclass(frozen=True, slots=True)
+class NothingToDo:
+    """The goal asks for nothing (seed 000's "None")."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Consult:
+    """A drafter has to be asked first: the strategy is called again with what it said in `Setting.drafted`."""
+
+    prompt: str  # sanitised, with the origin of what comes from outside marked
+    schema: Mapping[str, Any] | None = None  # JSON Schema of the answer; None for text
+    validation_mode: str | None = None  # how the answer is read; None: as the operator has set it
+
+
+Answer = Draft | Rejected | NothingToDo | Consult
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A plan that unfolds, as its strategy sees it: the goal, and what the strategy left last time."""
+
+    goal: Goal  # without what only a draft reads; its allowed_files are literal paths
+    state: Mapping[str, Any]
+    document: Mapping[str, Any] | None
+    now: int  # ms
+    tools: Sequence[dict[str, Any]] = ()  # the operator's contracts, for the verbs that are given no catalogue
+    policy_version: int = POLICY_VERSION  # that the plan began under, likewise
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a step of a plan that unfolds ended: DONE, FAILED after its last attempt, or SKIPPED."""
+
+    step_id: str
+    facts: Mapping[str, Any]  # the step as it was planned (PlannedStep as JSON)
+    state: str
+    output: Any = None  # what its controller answered; outside words, of any shape
+    touched_files: tuple[str, ...] = ()
+    failure: Mapping[str, Any] | None = None  # as PreviousFailure
+    tool_calls: int | None = None
+    attempt: int | None = None  # which of its attempts was the last
+
+
+@dataclass(frozen=True, slots=True)
+class Unfolding:
+    """How a plan goes on: what its strategy keeps from now on, and what is added to the plan.
+
+    New steps may wait for each other, never for older ones; no two steps of a plan may have one id, ever.
+    """
+
+    state: Mapping[str, Any]
+    document: Mapping[str, Any] | None
+    why: str  # the reason of the revision, in a sentence
+    steps: tuple[PlannedStep, ...] = ()
+    phases: tuple[Phase, ...] = ()
+    question: Question | None = None
+    replaces: bool = False  # the new steps stand for all that failed or was skipped so far
+    halt: tuple[str, str, Mapping[str, Any]] | None = None  # rule, reason and evidence: the plan cannot go on
+
+
+class Strategy(Protocol):
+    """How one kind of goal becomes steps: a module of this package. Its functions are pure."""
+
+    def draft(self, goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
+        """Answer `goal` with first steps, or with a question, or say why there are none."""
+        ...
+
+
+class Unfolds(Strategy, Protocol):
+    """A strategy whose plans go on from what their steps answer: each of these is called within a commit."""
+
+    def refusal(self, growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:
+        """Say why what a controller answered with success is no use: the attempt failed, and its next one reads why."""
+        ...
+
+    def input_for(self, growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Say what the controller of a step is given beside its spec, as the plan stands when an attempt starts."""
+        ...
+
+    def advance(self, growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
+        """Unfold from the end of a step; None where nothing changes."""
+        ...
+
+    def answer(self, growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:
+        """Unfold from what a person said to the last question; a sentence where that is no answer to it."""
+        ...
+
+    def stuck(self, growth: Growth, catalogue: Catalogue) -> Unfolding | None:
+        """Go on where steps failed and nothing else can run; None where the plan cannot be saved, and halts."""
+        ...

@@ -1,0 +1,237 @@
+"""The validator: what every plan must be before anything of it is dispatched (seed 001; spec 1.3, 3.3, 3.5).
+
+All errors at once, each with a JSON pointer into the plan, a code and a sentence. Linear in the size of the plan.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+
+from schemas.base import MODE_OF_TYPE, StepType
+from schemas.envelope import FieldError
+from schemas.goal import Goal
+from schemas.step import PlannedStep
+from tasks.base.batches import batches
+from tasks.base.errors import UnknownCommand
+from tasks.rules.assessment import raised
+from tasks.rules.budget import limits_of
+from tasks.rules.cycles import cycles, name_cycle
+from tasks.rules.risk import RISK, below
+from tasks.rules.strategy import Rejected
+from tasks.text.fields import MAX_INTENT, MAX_TITLE
+from tasks.text.forbidden_paths import FORBIDDEN, JUDGED, Forbidden
+from tasks.text.paths import expand_globs, fault
+from tasks.text.sanitize import Mode, is_plain, sanitize
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
+
+MAX_ERRORS = 100  # told at once; a plan of 10 000 steps may hold more
+MAX_TOOLS = 50
+MAX_RETRIES = 3
+SCANNED_AT_ONCE = 64  # steps
+
+_BETWEEN = "\n[]\n"  # texts: no attack reaches across brackets
+
+_STEP_ID = re.compile(r"[a-z0-9-]{1,64}")
+_QUEUE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+Found = Iterator[tuple[str, str, str]]  # pointer within the step, code, sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a step is judged against beside itself."""
+
+    allowed: frozenset[str]
+    ids: Counter[str]
+    catalogue: Catalogue
+    forbidden: Forbidden = JUDGED
+
+
+def validate(
+    goal: Goal, steps: Sequence[PlannedStep], catalogue: Catalogue = CATALOGUE, forbidden: Forbidden = FORBIDDEN
+) -> tuple[FieldError, ...]:
+    """Judge a plan against its goal; empty where nothing is wrong. The first hundred errors are told."""
+    return _first(_errors(goal, steps, catalogue, forbidden))
+
+
+def rejected(reason: str, errors: tuple[FieldError, ...]) -> Rejected:
+    """Reject for `errors`; where they all have one code, that is the reason."""
+    codes = {error.code for error in errors}
+    return Rejected(codes.pop() if len(codes) == 1 else reason, _first(errors))
+
+
+def _first(errors: Iterable[FieldError]) -> tuple[FieldError, ...]:
+    told = tuple(islice(errors, MAX_ERRORS + 1))
+    if len(told) <= MAX_ERRORS:
+        return told
+    more = FieldError(pointer="", code="more_errors", message=f"Only the first {MAX_ERRORS} errors are told.")
+    return (*told[:MAX_ERRORS], more)
+
+
+def max_steps(goal: Goal) -> int:
+    """How many steps a plan of this goal may have: its own limit, else that of its kind."""
+    return limits_of(goal)["max_steps"] or 1
+
+
+def _errors(
+    goal: Goal, steps: Sequence[PlannedStep], catalogue: Catalogue, forbidden: Forbidden
+) -> Iterator[FieldError]:
+    yield from _count(goal, steps)
+    allowed = frozenset(expand_globs(goal.allowed_files, goal.context.files, forbidden=forbidden).files)
+    around = Surroundings(allowed, Counter(step.step_id for step in steps), catalogue, forbidden)
+    for index, step in enumerate(steps):
+        for check in STEP_CHECKS:
+            for pointer, code, message in check(step, around):
+                yield FieldError(pointer=f"/steps/{index}{pointer}", code=code, message=message)
+    yield from _cycles(steps)
+    yield from injections(steps)
+
+
+def _count(goal: Goal, steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
+    limit = max_steps(goal)
+    if not steps:
+        yield FieldError(pointer="/steps", code="no_steps", message="A plan needs at least one step.")
+    if len(steps) > limit:
+        message = f"The plan has {len(steps)} steps and may have {limit}; raise limits.max_steps."
+        yield FieldError(pointer="/steps", code="too_many_steps", message=message)
+
+
+def _cycles(steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
+    graph = {step.step_id: step.depends_on for step in steps}
+    position = {step.step_id: index for index, step in enumerate(steps)}
+    for members in cycles(graph):
+        pointer = f"/steps/{position[members[0]]}/depends_on"
+        message = f"These steps wait for each other: {name_cycle(members)}."
+        yield FieldError(pointer=pointer, code="cyclic_dependency", message=message)
+
+
+def _identity(step: PlannedStep, around: Surroundings) -> Found:
+    if not _STEP_ID.fullmatch(step.step_id):
+        yield "/step_id", "invalid_step_id", "A step id is 1 to 64 lower-case letters, digits and hyphens."
+    if around.ids[step.step_id] > 1:
+        yield "/step_id", "duplicate_step_id", f"More than one step is called {step.step_id!r}."
+    if not _QUEUE.fullmatch(step.queue):
+        yield "/queue", "invalid_queue", "A queue's name is 1 to 64 lower-case letters, digits, `.`, `_` and `-`."
+
+
+def _sizes(step: PlannedStep, _: Surroundings) -> Found:
+    if not 0 < (size := len(step.title)) <= MAX_TITLE:
+        yield "/title", "title_size", f"The title must have 1 to {MAX_TITLE} characters; it has {size}."
+    if not 0 < (size := len(step.intent)) <= MAX_INTENT:
+        yield "/intent", "intent_size", f"The intent must have 1 to {MAX_INTENT} characters; it has {size}."
+    if not 0 <= step.retry_limit <= MAX_RETRIES:
+        yield "/retry_limit", "retry_limit", f"A step may be retried 0 to {MAX_RETRIES} times."
+
+
+def _dependencies(step: PlannedStep, around: Surroundings) -> Found:
+    seen: set[str] = set()
+    for index, name in enumerate(step.depends_on):
+        pointer = f"/depends_on/{index}"
+        if name == step.step_id:
+            yield pointer, "self_dependency", "A step cannot wait for itself."
+        elif name not in around.ids:
+            yield pointer, "unknown_dependency", f"There is no step {name!r}."
+        elif name in seen:
+            yield pointer, "duplicate_dependency", f"{name!r} is named twice."
+        seen.add(name)
+
+
+def _mode(step: PlannedStep, _: Surroundings) -> Found:
+    kind = step.controller_task_spec.type
+    if step.mode is not MODE_OF_TYPE[kind]:
+        yield "/mode", "mode_type_mismatch", f"A {kind} step has the mode {MODE_OF_TYPE[kind]}, not {step.mode}."
+    if kind is StepType.PATCH and not step.allowed_files:
+        yield "/allowed_files", "empty_allowlist", "A step that patches must name the files it may touch."
+    if kind is not StepType.PATCH and step.allowed_files:
+        yield "/allowed_files", "files_without_patch", "Only a PATCH step may have allowed files."
+    if kind is StepType.TEST and not step.verify_tools:
+        yield "/verify", "nothing_to_test", "A TEST step must have a verification."
+
+
+def _files(step: PlannedStep, around: Surroundings) -> Found:
+    most = RISK[step.risk_level].max_files
+    if len(step.allowed_files) > most:
+        yield "/allowed_files", "too_many_files", f"A {step.risk_level} step may touch at most {most} files."
+    seen: set[str] = set()
+    for index, path in enumerate(step.allowed_files):
+        pointer = f"/allowed_files/{index}"
+        if found := fault(path, around.forbidden):
+            yield pointer, found.code, found.message
+        elif path not in around.allowed:
+            yield pointer, "outside_allowlist", f"{path!r} is not among the goal's allowed_files."
+        if path in seen:
+            yield pointer, "duplicate_file", f"{path!r} is named twice."
+        seen.add(path)
+
+
+def _verification(step: PlannedStep, around: Surroundings) -> Found:
+    if len(step.verify_tools) > MAX_TOOLS:
+        yield "/verify", "too_many_tools", f"A step may run at most {MAX_TOOLS} verifications."
+        return
+    if step.verify != render(step.verify_tools):
+        yield "/verify", "verify_mismatch", "`verify` and `verify_tools` must say the same."
+    for tool in step.verify_tools:
+        try:
+            contract = around.catalogue.contracts[around.catalogue.match_argv(tool.argv).tool]
+        except UnknownCommand as error:
+            yield "/verify", "unknown_command", str(error)
+            continue
+        if contract.id != tool.tool:
+            yield "/verify", "tool_mismatch", f"This command is of {contract.id}, not of {tool.tool}."
+        if below(step.risk_level, contract.min_risk):
+            yield "/verify", "tool_needs_risk", f"{contract.id} may be used by {contract.min_risk} steps and above."
+
+
+def _risk(step: PlannedStep, _: Surroundings) -> Found:
+    limits = RISK[step.risk_level]
+    if (found := raised(step.risk_level, step.allowed_files)).why:
+        yield "/risk_level", "risk_too_low", f"{found.why}: such a step is at least {found.level}."
+    if step.controller_task_spec.type is not StepType.PATCH:
+        return
+    if limits.tests_required and not step.verify_tools:
+        yield "/verify", "tests_required", f"A {step.risk_level} step that patches must have a verification."
+    if limits.rollback_hint and not (step.rollback_hint or "").strip():
+        yield "/rollback_hint", "rollback_hint_required", f"A {step.risk_level} step must say how it is undone."
+
+
+def injections(steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
+    """Look through the texts of many steps at once, and through each only where there may be something to find."""
+    for number, some in enumerate(batches(steps, SCANNED_AT_ONCE)):
+        texts = [(index, *text) for index, step in enumerate(some, number * SCANNED_AT_ONCE) for text in _texts(step)]
+        if is_plain(_BETWEEN.join(text for _, _, text in texts)):
+            continue
+        for index, name, text in texts:
+            if kinds := _attacks(text):
+                message = f"This reads like an attack on the agent ({kinds}); say it otherwise."
+                yield FieldError(pointer=f"/steps/{index}{name}", code="potential_injection", message=message)
+
+
+@lru_cache(maxsize=1024)  # many steps of a plan say the same of how they succeed and are undone
+def _attacks(text: str) -> str:
+    return ", ".join(sorted({attack.kind.value for attack in sanitize(text, Mode.FLAG).findings}))
+
+
+def _texts(step: PlannedStep) -> Iterator[tuple[str, str]]:
+    yield "/title", step.title
+    yield "/intent", step.intent
+    yield "/success_criteria", step.success_criteria
+    yield "/rollback_hint", step.rollback_hint or ""
+    yield "/controller_task_spec/hint", step.controller_task_spec.hint or ""
+    yield "/guidance", step.guidance or ""
+
+
+# One row a rule.
+STEP_CHECKS: tuple[Callable[[PlannedStep, Surroundings], Iterable[tuple[str, str, str]]], ...] = (
+    _identity,
+    _sizes,
+    _dependencies,
+    _mode,
+    _files,
+    _verification,
+    _risk,
+)

@@ -1,0 +1,127 @@
+"""DESIGN_SEQUENCE: which tasks there are and what they wait for (seed 003).
+
+The count of the formula is the number of tasks, wherever there is something of its own for each of them to do: a source
+file or a section of the objective for every BUILD, a test file for every SPEC. Where there is less, there are fewer
+tasks; there are never more. One task is a BUILD; of two, one writes the tests; from three on, a VERIFY ends the plan.
+The rest are branches of SPEC and BUILD over files of their own, which run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TypeVar
+
+from schemas.campaign import TaskType
+from tasks.strategies.campaign.words import kebab
+from tasks.toolchain.files import name_of
+
+T = TypeVar("T")
+WHOLE = 4  # letters of a name that mean it anywhere, as in AuthTest
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How many BUILDs each branch has, whether branches begin with a SPEC, and whether a VERIFY ends them."""
+
+    builds: tuple[int, ...]
+    specs: bool
+    verify: bool
+
+    @property
+    def count(self) -> int:
+        """The number of tasks."""
+        return sum(self.builds) + len(self.builds) * self.specs + self.verify
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """A task before it has a verification and a budget; `after` are the places of those it waits for."""
+
+    type: TaskType
+    slug: str
+    delta: tuple[str, ...] = ()
+    after: tuple[int, ...] = ()
+    tests: tuple[str, ...] = ()  # those that show whether it is done
+
+
+def shape(count: int, sources: int, tests: int, sections: int) -> Shape:
+    """Share out `count` tasks among so many source files, test files and sections of the objective."""
+    verify = count >= 3 or (count == 2 and not tests)
+    rest = count - verify
+    specs = rest >= 2 and tests > 0
+    branches = max(1, min(rest // 2, sources, tests)) if specs else 1
+    builds = min(rest - branches * specs, max(sources, sections, branches))
+    return Shape(tuple(map(len, split(range(builds), branches))), specs, verify)
+
+
+def split(items: Sequence[T], parts: int) -> tuple[tuple[T, ...], ...]:
+    """Cut `items` into `parts` pieces in order, the first ones longer by one where it does not come out even."""
+    size, more = divmod(len(items), parts)
+    ends = [size * number + min(number, more) for number in range(parts + 1)]
+    return tuple(tuple(items[start:end]) for start, end in pairwise(ends))
+
+
+def sequence(
+    count: int, sources: Sequence[str], tests: Sequence[str], sections: Sequence[str], name: str
+) -> tuple[Sketch, ...]:
+    """Design the tasks in an order in which they could run; `name` is that of the campaign."""
+    made = shape(count, len(sources), len(tests), len(sections))
+    parts = iter(split(sections, sum(made.builds)))
+    sketches: list[Sketch] = []
+    files = split(sources, len(made.builds))
+    for builds, own, shown in zip(made.builds, files, pair(files, tests), strict=True):
+        headings = [next(parts)[:1] for _ in range(builds)]
+        sketches += _branch(len(sketches), own, shown, headings, made.specs)
+    if made.verify:
+        awaited = {place for sketch in sketches for place in sketch.after}
+        ends = tuple(place for place in range(len(sketches)) if place not in awaited)
+        sketches.append(Sketch(TaskType.VERIFY, f"verify-{name}", after=ends))
+    return tuple(sketches)
+
+
+def _branch(
+    at: int, files: tuple[str, ...], tests: tuple[str, ...], headings: Sequence[Sequence[str]], specs: bool
+) -> Iterator[Sketch]:
+    """Make a branch that begins at the place `at`: BUILDs side by side over files of their own, else in a row."""
+    first: tuple[int, ...] = ()
+    if specs:
+        yield Sketch(TaskType.SPEC, f"spec-{_stem(files[0])}", tests)
+        first, at = (at,), at + 1
+    aside = len(files) >= len(headings)
+    deltas = split(files, len(headings)) if aside else (files,) * len(headings)
+    for number, (delta, heading) in enumerate(zip(deltas, headings, strict=True)):
+        alone = len(headings) == 1
+        shown = tests if alone else tuple(path for path in tests if any(akin(path, source) for source in delta))
+        name = kebab(heading[0]) if heading else _stem(delta[0])
+        build = Sketch(
+            TaskType.BUILD, f"build-{name}", delta, first if aside or not number else (at + number - 1,), shown
+        )
+        yield build if specs else replace(build, delta=tuple(dict.fromkeys((*delta, *shown))))
+
+
+def pair(groups: Sequence[Sequence[str]], tests: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Give each group of source files its tests: those named after one of them, at least one where there are enough."""
+    left = list(tests)
+    taken: list[list[str]] = [[] for _ in groups]
+    for kin_only in (True, False):
+        for mine, group in zip(taken, groups, strict=True):
+            fitting = (test for test in left if not kin_only or any(akin(test, source) for source in group))
+            if not mine and (test := next(fitting, None)):
+                mine.append(test)
+                left.remove(test)
+    for test in left:
+        kin = (mine for mine, group in zip(taken, groups, strict=True) if any(akin(test, path) for path in group))
+        next(kin, taken[-1]).append(test)
+    return tuple(map(tuple, taken))
+
+
+def akin(test: str, source: str) -> bool:
+    """Tell whether a test file is named after a source file."""
+    name, shown = _stem(source), _stem(test)
+    return (len(name) >= WHOLE and name in shown) or set(name.split("-")) <= set(shown.split("-"))
+
+
+def _stem(path: str) -> str:
+    return kebab(name_of(path).partition(".")[0] or name_of(path)) or "part"

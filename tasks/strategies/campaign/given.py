@@ -1,0 +1,185 @@
+"""Tasks that a goal brings along: everything wrong with them at once, else the tasks of plan.json (seed 003)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from schemas.campaign import GivenTask, TaskType
+from schemas.campaign_plan import PlanTask
+from schemas.envelope import FieldError
+from schemas.step import VerifyTool
+from tasks.base.errors import UnknownCommand
+from tasks.strategies.campaign.commands import verification, verifications
+from tasks.strategies.campaign.dag import depends_on, parents, problems
+from tasks.strategies.campaign.making import budget, targets
+from tasks.strategies.campaign.measures import LEAST_BUDGET, MOST_BUDGET
+from tasks.strategies.campaign.state import Known
+from tasks.text.fields import fit
+from tasks.text.forbidden_paths import JUDGED
+from tasks.text.paths import clean, fault
+from tasks.toolchain.catalogue import Catalogue
+
+POINTER = "/campaign/tasks"
+MAX_MESSAGE = 300  # characters of what is wrong with a task, which may repeat some of it
+MAX_SOURCE = 200  # characters of what a task says of its verification
+
+_SEQ = re.compile(r"[0-9]{3}")
+_SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_AGAIN = re.compile(r"-r[0-9]+$")
+_LINES = re.compile(r"[0-9]{1,7}-[0-9]{1,7}")
+
+Wrong = Iterator[tuple[str, str, str]]  # pointer within the task, code, sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a task is judged against beside itself."""
+
+    allowed: frozenset[str]
+    seqs: Counter[str]
+    catalogue: Catalogue
+
+
+def errors(
+    tasks: Sequence[GivenTask], allowed: Sequence[str], catalogue: Catalogue, root: str = POINTER
+) -> tuple[FieldError, ...]:
+    """Judge the tasks of a whole plan, which are at `root`; empty where nothing is wrong."""
+    if not tasks:
+        return (FieldError(pointer=root, code="no_tasks", message="A plan needs at least one task."),)
+    return (*faults(tasks, allowed, catalogue, root), *_order(tasks, root))
+
+
+def faults(
+    tasks: Sequence[GivenTask], allowed: Sequence[str], catalogue: Catalogue, root: str = POINTER
+) -> tuple[FieldError, ...]:
+    """Judge each of the tasks, and nothing of what they wait for."""
+    around = Around(frozenset(allowed), Counter(task.seq for task in tasks), catalogue)
+    return tuple(
+        FieldError(pointer=f"{root}/{index}{pointer}", code=code, message=fit(message, MAX_MESSAGE))
+        for index, task in enumerate(tasks)
+        for check in CHECKS
+        for pointer, code, message in check(task, around)
+    )
+
+
+def planned(tasks: Sequence[GivenTask], known: Known, catalogue: Catalogue) -> tuple[PlanTask, ...]:
+    """Make plan.json's tasks of tasks without errors; what they leave out is filled in by the formulas."""
+    return tuple(_planned(task, known, catalogue) for task in tasks)
+
+
+def _planned(task: GivenTask, known: Known, catalogue: Catalogue) -> PlanTask:
+    delta = tuple(dict.fromkeys(map(clean, task.delta)))
+    lines = {clean(path): each for path, each in task.target_lines.items()}
+    found = targets(delta, known) if task.type is TaskType.BUILD else {}
+    return PlanTask(
+        seq=task.seq,
+        slug=task.slug,
+        type=task.type,
+        delta=delta,
+        verify=catalogue.typed(_tools(task, catalogue)),
+        budget=budget(delta, known) if task.budget is None else int(task.budget),
+        depends=depends_on(parents(_waits(task.depends) or ())),
+        preflight=task.preflight or None,
+        verify_source=fit(task.verify_source or "", MAX_SOURCE) or None,
+        target_lines=lines or found or None,
+        creates=tuple(dict.fromkeys(map(clean, task.creates))) or None,
+    )
+
+
+def _tools(task: GivenTask, catalogue: Catalogue) -> tuple[VerifyTool, ...]:
+    return verifications(task.verify, catalogue, tuple(map(clean, (*task.delta, *task.creates))))
+
+
+def _seq(task: GivenTask, around: Around) -> Wrong:
+    if not _SEQ.fullmatch(task.seq):
+        yield "/seq", "invalid_seq", "A task's number has three digits, such as 001."
+    elif around.seqs[task.seq] > 1:
+        yield "/seq", "duplicate_seq", f"More than one task has the number {task.seq}."
+
+
+def _slug(task: GivenTask, _: Around) -> Wrong:
+    if not _SLUG.fullmatch(task.slug):
+        yield "/slug", "invalid_slug", "A slug is kebab-case: lower-case letters and digits, joined by hyphens."
+    elif _AGAIN.search(task.slug):
+        yield "/slug", "reserved_slug", "A slug cannot end like -r2: so end the steps of tasks that come again."
+
+
+def _files(task: GivenTask, around: Around) -> Wrong:
+    named: tuple[tuple[str, Sequence[str]], ...] = (("delta", task.delta), ("creates", task.creates))
+    for field, paths in named:
+        for place, path in enumerate(paths):
+            if found := fault(path, JUDGED):
+                yield f"/{field}/{place}", found.code, found.message
+            elif task.type is not TaskType.VERIFY and clean(path) not in around.allowed:
+                yield f"/{field}/{place}", "outside_allowlist", f"{path!r} is not among the goal's allowed_files."
+    if task.type is not TaskType.VERIFY and not task.delta and not task.creates:
+        yield "/delta", "empty_delta", "A task that changes something must name its files, in delta or creates."
+
+
+def _verify(task: GivenTask, around: Around) -> Wrong:
+    if not task.verify.strip():
+        yield "/verify", "empty_verify", "A task must say how it is verified."
+        return
+    try:
+        if not _tools(task, around.catalogue):
+            yield "/verify", "empty_verify", "This recipe runs nothing for the files of this task."
+    except UnknownCommand as error:
+        yield "/verify", "unknown_command", str(error)
+
+
+def _preflight(task: GivenTask, around: Around) -> Wrong:
+    for place, command in enumerate(task.preflight):
+        try:
+            verification(command, around.catalogue)
+        except UnknownCommand as error:
+            yield f"/preflight/{place}", "unknown_command", str(error)
+
+
+def _budget(task: GivenTask, _: Around) -> Wrong:
+    if task.budget is not None and not (LEAST_BUDGET <= task.budget <= MOST_BUDGET and task.budget == int(task.budget)):
+        yield "/budget", "budget_range", f"A budget is {LEAST_BUDGET} to {MOST_BUDGET} tool calls."
+
+
+def _target_lines(task: GivenTask, _: Around) -> Wrong:
+    if not all(_LINES.fullmatch(lines) for lines in task.target_lines.values()):
+        yield "/target_lines", "invalid_target_lines", "Lines are written as 10-40."
+    if set(map(clean, task.target_lines)) - set(map(clean, task.delta)):
+        yield "/target_lines", "unknown_target", "Only files of the delta have lines to look at."
+
+
+def _depends(task: GivenTask, _: Around) -> Wrong:
+    if _waits(task.depends) is None:
+        yield "/depends", "depends_type", 'A task depends on "none", on a number or on a list of numbers.'
+
+
+def _waits(depends: object) -> tuple[str, ...] | None:
+    """Read `depends` as it came; None where it is no text and no list of texts."""
+    names = depends if isinstance(depends, list | tuple) else (depends,)
+    texts = tuple(name for name in names if isinstance(name, str))
+    return texts if len(texts) == len(names) else None
+
+
+def _order(tasks: Sequence[GivenTask], root: str) -> Iterator[FieldError]:
+    """Judge the graph, unless tasks share a number: then nobody can say what waits for what."""
+    waits: Mapping[str, tuple[str, ...]] = {task.seq: parents(_waits(task.depends) or ()) for task in tasks}
+    if len(waits) < len(tasks):
+        return
+    places = {task.seq: place for place, task in enumerate(tasks)}
+    for seq, code, message in problems(waits):
+        yield FieldError(pointer=f"{root}/{places[seq]}/depends", code=code, message=fit(message, MAX_MESSAGE))
+
+
+# One row a rule.
+CHECKS: tuple[Callable[[GivenTask, Around], Wrong], ...] = (
+    _seq,
+    _slug,
+    _files,
+    _verify,
+    _preflight,
+    _budget,
+    _target_lines,
+    _depends,
+)

@@ -1,0 +1,175 @@
+"""READ_EXPLORATION: what a goal says, and what the four modes of an exploration add to it (seed 003).
+
+At least three of the four must have come to something, unless the operator says otherwise. With fewer, planning falls
+back on what is remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from schemas.campaign import (
+    CampaignInput,
+    Candidate,
+    DeltaMode,
+    Exploration,
+    Memory,
+    MemoryMode,
+    ModeStatus,
+    PatternMode,
+    Relevance,
+    StructureMode,
+)
+from schemas.campaign_plan import Idioms
+from schemas.goal import Goal, GoalContext
+from schemas.step import VerifyTool
+from tasks.strategies.campaign.frameworks import NONE, detected, framework
+from tasks.strategies.campaign.measures import failure_cost_k
+from tasks.strategies.campaign.state import Known, Seen
+from tasks.strategies.campaign.words import readings, sections
+from tasks.text.fields import fit
+from tasks.text.paths import clean
+from tasks.text.sanitize import sanitize
+from tasks.toolchain.catalogue import render
+from tasks.toolchain.files import name_of
+from tasks.toolchain.languages import language_of
+
+UNSURE = 0.5  # how sure a framework is of which nobody says how sure it is
+MAX_CANDIDATES = 32
+_NAMED_FAILURES, _NAMED_PATTERNS, _NAMED_OUTSIDE = 5, 3, 10
+_HEADINGS, _IDIOMS, _WORDS = 16, 10, 100
+_NOTHING = frozenset({"", NONE, "null", "unknown", "n/a"})
+_Mode = TypeVar("_Mode", StructureMode, PatternMode, MemoryMode, DeltaMode)
+_RANK = {Relevance.HIGH: 0, Relevance.MEDIUM: 1, Relevance.LOW: 2}
+
+
+def objective_of(goal: Goal) -> str:
+    """Take the objective of a campaign, or else the goal's sentence, without attacks."""
+    given = goal.campaign.objective if goal.campaign else None
+    return sanitize(given).text if given and given.strip() else goal.goal
+
+
+def of_goal(goal: Goal, files: Sequence[str], test: VerifyTool | None, tested: Sequence[str], failures: int) -> Known:
+    """Collect what the goal alone says, `failures` that it remembers at most.
+
+    `files` are what it allows, `tested` the languages of its test command.
+    """
+    given = goal.campaign or CampaignInput()
+    objective = objective_of(goal)
+    headings = sections(objective) or _of_readme(objective, goal.context)
+    language = language_of(goal.context, files, tested)
+    named = (_word(given.framework) or NONE).lower()
+    used, confidence = (named, UNSURE) if named != NONE else detected(goal.context)
+    known = Known(
+        sections=len(headings),
+        headings=tuple(fit(heading, _WORDS) for heading in headings[:_HEADINGS]),
+        readings=readings(objective),
+        framework=used,
+        named=named != NONE,
+        confidence=confidence if used != NONE else UNSURE,
+        idioms=framework(used).idioms,
+        language=language.name if language else None,
+        test_command=render((test,)) if test else None,
+    )
+    return remembering(known, given.memory, failures)
+
+
+def _of_readme(objective: str, context: GoalContext) -> tuple[str, ...]:
+    """Take the sections of the README that an objective without any speaks of."""
+    if "readme" not in objective.lower():
+        return ()
+    found = (sections(text) for path, text in context.documents.items() if name_of(path).lower().startswith("readme"))
+    return next(filter(None, found), ())
+
+
+def quorum(exploration: Exploration) -> int:
+    """Count the modes that came to something; one that ended in an error, or is missing, does not count."""
+    modes = (exploration.structure, exploration.pattern, exploration.memory, exploration.delta)
+    return sum(mode is not None and mode.status is not ModeStatus.ERROR for mode in modes)
+
+
+def explored(known: Known, exploration: Exploration, allowed: Sequence[str], failures: int) -> Known:
+    """Add what an exploration found; nothing of a mode that ended in an error is believed."""
+    known = _structured(known, sound(exploration.structure))
+    known = _patterned(known, sound(exploration.pattern))
+    known = remembering(known, sound(exploration.memory), failures)
+    delta = sound(exploration.delta)
+    return _located(known, delta.candidates if delta else (), frozenset(allowed))
+
+
+def sound(mode: _Mode | None) -> _Mode | None:
+    """Keep a mode that did not end in an error."""
+    return None if mode is None or mode.status is ModeStatus.ERROR else mode
+
+
+def _structured(known: Known, found: StructureMode | None) -> Known:
+    if found is None:
+        return known
+    patterns = tuple(filter(None, map(_word, (found.test_pattern, *found.test_patterns))))
+    spoken = language_of(GoalContext(language=found.language), ()) if found.language else None
+    return known.model_copy(
+        update={
+            "file_count": found.file_count,
+            "test_pattern": ", ".join(patterns)[:200] or None,
+            "language": known.language or (spoken.name if spoken else None),
+        }
+    )
+
+
+def _patterned(known: Known, found: PatternMode | None) -> Known:
+    """Take the framework of the goal before the one that was found, and the idioms that were found before ours."""
+    if found is None:
+        return known
+    seen_name = (_word(found.framework) or NONE).lower()
+    if seen_name == NONE and known.framework != NONE and not known.named:
+        return known  # the goal's own texts say more
+    name = known.framework if known.named else seen_name
+    seen = found.idioms
+    own = Idioms(required=_lines(seen.required), forbidden=_lines(seen.forbidden)) if seen else Idioms()
+    idioms = own if own.required or own.forbidden else framework(name).idioms
+    return known.model_copy(update={"framework": name, "idioms": idioms, "confidence": found.confidence})
+
+
+def remembering(known: Known, memory: Memory | None, most: int) -> Known:
+    """Go by this memory instead of an older one, and by at most so many of its failures."""
+    if memory is None:
+        return known
+    failures = memory.failures[:most]
+    told = (f"{each.name}: {each.fix or each.trigger or 'no fix is known'}" for each in failures[:_NAMED_FAILURES])
+    kept = (f"{each.name}: {each.insight or 'it worked'}" for each in memory.patterns[:_NAMED_PATTERNS])
+    cost_k = failure_cost_k(each.cost for each in failures)
+    update = {"failures": _lines(told), "patterns": _lines(kept), "cost_k": cost_k}
+    return known.model_copy(update=update)
+
+
+def _located(known: Known, candidates: Iterable[Candidate], allowed: frozenset[str]) -> Known:
+    """Keep the candidates that the goal allows, the surest ones first, and note the others."""
+    best = sorted(candidates, key=lambda each: _RANK[each.relevance])
+    inside = {path: each for each in reversed(best) if (path := clean(each.path)) in allowed}
+    seen = tuple(
+        _seen(path, inside[path]) for path in dict.fromkeys(clean(each.path) for each in best) if path in inside
+    )
+    sure = (clean(each.path) for each in best if each.relevance is not Relevance.LOW)
+    outside = tuple(fit(path, _WORDS) for path in dict.fromkeys(sure) if path not in allowed)
+    return known.model_copy(update={"candidates": seen[:MAX_CANDIDATES], "outside": outside[:_NAMED_OUTSIDE]})
+
+
+def _seen(path: str, candidate: Candidate) -> Seen:
+    functions = sorted(candidate.functions, key=lambda each: each.line)
+    if not functions:
+        return Seen(path=path, relevance=candidate.relevance)
+    name = fit(functions[0].name, _WORDS)
+    return Seen(
+        path=path, relevance=candidate.relevance, function=name, first=functions[0].line, last=functions[-1].line
+    )
+
+
+def _word(text: str | None) -> str | None:
+    """Read a name in lower case; None where it says that there is none."""
+    word = fit(text or "", _WORDS)
+    return None if word.lower() in _NOTHING else word
+
+
+def _lines(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(filter(None, (fit(each, _WORDS) for each in tuple(lines)[:_IDIOMS])))

@@ -1,0 +1,144 @@
+"""From what is known to a plan: the phases in their order, up to a question or to steps (seed 003, "Phase Flow")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schemas.campaign import LEAST_CONFIDENCE, Decision
+from schemas.campaign_plan import PlanTask
+from schemas.envelope import FieldError
+from schemas.step import PlannedStep
+from tasks.rules.strategy import MAX_UNFOLDED, Phase, Question
+from tasks.strategies.campaign.asking import DRAFT, NONE, QUEUE, draft_step
+from tasks.strategies.campaign.coherence import Finding, check, sure
+from tasks.strategies.campaign.commands import project_of
+from tasks.strategies.campaign.dag import depth, graph
+from tasks.strategies.campaign.document import campaign_of, document, reported
+from tasks.strategies.campaign.making import designed, score, target
+from tasks.strategies.campaign.page import question
+from tasks.strategies.campaign.prompt import prompt_of
+from tasks.strategies.campaign.scope import Scope
+from tasks.strategies.campaign.state import Known, Progress, State
+from tasks.strategies.campaign.steps import Frame, steps_of
+
+TEMPLATES, GOAL = "templates", "goal"  # where tasks come from, beside the drafters
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """How far planning came: to steps, to a question, or to what makes a plan impossible."""
+
+    state: State
+    document: Mapping[str, Any]
+    phases: tuple[Phase, ...]
+    steps: tuple[PlannedStep, ...] = ()
+    question: Question | None = None
+    trouble: FieldError | None = None
+
+
+def outline(known: Known, scope: Scope, rounds: int = 0, before: int = 0) -> Outline:
+    """Plan as far as what is known goes; nothing goes past CLARIFY and CONFIRM. `before` are the steps so far."""
+    finding = asked(known, scope)
+    if finding.decision is Decision.PROCEED:
+        plan = _drafting if scope.terms.drafter == QUEUE else templated
+        return led(plan(known, scope, rounds, before), *weighed(known), *_too_late(scope))
+    put = question(finding, known, scope.objective, scope.allowed)
+    return Outline(
+        State(known=known, terms=scope.terms, waits=put.kind, rounds=rounds, made=before),
+        document(scope.objective, known, finding.decision),
+        weighed(known, finding.decision),
+        question=put,
+        trouble=_all_outside(known),
+    )
+
+
+def templated(known: Known, scope: Scope, rounds: int = 0, before: int = 0) -> Outline:
+    """Plan with the tasks that follow from what is known."""
+    project = project_of(scope.goal, known, scope.allowed, scope.catalogue)
+    tasks = designed(known, project, campaign_of(scope.objective))
+    return written(known, tasks, scope, TEMPLATES, rounds, before)
+
+
+def written(
+    known: Known, tasks: Sequence[PlanTask], scope: Scope, by: str, rounds: int = 0, before: int = 0
+) -> Outline:
+    """Write the plan of these tasks; `by` says where they come from."""
+    made = steps_of(tasks, Frame(known, project_of(scope.goal, known, scope.allowed, scope.catalogue)))
+    progress = {seq: Progress(steps=tuple(step.step_id for step in steps)) for seq, steps in made.items()}
+    steps = tuple(step for some in made.values() for step in some)
+    plan = document(scope.objective, known, Decision.PROCEED, tasks)
+    return Outline(
+        State(known=known, terms=scope.terms, rounds=rounds, progress=progress, made=before + len(steps)),
+        {**plan, "drafted_by": by, "progress": reported(progress)},
+        _sequenced(known, tasks),
+        steps,
+        trouble=_too_many(steps),
+    )
+
+
+def led(made: Outline, *phases: Phase) -> Outline:
+    """Put phases before those of `made`."""
+    return replace(made, phases=(*phases, *made.phases))
+
+
+def _too_late(scope: Scope) -> tuple[Phase, ...]:
+    """Tell that a drafter which only the worker can ask had no part in a plan that people had to answer for first."""
+    name = scope.terms.drafter
+    if name in (NONE, QUEUE):
+        return ()
+    return (Phase("DRAFT", f"Step: draft, Status: tasks by the templates, since {name} is asked before a plan exists"),)
+
+
+def _drafting(known: Known, scope: Scope, rounds: int, before: int) -> Outline:
+    """Have a controller draft the tasks."""
+    prompt = prompt_of(known, scope)
+    return Outline(
+        State(known=known, terms=scope.terms, waits=DRAFT, rounds=rounds, prompt=prompt, made=before + 1),
+        document(scope.objective, known, Decision.PROCEED),
+        (),
+        (draft_step(scope.goal, scope.terms.attempts),),
+    )
+
+
+def asked(known: Known, scope: Scope) -> Finding:
+    """Decide whether planning may go on: what a plan that waits was asked is found again by this."""
+    project = project_of(scope.goal, known, scope.allowed, scope.catalogue)
+    return check(known, verifiable=bool(project.tests))
+
+
+def weighed(known: Known, decision: Decision = Decision.PROCEED) -> tuple[Phase, ...]:
+    """Tell the phases that lead to the decision."""
+    return (
+        Phase("CALCULATE_COMPLEXITY", f"Step: complexity, Status: calculating C={score(known):g}"),
+        Phase("COHERENCE_CHECK", f"Step: coherence, Status: {decision}"),
+    )
+
+
+def _sequenced(known: Known, tasks: Sequence[PlanTask]) -> tuple[Phase, ...]:
+    budgets = [task.budget for task in tasks]
+    idioms = known.idioms
+    doubt = "" if known.confidence >= LEAST_CONFIDENCE else ", low confidence"
+    counted = f"{len(idioms.required)} required, {len(idioms.forbidden)} forbidden"
+    return (
+        Phase("DESIGN_SEQUENCE", f"Step: ordering, Status: {len(tasks)} tasks, depth={depth(graph(tasks))}"),
+        Phase("LOCATE_TARGETS", f"Step: targets, Status: {target(known)}"),
+        Phase("SET_BUDGETS", f"Step: budgets, Status: {sum(budgets)} tool calls, at most {max(budgets)} a task"),
+        Phase("EXTRACT_IDIOMS", f"Step: idioms, Status: {counted}{doubt}"),
+        Phase("OUTPUT_PLAN", f"Step: output, Status: plan.json with {len(tasks)} tasks"),
+    )
+
+
+def _all_outside(known: Known) -> FieldError | None:
+    if sure(known) or not known.outside:
+        return None
+    message = f"The exploration found only files that the goal does not allow: {', '.join(known.outside)}."
+    return FieldError(pointer="/allowed_files", code="outside_allowlist", message=message)
+
+
+def _too_many(steps: Sequence[PlannedStep]) -> FieldError | None:
+    if len(steps) <= MAX_UNFOLDED:
+        return None
+    message = f"These tasks make {len(steps)} steps, and {MAX_UNFOLDED} are the most: name fewer files."
+    return FieldError(pointer="/campaign/tasks", code="too_many_steps", message=message)

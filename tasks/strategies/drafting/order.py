@@ -1,0 +1,113 @@
+"""The order of drafted steps: ids that are ids, and dependencies that lead to steps and never in a circle."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tasks.rules.cycles import cycles, name_cycle
+
+MAX_ID = 56  # of the wire's 64: leaves room for the number of a piece
+
+_NO_ID = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a drafted step is called, and what it says it waits for, in its drafter's words."""
+
+    name: str
+    title: str
+    waits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """For each step in turn its id and the positions of those it waits for; and what was wrong."""
+
+    ids: tuple[str, ...]
+    waits: tuple[tuple[int, ...], ...]
+    faults: tuple[tuple[str, str], ...]  # pointer and sentence
+
+
+def slug(name: str) -> str:
+    """Make an id of a name, as far as it has letters and digits that an id may have."""
+    folded = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    return _NO_ID.sub("-", folded).strip("-")[:MAX_ID].strip("-")
+
+
+def unique(name: str, taken: set[str]) -> str:
+    """Take `name`, or the first free number of it; it is taken from then on."""
+    found, number = name, 2
+    while found in taken:
+        found, number = f"{name}-{number}", number + 1
+    taken.add(found)
+    return found
+
+
+def ordered(steps: Sequence[Named], taken: set[str]) -> Ordered:
+    """Give every step an id of its own and resolve what it waits for.
+
+    A name that is used twice, an unknown or circular dependency is a fault, and left out. Where no step names any
+    dependency the list's own order is kept: who drafts a list means one step after the other.
+    """
+    ids = tuple(unique(slug(step.name) or f"step-{number}", taken) for number, step in enumerate(steps, 1))
+    faults = list(_repeated(steps))
+    if not any(step.waits for step in steps):
+        return Ordered(ids, tuple((at - 1,) if at else () for at in range(len(steps))), tuple(faults))
+    waits = _resolved(steps, faults)
+    _untie(ids, waits, faults)
+    return Ordered(ids, tuple(map(tuple, waits)), tuple(faults))
+
+
+def _repeated(steps: Sequence[Named]) -> Iterator[tuple[str, str]]:
+    seen: set[str] = set()
+    for at, step in enumerate(steps):
+        if step.name in seen:
+            yield f"/steps/{at}/id", "an earlier step has this id"
+        seen.add(step.name)
+
+
+def _resolved(steps: Sequence[Named], faults: list[tuple[str, str]]) -> list[list[int]]:
+    """Find steps by what they are called: their name, else its id, else their title."""
+    known: dict[str, int] = {}
+    for key in (_by_name, _by_slug, _by_title):
+        for at, step in enumerate(steps):
+            known.setdefault(key(step), at)
+    waits: list[list[int]] = []
+    for at, step in enumerate(steps):
+        found: dict[int, None] = {}
+        for number, each in enumerate(step.waits):
+            target = known.get(each.strip(), known.get(slug(each) or " ", known.get(each.strip().casefold())))
+            if target is None or target == at:
+                why = "there is no such step" if target is None else "a step cannot wait for itself"
+                faults.append((f"/steps/{at}/dependencies/{number}", why))
+            else:
+                found[target] = None
+        waits.append(list(found))
+    return waits
+
+
+def _by_name(step: Named) -> str:
+    return step.name.strip()
+
+
+def _by_slug(step: Named) -> str:
+    return slug(step.name)
+
+
+def _by_title(step: Named) -> str:
+    return step.title.strip().casefold()
+
+
+def _untie(ids: Sequence[str], waits: list[list[int]], faults: list[tuple[str, str]]) -> None:
+    """Open every circle where its first step in the list waits for another of it."""
+    position = {name: at for at, name in enumerate(ids)}
+    while found := next(cycles({name: [ids[each] for each in waits[at]] for name, at in position.items()}), None):
+        circle = [position[name] for name in found]
+        first = circle.index(min(circle))
+        at, target = circle[first], circle[(first + 1) % len(circle)]
+        waits[at].remove(target)
+        faults.append((f"/steps/{at}/dependencies", f"these steps wait for each other: {name_cycle(found)}"))

@@ -1,0 +1,56 @@
+"""A change split into what one step may touch by the risk of its files (seed 001; DESIGN.md section 5 "allowlists")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schemas.base import RiskLevel
+from tasks.rules.assessment import raised
+from tasks.rules.risk import RISK
+from tasks.toolchain.files import Role, chunks, having
+
+PHASES = {  # of a step whose risk level asks for two
+    "scaffold": "Only the structure: behaviour stays as it is.",
+    "fill": "Fill in what the step before has laid out.",
+}
+TEMPLATE_PHASES = {  # the same, as templates and reviewed plans say it
+    "scaffold": "Scaffold only: the structure, with the behaviour unchanged.",
+    "fill": "Fill in the scaffold of the step before.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The files of one step, its level, and its phase where that level has two."""
+
+    files: tuple[str, ...]
+    level: RiskLevel
+    phase: str | None = None
+
+
+def level_of(files: Sequence[str]) -> RiskLevel:
+    """Say how risky a change is that nobody has judged: code is MED, documents and tests alone are LOW, or by name."""
+    harmless = len(having(files, Role.DOCUMENT, Role.TEST)) == len(files)
+    return raised(RiskLevel.LOW if harmless else RiskLevel.MED, files).level
+
+
+def fits_one_step(files: Sequence[str]) -> bool:
+    """Tell whether one step may touch all of `files`."""
+    return len(files) <= RISK[level_of(files)].max_files
+
+
+def pieces(files: Sequence[str]) -> tuple[Piece, ...]:
+    """Split `files`; riskier ones go apart and first, and tests come last, where they can prove the whole.
+
+    Files that fit into one step stay together, at the level of the riskiest, unless that level asks for two phases.
+    """
+    together = level_of(files)
+    if fits_one_step(files) and not RISK[together].two_phase:
+        return (Piece(tuple(files), together),) if files else ()
+    found: list[Piece] = []
+    levels = {path: level_of((path,)) for path in files}
+    for level in reversed(tuple(RISK)):
+        for part in chunks([path for path in files if levels[path] is level], RISK[level].max_files):
+            found += [Piece(part, level, phase) for phase in (PHASES if RISK[level].two_phase else (None,))]
+    return tuple(found)

@@ -1,0 +1,75 @@
+"""What the templates know of a goal's project: its files, its language, and how it is verified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from schemas.goal import Goal
+from schemas.step import VerifyTool
+from tasks.toolchain.catalogue import Catalogue
+from tasks.toolchain.files import Role, having
+from tasks.toolchain.languages import Language, language_of
+
+
+class Check(StrEnum):
+    """Which verification a step carries; a project knows the command of its language for each."""
+
+    NONE = "none"
+    QUICK = "quick"  # syntax of the step's own files
+    BUILD = "build"
+    TESTS = "tests"
+    FOCUSED = "focused"  # the goal's failing tests alone; nothing where none are known
+    FIX = "fix"  # focused, else all tests
+    NEW_TESTS = "new_tests"  # the test files of the allowlist, else all tests
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A goal with its allowlist expanded and its tools chosen."""
+
+    goal: Goal
+    files: tuple[str, ...]
+    language: Language | None
+    tests: tuple[VerifyTool, ...]
+    catalogue: Catalogue
+
+    @classmethod
+    def of(cls, goal: Goal, files: tuple[str, ...], test: VerifyTool | None, catalogue: Catalogue) -> Project:
+        """Read a project; its own test command goes before what its language usually uses."""
+        tested = catalogue.contracts[test.tool].languages if test else ()
+        language = language_of(goal.context, files, tested)
+        usual = catalogue.recipe(language.test) if language else ()
+        return cls(goal, files, language, (test,) if test else usual, catalogue)
+
+    @property
+    def only_documents(self) -> bool:
+        """Whether nothing but documentation may change, which no test can verify."""
+        return bool(self.files) and only_documents(self.files)
+
+    def check(self, check: Check, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+        """Choose the verification of a step that is about `files`; empty where there is none."""
+        if check is Check.NONE:
+            return ()
+        if check is Check.FOCUSED:
+            return self._narrowed(self.goal.context.failing_tests)
+        return self._special(check, files) or self.tests
+
+    def _special(self, check: Check, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+        if check is Check.FIX:
+            return self._narrowed(self.goal.context.failing_tests)
+        if check is Check.NEW_TESTS:
+            return self._narrowed(having(files, Role.TEST))
+        if check is Check.TESTS or self.language is None:
+            return ()
+        return self.catalogue.recipe(self.language.quick if check is Check.QUICK else self.language.build, files)
+
+    def _narrowed(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+        """Aim the last of the project's tests, the one that runs them, at these; empty where it cannot be done."""
+        narrowed = self.catalogue.narrow(self.tests[-1], names) if self.tests and names else None
+        return (*self.tests[:-1], narrowed) if narrowed else ()
+
+
+def only_documents(files: tuple[str, ...]) -> bool:
+    """Tell whether all of `files` are documentation."""
+    return len(having(files, Role.DOCUMENT)) == len(files)

@@ -1,0 +1,173 @@
+"""Drafted steps become governed ones (DESIGN.md section 5 "allowlists"; WIRE.md section 1).
+
+A step's files are within the goal's; one that names none has the goal's whole list if its risk allows, and is
+`unplaced` otherwise: somebody has to look first. More files than a step may touch make several steps of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
+from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
+from tasks.rules.assessment import raised, told
+from tasks.rules.risk import ROLLBACK, estimate
+from tasks.strategies.drafting.order import Named, Ordered, ordered, unique
+from tasks.strategies.drafting.pieces import PHASES, Piece, fits_one_step, pieces
+from tasks.strategies.drafting.project import Check, Project, only_documents
+from tasks.strategies.drafting.verification import commands_in, permitted
+from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fit
+from tasks.text.paths import clean
+from tasks.toolchain.catalogue import render
+
+MAX_HINT = 1000
+MAX_SUCCESS = 1000
+NOT_PLACED = "none of its files may be changed, so it only reads"
+LEFT_OUT = "some of its files may not be changed and are left out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftedStep:
+    """A step in its drafter's words, whatever kind of plan it is part of."""
+
+    name: str
+    title: str
+    intent: str
+    actions: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
+    validation: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Governed:
+    """The steps made of a draft, what was wrong with it, what was left out, and which of its steps want files."""
+
+    steps: tuple[PlannedStep, ...]
+    faults: tuple[tuple[str, str], ...] = ()  # pointer and sentence: the drafter should mend these
+    notes: tuple[tuple[str, str], ...] = ()  # what was changed without asking
+    unplaced: tuple[int, ...] = ()  # positions of the steps that name no files
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a drafted step works; without files it only looks."""
+
+    files: tuple[str, ...]
+    fault: str = ""
+    note: str = ""
+    unknown: bool = False
+
+
+def governed(
+    project: Project,
+    drafted: Sequence[DraftedStep],
+    taken: frozenset[str] = frozenset(),
+    found: Mapping[int, tuple[str, ...]] | None = None,
+) -> Governed:
+    """Make governed steps of drafted ones; `found` are files that were looked for, `taken` ids that are in use.
+
+    No step is made while one is unplaced: all of them can only wait for each other when they come together.
+    """
+    used = set(taken)
+    order = ordered([Named(step.name, step.title, step.waits) for step in drafted], used)
+    places = [_place(project, step, (found or {}).get(at)) for at, step in enumerate(drafted)]
+    faults = order.faults + tuple((f"/steps/{at}/files", each.fault) for at, each in enumerate(places) if each.fault)
+    notes = tuple((f"/steps/{at}/files", each.note) for at, each in enumerate(places) if each.note)
+    unplaced = tuple(at for at, each in enumerate(places) if each.unknown)
+    steps = () if unplaced else _all(project, drafted, order, places, used)
+    return Governed(steps, faults, notes, unplaced)
+
+
+def _place(project: Project, step: DraftedStep, found: tuple[str, ...] | None) -> _Place:
+    named = step.files or found
+    if named is None:
+        whole = fits_one_step(project.files)
+        return _Place(project.files if whole else (), unknown=not whole)
+    wanted = tuple(dict.fromkeys(map(clean, named)))
+    allowed = frozenset(project.files)
+    files = tuple(path for path in wanted if path in allowed)
+    if not files:
+        return _Place((), fault="" if found == () else "none of these files is among the allowed ones", note=NOT_PLACED)
+    return _Place(files, note=LEFT_OUT if len(files) < len(wanted) else "")
+
+
+def _all(
+    project: Project, drafted: Sequence[DraftedStep], order: Ordered, places: Sequence[_Place], used: set[str]
+) -> tuple[PlannedStep, ...]:
+    """Make the steps in an order in which what a step waits for has been made before it."""
+    ends: dict[int, str] = {}
+    made: dict[int, tuple[PlannedStep, ...]] = {}
+    left = list(range(len(drafted)))
+    while left:
+        at = next(each for each in left if all(waited in ends for waited in order.waits[each]))
+        left.remove(at)
+        waits = tuple(ends[waited] for waited in order.waits[at])
+        made[at] = _of_step(project, drafted[at], order.ids[at], places[at].files, waits, used)
+        ends[at] = made[at][-1].step_id
+    return tuple(step for at in range(len(drafted)) for step in made[at])
+
+
+def _of_step(
+    project: Project, step: DraftedStep, step_id: str, files: tuple[str, ...], waits: tuple[str, ...], used: set[str]
+) -> tuple[PlannedStep, ...]:
+    parts = pieces(files)
+    if not parts:
+        return (_made(project, step, step_id, Piece((), RiskLevel.LOW), (), waits),)
+    made: list[PlannedStep] = []
+    for number, piece in enumerate(parts, 1):
+        name = step_id if len(parts) == 1 else unique(f"{step_id}-{number}", used)
+        tools = _tools(project, step, piece, last=number == len(parts))
+        made.append(_made(project, step, name, piece, tools, (made[-1].step_id,) if made else waits))
+    return tuple(made)
+
+
+def _tools(project: Project, step: DraftedStep, piece: Piece, *, last: bool) -> tuple[VerifyTool, ...]:
+    """Only the last piece can make the tests pass, so only that must; what is but documentation proves nothing."""
+    if not last:
+        usual = () if only_documents(piece.files) else project.check(Check.QUICK, piece.files)
+    else:
+        own = commands_in(step.validation, project.catalogue, piece.files, piece.level)
+        usual = own or (() if only_documents(piece.files) else project.tests)
+    return permitted(usual, project.catalogue, piece.level)
+
+
+def _made(
+    project: Project,
+    step: DraftedStep,
+    step_id: str,
+    piece: Piece,
+    tools: tuple[VerifyTool, ...],
+    waits: tuple[str, ...],
+) -> PlannedStep:
+    kind = StepType.PATCH if piece.files else StepType.READ
+    mode = MODE_OF_TYPE[kind]
+    phase = f"{PHASES[piece.phase]} " if piece.phase else ""
+    asked = fit(phase + _listed(step.actions), MAX_HINT)
+    cautions = told(raised(RiskLevel.LOW, piece.files), _listed((*project.goal.constraints, *step.cautions)))
+    return PlannedStep(
+        step_id=step_id,
+        title=fit(step.title, MAX_TITLE) or step_id,
+        intent=fit(step.intent, MAX_INTENT) or step_id,
+        allowed_files=piece.files,
+        verify=render(tools),
+        risk_level=piece.level,
+        controller_task_spec=ControllerTaskSpec(
+            type=kind, target_file=piece.files[0] if piece.files else None, hint=asked or None
+        ),
+        mode=mode,
+        success_criteria=fit(_listed(step.validation), MAX_SUCCESS),
+        depends_on=waits,
+        rollback_hint=ROLLBACK if piece.files else None,
+        phase=piece.phase,
+        guidance=fit(cautions or "", MAX_GUIDANCE) or None,
+        verify_tools=tools,
+        queue=project.goal.queue,
+        estimate=estimate(mode),
+    )
+
+
+def _listed(lines: Sequence[str]) -> str:
+    return "; ".join(line.strip() for line in lines if line.strip())

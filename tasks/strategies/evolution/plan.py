@@ -1,0 +1,199 @@
+"""A drafter's answer read as a plan: by the schema, by what of it can be used, or as free text (seed 004).
+
+`parse` never raises. What it answers is within the limits of PLANNING_OUTPUT_SCHEMA in every mode, the plan that is
+made of free text too, and holds no attack on whoever reads it next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import ValidationError
+
+from schemas.envelope import FieldError, field_error
+from schemas.evolution import PlanningAgentRequest, ValidationMode
+from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput, PlanningPlan, PlanStep, PlanStepOutput
+from tasks.strategies.evolution.request import FOCUS
+from tasks.text.fields import fit, fit_lines
+from tasks.text.forbidden_paths import JUDGED
+from tasks.text.json_in_prose import decoded, fitted
+from tasks.text.paths import fault
+from tasks.text.secrets import kept_back
+
+MAX_ERRORS = 20  # told at once
+NO_FIELDS = "/"  # where the whole answer is wrong
+
+RATIONALE = "The answer gave no reasons in the form that was asked for; it is followed as it stands."
+TEST_LINE = "Run the tests: nothing that passed before may fail."
+NO_METRIC = "The evaluation of the base commit."
+NO_GUARDRAIL = "Change nothing that the goal does not ask for."
+NO_RISK = "The drafter named no risks."
+NOTES = MappingProxyType(
+    {
+        ValidationMode.LENIENT: "Made of an answer that did not follow the schema.",
+        ValidationMode.NONE: "Made of free text: no schema was asked for.",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A plan, or the errors that a next attempt should hear; the notes say what was done to the answer."""
+
+    plan: PlanningPlan | None
+    errors: tuple[FieldError, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> Parsed:
+    """Read what was answered to `request`. An empty answer is an error in every mode."""
+    output, text = kept_back(output)
+    if not fit(text, 512):
+        return Parsed(None, (field_error(NO_FIELDS, "empty_output", "The answer is empty."),))
+    return _READERS[mode](output, text, request)
+
+
+def _strict(output: Any, _: str, __: PlanningAgentRequest) -> Parsed:
+    try:
+        return Parsed(_plan(PlanningOutput.model_validate(decoded(output))))
+    except ValidationError as error:
+        return Parsed(None, _errors(error))
+    except ValueError as error:
+        return Parsed(None, (field_error(NO_FIELDS, "invalid_json", f"This is no JSON: {fit(str(error), 200)}"),))
+
+
+def _lenient(output: Any, text: str, request: PlanningAgentRequest) -> Parsed:
+    """Read by the schema; else cut what is too long; else keep the fields that are right in themselves."""
+    found = _strict(output, text, request)
+    if found.plan:
+        return found
+    mended = fitted(_renamed(_read(output)), PLANNING_OUTPUT_SCHEMA)
+    if (plan := _strict(mended, text, request).plan) is not None:
+        return Parsed(plan, found.errors, ("What was too long or not asked for was cut.",))
+    fields = _right(mended) if isinstance(mended, dict) else {}
+    return _synthetic(text, request, ValidationMode.LENIENT, fields, found.errors)
+
+
+def _none(_: Any, text: str, request: PlanningAgentRequest) -> Parsed:
+    return _synthetic(text, request, ValidationMode.NONE)
+
+
+_READERS: Mapping[ValidationMode, Callable[[Any, str, PlanningAgentRequest], Parsed]] = MappingProxyType(
+    {ValidationMode.STRICT: _strict, ValidationMode.LENIENT: _lenient, ValidationMode.NONE: _none}
+)
+
+
+def _read(output: Any) -> Any:
+    try:
+        return decoded(output)
+    except ValueError:
+        return None
+
+
+def _renamed(value: Any) -> Any:
+    """Take `step_id` for `id`, as older drafters wrote it."""
+    if not isinstance(value, dict) or not isinstance(value.get("steps"), list):
+        return value
+    steps = [
+        {"id": each["step_id"], **each} if isinstance(each, dict) and "step_id" in each else each
+        for each in value["steps"]
+    ]
+    return {**value, "steps": steps}
+
+
+def _right(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep the fields of an answer in which there is nothing wrong."""
+    try:
+        PlanningOutput.model_validate(value)
+    except ValidationError as error:
+        wrong = {each["loc"][0] for each in error.errors(include_url=False, include_input=False) if each["loc"]}
+        return {name: found for name, found in value.items() if name not in wrong}
+    return dict(value)
+
+
+def _synthetic(
+    text: str,
+    request: PlanningAgentRequest,
+    mode: ValidationMode,
+    fields: Mapping[str, Any] = MappingProxyType({}),
+    errors: tuple[FieldError, ...] = (),
+) -> Parsed:
+    """Make a plan of one step out of free text, within the limits that every other plan has."""
+    criteria = _lines(request.acceptance_criteria, 20) or [TEST_LINE]
+    short = fit(text, 512)
+    made = {
+        "plan_summary": short,
+        "rationale": RATIONALE,
+        "focus_metrics": _lines((each.name for each in request.base.metrics[:FOCUS]), FOCUS) or [NO_METRIC],
+        "guardrails": _lines(request.constraints, 20) or [NO_GUARDRAIL],
+        "risks": [NO_RISK],
+        "validation": criteria,
+        "handoff_notes": [NOTES[mode]],
+        "fallback_plan": fit_lines(text, 1200) or None,
+        **fields,
+    }
+    if "steps" not in fields:
+        made["steps"] = [_only_step(mode, request, short, criteria)]
+    return Parsed(_plan(PlanningOutput.model_validate(made)), errors, (NOTES[mode],))
+
+
+def _only_step(mode: ValidationMode, request: PlanningAgentRequest, text: str, criteria: list[str]) -> dict[str, Any]:
+    """`text` is cut to what an action may hold; whoever carries the step out finds all of it as the fallback plan."""
+    return {
+        "id": f"{'lenient' if mode is ValidationMode.LENIENT else 'free'}-1",
+        "title": fit(request.goal, 120) or "Carry the plan out",
+        "intent": fit(request.goal, 400) or "Carry the plan out",
+        "actions": [fit(text, 200)],
+        "validation": criteria[:12],
+    }
+
+
+def _plan(output: PlanningOutput) -> PlanningPlan:
+    """Take the words of an answer over, sanitised: its limits hold for what they have become, too."""
+    return PlanningPlan(
+        summary=fit_lines(output.plan_summary, 512),
+        rationale=fit_lines(output.rationale, 2048),
+        focus_metrics=tuple(_lines(output.focus_metrics, 10)),
+        guardrails=tuple(_lines(output.guardrails, 20)),
+        risks=tuple(_lines(output.risks, 20)),
+        validation=tuple(_lines(output.validation, 20)),
+        steps=tuple(map(_step, output.steps)),
+        handoff_notes=tuple(_lines(output.handoff_notes, 20)),
+        fallback_plan=fit_lines(output.fallback_plan or "", 1200) or None,
+    )
+
+
+def _step(step: PlanStepOutput) -> PlanStep:
+    return PlanStep(
+        step_id=fit(step.id, 64),
+        title=fit(step.title, 120),
+        intent=fit(step.intent, 400),
+        actions=tuple(_lines(step.actions, 12)),
+        files=tuple(path if fault(path, JUDGED) is None else fit(path, 256) for path in map(str.strip, step.files)),
+        dependencies=tuple(_lines(step.dependencies, 12)),
+        validation=tuple(_lines(step.validation, 12)),
+        risks=tuple(_lines(step.risks, 12)),
+        references=tuple(_lines(step.references, 12, 256)),
+    )
+
+
+def _lines(lines: Iterable[str], most: int, size: int = 200) -> list[str]:
+    return [line for line in (fit(each, size) for each in lines) if line][:most]
+
+
+def _errors(error: ValidationError) -> tuple[FieldError, ...]:
+    """Tell each error once, where it is: that a list lacks the item which is wrong is no error of its own."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    within = {each["loc"][:depth] for each in found for depth in range(1, len(each["loc"]))}
+    return tuple(
+        field_error("/" + "/".join(fit(str(part), 64) for part in each["loc"]), each["type"], _said(each["msg"]))
+        for each in [each for each in found if each["loc"] not in within][:MAX_ERRORS]
+    )
+
+
+def _said(message: str) -> str:
+    """Say it in the words of JSON, which is what a drafter writes."""
+    return fit(message.replace("Tuple", "List").replace("tuple", "list"), 200)

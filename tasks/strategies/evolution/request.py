@@ -1,0 +1,110 @@
+"""The request that a goal makes: whose goal it is, the trajectories of its inspirations, and whether it starts cold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
+from typing import Any
+
+from schemas import codec
+from schemas.base import Inbound
+from schemas.evolution import CommitMetric, CommitPlanningContext, Evolution, PlanningAgentRequest
+from schemas.goal import Goal
+from tasks.strategies.evolution.rollup import History, rollup
+from tasks.strategies.evolution.setting import Planning
+from tasks.text.fields import fit, truncate
+from tasks.text.sanitize import TOKEN
+
+MAX_BULLET = 200  # characters
+MAX_CONSTRAINTS = 20
+MAX_GOAL = 2000  # that are remembered
+FOCUS = 3  # metrics of the base that a plan without any of its own is about
+HISTORY = ("trajectory", "trajectory_meta", "key_files", "highlights", "evaluation_summary", "metrics")
+PLACE = ("cell_index", "objective", "measures")  # in the archive
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request, and what its trajectories were counted from."""
+
+    request: PlanningAgentRequest
+    trajectories: tuple[dict[str, Any], ...] = ()
+
+
+def prepared(evolution: Evolution, goal: Goal, planning: Planning) -> Prepared:
+    """Make the request of `goal`: its sentence counts where its input has none, and its constraints always."""
+    asked = evolution.goal if evolution.goal and evolution.goal.strip() else goal.goal
+    told = (*evolution.constraints, *(truncate(each, MAX_BULLET) for each in goal.constraints))
+    evolution = evolution.model_copy(update={"constraints": tuple(dict.fromkeys(told))[:MAX_CONSTRAINTS]})
+    if _starts_cold(evolution):
+        return Prepared(_request(evolution, asked, _bare(evolution.base), (), cold=True))
+    if not evolution.commit_cards:
+        return Prepared(_request(evolution, asked, evolution.base, evolution.inspirations, cold=False))
+    base = evolution.base.commit_hash
+    history = History.of(evolution.commit_cards, base, evolution.experiment_root, evolution.chunk_summaries)
+    rollups = [rollup(history, each.commit_hash, planning) for each in evolution.inspirations]
+    inspirations = tuple(
+        each.model_copy(update={"trajectory": found.lines, "trajectory_meta": dict(found.meta)})
+        for each, found in zip(evolution.inspirations, rollups, strict=True)
+    )
+    request = _request(evolution, asked, evolution.base, inspirations, cold=False)
+    return Prepared(request, tuple(dict(found.meta) for found in rollups if found.meta))
+
+
+def digest(value: PlanningAgentRequest | str) -> str:
+    """Name a request or a prompt by what is in it."""
+    raw = value.encode() if isinstance(value, str) else codec.canonical(value.model_dump(mode="json"))
+    return f"sha256:{sha256(raw).hexdigest()}"
+
+
+def remembered(request: PlanningAgentRequest) -> PlanningAgentRequest:
+    """Keep of a request what reading its answer needs, in words that harm nobody."""
+    metrics = (CommitMetric(name=fit(each.name, 128) or "metric", value=each.value) for each in request.base.metrics)
+    return PlanningAgentRequest(
+        base=CommitPlanningContext(commit_hash=request.base.commit_hash, metrics=tuple(islice(metrics, FOCUS))),
+        goal=fit(request.goal, MAX_GOAL) or TOKEN,
+        constraints=tuple(fit(each, MAX_BULLET) for each in request.constraints),
+        acceptance_criteria=tuple(fit(each, MAX_BULLET) for each in request.acceptance_criteria),
+        cold_start=request.cold_start,
+    )
+
+
+def _starts_cold(evolution: Evolution) -> bool:
+    at_root = evolution.base.commit_hash == evolution.experiment_root and not evolution.inspirations
+    return evolution.cold_start or at_root
+
+
+def _bare(base: CommitPlanningContext) -> CommitPlanningContext:
+    """Drop all that tells how a commit came about and how it was judged."""
+    fields = CommitPlanningContext.model_fields
+    return base.model_copy(update={name: fields[name].get_default() for name in (*HISTORY, *PLACE)})
+
+
+def _known(value: Any) -> Any:
+    """Drop the fields of messages that the wire does not know, at any depth: nobody bounds them."""
+    if isinstance(value, tuple):
+        return tuple(map(_known, value))
+    if not isinstance(value, Inbound):
+        return value
+    kind = type(value)
+    return kind.model_construct(**{name: _known(getattr(value, name)) for name in kind.model_fields})
+
+
+def _request(
+    evolution: Evolution,
+    goal: str,
+    base: CommitPlanningContext,
+    inspirations: tuple[CommitPlanningContext, ...],
+    *,
+    cold: bool,
+) -> PlanningAgentRequest:
+    return PlanningAgentRequest(
+        base=_known(base),
+        inspirations=_known(inspirations),
+        goal=goal,
+        constraints=evolution.constraints,
+        acceptance_criteria=evolution.acceptance_criteria,
+        iteration_hint=evolution.iteration_hint,
+        cold_start=cold,
+    )

@@ -1,0 +1,143 @@
+"""The steps of an evolution plan: the one that drafts, one that looks for files, the drafted ones, and a last check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
+from schemas.evolution_plan import PlanningPlan
+from schemas.goal import Goal
+from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
+from tasks.rules.risk import estimate
+from tasks.rules.validation import MAX_TOOLS
+from tasks.strategies.drafting.last import last_check
+from tasks.strategies.drafting.project import Project
+from tasks.strategies.drafting.steps import MAX_SUCCESS, DraftedStep, Governed, governed
+from tasks.strategies.drafting.verification import commands_in
+from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, filled, fit
+from tasks.text.paths import clean
+
+DRAFT_ID = "draft-plan"
+FIND_ID = "find-files"
+VERIFY_ID = "verify-plan"
+FALLBACK_ID = "fall-back"
+RESERVED = frozenset({DRAFT_ID, FIND_ID, VERIFY_ID, FALLBACK_ID})
+MAX_ATTEMPTS = 4  # a step's first one and three more
+CHARACTERS_A_TOKEN = 4
+
+NO_ORDER = "Nothing of the plan may be done yet: only read."
+
+
+def draft_step(goal: Goal, asked: str, prompt: str, attempts: int) -> PlannedStep:
+    """Make the step in which a controller's agent answers the prompt that it finds in its input, and has to read."""
+    step = _looking(
+        DRAFT_ID,
+        StepType.DRAFT,
+        "Draft the plan",
+        filled("Answer the prompt of this step's input with a plan for: {goal}", fit(asked, MAX_INTENT), MAX_INTENT),
+        "Answer in `output` as the input says: its prompt, its schema where it has one, its validation mode. "
+        "On a later attempt mend what context.previous_failure says. " + NO_ORDER,
+        goal,
+    )
+    tokens = step.estimate.tokens + len(prompt) // CHARACTERS_A_TOKEN
+    used = step.estimate.model_copy(update={"tokens": tokens})
+    return step.model_copy(update={"retry_limit": min(max(1, attempts), MAX_ATTEMPTS) - 1, "estimate": used})
+
+
+def find_step(goal: Goal, plan: PlanningPlan, unplaced: Sequence[int]) -> PlannedStep:
+    """Make the step that looks for the files which the plan's steps do not name."""
+    names = ", ".join(plan.steps[at].step_id for at in unplaced)
+    return _looking(
+        FIND_ID,
+        StepType.EXPLORE,
+        "Find the files to change",
+        filled("Find the files to change for these steps of the plan: {goal}", names, MAX_INTENT),
+        'Answer in `output`: {"files": {"<id of a step>": ["path", ...]}}, with paths of the input\'s allowed_files. '
+        + NO_ORDER,
+        goal,
+    )
+
+
+def _looking(step_id: str, kind: StepType, title: str, intent: str, guidance: str, goal: Goal) -> PlannedStep:
+    mode = MODE_OF_TYPE[kind]
+    return PlannedStep(
+        step_id=step_id,
+        title=title,
+        intent=fit(intent, MAX_INTENT),
+        controller_task_spec=ControllerTaskSpec(type=kind),
+        mode=mode,
+        guidance=guidance,
+        queue=goal.queue,
+        estimate=estimate(mode),
+    )
+
+
+def places(output: Any, plan: PlanningPlan, unplaced: Sequence[int], project: Project) -> dict[int, tuple[str, ...]]:
+    """Read which allowed files were found for each step that named none; of one list every such step has all."""
+    files = output.get("files", output) if isinstance(output, Mapping) else output
+    allowed = frozenset(project.files)
+    found: dict[int, tuple[str, ...]] = {}
+    for at in unplaced:
+        named = files.get(plan.steps[at].step_id) if isinstance(files, Mapping) else files
+        paths = [clean(each.strip()) for each in named if isinstance(each, str)] if isinstance(named, list) else []
+        found[at] = tuple(dict.fromkeys(path for path in paths if path in allowed))
+    return found
+
+
+def plan_steps(
+    project: Project,
+    plan: PlanningPlan,
+    criteria: Sequence[str] = (),
+    found: Mapping[int, tuple[str, ...]] | None = None,
+) -> Governed:
+    """Make governed steps of a plan, and a last one that verifies all of it where that is more than they do.
+
+    `criteria` are what the goal is accepted by, `found` the files of steps that name none.
+    """
+    drafted = [
+        DraftedStep(
+            name=step.step_id,
+            title=step.title,
+            intent=step.intent,
+            actions=step.actions,
+            files=step.files,
+            waits=step.dependencies,
+            validation=step.validation,
+            cautions=(*plan.guardrails, *step.risks),
+        )
+        for step in plan.steps
+    ]
+    made = governed(project, drafted, RESERVED, found)
+    return replace(made, steps=(*made.steps, *_last_check(project, plan, made.steps, criteria)))
+
+
+def fallback_steps(project: Project, plan: PlanningPlan, files: tuple[str, ...], taken: frozenset[str]) -> Governed:
+    """Make one step of a plan's fallback, about the files that the plan was about."""
+    step = DraftedStep(
+        name=FALLBACK_ID,
+        title="Fall back",
+        intent=f"Carry the fallback plan out, since the plan failed: {plan.fallback_plan}",
+        actions=(plan.fallback_plan or "",),
+        files=files,
+        validation=plan.validation,
+        cautions=plan.guardrails,
+    )
+    return governed(project, [step], taken - {FALLBACK_ID})
+
+
+def _last_check(
+    project: Project, plan: PlanningPlan, steps: Sequence[PlannedStep], criteria: Sequence[str]
+) -> tuple[PlannedStep, ...]:
+    """Run the goal's own tests and the plan's commands at the end: a drafter may ask for more tests, never for less."""
+    tools = _once((*project.tests, *commands_in(plan.validation, project.catalogue, project.files, RiskLevel.HIGH)))
+    words = {
+        "success_criteria": fit("; ".join((*criteria, *plan.validation)), MAX_SUCCESS),
+        "guidance": fit("; ".join(plan.handoff_notes), MAX_GUIDANCE) or None,
+    }
+    return tuple(step.model_copy(update=words) for step in last_check(project, steps, tools, VERIFY_ID, plan.summary))
+
+
+def _once(tools: Sequence[VerifyTool]) -> tuple[VerifyTool, ...]:
+    return tuple({tool.argv: tool for tool in tools}.values())[:MAX_TOOLS]

@@ -1,0 +1,190 @@
+"""A gap -> the actions of its iteration: what is done to which files (seed 000, step 3).
+
+A category is a function, a roadmap verb is a row. Files that exist are modified, others are created; where nothing
+says which files there are, the verb decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from schemas.gap import MAX_TARGETS, ActionType, Gap, InboxItem, PlannedAction
+from tasks.strategies.gap_report import evidence
+from tasks.strategies.gap_report.analysis import category_of
+from tasks.strategies.gap_report.constraints import NO_BOUNDS, Bounds, bounds_of
+from tasks.strategies.gap_report.documents import Documents, ModuleDocument
+from tasks.strategies.gap_report.places import MANY, NO_NAMES, Places
+from tasks.strategies.gap_report.protection import Protection
+from tasks.text.fields import fit
+from tasks.toolchain.files import Role, having, role_of
+
+MAX_DESCRIPTION = 1000
+CREATE, MODIFY, DELETE = ActionType
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What the actions of a gap are read against."""
+
+    places: Places
+    documents: Documents
+    inbox: tuple[InboxItem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What is to be done about a gap; no targets at all leave the files to whoever does it."""
+
+    actions: tuple[PlannedAction, ...]
+    bounds: Bounds = NO_BOUNDS
+    documents: tuple[ModuleDocument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """How a roadmap item begins, how its files are found, and what is done where nothing tells."""
+
+    opening: re.Pattern[str]
+    targets: Callable[[Gap, Scene], tuple[str, ...]]
+    action: ActionType
+    always: bool = False  # whether or not the files exist
+
+
+def aim_of(gap: Gap, scene: Scene) -> Aim:
+    """Make the actions of `gap`; a category that is not known is planned as the roadmap is."""
+    return _CATEGORIES.get(category_of(gap), _roadmap)(gap, scene)
+
+
+def _quality(gap: Gap, scene: Scene) -> Aim:
+    tool = evidence.tool_of(gap.description)
+    named = scene.places.located(evidence.mentions(gap.evidence, tool, scene.places.odd))
+    files = _blamed(named, scene.places) if evidence.runs_tests(tool) else named
+    action = PlannedAction(description=f"Fix {fit(tool, 80)} failures", target_files=files, action_type=MODIFY)
+    return Aim((action,), documents=scene.documents.around(files))
+
+
+def _inbox(gap: Gap, scene: Scene) -> Aim:
+    bounds = bounds_of(gap, scene.inbox, scene.places)
+    targets = _opened(_bounded(_targets(gap, scene), bounds), scene.places)
+    if not targets and scene.places.explicit(gap.description):
+        return Aim((), bounds)  # what it names may not be touched, and it is about nothing else
+    return Aim(_split(gap, targets, CREATE, scene), bounds, _documents(gap, targets, scene))
+
+
+def _roadmap(gap: Gap, scene: Scene) -> Aim:
+    verb = next(verb for verb in VERBS if verb.opening.match(gap.description))
+    targets = verb.targets(gap, scene)
+    if verb.always and targets:
+        actions: tuple[PlannedAction, ...] = (_action(gap, targets, verb.action),)
+    else:
+        actions = _split(gap, targets, verb.action, scene)
+    return Aim(actions, documents=_documents(gap, targets, scene))
+
+
+def _targets(gap: Gap, scene: Scene) -> tuple[str, ...]:
+    """Infer files from a description: paths that it names, else modules, else keywords of layers."""
+    text, places = gap.description, scene.places
+    modules = (path for folder in places.modules(text) for path in _of_module(folder, scene))
+    return _opened(places.explicit(text), places) or tuple(dict.fromkeys(modules))[:MAX_TARGETS] or places.layers(text)
+
+
+def _opened(paths: Iterable[str], places: Places) -> tuple[str, ...]:
+    """Put the known files of folders in their place; a folder that has none stays."""
+    files = (file for path in paths for file in (places.within(path) if path.endswith("/") else ()) or (path,))
+    return tuple(dict.fromkeys(files))[:MAX_TARGETS]
+
+
+def _of_module(folder: str, scene: Scene) -> tuple[str, ...]:
+    """List the files of a module, those first that its documents name; the folder where there is none."""
+    known = scene.places.within(folder)
+    named = tuple(path for each in scene.documents.of_modules((folder,)) for path in each.named(scene.places))
+    if named and len(known) > MANY:
+        known = tuple(path for path in known if role_of(path) is Role.TEST)
+    return tuple(dict.fromkeys((*named, *known))) or (folder,)
+
+
+def _tests(gap: Gap, scene: Scene) -> tuple[str, ...]:
+    """Find where the tests of a thing belong: its module's folder of tests, else tests with its name."""
+    places, explicit = scene.places, scene.places.explicit(gap.description)
+    folders = [f"{folder}tests/" for folder in places.modules(gap.description)]
+    sources = having(explicit, Role.SOURCE)
+    return (
+        having(explicit, Role.TEST)
+        or _opened(folders, places)
+        or (places.tests_named(sources) if sources else _tests_about(gap.description, places))
+    )
+
+
+def _tests_about(text: str, places: Places) -> tuple[str, ...]:
+    """List the tests with the first word of what is to be tested in their names that any test has."""
+    subject = _SUBJECT.search(text)
+    words = re.findall(r"[^\W\d_][\w-]{2,}", subject[1]) if subject else []
+    found = (places.tests_of(word) for word in words[:MANY] if word.casefold() not in NO_NAMES)
+    return next(filter(None, found), ())
+
+
+def _failing(gap: Gap, scene: Scene) -> tuple[str, ...]:
+    named = scene.places.located(evidence.mentions(gap.evidence, odd=scene.places.odd))
+    files = _blamed(named, scene.places) if evidence.runs_tests(gap.description) else named
+    return files or _targets(gap, scene)
+
+
+def _blamed(files: tuple[str, ...], places: Places) -> tuple[str, ...]:
+    """Find the files that may be at fault where tests failed: a failing test names itself, seldom what it tests.
+
+    Else a step could do nothing but change the tests. Where any of many sources may be meant, somebody has to look.
+    """
+    if not files or any(role_of(path) is not Role.TEST for path in files):
+        return files
+    sources = places.tested_by(files) or places.sources
+    return (*files, *sources)[:MAX_TARGETS] if len(sources) <= MANY else ()
+
+
+def _split(gap: Gap, targets: tuple[str, ...], otherwise: ActionType, scene: Scene) -> tuple[PlannedAction, ...]:
+    """Make one action for what is new and one for what exists; a gap that maps to nothing is created somewhere."""
+    if not targets:
+        return (_action(gap, (), CREATE),)
+    if not scene.places.existing:
+        return (_action(gap, targets, otherwise),)
+    new = tuple(path for path in targets if path not in scene.places.existing)
+    old = tuple(path for path in targets if path not in new)
+    return tuple(_action(gap, files, kind) for files, kind in ((new, CREATE), (old, MODIFY)) if files)
+
+
+def _bounded(targets: tuple[str, ...], bounds: Bounds) -> tuple[str, ...]:
+    """Keep to the constraints; where only certain files may change, those of the targets are, or else all of them."""
+    only = Protection.of(bounds.only)
+    kept = tuple(path for path in targets if only.covers(path)) or bounds.only or targets
+    return Protection.of(bounds.excluded).without(kept)
+
+
+def _documents(gap: Gap, targets: Iterable[str], scene: Scene) -> tuple[ModuleDocument, ...]:
+    of_modules = scene.documents.of_modules(scene.places.modules(gap.description))
+    return tuple(dict.fromkeys((*of_modules, *scene.documents.around(targets))))
+
+
+def _action(gap: Gap, targets: tuple[str, ...], kind: ActionType) -> PlannedAction:
+    said = fit(gap.description, MAX_DESCRIPTION) or f"Close a {fit(gap.category, 80)} gap"
+    return PlannedAction(description=said, target_files=targets[:MAX_TARGETS], action_type=kind)
+
+
+def _opening(words: str) -> re.Pattern[str]:
+    return re.compile(rf"\s*(?:{words})\b", re.IGNORECASE)
+
+
+_SUBJECT = re.compile(r"\btests?\s+(?:for|of)\s+([^\n]{1,200})", re.IGNORECASE)
+
+VERBS = (  # the first that fits; the last one always does
+    Verb(_opening(r"(?:(?:unit|integration|add|write|more)\s+){0,2}tests?\s+(?:for|of)"), _tests, CREATE),
+    Verb(_opening(r"all\s+(?:\w+\s+){0,3}(?:pass|passes)"), _failing, MODIFY, always=True),
+    Verb(_opening(r"create"), _targets, CREATE),
+    Verb(_opening(r"implement"), _targets, CREATE),
+    Verb(_opening(r"remove|delete"), _targets, DELETE, always=True),
+    Verb(re.compile(""), _targets, MODIFY),
+)
+_CATEGORIES: Mapping[str, Callable[[Gap, Scene], Aim]] = MappingProxyType(
+    {"quality": _quality, "inbox": _inbox, "roadmap": _roadmap}
+)

@@ -1,0 +1,95 @@
+"""The constraints of an inbox item: some name files that must not be touched, or the only ones that may (seed 000)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from schemas.gap import Gap, InboxItem
+from tasks.strategies.gap_report.analysis import wish
+from tasks.strategies.gap_report.places import LAYERS, Places
+
+_CHANGE = r"\b(?:touch|chang|modif|edit|alter|rewrit|delet|remov|mov)\w*"
+_FORBIDS = re.compile(
+    rf"\b(?:do not|don't|dont|never|must not|may not|shall not|without|no)\b.{{0,60}}?{_CHANGE}", re.I
+)
+_EXCEPT = (
+    r"\b(?:anything|nothing|any (?:other )?files?|files|code)\s+(?:but|except|other than|outside|besides|apart from)\b"
+)
+_RESTRICTS = re.compile(
+    rf"\bonly\b.{{0,60}}?{_CHANGE}|{_CHANGE}.{{0,30}}?\bonly\b|{_CHANGE}\s.{{0,20}}?{_EXCEPT}", re.I
+)
+_VERB = re.compile(rf"(?<![/.-]){_CHANGE}(?![/.-]\w)", re.I)  # none within a path
+_HOW = re.compile(  # what stands before a path that is not itself the object of the verb
+    r"(?:\S\s+(?:of|in|from)|\b(?:how|what|way))(?:\s+(?:the|its|our|all))?(?:\s+[\w-]+)?$", re.I
+)
+_ANY = re.compile(  # the code in a file is the file
+    r"\b(?:any|one|all|(?:any|some|no|every)thing|code|files?|lines?|modules?|sources?|tests?)"
+    r"\s+(?:of|in|inside|within|below|under)\b",
+    re.I,
+)
+_PLACE = re.compile(rf"[\w.@+/-]*[/.]\w[\w.@+/-]*|\b(?:modules?|{'|'.join(LAYERS)})\b", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What an item's constraints say: their words, the paths that are out, and those that alone are in."""
+
+    lines: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+
+
+NO_BOUNDS = Bounds()
+
+
+def bounds_of(gap: Gap, inbox: Iterable[InboxItem], places: Places) -> Bounds:
+    """Read the constraints of the item that `gap` was made of; without one there are none."""
+    item = next((item for item in inbox if _is_of(gap, item)), None)
+    if item is None:
+        return NO_BOUNDS
+    restricting = [line for line in item.constraints if _restricts(line)]
+    forbidding = [line for line in item.constraints if _forbids(line) and line not in restricting]
+    return Bounds(item.constraints, _places_in(forbidding, places), _places_in(restricting, places))
+
+
+def _forbids(line: str) -> bool:
+    """Tell `do not change x`, which takes x away, from `do not change the behaviour of x`, which is about x.
+
+    Where one line says both, all that it names is taken away.
+    """
+    first = _FORBIDS.search(line)
+    if first is None:
+        return False
+    ends = (first.end(), *(verb.end() for verb in _VERB.finditer(line, first.end())))
+    objects = [(end, at) for end in ends if (at := _PLACE.search(line, end))]
+    if not objects:
+        at = _PLACE.search(line, 0, first.start())
+        return _is_object(line, 0, at) if at else not _HOW.search(_said(line[first.end() :]))
+    return any(_is_object(line, end, at) for end, at in objects)
+
+
+def _is_object(line: str, start: int, place: re.Match[str]) -> bool:
+    owns = line.startswith(("'s ", "\u2019s "), place.end())
+    return not owns and _HOW.search(_said(line[start : place.start()])) is None
+
+
+def _said(words: str) -> str:
+    return _ANY.sub("", words).rstrip(" `\"'(.")
+
+
+def _restricts(line: str) -> bool:
+    """Tell `do not touch anything but x` and `only change x` from `do not only change x`."""
+    found = _RESTRICTS.search(line)
+    return bool(found) and not (_FORBIDS.search(line) and re.search(r"\bonly\b", line, re.I))
+
+
+def _is_of(gap: Gap, item: InboxItem) -> bool:
+    said, title = gap.description.casefold(), item.title.casefold()
+    return said == wish(item).casefold() or said == title or said.startswith(f"{title}:")
+
+
+def _places_in(lines: Iterable[str], places: Places) -> tuple[str, ...]:
+    found = (path for line in lines for path in places.explicit(line) or places.modules(line) or places.layers(line))
+    return tuple(dict.fromkeys(found))

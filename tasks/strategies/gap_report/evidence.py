@@ -1,0 +1,106 @@
+"""Which files the output of a quality tool is about: one row of patterns per tool (seed 000, step 3 "quality").
+
+What is found is a word of an untrusted text and nothing more: it only ever chooses among files that are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from tasks.strategies.gap_report.analysis import QUALITY_FAILED
+
+MAX_MENTIONS = 1000
+MAX_TOOL = 60
+RUNNERS = frozenset({"test", "tests", "pytest", "unittest", "tox", "jest", "vitest", "mocha", "ctest"})
+
+# A path as tools print it, without blanks; with its drive on Windows. Where something else tells where it ends, it may
+# have folders such as `(shop)`.
+_PATH = r"((?:[A-Za-z]:[\\/])?[^\s:()\"'`<>|,;=]{1,400})"
+_WIDE = r"((?:[A-Za-z]:[\\/])?[^\s:()\"'`<>|,;=][^\s:\"'`<>|,;=]{0,399})"
+_LINE = rf"^[ \t]{{0,8}}{_WIDE}:\d+(?::\d+)?:? "
+_ARROW = rf"^[ \t]{{0,12}}--> {_WIDE}:\d+:\d+"
+_HEADING = rf"^{_WIDE}[ \t]*\n[ \t]+\d+:\d+[ \t]"
+# A line that begins with a path that is known; only that can tell which of the blanks in it are the path's own.
+_LEAD = re.compile(r"[ \t]*(?:--> |FAILED |ERROR |FAIL |\u276f |File \"|vet: )?[ \t]*")
+_END = re.compile(r":\d|::|: line \d|\(\d{1,9},\d{1,9}\)|\", line \d|:?[ \t]*$")
+_LONGEST = 1000
+_ENDS = 4  # of a path in a line, since a path may itself look like one
+_FRAME = r"^[ \t]{0,12}File \"([^\"\n]{1,400})\", line \d+"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One tool: the names it goes by, and the places where its output names files."""
+
+    names: tuple[str, ...]
+    patterns: tuple[re.Pattern[str], ...]
+
+
+def _row(names: str, *patterns: str) -> Row:
+    return Row(tuple(names.split()), tuple(re.compile(pattern, re.MULTILINE) for pattern in patterns))
+
+
+ROWS = (
+    _row("ruff flake8 pylint", _LINE, _ARROW, rf"^{_WIDE}:\n[ \t]+\d+:\d+[ \t]", rf"^::error [^\n]*?file={_PATH},"),
+    _row("mypy", rf"^{_WIDE}:\d+(?::\d+)?: (?:error|note): "),
+    _row("pyright basedpyright", rf"^[ \t]{{0,8}}{_WIDE}:\d+:\d+ - (?:error|warning)"),
+    _row("pytest unittest", rf"^(?:FAILED|ERROR) {_PATH}(?:::|[ \t]|$)", rf"^{_PATH}::[\w:]+ (?:FAILED|ERROR)",
+         rf"^{_PATH}:\d+: (?:in |\w*(?:Error|Exception|Failed)\b)", rf"^{_PATH}::\w", _FRAME),
+    _row("eslint", _HEADING, rf"^{_WIDE}: line \d+, col \d+",
+         rf"^{_WIDE}:\d+:\d+: [^\n]*\[(?:Error|Warning)\b"),
+    _row("tsc", rf"^{_WIDE}\(\d+,\d+\): (?:error|warning) TS\d+", rf"^{_WIDE}:\d+:\d+ - (?:error|warning) TS\d+"),
+    _row("vet go golangci-lint", rf"^(?:vet: )?{_PATH}:\d+:\d+: ", rf"^[ \t]{{0,12}}{_PATH}:\d+: "),
+    _row("clippy rustc cargo", _ARROW),
+    _row("jest vitest", rf"^[ \t]{{0,4}}(?:FAIL|\u276f)[ \t]+{_PATH}", rf"\({_PATH}:\d+:\d+\)"),
+)  # fmt: skip
+
+
+def tool_of(description: str) -> str:
+    """Name the tool of a quality gap: what stands after the first `: `, else the whole description."""
+    _, colon, tool = description.partition(": ")
+    return (tool.strip() if colon and tool.strip() else description.removeprefix(QUALITY_FAILED).strip()) or "quality"
+
+
+def runs_tests(text: str) -> bool:
+    """Tell whether the name of a tool, or a sentence, speaks of running tests."""
+    return not RUNNERS.isdisjoint(re.findall(r"[a-z]+", text.casefold()))
+
+
+def mentions(evidence: str, tool: str = "", odd: Collection[str] = ()) -> tuple[str, ...]:
+    """List the paths that `evidence` names, each once, as they stand there.
+
+    What a line begins with is looked for among the `odd` paths, those with blanks or brackets. The row of the tool goes
+    first; a tool that is not known, or whose output is of another, is read by every row.
+    """
+    words = set(re.findall(r"[\w-]+", tool.casefold()[:MAX_TOOL]))
+    own = [row for row in ROWS if not words.isdisjoint(row.names)]
+    text = evidence.replace("\r\n", "\n")
+    listed = tuple(_opening(text, odd)) if odd else ()
+    found = dict.fromkeys((*listed, *_matches(text, own))) or dict.fromkeys(_matches(text, ROWS))
+    return tuple(found)[:MAX_MENTIONS]
+
+
+def _opening(text: str, known: Collection[str]) -> Iterator[str]:
+    """List what stands at the beginning of a line and is known, whatever folders it is below."""
+    for line in text.splitlines():
+        begin = _LEAD.match(line)
+        said = line[begin.end() if begin else 0 :][:_LONGEST].replace("\\", "/")
+        ends = (said[: end.start()] for end in islice(_END.finditer(said), _ENDS))
+        yield from (path for head in ends for path in _endings(head) if path in known)
+
+
+def _endings(path: str) -> Iterator[str]:
+    """List a path, then what is left of it without its first folder, and so on."""
+    while path:
+        yield path
+        path = path.partition("/")[2]
+
+
+def _matches(text: str, rows: tuple[Row, ...] | list[Row]) -> Iterator[str]:
+    for row in rows:
+        for pattern in row.patterns:
+            for match in pattern.finditer(text):
+                yield from (group for group in match.groups() if group)

@@ -1,0 +1,115 @@
+"""What the planner knows of earlier attempts at a gap: from the records of a goal, and from its own memory.
+
+A streak belongs to one gap, and only that gap's success ends it: what runs in between does not (seed 000, step 2).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+
+from schemas.gap import Gap, IterationOutcome, IterationRecord
+from tasks.strategies.gap_report.analysis import MAX_DESCRIPTION, category_of
+from tasks.text.fields import fit, fit_text
+
+MAX_FAILURES = 3  # in a row, of one gap, unless the operator says otherwise; then another gap comes first
+MAX_CATEGORY = 200
+COUNTER = "iterations"
+
+_NUMBER = re.compile(r"iter-(\d{4,18})-\d{8}-\d{6}")
+_FAILED = (IterationOutcome.FAILURE, IterationOutcome.ROLLBACK)
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """How it went with one gap so far: failures in a row, whether it ever failed, and what was said of the last."""
+
+    streak: int = 0
+    failed: bool = False
+    lesson: str = ""
+    limit: int = MAX_FAILURES
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether another gap goes first."""
+        return self.streak >= self.limit
+
+
+@dataclass(frozen=True)
+class History:
+    """The records in the order in which they happened, and the planner's own memory."""
+
+    records: tuple[IterationRecord, ...]
+    recall: Mapping[str, int]
+    limit: int = MAX_FAILURES
+
+    @classmethod
+    def of(cls, records: Sequence[IterationRecord], recall: Mapping[str, int], limit: int = MAX_FAILURES) -> History:
+        """Sort records by time; of those of one moment the one that is listed first is the newest.
+
+        An iteration counts once, as its newest record has it.
+        """
+        newest_first = sorted(records, key=lambda record: record.timestamp, reverse=True)
+        once: dict[str, IterationRecord] = {}
+        for record in newest_first:
+            once.setdefault(record.iteration_id, record)
+        return cls(tuple(once.values())[::-1], recall, limit)
+
+    def of_gap(self, gap: Gap) -> Past:
+        """Tell how it went with `gap`; of two counts of failures the larger one holds, since its last success."""
+        streak, failed, lesson = 0, False, ""
+        after: int | None = None
+        for record in self._of_gaps.get(key(gap), ()):
+            if record.outcome in _FAILED:
+                streak, failed, lesson = streak + 1, True, _lesson(record)
+            elif record.outcome is IterationOutcome.SUCCESS:
+                streak, after = 0, self._planned_after(record, after)
+        remembered = self.recall.get(field_of(gap), 0)
+        own = remembered if after is None else min(remembered, after)
+        return Past(max(streak, own), failed or remembered > 0, lesson, self.limit)
+
+    @property
+    def counted(self) -> int:
+        """How many iterations the planner itself has planned."""
+        return self.recall.get(COUNTER, 0)
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next iteration; a history that was cut does not stop the count."""
+        return max(self.counted, len(self.records)) + 1
+
+    @cached_property
+    def _of_gaps(self) -> Mapping[tuple[str, str], list[IterationRecord]]:
+        found: dict[tuple[str, str], list[IterationRecord]] = {}
+        for record in self.records:
+            found.setdefault(key(record.gap_addressed), []).append(record)
+        return found
+
+    def _planned_after(self, record: IterationRecord, otherwise: int | None) -> int | None:
+        """Tell how many iterations were planned after `record` at most: of those alone can failures be newer."""
+        found = _NUMBER.fullmatch(record.iteration_id)
+        return max(self.counted - int(found[1]), 0) if found else otherwise
+
+
+def key(gap: Gap) -> tuple[str, str]:
+    """Tell gaps apart: by category and description, as the document of an iteration writes them."""
+    return fit(category_of(gap), MAX_CATEGORY).casefold(), fit_text(gap.description, MAX_DESCRIPTION)
+
+
+def field_of(gap: Gap) -> str:
+    """Name the field under which the planner remembers this gap's failures."""
+    words = "\0".join(key(gap)).encode(errors="surrogatepass")
+    return f"gap:{blake2b(words, digest_size=8).hexdigest()}"
+
+
+def _lesson(record: IterationRecord) -> str:
+    """Take what a failed iteration said of itself: its error, its verification, its notes. Untrusted."""
+    told = (
+        record.execution and record.execution.error_message,
+        record.verification and record.verification.summary,
+        record.notes,
+    )
+    return next((text for text in told if text and text.strip()), "")

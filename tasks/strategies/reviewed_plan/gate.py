@@ -1,0 +1,127 @@
+"""The arithmetic of a gate: which severities block when, what the items come to, and how the loop moves (seed 002)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from schemas.review import Loop, SeverityRow
+from schemas.review_qr import (
+    GateRecord,
+    GateVerdict,
+    ItemStatus,
+    LoopState,
+    QrFile,
+    QrItem,
+    Severity,
+)
+from tasks.base.errors import IllegalTransition
+from tasks.strategies.reviewed_plan.words import MAX_FAULTS
+from tasks.text.fields import fit
+
+MUST, SHOULD, COULD = Severity
+EVERY, SERIOUS, ONLY_MUST = (MUST, SHOULD, COULD), (MUST, SHOULD), (MUST,)
+
+Schedule = tuple[tuple[int, tuple[Severity, ...]], ...]
+
+# From which iteration on what blocks: the document's own table, and the two of the first implementation.
+SCHEDULES: Mapping[str, Schedule] = {
+    "seed": ((1, EVERY), (3, SERIOUS), (5, ONLY_MUST)),
+    "early": ((1, EVERY), (3, SERIOUS), (4, ONLY_MUST)),
+    "late": ((1, EVERY), (4, SERIOUS), (5, ONLY_MUST)),
+}
+
+# INITIAL and RETRY move by pass or fail; COMPLETE is the end.
+MOVES: Mapping[tuple[LoopState, bool], LoopState] = {
+    (LoopState.INITIAL, True): LoopState.COMPLETE,
+    (LoopState.INITIAL, False): LoopState.RETRY,
+    (LoopState.RETRY, False): LoopState.RETRY,
+    (LoopState.RETRY, True): LoopState.COMPLETE,
+}
+
+
+def schedule_of(given: str | Sequence[SeverityRow]) -> Schedule:
+    """Take a schedule by its name, or as rows."""
+    if isinstance(given, str):
+        return SCHEDULES[given]
+    return tuple((row.from_iteration, row.blocks) for row in given)
+
+
+def schedule_faults(schedule: Schedule) -> Iterator[str]:
+    """Say why these rows are no schedule: it begins at 1, goes up, and MUST blocks always."""
+    starts = [start for start, _ in schedule]
+    if not starts or starts[0] != 1 or sorted(set(starts)) != starts:
+        yield "A severity schedule begins at iteration 1 and goes up."
+    if not all(MUST in blocks for _, blocks in schedule):
+        yield "MUST blocks at every iteration."
+
+
+def blocks(schedule: Schedule, iteration: int) -> tuple[Severity, ...]:
+    """Name the severities that block at `iteration`."""
+    return [row for start, row in schedule if start <= iteration][-1]
+
+
+def moved(loop: Loop, passed: bool) -> Loop:
+    """Move the loop by what its gate said; a FAIL begins the next iteration."""
+    state = MOVES.get((loop.state, passed))
+    if state is None:
+        raise IllegalTransition(f"The loop is {loop.state} and does not move any more.")
+    return loop.model_copy(update={"state": state, "iteration": loop.iteration + (not passed)})
+
+
+def is_blocking(item: QrItem, severities: Collection[Severity]) -> bool:
+    """Whether an item keeps its gate shut: what is not decided does so as well."""
+    return item.status is not ItemStatus.PASS and not item.accepted and item.severity in severities
+
+
+def blocking(file: QrFile, severities: Collection[Severity]) -> tuple[QrItem, ...]:
+    """List what keeps the gate shut."""
+    return tuple(item for item in file.items if is_blocking(item, severities))
+
+
+def accepted(file: QrFile, ids: Collection[str], reason: str) -> QrFile:
+    """Let these items pass although they failed, and keep the reason."""
+    change = {"accepted": True, "acceptance_reason": reason}
+    items = (
+        item.model_copy(update={**change, "version": item.version + 1}) if item.id in ids else item
+        for item in file.items
+    )
+    return file.model_copy(update={"items": tuple(items)})
+
+
+def converged(file: QrFile, severities: Collection[Severity], cap: int | None) -> QrFile:
+    """Accept what is no MUST and has failed as often as the cap allows."""
+    worn = {item.id for item in capped(file, severities, cap) if item.severity is not MUST}
+    return accepted(file, worn, f"Failed {cap} times and is no MUST.") if worn else file
+
+
+def capped(file: QrFile, severities: Collection[Severity], cap: int | None) -> tuple[QrItem, ...]:
+    """List what blocks and has failed as often as the cap allows; none where there is no cap."""
+    return tuple(item for item in blocking(file, severities) if cap is not None and item.fail_count >= cap)
+
+
+def judged(file: QrFile, severities: tuple[Severity, ...], claimed: str | None) -> GateRecord:
+    """Sum the items up; the reviewer's own word is kept, and where it says otherwise, that too."""
+    shut = blocking(file, severities)
+    verdict = GateVerdict.FAIL if shut or not file.items else GateVerdict.PASS
+    return GateRecord(
+        phase=file.phase,
+        iteration=file.iteration,
+        verdict=verdict,
+        blocks=severities,
+        counts=_counts(file),
+        blocking=tuple(item.id for item in shut),
+        findings=tuple(
+            fit(f"{item.id} {item.check}: {item.finding or 'undecided'}", 200) for item in shut[:MAX_FAULTS]
+        ),
+        claimed=claimed or None,
+        contradicted=bool(claimed) and claimed != verdict.value,
+        accepted=tuple(item.id for item in file.items if item.accepted),
+    )
+
+
+def _counts(file: QrFile) -> dict[Severity, dict[ItemStatus, int]]:
+    counts: dict[Severity, dict[ItemStatus, int]] = {}
+    for item in file.items:
+        row = counts.setdefault(item.severity, {})
+        row[item.status] = row.get(item.status, 0) + 1
+    return counts

@@ -1,0 +1,191 @@
+"""Code intents made into PATCH steps: wave by wave, within the allowlist, split by risk (seed 002, executor step 3).
+
+Milestones of a wave run side by side; where two of them share a file, the later number waits for the earlier.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
+from schemas.review_plan import Milestone, Plan
+from schemas.review_qr import QrItem
+from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
+from tasks.rules.assessment import raised
+from tasks.rules.risk import RISK, estimate
+from tasks.strategies.drafting.pieces import TEMPLATE_PHASES
+from tasks.strategies.drafting.project import Check, Project, only_documents
+from tasks.strategies.drafting.verification import permitted
+from tasks.strategies.reviewed_plan.integrity import files_of
+from tasks.strategies.reviewed_plan.roles import RoleName, is_external, worker_of
+from tasks.strategies.reviewed_plan.steps import Brief, guided, patch_step, suffix
+from tasks.strategies.reviewed_plan.waves import waves_of
+from tasks.toolchain.catalogue import Catalogue, render
+from tasks.toolchain.files import chunks
+
+CODE_LEVEL = RiskLevel.MED  # of a step that changes code, at least
+_SCOPE = re.compile(r"(?:file:)?(?P<path>.+?)(?::[L\d][\dL,:-]*)?")
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a round of work takes place: the project, the plan, the round, and what failed before it."""
+
+    brief: Brief
+    project: Project
+    plan: Plan
+    iteration: int = 1
+    failed: tuple[QrItem, ...] = ()
+
+    @cached_property
+    def touched(self) -> frozenset[str] | None:
+        """The files that failed items are about; None where one is about everything."""
+        paths = [path_of(item) for item in self.failed]
+        known = {path for milestone in self.plan.milestones for path in files_of(milestone)}
+        return None if not paths or not known.issuperset(paths) else frozenset(paths)
+
+    def concerns(self, files: Iterable[str]) -> bool:
+        """Whether this round is about any of `files`."""
+        return self.iteration == 1 or self.touched is None or not self.touched.isdisjoint(files)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The files of one step, their risk, whether it is the last that writes code, and its phase where it has two."""
+
+    files: tuple[str, ...]
+    level: RiskLevel = RiskLevel.LOW
+    is_last: bool = False
+    phase: str | None = None
+
+
+def path_of(item: QrItem) -> str:
+    """Take the path out of an item's scope, `file:path:lines`; `*` where it is about everything."""
+    found = _SCOPE.fullmatch(item.scope.strip())
+    return found["path"] if found else "*"
+
+
+def of_wave(site: Site, number: int) -> tuple[PlannedStep, ...] | None:
+    """Make the steps of one wave, dependencies first, its test last; None where there are no more waves."""
+    waves = waves_of(site.plan)
+    if number >= len(waves):
+        return None
+    steps: list[PlannedStep] = []
+    last_of: dict[str, str] = {}  # the step that a file's next user waits for
+    ends: list[str] = []
+    for milestone in waves[number]:
+        files = files_of(milestone)
+        if is_external(milestone) or not site.concerns(files):
+            continue
+        waits = tuple(dict.fromkeys(last_of[path] for path in files if path in last_of))
+        made = _of_milestone(site, milestone, files, waits)
+        steps += made
+        ends.append(made[-1].step_id)
+        last_of |= dict.fromkeys(files, made[-1].step_id)
+    test = _test(site, number, tuple(ends)) if any(step.verify_tools for step in steps) else ()
+    return (*steps, *test)
+
+
+def declared(files: tuple[str, ...]) -> RiskLevel:
+    """Say how risky it is to change these files, whatever else is known of them."""
+    return RiskLevel.LOW if only_documents(files) else CODE_LEVEL
+
+
+def pieces(files: Sequence[str], least: RiskLevel) -> tuple[Piece, ...]:
+    """Split files by what the risk of each allows, riskier ones first, so that tests come last."""
+    level_of = {path: raised(least, (path,)).level for path in files}
+    found: list[tuple[tuple[str, ...], RiskLevel, str | None]] = []
+    for level in reversed(tuple(RISK)):
+        for part in chunks([path for path in files if level_of[path] is level], RISK[level].max_files):
+            found += [(part, level, phase) for phase in (TEMPLATE_PHASES if RISK[level].two_phase else (None,))]
+    last = max((number for number, (part, *_) in enumerate(found) if not only_documents(part)), default=-1)
+    return tuple(Piece(part, level, number == last, phase) for number, (part, level, phase) in enumerate(found))
+
+
+def checks(project: Project, piece: Piece) -> tuple[VerifyTool, ...]:
+    """Choose a piece's verification: the tests where it ends the code, a quick look before, none for documents.
+
+    A quick look that the piece's risk does not allow is the tests, of which `draft` has seen that it does.
+    """
+    if only_documents(piece.files):
+        return ()
+    wanted = project.check(Check.TESTS if piece.is_last else Check.QUICK, piece.files)
+    some = permitted(wanted, project.catalogue, piece.level)
+    return some or permitted(project.tests, project.catalogue, piece.level)
+
+
+def level_for(tools: Sequence[VerifyTool], catalogue: Catalogue) -> RiskLevel:
+    """Say of which level a step is, at least, that runs these tools."""
+    return max(
+        (catalogue.contracts[tool.tool].min_risk for tool in tools), key=tuple(RISK).index, default=RiskLevel.LOW
+    )
+
+
+def milestone_of(step_id: str) -> str | None:
+    """Read a milestone's id back from the id of one of its steps."""
+    found = re.match(r"impl-(m-\d+)(?:-|$)", step_id)
+    return found[1].upper() if found else None
+
+
+def _of_milestone(
+    site: Site, milestone: Milestone, files: tuple[str, ...], waits: tuple[str, ...]
+) -> list[PlannedStep]:
+    parts = pieces(files, declared(files))
+    steps: list[PlannedStep] = []
+    for number, piece in enumerate(parts, 1):
+        place = f"-{number}" if len(parts) > 1 else ""
+        step_id = f"impl-{milestone.id.lower()}{place}{suffix(site.iteration)}"
+        after = (steps[-1].step_id,) if steps else waits
+        shown = f" ({number} of {len(parts)})" if place else ""
+        steps.append(_patch(site, milestone, piece, step_id, after, shown))
+    return steps
+
+
+def _patch(
+    site: Site, milestone: Milestone, piece: Piece, step_id: str, after: tuple[str, ...], shown: str
+) -> PlannedStep:
+    intents = [f"{each.id} {each.behavior}" for each in milestone.code_intents if each.file in piece.files]
+    asked = intents or list(milestone.requirements) or [milestone.name]
+    failed = tuple(item for item in site.failed if path_of(item) in (*piece.files, "*") or site.touched is None)
+    told = guided(site.brief, failed, site.project.goal.constraints)
+    return patch_step(
+        site.brief,
+        step_id,
+        piece.files,
+        title=f"{milestone.id} {milestone.name[: 80 - len(shown)]}{shown}",
+        intent=f"Carry out {milestone.id}: {'; '.join(asked)}",
+        success="; ".join(milestone.acceptance_criteria) or "The code does what its intents say.",
+        role=worker_of(milestone),
+        level=declared(piece.files),
+        tools=checks(site.project, piece),
+        guidance=f"{TEMPLATE_PHASES[piece.phase]} {told}" if piece.phase else told,
+        depends_on=after,
+        phase=piece.phase,
+    )
+
+
+def _test(site: Site, number: int, ends: tuple[str, ...]) -> tuple[PlannedStep, ...]:
+    """After each wave the whole of it is tested together."""
+    tools = site.project.check(Check.TESTS, ())
+    if not tools:
+        return ()
+    mode = MODE_OF_TYPE[StepType.TEST]
+    step = PlannedStep(
+        step_id=f"test-wave-{number + 1}{suffix(site.iteration)}",
+        title=f"Test wave {number + 1}",
+        intent=f"Run the tests after all milestones of wave {number + 1}.",
+        verify=render(tools),
+        risk_level=level_for(tools, site.project.catalogue),
+        controller_task_spec=ControllerTaskSpec(type=StepType.TEST),
+        mode=mode,
+        success_criteria="Every test passes, without a warning.",
+        depends_on=ends,
+        phase=site.brief.name,
+        verify_tools=tools,
+        queue=RoleName.DEVELOPER.value,
+        estimate=estimate(mode),
+    )
+    return (step,)

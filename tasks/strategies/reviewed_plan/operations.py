@@ -1,0 +1,144 @@
+"""Typed operations, the only way in which plan.json changes: all of an answer, or none of it (seed 002; spec B4).
+
+An operation is refused when the plan is frozen, when its writer may not write that entity (foreign), when it was made
+for another version (stale), or when it leaves a reference that leads nowhere (dangling).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from schemas.review import Operation
+from schemas.review_plan import Documentation, Plan
+from schemas.times import rfc3339
+from tasks.base.errors import PlannerError
+from tasks.strategies.reviewed_plan.entities import ENTITIES, EntityType, Record, places
+from tasks.strategies.reviewed_plan.integrity import faults, too_large
+from tasks.strategies.reviewed_plan.words import cleaned, explained, told
+
+
+class Refused(PlannerError):
+    """This operation cannot be applied to this plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes, when, and within which files."""
+
+    writes: Collection[str]
+    now: int  # ms
+    allowed: Collection[str] | None = None
+
+
+def applied(plan: Plan, operations: Sequence[Operation], writer: Writer) -> Plan:
+    """Apply all operations, in order; Refused where one of them, or what comes out, cannot be. Pure."""
+    if plan.frozen_at is not None:
+        raise Refused(f"frozen: plan.json was frozen at {plan.frozen_at} and is not written any more")
+    body = plan.model_dump(mode="json")
+    for number, operation in enumerate(operations, 1):
+        try:
+            _apply(body, operation, writer)
+        except Refused as refused:
+            name = " ".join(filter(None, (operation.op, operation.entity, operation.id)))
+            raise Refused(told((f"{refused} (operation {number}: {name})",))) from refused
+    return _whole(body, writer)
+
+
+def _apply(body: Record, operation: Operation, writer: Writer) -> None:
+    kind = ENTITIES.get(operation.entity)
+    if kind is None:
+        raise Refused(f"unknown: there is no such entity; there are {', '.join(ENTITIES)}")
+    if operation.entity not in writer.writes:
+        raise Refused(f"foreign: this phase writes {', '.join(sorted(writer.writes))} and nothing else")
+    VERBS[operation.op](body, kind, operation, writer)
+
+
+def _whole(body: Record, writer: Writer) -> Plan:
+    try:
+        plan = Plan.model_validate(body)
+    except ValidationError as error:
+        raise Refused(f"invalid: {explained(error)}") from error
+    if wrong := told(faults(plan, writer.allowed)):
+        raise Refused(wrong)
+    if wrong := told(too_large(plan)):
+        raise Refused(wrong)
+    return plan
+
+
+def _add(body: Record, kind: EntityType, operation: Operation, writer: Writer) -> None:
+    if kind.prefix is None:
+        raise Refused("invalid: there is always one of these; use set with its version")
+    value = dict(operation.value or {})
+    owner = value.pop("milestone", None) if kind.owned else None
+    target = next((place for name, place in places(body, kind) if name == owner), None)
+    if target is None:
+        raise Refused("dangling: value.milestone must name the milestone that this belongs to")
+    if not isinstance(own := value.get("id"), str | None):
+        raise Refused("invalid: value.id must be a string")
+    taken = {record["id"] for _, place in places(body, kind) for record in place}
+    name = operation.id or own or _next(kind.prefix, taken)
+    if name in taken:
+        raise Refused("exists: this id is taken; use set with its version")
+    record = _valid(kind, {**value, "id": name, "version": 1})
+    if operation.entity == "decision" and record["timestamp"] is None:
+        record["timestamp"] = rfc3339(writer.now)
+    if operation.entity == "milestone":
+        record |= {"code_intents": [], "code_changes": [], "documentation": Documentation().model_dump(mode="json")}
+    target.append(record)
+
+
+def _set(body: Record, kind: EntityType, operation: Operation, _: Writer) -> None:
+    record, _place = _found(body, kind, operation)
+    known = {name: value for name, value in record.items() if name in kind.model.model_fields}
+    value = {name: each for name, each in (operation.value or {}).items() if name not in ("id", "version")}
+    record.update(_valid(kind, {**known, **value, "version": record["version"] + 1}))
+
+
+def _remove(body: Record, kind: EntityType, operation: Operation, _: Writer) -> None:
+    if kind.prefix is None:
+        raise Refused("invalid: there is always one of these; use set with its version")
+    record, place = _found(body, kind, operation)
+    place.remove(record)
+
+
+VERBS: Mapping[str, Callable[[Record, EntityType, Operation, Writer], None]] = {
+    "add": _add,
+    "set": _set,
+    "remove": _remove,
+}
+
+
+def _found(body: Record, kind: EntityType, operation: Operation) -> tuple[Record, list[Record]]:
+    """Find what an operation is about, with the list it lies in; its version must be the one that was read."""
+    for owner, place in places(body, kind):
+        for record in [place] if kind.prefix is None else place:
+            if operation.id == (owner if kind.prefix is None else record["id"]):
+                _check_version(record, operation)
+                return record, place
+    raise Refused("dangling: there is nothing with this id")
+
+
+def _check_version(record: Record, operation: Operation) -> None:
+    if operation.version is None:
+        raise Refused(f"stale: it has version {record['version']}, which the operation must name")
+    if operation.version != record["version"]:
+        raise Refused(f"stale: it has version {record['version']}, not {operation.version}; read it again")
+
+
+def _valid(kind: EntityType, value: Record) -> Record:
+    """Judge a whole entity, its words made clean; a field that it does not have is a mistake."""
+    try:
+        fit = kind.model.model_validate(value, extra="forbid").model_dump(mode="json")
+        found: dict[str, Any] = kind.model.model_validate(cleaned(fit)).model_dump(mode="json")
+    except ValidationError as error:
+        raise Refused(f"invalid: {explained(error)}") from error
+    return found
+
+
+def _next(prefix: str, taken: Collection[str]) -> str:
+    numbers = [int(name.rpartition("-")[2]) for name in taken if name.rpartition("-")[2].isdigit()]
+    return f"{prefix}-{max(numbers, default=0) + 1:03d}"

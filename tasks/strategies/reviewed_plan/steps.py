@@ -1,0 +1,118 @@
+"""How the steps of this kind are made: what a role is told of its phase, and of what failed before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
+from schemas.review_qr import ItemStatus, QrFile, QrItem, QrPhase, Severity
+from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
+from tasks.rules.assessment import raised, told
+from tasks.rules.risk import ROLLBACK, estimate
+from tasks.strategies.reviewed_plan.roles import RoleName
+from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fit
+from tasks.toolchain.catalogue import render
+
+MAX_SUCCESS = 1000
+_ORDER = list(Severity)
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """The fixed part of one row of the workflow: who does what, and where it leads."""
+
+    number: int
+    name: str
+    role: RoleName | None = None  # None: the planner decides by itself
+    title: str = ""
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    guidance: str = ""
+    fix: str = ""  # instead of the guidance, where the gate sent the work back
+    checklist: tuple[str, ...] = ()
+    phase: QrPhase | None = None
+    ahead: str | None = None  # where a pass leads
+    back: str | None = None  # where a fail leads
+
+
+def suffix(iteration: int, part: int = 1) -> str:
+    """End the id of a step so that no other round has it."""
+    return (f"-r{iteration}" if iteration > 1 else "") + (f"-p{part}" if part > 1 else "")
+
+
+def failed_items(file: QrFile | None) -> tuple[QrItem, ...]:
+    """List what a review found wrong and nobody accepted, the gravest first."""
+    items = [item for item in file.items if item.status is ItemStatus.FAIL and not item.accepted] if file else []
+    return tuple(sorted(items, key=lambda item: _ORDER.index(item.severity)))
+
+
+def guided(brief: Brief, failed: Sequence[QrItem], constraints: Iterable[str] = ()) -> str:
+    """Say what to do, what binds it, what failed and what will be checked.
+
+    It is cut at its end, where nothing stands that the step's material does not have as a whole. What binds a step may
+    be long: it leaves half of the room to what failed.
+    """
+    first = brief.fix if failed and brief.fix else brief.guidance
+    wrong = " ".join(f"Failed: {item.id} {item.severity} {item.check}: {item.finding}" for item in failed)
+    room = MAX_GUIDANCE - len(first) - 6  # blanks between the parts, and the marks of a cut
+    binding = fit(" ".join(f"Constraint: {each}" for each in constraints), max(room // 2, room - len(wrong)))
+    check = f"Check: {'; '.join(brief.checklist)}." if brief.checklist else ""
+    return fit(" ".join((first, binding, wrong, check)), MAX_GUIDANCE)
+
+
+def role_step(
+    brief: Brief, kind: StepType, step_id: str, about: str, failed: Sequence[QrItem], constraints: Iterable[str]
+) -> PlannedStep:
+    """Make a step whose controller reads and answers."""
+    mode = MODE_OF_TYPE[kind]
+    return PlannedStep(
+        step_id=step_id,
+        title=fit(brief.title, MAX_TITLE),
+        intent=fit(f"{brief.title}: {about}", MAX_INTENT),
+        controller_task_spec=ControllerTaskSpec(type=kind, hint=brief.fix if failed and brief.fix else None),
+        mode=mode,
+        success_criteria=fit("; ".join(brief.checklist), MAX_SUCCESS),
+        phase=brief.name,
+        guidance=guided(brief, failed, constraints),
+        queue=(brief.role or RoleName.REVIEWER).value,
+        estimate=estimate(mode),
+    )
+
+
+def patch_step(
+    brief: Brief,
+    step_id: str,
+    files: tuple[str, ...],
+    *,
+    title: str,
+    intent: str,
+    success: str,
+    role: RoleName,
+    level: RiskLevel,
+    tools: tuple[VerifyTool, ...],
+    guidance: str,
+    depends_on: tuple[str, ...] = (),
+    phase: str | None = None,
+) -> PlannedStep:
+    """Make a step that writes `files`; its risk is never below what they ask for."""
+    risk = raised(level, files)
+    mode = MODE_OF_TYPE[StepType.PATCH]
+    return PlannedStep(
+        step_id=step_id,
+        title=fit(title, MAX_TITLE),
+        intent=fit(intent, MAX_INTENT),
+        allowed_files=files,
+        verify=render(tools),
+        risk_level=risk.level,
+        controller_task_spec=ControllerTaskSpec(type=StepType.PATCH, target_file=files[0]),
+        mode=mode,
+        success_criteria=fit(success, MAX_SUCCESS),
+        depends_on=depends_on,
+        rollback_hint=ROLLBACK,
+        phase=phase or brief.name,
+        guidance=fit(told(risk, guidance) or guidance, MAX_GUIDANCE),
+        verify_tools=tools,
+        queue=role.value,
+        estimate=estimate(mode),
+    )

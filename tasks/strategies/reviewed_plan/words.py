@@ -1,0 +1,66 @@
+"""Words from outside made fit for what this kind keeps and says: cleaned for the documents, cut for the steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from tasks.text.fields import fit, fit_text
+from tasks.text.sanitize import Mode, sanitize
+from tasks.text.unicode import INVISIBLE
+
+M = TypeVar("M", bound=BaseModel)
+
+CODE, DRAWING = "diff", "diagram_ascii"  # the fields that are no prose
+FREELY_NAMED = "params"  # the field whose keys are a writer's own words
+_CONTROLS = re.compile(rf"{INVISIBLE.pattern}|[\x0b-\x0d\x85\u2028\u2029]")
+MAX_FAULTS = 5  # told at once
+
+
+def cleaned(value: Any, name: str = "") -> Any:
+    """Sanitise every text of a document that has passed its model, keys as well; code stays as it is."""
+    if isinstance(value, str):
+        return _text(value, name)
+    if isinstance(value, dict):
+        return {sanitize(key).text: cleaned(each, "" if name == FREELY_NAMED else key) for key, each in value.items()}
+    return [cleaned(each, name) for each in value] if isinstance(value, list) else value
+
+
+def fitted(model: type[M], value: M) -> M:
+    """Clean a document, each text cut to its field; ValidationError where one is left empty or names nothing."""
+    known = model.model_validate(value.model_dump(mode="json"), extra="ignore")
+    body = cleaned(known.model_dump(mode="json"))
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:  # to clean a text may make it longer
+        for each in error.errors():
+            if each["type"] == "string_too_long" and each["loc"][-1] != "[key]":
+                _cut(body, each["loc"], each["ctx"]["max_length"])
+    return model.model_validate(body)
+
+
+def _text(text: str, name: str) -> str:
+    """Clean a text as what it is: of a drawing that holds no attack and no control every character counts."""
+    drawn = name == DRAWING and not _CONTROLS.search(text) and not sanitize(text, Mode.FLAG).findings
+    return text if name == CODE or drawn else sanitize(text).text
+
+
+def _cut(body: Any, place: tuple[int | str, ...], size: int) -> None:
+    for name in place[:-1]:
+        body = body[name]
+    body[place[-1]] = fit_text(body[place[-1]], size)
+
+
+def explained(error: ValidationError) -> str:
+    """Say what a model found wrong, without repeating the values."""
+    return told(f"{'.'.join(map(str, each['loc']))[:100] or 'output'}: {each['msg']}" for each in error.errors())
+
+
+def told(faults: Iterable[str]) -> str:
+    """Put the first faults into one sentence; empty where there are none."""
+    some = list(faults)
+    more = f" (and {len(some) - MAX_FAULTS} more)" if len(some) > MAX_FAULTS else ""
+    return fit("; ".join(some[:MAX_FAULTS]), 900) + more

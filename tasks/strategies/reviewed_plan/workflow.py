@@ -1,0 +1,222 @@
+"""The whole workflow as one table: eleven rows of planning, nine of execution (seed 002, "Workflow Phases").
+
+A row says who works, what is read and written, what is told and checked, and where pass and fail lead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from schemas.review import ReviewDocument, Workflow
+from schemas.review_qr import QrPhase
+from tasks.strategies.reviewed_plan.documenting import of_docs
+from tasks.strategies.reviewed_plan.executing import outlined
+from tasks.strategies.reviewed_plan.handlers import (
+    Row,
+    execute_dispatch_step,
+    patch_dispatch_step,
+    planner_step,
+    qr_dispatch_step,
+    qr_gate_step,
+    reconcile_step,
+)
+from tasks.strategies.reviewed_plan.implementing import of_wave
+from tasks.strategies.reviewed_plan.markdown import plan_md
+from tasks.strategies.reviewed_plan.opening import frozen, unfit
+from tasks.strategies.reviewed_plan.roles import RoleName
+from tasks.strategies.reviewed_plan.steps import Brief
+from tasks.strategies.reviewed_plan.turn import Turn
+from tasks.strategies.reviewed_plan.words import MAX_FAULTS, told
+
+ARCHITECT, DEVELOPER, WRITER, REVIEWER = RoleName
+DESIGN, CODE, DOCS, IMPL_CODE, IMPL_DOCS = QrPhase
+CONTEXT, PLAN, QR, MILESTONE, OUTCOMES = "context", "plan", "qr", "milestone", "outcomes"  # see material.py
+
+ITEMS = "Answer items, each with id, scope, check, severity (MUST, SHOULD, COULD), status PASS or FAIL, and a finding "
+VERDICTS = ITEMS + "for every FAIL. Decide every open item again; what passed before may be checked again as well."
+OPERATIONS = "Answer operations on plan.json (add, set, remove), each with the version that it changes."
+
+
+def _loaded(turn: Turn) -> Turn:
+    """Take the plan as it will be carried out: whole, within the allowlist, and frozen."""
+    if wrong := tuple(unfit(turn.plan, turn.allowed, "/document/plan")):
+        evidence = {"errors": [error.model_dump() for error in wrong[:MAX_FAULTS]]}
+        return replace(turn, halt=("plan_unfit", told(error.message for error in wrong), evidence))
+    return replace(turn, document=outlined(frozen(turn.document, turn.now)))
+
+
+def _rendered(document: ReviewDocument, _: int) -> ReviewDocument:
+    return document.model_copy(update={"plan_md": plan_md(document.plan)})
+
+
+PLANNING = (
+    planner_step(Brief(1, "plan-init", ahead="context-verify")),
+    planner_step(Brief(2, "context-verify", ahead="plan-design-execute")),
+    execute_dispatch_step(
+        Brief(
+            3, "plan-design-execute", ARCHITECT, "Design the plan", reads=(CONTEXT, PLAN, QR),
+            writes=("overview", "decision", "rejected_alternative", "constraint", "risk", "invisible_knowledge",
+                    "milestone", "code_intent", "milestone_dependencies"),
+            guidance="Explore the repository, then write the design: the problem and the approach, decisions with at "
+            "least two steps of reasoning, what was rejected and why, risks, and milestones with their files, tests "
+            "and code intents. Say by depends_on which milestone needs which. " + OPERATIONS,
+            fix="Repair the design where the review found fault: set what is wrong, add what is missing, remove what "
+            "nothing needs. Let the rest be. " + OPERATIONS,
+            checklist=("the problem is stated", "every milestone has acceptance criteria and code intents",
+                       "every reference leads somewhere", "what is out of scope is named"),
+            phase=DESIGN, ahead="plan-design-qr",
+        ),
+        DESIGN,
+    ),
+    qr_dispatch_step(
+        Brief(
+            4, "plan-design-qr", REVIEWER, "Review the design", reads=(CONTEXT, PLAN, QR),
+            guidance="Break the review of the design down into items: is it complete, does it follow from the context, "
+            "can somebody else carry it out. " + VERDICTS,
+            checklist=("each requirement of the context is covered", "decisions are reasoned", "risks are answered",
+                       "milestones can be tested one by one"),
+            phase=DESIGN, ahead="plan-design-qr-gate",
+        ),
+        DESIGN,
+    ),
+    qr_gate_step(
+        Brief(5, "plan-design-qr-gate", phase=DESIGN, ahead="plan-code-execute", back="plan-design-execute"),
+        DESIGN,
+    ),
+    execute_dispatch_step(
+        Brief(
+            6, "plan-code-execute", DEVELOPER, "Write the code changes", reads=(CONTEXT, PLAN, QR),
+            writes=("code_change",),
+            guidance="For every code intent write a code change: one unified diff of one file of its milestone, with "
+            "context lines that are in that file, and comments that say why. " + OPERATIONS,
+            fix="Repair the diffs that failed: read their files again and set each diff as a whole. Where an intent "
+            "cannot be carried out as it stands, say why in why_comments. " + OPERATIONS,
+            checklist=("every intent has a change", "diffs are well-formed", "diffs do what their intents say"),
+            phase=CODE, ahead="plan-code-qr",
+        ),
+        CODE,
+    ),
+    qr_dispatch_step(
+        Brief(
+            7, "plan-code-qr", REVIEWER, "Review the code changes", reads=(CONTEXT, PLAN, QR),
+            guidance="Break the review of the diffs down into items. Judge whether they are faithful to their intents, "
+            "not their line numbers: wrong files, wrong changes and invented context lines fail. " + VERDICTS,
+            checklist=("each diff carries out its intent", "context lines exist", "nothing else is changed"),
+            phase=CODE, ahead="plan-code-qr-gate",
+        ),
+        CODE,
+    ),
+    qr_gate_step(
+        Brief(8, "plan-code-qr-gate", phase=CODE, ahead="plan-docs-execute", back="plan-code-execute"), CODE
+    ),
+    execute_dispatch_step(
+        Brief(
+            9, "plan-docs-execute", WRITER, "Write the documentation of the plan", reads=(CONTEXT, PLAN, QR),
+            writes=("documentation",),
+            guidance="For every milestone with code write its documentation: module comment, docstrings, algorithms "
+            "and inline comments that say why, from the decisions of the plan. Tell what is, not what changed. "
+            + OPERATIONS,
+            fix="Repair the documentation that failed: set the whole of a milestone's, with what was right in it. "
+            + OPERATIONS,
+            checklist=("every milestone with code is documented", "comments say why", "no comment tells of the past"),
+            phase=DOCS, ahead="plan-docs-qr",
+        ),
+        DOCS,
+        _rendered,
+    ),
+    qr_dispatch_step(
+        Brief(
+            10, "plan-docs-qr", REVIEWER, "Review the documentation of the plan", reads=(CONTEXT, PLAN, QR),
+            guidance="Break the review of the documentation down into items: is it right, does it say why, does it "
+            "rest on decisions of the plan. " + VERDICTS,
+            checklist=("documentation agrees with the changes", "reasons are given", "nothing is told twice"),
+            phase=DOCS, ahead="plan-docs-qr-gate",
+        ),
+        DOCS,
+    ),
+    qr_gate_step(
+        Brief(11, "plan-docs-qr-gate", phase=DOCS, ahead="init", back="plan-docs-execute"), DOCS, frozen
+    ),
+)  # fmt: skip
+
+EXECUTION = (
+    planner_step(Brief(1, "init", ahead="load-verify")),
+    planner_step(Brief(2, "load-verify", ahead="impl-execute"), _loaded),
+    patch_dispatch_step(
+        Brief(
+            3, "impl-execute", DEVELOPER, "Carry out a milestone", reads=(MILESTONE, QR),
+            guidance="Carry out the code intents of this step's files along the diffs and the documentation of the "
+            "plan. Where a diff no longer fits, do what its intent says.",
+            fix="Repair what the review found in these files and change nothing else.",
+            checklist=("acceptance criteria hold", "tests pass without warnings"),
+            phase=IMPL_CODE, ahead="impl-code-qr",
+        ),
+        IMPL_CODE,
+        of_wave,
+    ),
+    qr_dispatch_step(
+        Brief(
+            4, "impl-code-qr", REVIEWER, "Review the implementation", reads=(CONTEXT, PLAN, OUTCOMES, QR),
+            guidance="Break the review of the code as it is now down into items, each with its file as scope. "
+            + VERDICTS,
+            checklist=("every intent is carried out", "acceptance criteria hold", "invariants hold"),
+            phase=IMPL_CODE, ahead="impl-code-qr-gate",
+        ),
+        IMPL_CODE,
+    ),
+    qr_gate_step(
+        Brief(5, "impl-code-qr-gate", phase=IMPL_CODE, ahead="impl-docs-execute", back="impl-execute"), IMPL_CODE
+    ),
+    patch_dispatch_step(
+        Brief(
+            6, "impl-docs-execute", WRITER, "Document what was made", reads=(PLAN, OUTCOMES, QR),
+            guidance="Bring the documents up to what the code does now, with the reasons of the plan. Tell what is.",
+            fix="Repair what the review found in the documents and change nothing else.",
+            checklist=("documents agree with the code", "decisions and trade-offs are told"),
+            phase=IMPL_DOCS, ahead="impl-docs-qr",
+        ),
+        IMPL_DOCS,
+        of_docs,
+    ),
+    qr_dispatch_step(
+        Brief(
+            7, "impl-docs-qr", REVIEWER, "Review the documents", reads=(CONTEXT, PLAN, OUTCOMES, QR),
+            guidance="Break the review of the documents down into items, each with its file as scope. " + VERDICTS,
+            checklist=("documents agree with the code", "a newcomer understands why"),
+            phase=IMPL_DOCS, ahead="impl-docs-qr-gate",
+        ),
+        IMPL_DOCS,
+    ),
+    qr_gate_step(
+        Brief(8, "impl-docs-qr-gate", phase=IMPL_DOCS, ahead="reconcile", back="impl-docs-execute"), IMPL_DOCS
+    ),
+    reconcile_step(
+        Brief(
+            9, "reconcile", REVIEWER, "Reconcile plan and outcome", reads=(PLAN, OUTCOMES),
+            guidance="Lay plan and code side by side. Answer milestones, each once, with id, outcome (SATISFIED, "
+            "PARTIALLY_SATISFIED, NOT_SATISFIED) and deviations, and a summary.",
+            checklist=("every milestone is judged", "every deviation is named"),
+        )
+    ),
+)  # fmt: skip
+
+ROWS: Mapping[str, Row] = MappingProxyType({row.brief.name: row for row in (*PLANNING, *EXECUTION)})
+PARTS: Mapping[Workflow, frozenset[str]] = MappingProxyType(
+    {
+        Workflow.PLAN: frozenset(row.brief.name for row in PLANNING),
+        Workflow.EXECUTE: frozenset(row.brief.name for row in EXECUTION),
+        Workflow.BOTH: frozenset(ROWS),
+    }
+)
+FIRST: Mapping[Workflow, str] = MappingProxyType(
+    {Workflow.PLAN: "plan-init", Workflow.EXECUTE: "init", Workflow.BOTH: "plan-init"}
+)
+
+
+def go(turn: Turn, name: str | None) -> Turn:
+    """Go from row to row until one waits, or the part of the workflow that was asked for is over."""
+    while name in PARTS[turn.state.workflow] and name is not None:
+        turn, name = ROWS[name].enter(turn)
+    return turn

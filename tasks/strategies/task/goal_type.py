@@ -1,0 +1,163 @@
+"""What a `task` goal asks for, by whole words and the structure of its sentence (seed 001 "Task Kind"; spec 2.1).
+
+The first implementation looked for substrings, so that "Add prefix support" became a repair. Here the sentence's
+leading verb decides, then signs of failure, then what the goal's context carries.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from schemas.goal import Goal
+from tasks.toolchain.failure_log import Finding, finding_of
+
+
+class GoalType(StrEnum):
+    """The seven templates."""
+
+    REPAIR = "repair"
+    FEATURE = "feature"
+    REFACTOR = "refactor"
+    BUILD = "build"
+    DEPENDENCY = "dependency"
+    OBSERVATION = "observation"
+    GENERIC = "generic"
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_REPAIR = _words("fix fixes repair correct resolve solve debug mend restore unbreak hotfix bugfix")
+_FEATURE = _words(
+    "add implement create introduce support enable allow extend provide write expose handle show display log "
+    "build feature feat"
+)
+_REFACTOR = _words(
+    "refactor rename restructure simplify extract split move reorganize reorganise tidy deduplicate modularize "
+    "modularise decouple inline cleanup rewrite"
+)
+_DEPENDENCY = _words("upgrade bump downgrade")
+_DEPENDENCY_IF_NAMED = _words("update pin unpin install lock renovate resolve fix")
+_OBSERVATION = _words(
+    "investigate diagnose observe analyze analyse examine explain inspect explore understand reproduce find why"
+)
+
+_BUILD_SIGNS = _words("build builds compile compiles compilation compiler linker linking")
+_DEPENDENCY_SIGNS = _words("dependency dependencies lockfile")
+_FAILURE_SIGNS = _words(
+    "bug bugs failing fails fail failed failure failures broken breaks crash crashes crashing regression traceback"
+)
+_SUCCESS_SIGNS = _words("pass passes green work works again compile build")
+_REFACTOR_ENDINGS = _words("cleanup refactoring refactor rename")
+_FEATURE_ENDINGS = _words("support feature toggle option flag")
+
+_FILLERS = _words(
+    "please kindly can could would will you we i need needs want wants to should must let let's lets us try help me "
+    "also just now then"
+)
+_PREFIXES = _words(
+    "chore docs test tests ci perf style build revert"
+)  # of conventional commits; `fix:`, `feat:` are verbs
+_NOUNS_TOO = _words("debug build")  # verbs only where something follows that an object begins with
+_OBJECT_STARTS = _words("a an the this that these those our my all any why how failing broken new another")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row: all that is given must hold; the first row that holds decides."""
+
+    type: GoalType
+    lead: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
+    also: frozenset[str] = frozenset()
+    ending: frozenset[str] = frozenset()
+
+    def holds(self, sentence: Sentence) -> bool:
+        """Tell whether this row describes `sentence`."""
+        return (
+            (not self.lead or sentence.lead in self.lead)
+            and (not self.words or not self.words.isdisjoint(sentence.words))
+            and (not self.also or not self.also.isdisjoint(sentence.words))
+            and (not self.ending or sentence.last in self.ending)
+        )
+
+
+RULES = (
+    Rule(GoalType.BUILD, lead=_REPAIR | _words("make"), words=_BUILD_SIGNS),
+    Rule(GoalType.DEPENDENCY, lead=_DEPENDENCY),
+    Rule(GoalType.DEPENDENCY, lead=_DEPENDENCY_IF_NAMED, words=_DEPENDENCY_SIGNS),
+    Rule(GoalType.REPAIR, lead=_REPAIR),
+    Rule(GoalType.REPAIR, lead=_words("make get"), words=_SUCCESS_SIGNS),
+    Rule(GoalType.FEATURE, lead=_FEATURE),
+    Rule(GoalType.REFACTOR, lead=_REFACTOR),
+    Rule(GoalType.REFACTOR, lead=_words("clean"), words=_words("up")),
+    Rule(GoalType.REPAIR, lead=_OBSERVATION, words=_REPAIR),
+    Rule(GoalType.OBSERVATION, lead=_OBSERVATION),
+    Rule(GoalType.BUILD, words=_FAILURE_SIGNS, also=_BUILD_SIGNS),
+    Rule(GoalType.DEPENDENCY, words=_DEPENDENCY_SIGNS, also=_FAILURE_SIGNS | _words("conflict conflicts")),
+    Rule(GoalType.REPAIR, words=_FAILURE_SIGNS),
+    Rule(GoalType.REFACTOR, ending=_REFACTOR_ENDINGS),
+    Rule(GoalType.FEATURE, ending=_FEATURE_ENDINGS),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A goal's text as its lower-case words, with the verb that leads it where one does."""
+
+    words: tuple[str, ...]
+    lead: str
+
+    @property
+    def last(self) -> str:
+        """The last word, which names the thing in a sentence without a verb."""
+        return self.words[-1] if self.words else ""
+
+
+_CONVENTIONAL = re.compile(r"\s*(\w+)(?:\([^)]*\))?!?:\s")
+
+
+def _words_of(folded: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"[^\W\d_][\w'-]*", folded))
+
+
+def sentence_of(text: str) -> Sentence:
+    """Read a goal's text."""
+    folded = text.casefold()
+    words = _words_of(folded)
+    prefixed = _CONVENTIONAL.match(folded)
+    rest = _words_of(folded[prefixed.end() :]) if prefixed and prefixed[1] in _PREFIXES else words
+    meant = [word for word in rest if word not in _FILLERS]
+    lead, following = (*meant[:2], "", "")[:2]
+    return Sentence(words, "" if lead in _NOUNS_TOO and following not in _OBJECT_STARTS else lead)
+
+
+def goal_type(goal: Goal) -> GoalType:
+    """Tell what kind of task `goal` is; a repair is routed on by what its failure log says."""
+    sentence = sentence_of(goal.goal)
+    found = next((rule.type for rule in RULES if rule.holds(sentence)), GoalType.GENERIC)
+    context = goal.context
+    if found is GoalType.GENERIC and (context.failing_tests or (context.failure_log or "").strip()):
+        found = GoalType.REPAIR
+    return _ROUTES[_log_of(goal)] if found is GoalType.REPAIR else found
+
+
+_ROUTES = {
+    Finding.NONE: GoalType.REPAIR,
+    Finding.REPAIRABLE: GoalType.REPAIR,
+    Finding.BUILD: GoalType.BUILD,
+    Finding.DEPENDENCY: GoalType.DEPENDENCY,
+    Finding.SILENT: GoalType.OBSERVATION,
+}
+_NAMED_PLACE = re.compile(r"::\w|[\w/]\.[a-z]{1,4}\b")  # `test_a.py`, `TestX::test_y`
+
+
+def _log_of(goal: Goal) -> Finding:
+    """Read the log; one that says nothing matters only where nothing else says what to repair."""
+    context = goal.context
+    found = finding_of(context.failure_log or "", (*context.files, *goal.allowed_files))
+    known = bool(context.failing_tests) or bool(_NAMED_PLACE.search(goal.goal))
+    return Finding.NONE if found is Finding.SILENT and known else found

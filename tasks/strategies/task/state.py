@@ -1,0 +1,37 @@
+"""What a task keeps while a controller drafts its plan; afterwards it keeps nothing but that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.base import Record
+from schemas.step import PlannedStep
+from tasks.rules.strategy import Growth
+from tasks.strategies.drafting.project import Project
+from tasks.strategies.drafting.verification import project_of
+from tasks.toolchain.catalogue import Catalogue
+
+
+class State(Record):
+    """The state; without a prompt the plan is drafted."""
+
+    prompt: str | None = None
+    strict: bool = False
+    changes: bool = True  # the goal asks for a change, not only for a look
+    language: str | None = None  # the listing that told it is not kept
+    template: tuple[PlannedStep, ...] = ()  # what is used if the draft is of no use; none: then the plan halts
+    document: dict[str, Any] | None = None  # of the template
+
+
+def state_of(growth: Growth) -> State:
+    """Read the state of a plan."""
+    return State.model_validate(growth.state)
+
+
+def project_in(growth: Growth, state: State, catalogue: Catalogue) -> Project:
+    """Read the project of a plan as its draft did."""
+    context = growth.goal.context.model_copy(update={"language": state.language})
+    found = project_of(growth.goal.model_copy(update={"context": context}), catalogue)
+    if not isinstance(found, Project):
+        raise LookupError(f"This goal was planned, and cannot be any more: {found[0].message}")
+    return found

@@ -1,0 +1,82 @@
+"""Steps that a goal brings along: a plan made elsewhere, governed exactly as one of ours (WIRE.md section 1)."""
+
+from __future__ import annotations
+
+from schemas.base import MODE_OF_TYPE, Mode, StepType
+from schemas.envelope import FieldError
+from schemas.goal import Estimate, Goal, SuppliedStep
+from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate
+from tasks.base.errors import UnknownCommand
+from tasks.rules.assessment import raised, told
+from tasks.rules.risk import ROLLBACK, estimate
+from tasks.rules.validation import MAX_ERRORS
+from tasks.text.fields import guidance
+from tasks.text.paths import clean
+from tasks.toolchain.catalogue import Catalogue, render
+
+TYPE_OF_MODE = {Mode.PATCH: StepType.PATCH, Mode.TEST: StepType.TEST, Mode.READ_ONLY: StepType.READ}
+
+
+def convert(
+    goal: Goal, supplied: tuple[SuppliedStep, ...], catalogue: Catalogue
+) -> tuple[tuple[PlannedStep, ...], tuple[FieldError, ...]]:
+    """Make planned steps of supplied ones; each verification that the catalogue does not know is an error.
+
+    Such a step comes out without its verification, so that everything else about it can still be judged. Reading
+    stops where there are more errors than will be told.
+    """
+    steps: list[PlannedStep] = []
+    errors: list[FieldError] = []
+    advice = guidance(goal.constraints)
+    for index, step in enumerate(supplied):
+        if len(errors) > MAX_ERRORS:
+            break
+        try:
+            steps.append(_planned(goal, step, advice, catalogue))
+        except UnknownCommand as error:
+            errors.append(FieldError(pointer=f"/steps/{index}/verify", code="unknown_command", message=str(error)))
+            steps.append(_planned(goal, step.model_copy(update={"verify": None}), advice, catalogue))
+    return tuple(steps), tuple(errors)
+
+
+def _planned(goal: Goal, step: SuppliedStep, advice: str | None, catalogue: Catalogue) -> PlannedStep:
+    files = tuple(map(clean, step.allowed_files))
+    tools = catalogue.expand(step.verify, files)
+    kind = step.type or _type_of(step)
+    mode = step.mode or MODE_OF_TYPE[kind]
+    risk = raised(step.risk_level, files)
+    undo = step.rollback_hint or (ROLLBACK if risk.why else None)  # nobody asked for one at its level
+    return PlannedStep(
+        step_id=step.step_id,
+        title=step.title,
+        intent=step.intent,
+        allowed_files=files,
+        verify=render(tools),
+        risk_level=risk.level,
+        controller_task_spec=ControllerTaskSpec(type=kind, target_file=files[0] if files else None),
+        mode=mode,
+        success_criteria=step.success_criteria,
+        depends_on=step.depends_on,
+        rollback_hint=undo,
+        guidance=told(risk, advice),
+        verify_tools=tools,
+        retry_limit=step.retry_limit,
+        queue=step.queue or goal.queue,
+        estimate=_estimate(step.estimate, mode),
+    )
+
+
+def _type_of(step: SuppliedStep) -> StepType:
+    if step.mode:
+        return TYPE_OF_MODE[step.mode]
+    if step.allowed_files:
+        return StepType.PATCH
+    return StepType.TEST if step.verify else StepType.READ
+
+
+def _estimate(given: Estimate, mode: Mode) -> StepEstimate:
+    default = estimate(mode)
+    return StepEstimate(
+        tokens=default.tokens if given.tokens is None else given.tokens,
+        patch_cycles=default.patch_cycles if given.patch_cycles is None else given.patch_cycles,
+    )

@@ -1,0 +1,165 @@
+"""The templates of `task` goals, as data: one table of rows per type of goal (spec 2.2, the golden plans of 2.3).
+
+A row is a step, or several where its files are more than its risk level allows. `after` names the rows it waits for;
+where one of those drops out, what that one waited for counts. The words of a goal stand in for `{goal}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from schemas.base import RiskLevel, StepType
+from tasks.strategies.drafting.project import Check
+from tasks.strategies.task.goal_type import GoalType
+from tasks.toolchain.files import Role
+
+EVERY = tuple(Role)
+CODE = (Role.SOURCE, Role.MANIFEST, Role.TEST)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One step of a template. `roles` choose its files; a row that needs files and finds none drops out."""
+
+    step_id: str
+    title: str
+    intent: str
+    type: StepType
+    after: tuple[str, ...] = ()
+    roles: tuple[Role, ...] = ()
+    or_every: bool = False  # where the allowlist has no file of these roles, all of it
+    risk: RiskLevel = RiskLevel.LOW
+    check: Check = Check.NONE
+    success: str = ""
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The rows of one type of goal, and what they take for granted."""
+
+    rows: tuple[Row, ...]
+    assumptions: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+
+
+READ, EXPLORE, DRAFT = StepType.READ, StepType.EXPLORE, StepType.DRAFT
+PATCH, TEST, MED = StepType.PATCH, StepType.TEST, RiskLevel.MED
+
+REPAIR = Template(
+    rows=(
+        Row("analyze-failure", "Analyze the failure", "Find the root cause of: {goal}", READ,
+            success="The root cause is named, with the evidence for it."),
+        Row("locate-source", "Locate the source of the bug", "Find the file, function and line to change for: {goal}",
+            EXPLORE, after=("analyze-failure",), success="The place to change is named."),
+        Row("implement-fix", "Implement the fix", "Fix with the smallest change that is right: {goal}", PATCH,
+            after=("locate-source",), roles=EVERY, risk=MED, check=Check.FIX, hint="Smallest change; no refactoring.",
+            success="The failing tests pass and only what is needed has changed."),
+        Row("verify-focused", "Verify the failing tests", "Run the tests that failed, for: {goal}", TEST,
+            after=("implement-fix",), check=Check.FOCUSED, success="The tests that failed pass."),
+        Row("verify-regression", "Verify that nothing else broke", "Run the whole test suite after: {goal}", TEST,
+            after=("verify-focused",), check=Check.TESTS, success="The whole test suite passes."),
+    ),
+    assumptions=("The failure comes from a bug in the code and is not flaky.", "A minimal change can fix it."),
+    constraints=("No refactoring.",),
+)  # fmt: skip
+
+FEATURE = Template(
+    rows=(
+        Row("understand-requirements", "Understand the requirements", "Say what is needed for: {goal}", READ,
+            success="The requirements are listed."),
+        Row("design-approach", "Design the solution", "Design how to do it along the existing patterns: {goal}", DRAFT,
+            after=("understand-requirements",), success="The design names the files and functions to change."),
+        Row("implement-core", "Implement the core logic", "Implement: {goal}", PATCH, after=("design-approach",),
+            roles=CODE, or_every=True, risk=MED, check=Check.TESTS, hint="Follow the existing patterns and style.",
+            success="The feature works and the existing tests pass."),
+        Row("add-tests", "Add unit tests", "Add tests for: {goal}", PATCH, after=("implement-core",),
+            roles=(Role.TEST,), check=Check.NEW_TESTS, success="New tests cover the feature and pass."),
+        Row("verify-new-tests", "Verify the new tests", "Run the new tests of: {goal}", TEST, after=("add-tests",),
+            roles=(Role.TEST,), check=Check.NEW_TESTS, success="The new tests pass."),
+        Row("update-docs", "Update the documentation", "Document: {goal}", PATCH, after=("verify-new-tests",),
+            roles=(Role.DOCUMENT,), success="The documentation tells of the feature."),
+        Row("verify-full", "Run the full test suite", "Run all tests after: {goal}", TEST, after=("update-docs",),
+            check=Check.TESTS, success="The whole test suite passes."),
+    ),
+    assumptions=("The existing patterns are to be followed.", "The feature needs tests."),
+    constraints=("Keep the existing style.",),
+)  # fmt: skip
+
+REFACTOR = Template(
+    rows=(
+        Row("analyze-code", "Analyze the code", "Find what must change and what uses it, for: {goal}", READ,
+            success="The code to change and its callers are named."),
+        Row("plan-refactor", "Plan and design the refactoring", "Plan small steps that keep behaviour, for: {goal}",
+            DRAFT, after=("analyze-code",), success="The plan names each move and the files it touches."),
+        Row("implement-refactor", "Refactor the code", "Refactor without changing behaviour: {goal}", PATCH,
+            after=("plan-refactor",), roles=EVERY, risk=MED, check=Check.TESTS, hint="Behaviour must not change.",
+            success="The structure is better and all tests pass unchanged in meaning."),
+        Row("verify-full", "Verify with the full test suite", "Run all tests after: {goal}", TEST,
+            after=("implement-refactor",), check=Check.TESTS, success="The whole test suite passes."),
+    ),
+    assumptions=("The tests describe the behaviour that must stay.",),
+    constraints=("No change of behaviour.",),
+)  # fmt: skip
+
+BUILD = Template(
+    rows=(
+        Row("analyze-build", "Analyze the build failure", "Find why the build fails: {goal}", READ,
+            success="The cause of the build failure is named."),
+        Row("fix-build", "Fix the build", "Make the build pass: {goal}", PATCH, after=("analyze-build",), roles=EVERY,
+            risk=MED, check=Check.BUILD, success="The build passes."),
+        Row("verify-build", "Verify the build", "Build again after: {goal}", TEST, after=("fix-build",),
+            check=Check.BUILD, success="The build passes."),
+        Row("verify-full", "Verify with the full test suite", "Run all tests after: {goal}", TEST,
+            after=("verify-build",), check=Check.TESTS, success="The whole test suite passes."),
+    ),
+    assumptions=("The build fails because of the code or its manifests, not of the machine.",),
+)  # fmt: skip
+
+DEPENDENCY = Template(
+    rows=(
+        Row("analyze-deps", "Analyze the dependencies", "Find what conflicts, is missing or must move: {goal}", READ,
+            success="The dependencies to change and their versions are named."),
+        Row("resolve-deps", "Resolve the dependencies", "Pin, add or upgrade what is needed: {goal}", PATCH,
+            after=("analyze-deps",), roles=(Role.MANIFEST,), or_every=True, risk=MED, check=Check.FIX,
+            success="The dependencies resolve and the tests pass."),
+        Row("verify-install", "Verify with the new dependencies", "Run all tests after: {goal}", TEST,
+            after=("resolve-deps",), check=Check.TESTS, success="The whole test suite passes."),
+    ),
+    assumptions=("The code is right for the dependencies it is meant to have.",),
+)  # fmt: skip
+
+OBSERVATION = Template(
+    rows=(
+        Row("observe-failure", "Observe without changing anything", "Collect what can be seen of: {goal}", EXPLORE,
+            success="What happens, where and how often is written down."),
+        Row("analyze-logs", "Analyze what was observed", "Form a hypothesis from what was collected on: {goal}", READ,
+            after=("observe-failure",), success="A hypothesis and the way to test it are named."),
+    ),
+    assumptions=("Too little is known to change anything yet.",),
+)  # fmt: skip
+
+GENERIC = Template(
+    rows=(
+        Row("analyze", "Analyze the task", "Understand what is asked and what it touches: {goal}", READ,
+            success="What is to be changed is named."),
+        Row("implement", "Implement the change", "Make the change: {goal}", PATCH, after=("analyze",), roles=EVERY,
+            risk=MED, check=Check.TESTS, success="The change is made and the tests pass."),
+        Row("verify", "Verify the change", "Confirm that it is done: {goal}", TEST, after=("implement",),
+            check=Check.TESTS, success="The change is confirmed."),
+    ),
+)  # fmt: skip
+
+TEMPLATES: Mapping[GoalType, Template] = MappingProxyType(
+    {
+        GoalType.REPAIR: REPAIR,
+        GoalType.FEATURE: FEATURE,
+        GoalType.REFACTOR: REFACTOR,
+        GoalType.BUILD: BUILD,
+        GoalType.DEPENDENCY: DEPENDENCY,
+        GoalType.OBSERVATION: OBSERVATION,
+        GoalType.GENERIC: GENERIC,
+    }
+)

@@ -1,0 +1,52 @@
+"""What a drafter answered, read: JSON out of prose and fences, and text out of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schemas import codec
+from tasks.text.fields import truncate
+
+FENCE = "```"
+
+
+def unfenced(text: str) -> str:
+    """Take a fence off that encloses `text`, else take what stands in its first fenced block, else all of it."""
+    lines = text.strip().splitlines()
+    marks = [number for number, line in enumerate(lines) if line.lstrip().startswith(FENCE)]
+    if not marks:
+        return text
+    if len(lines) > 1 and marks[0] == 0 and marks[-1] == len(lines) - 1:
+        return "\n".join(lines[1:-1]).strip()
+    start = marks[0] + 1
+    end = marks[1] if len(marks) > 1 else len(lines)
+    return "\n".join(lines[start:end]).strip()
+
+
+def decoded(output: Any) -> Any:
+    """Read JSON where `output` is a text that holds some; ValueError says why it holds none."""
+    return codec.loads(unfenced(output)) if isinstance(output, str) else output
+
+
+def as_text(output: Any) -> str:
+    """Say as text what was answered; empty where nothing was."""
+    if isinstance(output, str):
+        return output.strip()
+    if not output and output != 0:
+        return ""
+    try:
+        return codec.dumps(output).decode()
+    except codec.EncodeError:
+        return ""  # what cannot be told again says nothing
+
+
+def fitted(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Cut what is too long or not asked for, as a JSON Schema of ours says; what cannot be mended stays wrong."""
+    if isinstance(value, str) and "maxLength" in schema:
+        return truncate(value, schema["maxLength"])
+    if isinstance(value, list) and "items" in schema:
+        return [fitted(each, schema["items"]) for each in value[: schema["maxItems"]]]
+    if isinstance(value, dict) and "properties" in schema:
+        return {name: fitted(value[name], part) for name, part in schema["properties"].items() if name in value}
+    return value

@@ -1,0 +1,160 @@
+"""What a path of an allowlist must be: relative, literal, inside the repository, and not one of the forbidden ones.
+
+Seed 001: "Allowlists are explicit, never inferred". Spec 3.3 lists what the first implementation's validator missed
+and what it hit by mistake: it looked for substrings, we compare whole components of a normalised path.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import lru_cache
+
+from schemas.envelope import FieldError
+from tasks.text.forbidden_paths import FORBIDDEN, Forbidden
+from tasks.text.sanitize import Mode, sanitize
+from tasks.text.unicode import INVISIBLE
+
+MAX_GLOB_WORK = 250_000  # globs times files of the listing
+
+_ABSOLUTE = re.compile(r"/|~|[A-Za-z]:")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a path is refused."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """The literal files of an allowlist, in order and once each, and what was wrong with its patterns."""
+
+    files: tuple[str, ...]
+    errors: tuple[FieldError, ...]
+
+
+def clean(path: str) -> str:
+    """Drop what means nothing, `./` and doubled slashes, so that equal paths are equal strings."""
+    if "./" not in path and "//" not in path:
+        return path
+    return "/".join(part for i, part in enumerate(path.split("/")) if part != "." and (part or i == 0))
+
+
+@lru_cache(maxsize=16384)
+def fault(path: str, forbidden: Forbidden = FORBIDDEN) -> Fault | None:
+    """Say why `path` may not stand in an allowlist; None where it may."""
+    folded = unicodedata.normalize("NFKC", path).replace("\\", "/").strip()
+    for code, message, found in _FAULTS:
+        if found(path, folded):
+            return Fault(code, message)
+    return TABOO if folded in forbidden else None
+
+
+def is_glob(path: str) -> bool:
+    """Tell whether a path is a pattern; brackets are literal, since file names of web frameworks have them."""
+    return "*" in path or "?" in path
+
+
+def expand_globs(
+    patterns: Sequence[str],
+    listing: Sequence[str],
+    pointer: str = "/allowed_files",
+    forbidden: Forbidden = FORBIDDEN,
+) -> Expanded:
+    """Turn an allowlist into literal files; globs are expanded against `listing` (docs/wire.md).
+
+    `*` stays within a folder, `**` goes across. What is wrong is told for each pattern; a glob never reaches a
+    forbidden file.
+    """
+    files: dict[str, None] = {}
+    errors: list[FieldError] = []
+    globs = sum(map(is_glob, patterns))
+    for index, pattern in enumerate(patterns):
+        found = (
+            _pattern_fault(pattern, len(listing), globs, forbidden) if is_glob(pattern) else fault(pattern, forbidden)
+        )
+        if found:
+            errors.append(FieldError(pointer=f"{pointer}/{index}", code=found.code, message=found.message))
+        elif is_glob(pattern):
+            files.update(dict.fromkeys(_matching(clean(pattern), listing, forbidden)))
+        else:
+            files[clean(pattern)] = None
+    return Expanded(tuple(files), tuple(errors))
+
+
+def _pattern_fault(pattern: str, listed: int, globs: int, forbidden: Forbidden) -> Fault | None:
+    if all(set(part) <= {"*", "?"} for part in clean(pattern).split("/") if part):
+        return Fault("root_wide_glob", "A glob must name a folder or a kind of file, not the whole repository.")
+    if found := fault(re.sub(r"[*?]+", "x", pattern), forbidden):
+        return found
+    if not listed:
+        return Fault("glob_without_listing", "A glob needs context.files to be expanded against; or name the files.")
+    if listed * globs > MAX_GLOB_WORK:
+        return Fault("too_many_globs", "There are too many globs for so long a context.files; name the files.")
+    return None
+
+
+def _matching(pattern: str, listing: Sequence[str], forbidden: Forbidden) -> Iterator[str]:
+    parts = tuple(part.replace("[", "[[]") for part in pattern.split("/"))
+    for path in map(clean, listing):
+        if glob_matches(parts, path.split("/")) and not is_glob(path) and fault(path, forbidden) is None:
+            yield path
+
+
+def glob_matches(parts: Sequence[str], names: Sequence[str]) -> bool:
+    """Match folder by folder; a `**` takes as few as it can and more only when the rest does not fit (linear)."""
+    part = name = 0
+    star, taken = -1, 0
+    while name < len(names):
+        if part < len(parts) and parts[part] == "**":
+            star, taken = part, name
+            part += 1
+        elif part < len(parts) and _part(parts[part]).match(names[name]):
+            part, name = part + 1, name + 1
+        elif star >= 0:
+            taken += 1
+            part, name = star + 1, taken
+        else:
+            return False
+    return all(rest == "**" for rest in parts[part:])
+
+
+@lru_cache(maxsize=16384)  # fnmatch itself keeps so few that many globs push each other out
+def _part(pattern: str) -> re.Pattern[str]:
+    return re.compile(translate(pattern))
+
+
+def _climbs(folded: str) -> bool:
+    return any(part.count(".") > 1 and not part.strip(". ") for part in folded.split("/"))
+
+
+def _is_invisible(raw: str) -> bool:
+    return not raw.isprintable() or (not raw.isascii() and INVISIBLE.search(raw) is not None)
+
+
+# Each takes the path as written and the path folded to what a careless file system would make of it.
+_FAULTS: tuple[tuple[str, str, Callable[[str, str], bool]], ...] = (
+    ("control_character", "A path may hold no control or invisible characters.", lambda raw, _: _is_invisible(raw)),
+    ("absolute_path", "A path must be relative to the repository.", lambda _, folded: bool(_ABSOLUTE.match(folded))),
+    ("path_traversal", "A path may not climb with `..`.", lambda _, folded: _climbs(folded)),
+    ("backslash", "Folders are separated by `/`.", lambda raw, _: "\\" in raw),
+    ("directory", "A path must name a file; `folder/**` means the files of a folder.", lambda _, f: _is_folder(f)),
+    ("wildcard", "A step's files are literal; only a goal's allowlist may hold globs.", lambda _, f: is_glob(f)),
+    ("potential_injection", "This reads like an attack on the agent.", lambda raw, _: _is_prose(raw)),
+)
+TABOO = Fault("forbidden_path", "No step may touch this path.")
+
+
+def _is_prose(raw: str) -> bool:
+    """Only a name with spaces speaks to an agent; `ignore_previous_instructions.py` may test that very thing."""
+    return " " in raw and bool(sanitize(raw, Mode.FLAG).findings)
+
+
+def _is_folder(folded: str) -> bool:
+    return not folded or folded == "." or folded.endswith(("/", "/."))

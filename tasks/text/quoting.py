@@ -1,0 +1,25 @@
+"""Outside words in a prompt: sanitised, bounded, below a heading that names their origin, each line with a mark.
+
+Our own lines of a prompt never begin with the mark, so that whoever reads it can tell orders from data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tasks.text.fields import fit_lines
+
+MARK = "| "
+
+
+def quoted(title: str, origin: str, text: str, size: int) -> str:
+    """Quote at most `size` characters of `text`; nothing is left of it but data."""
+    fit = fit_lines(text, size)
+    return "\n".join([f"# {title} ({origin})", *(MARK + line for line in fit.splitlines() or ["None"])])
+
+
+def listed(lines: Iterable[str], most: int) -> str:
+    """List outside words, one a line, and say how many more there are."""
+    every = [" ".join(line.split()) for line in lines]
+    shown = [f"- {line}" for line in every[:most] if line]
+    return "\n".join([*shown, f"... and {len(every) - most} more"] if len(every) > most else shown)

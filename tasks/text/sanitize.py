@@ -1,0 +1,227 @@
+"""Untrusted text -> text that may stand in a prompt, a step's field or a log (seed 001; spec/task.md 3.4)."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from html import unescape
+from typing import NewType
+from urllib.parse import unquote
+
+from tasks.text.attacks import ATTACKS, Attack, AttackClass, Matched
+from tasks.text.skeleton import View, code, code_of, rewritten, words, words_of
+from tasks.text.unicode import CONTROL, INVISIBLE, MARKS, clean
+
+Untrusted = NewType("Untrusted", str)  # from outside: a goal's text, a document, a log, evidence, a file's name
+Trusted = NewType("Trusted", str)  # ours, or sanitised: only `sanitize` and our own constants make it
+
+TOKEN = "[REDACTED:potential_injection]"  # noqa: S105  the seed's mark, not a password
+MAX_ROUNDS = 5  # an attack put together by taking out another; who needs more rounds has nothing to say
+MAX_EXCERPT = 100
+_GAP = "\ue000"  # stands for controls while attacks across them are looked for
+_LAYERS = 2  # an encoding within an encoding
+
+
+class Mode(StrEnum):
+    """What becomes of an attack: taken out, made inert but legible, or only reported."""
+
+    STRIP = "strip"
+    ESCAPE = "escape"
+    FLAG = "flag"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAttack:
+    """One attack as it stood in the text; the excerpt is as untrusted as ever."""
+
+    kind: AttackClass
+    excerpt: Untrusted
+
+
+@dataclass(frozen=True, slots=True)
+class Sanitized:
+    """The text to use, and what was found in it."""
+
+    text: Trusted
+    findings: tuple[FoundAttack, ...] = ()
+
+
+Span = tuple[int, int, AttackClass]
+
+
+def sanitize(text: str, mode: Mode = Mode.STRIP) -> Sanitized:
+    """Clean `text` and treat every attack in it as `mode` says. Idempotent; linear in the text."""
+    if is_plain(text):
+        return Sanitized(Trusted(text))
+    findings: list[FoundAttack] = []
+    if CONTROL.search(text):
+        gapped = clean(text, gap=_GAP)
+        spans = sorted(set(_across(gapped)))
+        findings += _told(gapped, spans)
+        text = _replace(gapped, spans, _TREATMENT.get(mode, str)).replace(_GAP, "")
+    text = clean(text)
+    for _ in range(MAX_ROUNDS):
+        spans = sorted(set(_spans(text)))
+        findings += _told(text, spans)
+        if not spans or mode is Mode.FLAG:
+            return Sanitized(Trusted(text), tuple(dict.fromkeys(findings)))
+        text = clean(_replace(text, spans, _TREATMENT[mode]))
+    return Sanitized(Trusted(TOKEN), tuple(dict.fromkeys(findings)))
+
+
+def _told(text: str, spans: list[Span]) -> list[FoundAttack]:
+    return [FoundAttack(kind, Untrusted(text[start:end][:MAX_EXCERPT].replace(_GAP, ""))) for start, end, kind in spans]
+
+
+def is_simple(text: str) -> bool:
+    """Tell that `text` is read as it stands: ASCII without controls, escapes, markup and long blobs."""
+    return (
+        _PLAIN.fullmatch(text) is not None
+        and not _ESCAPE.search(text)
+        and not _MARKUP.search(text)
+        and not _BLOB.search(text)
+    )
+
+
+def is_plain(text: str) -> bool:
+    """Tell, several times faster than by looking for it, that `text` has nothing in it; most short fields have not."""
+    return (
+        _PLAIN.fullmatch(text) is not None
+        and not _ESCAPE.search(text)
+        and not _MARKUP.search(text)
+        and next(_matches(View(text)), None) is None
+        and next(_encoded(text, _LAYERS), None) is None
+    )
+
+
+def _inert(span: str) -> str:
+    """Break words after the first letter, and blobs every few: people can read it, no pattern and no decoder does."""
+    spaced = _SPELLED.sub("\u00b7", span)
+    return re.sub(r"(?<![^\W_])[^\W_](?=\w)|\w{11}(?=\w)|[<(\[|{\"'](?=\S)", "\\g<0>\u00b7", spaced)
+
+
+_SPELLED = re.compile(r"(?<=(?<![^\W_])[^\W_])[\W_](?=[^\W_](?![^\W_]))")  # between letters that stand alone
+_TREATMENT: dict[Mode, Callable[[str], str]] = {Mode.STRIP: lambda _: TOKEN, Mode.ESCAPE: _inert}
+
+
+def _replace(text: str, spans: list[Span], treat: Callable[[str], str]) -> str:
+    if not spans:
+        return text
+    pieces, at = [], 0
+    for start, end in _merged(spans):
+        pieces += [text[at:start], treat(text[start:end])]
+        at = end
+    return "".join([*pieces, text[at:]])
+
+
+def _merged(spans: list[Span]) -> Iterator[tuple[int, int]]:
+    start, end = spans[0][:2]
+    for other, other_end, _ in spans[1:]:
+        if other > end:
+            yield start, end
+            start, end = other, other_end
+        end = max(end, other_end)
+    yield start, end
+
+
+def _spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
+    """Find attacks in the text as it is read, as it is rendered, and in what is encoded in it."""
+    shown = View(text)
+    for _ in range(_LAYERS):
+        shown = rewritten(shown, _ESCAPE, _unescape)
+    shown = rewritten(shown, INVISIBLE, lambda _: "")
+    shown = rewritten(shown, MARKS, lambda _: "")
+    rendered = rewritten(shown, _MARKUP, lambda _: "")
+    yield from _matches(shown)
+    if rendered is not shown:
+        yield from _matches(rendered)
+    if layers:
+        yield from _encoded(text, layers)
+
+
+def _across(text: str) -> Iterator[Span]:
+    """Find attacks across controls, which are nothing to one reader and end a word to another."""
+    yield from _matches(rewritten(View(text), _GAPS, lambda _: ""))
+    yield from _matches(rewritten(View(text), _GAPS, lambda _: " "))
+
+
+def _matches(view: View) -> Iterator[Span]:
+    for text_of, view_of, rows in ((words_of, words, _PROSE), (code_of, code, _CODE)):
+        if hits := list(_hits(text_of(view.text), rows)):
+            seen = view_of(view)  # which knows where its parts stood
+            yield from ((*seen.span(start, end), kind) for start, end, kind in hits)
+
+
+_Rows = dict[str, list[Attack]]
+
+
+def _by_word(rows: list[Attack]) -> _Rows:
+    return {word: [row for row in rows if word in row.words] for each in rows for word in each.words}
+
+
+_CODE = _by_word([row for row in ATTACKS if row.view is Matched.CODE])
+_PROSE = _by_word([row for row in ATTACKS if row.view is not Matched.CODE])
+
+
+def _hits(folded: str, by_word: _Rows) -> Iterator[Span]:
+    """Find where a row begins with one of its words; what has been found once is not looked through again."""
+    flat = folded.replace("\n", " ") if by_word is _PROSE else folded
+    for word in [word for word in by_word if word in flat]:  # as a rule none
+        attacks, at = by_word[word], flat.find(word)
+        while at >= 0:
+            after = at + 1
+            for attack in attacks:
+                if found := attack.pattern.match(folded if attack.view is Matched.LINES else flat, at):
+                    yield at, found.end(), attack.kind
+                    after = max(after, found.end())
+            at = flat.find(word, after)
+
+
+_PLAIN = re.compile(r"[\t\n -~]*")  # what `clean` and `fold` leave as it is but for its case
+_ESCAPE = re.compile(
+    r"(?:%[0-9A-Fa-f]{2})+|&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});|\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}"
+)
+_MARKUP = re.compile(
+    r"<!--[^<>]{0,1000}?-->|<!--|-->|</?[A-Za-z][^<>]{0,200}>|\]\([^()\s]{0,500}\)|(?<=\w)[*`~\\]{1,3}(?=\w)"
+)
+
+
+def _unescape(found: re.Match[str]) -> str:
+    escaped = found[0]
+    if escaped.startswith("\\"):
+        return clean(chr(int(escaped[2:], 16)))
+    return clean(unquote(escaped) if escaped.startswith("%") else unescape(escaped))
+
+
+_GAPS = re.compile(f"{_GAP}+")
+_BASE64 = re.compile(
+    r"[A-Za-z0-9+/_-]{16,}(?:\n[ \t>]{0,8}[A-Za-z0-9+/_-]{16,})*(?:\n[ \t>]{0,8}[A-Za-z0-9+/_-]+)?={0,2}"
+)
+_BLOB = re.compile(r"[A-Za-z0-9+/_-]{80,}|(?:[0-9A-Fa-f]{2}[ :]?){40,}")
+_HEX = re.compile(r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{2}(?:[ :]?[0-9A-Fa-f]{2}){11,}(?![0-9A-Za-z])")
+_TO_STANDARD = str.maketrans("-_", "+/", "\n\t >=")
+_READABLE = re.compile(rb"[\t\n\r -~]{8,}")  # bytes that are text; digests and pictures have hardly any
+
+
+def _encoded(text: str, layers: int) -> Iterator[Span]:
+    """Find blobs that decode to an attack."""
+    for found in _BASE64.finditer(text):
+        blob = found[0].translate(_TO_STANDARD)
+        # what stands before a blob may look like a part of it, so any of four beginnings may be its own
+        yield from _hidden(b"\n".join(_decoded(blob[skip:]) for skip in range(4)), found, layers)
+    for found in _HEX.finditer(text):
+        yield from _hidden(bytes.fromhex(re.sub(r"[ :]", "", found[0])), found, layers)
+
+
+def _decoded(blob: str) -> bytes:
+    whole = blob[: len(blob) - (len(blob) % 4 == 1)]
+    return b64decode(whole + "=" * (-len(whole) % 4))
+
+
+def _hidden(raw: bytes, blob: re.Match[str], layers: int) -> Iterator[Span]:
+    readable = b"\n".join(_READABLE.findall(raw)).decode("ascii")
+    for _, _, kind in _spans(readable, layers - 1) if readable else ():
+        yield blob.start(), blob.end(), kind

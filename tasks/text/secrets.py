@@ -1,0 +1,68 @@
+"""Takes out of a text what looks like a key or a password, before it is logged, shown or kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from schemas import codec
+from tasks.text.fields import one_line, settle, truncate
+from tasks.text.json_in_prose import as_text
+
+MARK = "[secret]"
+SHORTEST = 6  # a shorter word is no secret worth the name, and stands in too many others
+
+_WHOLE = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+    r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"  # JSON web tokens
+    r"|\b(?:(?:sk|sess|glpat|xox[abeprs])-|[spr]k_(?:live|test)_)[A-Za-z0-9_-]{16,}|\bhf_[A-Za-z0-9]{16,}"
+    r"|\b(?:gh[pousr]|github_pat)_\w{20,}|\bA(?:KIA|SIA)[0-9A-Z]{16}\b|\bAIza[\w-]{30,}",
+    re.DOTALL,
+)
+_NAME = (
+    r"(?:api[_-]?key|access[_-]?key|token|secret|passw(?:or)?d|authorization)\\?[\"']?\s*[:=]\s*\\?[\"']?"
+    r"(?:(?:bearer|basic)\s+)?+"
+)
+_VALUE = r"[^\s\"',;&}\\]"
+_NAMED = re.compile(rf"({_NAME}|\b(?:bearer|basic)\s+)(?!\[secret\]){_VALUE}{{6,}}", re.IGNORECASE)
+_SURELY = re.compile(  # "basic validation" and "token: required" are words of a plan
+    rf"({_NAME}|\b(?:bearer|basic)\s+(?={_VALUE}{{16}}))(?!\[secret\])(?={_VALUE}{{0,200}}\d){_VALUE}{{8,}}",
+    re.IGNORECASE,
+)
+_IN_URL = re.compile(r"(://[^\s/:@\"'\\]*:)[^\s/@\"'\\]+(?=@)")
+
+
+def redact(text: str, secrets: Iterable[str] = ()) -> str:
+    """Replace the known `secrets` and whatever looks like one: for what is only read."""
+    return _NAMED.sub(rf"\1{MARK}", masked(text, secrets))
+
+
+def redact_line(text: str, size: int, secrets: Iterable[str] = ()) -> str:
+    """Put outside words on one line of at most `size` characters, without secrets and without attacks."""
+    return settle(redact(text, secrets), size, lambda found, most: one_line(redact(found, secrets), most))
+
+
+def redact_lines(text: str, size: int, secrets: Iterable[str] = ()) -> str:
+    """Keep at most `size` characters of outside words of several lines, without secrets and without attacks."""
+    return settle(redact(text, secrets), size, lambda found, most: truncate(redact(found, secrets).strip(), most))
+
+
+def masked(text: str, secrets: Iterable[str] = ()) -> str:
+    """Replace the known `secrets` and what is surely one, so that an answer can still be used; JSON stays JSON."""
+    if known := sorted(_spellings(secrets), key=len, reverse=True):
+        text = re.sub("|".join(map(re.escape, known)), MARK, text)
+    return _SURELY.sub(rf"\1{MARK}", _IN_URL.sub(rf"\1{MARK}", _WHOLE.sub(MARK, text)))
+
+
+def kept_back(output: Any) -> tuple[Any, str]:
+    """Give an answer and its text without what is surely a secret; the answer becomes its text where it held one."""
+    text = as_text(output)
+    safe = masked(text)
+    return (output if safe == text else safe), safe
+
+
+def _spellings(secrets: Iterable[str]) -> set[str]:
+    """Each secret as it is, and as a text in JSON has it."""
+    known = {each for each in secrets if len(each) >= SHORTEST}
+    return known | {codec.dumps(each.encode(errors="replace").decode()).decode()[1:-1] for each in known}

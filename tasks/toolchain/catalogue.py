@@ -1,0 +1,196 @@
+"""The tool catalogue: commands are selected from it, never invented (seed 001, "Tool Contract Registry").
+
+A command line is read without a shell and must match one contract wholly; what comes out is an argv that a controller
+runs without a shell too. `verify` for people is rendered from that argv, so that both always say the same.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+
+from schemas.goal import ToolCall, Verify
+from schemas.step import VerifyTool
+from tasks.base.errors import UnknownCommand
+from tasks.toolchain.contract import MANY, Contract, Part, Reading, fits, operand
+from tasks.toolchain.files import Role, role_of
+from tasks.toolchain.tools import RECIPES, TOOLS
+
+AND = " && "
+_WORD = re.compile(r"[\w.-]+")
+_SHELL = re.compile(r"[;|&$<>`\\\x00-\x1f\x7f]")  # what a shell would act on, even between quotes
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """Contracts by id and recipes by name. A value: extending it makes another one."""
+
+    contracts: Mapping[str, Contract]
+    recipes: Mapping[str, tuple[Part, ...]]
+
+    @classmethod
+    def of(cls, contracts: Iterable[Contract], recipes: Mapping[str, tuple[Part, ...]]) -> Catalogue:
+        """Make the catalogue of these contracts, in the order in which they are tried."""
+        return cls(MappingProxyType({each.id: each for each in contracts}), MappingProxyType(dict(recipes)))
+
+    def extended(
+        self, contracts: Iterable[Contract], recipes: Mapping[str, tuple[Part, ...]] = MappingProxyType({})
+    ) -> Catalogue:
+        """Add an operator's contracts and recipes.
+
+        One with the id of ours takes its place, so that narrower ones stay before it; new ones are tried first.
+        """
+        added = {each.id: each for each in contracts}
+        kept = [added.pop(each.id, each) for each in self.contracts.values()]
+        return Catalogue.of((*added.values(), *kept), {**self.recipes, **recipes})
+
+    def match(self, command: str) -> VerifyTool:
+        """Read a command line; UnknownCommand names the nearest contract."""
+        try:
+            argv = words(command)
+        except UnknownCommand as error:
+            raise UnknownCommand(f"{error} {self._nearest(tuple(_WORD.findall(command[:200])), command)}") from error
+        return self.match_argv(argv, command)
+
+    def match_argv(self, argv: tuple[str, ...], shown: str = "") -> VerifyTool:
+        """Find the contract that accepts all of `argv`; UnknownCommand names the nearest one."""
+        contract, _ = self._read(argv, shown)
+        return contract.tool(argv)
+
+    def call(self, tool: str, args: tuple[str, ...]) -> VerifyTool:
+        """Make a verification by contract id; options that the contract requires are added."""
+        contract = self.contracts.get(tool)
+        if contract is None:
+            raise UnknownCommand(f"There is no tool {_cut(tool)!r}{_did_you_mean(tool, self.contracts)}.")
+        missing = tuple(each for each in contract.required if each not in args)
+        end = args.index("--") if "--" in args else len(args)
+        for spelling in contract.spellings:
+            argv = (*spelling.split(), *args[:end], *missing, *args[end:])
+            if contract.read(argv):
+                return contract.tool(argv)
+        raise UnknownCommand(f"The tool {tool} does not take these arguments; an example is `{contract.example}`.")
+
+    def expand(self, verify: Verify | tuple[Verify, ...] | None, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
+        """Turn any form of `verify` into verifications: a command, a recipe's name, a call, or several of these.
+
+        `files` are what the parts of a recipe are given. UnknownCommand names the first one that is not ours.
+        """
+        if verify is None or verify == "":
+            return ()
+        if isinstance(verify, tuple):
+            return tuple(tool for each in verify for tool in self.expand(each, files))
+        if isinstance(verify, ToolCall):
+            return (self.call(verify.tool, verify.args),)
+        if verify in self.recipes:
+            return self.recipe(verify, files)
+        return (self.match(verify),)
+
+    def recipe(self, name: str, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
+        """List the verifications of a recipe, aimed at `files` where its parts take files."""
+        return tuple(tool for part in self.recipes[name] for tool in self._tools(part, files))
+
+    def aim(self, command: tuple[str, ...], files: Sequence[str] = ()) -> VerifyTool:
+        """Give `command` these paths of the repository as well, behind `--` where the tool has it.
+
+        UnknownCommand where no contract takes them.
+        """
+        argv = (*command, *map(operand, files))
+        contract, reading = self._read(argv)
+        return contract.tool(contract.command(reading) if contract.end_of_options else argv)
+
+    def separated(self, tool: VerifyTool) -> VerifyTool:
+        """Put the paths of `tool` behind `--` where the tool has it; `typed` is the way back."""
+        contract, reading = self._read(tool.argv)
+        return tool.model_copy(update={"argv": contract.command(reading)}) if contract.end_of_options else tool
+
+    def typed(self, tools: Iterable[VerifyTool]) -> str:
+        """Say what `tools` run as a person would type it, without `--`: planners before policy version 2 read that."""
+        readings = (self._read(tool.argv)[1] for tool in tools)
+        commands = ((*each.spelling, *each.options, *each.positionals, *each.tail) for each in readings)
+        return AND.join(map(shlex.join, commands))
+
+    def narrow(self, tool: VerifyTool, tests: Iterable[str]) -> VerifyTool | None:
+        """Aim `tool` at these tests alone, or None where it has no typed place for them.
+
+        Names that are no well-formed test are left out: they come from outside and never become part of a command
+        in another way.
+        """
+        contract, reading = self._read(tool.argv)
+        named = tuple(dict.fromkeys(each for each in tests if contract.focus and fits(contract.focus, each)))
+        argv = contract.narrowed(reading, named)
+        return self.match_argv(argv) if argv and self._accepts(argv) else None
+
+    def _read(self, argv: tuple[str, ...], shown: str = "") -> tuple[Contract, Reading]:
+        for contract in self._by_executable.get(argv[0], ()) if argv else ():
+            if reading := contract.read(argv):
+                return contract, reading
+        shown = shown or shlex.join(argv)
+        raise UnknownCommand(f"`{_cut(shown)}` is not in the tool catalogue. {self._nearest(argv, shown)}")
+
+    def _accepts(self, argv: tuple[str, ...]) -> bool:
+        return any(contract.read(argv) for contract in self._by_executable.get(argv[0], ()))
+
+    def _tools(self, part: Part, files: Sequence[str]) -> list[VerifyTool]:
+        command = words(part.command)
+        if not part.suffixes:
+            return [self.match_argv(command)]
+        taken = tuple(path for path in files if _takes(part, path))[:MANY]
+        if not taken:
+            return [self.match_argv(words(part.otherwise))] if part.otherwise else []
+        return [self.aim(command, (path,)) for path in taken] if part.each else [self.aim(command, taken)]
+
+    def _nearest(self, argv: tuple[str, ...], shown: str) -> str:
+        near = self._by_executable.get(argv[0], ()) if argv else ()
+        examples = {each.example: each.id for each in near or self.contracts.values()}
+        best = difflib.get_close_matches(shown[:200], examples, n=1, cutoff=0)[0]
+        return f"The nearest contract is {examples[best]}, for example `{best}`."
+
+    @cached_property
+    def _by_executable(self) -> Mapping[str, tuple[Contract, ...]]:
+        """Index the contracts by their first word, in order, so that a match looks at a few only."""
+        index: dict[str, list[Contract]] = {}
+        for contract in self.contracts.values():
+            for executable in dict.fromkeys(spelling.split()[0] for spelling in contract.spellings):
+                index.setdefault(executable, []).append(contract)
+        return {executable: tuple(contracts) for executable, contracts in index.items()}
+
+
+@lru_cache(maxsize=4096)
+def words(command: str) -> tuple[str, ...]:
+    """Split a command line as a POSIX shell would, refusing everything that a shell would act on."""
+    if found := _SHELL.search(command):
+        raise UnknownCommand(f"`{_cut(command)}` holds {found.group()!r}: a verification is run without a shell.")
+    if "'" not in command and '"' not in command:
+        return tuple(word for word in command.split(" ") if word)  # what shlex answers here, thirty times faster
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        raise UnknownCommand(f"`{_cut(command)}` cannot be read: {error}.") from error
+
+
+def render(tools: Sequence[VerifyTool]) -> str:
+    """Say for people, and for a shell, what `tools` run: the first failure ends."""
+    return AND.join(shlex.join(tool.argv) for tool in tools)
+
+
+def _takes(part: Part, path: str) -> bool:
+    return (
+        path.endswith(part.suffixes) and fits("path", operand(path)) and (not part.tests or role_of(path) is Role.TEST)
+    )
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0)
+    return f"; the nearest is {near[0]}" if near else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+CATALOGUE = Catalogue.of(TOOLS, RECIPES)

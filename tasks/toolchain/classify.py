@@ -1,0 +1,156 @@
+"""Evidence text -> why it failed, and what was found in it (seed 001 "Failure Taxonomy"; spec/task.md 4.1).
+
+The text is data: what is taken from it locates a failure for people and for the next attempt, and is never a command.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from itertools import islice
+
+from schemas.base import FailureCategory
+from tasks.toolchain.pattern import Dialect, Rule
+from tasks.toolchain.patterns import dialects
+from tasks.toolchain.taxonomy import OWN, known
+
+MAX_TEXT = 64 * 1024  # characters looked at: half of them from the head, half from the tail
+MAX_TRACE = 500
+MAX_TESTS, MAX_CODES, MAX_FILES = 5, 10, 10  # the seed's bounds of evidence
+_TRACE_HEAD = 120  # of a trace that is too long, the rest is its end: that is where it says what happened
+
+# colours, and the time stamps that CI puts before every line
+_NOISE = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\r|(?m:^\d{4}-\d\d-\d\dT[\d:.]{5,20}Z ?)")
+_GROUP_NAME = re.compile(r"\?P<\w+>")
+_NOT_OURS = re.compile(r"^(?:<|node:|/usr/|_testmain\.)|(?:^|/)(?:site-packages|node_modules|lib/python[\d.]*|rustc)/")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a text says went wrong; UNKNOWN with empty fields where it says nothing we know."""
+
+    category: FailureCategory
+    failing_tests: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    line: int | None = None
+    codes: tuple[str, ...] = ()
+    trace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    order: int
+    rule: Rule
+    at: re.Match[str]
+
+    def get(self, group: str) -> str:
+        return self.at.groupdict().get(group) or ""
+
+    @property
+    def line(self) -> str:
+        return "" if _NOT_OURS.search(self.get("file")) else self.get("line")
+
+
+def classify(text: str, *, tool: str | None = None, timed_out: bool = False) -> Finding:
+    """Say what failure `text`, printed by the contract `tool`, tells of. Same text, same answer; linear in the text."""
+    shown = _NOISE.sub("", _shorten(text, MAX_TEXT // 2, MAX_TEXT // 2))
+    hits = list(_hits(shown, dialects(tool)))
+    first = min((hit for hit in hits if hit.rule.category), key=lambda hit: hit.order, default=None)
+    category = first.rule.category if first and first.rule.category else FailureCategory.UNKNOWN
+    start = next((hit.at.start() for hit in hits if first and hit.rule.category is category), len(shown))
+    return Finding(
+        FailureCategory.TEST_TIMEOUT if timed_out else category,
+        _unique((hit.get("test").rstrip() for hit in hits), MAX_TESTS),
+        _unique((name for hit in hits if not _NOT_OURS.search(name := hit.get("file"))), MAX_FILES),
+        _line(hits, start),
+        _unique((hit.get("code") for hit in hits if hit.rule.category is category), MAX_CODES),
+        _trace(shown, hits, start),
+    )
+
+
+def category_of(word: str | None, text: str) -> FailureCategory:
+    """Take a controller's own `word` if it is a category of ours, else what `text` says, else UNKNOWN. Never raises."""
+    return known(word) or classify(text).category
+
+
+def _hits(text: str, rules: Dialect) -> Iterator[_Hit]:
+    """Find the lines that any rule describes, each with the first rule that may."""
+    seen = {""}
+    for found in _combined(rules).finditer(text):
+        for order in range(int(str(found.lastgroup)[1:]), len(rules)):
+            rule = rules[order]
+            if rule.needs in seen and (at := rule.line.match(text, found.start())):
+                seen.add(rule.name)
+                yield _Hit(order, rule, at)
+                break
+
+
+@cache
+def _combined(rules: Dialect) -> re.Pattern[str]:
+    """Join the rules, so that one pass finds the few lines that are worth a closer look."""
+    parts = (f"(?P<r{order}>{_GROUP_NAME.sub('?:', rule.pattern)})" for order, rule in enumerate(rules))
+    return re.compile(f"^(?=.)(?:{'|'.join(parts)})", re.MULTILINE)
+
+
+def _line(hits: list[_Hit], start: int) -> int | None:
+    """Take the first line number from where the failure is told, else the last before: a traceback ends with it."""
+    after = (hit.line for hit in hits if hit.at.start() >= start and hit.line)
+    before = (hit.line for hit in reversed(hits) if hit.line)
+    return next((int(line) for numbers in (after, before) for line in numbers), None)
+
+
+def _trace(text: str, hits: list[_Hit], start: int) -> str:
+    """Cut out the telling part: from the tool's own headline on, a Python traceback up to its last line."""
+    telling = min((hit for hit in hits if hit.rule.telling), key=lambda hit: hit.at.start(), default=None)
+    begin = telling.at.start() if telling else start
+    if begin == len(text):
+        return _shorten(text.strip(), _TRACE_HEAD, MAX_TRACE - _TRACE_HEAD)
+    if text.startswith("Traceback", begin):
+        return _shorten(_traceback(text, begin), _TRACE_HEAD, MAX_TRACE - _TRACE_HEAD)
+    return text[begin : begin + MAX_TRACE].strip()
+
+
+def _traceback(text: str, begin: int) -> str:
+    """Read one traceback: its headline, the indented lines, and the line that names the exception."""
+    end = re.compile(r"^\S.*", re.MULTILINE).search(text, text.find("\n", begin) + 1 or len(text))
+    return text[begin : end.end() if end else len(text)].strip()
+
+
+def _shorten(text: str, head: int, tail: int) -> str:
+    gap = "\n...\n"
+    return text if len(text) <= head + tail else text[:head] + gap + text[len(text) - tail + len(gap) :]
+
+
+def _unique(values: Iterable[str], most: int) -> tuple[str, ...]:
+    return tuple(islice(dict.fromkeys(filter(None, values)), most))
+
+
+_VARIABLE = (
+    (re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]"), ""),
+    (re.compile(r"(?<![\w.@+~-])(?:[A-Za-z]:)?[\w.@+~-]*(?:[/\\][\w.@+~-]+)+"), "<path>"),
+    (re.compile(r"\b0x[0-9a-fA-F]+|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{7,}\b"), "<id>"),
+    (re.compile(r"\d+(?:[.,:]\d+)*(?: ?(?:ns|us|µs|ms|s|secs?|seconds?|minutes?|m|h)\b)?"), "<n>"),
+    (re.compile(r"([=_~.*^-])\1{2,}"), r"\1"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+def signature(category: FailureCategory, failing_tests: Iterable[str], trace: str) -> str:
+    """Name a failure so that the same one has the same name again (DESIGN.md section 5, "identical failure").
+
+    Numbers, paths, addresses, ids and timings of the trace do not count. Empty evidence has no name: "".
+    """
+    tests, told = sorted(set(filter(None, failing_tests))), _normalised(trace)
+    if category in OWN or not (tests or told):
+        return ""
+    return sha256("\0".join((category, *tests, "", told)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _normalised(trace: str) -> str:
+    told = _shorten(trace, MAX_TEXT // 2, MAX_TEXT // 2)
+    for pattern, replacement in _VARIABLE:
+        told = pattern.sub(replacement, told)
+    return told.strip()

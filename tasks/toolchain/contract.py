@@ -1,0 +1,211 @@
+"""What one tool of the catalogue may be asked: a contract, as plain data, and how an argv is held against it.
+
+Seed 001, "Tool Contract Registry": tools are selected from a fixed catalogue, never invented. A contract is matched
+wholly or not at all: a word that is neither a listed option nor a well-typed positional refuses the command.
+
+Words that come from data (paths, names of tests) could choose the verification: `@file` makes pytest, ruff, mypy and
+tsc read options from that file, `+name` chooses cargo's toolchain, `-x` is an option. No such word is well-typed,
+whatever its kind. This is a rule of safety, not of planning: it holds at once, for plans of every policy version.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from schemas.base import RiskLevel
+from schemas.step import VerifyTool
+from tasks.text.unicode import INVISIBLE
+
+MANY = 50  # positionals of one command
+_TAKEN_FOR_MORE = ("-", "@", "+")
+_NEEDS_PLACE = re.compile(r"[@+]|[A-Za-z_]\w*=")
+
+
+class ToolCategory(StrEnum):
+    """What a tool is for (seed 001, "Tool Contract Registry")."""
+
+    TEST = "TEST"
+    LINT = "LINT"
+    TYPE_CHECK = "TYPE_CHECK"
+    BUILD = "BUILD"
+    VALIDATE = "VALIDATE"
+
+
+_SEGMENT = r"(?![. ]++(?![\w@+,=%-]))[\w.@+,=%-][\w.@+,=% -]*"  # never `.`, `..` or their look-alikes
+_PLAIN = r"(?![-@+=%]|[A-Za-z_]\w*=)"  # what no tool reads as an option, a file of arguments, a toolchain or a variable
+_INNER_PATH = rf"{_SEGMENT}(?:/{_SEGMENT})*/?"
+_PATH = rf"{_PLAIN}(?:\./)?{_INNER_PATH}"  # relative, no wildcard
+_TEST_FILE = rf"{_PLAIN}(?:\./)?(?:{_SEGMENT}/)*[\w.@+-]+\.(?:py|[cm]?[jt]sx?)"
+_NODE = r"(?:::[A-Za-z_]\w*)*(?:\[[^\x00-\x1f\x7f;|&$<>`\\]*\])?"  # ::TestX::test_y[param]
+# Scripts of package.json and targets of a Makefile are known by name only, so a name must say that it verifies.
+_HARMLESS = "(?!.*(?:deploy|publish|release|push|upload|install|clean|fix|write))"
+_SCRIPT = _HARMLESS + r"(?:{})(?:[-_:.][a-z0-9]+)*"
+
+KINDS = {
+    "path": rf"\.|{_PATH}",
+    "test": rf"\.|{_PATH}{_NODE}",
+    "test_id": rf"{_TEST_FILE}{_NODE}",
+    "package": rf"\.|\./\.\.\.|\./{_INNER_PATH}(?:(?<!/)/\.\.\.)?",  # in the module: others pass without testing it
+    "name": r"[A-Za-z_][\w-]{0,99}",
+    "environment": rf"{_HARMLESS}[A-Za-z_][\w-]{{0,99}}",
+    "test_name": r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*",
+    "module": r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*",
+    "count": r"auto|[0-9]{1,2}",
+    "test_script": _SCRIPT.format("tests?|unit|e2e|integration|ci|spec"),
+    "lint_script": _SCRIPT.format("lint|eslint|format:check|fmt-check|style"),
+    "type_script": _SCRIPT.format("types?|typecheck|type-check|tsc|mypy"),
+    "build_script": _SCRIPT.format("build|compile|all"),
+    "check_script": _SCRIPT.format("check|verify|validate"),
+}
+
+
+@lru_cache(maxsize=256)
+def _pattern(alternatives: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{each})" for each in alternatives) or r"(?!)")
+
+
+def fits(kind: str, word: str) -> bool:
+    """Tell whether `word` is a well-formed value of `kind`: at most 1000 characters, none of them invisible."""
+    return (
+        len(word) <= 1000
+        and not word.startswith(_TAKEN_FOR_MORE)
+        and _is_visible(word)
+        and _pattern((KINDS[kind],)).fullmatch(word) is not None
+    )
+
+
+def operand(path: str) -> str:
+    """Spell a path of a step as a word of an argv that no tool reads as anything but a path."""
+    return f"./{path}" if _NEEDS_PLACE.match(path) else path
+
+
+def _is_visible(word: str) -> bool:
+    return word.isprintable() and (word.isascii() or INVISIBLE.search(word) is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An argv taken apart by the contract that accepts it; a `--` that ends the options is in none of the parts."""
+
+    spelling: tuple[str, ...]
+    options: tuple[str, ...]
+    positionals: tuple[str, ...]
+    tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """One tool: its words, what may follow them, how long it may take and which exit codes mean what.
+
+    `options` are regular expressions that a whole word must match, a closed set in any order; `valued` options take
+    one more word of a kind; `required` ones must be there; `tails` are all that may stand after `--`, unless the tool
+    reads it as `end_of_options`: then positionals do. `pass_codes` say that the code under test is right, `ran_codes`
+    that the tool did run (spec 5, "Ok codes").
+    """
+
+    id: str
+    spellings: tuple[str, ...]
+    example: str
+    category: ToolCategory
+    timeout_s: int
+    positional: str = ""
+    least: int = 0
+    most: int = MANY
+    options: tuple[str, ...] = ()
+    valued: tuple[tuple[str, str], ...] = ()
+    required: tuple[str, ...] = ()
+    tails: tuple[str, ...] = ()
+    end_of_options: bool = False
+    focus: str = ""  # the kind of one failing test that may narrow this tool
+    focus_option: str = ""  # the valued option that takes it; else it is a positional
+    focus_most: int = 1
+    pass_codes: tuple[int, ...] = (0,)
+    ran_codes: tuple[int, ...] = (0, 1)
+    languages: tuple[str, ...] = ()
+    min_risk: RiskLevel = RiskLevel.LOW
+
+    def read(self, argv: tuple[str, ...]) -> Reading | None:
+        """Take `argv` apart, or None where this contract does not accept all of it."""
+        if not all(each in argv for each in self.required) or not all(map(_is_visible, argv)):
+            return None
+        for spelling in (tuple(each.split()) for each in self.spellings):
+            if argv[: len(spelling)] == spelling:
+                return self._read_rest(spelling, argv[len(spelling) :])
+        return None
+
+    def tool(self, argv: tuple[str, ...]) -> VerifyTool:
+        """Make the verification that runs `argv` under this contract."""
+        return VerifyTool(tool=self.id, argv=argv, timeout_s=self.timeout_s, pass_codes=self.pass_codes)
+
+    def narrowed(self, reading: Reading, tests: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Aim an accepted command at `tests` alone; None where the contract has no typed place for them."""
+        if not self.focus or not 0 < len(tests) <= self.focus_most:
+            return None
+        if self.focus_option:
+            return (*reading.spelling, *reading.options, *reading.positionals, self.focus_option, *tests, *reading.tail)
+        return self.command(Reading(reading.spelling, reading.options, tests, reading.tail))
+
+    def command(self, reading: Reading) -> tuple[str, ...]:
+        """Put an argv together: positionals go behind `--` where the tool has it, but for a lone `.`, which is ours."""
+        ended = ("--",) if self.end_of_options and any(word != "." for word in reading.positionals) else ()
+        return (*reading.spelling, *reading.options, *ended, *reading.positionals, *reading.tail)
+
+    def _read_rest(self, spelling: tuple[str, ...], rest: tuple[str, ...]) -> Reading | None:
+        cut = rest.index("--") if "--" in rest else len(rest)
+        last = rest[cut + 1 :] if self.end_of_options else ()
+        tail = () if last else rest[cut:]
+        if tail and " ".join(tail[1:]) not in self.tails:
+            return None
+        sorted_words = self._sorted(rest[:cut])
+        if sorted_words is None:
+            return None
+        options, first = sorted_words
+        if not self._well_typed((*first, *last)):
+            return None
+        return Reading(spelling, options, (*first, *last), tail)
+
+    def _sorted(self, words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+        """Split `words` into options and positionals; None where an option is not a listed one."""
+        options: list[str] = []
+        positionals: list[str] = []
+        valued, listed, rest = dict(self.valued), _pattern(self.options + self.required), iter(words)
+        for word in rest:
+            if word in valued:
+                value = next(rest, "")
+                if not fits(valued[word], value):
+                    return None
+                options += (word, value)
+            elif not word.startswith("-"):
+                positionals.append(word)
+            elif listed.fullmatch(word):
+                options.append(word)
+            else:
+                return None
+        return tuple(options), tuple(positionals)
+
+    def _well_typed(self, positionals: tuple[str, ...]) -> bool:
+        most = self.most if self.positional else 0
+        return self.least <= len(positionals) <= most and all(fits(self.positional, word) for word in positionals)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One line of a recipe: a command, given those files of the step that have one of `suffixes`.
+
+    `otherwise` is the whole command where the step has no such file; empty leaves the part out. `tests` takes only
+    files of tests; `each` runs the command once for every file, for tools that read only one.
+    """
+
+    command: str
+    suffixes: tuple[str, ...] = ()
+    otherwise: str = ""
+    tests: bool = False
+    each: bool = False
+
+
+def spelled(tool: str, *runners: str) -> tuple[str, ...]:
+    """List the ways to call `tool`: by its own name and through each of `runners`."""
+    return (tool, *(runner.format(tool) for runner in runners))
