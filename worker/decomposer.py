@@ -124,7 +124,7 @@ class Decomposer:
         if isinstance(found, Problem):
             self._bury(entry, found)
         elif found is None:  # deleted while it was pending
-            self._run(self._inbox.drop((entry,)))
+            self._each(self._inbox.drop((entry,)))
         else:
             self._plan(entry, *found)
 
@@ -143,8 +143,7 @@ class Decomposer:
             detail = f"The goal id {goal_id} was used before, for {plan_id}, with another body."
             self._bury(entry, Problem.of("goal_conflict", detail, status=409))
         elif verdict != GoalVerdict.PENDING:
-            self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, "duplicate", 1)])
-            self._run(self._inbox.drop((entry,)))
+            self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, "duplicate", 1), *self._inbox.drop((entry,))])
         else:
             made = self._maker.make(goal, goal_id, plan_id)
             log.info("goal decided", extra={"goal_id": goal_id, "plan_id": plan_id, "verdict": made.verdict})
@@ -175,8 +174,7 @@ class Decomposer:
         verdicts.settle(self._client, goal_id, made.verdict, made.reason, GoalVerdict.PENDING)
         counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal))
         self._client.expire(key, self._retention_s)
-        self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted)])
-        self._run(self._inbox.drop((entry,)))  # at once: an entry that is acknowledged and stays would never go
+        self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted), *self._inbox.drop((entry,))])
 
     def _bury(self, entry: Entry, problem: Problem) -> None:
         log.warning("goal dead", extra={"entry": entry.entry_id.decode(), "code": problem.code})
@@ -184,16 +182,9 @@ class Decomposer:
         self._each([*self._inbox.bury(entry, problem, _now()), counted])
 
     def _each(self, commands: list[tuple[object, ...]]) -> None:
-        """Send commands one by one: inside of a transaction a full server takes no function."""
+        """Send commands one by one: a server that is full takes no function inside of a transaction, if any at all."""
         for command in commands:
             functions.call(self._client, *command)
-
-    def _run(self, commands: list[tuple[object, ...]]) -> None:
-        """Send commands as one transaction: all keys of goals lie in one slot."""
-        pipeline = self._client.pipeline(transaction=True)
-        for command in commands:
-            pipeline.execute_command(*command)
-        pipeline.execute()
 
 
 def _now() -> int:

@@ -193,11 +193,15 @@ class Inbox:
         ]
 
     def drop(self, entries: Iterable[Entry]) -> list[Command]:
-        """Make the commands that acknowledge and delete `entries`, each in its own stream."""
+        """Make the commands that delete and acknowledge `entries`, each in its own stream.
+
+        In this order, since a transaction is refused by some servers that are full: what is deleted and still pending
+        is read once more, without fields, and dropped then; what is acknowledged and not deleted would stay for ever.
+        """
         return [
             command
             for stream, those in _by_stream(entries).items()
-            for command in (("XACK", stream, GROUP, *those), ("XDEL", stream, *those))
+            for command in (("XDEL", stream, *those), ("XACK", stream, GROUP, *those))
         ]
 
     def _adapt(self, entries: list[Entry]) -> None:

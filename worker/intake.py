@@ -83,6 +83,9 @@ class Intake:
 
     def _sort_orders(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
+            if not entry.fields:  # deleted while it was pending
+                self.beside += self._orders.drop((entry,))
+                continue
             found = read_command(entry)
             if isinstance(found, Problem):
                 self._bury(entry, found)

@@ -23,6 +23,7 @@ from tasks.rules.strategy import Draft
 from tests.conftest import wait_until
 from worker import ids
 from worker.bootstrap import Services
+from worker.inbox import Inbox
 from worker.reading import read_goal
 from worker.settings import Settings
 from worker.store import functions, keys
@@ -436,6 +437,29 @@ def test_what_a_living_worker_has_read_is_left_to_it(here: Services, redis: Redi
 
     assert here.home(0).engine.recover(60_000) == 0
     assert waiting(redis) == (1, 1)
+
+
+@pytest.mark.parametrize("who", ["dead-worker", "here"])
+@pytest.mark.parametrize("stream", [keys.GOALS, P0.outcomes, P0.commands, keys.COMMANDS])
+def test_an_entry_that_was_deleted_and_never_acknowledged_is_dropped_and_not_dead(
+    here: Services, redis: Redis, stream: str, who: str
+) -> None:
+    """As it is left by a worker that dies, or loses its connection, in the middle of dropping it."""
+    reader = Inbox(here.client, stream, "", here.name if who == "here" else who)
+    redis.xadd(stream, {"data": b"taken"})
+    (entry,) = reader.read()
+    first, _ = reader.drop((entry,))
+
+    redis.execute_command(*first)
+    assert waiting(redis, stream) == (0, 1)
+    drain(here)  # its first one reads what is pending here
+    here.home(0).engine.recover(0)
+    here.decomposer._take_pending()
+    here.decomposer.recover(0)
+    here.wide.drain()
+
+    assert waiting(redis, stream) == (0, 0)
+    assert [redis.xlen(name) for name in (keys.GOALS_DEAD, P0.dead, keys.COMMANDS_DEAD)] == [0, 0, 0]
 
 
 def test_a_server_that_lost_the_functions_gets_them_again_and_nothing_is_lost(here: Services, redis: Redis) -> None:
