@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from schemas import codec
 from schemas.envelope import FieldError, Problem
 from tests.conftest import running_worker, wait_until
-from tests.integration.test_engine import P0, a_goal, drain, plan, plans, publish, report, services, state
+from tests.integration.test_engine import P0, a_goal, drain, plan, plans, publish, report, services, state, work
 from tests.support.servers import Fleet, Server, all_done
 from tests.support.servers import publish as publish_many
 from worker.cli import app
@@ -230,14 +230,33 @@ def test_doctor_and_readiness_tell_that_the_server_is_nearly_full(
 
         fill(redis, 0.92)
 
-        wait_until(lambda: run("health", "--ready").exit_code == 1, 30, "not ready")
-        assert "% full: no step is started" in run("health", "--ready").output
+        wait_until(lambda: "% full: no step is started" in run("health", "--ready").output, 30, "not ready")
+        assert run("health", "--ready").exit_code == 1
         (found,) = codec.loads(run("doctor", "--json").stdout)["findings"]
         assert (found["check"], found["severity"]) == ("server.memory", "error")
         assert "no step is started. Dead entries take 0%." in found["sentence"]
 
         redis.delete("filler")
         wait_until(lambda: run("health", "--ready").exit_code == 0, 30, "ready again")
+
+
+def test_the_doctor_looks_at_every_plan_of_a_full_server(
+    server: Server, redis: Redis, run: Callable[..., Result]
+) -> None:
+    with services(server.url) as here:
+        running, ended = plan(here, redis, a_goal(3), a_goal(1))
+        work(redis)
+        drain(here)
+    assert {state(redis, running), state(redis, ended)} == {"EXECUTING", "COMPLETED"}
+    redis.hset(f"{P0.lease_prefix(ended)}s-0", "attempt", 1)
+    before = codec.loads(run("doctor", "--json").stdout)
+
+    with full(redis):
+        found = codec.loads(run("doctor", "--json").stdout)
+
+    assert "keys.lease" in {finding["check"] for finding in before["findings"]}
+    assert [finding for finding in found["findings"] if finding["check"] != "server.memory"] == before["findings"]
+    assert {**found, "findings": []} == {**before, "findings": []}
 
 
 # --- commands that make room, on a server that has none ---

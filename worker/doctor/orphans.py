@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from worker.doctor.finding import Finding, Repair, Severity, Site
+from worker.doctor.finding import Command, Finding, Repair, Severity, Site
+from worker.doctor.together import together
 from worker.store.keys import Partition, partition_of
 
 SCAN = 1000
@@ -46,13 +47,12 @@ def walk(site: Site, met: Walk, step: Callable[[int], None]) -> Iterator[Finding
 
 
 def _plan_keys(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[Finding]:
-    pipeline = site.client.pipeline(transaction=True)
+    asked: list[Command] = []
     for match in matches:
         part = Partition(int(match[1]))
-        pipeline.hexists(part.plan(match[2]).plan, "version")
-        pipeline.zscore(part.plans, match[2])
-        pipeline.ttl(match[0])
-    answers = pipeline.execute(raise_on_error=False)
+        owner = part.plan(match[2]).plan
+        asked += [("HEXISTS", owner, "version"), ("ZSCORE", part.plans, match[2]), ("TTL", match[0])]
+    answers = together(site.client, asked, raise_on_error=False)
     for match, owned, listed, ttl in zip(matches, answers[::3], answers[1::3], answers[2::3], strict=True):
         part = Partition(int(match[1]))
         if part.number != partition_of(match[2], site.partitions):
@@ -69,13 +69,11 @@ def _plan_keys(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[
 
 
 def _leases(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[Finding]:
-    pipeline = site.client.pipeline(transaction=True)
+    asked: list[Command] = []
     for match in matches:
         k = Partition(int(match[1])).plan(match[2])
-        pipeline.hget(k.plan, "version")
-        pipeline.hexists(k.active, match[3])
-        pipeline.ttl(match[0])
-    answers = pipeline.execute(raise_on_error=False)
+        asked += [("HGET", k.plan, "version"), ("HEXISTS", k.active, match[3]), ("TTL", match[0])]
+    answers = together(site.client, asked, raise_on_error=False)
     for match, version, live, ttl in zip(matches, answers[::3], answers[1::3], answers[2::3], strict=True):
         if int(match[1]) != partition_of(match[2], site.partitions):
             met.strange.add(int(match[1]))
@@ -92,12 +90,11 @@ def _leases(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[Fin
 def gone(site: Site, part: Partition, plan_ids: list[str]) -> Iterator[Finding]:
     """Find plans of the list whose keys are gone, though nothing will take them off the list."""
     now = site.now()
-    pipeline = site.client.pipeline(transaction=True)
+    asked: list[Command] = []
     for plan_id in plan_ids:
-        pipeline.hexists(part.plan(plan_id).plan, "version")
-        pipeline.zscore(part.plans, plan_id)
-        pipeline.zscore(part.timers, plan_id)
-    answers = pipeline.execute()
+        asked += [("HEXISTS", part.plan(plan_id).plan, "version"), ("ZSCORE", part.plans, plan_id)]
+        asked.append(("ZSCORE", part.timers, plan_id))
+    answers = together(site.client, asked)
     for plan_id, exists, listed, timer in zip(plan_ids, answers[::3], answers[1::3], answers[2::3], strict=True):
         if exists or listed is None or (timer is not None and timer > now - GONE_MS):
             continue

@@ -21,7 +21,7 @@ def mend(client: Redis, repair: Repair) -> bool:
     for _ in range(TRIES):
         try:
             return _try(client, repair)
-        except OutOfMemoryError:  # deletes and expiries pass, whatever adds something has to wait for room
+        except OutOfMemoryError:  # deletes and expiries pass, but on Redis 7.0; what adds has to wait for room
             return False
         except WatchError:
             continue

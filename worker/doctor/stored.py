@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from schemas import codec
 from schemas.base import PlanState
 from tasks.base.errors import PlannerError
-from worker.doctor.finding import Site
+from worker.doctor.finding import Command, Site
+from worker.doctor.together import together
 from worker.store.keys import Partition, PlanKeys, partition_of
 
 PAGE = 500
@@ -126,16 +127,10 @@ def read(site: Site, plan_id: str) -> Stored | None:
 
 def _read_small(site: Site, plan: Stored) -> None:
     k, part = plan.keys, plan.partition
-    pipeline = site.client.pipeline(transaction=True)
-    pipeline.hgetall(k.active)
-    pipeline.zrange(k.ready, 0, -1)
-    pipeline.lrange(k.todo, 0, -1)
-    pipeline.zscore(part.timers, plan.plan_id)
-    pipeline.zscore(part.plans, plan.plan_id)
     every = (k.plan, k.steps, k.status, k.ready, k.active, k.todo, k.log)
-    for key in every:
-        pipeline.ttl(key)
-    active, ready, todo, timer, listed, *ttls = pipeline.execute()
+    asked: list[Command] = [("HGETALL", k.active), ("ZRANGE", k.ready, 0, -1), ("LRANGE", k.todo, 0, -1)]
+    asked += [("ZSCORE", part.timers, plan.plan_id), ("ZSCORE", part.plans, plan.plan_id)]
+    active, ready, todo, timer, listed, *ttls = together(site.client, [*asked, *(("TTL", key) for key in every)])
     plan.active = {step.decode(): _flight(raw) for step, raw in active.items()}
     plan.ready = {step.decode() for step in ready}
     plan.todo = [_todo(item) for item in todo]

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from schemas import codec
-from worker.doctor.finding import Finding, Repair, Severity, Site, many
+from worker.doctor.finding import Command, Finding, Repair, Severity, Site, many
+from worker.doctor.together import together
 from worker.store import keys
 from worker.store.keys import CONTROLLERS, GROUP, Partition
 
@@ -87,11 +88,10 @@ def _strays(site: Site, stream: str, page: Iterable[tuple[bytes, dict[bytes, byt
     """
     number = int(stream.partition("{")[2].partition("}")[0])
     specs = [(entry, _owner(Partition(number), fields)) for entry, fields in page]
-    pipeline = site.client.pipeline(transaction=True)
+    asked: list[Command] = []
     for entry, owner in specs:
-        pipeline.xrange(stream, min=entry, max=entry)
-        pipeline.hget(*(owner or (stream + ":nobody", "")))
-    answers = pipeline.execute()
+        asked += [("XRANGE", stream, entry, entry), ("HGET", *(owner or (stream + ":nobody", "")))]
+    answers = together(site.client, asked)
     for (entry, owner), still, record in zip(specs, answers[::2], answers[1::2], strict=True):
         if not still or (record or b"").startswith(entry + b" "):
             continue
