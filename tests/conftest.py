@@ -22,7 +22,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from schemas import codec
 from worker import embedded
-from worker.cli.run import worker_command
+from worker.start import worker_command
 
 T = TypeVar("T")
 

@@ -12,8 +12,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import count
 
 LASTING = frozenset({"worker", "controller", "up"})  # the commands that run until they are told to stop
+FLAGS = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+_nodes = count(1)
 
 
 def planner() -> None:
@@ -37,6 +40,21 @@ def stop_signals_wait() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def worker_command(
+    pool: str = "prefork",
+    concurrency: int = 1,
+    queues: str | None = None,
+    level: str = "INFO",
+    recycle: int | None = None,
+) -> list[str]:
+    """Lay out the command of a worker process, whose own start this module is."""
+    node = f"planner-{os.getpid()}-{next(_nodes)}@%h"  # two workers of a host must not share a name
+    only = ["--queues", queues] if queues else []
+    only += ["--max-tasks-per-child", str(recycle)] if recycle else []
+    celery = [sys.executable, "-m", "worker.start", "--quiet", "--app", "worker", "worker", *FLAGS, "--hostname", node]
+    return [*celery, "--pool", str(pool), "--concurrency", str(concurrency), "--loglevel", str(level), *only]
 
 
 if __name__ == "__main__":

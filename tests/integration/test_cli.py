@@ -20,8 +20,8 @@ from typer.testing import CliRunner, Result
 
 from schemas import codec
 from tests.conftest import RunningWorker, running_worker, wait_until
-from worker import nearby_server
-from worker.cli import app, run, submit
+from worker import nearby_server, start
+from worker.cli import app, submit
 from worker.embedded import free_port
 from worker.store import keys
 
@@ -423,7 +423,7 @@ def test_the_languages_of_submit_are_those_of_the_catalogue() -> None:
 
 
 def test_the_flags_of_a_worker_keep_celery_to_the_point() -> None:
-    command = run.worker_command("threads", 3, "planner.outcomes")
+    command = start.worker_command("threads", 3, "planner.outcomes")
     assert {"--without-gossip", "--without-mingle", "--without-heartbeat"} <= set(command)
     assert command[command.index("--pool") + 1 :][:3] == ["threads", "--concurrency", "3"]
 

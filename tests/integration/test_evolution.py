@@ -31,9 +31,9 @@ from tests.unit.evolution.given import FILES, a_plan, a_step
 from worker.cli import app
 from worker.controller.git import GitError
 from worker.demo.evolution import history
-from worker.demo.evolution.cards import blocks, commit_cards, commit_context
 from worker.demo.evolution.history import Commit
 from worker.demo.fleet import PLANNER
+from worker.sources.commit_cards import blocks, commit_cards, commit_context
 
 ROOT = Path(__file__).parents[2]
 MANY = [f"src/m{number}.py" for number in range(12)]

@@ -18,7 +18,7 @@ from tests.integration.test_engine import a_goal, answer, plan, services
 from worker.bench import fleet
 from worker.bootstrap import Services
 from worker.cli import app
-from worker.cli.run import worker_command
+from worker.start import worker_command
 from worker.store import deployment, keys
 from worker.store.deployment import WrongDeployment
 from worker.store.keys import CONTROLLERS, Partition, bucket, partition_of

@@ -19,7 +19,7 @@ from tests.conftest import RunningWorker, running_worker, wait_until
 from tests.support.faults import children, consumes, is_stopped, kill, spawn
 from tests.support.servers import Fleet, Server, all_done, ended, in_the_middle, publish
 from worker import handback, start
-from worker.cli.run import worker_command
+from worker.start import worker_command
 from worker.store import functions, keys
 from worker.store.keys import GROUP, Partition
 

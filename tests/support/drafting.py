@@ -17,7 +17,7 @@ from schemas import codec
 from tests.conftest import wait_until
 from tests.support.llm_server import LlmServer, Reply
 from tests.support.scripted import Fleet
-from worker.cli.run import worker_command
+from worker.start import worker_command
 from worker.store import keys
 
 DRAFTING = "planner.decompose"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-import worker.cli.checkout
+import worker.sources.checkout
 from schemas import codec
 from schemas.gap import Gap, InboxItem
 from schemas.goal import MAX_GOAL_BYTES, Goal
@@ -21,8 +21,9 @@ from tasks.rules.strategy import Draft, Setting
 from tasks.strategies import gap_report
 from tasks.strategies.gap_report.analysis import RoadmapItem
 from tasks.toolchain.catalogue import CATALOGUE
-from worker.cli import app, gaps, inbox_files, roadmap, sarif, submit, verdict
-from worker.cli.sarif import Finding, UnreadableLog
+from worker.cli import app, submit, verdict
+from worker.sources import gaps, inbox, roadmap, sarif
+from worker.sources.sarif import Finding, UnreadableLog
 
 ROOT = Path("/w/shop")
 
@@ -311,7 +312,7 @@ high
     ],
 )
 def test_a_wish_has_front_matter_or_headings(text: str) -> None:
-    assert inbox_files.parse("export-it.md", text) == WISH
+    assert inbox.parse("export-it.md", text) == WISH
 
 
 @pytest.mark.parametrize(
@@ -329,7 +330,7 @@ def test_a_wish_has_front_matter_or_headings(text: str) -> None:
     ],
 )
 def test_a_wish_may_be_short(text: str, title: str, what: str) -> None:
-    item = inbox_files.parse("export-it.md", text)
+    item = inbox.parse("export-it.md", text)
 
     assert (item.title, item.what, item.priority) == (title, what, "medium")
 
@@ -338,7 +339,7 @@ def test_an_inbox_is_read_in_order_without_readme_and_hidden_files(tmp_path: Pat
     for name in ("b.md", "a.md", "README.md", ".draft.md", "notes.txt"):
         (tmp_path / name).write_text("x")
 
-    assert [item.filename for item in inbox_files.read(tmp_path)] == ["a.md", "b.md"]
+    assert [item.filename for item in inbox.read(tmp_path)] == ["a.md", "b.md"]
 
 
 @pytest.mark.parametrize(
@@ -352,8 +353,8 @@ def test_an_inbox_is_read_in_order_without_readme_and_hidden_files(tmp_path: Pat
 def test_a_wish_that_cannot_be_read_is_named(tmp_path: Path, content: bytes, told: str) -> None:
     (tmp_path / "a.md").write_bytes(content)
 
-    with pytest.raises(inbox_files.UnreadableInbox, match=told):
-        inbox_files.read(tmp_path)
+    with pytest.raises(inbox.UnreadableInbox, match=told):
+        inbox.read(tmp_path)
 
 
 def test_every_file_is_told_before_any_is_told_twice() -> None:
@@ -575,7 +576,7 @@ def test_what_the_file_says_of_the_project_stays(planner: Callable[..., Result],
 def test_of_too_many_files_those_that_may_change_go_along(
     planner: Callable[..., Result], checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker.cli.checkout, "MAX_LISTING", 20)
+    monkeypatch.setattr(worker.sources.checkout, "MAX_LISTING", 20)
 
     assert planner("--from-sarif", "a.sarif", "-f", "src/*.py").exit_code == 0
 

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from worker.cli import junit
-from worker.cli.junit import UnreadableReport, read
+from worker.sources import junit
+from worker.sources.junit import UnreadableReport, read
 
 TESTS = {
     "tests/test_auth.py": """

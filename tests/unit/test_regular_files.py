@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from schemas import codec
 from worker import regular_files, tools_file
-from worker.cli import app, checkout, inbox_files
+from worker.cli import app
+from worker.sources import checkout, inbox
 
 SECRET = "a secret of somebody else"
 
@@ -92,21 +93,21 @@ def test_an_inbox_has_regular_files_only(tmp_path: Path, kind: Kind) -> None:
     (tmp_path / "inbox/a.md").write_text("A wish")
     kind(tmp_path / "inbox/b.md")
 
-    with pytest.raises(inbox_files.UnreadableInbox, match=r"inbox/b\.md: "):
-        inbox_files.read(Path("inbox"))
+    with pytest.raises(inbox.UnreadableInbox, match=r"inbox/b\.md: "):
+        inbox.read(Path("inbox"))
 
 
 def test_an_inbox_is_no_link_and_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "inbox").symlink_to("real")
-    with pytest.raises(inbox_files.UnreadableInbox, match="symbolic link"):
-        inbox_files.read(Path("inbox"))
+    with pytest.raises(inbox.UnreadableInbox, match="symbolic link"):
+        inbox.read(Path("inbox"))
 
-    monkeypatch.setattr(inbox_files, "MAX_FILES", 1)
+    monkeypatch.setattr(inbox, "MAX_FILES", 1)
     for name in "ab":
         (tmp_path / f"real/{name}.md").write_text(name)
-    with pytest.raises(inbox_files.UnreadableInbox, match="real has 2 wishes, and the limit is 1"):
-        inbox_files.read(Path("real"))
+    with pytest.raises(inbox.UnreadableInbox, match="real has 2 wishes, and the limit is 1"):
+        inbox.read(Path("real"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from enum import StrEnum
-from itertools import count
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 DRAFTING = "planner.decompose"
 SLOW = frozenset({"http", "cli", "backend"})  # drafters that a worker waits for
-_nodes = count(1)
-FLAGS = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 
 
 class Pool(StrEnum):
@@ -86,7 +83,8 @@ def worker(
     if queues is None and len(apart := shares(settings)) > 1:
         told = "While this worker drafts it does nothing else, for minutes. Run two, each with one of"
         line(f"{told}: --queues {' --queues '.join(map(str, apart))}", err=True)
-    command = worker_command(pool, concurrency, queues, loglevel or settings.log_level, recycle)
+    _check_queues(queues)
+    command = start.worker_command(pool, concurrency, queues, loglevel or settings.log_level, recycle)
     sys.stdout.flush()
     environment, _ = credentials.handed_on(os.environ, credentials.of(settings))
     with start.stop_signals_wait():
@@ -113,28 +111,13 @@ def shares(settings: Settings) -> tuple[str | None, ...]:
     return (DRAFTING, ",".join(route.task for route in ROUTES if route.task != DRAFTING))
 
 
-def worker_command(
-    pool: str = "prefork",
-    concurrency: int = 1,
-    queues: str | None = None,
-    level: str = "INFO",
-    recycle: int | None = None,
-) -> list[str]:
-    """Lay out the command of a worker; raises Failure for a queue that no route has."""
-    node = f"planner-{os.getpid()}-{next(_nodes)}@%h"  # two workers of a host must not share a name
-    only = ["--queues", ",".join(_checked(queues))] if queues else []
-    only += ["--max-tasks-per-child", str(recycle)] if recycle else []
-    celery = [sys.executable, "-m", "worker.start", "--quiet", "--app", "worker", "worker", *FLAGS, "--hostname", node]
-    return [*celery, "--pool", str(pool), "--concurrency", str(concurrency), "--loglevel", str(level), *only]
-
-
-def _checked(queues: str) -> list[str]:
+def _check_queues(queues: str | None) -> None:
+    """Raise a Failure for a queue that no route has."""
     from tasks.routes import ROUTES
 
-    known, asked = [route.task for route in ROUTES], queues.split(",")
+    known, asked = [route.task for route in ROUTES], queues.split(",") if queues else []
     if wrong := [queue for queue in asked if queue not in known]:
         raise Failure.of("unknown_queue", f"No queue {', '.join(wrong)}; there are {', '.join(known)}.", USAGE)
-    return asked
 
 
 @command

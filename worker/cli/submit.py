@@ -13,7 +13,7 @@ import typer
 from worker.cli.console import FAILED, OK, USAGE, Failure, Json, Kind, command, linked, read_source, say, say_json
 
 if TYPE_CHECKING:
-    from worker.cli.junit import Report
+    from worker.sources.junit import Report
 
 
 NO_GOAL = "Say what shall be done: FILE, --goal, --from-junit, --from-sarif, --roadmap or --inbox."
@@ -97,6 +97,7 @@ def submit(
     """
     from worker.cli import goals
     from worker.cli.verdict import errors_of, publish, wait_for
+    from worker.sources.goal import with_options
 
     given = {
         "goal": goal, "allowed_files": file, "goal_id": goal_id, "tenant": tenant, "queue": queue, "kind": kind,
@@ -106,7 +107,7 @@ def submit(
     made = _from_sources(said, Sources(from_junit, from_sarif or [], roadmap, inbox), kind, file)
     if isinstance(made, Nothing):
         return _nothing(made, as_json=as_json)
-    body = goals.with_options(made, given)
+    body = with_options(made, given)
     if not body:
         raise Failure.of("no_goal", NO_GOAL, USAGE)
     with linked() as link:
@@ -124,33 +125,35 @@ def _from_sources(
 ) -> dict[str, Any] | Nothing:
     """Put what the sources say into the goal; Nothing where there is nothing wrong."""
     from worker.cli import goals
+    from worker.sources.goal import with_report
 
     report = goals.report_of(read_source(str(sources.junit))) if sources.junit else None
     if sources.are_gaps(kind.value if kind else body.get("kind")):
         return _with_gaps(body, sources, report, allowed or body.get("allowed_files") or [])
     if report is None:
         return body
-    return goals.with_report(body, report) if report.failed else Nothing.NO_FAILURES
+    return with_report(body, report) if report.failed else Nothing.NO_FAILURES
 
 
 def _with_gaps(
     body: dict[str, Any], sources: Sources, report: Report | None, allowed: Sequence[str]
 ) -> dict[str, Any] | Nothing:
     from worker.cli import gaps
+    from worker.sources.gaps import GapSources, goal_of
 
     here = Path.cwd()
     logs = [(read_source(str(log)), log.name) for log in sources.sarif]
-    told = gaps.Told(
+    told = GapSources(
         findings=tuple(found for text, name in logs for found in gaps.findings_of(text, name, here)),
         report=report,
         items=gaps.items_of(_roadmap(sources.roadmap), sources.roadmap.name) if sources.roadmap else (),
         wishes=gaps.wishes_of(sources.inbox) if sources.inbox else (),
     )
-    return gaps.goal_of(body, told, allowed, here) or Nothing.NO_GAP
+    return goal_of(body, told, allowed, here) or Nothing.NO_GAP
 
 
 def _roadmap(path: Path) -> bytes:
-    from worker.cli.roadmap import MAX_BYTES
+    from worker.sources.roadmap import MAX_BYTES
 
     return read_source(str(path), MAX_BYTES)
 

@@ -20,7 +20,7 @@ import typer
 
 from worker import credentials, nearby_server, start
 from worker.cli.console import FAILED, OK, Failure, SecretsFd, command, configured, say
-from worker.cli.run import check_drafters, shares, worker_command
+from worker.cli.run import check_drafters, shares
 
 if TYPE_CHECKING:
     from worker.settings import Settings
@@ -103,7 +103,7 @@ def _start(workers: dict[str | None, Worker], url: str, concurrency: int, queues
 def _worker(url: str, concurrency: int, queues: str | None) -> Worker:
     """Start a worker in a session of its own: Ctrl-C reaches only us, and we end things in order."""
     environment, secrets = credentials.handed_on(os.environ, credentials.read() | {"PLANNER_REDIS_URL": url})
-    command = worker_command(concurrency=concurrency, queues=queues)
+    command = start.worker_command(concurrency=concurrency, queues=queues)
     try:
         return subprocess.Popen(  # noqa: S603 (our own command)
             command, env=environment, start_new_session=True, pass_fds=(secrets,)

@@ -12,12 +12,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
-from worker.cli.run import worker_command
 from worker.sandbox.process import SOURCES
+from worker.start import worker_command
 
 GRACE_S = 4.0  # between the polite signal and the other one
 TAIL_LINES = 12
-PLANNER = ("-c", "from worker.cli import main; main()")  # the command `planner`, also where it is not on the path
+PLANNER = (
+    "-c",
+    "from worker.start import planner; planner()",
+)  # the command `planner`, also where it is not on the path
 PACKAGES = ("schemas", "tasks", "worker")
 CONTROLLERS = ("controller-1", "controller-2")
 

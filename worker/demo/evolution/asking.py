@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from schemas.goal import Goal
-from worker.demo.evolution.cards import BLOCK, Card, blocks, commit_cards, commit_context
 from worker.demo.evolution.example import ALLOWED, YARDSTICK
+from worker.sources.commit_cards import BLOCK, Card, blocks, commit_cards, commit_context
 
 GOAL = "Make a query look at fewer titles"
 

@@ -12,12 +12,12 @@ from schemas.gap import Gap, IterationPlan
 from schemas.goal import Goal
 from schemas.plan import PlanView
 from tasks.text.fields import one_line
-from worker.cli import gaps
 from worker.demo import repository
 from worker.demo.gap_report import ci
 from worker.demo.gap_report.example import ALLOWED, FILES, WISH
 from worker.demo.gap_report.pages import iteration_line, report_page
 from worker.demo.stage import DemoFailed, Stage
+from worker.sources import gaps, inbox
 
 MORAL = "one gap an iteration, in their order; ruff, pytest and a person found nothing more."
 NEEDS = ("pytest", "ruff")
@@ -78,7 +78,7 @@ def _run_ci(stage: Stage, root: Path, tip: str, number: int) -> ci.Output:
 
 def _goal(stage: Stage, root: Path, found: ci.Output, tip: str) -> Goal | None:
     """Make the goal as `planner submit --from-sarif --from-junit --inbox` does; None where there is no gap left."""
-    told = gaps.Told(found.findings, found.report, (), gaps.wishes_of(stage.home("inbox")))
+    told = gaps.GapSources(found.findings, found.report, (), inbox.read(stage.home("inbox")))
     context = {"repo": "till", "base_sha": repository.commit(root, tip)}
     body: dict[str, Any] = {"allowed_files": list(ALLOWED), "queue": stage.queue, "context": context}
     made = gaps.goal_of(body, told, list(ALLOWED), found.checkout)

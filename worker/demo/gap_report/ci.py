@@ -6,12 +6,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from worker.cli import gaps, goals
-from worker.cli.junit import Report
-from worker.cli.sarif import Finding
 from worker.demo import repository
 from worker.demo.repository import Suite
 from worker.sandbox import process
+from worker.sources import junit, sarif
 
 RUFF_S = 30.0
 
@@ -21,9 +19,9 @@ class Output:
     """What a checkout's checks found."""
 
     checkout: Path
-    findings: tuple[Finding, ...]
+    findings: tuple[sarif.Finding, ...]
     suite: Suite
-    report: Report
+    report: junit.Report
 
 
 def run(checkout: Path, log: Path, report: Path) -> Output:
@@ -32,5 +30,5 @@ def run(checkout: Path, log: Path, report: Path) -> Output:
     argv = [sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format", "sarif", "--output-file", str(log)]
     process.run([*argv, "."], checkout, RUFF_S, lambda: True, merge=True)
     suite = repository.run_tests(checkout, report)
-    findings = gaps.findings_of(log.read_bytes(), log.name, checkout)
-    return Output(checkout, findings, suite, goals.report_of(report.read_bytes()))
+    findings = sarif.read(log.read_bytes(), checkout)
+    return Output(checkout, findings, suite, junit.read(report.read_bytes()))

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from schemas.base import PlanState
 from schemas.goal import Goal
-from worker.cli import goals, junit
 from worker.demo import repository
 from worker.demo.acts import check_branch
 from worker.demo.stage import DemoFailed, Stage
 from worker.demo.task.example import FILES, OUTSIDE, SOURCE
 from worker.demo.watch import reason
+from worker.sources import goal as goals
+from worker.sources import junit
 
 MORAL = "real tests stopped a wrong patch, a right one landed."
 

@@ -1,4 +1,4 @@
-"""Commit cards out of `git log`: the history that an evolution goal brings along (WIRE.md section 5).
+"""Commit cards out of `git log`: the history that an evolution goal brings along.
 
 The planner reads no repository; whoever sends an evolution goal may use this, or do the same in any language.
 """

@@ -1,0 +1,39 @@
+"""Which folders of `worker/` may import which: the command line stands above the demo, and both above the sources."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+WORKER = Path(__file__).parents[2] / "worker"
+ABOVE = {"demo": {"cli"}, "sources": {"cli", "demo"}}  # folder -> who may import it, itself aside
+
+
+def imports(module: Path) -> Iterator[str]:
+    """Yield what a module imports, also inside its functions."""
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+
+
+def importers(folder: str) -> set[str]:
+    """List the folders and loose modules of `worker/` that import `worker.<folder>`."""
+    return {
+        module.relative_to(WORKER).parts[0]
+        for module in WORKER.rglob("*.py")
+        if any(f"{name}.".startswith(f"worker.{folder}.") for name in imports(module))
+    }
+
+
+@pytest.mark.parametrize("folder", ABOVE)
+def test_only_who_stands_above_imports_a_folder(folder: str) -> None:
+    assert importers(folder) == {folder} | ABOVE[folder]
+
+
+def test_nothing_below_the_command_line_imports_it() -> None:
+    assert importers("cli").isdisjoint({"demo", "sources"})
