@@ -24,6 +24,7 @@ from worker.controller.worktree import Worktree, worktree
 from worker.drafters.base import WrongDrafter
 from worker.drafters.cli import CliDrafter
 from worker.sandbox import landlock
+from worker.sandbox.process import Job
 from worker.sandbox.sandbox import Mode, Sandbox
 from worker.sandbox.user import User, WrongUser
 from worker.settings import Settings
@@ -239,7 +240,7 @@ def test_a_run_that_is_stopped_ends_the_daemons_of_the_other_user(folder: Path) 
         return not pid()
 
     with pytest.raises(Exception, match="unwanted"):
-        sandbox.run(["sh", "-c", code], place, 60, wanted)
+        sandbox.run(Job(["sh", "-c", code], place, 60, wanted))
 
     assert ended == [1000]
     assert not Path(f"/proc/{pid()}").exists()

@@ -17,7 +17,7 @@ from tests.conftest import wait_until
 from tests.support import ordinary
 from worker.sandbox import bubblewrap, landlock, paths, process
 from worker.sandbox.paths import Grant
-from worker.sandbox.process import Abandoned
+from worker.sandbox.process import Abandoned, Job
 from worker.sandbox.sandbox import Sandbox
 
 ABI = landlock.abi()
@@ -95,7 +95,7 @@ def test_a_daemon_in_a_session_of_its_own_ends_with_its_attempt(end: str, tmp_pa
     argv = [sys.executable, "-IS", "-c", DAEMON + ENDS[end]]
 
     with pytest.raises(Abandoned) if end == "hangs" else nullcontext():
-        process.run(argv, tmp_path, 60, lambda: end != "hangs" or _daemon(tmp_path) is None)
+        process.run(Job(argv, tmp_path, 60, lambda: end != "hangs" or _daemon(tmp_path) is None))
 
     assert not Path(f"/proc/{_daemon(tmp_path)}").exists()
 
@@ -103,7 +103,7 @@ def test_a_daemon_in_a_session_of_its_own_ends_with_its_attempt(end: str, tmp_pa
 def test_what_was_started_ends_with_us_even_if_we_are_killed(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from worker.sandbox import process;"
-        "process.run([sys.executable, '-IS', '-c', sys.argv[1]], Path(sys.argv[2]), 600, lambda: True)"
+        "process.run(process.Job([sys.executable, '-IS', '-c', sys.argv[1]], Path(sys.argv[2]), 600, lambda: True))"
     )
     us = subprocess.Popen([sys.executable, "-c", code, DAEMON + ENDS["hangs"], str(tmp_path)], cwd=ROOT)
     daemon = wait_until(lambda: _daemon(tmp_path), timeout=60, what="the daemon runs")
@@ -158,7 +158,8 @@ def test_in_bubblewrap_there_are_no_processes_and_no_files_of_others(tmp_path: P
     (tmp_path / "secret").write_text("secret")
     look = f"ls /proc | grep -c '^[0-9]' ; cat {tmp_path}/secret ; echo x > made ; echo y > /tmp/too ; ls /root /home"
 
-    done = Sandbox().run(["sh", "-c", look], tmp_path / "tree", 60, lambda: True, writable=(tmp_path / "tree",))
+    job = Job(["sh", "-c", look], tmp_path / "tree", 60, lambda: True)
+    done = Sandbox().run(job, writable=(tmp_path / "tree",))
 
     assert int(done.stdout.split()[0]) <= 6
     assert "secret: No such file" in done.stderr

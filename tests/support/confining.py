@@ -15,6 +15,7 @@ from tests.support import no_landlock
 from worker import credentials
 from worker.sandbox import bubblewrap
 from worker.sandbox.paths import Grant
+from worker.sandbox.process import Job
 from worker.sandbox.sandbox import Mode, NoSandbox, Sandbox
 
 SECRET = "a-very-secret-word"
@@ -115,7 +116,7 @@ def main(folder: Path, *, without_landlock: bool) -> None:
     grant = Grant(folder / "login")
     sandbox = Sandbox(Mode.AUTO, (grant,), (folder / "state",))
     argv = [sys.executable, "-IS", "-c", HOSTILE, str(os.getpid()), str(folder)]
-    ended = sandbox.run(argv, folder / "tree", SECONDS, lambda: True, writable=(folder / "tree",))
+    ended = sandbox.run(Job(argv, folder / "tree", SECONDS, lambda: True), writable=(folder / "tree",))
     with suppress(ValueError):
         told |= json.loads(ended.stdout)
     left = [process.name for process in Path("/proc").glob("[0-9]*") if _has(process, folder)]

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from worker.controller.spec import Tool
-from worker.controller.verify import environment, verify
+from worker.controller.verify import Run, environment, verify
 from worker.sandbox import process
+from worker.sandbox.process import Job
 
 PRINTS = "print('src/a.py:3: error: Incompatible return value type  [return-value]'); raise SystemExit({})"
+
+
+def in_folder(folder: Path) -> Run:
+    """Run what is to be verified in `folder`, as a controller does."""
+    return lambda argv, seconds: process.run(Job(argv, folder, seconds, lambda: True, merge=True, env=environment()))
 
 
 @pytest.mark.parametrize(("code", "found"), [(0, False), (1, True)])
@@ -20,8 +25,7 @@ def test_an_exit_code_that_passes_and_is_not_zero_tells_what_was_found(code: int
     argv = (sys.executable, "-c", PRINTS.format(code))
 
     tool = Tool(tool="mypy", argv=argv, timeout_s=30, pass_codes=(0, 1))
-
-    done = verify([tool], lambda words, seconds: process.run(words, tmp_path, seconds, lambda: True, merge=True))
+    done = verify([tool], in_folder(tmp_path))
 
     assert done.passed
     assert (done.finding is not None) is found
@@ -76,7 +80,4 @@ def test_make_really_runs_what_it_was_asked_for(variable: str, tmp_path: Path, m
     monkeypatch.setenv(variable, "-n")
     tool = Tool(tool="make-test", argv=("make", "test"), timeout_s=30)
 
-    def run(argv: Sequence[str], seconds: float) -> process.Finished:
-        return process.run(argv, tmp_path, seconds, lambda: True, merge=True, env=environment())
-
-    assert verify([tool], run).passed is False
+    assert verify([tool], in_folder(tmp_path)).passed is False

@@ -19,7 +19,7 @@ from worker.controller.patience import Abandoned
 from worker.controller.spec import Spec
 from worker.controller.verify import Verification, environment, verify
 from worker.controller.worktree import Worktree
-from worker.sandbox.process import Finished
+from worker.sandbox.process import Finished, Job
 from worker.sandbox.sandbox import Sandbox
 
 LINKS = "links lead out of the clone"
@@ -112,13 +112,12 @@ class Attempt:
         return replace(result, failure=result.failure and evidence.with_line(result.failure, line))
 
     def _run_agent(self, argv: Sequence[str], timeout_s: float, stdin: bytes) -> Finished:
-        tree, wanted = self.tree, self.lease.wanted
-        return self.sandboxes.agent.run(argv, tree.root, timeout_s, wanted, stdin, writable=tree.writable)
+        job = Job(argv, self.tree.root, timeout_s, self.lease.wanted, stdin)
+        return self.sandboxes.agent.run(job, writable=self.tree.writable)
 
     def _run_tool(self, argv: Sequence[str], timeout_s: float) -> Finished:
-        tree, wanted = self.tree, self.lease.wanted
-        env = environment()
-        return self.sandboxes.tool.run(argv, tree.root, timeout_s, wanted, merge=True, writable=tree.writable, env=env)
+        job = Job(argv, self.tree.root, timeout_s, self.lease.wanted, merge=True, env=environment())
+        return self.sandboxes.tool.run(job, writable=self.tree.writable)
 
     def _land(self, result: Result) -> Result:
         if result.changes and result.changes.touched:

@@ -44,7 +44,7 @@ def make(root: Path, files: Mapping[str, str], message: str) -> str:
 def run_tests(root: Path, report: Path) -> Suite:
     """Run pytest in `root`, as CI would."""
     argv = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"]
-    done = process.run(argv, root, PYTEST_S, lambda: True, merge=True)
+    done = process.run(process.Job(argv, root, PYTEST_S, lambda: True, merge=True))
     suite = ElementTree.parse(report).getroot().find("testsuite")  # noqa: S314 - pytest wrote it
     counts = suite.attrib if suite is not None else {}
     failed = int(counts.get("failures", 0)) + int(counts.get("errors", 0))

@@ -30,7 +30,7 @@ from worker.drafters.base import (
     secrets_of,
 )
 from worker.sandbox.paths import named
-from worker.sandbox.process import Abandoned, Limits, TooMuchPrinted
+from worker.sandbox.process import Abandoned, Job, Limits, TooMuchPrinted
 from worker.sandbox.sandbox import Mode, NoSandbox, Sandbox
 from worker.sandbox.user import User, WrongUser
 
@@ -100,12 +100,11 @@ class CliDrafter:
         memory = self._settings.cli_memory_mb
         limits = Limits(memory * 1024 * 1024 if memory else None, MAX_ANSWER, MAX_NOISE, MAX_ANSWER)
         place = self._settings.cli_working_dir
+        stdin = question.prompt.encode(errors="replace")
+        seconds, env = self._settings.cli_timeout_s, self._environment()
+        job = Job(argv, place or cwd, seconds, Wanted(stop), stdin, env=env, limits=limits)
         try:
-            ended = self._sandbox.run(
-                argv, place or cwd, self._settings.cli_timeout_s, Wanted(stop),
-                question.prompt.encode(errors="replace"), env=self._environment(), limits=limits,
-                writable=() if place else (cwd,), readable=(here,),
-            )  # fmt: skip
+            ended = self._sandbox.run(job, writable=() if place else (cwd,), readable=(here,))
         except TooMuchPrinted:
             return watch.failed(TOO_LONG, paid)
         except Abandoned:

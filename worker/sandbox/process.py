@@ -56,6 +56,38 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What a command may use: bytes of address space, of standard output and error; of those, how much is kept."""
+
+    memory: int | None = None
+    stdout: int | None = None
+    stderr: int | None = None
+    kept: int = TAIL_BYTES
+
+
+UNLIMITED = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A command to run, without a shell, in `cwd`: until it ends, its time is over, or it is not `wanted` any more."""
+
+    argv: Sequence[str]
+    cwd: Path
+    timeout_s: float
+    wanted: Callable[[], bool]
+    stdin: bytes = b""
+    merge: bool = False  # whether its standard error goes where its output goes
+    env: Mapping[str, str] | None = None  # all of its environment; ours without what is private unless given
+    limits: Limits = UNLIMITED
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return its environment."""
+        return dict(environment() if self.env is None else self.env)
+
+
+@dataclass(frozen=True, slots=True)
 class Confinement:
     """What a command may reach: where `landlock` is set nothing but `rules`; `bwrap` is bubblewrap's command."""
 
@@ -66,18 +98,7 @@ class Confinement:
     user: User | None = None  # whom it runs as, where that is not us
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a command may use: bytes of address space, of standard output and error; of those, how much is kept."""
-
-    memory: int | None = None
-    stdout: int | None = None
-    stderr: int | None = None
-    kept: int = TAIL_BYTES
-
-
 UNCONFINED = Confinement(is_confined=False)
-UNLIMITED = Limits()
 
 
 def environment() -> dict[str, str]:
@@ -86,28 +107,16 @@ def environment() -> dict[str, str]:
     return kept | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def run(
-    argv: Sequence[str],
-    cwd: Path,
-    timeout_s: float,
-    wanted: Callable[[], bool],
-    stdin: bytes = b"",
-    merge: bool = False,
-    *,
-    env: Mapping[str, str] | None = None,
-    temporary: Path | None = None,
-    confinement: Confinement = UNCONFINED,
-    limits: Limits = UNLIMITED,
-) -> Finished:
-    """Run `argv` in `cwd`; raises Abandoned, with nothing left running, once it is not `wanted`.
+def run(job: Job, confinement: Confinement = UNCONFINED, temporary: Path | None = None) -> Finished:
+    """Run a command; raises Abandoned, with nothing left running, once it is not wanted.
 
-    `env` is all of its environment; ours without what is private unless given. Its input and output are files in
-    `temporary`: no pipe can fill up, and a forgotten grandchild cannot hold one open. With `merge` its standard error
-    goes where its output goes. Raises TooMuchPrinted beyond the `limits`.
+    Its input and output are files in `temporary`: no pipe can fill up, and a forgotten grandchild cannot hold one open.
+    Raises TooMuchPrinted beyond the job's limits.
     """
+    limits = job.limits
     order = {
-        "argv": list(map(str, argv)),
-        "env": dict(environment() if env is None else env),
+        "argv": list(map(str, job.argv)),
+        "env": job.variables,
         "memory": limits.memory,
         "confined": confinement.is_confined,
         "landlock": confinement.landlock,
@@ -116,14 +125,14 @@ def run(
         "user": [user.uid, user.gid] if (user := confinement.user) else None,
     }
     with _file(temporary) as given, _file(temporary) as out, _file(temporary) as err:
-        given.write(stdin)
+        given.write(job.stdin)
         given.seek(0)
         if user:
             for file in (given, out, err):  # which it may open once more, as /dev/stderr
                 os.fchown(file.fileno(), user.uid, user.gid)
         printed = ((out, limits.stdout), (err, limits.stderr))
-        with _launched(order, cwd, given, out, out if merge else err) as program:
-            is_over = _wait(program.process, time.monotonic() + timeout_s, wanted, printed)
+        with _launched(order, job.cwd, given, out, out if job.merge else err) as program:
+            is_over = _wait(program.process, time.monotonic() + job.timeout_s, job.wanted, printed)
             code = program.end()
         kept = limits.kept
         code = code if is_over else TIMED_OUT

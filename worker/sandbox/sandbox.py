@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from worker.sandbox import bubblewrap, landlock, paths, process
 from worker.sandbox.paths import Grant
-from worker.sandbox.process import SOURCES, UNCONFINED, UNLIMITED, Confinement, Finished, Limits
+from worker.sandbox.process import SOURCES, UNCONFINED, Confinement, Finished, Job
 from worker.sandbox.user import User
 
 log = logging.getLogger("planner.sandbox")
@@ -64,46 +64,26 @@ class Sandbox:
         else:
             _say_once("sandbox_absent", version, bwrap, self.user)
 
-    def run(
-        self,
-        argv: Sequence[str],
-        cwd: Path,
-        timeout_s: float,
-        wanted: Callable[[], bool],
-        stdin: bytes = b"",
-        merge: bool = False,
-        *,
-        writable: Sequence[Path] = (),
-        readable: Sequence[Path] = (),
-        env: Mapping[str, str] | None = None,
-        limits: Limits = UNLIMITED,
-    ) -> Finished:
-        """Run `argv` as process.run does, where it may write to `writable` and to a temporary folder of its own.
+    def run(self, job: Job, *, writable: Sequence[Path] = (), readable: Sequence[Path] = ()) -> Finished:
+        """Do `job` as process.run does, where it may write to `writable` and to a temporary folder of its own.
 
         The folder is TMPDIR, and HOME is in it, with links to what is granted of the real one. Raises NoSandbox.
         """
         self.check()
-        given = dict(process.environment() if env is None else env)
+        given = job.variables
         if self.user:
             given |= self.user.variables
         if self.mode is Mode.OFF:
             given |= self._real_home(given.get("HOME"))
-            confinement = replace(UNCONFINED, user=self.user)
-            return process.run(
-                argv, cwd, timeout_s, wanted, stdin, merge, env=given, confinement=confinement, limits=limits
-            )
+            return process.run(replace(job, env=given), replace(UNCONFINED, user=self.user))
         with _temporary() as place:
             given |= {"TMPDIR": str(place / "tmp"), **self._home(place / "home", given.get("HOME"))}
             if self.user:
                 self.user.own(place)
             grants = [Grant(path, writable=True) for path in (*writable, place)]
-            grants += [*map(Grant, (cwd, *readable)), *self.grants]
-            rules = paths.rules(argv, given.get("PATH", os.defpath), grants, self.hidden)
-            confinement = self._confinement(rules, cwd, place)
-            return process.run(
-                argv, cwd, timeout_s, wanted, stdin, merge,
-                env=given, temporary=place, confinement=confinement, limits=limits,
-            )  # fmt: skip
+            grants += [*map(Grant, (job.cwd, *readable)), *self.grants]
+            rules = paths.rules(job.argv, given.get("PATH", os.defpath), grants, self.hidden)
+            return process.run(replace(job, env=given), self._confinement(rules, job.cwd, place), place)
 
     def _home(self, home: Path, real: str | None) -> dict[str, str]:
         """Make a home that holds links to what is granted of the real one, ours or the user's; return its variable.

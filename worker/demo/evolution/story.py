@@ -53,7 +53,7 @@ def _evaluate(stage: Stage, root: Path) -> dict[str, float]:
 def _value(stage: Stage, root: Path, tip: str) -> float:
     place = stage.home(f"at-{tip.replace('/', '-')}")
     repository.check_out(root, tip, place)
-    ended = process.run([sys.executable, YARDSTICK], place, EVALUATION_S, lambda: True)
+    ended = process.run(process.Job([sys.executable, YARDSTICK], place, EVALUATION_S, lambda: True))
     if ended.exit_code:
         raise DemoFailed(f"{YARDSTICK} failed on {tip}: {ended.stderr}")
     return float(ended.stdout)

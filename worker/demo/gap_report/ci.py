@@ -28,7 +28,7 @@ def run(checkout: Path, log: Path, report: Path) -> Output:
     """Run both tools in `checkout`, which write into these two files."""
     checkout = checkout.resolve()
     argv = [sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format", "sarif", "--output-file", str(log)]
-    process.run([*argv, "."], checkout, RUFF_S, lambda: True, merge=True)
+    process.run(process.Job([*argv, "."], checkout, RUFF_S, lambda: True, merge=True))
     suite = repository.run_tests(checkout, report)
     findings = sarif.read(log.read_bytes(), checkout)
     return Output(checkout, findings, suite, junit.read(report.read_bytes()))
