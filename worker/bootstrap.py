@@ -21,7 +21,6 @@ from worker.intake import Intake
 from worker.making import Home, Maker
 from worker.quota import Quota
 from worker.settings import Settings, load
-from worker.status import directory
 from worker.store import keys
 from worker.store.commits import Commits
 from worker.store.dead import places
@@ -103,7 +102,7 @@ class Services:
 
     def _make_home(self, partition: Partition) -> Home:
         here, client = self.settings, self.client
-        commits = Commits(client, partition, directory(here), self._connects)
+        commits = Commits(client, partition, here.state, self._connects)
         store = PlanStore(client, partition, self.name, here.retention_s, commits, here.max_queue)
         inbox = self._inbox(partition.outcomes, partition.dead)
         orders = self._inbox(partition.commands, partition.dead)

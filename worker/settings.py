@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -216,6 +217,20 @@ class Settings(BaseSettings):
     def broker(self) -> str:
         """The broker's URL."""
         return self.broker_url or self.redis_url
+
+    @property
+    def state(self) -> Path:
+        """The folder of `state_dir`: of this user unless set, since names in a temporary directory are anybody's."""
+        return self.state_dir or Path(tempfile.gettempdir()) / f"planner-{os.getuid()}"
+
+    @property
+    def private(self) -> tuple[Path, ...]:
+        """What on this machine is the planner's alone, so that no agent and no verification may reach it.
+
+        These are the folders of state, of the embedded server and of kept drafts, and the files of secrets.
+        """
+        kept = (self.state, self.data_dir, self.planning_debug_dir)
+        return (*(path.absolute() for path in kept if path), *credentials.files())
 
     @property
     def retention_s(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -56,11 +55,6 @@ class Status(BaseModel):
         return [trouble for trouble, there in said.items() if there]
 
 
-def directory(settings: Settings) -> Path:
-    """The directory of the files: of this user, since names in a temporary directory are anybody's."""
-    return settings.state_dir or Path(tempfile.gettempdir()) / f"planner-{os.getuid()}"
-
-
 class StatusFile:
     """The file of this process. Where it cannot be written the worker says so once and goes on without."""
 
@@ -94,7 +88,7 @@ def living(settings: Settings) -> list[Status]:
 
 def _all(settings: Settings) -> Iterator[Status]:
     with suppress(OSError):
-        for path in sorted(directory(settings).glob(f"worker-{socket.gethostname()}-*.json")):
+        for path in sorted(settings.state.glob(f"worker-{socket.gethostname()}-*.json")):
             with suppress(OSError, ValidationError):
                 status = Status.model_validate_json(path.read_bytes())
                 if _exists(status.pid):
@@ -104,7 +98,7 @@ def _all(settings: Settings) -> Iterator[Status]:
 
 
 def _path(settings: Settings) -> Path:
-    return directory(settings) / f"worker-{socket.gethostname()}-{os.getpid()}.json"
+    return settings.state / f"worker-{socket.gethostname()}-{os.getpid()}.json"
 
 
 def _exists(pid: int) -> bool:

@@ -30,13 +30,13 @@ def health(
     Exit code 0 for yes, 1 for no, with one sentence. Needs no connection. Workers of other machines are not seen;
     several planners on one machine need a PLANNER_STATE_DIR each.
     """
-    from worker.status import directory, living
+    from worker.status import living
 
     settings = configured()
     workers, now = living(settings), time.time()
     troubles = [f"worker {one.pid}: {trouble}" for one in workers if ready for trouble in one.troubles(now)]
     if not workers:
-        troubles = [f"no worker of this machine beats in {directory(settings)}"]
+        troubles = [f"no worker of this machine beats in {settings.state}"]
     sentence = _sentence("ready" if ready else "live", workers, troubles)
     if as_json:
         found = [one.model_dump(mode="json") for one in workers]

@@ -186,7 +186,7 @@ def controller(
     As root, let CMD and verifications run as an ordinary user, who cannot read your files even where there is no
     Landlock: [b]--agent-user agent --agent-path /home/agent/.codex:rw[/b]
     """
-    from worker import credentials, private
+    from worker import credentials
     from worker.controller.config import ControllerConfig, unique_name
     from worker.sandbox.sandbox import Mode as SandboxMode
     from worker.sandbox.sandbox import NoSandbox, Sandbox
@@ -206,7 +206,7 @@ def controller(
         sandbox=SandboxMode(sandbox or settings.sandbox),
         agent_paths=_grants("--agent-path", agent_path),
         tool_paths=_grants("--tool-path", tool_path),
-        hidden=private.paths(settings),
+        hidden=settings.private,
         agent_user=_user(agent_user or settings.agent_user),
     )
     try:

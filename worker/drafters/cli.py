@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from schemas import codec
 from tasks.rules.strategy import Consult, Drafted
-from worker import private
 from worker.drafters.base import (
     MAX_ANSWER,
     READ_FOR_ERROR,
@@ -73,7 +72,7 @@ class CliDrafter:
         except WrongUser as error:
             raise WrongDrafter(f"PLANNER_AGENT_USER: {error}") from error
         granted = (*settings.cli_paths, *named(settings.cli_command))
-        self._sandbox = Sandbox(Mode(settings.sandbox), granted, private.paths(settings), self._user)
+        self._sandbox = Sandbox(Mode(settings.sandbox), granted, settings.private, self._user)
         try:
             self._sandbox.check()
         except NoSandbox as error:
