@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas import codec
+from tests.unit.evolution.given import a_plan, a_step
 
 SOURCES = ["src/auth.py", "src/api.py", "src/pages.py"]
 PLAIN = ["src/shop.py", "src/cart.py", "src/price.py"]  # whose names raise no risk
@@ -47,20 +48,10 @@ TASK_DRAFT = {
          "depends_on": ["round"], "validation": ["pytest tests/test_auth.py"]},
     ],
 }  # fmt: skip
-EVOLUTION_PLAN = {
-    "plan_summary": "Cache it",
-    "rationale": "It is computed twice",
-    "focus_metrics": ["latency"],
-    "guardrails": ["keep the API"],
-    "risks": ["stale values"],
-    "validation": ["pytest"],
-    "steps": [
-        {"id": "one", "title": "Cache", "intent": "Compute once", "actions": ["cache it"], "validation": ["pytest"],
-         "files": ["src/auth.py"]},
-        {"id": "two", "title": "Clear", "intent": "Forget what is old", "actions": ["clear it"],
-         "validation": ["pytest"], "files": ["src/api.py"]},
-    ],
-}  # fmt: skip
+EVOLUTION_PLAN = a_plan(
+    a_step("one", title="Cache", intent="Compute once", actions=["cache it"], files=["src/auth.py"]),
+    a_step("two", title="Clear", intent="Forget what is old", actions=["clear it"], files=["src/api.py"]),
+)
 
 
 def goal(text: str, *, files: Any = FILES, context: Any = None, **fields: Any) -> dict[str, Any]:

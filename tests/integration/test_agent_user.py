@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +16,7 @@ from redis import Redis
 from tasks.rules.strategy import Consult
 from tests.integration.test_controller import AGENT, FIX, PYTEST, Planner, Repo
 from tests.support import no_landlock, ordinary
+from tests.support.programs import Running, running
 from worker.controller import snapshot
 from worker.controller.repository import Repository
 from worker.controller.worktree import Worktree, worktree
@@ -28,7 +27,6 @@ from worker.sandbox.process import Job
 from worker.sandbox.sandbox import Mode, Sandbox
 from worker.sandbox.user import User, WrongUser
 from worker.settings import Settings
-from worker.store import functions
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
 BIN = Path(sys.executable).parent
@@ -88,10 +86,7 @@ os.chmod("closed/in", 0); os.chmod("closed", 0); os.chmod("test_calc.py", 0); os
 
 @pytest.fixture
 def planner(redis: Redis) -> Planner:
-    redis.function_load(functions.source("planner_heartbeat"))
-    planner = Planner(redis)
-    planner.listen()
-    return planner
+    return Planner.ready(redis)
 
 
 @pytest.fixture
@@ -106,21 +101,13 @@ def folder() -> Iterator[Path]:
         yield place
 
 
-@contextmanager
-def controller(planner: Planner, folder: Path, *words: str, before: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+def controller(planner: Planner, folder: Path, *words: str, before: list[str]) -> Running:
     url = planner.redis.connection_pool.connection_kwargs
     env = {"PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(folder), "TMPDIR": str(folder / "tmp")}
     env["PLANNER_REDIS_URL"] = f"redis://{url['host']}:{url['port']}/{url.get('db', 0)}"
     agent = f"{sys.executable} -IS {folder / 'agent.py'}"
     argv = [str(BIN / "planner"), "controller", "--exec", agent, "--workdir", str(folder / "shop"), *words]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([*before, *argv], env=env, cwd=folder, stdout=log, stderr=log)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(60)
-        print((folder / "log").read_text())  # noqa: T201 - why, where it fails
+    return running([*before, *argv], env, folder / "log", folder)
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["landlock", "no landlock"])

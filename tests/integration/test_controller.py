@@ -64,6 +64,14 @@ class Planner:
     def __init__(self, redis: Redis) -> None:
         self.redis = redis
 
+    @classmethod
+    def ready(cls, redis: Redis) -> Planner:
+        """Make one that hears heartbeats, and has controllers wait for its specs."""
+        redis.function_load(functions.source("planner_heartbeat"))
+        planner = cls(redis)
+        planner.listen()
+        return planner
+
     def listen(self, stream: str = STREAM) -> None:
         self.redis.xgroup_create(stream, "controllers", "0", mkstream=True)
 
@@ -103,10 +111,7 @@ class Planner:
 
 @pytest.fixture
 def planner(redis: Redis) -> Planner:
-    redis.function_load(functions.source("planner_heartbeat"))
-    planner = Planner(redis)
-    planner.listen()
-    return planner
+    return Planner.ready(redis)
 
 
 class Repo:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +15,9 @@ from redis import Redis
 
 from tests.integration.test_controller import AGENT, PYTEST, Planner, Repo
 from tests.support import ordinary
+from tests.support.programs import running
 from worker.embedded import valkey
 from worker.sandbox import landlock
-from worker.store import functions
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
 BIN = Path(sys.executable).parent
@@ -49,12 +48,9 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def planner(folder: Path) -> Iterator[Planner]:
     with valkey(folder / "data", password=WORD) as url, Redis.from_url(url) as redis:
-        redis.function_load(functions.source("planner_heartbeat"))
-        planner = Planner(redis)
-        planner.listen()
         (folder / "url").touch(mode=0o600)
         (folder / "url").write_text(url)
-        yield planner
+        yield Planner.ready(redis)
 
 
 @pytest.mark.parametrize("way", ["file", "variable"])
@@ -75,14 +71,8 @@ def test_an_agent_of_a_controller_finds_no_secret_of_its_and_does_its_work(
     planner.send("spy", mode="read_only", intent=f"PATHS = {[str(folder / 'url'), str(folder / 'agent.py')]}\n{SPY}")
     planner.send("fix", intent=fixed, allowed_files=["calc.py"], verify_tools=[PYTEST])
 
-    with (folder / "log").open("wb") as log:
-        controller = subprocess.Popen([*ordinary.prefix(), *argv], env=env, cwd=folder, stdout=log, stderr=log)
-    try:
+    with running([*ordinary.prefix(), *argv], env, folder / "log", folder) as controller:
         spied, work = planner.outcome("spy"), planner.outcome("fix")
-    finally:
-        controller.terminate()
-        controller.wait(60)
-        print((folder / "log").read_text())  # noqa: T201 - why, where it fails
 
     ready: dict[str, Any] = json.loads((folder / "log").read_text().splitlines()[0])
     told: Any = spied.output

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from redis import Redis
 from schemas import codec
 from tests.conftest import wait_until
 from tests.support import ordinary
+from tests.support.programs import Running, running
 from worker import credentials
 from worker.embedded import valkey
 from worker.settings import Settings, WrongSettings, load
@@ -129,19 +129,10 @@ def variables(way: str, url: str, directory: Path) -> tuple[dict[str, str], list
     return {}, ["--secrets-fd", str(number)], (number,)
 
 
-@contextmanager
-def started(
-    argv: list[str], env: Mapping[str, str], log: Path, cwd: Path, passed: tuple[int, ...] = ()
-) -> Iterator[subprocess.Popen[bytes]]:
-    own = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(cwd), "PLANNER_STATE_DIR": str(cwd / "state")}
+def started(argv: list[str], env: Mapping[str, str], folder: Path, passed: tuple[int, ...] = ()) -> Running:
+    own = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(folder), "PLANNER_STATE_DIR": str(folder / "state")}
     own |= {"PYTHONDONTWRITEBYTECODE": "1", "OPENAI_API_KEY": WORD}
-    with log.open("wb") as file:
-        process = subprocess.Popen(argv, env={**own, **env}, cwd=cwd, stdout=file, stderr=file, pass_fds=passed)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(60)
+    return running(argv, {**own, **env}, folder / "log", folder, passed)
 
 
 def family(pid: int) -> list[int]:
@@ -178,7 +169,7 @@ def seen_of(pids: list[int]) -> list[list[str]]:
 def test_neither_a_worker_nor_its_children_show_a_secret_even_to_root(guarded: str, tmp_path: Path, way: str) -> None:
     env, options, passed = variables(way, guarded, tmp_path)
     argv = [str(BIN / "planner"), "worker", *options]
-    with started(argv, env, tmp_path / "log", tmp_path, passed) as worker, Redis.from_url(guarded) as redis:
+    with started(argv, env, tmp_path, passed) as worker, Redis.from_url(guarded) as redis:
         redis.xadd(keys.GOALS, {"data": codec.dumps({"goal": "Fix a", "allowed_files": ["a.py"]})})
         wait_until(lambda: redis.zcard(keys.Partition(0).plans), timeout=60, what="it knows its secret and plans")
         pids = family(worker.pid)
@@ -193,7 +184,7 @@ def test_neither_a_worker_nor_its_children_show_a_secret_even_to_root(guarded: s
 def test_celerys_own_command_shows_no_secret_either(guarded: str, tmp_path: Path) -> None:
     argv = [str(BIN / "celery"), "-A", "worker", "worker", "--pool", "prefork", "-c", "1", "--loglevel", "INFO"]
     env = {"PLANNER_REDIS_URL": guarded, "CELERY_BROKER_URL": guarded}
-    with started(argv, env, tmp_path / "log", tmp_path) as worker, Redis.from_url(guarded) as redis:
+    with started(argv, env, tmp_path) as worker, Redis.from_url(guarded) as redis:
         redis.xadd(keys.GOALS, {"data": codec.dumps({"goal": "Fix a", "allowed_files": ["a.py"]})})
         wait_until(lambda: redis.zcard(keys.Partition(0).plans), timeout=60, what="it knows its secret and plans")
         seen = seen_of(family(worker.pid))
