@@ -1,0 +1,89 @@
+"""The pages about the project itself: links lead somewhere, commands are there, the glossary's names are the code's."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from functools import cache
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from worker.cli import app
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+SECTIONS = ["Context", "Decision", "Consequence"]
+
+
+@cache
+def sources() -> str:
+    """All that the three rings are made of, and the page of the wire: names of events are put together."""
+    files = (path for ring in ("schemas", "tasks", "worker") for path in (ROOT / ring).rglob("*"))
+    texts = [path.read_text() for path in files if path.suffix in (".py", ".lua")]
+    return "\n".join([*texts, (DOCS / "wire.md").read_text()])
+
+
+def cells(page: Path, column: int) -> list[str]:
+    """One column of every table of a page, without the headings."""
+    rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line.startswith("|")]
+    return [row[column].strip() for row in rows if len(row) > column and not set(row[0].strip()) <= {"-"}]
+
+
+def quoted(text: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_within_the_repository_leads_somewhere(page: Path) -> None:
+    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    links = re.findall(r"\]\(([^)#\s]+)", prose)
+
+    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("record", DECISIONS, ids=lambda record: record.stem)
+def test_a_decision_has_a_context_and_a_consequence_and_is_short(record: Path) -> None:
+    lines = record.read_text().splitlines()
+
+    assert lines[0].startswith(f"# {record.name[:4]} ")
+    assert [line.removeprefix("## ") for line in lines if line.startswith("## ")] == SECTIONS
+    assert 10 <= len(lines) <= 40
+
+
+def test_the_index_names_every_decision_in_order() -> None:
+    index = (DOCS / "decisions" / "README.md").read_text()
+
+    assert re.findall(r"^\| \[\d{4}\]\((.*)\) \|", index, re.MULTILINE) == [record.name for record in DECISIONS]
+    assert [int(record.name[:4]) for record in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+
+
+def test_the_glossarys_names_on_the_wire_are_those_of_the_code() -> None:
+    names = [name for cell in cells(DOCS / "glossary.md", 2) for name in quoted(cell)]
+    parts = [part.strip(":-. ") for name in names for part in re.split(r"<[^>]*>|\{p\}", name)]
+
+    assert len(names) > 100
+    assert sorted({part for part in parts if part and part not in sources()}) == []
+
+
+def words_after(commands: list[list[str]], word: str) -> set[str]:
+    return {after for words in commands for before, after in pairwise(words) if before == word}
+
+
+def test_the_commands_of_the_contributors_page_are_there() -> None:
+    told = [shlex.split(command) for cell in cells(DOCS / "contributing.md", 1) for command in quoted(cell)]
+    commands = {each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands}
+    markers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["markers"]
+    files = {word for words in told for word in words if word.startswith("tests/")}
+
+    assert words_after(told, "planner") <= commands
+    assert words_after([words for words in told if "pytest" in words], "-m") <= {each.split(":")[0] for each in markers}
+    assert [
+        name for name in words_after([words for words in told if "python" in words], "-m") if not find_spec(name)
+    ] == []
+    assert [name for name in files if not (ROOT / name).exists()] == []
