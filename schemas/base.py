@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, get_args
@@ -153,15 +152,14 @@ class Record(Outbound):
 
 def unknown_fields(message: Inbound) -> int:
     """Count the fields of `message`, at any depth, that this version of the wire does not know."""
-    return len(message.__pydantic_extra__ or ()) + sum(map(unknown_fields, _children(message)))
-
-
-def _children(message: Inbound) -> Iterator[Inbound]:
+    count = len(message.__pydantic_extra__ or ())
     for name in _fields_with_models(type(message)):
         value = getattr(message, name)
-        for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, Inbound):
-                yield item
+        if value is not None:
+            for item in value if isinstance(value, tuple) else (value,):
+                if isinstance(item, Inbound):
+                    count += unknown_fields(item)
+    return count
 
 
 @cache

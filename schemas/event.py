@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from pydantic import Field
@@ -53,6 +54,7 @@ class EventData(Outbound):
     at: str
 
 
+@cache
 def event_type(what: str) -> str:
     """Name the event `what`, such as `step.done`, as the wire does."""
     return f"{EVENT_PREFIX}{what}{EVENT_SUFFIX}"

@@ -8,6 +8,7 @@ key of an object, is kept as it was read in `unknown` and written again.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any
 
 from schemas import codec
@@ -39,29 +40,28 @@ class StepStatus:
     def decode(cls, raw: bytes) -> StepStatus:
         """Read what `encode` of this version, an older or a newer one wrote."""
         record = codec.loads(raw)
+        if len(record) <= STATUS_SIZE:  # nearly always
+            return cls(*record)
         found = cls(*record[:STATUS_SIZE])
-        if len(record) > STATUS_SIZE:
-            found.unknown = tuple(record[STATUS_SIZE:])
+        found.unknown = tuple(record[STATUS_SIZE:])
         return found
 
     def encode(self) -> bytes:
         """Write the record as a JSON array in the order of the fields."""
-        return codec.dumps(
-            (
-                self.unmet,
-                self.state,
-                self.index,
-                self.attempt,
-                self.failures,
-                self.digest,
-                self.signature,
-                self.repeats,
-                self.skipped_by,
-                self.previous,
-                self.approval,
-                *self.unknown,
-            )
+        known = (
+            self.unmet,
+            self.state,
+            self.index,
+            self.attempt,
+            self.failures,
+            self.digest,
+            self.signature,
+            self.repeats,
+            self.skipped_by,
+            self.previous,
+            self.approval,
         )
+        return codec.dumps(known + self.unknown)
 
 
 @dataclass(slots=True)
@@ -178,19 +178,21 @@ class PlanRecord:
     def encode(self, name: str) -> bytes:
         """Write one field of the plan's hash."""
         if name == "live":
-            return codec.dumps(
-                {
-                    "reserved": self.reserved,
-                    "spent": self.spent,
-                    "halting": self.halting,
-                    "counts": self.counts,
-                    "times": self.times,
-                    "revision": self.revision,
-                    "wake": self.wake,
-                    **{name: value for name in SELDOM if (value := getattr(self, name))},
-                    **(self.unknown or {}),
-                }
-            )
+            live: dict[str, Any] = {
+                "reserved": self.reserved,
+                "spent": self.spent,
+                "halting": self.halting,
+                "counts": self.counts,
+                "times": self.times,
+                "revision": self.revision,
+                "wake": self.wake,
+            }
+            for name, value in zip(SELDOM, _seldom_of(self), strict=True):
+                if value:
+                    live[name] = value
+            if self.unknown:
+                live |= self.unknown
+            return codec.dumps(live)
         if name == "head":
             return self.head.encode()
         if name == "growth":
@@ -209,6 +211,7 @@ SELDOM = (
     "warned",
     "question",
 )  # stored where there is any
+_seldom_of = attrgetter(*SELDOM)
 LIVE_NAMES = frozenset(("reserved", "spent", "halting", "counts", "times", "revision", "wake", *SELDOM))
 
 

@@ -253,7 +253,8 @@ class Engine:
             self._intake.failed(one.plan_id, one.work or Work(), one.write.change.now)
         elif verdict == "ok" and one.work:
             change = one.write.change
-            self._intake.applied.update(change.verdicts)
+            for told in change.verdicts:
+                self._intake.applied[told] += 1
             if change.short:
                 self._quota.refill(self._partition, change.short, change.now)
             if one.work.done(change):

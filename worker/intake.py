@@ -104,7 +104,8 @@ class Intake:
             if isinstance(found, Problem):
                 self._bury(entry, found)
             else:
-                self.tally["unknown_fields"] += found[1].unknown
+                if found[1].unknown:
+                    self.tally["unknown_fields"] += found[1].unknown
                 self.of(found[0]).reports.append((entry, found[1]))
 
     def _read(self, entry: Entry) -> tuple[str, Report] | Problem:

@@ -88,25 +88,27 @@ def advance(fold: Fold) -> Change:
 
 
 def _take(fold: Fold, step: Step, report: Report) -> None:
+    facts = step.facts
     outcome, wrong = figures.within_range(fold.plan, report.outcome)
     fold.inputs.append(["outcome", report.attempt, report.lease, codec.raw(report.raw)])
     attempt = fold.end_attempt(step)
     if report.lease is None:
         _rest_on_no_claim(fold, step, attempt)
-    used = budget.settle(fold.plan, attempt, outcome.metrics, step.facts["estimate"])
+    used = budget.settle(fold.plan, attempt, outcome.metrics, facts["estimate"])
     quota.lapse(fold, attempt, used)
-    _tell_figures(fold, step, report, used, wrong)
+    if wrong or (outcome.metrics and (outcome.metrics.tokens_used or 0) > used):
+        _tell_figures(fold, step, report, used, wrong)
     step.status.digest = report.digest
     fold.answers[step.step_id] = outcome
-    failure = outcome_verdict.failure_of(step.facts, outcome)
-    doubt = None if failure or not step.facts["verify_tools"] else _tell_doubt(fold, step, outcome)
+    failure = outcome_verdict.failure_of(facts, outcome)
+    doubt = None if failure or outcome_verdict.is_proved(facts, outcome) else _tell_doubt(fold, step, outcome)
     if doubt and budget.requires_receipts(fold.plan.head):
         failure = outcome_verdict.unproven(doubt)
     failure = failure or expansion.refusal(fold, step, outcome)
     halt = halt_rules.fired(halt_rules.record(fold, step, outcome, failure), failure)
     if failure is None:
         succeed(fold, step)
-        step.status.previous = pre_step_results.found(step.facts, outcome)
+        step.status.previous = pre_step_results.found(facts, outcome)
         if doubt:
             pre_step_results.note_doubt(step)
         expansion.hear(fold)  # there may be more to do

@@ -26,10 +26,14 @@ class Wrong(NamedTuple):
 
 def within_range(plan: PlanRecord, outcome: Outcome) -> tuple[Outcome, dict[str, Wrong]]:
     """Return `outcome` with figures that can be counted, and those that were changed and are worth telling of."""
-    wrong = _wrong(outcome.metrics) if outcome.metrics else {}
-    if wrong and outcome.metrics:
-        counted = {name: each.counted for name, each in wrong.items()}
-        outcome = outcome.model_copy(update={"metrics": outcome.metrics.model_copy(update=counted)})
+    wrong: dict[str, Wrong] = {}
+    if metrics := outcome.metrics:
+        for told in (metrics.tokens_used, metrics.patch_cycles, metrics.tool_calls, metrics.duration_ms):
+            if told is not None and not 0 <= told <= MOST:
+                wrong = _wrong(metrics)
+                counted = {name: each.counted for name, each in wrong.items()}
+                outcome = outcome.model_copy(update={"metrics": metrics.model_copy(update=counted)})
+                break
     if growth_kb := outcome.growth_kb:
         least = 0 if ChangedRule.GROWTH_COUNTS_UP.holds(plan) else -MOST_GROWTH_KB
         if not least <= growth_kb <= MOST_GROWTH_KB:
@@ -41,11 +45,6 @@ def within_range(plan: PlanRecord, outcome: Outcome) -> tuple[Outcome, dict[str,
 
 
 def _wrong(metrics: Metrics) -> dict[str, Wrong]:
-    for told in (metrics.tokens_used, metrics.patch_cycles, metrics.tool_calls, metrics.duration_ms):
-        if told is not None and not 0 <= told <= MOST:
-            break
-    else:  # as nearly always
-        return {}
     figures = {name: getattr(metrics, name) or 0 for name in COUNTED}
     return {name: Wrong(told, min(max(0, told), MOST)) for name, told in figures.items() if not 0 <= told <= MOST}
 

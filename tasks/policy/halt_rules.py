@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -221,4 +222,9 @@ def _verification(plan: PlanRecord, step: Step) -> str:
     if name := plan.halting.get("narrowed", {}).get(step.step_id):
         return str(name)
     told = "\n".join([" ".join(tool["argv"]) for tool in step.facts["verify_tools"]])
+    return _named(told)
+
+
+@lru_cache(maxsize=1024)
+def _named(told: str) -> str:
     return hashlib.blake2b(told.encode(errors="replace"), digest_size=4).hexdigest()

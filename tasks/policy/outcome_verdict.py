@@ -24,7 +24,7 @@ def judge(view: Slice, step_id: str, attempt: int | None, lease: str | None, dig
     if step is None:
         return Verdict.UNKNOWN
     if live and view.record.state not in PLAN_ENDS and _names(live, attempt, lease, digest, step.status.digest):
-        return Verdict.REFUSED if lacks_lease(view, step_id, lease) else Verdict.APPLIED
+        return Verdict.REFUSED if lease is None and lacks_lease(view, step_id, lease) else Verdict.APPLIED
     if digest == step.status.digest:
         return Verdict.DUPLICATE
     ended = attempt is not None and attempt <= step.status.attempt and not (live and attempt == live.attempt)
@@ -74,19 +74,20 @@ def fit(text: str) -> str:
     return fit_text(text[:MAX_TRACE], MAX_TRACE)
 
 
+def is_proved(facts: dict[str, Any], outcome: Outcome) -> bool:
+    """Whether there is a receipt of every tool that verifies the step, if any does."""
+    return {tool["tool"] for tool in facts["verify_tools"]} <= {receipt.tool for receipt in outcome.verify or ()}
+
+
 def doubt(facts: dict[str, Any], outcome: Outcome, *, requires_receipts: bool) -> str | None:
     """Say why a success that contradicts nothing is not verified; None where it is, or where nothing verifies the step.
 
     A receipt of every tool of the step verifies it. Unless receipts are required so does the controller's word
     (`tests_passed`), but not beside receipts of tools that are not the step's.
     """
-    tools = [receipt.tool for receipt in outcome.verify or ()]
-    for tool in facts["verify_tools"]:
-        if tool["tool"] not in tools:
-            break
-    else:  # as nearly always
+    if is_proved(facts, outcome):
         return None
-    wanted, shown = {tool["tool"] for tool in facts["verify_tools"]}, set(tools)
+    wanted, shown = {tool["tool"] for tool in facts["verify_tools"]}, {each.tool for each in outcome.verify or ()}
     if other := sorted(shown - wanted):
         return f"there are receipts of {fit(', '.join(other))}, and not of {', '.join(sorted(wanted - shown))}"
     if outcome.tests_passed and not requires_receipts:

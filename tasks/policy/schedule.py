@@ -30,19 +30,19 @@ def dispatch(fold: Fold) -> None:
     view, plan, started = fold.view, fold.plan, fold.change.dispatches
     if not fold.ready or fold.is_stopped or plan.state not in (READY, EXECUTING):
         return
-    slots = plan.limits["max_parallel"] or 1
+    slots = plan.head.limits["max_parallel"] or 1
     busy = {path for attempt in view.active.values() for path in attempt.files}
     for step in sorted(fold.ready.values(), key=_place):
         if len(view.active) >= slots or len(started) >= MAX_DISPATCHES or budget.exhausted(plan):
             break
         if step.spec is None or not tightening.fits(fold, step):  # it starts in a next look at the queue
             fold.change.more = True
-        elif _may_start(fold, step) and busy.isdisjoint(step.facts["allowed_files"]):
-            most = quota.allowed(fold, budget.available(plan, "tokens", step.facts["estimate"]["tokens"]))
+        elif _may_start(fold, step) and busy.isdisjoint((facts := step.facts)["allowed_files"]):
+            most = quota.allowed(fold, budget.available(plan, "tokens", facts["estimate"]["tokens"]))
             if most is None:
                 break
             _start(fold, step, most)
-            busy.update(step.facts["allowed_files"])
+            busy.update(facts["allowed_files"])
     if len(view.active) < slots and (view.ready_beyond or len(started) >= MAX_DISPATCHES):
         fold.change.more |= bool(started)  # the rest of the queue is read in a next look
         fold.change.wider = not started

@@ -10,9 +10,9 @@ WARN_SHARE = 0.8
 
 def warn(fold: Fold) -> None:
     """Tell of every budget of which WARN_SHARE is spent, once each."""
-    plan = fold.plan
+    plan, limits = fold.plan, fold.plan.head.limits
     for name in BUDGETS:
-        limit = plan.limits[name]
+        limit = limits[name]
         if limit and plan.spent[name] >= WARN_SHARE * limit and name not in plan.warned:
             plan.warned.append(name)
             plan.dirty.add("live")

@@ -45,6 +45,7 @@ BY_KIND: Mapping[str, Mapping[str, int]] = {  # where a kind needs more than a `
 }
 RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of plans made where receipts are required
 PER_SUPPLIED_STEP = {"tokens": 10_000, "patch_cycles": 2, "failing_outcomes": 1, "wall_clock_s": 300}
+NO_METRICS = Metrics()
 BUDGETS = ("tokens", "patch_cycles", "failing_outcomes", "tool_calls")
 
 
@@ -74,7 +75,7 @@ def left(plan: PlanRecord, name: str) -> int | None:
 
 def exhausted(plan: PlanRecord) -> str | None:
     """Name the first budget of which nothing is left for another attempt; a limit of 0 allows what uses none."""
-    limits, spent, reserved = plan.limits, plan.spent, plan.reserved
+    limits, spent, reserved = plan.head.limits, plan.spent, plan.reserved
     for name in BUDGETS:
         limit = limits[name]
         if limit is not None and limit - spent[name] - reserved[name] <= (0 if limit else -1):
@@ -84,8 +85,8 @@ def exhausted(plan: PlanRecord) -> str | None:
 
 def available(plan: PlanRecord, name: str, amount: int) -> int:
     """Tell how much an attempt that is expected to use `amount` may hold: no more than is left."""
-    remaining = left(plan, name)
-    return amount if remaining is None else max(0, min(amount, remaining))
+    limit = plan.head.limits[name]
+    return amount if limit is None else max(0, min(amount, limit - plan.spent[name] - plan.reserved[name]))
 
 
 def reserve(plan: PlanRecord, estimate: Mapping[str, int], most: int | None = None) -> tuple[int, int]:
@@ -103,7 +104,7 @@ def settle(plan: PlanRecord, attempt: Attempt, metrics: Metrics | None, estimate
 
     Returns the tokens booked.
     """
-    used = metrics or Metrics()
+    used = metrics or NO_METRICS
     release(plan, attempt)
     tokens = book(plan, estimate["tokens"] if used.tokens_used is None else used.tokens_used)
     plan.spent["patch_cycles"] += estimate["patch_cycles"] if used.patch_cycles is None else used.patch_cycles
@@ -116,10 +117,11 @@ def book(plan: PlanRecord, tokens: int) -> int:
 
     What other attempts hold is not taken off: who used too much leaves less to them.
     """
-    limit = plan.limits["tokens"]
-    if limit is not None and ChangedRule.TOKENS_UP_TO_THE_LIMIT.holds(plan):
-        tokens = max(0, min(tokens, limit - plan.spent["tokens"]))
-    plan.spent["tokens"] += tokens
+    limit = plan.head.limits["tokens"]
+    spent = plan.spent["tokens"]
+    if limit is not None and not 0 <= tokens <= limit - spent and ChangedRule.TOKENS_UP_TO_THE_LIMIT.holds(plan):
+        tokens = max(0, min(tokens, limit - spent))
+    plan.spent["tokens"] = spent + tokens
     return tokens
 
 
@@ -139,10 +141,11 @@ def release(plan: PlanRecord, attempt: Attempt) -> None:
 
 def remaining_fraction(plan: PlanRecord) -> float:
     """Tell which share of the scarcest budget is left, 0 to 1, attempts in flight counted as spent."""
-    limits, spent, reserved = plan.limits, plan.spent, plan.reserved
+    limits, spent, reserved = plan.head.limits, plan.spent, plan.reserved
     least = 1.0
     for name in BUDGETS:
-        limit = limits[name]
-        if limit:
-            least = min(least, 1 - (spent[name] + reserved[name]) / limit)
+        if limit := limits[name]:
+            share = 1 - (spent[name] + reserved[name]) / limit
+            if share < least:
+                least = share
     return round(max(0.0, least), 4)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from binascii import crc_hqx
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 GOALS = "planner:goals"
 GOALS_DEAD = "{planner:goals}:dead"
@@ -45,8 +47,7 @@ def partition_of(plan_id: str, partitions: int) -> int:
     return int(plan_id[5:7], 16) % partitions
 
 
-@dataclass(frozen=True, slots=True)
-class PlanKeys:
+class PlanKeys(NamedTuple):
     """The keys of one plan, in the order in which the functions take them."""
 
     plan: str
@@ -58,78 +59,78 @@ class PlanKeys:
     log: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Partition:
-    """The keys of one partition."""
+    """The keys of one partition, each made once: every outcome names most of them."""
 
     number: int
 
-    @property
+    @cached_property
     def tag(self) -> str:
         """The hash tag that keeps them in one slot."""
         return f"planner:{{{self.number}}}:"
 
-    @property
+    @cached_property
     def outcomes(self) -> str:
         """Stream: what controllers report."""
         return self.tag + "outcomes"
 
-    @property
+    @cached_property
     def commands(self) -> str:
         """Stream: what operators order about single plans."""
         return self.tag + "commands"
 
-    @property
+    @cached_property
     def events(self) -> str:
         """Capped stream: what the planner tells of itself."""
         return self.tag + "events"
 
-    @property
+    @cached_property
     def dead(self) -> str:
         """Stream: entries that could not be read, each with its problem."""
         return self.tag + "dead"
 
-    @property
+    @cached_property
     def timers(self) -> str:
         """Sorted set: every clock of the partition by its due time."""
         return self.tag + "timers"
 
-    @property
+    @cached_property
     def plans(self) -> str:
         """Sorted set: every plan of the partition by its creation time."""
         return self.tag + "plans"
 
-    @property
+    @cached_property
     def sweep(self) -> str:
         """Hash: who hands out due work at the moment, and when nobody did."""
         return self.tag + "sweep"
 
-    @property
+    @cached_property
     def scopes(self) -> str:
         """Hash: orders that stand for more than one plan, by command and scope; and how many there were."""
         return self.tag + "scopes"
 
-    @property
+    @cached_property
     def grants(self) -> str:
         """Hash: what of the day budgets is left here, by scope."""
         return self.tag + "grants"
 
-    @property
+    @cached_property
     def tenants(self) -> str:
         """Hash: tenant -> how many of its plans have not ended."""
         return self.tag + "tenants"
 
-    @property
+    @cached_property
     def commits(self) -> str:
         """Hash: how many commits there were, and since when."""
         return self.tag + "commits"
 
-    @property
+    @cached_property
     def stats(self) -> str:
         """Hash: counters of verdicts, dead entries and unknown fields."""
         return self.tag + "stats"
 
-    @property
+    @cached_property
     def failures(self) -> str:
         """Hash: entry -> how often deciding about it failed."""
         return self.tag + "failures"

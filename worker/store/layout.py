@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import floordiv
 from typing import Any, NamedTuple
 
 from tasks.plan.changeset import Change
@@ -13,6 +14,7 @@ from worker.store.commits import Commits
 from worker.store.keys import Partition
 
 SECTION_SIZES = (2, 2, 2, 2, 1, 5, 8, 1, 1, 2, 2, 2, 2, 3, 4)  # as SECTIONS in commit.lua
+NOTHING_SELDOM: tuple[Sequence[Any], ...] = ((), (), (), ())
 EVENTS_CAP = 10_000
 MAX_QUEUE = 10_000  # specs; more stay in their plans until a place is free
 
@@ -41,8 +43,7 @@ class Layout:
         """
         change, partition = write.change, self.partition
         k = partition.plan(change.plan_id)
-        keys = [k.plan, k.steps, k.status, k.ready, k.active, k.todo, k.log]
-        keys += (partition.timers, partition.events, partition.plans)
+        keys = [*k, partition.timers, partition.events, partition.plans]
         keys += (partition.grants, partition.commits, partition.tenants, partition.scopes)
         sections = self._sections(write, _Places(keys))
         return (
@@ -64,56 +65,51 @@ class Layout:
             self.max_queue,
             change.tenant,
             orders,
-            *(len(section) // size for section, size in zip(sections, SECTION_SIZES, strict=True)),
+            *map(floordiv, map(len, sections), SECTION_SIZES),
             *chain.from_iterable(sections),
         )
 
-    def _sections(self, write: Write, place: _Places) -> tuple[list[Any], ...]:
+    def _sections(self, write: Write, place: _Places) -> tuple[Sequence[Any], ...]:
         change = write.change
         lease = self.partition.lease_prefix(change.plan_id)
         return (
             _flat(change.fields.items()),
             _flat(change.statuses.items()),
             _flat(change.specs.items()),
-            _flat((index, step) for step, index in change.ready_add.items()),
+            _flat([(index, step) for step, index in change.ready_add.items()]) if change.ready_add else (),
             change.ready_remove,
             self._ended(change, place, lease),
             self._starts(change, place, lease),
-            [change.todo_pop] if change.todo_pop else [],
-            [f"{step} {number}" for step, number in change.todo_push],
+            (change.todo_pop,) if change.todo_pop else (),
+            [f"{step} {number}" for step, number in change.todo_push] if change.todo_push else (),
             _flat(change.events),
-            _flat((place(stream), entry) for stream, entry in write.acks),
-            _flat((place(lease + step), renewed) for step, renewed in change.guards.items()),
-            _flat((place(lease + step), action) for step, action in change.actions.items()),
-            _flat((scope, tokens, change.rests_on.get(scope, "")) for scope, tokens in change.taken.items()),
-            _flat((place(self.partition.recall(one.name)), one.field, one.seen, one.change) for one in change.recalls),
+            _flat([(place(stream), entry) for stream, entry in write.acks]),
+            *(self._seldom(change, place, lease) if _has_seldom(change) else NOTHING_SELDOM),
         )
 
     def _ended(self, change: Change, place: _Places, lease: str) -> list[Any]:
-        return _flat(
-            (
-                step,
-                place(self.partition.steps(attempt.queue)),
-                attempt.entry,
-                place(lease + step),
-                int(step in change.cancelled),
-            )
-            for step, attempt in change.ended.items()
-        )
+        told: list[Any] = []
+        for step, attempt in change.ended.items():
+            queue = place(self.partition.steps(attempt.queue))
+            told += (step, queue, attempt.entry, place(lease + step), int(step in change.cancelled))
+        return told
 
     def _starts(self, change: Change, place: _Places, lease: str) -> list[Any]:
-        return _flat(
-            (
-                one.step_id,
-                place(self.partition.steps(one.attempt.queue)),
-                place(lease + one.step_id),
-                one.spec,
-                one.attempt.attempt,
-                one.attempt.lease,
-                one.attempt.tokens,
-                one.attempt.encode(),
-            )
-            for one in change.dispatches
+        told: list[Any] = []
+        for step, attempt, spec in change.dispatches:
+            told += (step, place(self.partition.steps(attempt.queue)), place(lease + step), spec)
+            told += (attempt.attempt, attempt.lease, attempt.tokens, attempt.encode())
+        return told
+
+    def _seldom(self, change: Change, place: _Places, lease: str) -> tuple[Sequence[Any], ...]:
+        """Lay out the last sections, which the change of a plain outcome has not."""
+        return (
+            _flat([(place(lease + step), renewed) for step, renewed in change.guards.items()]),
+            _flat([(place(lease + step), action) for step, action in change.actions.items()]),
+            _flat([(scope, tokens, change.rests_on.get(scope, "")) for scope, tokens in change.taken.items()]),
+            _flat(
+                [(place(self.partition.recall(one.name)), one.field, one.seen, one.change) for one in change.recalls]
+            ),
         )
 
 
@@ -132,5 +128,9 @@ class _Places:
         return place
 
 
-def _flat(rows: Iterable[Iterable[Any]]) -> list[Any]:
-    return list(chain.from_iterable(rows))
+def _has_seldom(change: Change) -> bool:
+    return bool(change.guards or change.actions or change.taken or change.recalls)
+
+
+def _flat(rows: Collection[Iterable[Any]]) -> Sequence[Any]:
+    return list(chain.from_iterable(rows)) if rows else ()
