@@ -21,7 +21,7 @@ from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from schemas import codec
-from worker import embedded
+from worker.host import embedded_server
 from worker.start import worker_command
 
 T = TypeVar("T")
@@ -58,8 +58,8 @@ def _answers(url: str) -> bool:
 @contextmanager
 def system_server(binary: str, directory: Path) -> Iterator[str]:
     """Run an installed redis-server or valkey-server with the configuration of the embedded one."""
-    port = embedded.free_port()
-    options = [word for key, value in embedded.CONFIG.items() for word in (f"--{key}", value)]
+    port = embedded_server.free_port()
+    options = [word for key, value in embedded_server.CONFIG.items() for word in (f"--{key}", value)]
     command = [binary, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory), *options]
     with (directory / "server.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -85,7 +85,7 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Start the server of this test session."""
     directory = tmp_path_factory.mktemp("server")
     binary = os.environ.get("PLANNER_TEST_REDIS_SERVER")
-    server = system_server(binary, directory) if binary else embedded.valkey(directory)
+    server = system_server(binary, directory) if binary else embedded_server.valkey(directory)
     with server as url:
         yield url
     shutil.rmtree(directory, ignore_errors=True)

@@ -16,12 +16,15 @@ from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as TookTooLong
 
 from tasks.routes import ROUTES
-from worker import credentials, duties, ending, handback, sentinel, solo, telemetry
-from worker.ledger import Key
-from worker.lifecycle import Ingress
-from worker.nudger import SHARE
-from worker.outage import SaidSeldom
-from worker.settings import WrongSettings, load
+from worker.process import jobs, shutdown, solo_pool
+from worker.process.lifecycle import Ingress
+from worker.process.wakeup import SHARE
+from worker.process.wakeup_ledger import Key
+from worker.settings import credentials, sentinel
+from worker.settings.settings import WrongSettings, load
+from worker.streams import release
+from worker.telemetry import logs
+from worker.telemetry.outage import SaidSeldom
 
 log = logging.getLogger("planner.celery")
 try:
@@ -41,7 +44,7 @@ app.conf.update(
     task_publish_retry=False,
     task_serializer="json",
     accept_content=["json"],
-    worker_consumer="worker.consumer:Consumer",
+    worker_consumer="worker.process.broker_consumer:Consumer",
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
     worker_send_task_events=False,
@@ -92,8 +95,8 @@ def _do(task: Any, name: str, *args: int) -> None:
     A goal does not keep a worker of one slot from the rest.
     """
     key, share = Key(name, args), float(task.request.get(SHARE) or 1)
-    if solo.HERE.is_used and name == solo.SLOW:
-        solo.HERE.plan(_try, key, share)
+    if solo_pool.HERE.is_used and name == solo_pool.SLOW:
+        solo_pool.HERE.plan(_try, key, share)
     else:
         _try(key, share)
 
@@ -101,14 +104,14 @@ def _do(task: Any, name: str, *args: int) -> None:
 def _try(key: Key, share: float) -> None:
     """Do it; where the store goes away under it nothing is lost, and the watches say so and wait."""
     try:
-        duties.do(key, share)
+        jobs.do(key, share)
     except (NoConnection, TookTooLong) as error:
         log.info("interrupted", extra={"error": str(error)})
 
 
 @signals.setup_logging.connect
 def _logs(**_: Any) -> None:
-    telemetry.set_up_logs(settings.log_level)
+    logs.set_up_logs(settings.log_level)
     seldom = SaidSeldom()
     for name in ("celery.worker.consumer.consumer", "celery.worker.consumer.connection", "kombu.transport.redis"):
         logging.getLogger(name).addFilter(seldom)
@@ -123,24 +126,24 @@ def _before_anything_is_forked(**_: Any) -> None:
 
 @signals.worker_init.connect
 def _in_the_worker(**_: Any) -> None:
-    telemetry.set_up_sentry(settings)
+    logs.set_up_sentry(settings)
 
 
 @signals.worker_process_init.connect
 def _in_each_child(**_: Any) -> None:
-    telemetry.set_up_sentry(settings)
+    logs.set_up_sentry(settings)
 
 
 @signals.worker_process_shutdown.connect
 def _at_the_end_of_a_child(**_: Any) -> None:
-    handback.hand_back_own(settings)
+    release.hand_back_own(settings)
 
 
 @signals.worker_shutting_down.connect
 def _when_asked_to_stop(exitcode: int, **_: Any) -> None:
-    ending.within(settings.stop_s, exitcode, settings)
+    shutdown.within(settings.stop_s, exitcode, settings)
 
 
 @signals.worker_shutdown.connect
 def _at_the_end(**_: Any) -> None:
-    ending.tidy_up(settings)
+    shutdown.tidy_up(settings)

@@ -23,7 +23,7 @@ def planner() -> None:
     """Run the command line."""
     if len(sys.argv) > 1 and sys.argv[1] in LASTING:
         end_well_when_stopped()
-    import_module("worker.cli").main()
+    import_module("worker.cli.commands.app").main()
 
 
 def end_well_when_stopped() -> None:

@@ -19,7 +19,7 @@ from tests.support import faults, launch, versions
 from tests.support.servers import DEBIAN, Server
 
 CONSTANTS = {
-    "worker.ingress.SWEEP_S": 1.0,
+    "worker.SWEEP_S": 1.0,
     "tasks.SILENT_MS": 2500,
     "tasks.QUEUED_MS": 8000,
     "tasks.RUNNING_MARGIN_MS": 8000,

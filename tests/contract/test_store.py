@@ -30,8 +30,7 @@ from tests.support.plans import (
     plan_id,
     some_steps,
 )
-from worker import clients
-from worker.store import functions, keys
+from worker.store import clients, functions, keys
 from worker.store.commits import Commits
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import CONTROLLERS, GROUP

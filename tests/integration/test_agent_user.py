@@ -26,7 +26,7 @@ from worker.sandbox import landlock
 from worker.sandbox.process import Job
 from worker.sandbox.sandbox import Mode, Sandbox
 from worker.sandbox.user import User, WrongUser
-from worker.settings import Settings
+from worker.settings.settings import Settings
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
 BIN = Path(sys.executable).parent

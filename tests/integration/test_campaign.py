@@ -15,7 +15,7 @@ from schemas import codec
 from schemas.campaign_plan import CampaignPlan
 from tests.conftest import RunningWorker, running_worker
 from tests.support.scripted import HOME, Fleet, Says
-from worker.cli import app
+from worker.cli.commands.app import app
 
 FILES = ["src/auth.py", "src/api.py", "tests/test_auth.py", "tests/test_api.py"]
 EXPLORATION: dict[str, Any] = {

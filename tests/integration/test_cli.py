@@ -20,13 +20,15 @@ from typer.testing import CliRunner, Result
 
 from schemas import codec
 from tests.conftest import RunningWorker, running_worker, wait_until
-from worker import nearby_server, start
-from worker.cli import app, submit
-from worker.embedded import free_port
+from worker import start
+from worker.cli.commands import submit
+from worker.cli.commands.app import app
+from worker.host import nearby_server
+from worker.host.embedded_server import free_port
 from worker.store import keys
 
 ROOT = Path(__file__).parents[2]
-PLANNER = [sys.executable, "-c", "from worker.cli import main; main()"]
+PLANNER = [sys.executable, "-c", "from worker.cli.commands.app import main; main()"]
 GOAL = {"goal": "Fix b", "allowed_files": ["b.py", "c.py"]}
 STEPS: list[dict[str, Any]] = [
     {"step_id": "look", "title": "Look around", "intent": "Look", "verify": "pytest"},

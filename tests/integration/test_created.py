@@ -15,11 +15,11 @@ from schemas import codec
 from tasks.rules.strategy import Consult, Drafted
 from tests.conftest import wait_until
 from tests.unit.evolution.given import a_goal, a_plan
-from worker.bootstrap import Services
-from worker.inbox import Inbox
-from worker.settings import Settings
+from worker.process.container import Services
+from worker.settings.settings import Settings
 from worker.store import functions, keys, verdicts
 from worker.store.keys import Partition
+from worker.streams.inbox import Inbox
 
 HOME = Partition(0)
 GOOD = Drafted(codec.dumps(a_plan()).decode(), None, 500, 10)

@@ -15,12 +15,12 @@ from typer.testing import CliRunner, Result
 from schemas import codec
 from schemas.envelope import Problem
 from tests.integration.test_queries import Planner
-from worker.cli import app
-from worker.inbox import Entry, Inbox
+from worker.cli.commands.app import app
 from worker.store import dead as store
 from worker.store import functions, keys, queries
 from worker.store.dead_entry import Filter
 from worker.store.keys import Partition
+from worker.streams.inbox import Entry, Inbox
 
 P0 = Partition(0)
 NASTY = b'{"goal": "\x1b]0;owned\x07\x1b[31mred\xc2\x9b2J \xe2\x80\xae"}'

@@ -17,13 +17,13 @@ from typer.testing import CliRunner, Result
 from schemas import codec
 from tests.conftest import wait_until
 from tests.integration.test_queries import Planner
-from worker.cli import app
-from worker.clients import connect
+from worker.cli.commands.app import app
 from worker.doctor.finding import Finding, Repair, Site
 from worker.doctor.repair import mend
 from worker.doctor.rounds import Rounds
-from worker.embedded import free_port
+from worker.host.embedded_server import free_port
 from worker.store import keys, queries
+from worker.store.clients import connect
 from worker.store.keys import COMMANDS, CONTROLLERS, GROUP, Partition
 
 P0 = Partition(0)

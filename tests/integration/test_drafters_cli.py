@@ -24,7 +24,7 @@ from worker.drafters.base import MAX_ANSWER, STOPPED, WrongDrafter, estimate
 from worker.drafters.cli import CliDrafter
 from worker.sandbox import bubblewrap
 from worker.sandbox.paths import Grant
-from worker.settings import Settings
+from worker.settings.settings import Settings
 
 PROGRAM = """
 import json, os, pathlib, resource, subprocess, sys, time

@@ -14,7 +14,7 @@ from tests.support.llm_server import LlmServer, Reply, llm_server
 from worker.drafters import http
 from worker.drafters.base import MAX_ANSWER, STOPPED, WrongDrafter, estimate
 from worker.drafters.http import HttpDrafter
-from worker.settings import Settings
+from worker.settings.settings import Settings
 
 KEY = "sk-a-key-of-the-operator-1234567890"
 SCHEMA = {

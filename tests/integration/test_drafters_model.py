@@ -22,8 +22,8 @@ from tasks.handlers import goals
 from tasks.rules.strategy import Consult, Draft, Drafted, Setting
 from tests.conftest import wait_until
 from worker.drafters.http import HttpDrafter
-from worker.embedded import free_port
-from worker.settings import Settings
+from worker.host.embedded_server import free_port
+from worker.settings.settings import Settings
 
 pytestmark = pytest.mark.model
 

@@ -16,7 +16,7 @@ from worker.drafters import recorded
 from worker.drafters.base import STOPPED, Stop, estimate
 from worker.drafters.consulting import Consulting
 from worker.drafters.recorded import LOST, Recorded
-from worker.settings import Settings
+from worker.settings.settings import Settings
 from worker.store.keys import Partition
 
 HOME = Partition(0)

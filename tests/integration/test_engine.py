@@ -21,14 +21,14 @@ from tasks.handlers import creation, goals
 from tasks.handlers.creation import Birth
 from tasks.rules.strategy import Draft
 from tests.conftest import wait_until
-from worker import ids
-from worker.bootstrap import Services
-from worker.inbox import Inbox
-from worker.reading import read_goal
-from worker.settings import Settings
+from worker.engine import ids
+from worker.process.container import Services
+from worker.settings.settings import Settings
 from worker.store import functions, keys
 from worker.store.keys import CONTROLLERS, GROUP, Partition
 from worker.store.layout import Write
+from worker.streams.decode import read_goal
+from worker.streams.inbox import Inbox
 
 P0 = Partition(0)
 QUEUE = P0.steps("default")

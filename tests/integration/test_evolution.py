@@ -28,11 +28,11 @@ from tests.support import planning_backend
 from tests.support.planning_backend import BAD, GOOD
 from tests.support.scripted import Fleet
 from tests.unit.evolution.given import FILES, a_plan, a_step
-from worker.cli import app
-from worker.controller.git import GitError
+from worker.cli.commands.app import app
 from worker.demo.evolution import history
 from worker.demo.evolution.history import Commit
 from worker.demo.fleet import PLANNER
+from worker.host.git import GitError
 from worker.sources.commit_cards import blocks, commit_cards, commit_context
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from schemas import codec
 from tests.integration.test_doctor import executing, halted, large, rejected
 from tests.integration.test_queries import Planner
-from worker.cli import app
+from worker.cli.commands.app import app
 from worker.store import export, keys
 from worker.store.keys import Partition
 

@@ -15,8 +15,8 @@ from redis.exceptions import RedisError
 
 from tests.conftest import running_worker, wait_until
 from tests.support.servers import DEBIAN, Fleet, Server, all_done, ended, planned, publish
-from worker import clients
-from worker.embedded import free_port
+from worker.host.embedded_server import free_port
+from worker.store import clients
 
 pytestmark = pytest.mark.outages
 
@@ -101,7 +101,8 @@ def test_plans_go_on_to_their_end_on_the_next_master(servers: tuple[Server, Serv
 
 def listed(url: str) -> int:
     """How many plans the command line sees."""
-    command = [sys.executable, "-c", "from worker.cli import main; main()", "plans", "--limit", "100", "--json"]
+    planner = [sys.executable, "-c", "from worker.cli.commands.app import main; main()"]
+    command = [*planner, "plans", "--limit", "100", "--json"]
     done = subprocess.run(
         command, env={"PLANNER_REDIS_URL": url, "PATH": "/usr/bin:/bin"}, capture_output=True, timeout=60, check=True
     )

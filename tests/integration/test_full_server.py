@@ -19,10 +19,10 @@ from tests.conftest import running_worker, wait_until
 from tests.integration.test_engine import P0, a_goal, drain, plan, plans, publish, report, services, state, work
 from tests.support.servers import Fleet, Server, all_done
 from tests.support.servers import publish as publish_many
-from worker.cli import app
-from worker.inbox import DEAD_PROBLEM_BYTES, Entry, Inbox
+from worker.cli.commands.app import app
 from worker.store import dead, functions, keys, memory
 from worker.store.dead_entry import Filter
+from worker.streams.inbox import DEAD_PROBLEM_BYTES, Entry, Inbox
 
 pytestmark = pytest.mark.outages
 

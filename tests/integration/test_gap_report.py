@@ -15,7 +15,7 @@ from schemas.gap import IterationPlan
 from tests.conftest import RunningWorker
 from tests.support.scripted import Fleet, Says
 from tests.unit.gap_report.reports import a_gap
-from worker.cli import app
+from worker.cli.commands.app import app
 
 RUFF = a_gap("Quality check failed: ruff", "quality", priority="urgent", evidence="src/a.py:1:8: F401 `os` unused\n")
 CREATE_B, CREATE_C = a_gap("Create src/b.py"), a_gap("Create src/c.py")

@@ -13,8 +13,8 @@ from schemas.step import unpack_step
 from tasks.policy.halt_rules import AT_ONCE
 from tasks.toolchain.taxonomy import HALTS_AT_ONCE
 from tests.integration.test_engine import P0, answer, drain, here, plan, report, services, specs, state
-from worker.bootstrap import Services
-from worker.cli import app
+from worker.cli.commands.app import app
+from worker.process.container import Services
 from worker.store import queries
 
 __all__ = ["here", "services"]

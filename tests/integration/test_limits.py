@@ -27,7 +27,7 @@ from tests.integration.test_engine import (
     state,
     work,
 )
-from worker.bootstrap import Services
+from worker.process.container import Services
 from worker.store import functions, keys
 from worker.store.memory import Memory
 

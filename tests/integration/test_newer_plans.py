@@ -12,11 +12,11 @@ from tasks.base import policy_version
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers.commands import needs_reconcile
 from tests.integration.test_engine import P0, a_goal, drain, plan, services, state, stats, work
-from worker.bootstrap import Services
 from worker.doctor import plans as checks
 from worker.doctor.finding import Site
 from worker.doctor.stored import read
-from worker.intake import FOR_NEWER
+from worker.engine.router import FOR_NEWER
+from worker.process.container import Services
 from worker.store.keys import GROUP
 
 

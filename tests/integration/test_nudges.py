@@ -12,8 +12,8 @@ from schemas import codec
 from tests.conftest import RunningWorker, wait_until
 from tests.integration.test_partitions import read
 from tests.support.faults import consumes, kill, spawn
-from worker import ids
 from worker.bench import fleet
+from worker.engine import ids
 from worker.start import worker_command
 from worker.store import keys
 from worker.store.keys import Partition, partition_of

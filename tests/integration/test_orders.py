@@ -19,7 +19,7 @@ from tests.conftest import RunningWorker, wait_until
 from tests.support.faults import children, hasty_worker
 from tests.support.proxy import Proxy, running_proxy
 from worker.bench import fleet
-from worker.cli import app
+from worker.cli.commands.app import app
 from worker.store import functions, keys
 from worker.store.keys import Partition
 

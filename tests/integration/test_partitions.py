@@ -16,8 +16,8 @@ from schemas import codec
 from tests.conftest import running_worker, wait_until
 from tests.integration.test_engine import a_goal, answer, plan, services
 from worker.bench import fleet
-from worker.bootstrap import Services
-from worker.cli import app
+from worker.cli.commands.app import app
+from worker.process.container import Services
 from worker.start import worker_command
 from worker.store import deployment, keys
 from worker.store.deployment import WrongDeployment

@@ -12,8 +12,8 @@ from redis import Redis
 from schemas import codec
 from schemas.plan import PlanView
 from schemas.stored import HOT, decode_plan
-from worker.bootstrap import Services
-from worker.settings import Settings
+from worker.process.container import Services
+from worker.settings.settings import Settings
 from worker.store import functions, keys, queries
 
 STEPS: list[dict[str, Any]] = [

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from schemas import codec
 from tests.conftest import RunningWorker, running_worker, wait_until
 from worker.bench import fleet
-from worker.cli import app
+from worker.cli.commands.app import app
 from worker.store import functions, keys
 from worker.store.keys import CONTROLLERS, Partition, partition_of
 

@@ -19,8 +19,8 @@ from schemas import codec
 from tests.conftest import wait_until
 from tests.support.old_redis import old_redis
 from tests.support.servers import Server
-from worker.cli import app
-from worker.embedded import free_port
+from worker.cli.commands.app import app
+from worker.host.embedded_server import free_port
 
 pytestmark = pytest.mark.outages
 

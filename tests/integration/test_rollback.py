@@ -16,9 +16,9 @@ from redis.exceptions import RedisError
 from schemas import codec
 from tests.conftest import running_worker, wait_until
 from tests.integration.test_engine import P0, a_goal, answer, drain, plan, report, services, specs, state
-from worker import embedded
-from worker.bootstrap import Services
-from worker.embedded import free_port
+from worker.host import embedded_server
+from worker.host.embedded_server import free_port
+from worker.process.container import Services
 from worker.store import keys
 
 
@@ -314,7 +314,7 @@ def test_a_state_file_that_is_damaged_is_passed_over(
 def test_a_worker_process_sees_that_its_server_came_back_with_an_older_file(tmp_path: Path) -> None:
     data, older, port = tmp_path / "data", tmp_path / "older", free_port()
     with (
-        embedded.valkey(data, port) as url,
+        embedded_server.valkey(data, port) as url,
         Redis.from_url(url) as redis,
         running_worker(url, tmp_path / "log", PLANNER_STATE_DIR=str(tmp_path / "state")) as worker,
     ):
@@ -331,7 +331,7 @@ def test_a_worker_process_sees_that_its_server_came_back_with_an_older_file(tmp_
             redis.shutdown(nosave=True)
         shutil.rmtree(data)
         shutil.copytree(older, data)
-        with embedded.valkey(data, port):
+        with embedded_server.valkey(data, port):
             wait_until(lambda: _answers(redis), what="the server is back")
             assert live(redis, first["plan_id"])["counts"].get("DONE") is None
 

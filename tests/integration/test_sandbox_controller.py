@@ -16,7 +16,7 @@ from redis import Redis
 from tests.integration.test_controller import AGENT, PYTEST, Planner, Repo
 from tests.support import ordinary
 from tests.support.programs import running
-from worker.embedded import valkey
+from worker.host.embedded_server import valkey
 from worker.sandbox import landlock
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")

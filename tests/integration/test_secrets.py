@@ -15,9 +15,9 @@ from schemas import codec
 from tests.conftest import wait_until
 from tests.support import ordinary
 from tests.support.programs import Running, running
-from worker import credentials
-from worker.embedded import valkey
-from worker.settings import Settings, WrongSettings, load
+from worker.host.embedded_server import valkey
+from worker.settings import credentials
+from worker.settings.settings import Settings, WrongSettings, load
 from worker.store import keys
 
 BIN = Path(sys.executable).parent

@@ -18,10 +18,11 @@ from redis import Redis
 from tests.conftest import RunningWorker, running_worker, wait_until
 from tests.support.faults import children, consumes, is_stopped, kill, spawn
 from tests.support.servers import Fleet, Server, all_done, ended, in_the_middle, publish
-from worker import handback, start
+from worker import start
 from worker.start import worker_command
 from worker.store import functions, keys
 from worker.store.keys import GROUP, Partition
+from worker.streams import release
 
 pytestmark = pytest.mark.outages
 
@@ -163,9 +164,9 @@ def test_only_consumers_with_nothing_pending_are_ever_deleted(redis: Redis, monk
         redis.xgroup_createconsumer(stream, GROUP, "idle")
         redis.xreadgroup(GROUP, "busy", {stream: ">"})
 
-    assert handback.tidy(redis, 1) == 0  # nobody was idle for long
-    monkeypatch.setattr(handback, "FORGOTTEN_MS", 0)
-    assert handback.tidy(redis, 1) == 2
+    assert release.tidy(redis, 1) == 0  # nobody was idle for long
+    monkeypatch.setattr(release, "FORGOTTEN_MS", 0)
+    assert release.tidy(redis, 1) == 2
 
     assert [one["name"] for one in redis.xinfo_consumers(HOME.outcomes, GROUP)] == [b"busy"]
     assert redis.xpending(HOME.outcomes, GROUP)["pending"] == 1

@@ -20,10 +20,10 @@ from tests.support import launch
 from tests.support.faults import children, consumes, is_stopped, kill, spawn
 from tests.support.servers import Fleet, Server, all_done, publish
 from worker.bench import fleet
-from worker.ending import STUCK
-from worker.settings import Settings
+from worker.process.shutdown import STUCK
+from worker.settings.settings import Settings
 from worker.start import worker_command
-from worker.status import living
+from worker.telemetry.status import living
 
 pytestmark = pytest.mark.outages
 

@@ -9,12 +9,11 @@ import pytest
 from redis import Redis
 
 from schemas import codec
-from worker import clients
-from worker.inbox import Inbox
-from worker.quota import Quota
-from worker.store import functions, keys
+from worker.engine.bulk_commands import WideOrders
+from worker.engine.quota import Quota
+from worker.store import clients, functions, keys
 from worker.store.keys import Partition
-from worker.wide import WideOrders
+from worker.streams.inbox import Inbox
 
 HOME = Partition(0)
 MAX_FAILURES = 3

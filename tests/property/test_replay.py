@@ -41,9 +41,9 @@ from tests.property.test_plan_machine import (
 )
 from tests.support.plans import PARTITION, PLAN, Running, a_report, a_step
 from tests.support.surroundings import alter, surrounded
+from worker.engine.work import MAX_PAGE
 from worker.store.layout import Write
 from worker.store.plans import Ask
-from worker.work import MAX_PAGE
 
 DOINGS = st.lists(
     st.one_of(

@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.support import no_landlock
-from worker import credentials
 from worker.sandbox import bubblewrap
 from worker.sandbox.paths import Grant
 from worker.sandbox.process import Job
 from worker.sandbox.sandbox import Mode, NoSandbox, Sandbox
+from worker.settings import credentials
 
 SECRET = "a-very-secret-word"
 SECONDS = 60

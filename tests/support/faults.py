@@ -14,7 +14,7 @@ from redis import Redis
 from tests.conftest import RunningWorker, wait_until
 from tests.support import launch
 
-HASTE = {"worker.ingress.SWEEP_S": 0.5}  # what dead workers left is looked for more often than any test could wait
+HASTE = {"worker.SWEEP_S": 0.5}  # what dead workers left is looked for more often than any test could wait
 STREAMS = frozenset({"planner:goals", "planner:{0}:outcomes"})
 
 

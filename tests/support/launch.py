@@ -1,6 +1,6 @@
 """Starts a worker with some of its constants changed, or with a stop at a chosen place: for tests that cannot wait.
 
-`python -m tests.support.launch tasks.SILENT_MS=2000 worker.ingress.SWEEP_S=0.5 -- <arguments of celery>`: every module
+`python -m tests.support.launch tasks.SILENT_MS=2000 worker.SWEEP_S=0.5 -- <arguments of celery>`: every module
 below the package, or the module itself, that has the name gets the value. `stop=<plan id>` stops the process (SIGSTOP)
 once, between begin and commit of a decision about that plan, and logs what became of its commits. `die=<n>` kills it
 (SIGKILL) at one commit in n: just before the commit is sent, or just after. `newer=1` makes it a worker of a version to

@@ -27,10 +27,10 @@ from tasks.rules.strategy import Draft
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
 from tasks.toolchain.catalogue_snapshot import keep
 from tests.support.memory_store import EPOCH_MS, MemoryStore
+from worker.engine.work import MAX_PAGE
 from worker.store.keys import Partition
 from worker.store.layout import Write
 from worker.store.plans import READY_PAGE, Ask
-from worker.work import MAX_PAGE
 
 PARTITION = Partition(0)
 NO_HALT = {

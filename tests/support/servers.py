@@ -21,10 +21,9 @@ from schemas import codec
 from tests.conftest import wait_until
 from tests.integration.test_main_job import HOME, QUEUE, nothing_waits, state_of, step_states
 from tests.support.recount import Recount
-from worker import clients
 from worker.bench import fleet
-from worker.embedded import CONFIG, free_port
-from worker.store import keys
+from worker.host.embedded_server import CONFIG, free_port
+from worker.store import clients, keys
 from worker.store.keys import CONTROLLERS
 
 DEBIAN = Path("/usr/bin/redis-server")

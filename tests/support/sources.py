@@ -21,7 +21,7 @@ GOAL_CODES = (
     *(f"tasks/strategies/campaign/{name}.py" for name in ("dag", "drafting", "given", "outline")),
     *(f"tasks/strategies/evolution/{name}.py" for name in ("consulting", "drafting", "judging", "plan")),
     *(f"tasks/strategies/task/{name}.py" for name in ("asking", "reading", "steps")),
-    *("worker/drafters/choice.py", "worker/making.py"),
+    *("worker/drafters/choice.py", "worker/engine/plan_creation.py"),
 )
 
 

@@ -15,10 +15,10 @@ from tasks.handlers import commands
 from tasks.plan.snapshot import Slice
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, PLAN, Running, a_failure, a_plan, a_report, a_step, some_steps
-from worker.inbox import Entry
-from worker.reading import read_command
 from worker.store.layout import Write
 from worker.store.plans import Ask
+from worker.streams.decode import read_command
+from worker.streams.inbox import Entry
 
 WEEK_MS = 7 * 86_400_000
 

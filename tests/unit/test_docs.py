@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.cli import app
+from worker.cli.commands.app import app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -12,7 +12,7 @@ from tests.support import backends
 from worker.drafters import backend
 from worker.drafters.backend import BackendDrafter, load
 from worker.drafters.base import STOPPED, WrongDrafter, estimate
-from worker.settings import Settings
+from worker.settings.settings import Settings
 
 HERE = "tests.support.backends"
 SCHEMA = {"type": "object"}

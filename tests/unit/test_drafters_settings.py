@@ -18,13 +18,15 @@ from schemas.envelope import FieldError
 from schemas.goal import Goal
 from tasks.rules.strategy import Consult, Rejected, Setting
 from worker import drafters
-from worker.cli import app, submit, verdict
+from worker.cli import goal_publisher
+from worker.cli.commands import submit
+from worker.cli.commands.app import app
 from worker.cli.console import USAGE
 from worker.drafters.base import WrongDrafter
 from worker.drafters.choice import choose
 from worker.drafters.consulting import Consulting
-from worker.drafters.options import DROPPED, schema_mode
-from worker.settings import Settings, WrongSettings, load
+from worker.settings.drafters import DROPPED, schema_mode
+from worker.settings.settings import Settings, WrongSettings, load
 
 HERE = "tests.support.backends"
 
@@ -301,12 +303,12 @@ def test_who_drafts_can_be_asked_for_on_the_command_line(monkeypatch: pytest.Mon
     def linked() -> Iterator[Any]:
         yield SimpleNamespace(settings=SimpleNamespace(max_goal_bytes=10_000))
 
-    def publish(_: Any, data: bytes, __: str | None) -> verdict.Sent:
+    def publish(_: Any, data: bytes, __: str | None) -> goal_publisher.Sent:
         sent.append(codec.loads(data))
-        return verdict.Sent("1-1", "1-1")
+        return goal_publisher.Sent("1-1", "1-1")
 
     monkeypatch.setattr(submit, "linked", linked)
-    monkeypatch.setattr(verdict, "publish", publish)
+    monkeypatch.setattr(goal_publisher, "publish", publish)
 
     ended = CliRunner().invoke(app, ["submit", "--goal", "Fix it", "--file", "a.py", "--drafter", "http"])
 

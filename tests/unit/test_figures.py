@@ -13,8 +13,8 @@ from schemas.outcome import Outcome
 from tasks.policy.figures import MOST, MOST_GROWTH_KB, Wrong, within_range
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_failure, a_report, a_step
-from worker.inbox import Entry
-from worker.reading import read_outcome
+from worker.streams.decode import read_outcome
+from worker.streams.inbox import Entry
 
 NUMBERS = st.one_of(
     st.integers(-(10**40), 10**40),

@@ -13,7 +13,7 @@ from tasks.rules.validation import validate
 from tasks.strategies.task import advance
 from tasks.toolchain.catalogue import CATALOGUE
 from worker.drafters.consulting import Consulting
-from worker.settings import WrongSettings, load
+from worker.settings.settings import WrongSettings, load
 
 CONTEXT = {"language": "python", "test_command": "pytest -q"}
 NOBODY = cast("Any", None)  # no server is asked

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-import worker.sources.checkout
+import worker.sources.git
 from schemas import codec
 from schemas.gap import Gap, InboxItem
 from schemas.goal import MAX_GOAL_BYTES, Goal
@@ -21,7 +21,9 @@ from tasks.rules.strategy import Draft, Setting
 from tasks.strategies import gap_report
 from tasks.strategies.gap_report.analysis import RoadmapItem
 from tasks.toolchain.catalogue import CATALOGUE
-from worker.cli import app, submit, verdict
+from worker.cli import goal_publisher
+from worker.cli.commands import submit
+from worker.cli.commands.app import app
 from worker.sources import gaps, inbox, roadmap, sarif
 from worker.sources.sarif import Finding, UnreadableLog
 
@@ -393,12 +395,12 @@ def planner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Re
     def linked() -> Iterator[Any]:
         yield SimpleNamespace(settings=SimpleNamespace(max_goal_bytes=MAX_GOAL_BYTES))
 
-    def publish(_: Any, data: bytes, goal_id: str | None) -> verdict.Sent:
+    def publish(_: Any, data: bytes, goal_id: str | None) -> goal_publisher.Sent:
         (tmp_path / "sent.json").write_bytes(data)
-        return verdict.Sent("1-1", goal_id or "1-1")
+        return goal_publisher.Sent("1-1", goal_id or "1-1")
 
     monkeypatch.setattr(submit, "linked", linked)
-    monkeypatch.setattr(verdict, "publish", publish)
+    monkeypatch.setattr(goal_publisher, "publish", publish)
     monkeypatch.chdir(tmp_path)
     return lambda *words, stdin=None: CliRunner().invoke(app, ["submit", *map(str, words)], input=stdin)
 
@@ -576,7 +578,7 @@ def test_what_the_file_says_of_the_project_stays(planner: Callable[..., Result],
 def test_of_too_many_files_those_that_may_change_go_along(
     planner: Callable[..., Result], checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker.sources.checkout, "MAX_LISTING", 20)
+    monkeypatch.setattr(worker.sources.git, "MAX_LISTING", 20)
 
     assert planner("--from-sarif", "a.sarif", "-f", "src/*.py").exit_code == 0
 

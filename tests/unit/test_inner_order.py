@@ -11,6 +11,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FLOORS = {  # each folder imports itself and those before it; "" are the modules at the root of the ring
     "tasks": ("base", "text", "toolchain", "plan", "rules", "strategies", "policy", "handlers", ""),
+    "worker": (
+        *("host", "sandbox", "settings", "store", "streams", "telemetry", "drafters", "engine", "process", ""),
+        *("bench", "sources", "doctor", "controller", "demo", "cli"),
+    ),
 }
 KINDS = ("task", "campaign", "gap_report", "reviewed_plan", "evolution")
 
@@ -53,6 +57,16 @@ def test_no_folder_imports_one_above_it(ring: str) -> None:
 
     assert len(found) > 100
     assert [what for what, here, there in found if floor(there) > floor(here)] == []
+
+
+def test_nothing_but_the_command_line_the_demo_and_the_bench_imports_the_controller() -> None:
+    found = {here for _, here, there in arrows("worker") if there == "controller"}
+
+    assert found <= {"controller", "cli", "demo", "bench"}
+
+
+def test_the_root_of_the_worker_has_few_modules() -> None:
+    assert len(list((ROOT / "worker").glob("*.py"))) <= 8
 
 
 def test_a_kind_of_goal_imports_no_other_kind() -> None:

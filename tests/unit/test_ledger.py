@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from worker.ledger import DEAF_S, LOST_S, Key, Ledger, State
+from worker.process.wakeup_ledger import DEAF_S, LOST_S, Key, Ledger, State
 
 KEY = Key("planner.outcomes", (0,))
 OTHER = Key("planner.outcomes", (1,))

@@ -10,10 +10,10 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import OutOfMemoryError
 
-from worker.ledger import Key, Ledger
-from worker.nudger import FULL_RETRY_S, RETRY_S, Nudger
-from worker.outage import Outage
-from worker.solo import Solo
+from worker.process.solo_pool import Solo
+from worker.process.wakeup import FULL_RETRY_S, RETRY_S, Nudger
+from worker.process.wakeup_ledger import Key, Ledger
+from worker.telemetry.outage import Outage
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_a_broker_that_is_full_is_tried_again_sooner_than_one_that_is_away(
     cause: Exception, longest: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("worker.nudger.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("worker.process.wakeup.time.monotonic", lambda: now[0])
     tried: list[float] = []
 
     def refuse(*_: Any) -> None:

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from worker.outage import Outage, SaidSeldom
+from worker.telemetry.outage import Outage, SaidSeldom
 
 
 def test_only_the_first_to_miss_a_server_and_the_last_to_find_it_say_so(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from schemas import codec
-from worker import regular_files, tools_file
-from worker.cli import app
-from worker.sources import checkout, inbox
+from worker.cli.commands.app import app
+from worker.host import regular_files
+from worker.settings import tools_file
+from worker.sources import git, inbox
 
 SECRET = "a secret of somebody else"
 
@@ -136,7 +137,7 @@ def test_documents_that_lie_below_a_link_are_not_told(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "repo/a/SPEC.md")
     (tmp_path / "repo/b/SPEC.md").write_text("Ours")
 
-    told = checkout._documents(tmp_path / "repo", ("docs/SPEC.md", "SPEC.md", "a/SPEC.md", "b/SPEC.md"))
+    told = git._documents(tmp_path / "repo", ("docs/SPEC.md", "SPEC.md", "a/SPEC.md", "b/SPEC.md"))
 
     assert dict(told) == {"b/SPEC.md": "Ours"}
 

@@ -18,8 +18,8 @@ from tasks.toolchain.catalogue import CATALOGUE, Catalogue
 from tasks.toolchain.catalogue_snapshot import catalogue_of
 from tests.support.plans import PLAN, Running, a_report, a_step
 from tests.unit.test_tools_file import EXAMPLE as TOOLS_EXAMPLE
+from worker.settings.tools_file import extended
 from worker.store.plans import Ask
-from worker.tools_file import extended
 
 C = FailureCategory
 PYTEST = CATALOGUE.match("pytest tests/test_auth.py -v")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from worker import sentinel
-from worker.sentinel import Place, broker_options, broker_url, parse
+from worker.settings import sentinel
+from worker.settings.sentinel import Place, broker_options, broker_url, parse
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import annotated_types
 import pytest
 from pydantic.fields import FieldInfo
 
-from worker.settings import Settings, WrongSettings, load, variables
+from worker.settings.settings import Settings, WrongSettings, load, variables
 
 DOCS = Path(__file__).parents[2] / "docs/deployment.md"
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from celery.worker import state
 
-from worker.ledger import Key
-from worker.solo import SLOW, Solo
+from worker.process.solo_pool import SLOW, Solo
+from worker.process.wakeup_ledger import Key
 
 GOALS, FIRST, SECOND = Key(SLOW), Key("planner.outcomes", (0,)), Key("planner.outcomes", (1,))
 

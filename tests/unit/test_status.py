@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from worker.cli import app
-from worker.settings import Settings
-from worker.status import FRESH_S, LAG_S, Status, StatusFile, living, remove
+from worker.cli.commands.app import app
+from worker.settings.settings import Settings
+from worker.telemetry.status import FRESH_S, LAG_S, Status, StatusFile, living, remove
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from worker import telemetry
-from worker.telemetry import JsonLines
+from worker.telemetry import logs
+from worker.telemetry.logs import JsonLines
 
 SECRET = "hunter2"
 
@@ -76,7 +76,7 @@ def test_logs_of_every_logger_go_to_standard_error(
     level = logging.root.level
     with monkeypatch.context() as patch:
         patch.setattr(logging.root, "handlers", [])
-        telemetry.set_up_logs("INFO")
+        logs.set_up_logs("INFO")
         logging.getLogger("anybody").info("hello")
         logging.getLogger("anybody").debug("not this")
         logging.getLogger("celery.app.trace").info("nor a line for every nudge")
@@ -90,7 +90,7 @@ def test_logs_of_every_logger_go_to_standard_error(
 
 def sent(**event: Any) -> dict[str, Any]:
     """What would leave of an event."""
-    found: dict[str, Any] = telemetry._without_evidence(event, {})
+    found: dict[str, Any] = logs._without_evidence(event, {})
     return found
 
 

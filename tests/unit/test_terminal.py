@@ -20,12 +20,12 @@ from rich.text import Text
 
 from schemas.envelope import FieldError, Problem
 from worker.cli import console
-from worker.printable import escaped, harmless
-from worker.telemetry import JsonLines
-from worker.terminal import Terminal
+from worker.host.printable import escaped, harmless
+from worker.host.terminal import Terminal
+from worker.telemetry.logs import JsonLines
 
 WORKER = Path(__file__).parents[2] / "worker"
-THE_ONE_PLACE = WORKER / "terminal.py"
+THE_ONE_PLACE = WORKER / "host" / "terminal.py"
 SPEAKS_A_PROTOCOL = "agent.py"  # of a demo: its standard output is read by the controller
 HOSTILE = "a\x1b]0;owned\x07b\x9b31mc\u202ed\x7fe\u200bf\rg\U000e0041"
 ESCAPES = frozenset("\x1b\x07\x9b\u202e\x7f\u200b\r\x08\U000e0041")
@@ -102,7 +102,7 @@ def test_a_command_line_tells_a_hostile_file_without_obeying_it(tmp_path: Path) 
     goal = tmp_path / "goal.json"
     goal.write_text(json.dumps({"goal": "x", "context": {"files": {HOSTILE: 1}}, "limits": {HOSTILE: "x"}}))
     (tmp_path / "empty").mkdir()
-    command = [sys.executable, "-c", "from worker.cli import main; main()", "submit", "--input", str(goal)]
+    command = [sys.executable, "-c", "from worker.cli.commands.app import main; main()", "submit", "--input", str(goal)]
 
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=WORKER.parent)
 
@@ -125,9 +125,9 @@ def bypasses(source: str) -> list[str]:
 
 HARMLESS_USES = {
     "worker/bench/__main__.py": ["sys.stdout"],  # figures of ours; it runs beside the code of older versions too
-    "worker/cli/progress.py": ["sys.stderr"],  # whether it is a terminal
-    "worker/cli/run.py": ["sys.stdout"],  # flushed before exec
-    "worker/telemetry.py": ["sys.stderr"],  # of the handler, whose formatter escapes
+    "worker/cli/render/progress.py": ["sys.stderr"],  # whether it is a terminal
+    "worker/cli/commands/run.py": ["sys.stdout"],  # flushed before exec
+    "worker/telemetry/logs.py": ["sys.stderr"],  # of the handler, whose formatter escapes
 }
 
 

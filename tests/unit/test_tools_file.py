@@ -14,9 +14,9 @@ from tasks.rules.strategy import Draft, Rejected
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.contract import KINDS, Contract, Part, ToolCategory
 from tests.support.smuggling import SMUGGLED_WORDS, smuggled_lines
-from worker.bootstrap import Services
-from worker.settings import WrongSettings, load
-from worker.tools_file import WrongTools, catalogue, extended
+from worker.process.container import Services
+from worker.settings.settings import WrongSettings, load
+from worker.settings.tools_file import WrongTools, catalogue, extended
 
 DOCS = Path(__file__).parents[2] / "docs/tools.md"
 EXAMPLE = re.findall(r"```toml\n(.*?)```", DOCS.read_text(), re.S)[0]

@@ -7,9 +7,9 @@ from itertools import count
 
 import pytest
 
+from worker.process.watchdog import Judge, Pool, Pulse, Sight
 from worker.store import keys
 from worker.store.keys import Partition
-from worker.watchdog import Judge, Pool, Pulse, Sight
 
 LIMIT_S = 60.0
 CLAIM_IDLE_S = 30.0

@@ -14,9 +14,9 @@ from statistics import median, quantiles
 
 from redis import Redis
 
-from worker import clients, embedded
 from worker.bench import cpu, fleet, heartbeats
-from worker.store import keys
+from worker.host import embedded_server
+from worker.store import clients, keys
 
 FLAGS = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "ERROR")
 IDLE_S = 0.25  # until a drain has ended: it lingers for the period of the server's clock, 100 ms
@@ -31,7 +31,7 @@ def measure(
     `is_brief` leaves out the anchors and all but the outcomes of many plans in flight.
     """
     with tempfile.TemporaryDirectory(prefix="planner-bench-") as directory:
-        server = nullcontext(url) if url else embedded.valkey(Path(directory))
+        server = nullcontext(url) if url else embedded_server.valkey(Path(directory))
         with server as at, clients.connect(at, 120) as client:
             client.flushdb()
             if is_brief:

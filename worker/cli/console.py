@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.terminal import Terminal, document
+from worker.host.terminal import Terminal, document
 
 if TYPE_CHECKING:  # these cost a second on a slow machine, and `planner --help` needs none of them
     from redis import Redis
 
     from schemas.envelope import FieldError, Problem
-    from worker.settings import Settings
+    from worker.settings.settings import Settings
 
 MAX_SOURCE_BYTES = 64 * 1024 * 1024  # what is read has narrower limits of its own
 
@@ -84,8 +84,8 @@ def linked(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[Link]:
     from redis.exceptions import ConnectionError as NoConnection
     from redis.exceptions import TimeoutError as TookTooLong
 
-    from worker.clients import RefusedRedis, check_version, connect, place, refusal
     from worker.store import deployment
+    from worker.store.clients import RefusedRedis, check_version, connect, place, refusal
 
     settings = configured()
     try:
@@ -122,8 +122,9 @@ def configured(secrets_fd: int | None = None, *, nearby: bool = True) -> Setting
     """
     import os
 
-    from worker import credentials, nearby_server
-    from worker.settings import WrongSettings, load
+    from worker.host import nearby_server
+    from worker.settings import credentials
+    from worker.settings.settings import WrongSettings, load
 
     if secrets_fd is not None:
         os.environ[credentials.DESCRIPTOR] = str(secrets_fd)
@@ -153,7 +154,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
 
 def read_source(source: str, most: int = MAX_SOURCE_BYTES) -> bytes:
     """Read a regular file, or stdin for `-`, of at most `most` bytes; raises Failure where that cannot be done."""
-    from worker.regular_files import read
+    from worker.host.regular_files import read
 
     if source != "-":
         try:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from worker.controller.git import Git
 from worker.controller.snapshot import Marks
 from worker.controller.store import SUBMODULE
+from worker.host.git import Git
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from worker.controller import snapshot
-from worker.controller.git import Git
 from worker.controller.repository import Repository
 from worker.controller.store import Entry, Store
+from worker.host.git import Git
 
 # What tools leave behind, also in a repository without a .gitignore. Names that a project could mean are not here.
 CACHES = ("__pycache__/", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/")  # believed by those tools

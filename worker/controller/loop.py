@@ -19,10 +19,8 @@ from redis.exceptions import RedisError
 
 from schemas import codec
 from schemas.envelope import DATA
-from worker.clients import RefusedRedis, check_version, refusal
 from worker.controller.attempt import Attempt, Sandboxes
 from worker.controller.config import ControllerConfig
-from worker.controller.git import GitError
 from worker.controller.lease import Lease, Paused
 from worker.controller.mailbox import Entry, Mailbox, connect, step_streams
 from worker.controller.outcome import outcome
@@ -30,8 +28,10 @@ from worker.controller.patience import Abandoned, patiently
 from worker.controller.repository import Repository
 from worker.controller.spec import Spec
 from worker.controller.worktree import Worktree, worktree
+from worker.host.git import GitError
 from worker.sandbox.paths import named
 from worker.sandbox.sandbox import NoSandbox, Sandbox
+from worker.store.clients import RefusedRedis, check_version, refusal
 
 log = logging.getLogger("planner.controller")
 

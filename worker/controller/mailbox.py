@@ -12,8 +12,8 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from worker.clients import connect as connect_to
 from worker.controller.patience import patiently
+from worker.store.clients import connect as connect_to
 
 GROUP = "controllers"
 NEW = b">"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from worker.controller.git import Git, GitError
+from worker.host.git import Git, GitError
 
 OLDEST_GIT = (2, 38)  # which merges without a checkout
 

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from tempfile import mkdtemp
 
-from worker.regular_files import FOLDER, folder, read_at
+from worker.host.regular_files import FOLDER, folder, read_at
 
 GIT_DIR = b".git"
 MOST = 1_000_000  # files and folders; beyond that the attempt fails

@@ -9,8 +9,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from worker.controller.git import UPLOAD_PACK, Git
 from worker.controller.repository import Repository
+from worker.host.git import UPLOAD_PACK, Git
 
 HISTORY = 50  # so many commits of the past are at hand
 MAX_PACKS = 40  # then the directory is made anew, so that it does not grow for as long as the controller lives

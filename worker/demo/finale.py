@@ -14,7 +14,7 @@ from rich.text import Text
 from worker.demo import pieces
 from worker.demo.audience import picture
 from worker.demo.scene import Scene
-from worker.terminal import Terminal
+from worker.host.terminal import Terminal
 
 SVG_WIDTH = 100
 FONT_FACES = re.compile(r"\s*@font-face \{[^}]*\}")  # fonts from elsewhere: a README's picture must not fetch any

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from worker.controller.git import Git
+from worker.host.git import Git
 from worker.sandbox import process
 
 PYTEST_S = 30.0

@@ -23,16 +23,17 @@ from rich.console import Console
 from schemas import codec
 from schemas.envelope import Problem
 from tasks.base.errors import PlannerError
-from worker import clients, embedded
-from worker.controller.git import GitError
 from worker.demo.audience import audience
 from worker.demo.finale import draw_svg, show_end
 from worker.demo.fleet import fleet, tails
 from worker.demo.scene import Scene
 from worker.demo.stage import DemoFailed, Stage
-from worker.settings import Settings, load
+from worker.host import embedded_server
+from worker.host.git import GitError
+from worker.host.terminal import Terminal, document
+from worker.settings.settings import Settings, load
+from worker.store import clients
 from worker.store.keys import Partition
-from worker.terminal import Terminal, document
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NEEDS = ("pytest",)  # what a story runs; one that runs more says so
@@ -99,7 +100,7 @@ def _server(stage: ExitStack, settings: Settings, home: Path) -> tuple[str, dict
     """Take the server that the settings name, else start one; returns its URL and the processes' environment."""
     if "redis_url" in settings.model_fields_set:
         return settings.redis_url, dict(os.environ)
-    url = stage.enter_context(embedded.valkey(home / "valkey"))
+    url = stage.enter_context(embedded_server.valkey(home / "valkey"))
     others = {name: value for name, value in os.environ.items() if name != "PLANNER_BROKER_URL"}
     return url, {**others, "PLANNER_REDIS_URL": url}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from worker.clients import LEAST, version_of
 from worker.doctor.finding import Finding, Repair, Severity, Site
 from worker.store import functions, keys
+from worker.store.clients import LEAST, version_of
 from worker.store.dead import places
 from worker.store.keys import CONTROLLERS, GROUP, Partition
 from worker.store.memory import STEPS_UP_TO, refused_at, share_of

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from worker.drafters.base import Drafter, WrongDrafter
-from worker.drafters.options import unread
+from worker.settings.drafters import unread
 
 if TYPE_CHECKING:
-    from worker.settings import Settings
+    from worker.settings.settings import Settings
 
 log = logging.getLogger("planner.drafters")
 

@@ -32,7 +32,7 @@ from worker.drafters.base import (
 )
 
 if TYPE_CHECKING:
-    from worker.settings import Settings
+    from worker.settings.settings import Settings
 
 log = logging.getLogger("planner.drafters")
 

@@ -14,7 +14,7 @@ from tasks.text.fields import one_line
 from tasks.text.secrets import MARK, masked, redact, redact_line, redact_lines
 
 if TYPE_CHECKING:
-    from worker.settings import Settings
+    from worker.settings.settings import Settings
 
 MAX_ERROR = 500
 MAX_ANSWER = 1024 * 1024  # characters or bytes: more than any plan needs

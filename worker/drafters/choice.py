@@ -9,7 +9,7 @@ from schemas.envelope import FieldError
 from tasks.text.fields import one_line
 
 if TYPE_CHECKING:
-    from worker.settings import Settings
+    from worker.settings.settings import Settings
 
 NONE = "none"
 USUAL = {GoalKind.TASK: NONE, GoalKind.CAMPAIGN: "queue", GoalKind.EVOLUTION: "queue"}  # the kinds that can use one

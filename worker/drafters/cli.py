@@ -34,7 +34,7 @@ from worker.sandbox.sandbox import Mode, NoSandbox, Sandbox
 from worker.sandbox.user import User, WrongUser
 
 if TYPE_CHECKING:
-    from worker.settings import Settings
+    from worker.settings.settings import Settings
 
 log = logging.getLogger("planner.drafters")
 

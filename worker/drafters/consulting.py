@@ -14,9 +14,9 @@ from worker.drafters import drafter_of
 from worker.drafters.artifacts import Artifacts
 from worker.drafters.base import Drafter, secrets_of
 from worker.drafters.choice import choose
-from worker.drafters.options import schema_mode
 from worker.drafters.recorded import Recorded
-from worker.settings import Settings
+from worker.settings.drafters import schema_mode
+from worker.settings.settings import Settings
 from worker.store.keys import Partition
 
 GRACE_S = 60.0  # for a worker that takes the goal over, beyond the time of every question

@@ -41,7 +41,7 @@ from tasks.text.secrets import redact_line
 from worker.drafters.base import MAX_ANSWER, MAX_ERROR, STOPPED, Stop, Watch, WrongDrafter, estimate, secrets_of
 
 if TYPE_CHECKING:
-    from worker.settings import Settings
+    from worker.settings.settings import Settings
 
 log = logging.getLogger("planner.drafters")
 

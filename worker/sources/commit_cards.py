@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from worker.controller.git import Git
+from worker.host.git import Git
 
 RECORD, FIELD = "\x1e", "\x1f"
 FORMAT = RECORD + FIELD.join(("%H", "%P", "%s", "%b", ""))

@@ -10,7 +10,7 @@ from typing import Any
 from schemas.gap import Gap, InboxItem
 from tasks.strategies.gap_report import analysis
 from tasks.text.fields import one_line
-from worker.sources.checkout import with_checkout
+from worker.sources.git import with_checkout
 from worker.sources.goal import with_failures
 from worker.sources.junit import Report
 from worker.sources.sarif import Finding

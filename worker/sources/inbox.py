@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from schemas.gap import InboxItem
 from tasks.base.errors import PlannerError
-from worker import regular_files
+from worker.host import regular_files
 
 FIELDS = ("title", "what", "why", "priority", "constraints")
 MAX_FILE_BYTES = 64 * 1024

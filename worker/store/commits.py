@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from redis import Redis
 
-from worker.clients import Connects
 from worker.store import functions
+from worker.store.clients import Connects
 from worker.store.keys import Partition
 from worker.store.shelf import Kept, Other, Shelf
 

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from schemas import codec
 from schemas.envelope import DATA
 from schemas.times import rfc3339
-from worker.inbox import BESIDE, DEAD_DATA_BYTES
 from worker.store import keys
 
+DEAD_DATA_BYTES = 64 * 1024  # kept of the message of an entry
+BESIDE = "entry."  # what the names of an entry's other fields begin with in the dead stream
 REPLAYS = b"replays"  # field of an entry that was sent back: how often so far
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import NoPermissionError, OutOfMemoryError
 
-from worker.clients import RefusedRedis
+from worker.store.clients import RefusedRedis
 from worker.store.keys import COMMANDS, DEPLOYMENT, GOALS, Partition, partition_of
 
 READS = 1  # the newest layout that this version reads

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from worker.controller.git import Git
+from worker.host.git import Git
 
 
 @dataclass(frozen=True, slots=True)

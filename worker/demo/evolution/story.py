@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from worker.controller.git import Git
 from worker.demo import repository
 from worker.demo.evolution import history
 from worker.demo.evolution.asking import goal_of
 from worker.demo.evolution.example import HISTORY, YARDSTICK
 from worker.demo.stage import DemoFailed, Stage
+from worker.host.git import Git
 from worker.sandbox import process
 
 BASE, *INSPIRATIONS = ("main", "index", "remember")

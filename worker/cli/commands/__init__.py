@@ -1,0 +1,1 @@
+"""One module for each command of `planner`, or for a family of them."""

@@ -1,0 +1,251 @@
+"""`planner dead list`, `show`, `replay` and `drop`: entries that could not be read or decided about."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, Link, command, linked, say, say_json
+from worker.cli.render.progress import Progress
+from worker.host.terminal import confirm
+
+if TYPE_CHECKING:
+    from worker.store.dead_entry import Dead, Filter
+
+app = typer.Typer(
+    help="Look at entries that could not be read or decided about, send them back, or drop them.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Which = Annotated[list[str] | None, typer.Argument(metavar="ENTRY", help="As `planner dead list` names them.")]
+Cause = Annotated[str, typer.Option("--cause", "-c", help="Only those that died of this, such as invalid_json.")]
+Stream = Annotated[str, typer.Option("--stream", "-s", help="Only these: goals, outcomes, commands, a partition.")]
+Since = Annotated[str, typer.Option("--since", help="Only younger ones: 90s, 30m, 2h, 7d, or an RFC 3339 time.")]
+Every = Annotated[bool, typer.Option("--all", help="Every entry.")]
+
+MOST_REASONS = 100  # of entries that were passed over
+
+
+@app.command("list")
+@command
+def list_entries(
+    cause: Cause = "",
+    stream: Stream = "",
+    since: Since = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most so many; all are counted.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """List dead entries: how many died of what, then the newest of them.
+
+    [b]planner dead list --cause poison --since 2h[/b]
+
+    [b]planner dead list --json | jq -r '.causes[] | "\\(.count) \\(.code)"'[/b]
+    """
+    from worker.cli.render.dead import overview
+    from worker.store import dead
+
+    with linked() as link, Progress("entries read") as progress:
+        causes: Counter[str] = Counter()
+        shown: list[Dead] = []
+        for entry in dead.newest(link.client, link.partitions, _filter(cause, stream, since)):
+            causes[entry.code] += 1
+            if len(shown) < limit:
+                shown.append(entry)
+            progress.step()
+        forgotten = dead.forgotten(link.client, link.partitions)
+    if as_json:
+        counts = [{"code": code, "count": count} for code, count in causes.most_common()]
+        entries = [entry.document(body=False) for entry in shown]
+        say_json({"total": causes.total(), "forgotten": forgotten, "causes": counts, "entries": entries})
+    elif causes or forgotten:
+        say(overview(causes, shown, forgotten))
+    else:
+        say("There are no dead entries.")
+
+
+@app.command()
+@command
+def show(
+    entry: Annotated[str, typer.Argument(metavar="ENTRY", help="As `planner dead list` names it.")],
+    full: Annotated[bool, typer.Option("--full", help="Show all of a long message.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show a dead entry: what was wrong with it, where it came from, and what it said.
+
+    [b]planner dead show goals/1699000000000-0[/b]
+
+    [b]planner dead show 0/1699000000000-0 --json | jq -r .data[/b]
+
+    What could steer a terminal is shown as an escape, such as \\x1b.
+    """
+    from worker.cli.render.dead import portrait
+
+    with linked() as link:
+        found = _named(link, entry)
+    say_json(found.document()) if as_json else say(portrait(found, full=full))
+
+
+@app.command()
+@command
+def replay(
+    entry: Which = None,
+    cause: Cause = "",
+    stream: Stream = "",
+    since: Since = "",
+    every: Every = False,
+    edit: Annotated[bool, typer.Option("--edit", "-e", help="Change one entry in $VISUAL or $EDITOR first.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Send dead entries back to the stream that they came from; they are dead no more.
+
+    [b]planner dead replay 0/1699000000000-0[/b]
+
+    [b]planner dead replay --cause poison --since 2h[/b]
+
+    [b]planner dead replay goals/1699000000000-0 --edit[/b]
+
+    An entry that was cut for its size cannot be sent back as it is. One that dies again tells how often it was tried.
+    Exit code 1 if any was passed over.
+    """
+    from worker.store import dead
+
+    with linked() as link:
+        if edit:
+            return _edited(link, entry or [], as_json=as_json)
+        done, passed = 0, []
+        with Progress("entries sent") as progress:
+            for batch in _meant(link, entry, cause, stream, since, every=every):
+                fit = [each for each in batch if not each.obstacle()]
+                passed += [{"entry": each.name, "reason": why} for each in batch if (why := each.obstacle())]
+                if fit:
+                    dead.replay(link.client, fit)
+                done += len(fit)
+                progress.step(len(batch))
+    return _told_replay(done, passed, as_json=as_json)
+
+
+@app.command()
+@command
+def drop(
+    entry: Which = None,
+    cause: Cause = "",
+    stream: Stream = "",
+    since: Since = "",
+    every: Every = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Delete dead entries for good.
+
+    [b]planner dead drop 0/1699000000000-0[/b]
+
+    [b]planner dead drop --cause goal_too_large --yes[/b]
+    """
+    from worker.store import dead
+
+    if as_json and not yes:
+        raise Failure.of("not_asked", "With --json nobody is asked: say --yes too.", USAGE)
+    done = 0
+    with linked() as link:
+        _check_choice(entry, cause, stream, since, every=every)
+        if not (yes or confirm(f"Delete {_sentence(entry, cause, stream, since)} for good?")):
+            return FAILED
+        with Progress("entries dropped") as progress:
+            for batch in _meant(link, entry, cause, stream, since, every=every):
+                dead.drop(link.client, batch)
+                done += len(batch)
+                progress.step(len(batch))
+    say_json({"dropped": done}) if as_json else say(f"Dropped {done:,}.")
+    return OK
+
+
+def _told_replay(done: int, passed: list[dict[str, str]], *, as_json: bool) -> int:
+    if as_json:
+        say_json({"replayed": done, "passed_over": len(passed), "reasons": passed[:MOST_REASONS]})
+    else:
+        say(f"Sent back {done:,}." + (f" Passed over {len(passed):,}:" if passed else ""))
+        for each in passed[:MOST_REASONS]:
+            say(f"  {each['entry']}  {each['reason']}")
+    return FAILED if passed else OK
+
+
+def _meant(
+    link: Link, names: list[str] | None, cause: str, stream: str, since: str, *, every: bool
+) -> Iterator[list[Dead]]:
+    """Yield batches of what the command line means; raises Failure where it says nothing, or too much."""
+    from worker.store import dead
+
+    _check_choice(names, cause, stream, since, every=every)
+    if names:
+        found = iter([_named(link, name) for name in dict.fromkeys(names)])
+        while batch := list(islice(found, dead.PAGE)):
+            yield batch
+    else:
+        yield from dead.until_now(link.client, link.partitions, _filter(cause, stream, since))
+
+
+def _check_choice(names: list[str] | None, cause: str, stream: str, since: str, *, every: bool) -> None:
+    if bool(names) == bool(cause or stream or since or every):
+        raise Failure.of("which_entries", "Say which: ENTRY..., or --cause, --stream, --since, or --all.", USAGE)
+
+
+def _sentence(names: list[str] | None, cause: str, stream: str, since: str) -> str:
+    from worker.cli.render.plan import plain
+
+    if names:
+        return plain(", ".join(names))
+    told = {"cause": cause, "stream": stream, "since": since}
+    limits = ", ".join(f"{name} {value}" for name, value in told.items() if value)
+    return f"every dead entry with {plain(limits)}" if limits else "every dead entry"
+
+
+def _named(link: Link, name: str) -> Dead:
+    from worker.store import dead
+
+    found = dead.named(link.client, link.partitions, name)
+    if found is None:
+        raise Failure.of("no_such_entry", f"There is no dead entry {name!r}; see planner dead list.", MISSING)
+    return found
+
+
+def _edited(link: Link, names: list[str], *, as_json: bool) -> int:
+    from worker.cli.editor import edited
+    from worker.store import dead
+
+    if len(names) != 1:
+        raise Failure.of("one_entry", "With --edit name one ENTRY.", USAGE)
+    found = _named(link, names[0])
+    if why := found.obstacle(edited=True):
+        raise Failure.of("not_replayable", f"{found.name}: {why}.")
+    data = edited(link, found, ask=not as_json)
+    dead.replay(link.client, [found], data)
+    return _told_replay(1, [], as_json=as_json)
+
+
+def _filter(cause: str, stream: str, since: str) -> Filter:
+    from worker.store.dead_entry import Filter
+
+    return Filter(cause, stream, _moment(since) if since else 0)
+
+
+def _moment(since: str) -> int:
+    """Read `--since` as milliseconds since the epoch."""
+    import re
+    import time
+    from datetime import UTC, datetime
+
+    if match := re.fullmatch(r"(\d{1,6})([smhd])", since):
+        seconds = int(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2]]
+        return max(0, int((time.time() - seconds) * 1000))
+    try:
+        moment = datetime.fromisoformat(since)
+    except ValueError:
+        detail = f"--since takes 90s, 30m, 2h, 7d, or an RFC 3339 time, not {since!r}."
+        raise Failure.of("wrong_since", detail, USAGE) from None
+    return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000))

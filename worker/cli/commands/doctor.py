@@ -1,0 +1,97 @@
+"""`planner doctor`: what is wrong with the server and with the plans that it keeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from worker.cli.console import FAILED, OK, Json, command, linked, say, say_json
+from worker.cli.plan_argument import resolve
+from worker.cli.render.progress import Progress
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from worker.doctor.finding import Finding
+    from worker.doctor.rounds import Rounds
+
+
+@command
+def doctor(
+    plan: Annotated[list[str] | None, typer.Argument(metavar="PLAN", help="Only these plans.")] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Mend what can be mended without risk.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Look at the server, its streams, and every plan that it keeps: does what is promised hold?
+
+    [b]planner doctor[/b]
+
+    [b]planner doctor ci-4711 --fix[/b]
+
+    [b]planner doctor --json | jq -r '.findings[] | "\\(.check) \\(.subject)"'[/b]
+
+    Plans may go on meanwhile: what is told of a plan was seen twice. Exit code 0 if all is well, or was mended; 1 if
+    not.
+    """
+    from worker.doctor.finding import Site
+    from worker.doctor.repair import mend
+    from worker.doctor.rounds import Rounds
+
+    found: list[Finding] = []
+    with linked() as link, Progress("looked at") as progress:
+        settings = link.settings
+        site = Site(link.client, link.partitions, settings.retention_s, int(settings.claim_idle_s * 1000))
+        rounds = Rounds(site, progress.step)
+        names = [resolve(link, name) for name in plan or ()]
+        for finding in rounds.some(names) if names else rounds.everything():
+            if fix and finding.repair:
+                finding.fixed = mend(link.client, finding.repair)
+            found.append(finding)
+    left = sum(not finding.fixed for finding in found)
+    if as_json:
+        say_json(_document(found, rounds, left))
+    else:
+        say(_picture(found, rounds))
+    return FAILED if left else OK
+
+
+def _document(found: list[Finding], rounds: Rounds, left: int) -> dict[str, Any]:
+    return {
+        "well": not left,
+        "plans": rounds.plans,
+        "queues": rounds.queues,
+        "findings": [finding.document() for finding in found],
+        "notes": rounds.notes,
+    }
+
+
+def _picture(found: list[Finding], rounds: Rounds) -> RenderableType:
+    """Draw each finding: what and of what, a sentence, what to do; then how much was looked at."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from worker.cli.render.plan import plain
+
+    styles = {"error": "bold red", "warning": "yellow", "fixed": "green"}
+    parts: list[RenderableType] = []
+    for each in found:
+        kind = "fixed" if each.fixed else each.severity.value
+        parts.append(Text.assemble((f"{kind:8} ", styles[kind]), f"{each.check:16} ", plain(each.subject)))
+        parts.append(Padding(Text(plain(each.sentence)), (0, 0, 0, 9)))
+        if not each.fixed:
+            fixable = " (--fix can)" if each.repair and "--fix" not in each.do else ""
+            parts.append(Padding(Text(plain(each.do + fixable), "dim"), (0, 0, 0, 9)))
+    parts += [Text(plain(f"note     {note}"), "dim") for note in rounds.notes]
+    return Group(*parts, Text(_summary(found, rounds)))
+
+
+def _summary(found: list[Finding], rounds: Rounds) -> str:
+    from worker.doctor.finding import many
+
+    looked = f"Looked at {many(rounds.plans, 'plan')} and {many(rounds.queues, 'queue')}"
+    if not found:
+        return f"{looked}: all is well."
+    fixed = sum(finding.fixed for finding in found)
+    return f"{looked}: {many(len(found), 'finding')}" + (f", {fixed:,} fixed." if fixed else ".")

@@ -1,0 +1,68 @@
+"""`planner export`: all that is kept of a plan, before its retention ends."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Annotated
+
+import typer
+
+from worker.cli.console import MISSING, USAGE, Failure, Json, command, linked
+from worker.cli.plan_argument import Which, resolve
+from worker.cli.render.progress import Progress
+from worker.host.terminal import JsonOutput
+
+
+@command
+def export(
+    plan: Which,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", dir_okay=False, help="Into this file; it is there once complete.")
+    ] = None,
+    as_json: Json = False,  # noqa: ARG001 (it is JSON anyhow; errors are then too)
+) -> None:
+    """Write all that is kept of a plan as one JSON document: steps, attempts, log, events, dead entries about it.
+
+    [b]planner export ci-4711 --output ci-4711.json[/b]
+
+    [b]planner export 3c-0199 | jq '.attempts[] | select(.result == "FAILED")'[/b]
+
+    Leases, and the seed that they are made from, are left out.
+    """
+    from worker.store import export as store
+    from worker.store.keys import Partition, partition_of
+
+    with linked() as link:
+        plan_id = resolve(link, plan)
+        home = Partition(partition_of(plan_id, link.partitions))
+        if not link.client.exists(home.plan(plan_id).plan):
+            raise Failure.of("no_such_plan", f"{plan_id} was never made, or was forgotten.", MISSING)
+        with _target(output) as file, Progress("pieces written") as progress:
+            for piece in store.export(link.client, link.partitions, plan_id):
+                file.write(piece)
+                progress.step()
+
+
+@contextmanager
+def _target(output: Path | None) -> Iterator[JsonOutput | IO[bytes]]:
+    """Open stdout, or a file that only we can read and that takes its name once it is complete."""
+    if output is None:
+        out = JsonOutput()
+        yield out
+        out.flush()
+        return
+    try:
+        with tempfile.NamedTemporaryFile(dir=output.parent, prefix=f".{output.name}.", delete=False) as file:
+            try:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                Path(file.name).replace(output)
+            finally:
+                Path(file.name).unlink(missing_ok=True)
+    except OSError as error:
+        raise Failure.of("unwritable_file", f"{output}: {error.strerror or error}.", USAGE) from error

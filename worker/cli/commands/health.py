@@ -1,0 +1,53 @@
+"""`planner health`: whether a worker of this machine lives, and whether it does its work."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from worker.cli.console import FAILED, OK, Json, command, configured, say, say_json
+
+if TYPE_CHECKING:
+    from worker.telemetry.status import Status
+
+
+@command
+def health(
+    ready: Annotated[
+        bool,
+        typer.Option("--ready/--live", help="Whether it does its work, or only whether it is there (the default)."),
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Ask the workers of this machine how they are, by the files that they write to PLANNER_STATE_DIR every second.
+
+    [b]planner health --live[/b]    a worker beats; also while Redis is away, since a restart would not bring that back
+
+    [b]planner health --ready[/b]   every worker here consumes, its Redis answers, and due timers are swept
+
+    Exit code 0 for yes, 1 for no, with one sentence. Needs no connection. Workers of other machines are not seen;
+    several planners on one machine need a PLANNER_STATE_DIR each.
+    """
+    from worker.telemetry.status import living
+
+    settings = configured()
+    workers, now = living(settings), time.time()
+    troubles = [f"worker {one.pid}: {trouble}" for one in workers if ready for trouble in one.troubles(now)]
+    if not workers:
+        troubles = [f"no worker of this machine beats in {settings.state}"]
+    sentence = _sentence("ready" if ready else "live", workers, troubles)
+    if as_json:
+        found = [one.model_dump(mode="json") for one in workers]
+        say_json({"ok": not troubles, "detail": sentence, "workers": found})
+    else:
+        say(sentence)
+    return FAILED if troubles else OK
+
+
+def _sentence(asked: str, workers: list[Status], troubles: list[str]) -> str:
+    if troubles:
+        return f"Not {asked}: {'; '.join(troubles)}."
+    count = "1 worker" if len(workers) == 1 else f"{len(workers)} workers"
+    return f"{asked.capitalize()}: {count}."

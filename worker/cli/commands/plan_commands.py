@@ -1,0 +1,209 @@
+"""Orders: to one plan or one of its steps, or to every plan of a repository, of a tenant, or of all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from worker.cli import target
+from worker.cli.command_publisher import send
+from worker.cli.console import FAILED, USAGE, Failure, Json, command
+from worker.cli.plan_argument import Which
+from worker.cli.target import Aim, Everyone, Repository, Tenant, Yes
+
+Step = Annotated[str, typer.Argument(metavar="STEP", help="The id of the step.")]
+AnyStep = Annotated[str | None, typer.Argument(metavar="STEP", help="The id of a step; the whole plan without it.")]
+Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with the order.")]
+Actor = Annotated[str | None, typer.Option("--actor", help="Who orders it; you, unless said.")]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="TIME", help="When it ends by itself: 2026-11-21T20:30:00Z, 30m, 2h, 1d."),
+]
+
+
+def one(plan: str, step: str | None = None) -> Aim:
+    """Aim at a plan, or at one of its steps."""
+    from schemas.command import Scope
+
+    return Aim(Scope.STEP if step else Scope.PLAN, plan=plan)
+
+
+@command
+def approve(plan: Which, step: Step, reason: Reason = "", actor: Actor = None, as_json: Json = False) -> int:
+    """Let a step start that waits for an approval.
+
+    [b]planner approve 3c-0199 migrate-schema --reason "reviewed with the DBA"[/b]
+    """
+    return send("approve", one(plan, step), reason, actor, as_json, step_id=step)
+
+
+@command
+def reject(plan: Which, step: Step, reason: Reason = "", actor: Actor = None, as_json: Json = False) -> int:
+    """Refuse a step that waits for an approval; its plan halts.
+
+    [b]planner reject 3c-0199 migrate-schema --reason "not this week"[/b]
+    """
+    return send("reject", one(plan, step), reason, actor, as_json, step_id=step)
+
+
+@command
+def skip(plan: Which, step: Step, reason: Reason = "", actor: Actor = None, as_json: Json = False) -> int:
+    """Skip a step that is not in flight; what depends on it goes on as if it were done.
+
+    A blocked step is skipped in its turn. To skip one that is in flight, pause the plan and skip it when it has ended.
+
+    [b]planner skip 3c-0199 update-docs --reason "written already"[/b]
+    """
+    return send("skip", one(plan, step), reason, actor, as_json, step_id=step)
+
+
+@command
+def pause(
+    plan: target.Which = None,
+    repository: Repository = None,
+    tenant: Tenant = None,
+    everyone: Everyone = False,
+    until: Until = None,
+    reason: Reason = "",
+    actor: Actor = None,
+    as_json: Json = False,
+) -> int:
+    """Start nothing more; what is in flight may finish, the wall clock stands still.
+
+    With --repository, --tenant or --all it holds plans yet to come too, until `planner resume` with the same.
+
+    [b]planner pause 3c-0199 --until 2h --reason "the release"[/b]
+
+    [b]planner pause --tenant acme --reason "their repository moves"[/b]
+    """
+    about, end = target.aim(plan, repository, tenant, everyone), target.moment(until)
+    return send("pause", about, reason, actor, as_json, until=end)
+
+
+@command
+def resume(
+    plan: target.Which = None,
+    repository: Repository = None,
+    tenant: Tenant = None,
+    everyone: Everyone = False,
+    reason: Reason = "",
+    actor: Actor = None,
+    as_json: Json = False,
+) -> int:
+    """Go on with what was paused; with --repository, --tenant or --all let new plans in again after a halt too.
+
+    [b]planner resume 3c-0199[/b]
+
+    [b]planner resume --tenant acme[/b]
+    """
+    return send("resume", target.aim(plan, repository, tenant, everyone), reason, actor, as_json)
+
+
+@command
+def halt(
+    plan: target.Which = None,
+    repository: Repository = None,
+    tenant: Tenant = None,
+    everyone: Everyone = False,
+    yes: Yes = False,
+    reason: Reason = "",
+    actor: Actor = None,
+    as_json: Json = False,
+) -> int:
+    """End a plan; what is in flight is told to stop with its next heartbeat.
+
+    With --repository, --tenant or --all it ends plans yet to come too, until `planner resume` with the same.
+
+    [b]planner halt 3c-0199 --reason "the wrong branch"[/b]
+
+    [b]planner halt --repository acme/shop --reason "a leaked key"[/b]
+    """
+    about = target.aim(plan, repository, tenant, everyone)
+    if not target.may_go("halt", about, yes=yes, as_json=as_json):
+        return FAILED
+    return send("halt", about, reason, actor, as_json)
+
+
+@command
+def cancel(
+    plan: target.Which = None,
+    repository: Repository = None,
+    tenant: Tenant = None,
+    everyone: Everyone = False,
+    yes: Yes = False,
+    reason: Reason = "",
+    actor: Actor = None,
+    as_json: Json = False,
+) -> int:
+    """End a plan, or those that are there now; unlike a halt it leaves plans yet to come alone.
+
+    [b]planner cancel 3c-0199 --reason "not needed any more"[/b]
+
+    [b]planner cancel --repository acme/shop --reason "the backlog was emptied"[/b]
+    """
+    about = target.aim(plan, repository, tenant, everyone)
+    if not target.may_go("cancel", about, yes=yes, as_json=as_json):
+        return FAILED
+    return send("cancel", about, reason, actor, as_json)
+
+
+@command
+def tighten(
+    plan: Which,
+    step: AnyStep = None,
+    file: Annotated[list[Path] | None, typer.Option("--file", help="A file that is left; may be repeated.")] = None,
+    risk: Annotated[str | None, typer.Option("--risk", help="The risk of the step from now on: MED or HIGH.")] = None,
+    reason: Reason = "",
+    actor: Actor = None,
+    as_json: Json = False,
+) -> int:
+    """Leave fewer files to a plan or a step, or raise the risk of a step. Nothing is ever given back.
+
+    An attempt that holds another file is told to stop, and starts again with less.
+
+    [b]planner tighten 3c-0199 --file src/a.py --file src/b.py[/b]
+
+    [b]planner tighten 3c-0199 migrate-schema --risk HIGH --reason "it touches money"[/b]
+    """
+    value = {
+        **({"allowed_files": [each.as_posix() for each in file]} if file else {}),
+        **({"risk_level": risk.upper()} if risk else {}),
+    }
+    if not value:
+        raise Failure.of("nothing_to_tighten", "Say --file for each file that is left, or --risk.", USAGE)
+    return send("tighten", one(plan, step), reason, actor, as_json, step_id=step, value=value)
+
+
+@command
+def top_up(
+    plan: target.Which = None,
+    tokens: Annotated[int, typer.Option(min=0, help="More tokens.")] = 0,
+    patch_cycles: Annotated[int, typer.Option(min=0, help="More patch cycles.")] = 0,
+    failing_outcomes: Annotated[int, typer.Option(min=0, help="More failing outcomes.")] = 0,
+    wall_clock_s: Annotated[int, typer.Option(min=0, help="More seconds.")] = 0,
+    repository: Annotated[str | None, typer.Option(metavar="R", help="Today's budget of this repository.")] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="T", help="Today's budget of this tenant.")] = None,
+    reason: Reason = "",
+    actor: Actor = None,
+    as_json: Json = False,
+) -> int:
+    """Give a plan more of a budget, or a tenant or a repository more tokens for today. A budget is never lowered.
+
+    [b]planner top-up 3c-0199 --tokens 50000 --reason "worth it"[/b]
+
+    [b]planner top-up --tenant acme --tokens 1000000[/b]
+    """
+    amounts = {
+        "tokens": tokens,
+        "patch_cycles": patch_cycles,
+        "failing_outcomes": failing_outcomes,
+        "wall_clock_s": wall_clock_s,
+    }
+    about, value = target.aim(plan, repository, tenant), {name: amount for name, amount in amounts.items() if amount}
+    if not value:
+        raise Failure.of("nothing_to_add", "Say what to add, such as --tokens 50000.", USAGE)
+    if not about.plan and set(value) != {"tokens"}:
+        raise Failure.of("only_tokens", "A day budget is of tokens: say --tokens alone.", USAGE)
+    return send("top_up", about, reason, actor, as_json, value=value)

@@ -1,0 +1,79 @@
+"""`planner plans`, `show` and `watch`: what the planner is doing."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from worker.cli.console import FAILED, OK, Json, command, linked, say, say_json
+from worker.cli.plan_argument import Which, find
+
+MOST_STEPS = 200
+
+
+@command
+def plans(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """List plans, the newest first.
+
+    [b]planner plans --limit 5[/b]
+
+    [b]planner plans --json | jq -r '.[] | select(.state == "HALTED") | .plan_id'[/b]
+    """
+    from worker.cli.render.plan import overview
+    from worker.store import queries
+
+    with linked() as link:
+        found = list(islice(queries.plans(link.client, link.partitions), limit))
+    if as_json:
+        say_json([each.model_dump(mode="json") for each in found])
+    elif found:
+        say(overview(found))
+    else:
+        say('There are no plans yet. Ask for one: planner submit --goal "..." --file src/a.py')
+
+
+@command
+def show(
+    plan: Which,
+    every_step: Annotated[bool, typer.Option("--all", help=f"Draw more than {MOST_STEPS} steps.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show a plan: its state, budgets, steps, and why it ended.
+
+    [b]planner show 3c-0199[/b]
+
+    [b]planner show ci-4711 --json | jq .budget.tokens[/b]
+
+    Steps stand below what they depend on; branches run side by side.
+    """
+    from worker.cli.render.plan import portrait
+
+    with linked() as link:
+        view = find(link, plan)
+    say_json(view) if as_json else say(portrait(view, None if every_step else MOST_STEPS))
+
+
+@command
+def watch(plan: Which, as_json: Json = False) -> int:
+    """Follow a plan live until it ends, from its beginning.
+
+    [b]planner watch ci-4711[/b]
+
+    [b]planner watch 3c-0199 --json | jq -r .type[/b]
+
+    Exit code 0 if the plan is COMPLETED, 1 if it is HALTED or REJECTED; Ctrl-C stops watching, not the plan.
+    """
+    from worker.cli.events import BLOCK_S, Watcher
+
+    with linked(BLOCK_S) as link:
+        watcher = Watcher(link, find(link, plan), as_json=as_json)
+        try:
+            state = watcher.run()
+        except KeyboardInterrupt:
+            return OK
+    return OK if state == "COMPLETED" else FAILED

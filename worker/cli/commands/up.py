@@ -1,0 +1,217 @@
+"""`planner up`: a whole planner on one machine, the server included, until Ctrl-C."""
+
+from __future__ import annotations
+
+import fcntl
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from worker import start
+from worker.cli.commands.run import check_drafters, shares
+from worker.cli.console import FAILED, OK, Failure, SecretsFd, command, configured, say
+from worker.host import nearby_server
+from worker.settings import credentials
+
+if TYPE_CHECKING:
+    from worker.settings.settings import Settings
+
+PORT = 6379
+START_S = 30.0
+STOP_S = 30.0  # beyond PLANNER_STOP_S, and for the server's end
+TICK_S = 0.2
+
+Worker: TypeAlias = "subprocess.Popen[bytes]"
+
+
+@command
+def up(
+    port: Annotated[int, typer.Option(help="Where the server listens; another one if that is taken.")] = PORT,
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Tasks side by side.")] = 1,
+    secrets_fd: SecretsFd = None,
+) -> int:
+    """Start a planner on this machine: a worker, and a Valkey server unless PLANNER_REDIS_URL names one.
+
+    [b]planner up[/b]
+
+    Where goals may be drafted by a model or an agent, which takes minutes, a second worker does that alone.
+    The server keeps its data and its random password in PLANNER_DATA_DIR (.planner), where the other commands find
+    them. Ctrl-C ends both; nothing is lost.
+    """
+    settings = configured(secrets_fd, nearby=False)
+    check_drafters(settings)
+    credentials.protect()
+    with _stopped_by_signals():
+        if "redis_url" in settings.model_fields_set:
+            _check(settings.redis_url, settings)
+            return _serve(settings.redis_url, concurrency, settings)
+        with _valkey(settings.data_dir, _free(port)) as url:
+            return _serve(url, concurrency, settings)
+    return OK
+
+
+def _serve(url: str, concurrency: int, settings: Settings) -> int:
+    from worker.process.shutdown import STUCK
+
+    workers: dict[str | None, Worker] = {}
+    code = STUCK
+    with suppress(KeyboardInterrupt):
+        for queues in shares(settings):
+            _start(workers, url, concurrency, queues)
+        _greet(url, settings)
+        while code == STUCK:
+            queues, code = _first_end(workers)
+            if code == STUCK:
+                say("The worker was stuck and has ended itself; another one starts.")
+                _start(workers, url, concurrency, queues)
+    stopped = _stop(workers.values(), settings.stop_s + STOP_S)
+    if code != STUCK:
+        raise Failure.of("worker_ended", f"The worker ended by itself, with exit code {code}.", FAILED)
+    return stopped
+
+
+def _check(url: str, settings: Settings) -> None:
+    """Raise a Failure where the server answers and cannot be used; one that is away is waited for by the worker."""
+    from redis.exceptions import RedisError
+
+    from worker.process.readiness import check
+    from worker.store import clients
+
+    try:
+        with clients.connect(url) as client:
+            check(client, settings)
+    except (RedisError, clients.RefusedRedis) as error:
+        if why := clients.refusal(error, url):
+            raise Failure.of(why.code, str(why)) from error
+
+
+def _start(workers: dict[str | None, Worker], url: str, concurrency: int, queues: str | None) -> None:
+    """Add a worker; a signal that comes meanwhile waits, or there would be a worker that nobody ends."""
+    with start.stop_signals_wait():
+        workers[queues] = _worker(url, concurrency, queues)
+
+
+def _worker(url: str, concurrency: int, queues: str | None) -> Worker:
+    """Start a worker in a session of its own: Ctrl-C reaches only us, and we end things in order."""
+    environment, secrets = credentials.handed_on(os.environ, credentials.read() | {"PLANNER_REDIS_URL": url})
+    command = start.worker_command(concurrency=concurrency, queues=queues)
+    try:
+        return subprocess.Popen(  # noqa: S603 (our own command)
+            command, env=environment, start_new_session=True, pass_fds=(secrets,)
+        )
+    finally:
+        os.close(secrets)
+
+
+def _first_end(workers: Mapping[str | None, Worker]) -> tuple[str | None, int]:
+    """Wait until a worker ends by itself; returns which, and its exit code."""
+    while True:
+        for queues, worker in workers.items():
+            if (code := worker.poll()) is not None:
+                return queues, code
+        time.sleep(TICK_S)
+
+
+def _stop(workers: Collection[Worker], seconds: float) -> int:
+    """End the workers that are left, together; FAILED where one did not end well in time."""
+    deadline = time.monotonic() + seconds
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        try:
+            worker.wait(max(0.0, deadline - time.monotonic()))
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            deadline = 0
+            worker.kill()
+            worker.wait()
+    return FAILED if any(worker.returncode for worker in workers) else OK
+
+
+def _greet(url: str, settings: Settings) -> None:
+    from worker.store.clients import place
+
+    say(f"The planner is up at {place(url)}. Ctrl-C ends it.")
+    if "redis_url" not in settings.model_fields_set:
+        say(f"In other folders first: export PLANNER_DATA_DIR={settings.data_dir.absolute()}")
+    say('Ask for something:  planner submit --goal "Add prefix support" --file src/a.py --file tests/test_a.py --wait')
+    say('Let agents do it:   planner controller --exec "my-agent" --workdir REPO')
+
+
+@contextmanager
+def _valkey(data_dir: Path, port: int | None) -> Iterator[str]:
+    """Run the server in a session of its own, out of reach of Ctrl-C; it ends with us, whatever ends us."""
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=_keep, args=(data_dir, port, theirs, ours))
+    process.start()
+    theirs.close()
+    with closing(ours):
+        if not ours.poll(START_S):
+            raise Failure.of("no_server", "The embedded server did not start.")
+        url, trouble = ours.recv()
+        if trouble:
+            raise Failure.of("no_server", f"The embedded server cannot run in {data_dir}: {trouble}")
+        try:
+            yield url
+        finally:
+            ours.close()
+            process.join(STOP_S)
+
+
+def _keep(data_dir: Path, port: int | None, theirs: Connection, ours: Connection) -> None:
+    """Keep the server running until the other side of the pipe is closed."""
+    from worker.host.embedded_server import valkey
+
+    os.setsid()
+    ours.close()
+    try:
+        os.umask(0o077)
+        with _alone_in(data_dir), valkey(data_dir, port, nearby_server.password(data_dir)) as url:
+            nearby_server.write(data_dir / nearby_server.URL, url)
+            theirs.send((url, None))
+            with suppress(EOFError):
+                theirs.recv()
+            (data_dir / nearby_server.URL).unlink(missing_ok=True)
+    except Exception as error:  # whatever it is, the user wants a sentence
+        theirs.send((None, str(error)))
+
+
+@contextmanager
+def _alone_in(data_dir: Path) -> Iterator[None]:
+    """Keep a second server away from the data, which two would ruin."""
+    nearby_server.make_private(data_dir)
+    with (data_dir / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RuntimeError("another `planner up` uses it.") from None
+        yield
+
+
+def _free(port: int) -> int | None:
+    """Take `port` if nothing listens there, else leave it to the server to find one."""
+    with socket.socket() as probe:
+        return None if probe.connect_ex(("127.0.0.1", port)) == 0 else port
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """Let SIGTERM, and the end of the terminal, do what Ctrl-C does; before the worker runs they just end us."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(OK)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

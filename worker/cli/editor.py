@@ -1,0 +1,92 @@
+"""A dead entry's message in the operator's editor, until it can be read as the worker will read it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+from schemas import codec
+from schemas.envelope import DATA, Problem
+from worker.cli.console import FAILED, USAGE, Failure, Link, say
+from worker.cli.render.plan import plain
+from worker.host.terminal import confirm
+from worker.store import keys
+from worker.store.dead_entry import Dead
+from worker.streams.decode import read_command, read_goal, read_outcome
+from worker.streams.inbox import Entry
+
+
+def edited(link: Link, dead: Dead, *, ask: bool) -> bytes:
+    """Return the message as the operator has it now; raises Failure where nothing was saved, or it cannot be read.
+
+    With `ask` they may go on with what cannot be read.
+    """
+    text = _indented(dead.data)
+    while True:
+        text = _in_editor(text)
+        data = _compact(text)
+        trouble = _check(link, dead, data)
+        if trouble is None:
+            return data
+        if not ask:
+            raise Failure(trouble, USAGE)
+        say(plain(trouble.detail))
+        for error in trouble.errors:
+            say(plain(f"  {error.pointer or '/'}  {error.message} ({error.code})"))
+        if not confirm("Edit it again?", default=True):
+            raise Failure(trouble, USAGE)
+
+
+def _check(link: Link, dead: Dead, data: bytes) -> Problem | None:
+    entry = Entry(dead.origin, dead.source.encode(), {**dead.again(data), DATA: data})
+    if dead.origin == keys.GOALS:
+        goal = read_goal(entry, link.settings.max_goal_bytes)
+        return goal if isinstance(goal, Problem) else _conflict(link, entry, goal[0].goal_id, goal[1])
+    found = read_outcome(entry) if dead.origin.endswith(":outcomes") else read_command(entry)
+    return found if isinstance(found, Problem) else None
+
+
+def _conflict(link: Link, entry: Entry, goal_id: str | None, digest: str) -> Problem | None:
+    """Find out whether the goal's id stands for another body already."""
+    name = goal_id or entry.field("id") or ""
+    known = link.client.hget(keys.goal_id(name), "digest")
+    if known is None or known == digest.encode():
+        return None
+    detail = f"The goal id {name} was used before, with another body: give this one a goal_id of its own."
+    return Problem.of("goal_conflict", detail, status=409)
+
+
+def _in_editor(text: bytes) -> bytes:
+    """Have `text` edited in a file that only we can read."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "entry.json")
+        file.write_bytes(text)
+        before = file.stat().st_mtime_ns
+        try:
+            code = subprocess.call([*shlex.split(editor), str(file)])  # noqa: S603 (the operator's own editor)
+        except (OSError, ValueError) as error:
+            raise Failure.of("no_editor", f"The editor {editor!r} does not start: {error}", USAGE) from error
+        if code:
+            raise Failure.of("not_edited", f"The editor ended with {code}; nothing was sent.", FAILED)
+        if file.stat().st_mtime_ns == before:
+            raise Failure.of("not_edited", "Nothing was saved, so nothing was sent.", FAILED)
+        return file.read_bytes()
+
+
+def _indented(data: bytes) -> bytes:
+    try:
+        return codec.pretty(codec.loads(data))
+    except (codec.DecodeError, codec.EncodeError):
+        return data
+
+
+def _compact(text: bytes) -> bytes:
+    """Take out what was put in for reading; what is no JSON stays, and the check tells why."""
+    try:
+        return codec.dumps(codec.loads(text))
+    except (codec.DecodeError, codec.EncodeError):
+        return text

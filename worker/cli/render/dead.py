@@ -1,0 +1,90 @@
+"""Dead entries for terminals and scripts. Nothing in them steers a terminal: what could is shown as an escape."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from schemas.times import rfc3339
+from worker.cli.render.plan import plain, span
+from worker.store.dead_entry import Dead
+
+SHOWN_CHARS = 2000
+
+
+def overview(causes: Counter[str], shown: Sequence[Dead], forgotten: int) -> RenderableType:
+    """Draw how many died of what, and some of them."""
+    counts = Table(box=None, pad_edge=False, header_style="dim")
+    counts.add_column("count", justify="right")
+    counts.add_column("cause", no_wrap=True)
+    for code, count in causes.most_common():
+        counts.add_row(f"{count:,}", plain(code))
+    parts: list[RenderableType] = [counts, ""]
+    if shown:
+        parts.append(_entries(shown))
+    if forgotten:
+        parts.append(
+            Text(f"{forgotten:,} older ones gave way to these (PLANNER_MAX_DEAD, PLANNER_MAX_DEAD_SHARE).", "dim")
+        )
+    return Group(*parts)
+
+
+def _entries(shown: Sequence[Dead]) -> Table:
+    table = Table(box=None, pad_edge=False, expand=True, header_style="dim")
+    for name in ("entry", "age", "cause", "from"):
+        table.add_column(name, no_wrap=True, justify="right" if name == "age" else "left")
+    table.add_column("what", ratio=1, no_wrap=True, overflow="ellipsis")
+    now = int(time.time())
+    for dead in shown:
+        detail = plain(dead.problem.get("detail", ""))
+        again = f"replayed {dead.replays}x: " if dead.replays else ""
+        stream = plain(dead.origin.rpartition(":")[2])
+        table.add_row(
+            dead.name, span(now - dead.millis // 1000), Text(plain(dead.code)), Text(stream), Text(again + detail)
+        )
+    return table
+
+
+def portrait(dead: Dead, *, full: bool = False) -> RenderableType:
+    """Draw one entry with all that is kept of it."""
+    return Group(*(Text(line) for line in _lines(dead, full)))
+
+
+def _lines(dead: Dead, full: bool) -> Iterator[str]:
+    yield f"{dead.name}  {plain(dead.code)}"
+    yield plain(dead.problem.get("detail", "What it died of cannot be read."))
+    for error in _errors(dead):
+        yield plain(f"  {error.get('pointer') or '/'}  {error.get('message')} ({error.get('code')})")
+    yield plain(f"from {dead.origin or '?'}, entry {dead.source or '?'}; died {rfc3339(dead.millis)}")
+    if dead.replays:
+        yield f"replayed {dead.replays} times before"
+    if why := dead.obstacle():
+        yield f"cannot be replayed: {plain(why)}"
+    for name, value in dead.beside.items():
+        yield f"{escaped(name)}: {escaped(value)}"
+    yield ""
+    kept = "" if dead.whole else f" of {dead.size:,}"
+    yield f"data, {len(dead.data):,}{kept} bytes:"
+    text = escaped(dead.data, "\n")
+    yield from (f"  {line}" for line in (text if full else text[:SHOWN_CHARS]).split("\n"))
+    if not full and len(text) > SHOWN_CHARS:
+        yield f"... {len(text) - SHOWN_CHARS:,} more (--full)"
+
+
+def _errors(dead: Dead) -> list[dict[str, Any]]:
+    found = dead.problem.get("errors")
+    return [error for error in found if isinstance(error, dict)] if isinstance(found, list) else []
+
+
+def escaped(raw: bytes, keep: str = "") -> str:
+    """Show bytes as text, everything that is not printable as an escape, but for the characters of `keep`."""
+    text = raw.decode(errors="backslashreplace")
+    return "".join(
+        one if one.isprintable() or one in keep else one.encode("unicode_escape").decode("ascii") for one in text
+    )

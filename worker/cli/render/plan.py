@@ -1,0 +1,157 @@
+"""Plans drawn for a terminal. Texts of goals and steps come from outside: shown without their control characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from schemas.base import PlanState, StepState
+from schemas.plan import Budget, BudgetLine, Halt, PlanSummary, PlanView, StepView
+from worker.cli.render.tree import arrange
+
+STEP_LOOKS = {
+    StepState.DONE: ("✔", "green"),
+    StepState.ACTIVE: ("▶", "bold yellow"),
+    StepState.FAILED: ("✘", "red"),
+    StepState.HALTED: ("■", "bold red"),
+    StepState.SKIPPED: ("↷", "dim"),
+    StepState.PENDING: ("○", ""),
+    StepState.BLOCKED: ("◌", "dim"),
+}
+PLAN_STYLES = {
+    PlanState.COMPLETED: "green",
+    PlanState.EXECUTING: "yellow",
+    PlanState.HALTED: "bold red",
+    PlanState.REJECTED: "red",
+}
+OPEN_STEPS = frozenset({StepState.PENDING, StepState.BLOCKED})
+SHORT = len("plan_3c-") + 12  # bucket and millisecond: as a rule as good as the whole id
+BAR = 20
+
+
+def plain(text: object) -> str:
+    """Take out what could steer a terminal."""
+    return "".join(letter if letter.isprintable() else " " for letter in str(text))
+
+
+def overview(plans: Sequence[PlanSummary], now: datetime | None = None) -> Table:
+    """Draw plans, one a line."""
+    now = now or datetime.now(UTC)
+    short = {each.plan_id[:SHORT] for each in plans}
+    table = Table(box=None, pad_edge=False, expand=True, header_style="dim")
+    for name in ("plan", "state", "steps", "age"):
+        table.add_column(name, no_wrap=True, justify="right" if name in ("steps", "age") else "left")
+    table.add_column("goal", no_wrap=True, ratio=1, overflow="ellipsis")
+    for each in plans:
+        name = each.plan_id[:SHORT] if len(short) == len(plans) else each.plan_id
+        total, done = sum(each.counts.values()), each.counts.get(StepState.DONE, 0)
+        table.add_row(
+            name.removeprefix("plan_"), _state(each), f"{done}/{total}", _age(each, now), Text(plain(each.goal))
+        )
+    return table
+
+
+def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:
+    """Draw a plan: what it is for, where it stands, what it used up, why it ended, and its steps as a tree."""
+    head = Text.assemble((plan.plan_id, "bold"), "  ", _state(plan), f"  revision {plan.revision}")
+    about = f"goal {plan.goal_id}  {plan.kind}  {plan.created_at[:19].replace('T', ' ')} UTC"
+    parts: list[RenderableType] = [head, Text(plain(plan.goal)), Text(plain(about), "dim"), ""]
+    if plan.halt:
+        parts += [_halt(plan.halt), ""]
+    if plan.paused_by:
+        parts += [Text(plain(f"paused: {plan.paused_by}"), "yellow"), ""]
+    if plan.waiting:
+        parts += [Panel(Text(plain("\n".join(plan.waiting.questions))), title=f"waits: {plan.waiting.kind}"), ""]
+    if plan.steps:
+        parts += [_budget(plan.budget), "", _steps(plan, most_steps)]
+    return Group(*parts)
+
+
+def _state(plan: PlanSummary) -> Text:
+    paused = " (paused)" if plan.paused else ""
+    return Text(plan.state + paused, PLAN_STYLES.get(plan.state, ""))
+
+
+def _age(plan: PlanSummary, now: datetime) -> str:
+    return span(int((now - datetime.fromisoformat(plan.created_at)).total_seconds()))
+
+
+def span(seconds: int) -> str:
+    """Write a time in its largest unit, such as `3 min`; none is below 0 s, whatever a clock says."""
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit}"
+    return f"{max(0, seconds)} s"
+
+
+def _halt(halt: Halt) -> Panel:
+    errors = (
+        f"{each['pointer'] or '/'}  {each['message']} ({each['code']})" for each in halt.evidence.get("errors", ())
+    )
+    lines = [Text(plain(halt.reason)), *(Text(plain(each), "dim") for each in errors)]
+    return Panel(Group(*lines), title=halt.rule, title_align="left", border_style="red")
+
+
+def _budget(budget: Budget) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    for name, line in budget:
+        table.add_row(name.removesuffix("_s").replace("_", " "), _bar(line), _figures(line, name))
+    return table
+
+
+def _bar(line: BudgetLine) -> Text:
+    limit = line.limit or 0
+    spent = min(BAR, round(BAR * line.spent / limit)) if limit else 0
+    held = min(BAR - spent, round(BAR * line.reserved / limit)) if limit else 0
+    style = "red" if limit and line.spent >= limit else "green"
+    return Text.assemble(("█" * spent, style), ("▒" * held, "yellow"), ("░" * (BAR - spent - held), "dim"))
+
+
+def _figures(line: BudgetLine, name: str) -> str:
+    unit = " s" if name.endswith("_s") else ""
+    limit = "no limit" if line.limit is None else f"of {line.limit:,}{unit}"
+    held = f", {line.reserved:,} held" if line.reserved else ""
+    return f"{line.spent:,} {limit}{held}"
+
+
+def _steps(plan: PlanView, most: int | None) -> Group:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("step", overflow="fold", max_width=36)
+    table.add_column("state", no_wrap=True)
+    table.add_column("try", justify="right", no_wrap=True)
+    table.add_column("work", overflow="fold")
+    shown = plan.steps[:most]
+    for branch, step in arrange(shown):
+        mark, style = STEP_LOOKS[StepState(step.state)]
+        name = Text.assemble((branch, "dim"), (f"{mark} ", style), step.step_id)
+        not_run = plan.state == PlanState.HALTED and step.state in OPEN_STEPS
+        state = Text("not run", "dim") if not_run else Text(step.state, style)
+        table.add_row(name, state, str(step.attempt or ""), Group(*_work(step)))
+    left = len(plan.steps) - len(shown)
+    return Group(table, *([Text(f"... and {left:,} more steps (--all)", "dim")] if left else []))
+
+
+def _work(step: StepView) -> Iterator[Text]:
+    yield Text(plain(step.title))
+    if step.verified is False:
+        yield Text(UNVERIFIED, "yellow")
+    if step.allowed_files:
+        yield Text(plain(_listed(step.allowed_files)), "cyan")
+    if step.verify:
+        yield Text(plain(f"$ {step.verify}"), "dim")
+    if len(step.depends_on) > 1:
+        yield Text(f"after {_listed(step.depends_on)}", "dim")
+
+
+UNVERIFIED = "not verified: nothing proves this success"
+
+
+def _listed(words: Iterable[str], most: int = 10) -> str:
+    listed = list(words)
+    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")

@@ -1,0 +1,45 @@
+"""How far a long command has come: on stderr, once it takes more than a second."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from worker.host.terminal import line, overwrite
+
+QUIET_S = 1.0
+EVERY_S = {True: 0.2, False: 10.0}  # on a terminal, where a line is written over; elsewhere
+
+
+class Progress:
+    """Counts what is done. On a terminal its line goes away at the end."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._done = 0
+        self._terminal = sys.stderr.isatty()
+        self._next = time.monotonic() + QUIET_S
+        self._told = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def step(self, count: int = 1) -> None:
+        """Count `count` more."""
+        self._done += count
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + EVERY_S[self._terminal]
+            self._told = True
+            told = f"{self._what}: {self._done:,} ..."
+            if self._terminal:
+                overwrite(told)
+            else:
+                line(told, err=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._told and self._terminal:
+            overwrite()

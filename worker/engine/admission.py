@@ -1,0 +1,76 @@
+"""What a new plan meets: whether there is room for it, and what stands for it from its first moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from redis import Redis
+
+from schemas import codec
+from schemas.envelope import Problem
+from schemas.goal import Goal
+from tasks.handlers.bulk_commands import standing
+from tasks.handlers.creation import Birth
+from worker.engine import ids
+from worker.engine.quota import Quota
+from worker.store.keys import Partition
+from worker.store.memory import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Lets plans in; a tenant has at most `max_plans` that have not ended."""
+
+    client: Redis
+    memory: Memory
+    quota: Quota
+    max_plans: int
+    requires_receipts: bool = False
+
+    def refusal(self, goal: Goal) -> Problem | None:
+        """Say why no plan is made of `goal` now; it may be sent again later."""
+        if not self.memory.takes_goals:
+            return self.full()
+        pipeline = self.client.pipeline(transaction=False)
+        for number in range(self.quota.partitions):
+            pipeline.hget(Partition(number).tenants, goal.tenant)
+        live = sum(int(count or 0) for count in pipeline.execute())
+        if live < self.max_plans:
+            return None
+        detail = f"The tenant {goal.tenant} has {live} plans that have not ended; the limit is {self.max_plans}."
+        return Problem.of("tenant_full", detail, status=429)
+
+    def full(self) -> Problem:
+        """Say that the server has no room for a plan."""
+        detail = f"The server's memory is {self.memory.share:.0%} full; replay the goal once there is room."
+        return Problem.of("out_of_memory", detail, status=507)
+
+    def birth(self, home: Partition, goal: Goal, goal_id: str, plan_id: str) -> Birth:
+        """Gather who the plan will be, the server's time, and what stands for its tenant and its repository."""
+        tenant, repo = goal.tenant, goal.context.repo
+        scopes = self.quota.of(tenant, repo)
+        pipeline: Any = self.client.pipeline(transaction=False)
+        pipeline.time()
+        pipeline.hmget(home.plan(plan_id).plan, "version", "live")
+        pipeline.hgetall(home.scopes)
+        pipeline.hget(home.sweep, "down")
+        if scopes:
+            pipeline.hmget(home.grants, scopes)
+        (seconds, microseconds), (version, live), orders, down, *grants = pipeline.execute()
+        now = seconds * 1000 + microseconds // 1000
+        created = codec.loads(live)["times"]["created"] if live else now
+        return Birth(
+            plan_id=plan_id,
+            goal_id=goal_id,
+            now=now,
+            created=created,
+            seed=ids.seed(),
+            reply_to=home.outcomes,
+            lease_prefix=home.lease_prefix(plan_id),
+            version=int(version or 0),
+            down=int(down or 0),
+            order=standing(orders, tenant, repo, created, now),
+            requires_receipts=self.requires_receipts,
+            grants=self.quota.grants(scopes, grants[0], now) if scopes else {},
+        )

@@ -1,0 +1,193 @@
+"""Orders about more than one plan: kept for plans yet to come, told to every plan that is there (WIRE.md section 4).
+
+What stands is written first; then every plan in the scope is due, and the next sweep decides about it. A decision that
+was made before and is not written yet is stale by then. Orders are obeyed in their turn, by one worker at a time; one
+that was cut short is obeyed again from its beginning, which changes nothing that was done.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import ConnectionError as NoConnection
+from redis.exceptions import TimeoutError as TookTooLong
+
+from schemas import codec
+from schemas.command import Command, CommandName
+from schemas.envelope import Problem
+from schemas.event import event_type
+from schemas.stored import PlanHead
+from schemas.times import rfc3339
+from tasks.base.errors import PlannerError
+from tasks.handlers import bulk_commands
+from tasks.plan.lifecycle import PLAN_ENDS
+from worker.engine.quota import Quota
+from worker.store import functions, keys
+from worker.store.functions import FunctionsMissing
+from worker.store.keys import Partition, partition_of
+from worker.store.layout import EVENTS_CAP
+from worker.streams.decode import read_command
+from worker.streams.inbox import Entry, Inbox
+
+log = logging.getLogger("planner.wide")
+
+PAGE = 256
+KNOWN_S = 7 * 86_400  # for which an order that comes again is known
+LOCK_MS = 5000  # renewed before every page of plans
+
+
+class LostLock(PlannerError):
+    """Another worker obeys orders now, since this one took too long."""
+
+
+class WideOrders:
+    """Obeys what comes on `planner:commands`. One per process; not for several threads at once."""
+
+    def __init__(self, client: Redis, inbox: Inbox, quota: Quota, token: str, max_failures: int) -> None:
+        self._client = client
+        self._inbox = inbox
+        self._quota = quota
+        self._token = token
+        self._max_failures = max_failures
+        self._partitions = [Partition(number) for number in range(quota.partitions)]
+
+    def drain(self) -> bool:
+        """Obey orders in their turn, unless another worker does; returns whether some may be left."""
+        try:
+            self._hold()
+            self._inbox.take_over(0)  # whoever had read them has no lock any more
+            entries = [*self._inbox.read(after="0"), *self._inbox.read(count=PAGE)]
+            done = all(map(self._try, entries))  # the first one that fails keeps those behind it waiting
+            functions.call(self._client, "FCALL", functions.HOLD, 1, keys.COMMANDS_LOCK, self._token, 0)
+        except LostLock:
+            return False
+        except FunctionsMissing:
+            functions.load(self._client)
+            return True
+        return bool(entries) or not done
+
+    def _hold(self) -> None:
+        """Take or renew the lock; raises LostLock where another worker has it."""
+        call = ("FCALL", functions.HOLD, 1, keys.COMMANDS_LOCK, self._token, LOCK_MS)
+        if not functions.call(self._client, *call):
+            raise LostLock
+
+    def _try(self, entry: Entry) -> bool:
+        """Take one order; a failure of ours is counted against it, and who fails too often is poison."""
+        try:
+            self._take(entry)
+        except (LostLock, FunctionsMissing, NoConnection, TookTooLong):
+            raise
+        except Exception:
+            log.exception("order failed", extra={"entry": entry.entry_id.decode()})
+            burial = self._inbox.blame(entry, keys.COMMANDS_FAILURES, self._max_failures, _now())
+            if not burial:
+                return False
+            self._dead(entry, "poison", burial)
+        return True
+
+    def _take(self, entry: Entry) -> None:
+        found = read_command(entry) if entry.fields else None
+        if isinstance(found, Problem):
+            self._dead(entry, found.code, self._inbox.bury(entry, found, _now()))
+            return
+        if found and found.scope in bulk_commands.WIDE:
+            self._obey(found)
+        elif found:
+            self._forward(entry, str(found.plan_id))
+        self._run(self._inbox.drop((entry,)))
+
+    def _dead(self, entry: Entry, code: str, burial: Sequence[Any]) -> None:
+        log.warning("entry dead", extra={"stream": entry.stream, "entry": entry.entry_id.decode(), "code": code})
+        self._run([*burial, ("FCALL", functions.COUNT, 1, keys.COMMANDS_STATS, "dead", 1, f"dead:{code}", 1)])
+
+    def _forward(self, entry: Entry, plan_id: str) -> None:
+        home = Partition(partition_of(plan_id, len(self._partitions)))
+        self._inbox.forward(entry, home.commands)
+
+    def _obey(self, order: Command) -> None:
+        self._hold()
+        known = f"{keys.COMMANDS_KNOWN}:{order.command_id}"
+        seconds, microseconds = self._client.time()
+        now = seconds * 1000 + microseconds // 1000
+        if self._client.exists(known):
+            self._tell(order, "known", None, now)
+            return
+        refusal = self._do(order, now)
+        if not refusal:
+            self._look_again(bulk_commands.scope_of(order), now)
+        self._tell(order, "refused" if refusal else "obeyed", refusal or order.reason, now)
+        functions.call(self._client, "FCALL", functions.KNOW, 1, known, order.command.value, KNOWN_S)
+
+    def _do(self, order: Command, now: int) -> str | None:
+        """Change what stands for the scope; returns why that cannot be."""
+        if order.command is CommandName.TOP_UP:
+            refusal = self._quota.top_up(bulk_commands.scope_of(order), order, now)
+            for part in [] if refusal else self._partitions:
+                self._stand(part, [], {})
+            return refusal
+        if order.command is CommandName.RESUME:
+            gone = [self._stand(part, bulk_commands.lifted(order), {}) for part in self._partitions]
+            return None if any(gone) else "nothing is paused or halted in this scope"
+        if bulk_commands.is_over(order, now):
+            return "`until` is over"
+        for part in self._partitions:
+            found: Any = self._client.hgetall(part.scopes)
+            self._stand(part, bulk_commands.over(found, now), bulk_commands.kept(order, now, found))
+        return None
+
+    def _stand(self, part: Partition, lifted: Sequence[str | bytes], kept: Mapping[str, bytes]) -> int:
+        """Change what stands in a partition; returns how many records were lifted."""
+        pairs = [each for pair in kept.items() for each in pair]
+        call = ("FCALL", functions.STAND, 1, part.scopes, len(lifted), *lifted, *pairs)
+        return int(functions.call(self._client, *call))
+
+    def _look_again(self, scope: str, now: int) -> None:
+        """Have every plan in `scope` that has not ended looked at in the next sweep."""
+        for part in self._partitions:
+            for page in self._pages(part):
+                self._hold()
+                pipeline: Any = self._client.pipeline(transaction=False)
+                for plan_id in page:
+                    pipeline.hmget(part.plan(plan_id).plan, "state", "head")
+                found = zip(page, pipeline.execute(), strict=True)
+                if due := [plan_id for plan_id, (state, head) in found if _is_in(scope, state, head)]:
+                    functions.call(self._client, "FCALL", functions.REMIND, 1, part.timers, now, 1, *due)
+
+    def _pages(self, part: Partition) -> Iterator[list[str]]:
+        """Yield every plan that is there all the while, whatever comes and goes meanwhile."""
+        cursor, page = 0, []
+        while True:
+            found: Any = self._client.zscan(part.plans, cursor, count=PAGE)
+            cursor, page = found
+            yield [plan_id.decode() for plan_id, _ in page]
+            if not cursor:
+                return
+
+    def _tell(self, order: Command, what: str, reason: str | None, now: int) -> None:
+        told: dict[str, str | None] = {"command_id": order.command_id, "command": order.command.value}
+        told |= {"actor": order.actor, "scope": bulk_commands.scope_of(order), "reason": reason, "at": rfc3339(now)}
+        data = codec.dumps({name: value for name, value in told.items() if value is not None})
+        log.info("order", extra={"command": order.command.value, "scope": told["scope"], "verdict": what})
+        call = ("FCALL", functions.ADD, 1, self._partitions[0].events, EVENTS_CAP)
+        functions.call(self._client, *call, "type", event_type(f"command.{what}"), "data", data)
+
+    def _run(self, commands: list[tuple[Any, ...]]) -> None:
+        for command in commands:
+            functions.call(self._client, *command)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _is_in(scope: str, state: bytes | None, head: bytes | None) -> bool:
+    """Whether a plan has not ended and is in `scope`."""
+    if not state or not head or state.decode() in PLAN_ENDS:
+        return False
+    known = PlanHead.decode(head)
+    return scope in bulk_commands.scopes_of(known.tenant, known.repo)

@@ -1,0 +1,272 @@
+"""Outcomes and clocks of a partition, through the pure handlers into their plans (DESIGN.md section 3)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from redis import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from tasks.base.batches import batches
+from tasks.base.errors import NeedsSteps, Overtaken
+from tasks.base.policy_version import is_newer
+from tasks.handlers.commands import needs_reconcile
+from tasks.plan.changeset import Change
+from tasks.plan.snapshot import Clocks, Slice
+from worker.engine.quota import Quota
+from worker.engine.router import Intake
+from worker.engine.work import Decided, Work
+from worker.store import functions, verdicts
+from worker.store import keys as names
+from worker.store.commits import Commits
+from worker.store.functions import FunctionsMissing
+from worker.store.keys import Partition
+from worker.store.layout import Write
+from worker.store.memory import Memory
+from worker.store.plans import Begun, NoSlice, PlanStore, Reconnected, RolledBack, Unreadable, full_queue
+from worker.streams import release
+
+T = TypeVar("T")
+
+log = logging.getLogger("planner.engine")
+
+DRAIN_S = 1.0  # a drain gives its place in the pool back after this long
+LINGER_MS = 20  # and when nothing came for this long; an idle server rounds it up to the period of its clock
+SHARE_TO_LINGER = 0.2  # of a drain, below which it ends where nothing more is there
+TRIES = 3  # of a piece of work whose server had lost something; what may be lost is mended in between
+ROUNDS = 8  # a busy plan waits for the next batch after this many looks
+SWEEP_LOCK_MS = 10_000
+PATIENCE_S = 10.0  # with plans that others decide about while they have to be paused
+DUE_PAGE = 256
+DECIDE_AT_ONCE = 32  # plans decided while the server reads the next ones
+
+
+class Engine:
+    """Decides about the plans of one partition. One per process and partition; not for several threads at once."""
+
+    def __init__(
+        self,
+        store: PlanStore,
+        intake: Intake,
+        client: Redis,
+        partition: Partition,
+        quota: Quota,
+        commits: Commits,
+        memory: Memory,
+    ) -> None:
+        self._store = store
+        self._intake = intake
+        self._client = client
+        self._partition = partition
+        self._quota = quota
+        self._commits = commits
+        self._memory = memory
+        self._reread = True  # at first there is only what the server has to be compared with what is known here
+
+    def drain(self, share: float = 1.0) -> bool:
+        """Apply outcomes until none comes, or for `share` of DRAIN_S; returns whether some were read and not applied.
+
+        Where others wait for their turn nobody waits for more to come.
+        """
+        return self._surely(lambda: self._drain(share))
+
+    def _drain(self, share: float) -> bool:
+        end = time.monotonic() + DRAIN_S * share
+        linger = LINGER_MS if share >= SHARE_TO_LINGER else None
+        while self._intake.read(linger):
+            self._settle()
+            if time.monotonic() >= end:
+                break
+        self._settle()  # the last counters
+        return bool(self._intake.waiting)
+
+    def recover(self, idle_ms: int) -> int:
+        """Take over and apply what a dead worker had read; returns how many entries that were."""
+        return self._surely(lambda: self._recover(idle_ms))
+
+    def _recover(self, idle_ms: int) -> int:
+        taken = self._intake.take_over(idle_ms)
+        if taken:
+            self._apply_pending()
+        return taken
+
+    def carry_on(self, plan_id: str) -> None:
+        """Go on with work that a commit left over, such as the first steps of a large plan."""
+        self._surely(lambda: self._carry_on(plan_id))
+
+    def _carry_on(self, plan_id: str) -> None:
+        self._intake.of(plan_id)
+        self._settle()
+
+    def catch_up(self) -> None:
+        """Go on from what the server has, before anything else and whenever it may have lost something.
+
+        Every plan that lost something is paused: only a person can tell what became of it.
+        """
+        lost = self._commits.compare()
+        if lost is None:
+            return
+        for page in batches(self._all_plans() if lost.plans is None else lost.plans, DUE_PAGE):
+            for plan_id in page:
+                self._intake.of(plan_id).orders.append((None, needs_reconcile(plan_id, lost.base)))
+            end = time.monotonic() + PATIENCE_S
+            while self._intake.waiting and time.monotonic() < end:
+                self._settle()
+            if self._intake.waiting:
+                raise Overtaken("plans that need a person are being decided about")
+        self._commits.told()
+
+    def _all_plans(self) -> list[str]:
+        found: Any = self._client.zrange(self._partition.plans, 0, -1)
+        return [plan_id.decode() for plan_id in found]
+
+    def _surely(self, work: Callable[[], T]) -> T:
+        """Do `work`; after a failure nobody knows what was committed: begin anew from the entries that are pending."""
+        for tries_left in reversed(range(TRIES)):
+            try:
+                if self._reread:
+                    self._intake.forget()
+                    self.catch_up()
+                    self._apply_pending()
+                self._reread = True
+                done = work()
+            except FunctionsMissing:
+                functions.load(self._client)
+                if not tries_left:
+                    raise
+            except (RolledBack, Reconnected):
+                if not tries_left:
+                    raise
+            else:
+                self._reread = False
+                return done
+        raise AssertionError  # not reached: the last try returned or raised
+
+    def _apply_pending(self) -> None:
+        for _ in self._intake.pending():
+            self._settle()
+        self._settle()
+
+    def sweep(self, token: str, share: float = 1.0) -> None:
+        """Hand out due work until none is due, or for `share` of DRAIN_S; does nothing while another worker sweeps.
+
+        Whether the server has lost commits is looked at in any case: nobody may have changed a plan since.
+        """
+        self._surely(lambda: self._sweep(token, share))
+
+    def _sweep(self, token: str, share: float) -> None:
+        if self._commits.sees_loss():
+            raise RolledBack
+        end = time.monotonic() + DRAIN_S * share
+        while time.monotonic() < end:
+            plans, clocks = self._due(token)
+            if not plans:
+                return
+            for plan_id in plans:
+                self._intake.of(plan_id.decode()).due = clocks
+            self._settle()
+            if self._intake.waiting:  # another worker has its hands on them
+                return
+
+    def _due(self, token: str) -> tuple[list[bytes], Clocks]:
+        keys = (self._partition.timers, self._partition.sweep, self._partition.outcomes)
+        reply = functions.call(
+            self._client, "FCALL", functions.UPKEEP, len(keys), *keys, token, SWEEP_LOCK_MS, DUE_PAGE
+        )
+        if len(reply) == 1:
+            return [], Clocks()
+        now, due, *clocks = reply
+        if now == clocks[0]:  # sweeping has just gone on after a gap, or the server's clock was set back
+            streams = (self._partition.outcomes, self._partition.commands, names.GOALS, names.COMMANDS)
+            release.date_anew(self._client, streams)
+        return due, Clocks(*clocks)
+
+    def _settle(self) -> None:
+        """Decide about every plan that waits, round by round on fresh state; busy plans stay for the next batch."""
+        for _ in range(ROUNDS):
+            if not self._round():
+                break
+
+    def _round(self) -> bool:
+        """Look once at every plan that waits; returns whether another look could help."""
+        works = list(self._intake.waiting.items())
+        asks = [work.ask(plan_id) for plan_id, work in works]
+        decided: list[Decided] = []
+        if not works and not self._intake.has_news:
+            return False
+        tight = not self._memory.takes_steps  # asked before the talk, which has the connection to itself
+        with self._store.talk() as talk:
+            talk.begin(asks)
+            for some, part in zip(batches(works, DECIDE_AT_ONCE), batches(asks, DECIDE_AT_ONCE), strict=True):
+                fresh = self._decide_all(some, talk.slices(part), tight)
+                talk.commit([one.write for one in fresh])
+                decided += fresh
+            talk.beside(self._intake.take_beside())
+            verdicts = talk.verdicts()
+        self._intake.send_on()
+        for one, verdict in zip(decided, verdicts, strict=True):
+            self._finish(one, verdict)
+        return bool(decided and self._intake.waiting)
+
+    def _decide_all(self, works: Sequence[tuple[str, Work]], views: Sequence[Begun], tight: bool) -> list[Decided]:
+        decided = []
+        for (plan_id, work), view in zip(works, views, strict=True):
+            if isinstance(view, Slice):
+                view.short_of_memory = tight
+                decided.append(self._decide(work, view))
+            elif view is NoSlice.GONE:
+                self._intake.gone(plan_id, work)
+            elif isinstance(view, Unreadable):
+                log.error("plan unreadable", extra={"plan_id": plan_id, "error": str(view)})
+                self._intake.failed(plan_id, work, time.time_ns() // 1_000_000)
+        return decided
+
+    def _decide(self, work: Work, view: Slice) -> Decided:
+        """Decide about one plan. Where that fails the commit writes nothing and only gives the lock back."""
+        plan_id, nothing = view.plan_id, Change(view.plan_id, view.record.version, view.now)
+        if is_newer(view.record) and not work.only_pauses:
+            self._intake.leave(plan_id, work, view.now)
+            return Decided(plan_id, None, Write(nothing))
+        try:
+            change = work.decide(view)
+            if change.settles:
+                self._settle_goal(change, view)
+        except NeedsSteps as missing:
+            work.extra |= missing.step_ids
+        except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
+            raise
+        except Exception:
+            log.exception("decision failed", extra={"plan_id": plan_id})
+            self._intake.failed(plan_id, work, view.now)
+        else:
+            return Decided(plan_id, work, Write(change, work.acks()))
+        return Decided(plan_id, None, Write(nothing))
+
+    def _finish(self, one: Decided, verdict: str | ResponseError) -> None:
+        if isinstance(verdict, ResponseError):
+            log.error("commit refused", extra={"plan_id": one.plan_id, "error": str(verdict)})
+            self._intake.failed(one.plan_id, one.work or Work(), one.write.change.now)
+        elif verdict == "ok" and one.work:
+            change = one.write.change
+            for told in change.verdicts:
+                self._intake.applied[told] += 1
+            if change.short:
+                self._quota.refill(self._partition, change.short, change.now)
+            if one.work.done(change):
+                del self._intake.waiting[one.plan_id]
+        elif (full := full_queue(verdict)) and one.work:
+            one.work.full |= {full}
+            self._intake.applied["queue_full"] += 1
+
+    def _settle_goal(self, change: Change, view: Slice) -> None:
+        """Give the goal of a plan that waited for an answer its verdict.
+
+        It lies in another slot, so it is written before the commit: who dies in between leaves the answer pending.
+        """
+        reason = (view.record.halt or {}).get("reason", "")
+        verdicts.settle(self._client, view.record.head.goal_id, change.settles, reason, *verdicts.OPEN)

@@ -1,0 +1,191 @@
+"""Goals into plans: three idempotent commits, since goal and plan lie in different slots (DESIGN.md section 3)."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import OutOfMemoryError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from schemas.base import GoalVerdict, unknown_fields
+from schemas.envelope import Problem
+from schemas.goal import Goal
+from tasks.base.errors import Overtaken
+from worker.engine import ids
+from worker.engine.admission import Door
+from worker.engine.engine import DRAIN_S
+from worker.engine.plan_creation import Made, Maker
+from worker.store import functions, keys, verdicts
+from worker.store.functions import FunctionsMissing
+from worker.streams.decode import read_goal
+from worker.streams.inbox import Entry, Inbox
+
+log = logging.getLogger("planner.decompose")
+
+GOAL_ID = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")  # as schemas.base.GoalId
+RENEW_S = 10.0  # at the most, so that nobody takes over what we work on
+TRIES = 5  # at a goal whose plan rests on what others change
+
+
+class Decomposer:
+    """Takes goals one by one. One per process; not for several threads at once."""
+
+    def __init__(
+        self,
+        client: Redis,
+        inbox: Inbox,
+        maker: Maker,
+        *,
+        door: Door,
+        max_bytes: int,
+        max_failures: int,
+        retention_s: int,
+        claim_idle_s: float,
+    ) -> None:
+        self._client = client
+        self._inbox = inbox
+        self._maker = maker
+        self._door = door
+        self._max_bytes = max_bytes
+        self._max_failures = max_failures
+        self._retention_s = retention_s
+        self._renew_s = min(RENEW_S, claim_idle_s / 3)
+        self._reread = False
+
+    def drain(self, share: float = 1.0) -> bool:
+        """Take goals until none is left, or for `share` of DRAIN_S; returns whether some may be left."""
+        end = time.monotonic() + DRAIN_S * share
+        while time.monotonic() < end:
+            with self._rereading():
+                entries = self._inbox.read(count=1)
+                if not entries:
+                    return False
+                self._try(entries[0])
+        return True
+
+    def recover(self, idle_ms: int) -> int:
+        """Take over and decompose what a dead worker had read; returns how many goals that were."""
+        taken = self._inbox.take_over(idle_ms)
+        if taken:
+            self._take_pending()
+        return taken
+
+    def _take_pending(self) -> None:
+        """Take what is pending here one by one: what waits longer than the goal before it may have become another's."""
+        last = "0"
+        while entries := self._inbox.read(count=1, after=last):
+            last = entries[0].entry_id.decode()
+            self._try(entries[0])
+
+    @contextmanager
+    def _rereading(self) -> Iterator[None]:
+        """After a lost connection nobody knows what was read or written: begin anew from what is pending here."""
+        if self._reread:
+            self._take_pending()
+            self._reread = False
+        try:
+            yield
+        except (RedisConnectionError, RedisTimeoutError):
+            self._reread = True
+            raise
+
+    def _try(self, entry: Entry) -> None:
+        """Take one goal; a failure of ours is counted against it, and who fails too often is poison."""
+        try:
+            with self._inbox.renewing(entry, self._renew_s):
+                self._keep_at(entry)
+        except FunctionsMissing:  # the server was emptied or replaced; nothing of the call happened
+            functions.load(self._client)
+            self._try(entry)
+        except (RedisConnectionError, RedisTimeoutError):  # not the goal's fault
+            raise
+        except OutOfMemoryError:  # it became full since the door was asked
+            self._bury(entry, self._door.full())
+        except Exception:
+            log.exception("goal failed", extra={"entry": entry.entry_id.decode()})
+            self._each(self._inbox.blame(entry, keys.GOALS_FAILURES, self._max_failures, _now()))
+
+    def _keep_at(self, entry: Entry) -> None:
+        """Take one goal, again where another plan has taken of the same day budget meanwhile."""
+        for _ in range(TRIES - 1):
+            with suppress(Overtaken):
+                return self._take(entry)
+        return self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
+        found = read_goal(entry, self._max_bytes) if entry.fields else None
+        if isinstance(found, Problem):
+            self._bury(entry, found)
+        elif found is None:  # deleted while it was pending
+            self._each(self._inbox.drop((entry,)))
+        else:
+            self._plan(entry, *found)
+
+    def _plan(self, entry: Entry, goal: Goal, digest: str) -> None:
+        beside = entry.field("id")
+        if beside and not GOAL_ID.fullmatch(beside):
+            self._bury(entry, Problem.of("invalid_message", "The entry's field `id` cannot be the id of a goal."))
+            return
+        goal_id = goal.goal_id or beside or entry.entry_id.decode()
+        is_new = not self._client.exists(keys.goal_id(goal_id))
+        if is_new and (refusal := self._door.refusal(goal)):  # its id stays free for when it is sent again
+            self._bury(entry, refusal)
+            return
+        plan_id, verdict, known = self._claim(goal_id, ids.plan_id(goal.context.repo), digest)
+        if known != digest:
+            detail = f"The goal id {goal_id} was used before, for {plan_id}, with another body."
+            self._bury(entry, Problem.of("goal_conflict", detail, status=409))
+        elif verdict != GoalVerdict.PENDING:
+            self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, "duplicate", 1), *self._inbox.drop((entry,))])
+        else:
+            made = self._maker.make(goal, goal_id, plan_id)
+            log.info("goal decided", extra={"goal_id": goal_id, "plan_id": plan_id, "verdict": made.verdict})
+            self._answer(entry, goal, goal_id, made)
+
+    def _claim(self, goal_id: str, plan_id: str, digest: str) -> tuple[str, str, str]:
+        """Make the goal's record unless it exists; returns the plan, verdict and digest that stand there.
+
+        Only the making is refused by a server whose memory is full.
+        """
+        key = keys.goal_id(goal_id)
+        found: Any = self._client.hmget(key, "plan_id", "verdict", "digest")
+        if None not in found:
+            self._client.expire(key, self._retention_s)
+            return found[0].decode(), found[1].decode(), found[2].decode()
+        pipeline = self._client.pipeline(transaction=True)
+        pipeline.hsetnx(key, "digest", digest)
+        pipeline.hsetnx(key, "plan_id", plan_id)
+        pipeline.hsetnx(key, "verdict", GoalVerdict.PENDING.value)
+        pipeline.hsetnx(key, "reason", "")
+        pipeline.expire(key, self._retention_s)
+        pipeline.hmget(key, "plan_id", "verdict", "digest")
+        plan, verdict, known = pipeline.execute()[-1]
+        return plan.decode(), verdict.decode(), known.decode()
+
+    def _answer(self, entry: Entry, goal: Goal, goal_id: str, made: Made) -> None:
+        key = keys.goal_id(goal_id)  # where another verdict stands, its plan was answered before we were here
+        verdicts.settle(self._client, goal_id, made.verdict, made.reason, GoalVerdict.PENDING)
+        counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal))
+        self._client.expire(key, self._retention_s)
+        self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted), *self._inbox.drop((entry,))])
+
+    def _bury(self, entry: Entry, problem: Problem) -> None:
+        log.warning("goal dead", extra={"entry": entry.entry_id.decode(), "code": problem.code})
+        counted = ("FCALL", functions.COUNT, 1, keys.GOALS_STATS, "dead", 1, f"dead:{problem.code}", 1)
+        self._each([*self._inbox.bury(entry, problem, _now()), counted])
+
+    def _each(self, commands: list[tuple[object, ...]]) -> None:
+        """Send commands one by one: a server that is full takes no function inside of a transaction, if any at all."""
+        for command in commands:
+            functions.call(self._client, *command)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

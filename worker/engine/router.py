@@ -1,0 +1,201 @@
+"""What comes in for a partition, sorted by plan; and what goes elsewhere: dead, forwarded, counted."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from schemas.base import Verdict
+from schemas.envelope import Problem
+from tasks.handlers.bulk_commands import WIDE
+from tasks.handlers.outcomes import Report
+from tasks.plan.changeset import Change
+from worker.engine.work import Work
+from worker.store import functions, keys
+from worker.store.keys import Partition, partition_of
+from worker.streams.decode import read_command, read_outcome
+from worker.streams.inbox import Command, Entry, Inbox
+
+log = logging.getLogger("planner.intake")
+
+ORDERS_S = 0.2  # between looks for orders while outcomes are drained
+RETRY_MS = 60_000  # until a plan is looked at again whose look has failed
+FOR_NEWER = "newer-workers"  # the consumer that holds what only newer workers may decide
+NEWER_MS = 2000  # until the timer of such a plan runs out again, perhaps for a newer worker
+
+
+class Intake:
+    """Holds what waits to be decided, by plan, and the commands that travel beside the next commits."""
+
+    def __init__(self, inbox: Inbox, orders: Inbox, partition: Partition, partitions: int, max_failures: int) -> None:
+        self._inbox = inbox
+        self._orders = orders
+        self._partition = partition
+        self._partitions = partitions
+        self._max_failures = max_failures
+        self._looked = 0.0
+        self._told_newer = False
+        self.waiting: dict[str, Work] = {}
+        self.applied: Counter[str] = Counter()  # of what was committed
+        self.tally: Counter[str] = Counter()  # of what goes with `beside`
+        self.beside: list[Command] = []
+        self._astray: list[tuple[Entry, str]] = []  # entries about plans that are not here, and where they may be
+
+    def of(self, plan_id: str) -> Work:
+        """What waits for this plan."""
+        return self.waiting.setdefault(plan_id, Work())
+
+    def read(self, block_ms: int | None) -> bool:
+        """Read a batch of outcomes, and now and then orders; returns whether anything waits to be decided.
+
+        Waits for up to `block_ms` for the first outcome; None reads what is there, orders too, and does not wait.
+        """
+        if block_ms is None or time.monotonic() - self._looked >= ORDERS_S:
+            self._looked = time.monotonic()
+            self._sort_orders(self._orders.read())
+        self._sort(self._inbox.read(block_ms=None if self.waiting else block_ms))
+        return bool(self.waiting or self.beside)
+
+    def take_over(self, idle_ms: int) -> int:
+        """Make entries ours that a dead worker had read; returns how many, to be read as pending."""
+        taken = self._inbox.take_over(idle_ms) + self._orders.take_over(idle_ms)
+        if taken:
+            log.warning("entries taken over", extra={"stream": self._inbox.stream, "count": taken})
+        return taken
+
+    def pending(self) -> Iterator[None]:
+        """Read again, page by page, every entry that is pending here; what cannot be decided stays so."""
+        self._sort_orders(self._orders.read(after="0"))
+        after = "0"
+        while entries := self._inbox.read(after=after):
+            self._sort(entries)
+            yield
+            after = entries[-1].entry_id.decode()
+
+    def forget(self) -> None:
+        """Drop what was read: it is still pending, and will be read again."""
+        self.waiting.clear()
+        self.beside.clear()
+        self.tally.clear()
+        self._astray.clear()
+
+    def _sort_orders(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if not entry.fields:  # deleted while it was pending
+                self.beside += self._orders.drop((entry,))
+                continue
+            found = read_command(entry)
+            if isinstance(found, Problem):
+                self._bury(entry, found)
+            elif found.plan_id is None or found.scope in WIDE:
+                self._forward(entry, keys.COMMANDS)
+            else:
+                self.of(found.plan_id).orders.append((entry, found))
+
+    def _sort(self, entries: Sequence[Entry]) -> None:
+        """Put each entry with its plan; what is not for us or cannot be read goes where it belongs."""
+        for entry in entries:
+            if not entry.fields:  # deleted while it was pending
+                self.beside += self._inbox.drop((entry,))
+                continue
+            found = self._read(entry)
+            if isinstance(found, Problem):
+                self._bury(entry, found)
+            else:
+                if found[1].unknown:
+                    self.tally["unknown_fields"] += found[1].unknown
+                self.of(found[0]).reports.append((entry, found[1]))
+
+    def _read(self, entry: Entry) -> tuple[str, Report] | Problem:
+        """Read an outcome; what nobody thought of is one bad entry, not the end of the partition."""
+        try:
+            return read_outcome(entry)
+        except Exception as error:
+            log.exception("entry unreadable", extra={"stream": entry.stream, "entry": entry.entry_id.decode()})
+            return Problem.of("unreadable", f"Reading it failed: {type(error).__name__}.")
+
+    def _home(self, plan_id: str) -> Partition:
+        return Partition(partition_of(plan_id, self._partitions))
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something is to be written beside the commits."""
+        return bool(self.beside or self.tally or self.applied)
+
+    def take_beside(self) -> list[Command]:
+        """Take the commands that go with the next commit, the counters among them: one each, whatever the batch."""
+        told = self.tally + self.applied
+        counts = [part for name, count in told.items() if count for part in (name, count)]
+        commands, self.beside = self.beside, []
+        if counts:
+            commands.append(("FCALL", functions.COUNT, 1, self._partition.stats, *counts))
+        self.tally.clear()
+        self.applied.clear()
+        return commands
+
+    def gone(self, plan_id: str, work: Work) -> None:
+        """Answer messages about a plan that is not there: they write nothing but their verdict.
+
+        What came to the wrong partition is sent on. It is looked for here first: where the number of partitions was
+        another, a plan and the `reply_to` of its specs stay where they were.
+        """
+        del self.waiting[plan_id]
+        if work.due:
+            self.beside += [("ZREM", self._partition.timers, plan_id), ("ZREM", self._partition.plans, plan_id)]
+        if (home := self._home(plan_id)) != self._partition:
+            self._astray += [(entry, home.outcomes) for entry, _ in work.reports]
+            self._astray += [(entry, home.commands) for entry, _ in work.orders if entry]
+            return
+        self.tally[Verdict.UNKNOWN] += len(work.reports)
+        self.beside += self._inbox.drop([entry for entry, _ in work.reports])
+        for entry in [entry for entry, _ in work.orders if entry]:
+            self._bury(entry, Problem.of("unknown_plan", f"There is no plan {plan_id}.", status=404))
+
+    def leave(self, plan_id: str, work: Work, now: int) -> None:
+        """Leave a plan to workers that know its rules: they take over its entries, and its timer runs out once more.
+
+        The entries go to a consumer that nobody is, so that whoever takes over next may be a newer worker. Without one
+        they wait there, and come back to every worker once per `claim_idle_s`; nothing of the plan is lost or changed.
+        """
+        entries = [entry for entry, _ in [*work.orders, *work.reports] if entry]
+        self.beside += self._inbox.give_away(entries, FOR_NEWER)
+        if work.due:
+            self.beside.append(("FCALL", functions.REMIND, 1, self._partition.timers, now + NEWER_MS, 0, plan_id))
+        del self.waiting[plan_id]
+        self.tally["newer"] += 1
+        if not self._told_newer:  # every look would say it again
+            log.warning("plans left to newer workers", extra={"plan_id": plan_id})
+        self._told_newer = True
+
+    def failed(self, plan_id: str, work: Work, now: int) -> None:
+        """Find the entry with which deciding fails, by trying them one by one; who fails too often is poison."""
+        if len(work.messages) > 1:
+            work.size = 1
+            return
+        if work.due:  # its clocks can wait, and what else came is not to blame
+            self.beside.append(("FCALL", functions.REMIND, 1, self._partition.timers, now + RETRY_MS, 0, plan_id))
+        for entry in [entry for entry, _ in work.messages if entry]:
+            if burial := self._inbox.blame(entry, self._partition.failures, self._max_failures, now):
+                self._dead(entry, "poison", burial)
+        if work.done(Change(plan_id, 0, now)):
+            self.waiting.pop(plan_id, None)
+
+    def _bury(self, entry: Entry, problem: Problem) -> None:
+        self._dead(entry, problem.code, self._inbox.bury(entry, problem, time.time_ns() // 1_000_000))
+
+    def _dead(self, entry: Entry, code: str, burial: Sequence[Command]) -> None:
+        log.warning("entry dead", extra={"stream": entry.stream, "entry": entry.entry_id.decode(), "code": code})
+        self.beside += burial
+        self.tally.update(("dead", f"dead:{code}"))
+
+    def send_on(self) -> None:
+        """Forward what has turned out to be about plans of other partitions; needs the connection to itself."""
+        for entry, target in self._astray:
+            self._forward(entry, target)
+        self._astray.clear()
+
+    def _forward(self, entry: Entry, target: str) -> None:
+        self.beside += self._inbox.forward(entry, target)
+        self.tally["forwarded"] += 1

@@ -1,0 +1,67 @@
+"""What a person's terminal gets to see: everything that a command prints goes through here.
+
+Text from outside may hold what steers a terminal: escape sequences, C1 controls, marks that turn the direction of
+writing. None of it is written, whoever forgot to take it out; `tests/unit/test_terminal.py` finds a way round.
+"""
+
+from __future__ import annotations
+
+import sys
+from codecs import getincrementaldecoder
+from collections.abc import Iterable
+from typing import IO, Any
+
+import typer
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from worker.host.printable import escaped, harmless
+
+_CLEAR_LINE = "\r\x1b[2K"
+
+
+class Terminal(Console):
+    """A console that writes what it is given without anything that could steer a terminal, its own styles aside."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render, each piece of text made harmless."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else harmless(text), style, control)
+
+
+def line(text: str, *, err: bool = False) -> None:
+    """Print one line of text, unwrapped and without colours."""
+    typer.echo(harmless(text), err=err)
+
+
+def document(text: str) -> None:
+    """Print JSON, which ends with its own line end."""
+    typer.echo(escaped(text), nl=False)
+
+
+def confirm(question: str, *, default: bool | None = False) -> bool:
+    """Ask a person for yes or no."""
+    return typer.confirm(harmless(question), default=default)
+
+
+def overwrite(text: str = "") -> None:
+    """Write over the line of a terminal that is in progress; without a text, clear it."""
+    sys.stderr.write(_CLEAR_LINE + harmless(text))
+    sys.stderr.flush()
+
+
+class JsonOutput:
+    """Stdout as a file that JSON is written to in pieces."""
+
+    def __init__(self) -> None:
+        self._decoder = getincrementaldecoder("utf-8")(errors="replace")
+        self._out: IO[bytes] = sys.stdout.buffer
+
+    def write(self, piece: bytes | Any) -> int:
+        """Write a piece; one may end within a character."""
+        self._out.write(escaped(self._decoder.decode(piece)).encode())
+        return len(piece)
+
+    def flush(self) -> None:
+        """Hand on what was written."""
+        self._out.flush()

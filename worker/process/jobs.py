@@ -1,0 +1,74 @@
+"""What a worker does when it is nudged: as a Celery task, or in the watch's own thread while the broker is away."""
+
+from __future__ import annotations
+
+import mmap
+import time
+from collections.abc import Callable
+
+from worker.process.container import Services, services
+from worker.process.wakeup_ledger import Key
+from worker.streams.release import tidy
+
+MAX_PARTITIONS = 256  # as PLANNER_PARTITIONS has it
+TIDY_S = 600.0  # between looks for consumers of workers that are long gone
+
+
+def do(key: Key, share: float = 1.0) -> None:
+    """Do what a nudge asks for, in `share` of the time that it may take; notes for the watch what is left in hand."""
+    if DUTIES[key.task](share, *key.args):
+        _left[_place(key)] = 1
+
+
+def take_left(key: Key) -> bool:
+    """Whether a process of this worker was left with work of this kind in hand; that is forgotten then."""
+    place = _place(key)
+    is_left = bool(_left[place])
+    if is_left:
+        _left[place] = 0
+    return is_left
+
+
+def _place(key: Key) -> int:
+    return list(DUTIES).index(key.task) * MAX_PARTITIONS + sum(key.args)
+
+
+def decompose(share: float) -> bool:
+    """Plan goals until none waits, those of dead workers first; returns whether some may be left."""
+    here = services()
+    here.decomposer.recover(_idle_ms(here))
+    return here.decomposer.drain(share)
+
+
+def outcomes(share: float, partition: int) -> bool:
+    """Apply the outcomes of a partition until none comes; returns whether some were read and not applied."""
+    return services().home(partition).engine.drain(share)
+
+
+def upkeep(share: float, partition: int) -> bool:
+    """Hand out a partition's due work, and take over what dead workers had read."""
+    here = services()
+    here.home(partition).engine.sweep(here.name, share)
+    here.home(partition).engine.recover(_idle_ms(here))
+    if time.monotonic() - here.tidied >= TIDY_S:
+        here.tidied = time.monotonic()
+        tidy(here.client, here.settings.partitions)
+    return False
+
+
+def orders(_: float) -> bool:
+    """Obey the orders about more than one plan; returns whether some may be left."""
+    return services().wide.drain()
+
+
+DUTIES: dict[str, Callable[..., bool]] = {
+    "planner.decompose": decompose,
+    "planner.outcomes": outcomes,
+    "planner.upkeep": upkeep,
+    "planner.orders": orders,
+}
+_left = mmap.mmap(-1, len(DUTIES) * MAX_PARTITIONS)  # a byte for each kind of work; the processes of a pool inherit it
+
+
+def _idle_ms(here: Services) -> int:
+    return int(here.settings.claim_idle_s * 1000)

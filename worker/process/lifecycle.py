@@ -1,0 +1,122 @@
+"""How a worker process begins and ends: a bootstep that starts the watches and the watchdog, and stops them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from celery import bootsteps
+from celery.concurrency.solo import TaskPool
+from celery.exceptions import WorkerShutdown
+from celery.worker import state
+
+from tasks.base.errors import PlannerError
+from worker import drafters
+from worker.process import shutdown, solo_pool
+from worker.process.poller import NUDGE_STUCK_S, Watch
+from worker.process.readiness import wait_for_servers
+from worker.process.wakeup import Nudger
+from worker.process.wakeup_ledger import Ledger
+from worker.process.watchdog import Pool, Pulse, Watchdog
+from worker.settings.settings import Settings, load
+from worker.store import keys
+from worker.store.keys import Partition
+from worker.telemetry.outage import Outage
+
+log = logging.getLogger("planner.lifecycle")
+
+CANNOT_START = 1  # exit code
+JOIN_S = 5.0  # for a watch that works by itself or hangs
+BITE_S = 10.0  # from the warm shutdown of a worker that is stuck to its hard end
+
+
+class Ingress(bootsteps.StartStopStep):
+    """Starts a watch for each stream whose queue this worker consumes; stops them before the pool drains."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def __init__(self, parent: Any, **kwargs: Any) -> None:
+        super().__init__(parent, **kwargs)
+        self._watches: Sequence[Watch] = ()
+        self._watchdog: Watchdog | None = None
+
+    def start(self, parent: Any) -> None:
+        """Check the servers and begin to watch; where that cannot be the worker ends with a sentence."""
+        try:
+            self._start(parent)
+        except PlannerError as error:
+            log.critical("cannot start", extra={"reason": str(error)})
+            raise WorkerShutdown(CANNOT_START) from error
+
+    def _start(self, parent: Any) -> None:
+        settings = load()
+        store, broker = Outage("store"), Outage("broker")
+        consumed = frozenset(parent.app.amqp.queues.consume_from)
+        if "planner.decompose" in consumed:
+            drafters.check(settings)
+            drafters.warn()
+        parts = _partitions(consumed, settings)
+        pool, bite = partial(_pool, parent), partial(_bite, settings)
+        self._watchdog = Watchdog(settings, broker, self._pulses, pool, bite, parts)
+        self._watchdog.start()
+        wait_for_servers(settings, store)
+        ledger = Ledger(parent.pool.num_processes)
+        parent.consumer.tell(ledger.received)
+        solo_pool.HERE.is_used = isinstance(parent.pool, TaskPool)
+        nudger = Nudger(parent.app, broker, ledger, partial(_requests, parent), solo_pool.HERE)
+        watch = partial(Watch, settings.redis_url, store, nudger)
+        self._watches = _watches(watch, consumed, parts)
+        for one in self._watches:
+            one.start()
+
+    def stop(self, parent: Any) -> None:  # noqa: ARG002 (Celery's signature)
+        """Stop asking for work; what runs goes on to its end."""
+        if self._watchdog:
+            self._watchdog.stop()
+        for watch in self._watches:
+            watch.stop()
+        for watch in self._watches:
+            watch.join(JOIN_S)
+
+    def _pulses(self) -> list[Pulse]:
+        return [watch.pulse() for watch in self._watches if watch.ident]
+
+
+def _requests(parent: Any) -> dict[str, Any] | None:
+    """Give the nudges that this worker has taken, by id; None without its broker, since it hears of no end then."""
+    consumer = getattr(parent, "consumer", None)
+    return state.requests if getattr(consumer, "connection", None) else None
+
+
+def _pool(parent: Any) -> Pool:
+    try:
+        info = parent.pool.info
+    except AttributeError:  # the pool has ended, the worker is about to
+        info = {}
+    pids = {os.getpid(), *info.get("processes", ())}
+    tasks = {request.id: request.name for request in tuple((_requests(parent) or {}).values())}
+    return Pool(int(info.get("max-concurrency", 1)), frozenset(pids), tasks)
+
+
+def _bite(settings: Settings, reason: str) -> None:
+    log.critical("watchdog ends the worker", extra={"reason": reason, "exit_code": shutdown.STUCK})
+    shutdown.within(min(BITE_S, settings.stop_s), shutdown.STUCK, settings)
+    state.should_stop = shutdown.STUCK
+
+
+def _partitions(consumed: frozenset[str], settings: Settings) -> list[Partition]:
+    return [Partition(number) for number in range(settings.partitions)] if "planner.outcomes" in consumed else []
+
+
+def _watches(watch: Any, consumed: frozenset[str], parts: Sequence[Partition]) -> list[Watch]:
+    found = [watch(keys.GOALS, "planner.decompose", "planner.decompose")] if "planner.decompose" in consumed else []
+    if "planner.orders" in consumed:
+        found.append(watch(keys.COMMANDS, "planner.orders", "planner.orders"))
+    for part in parts:
+        args = (part.number,)
+        found.append(watch(part.commands, "planner.outcomes", "", args, stuck_s=NUDGE_STUCK_S))
+        found.append(watch(part.outcomes, "planner.outcomes", "planner.upkeep", args, part.timers, NUDGE_STUCK_S))
+    return found

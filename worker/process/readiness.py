@@ -1,0 +1,61 @@
+"""What a worker asks of its servers before it works: that they answer, can be used, and have its functions."""
+
+from __future__ import annotations
+
+import logging
+import time
+from itertools import count
+
+from celery.worker import state
+from redis import Redis
+from redis.exceptions import OutOfMemoryError, RedisError
+
+from worker.settings.settings import Settings
+from worker.store import clients, dead, deployment, functions
+from worker.store.memory import Memory
+from worker.telemetry.outage import Outage, pause
+
+log = logging.getLogger("planner.admission")
+
+
+def wait_for_servers(settings: Settings, store: Outage) -> None:
+    """Wait until the store answers, check it, and load the functions. An outage is said once.
+
+    Raises RefusedRedis or WrongDeployment where waiting does not help, and WorkerShutdown when asked to stop meanwhile.
+    """
+    if settings.broker != settings.redis_url:
+        clients.check_broker(settings.broker)
+    for tries in count():
+        state.maybe_shutdown()
+        try:
+            with clients.connect(settings.redis_url) as client:
+                prepare(client, settings)
+        except RedisError as error:
+            if why := clients.refusal(error, settings.redis_url):
+                raise why from error
+            store.begins("start", error)
+            time.sleep(pause(tries))
+        else:
+            return store.ends("start")
+    raise AssertionError  # not reached: `count` does not end
+
+
+def prepare(client: Redis, settings: Settings) -> None:
+    """Check a server that answers, load the functions, agree with the other workers; raises what is in the way."""
+    check(client, settings)
+    memory = Memory(client, settings.max_dead_share, len(dead.places(settings.partitions)))
+    if gone := dead.cut(client, settings.partitions, memory.dead_bytes()):
+        log.warning("dead entries gave way", extra={"count": gone})
+    try:
+        functions.load(client)
+    except OutOfMemoryError as error:  # those of the last start may serve; where there are none the tasks say so
+        log.warning("functions not loaded", extra={"error": str(error)})
+    deployment.join(client, settings.partitions)
+
+
+def check(client: Redis, settings: Settings) -> None:
+    """Refuse a server that is too old or may lose what it was given; raises RefusedRedis, and what it refuses."""
+    client.ping()
+    clients.check_version(client)
+    if not settings.allow_unsafe_redis:
+        clients.check_safe(client)

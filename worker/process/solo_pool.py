@@ -1,0 +1,88 @@
+"""A pool of one slot plans goals in a thread of their own: its own thread does what else is asked for meanwhile.
+
+Celery's pool `solo` takes one nudge at a time. Planning a goal takes seconds where the goal is large, and minutes where
+a model is asked; outcomes do not wait for that. While a goal has the slot, nudges do not go through the broker, which
+would give them to this worker only later: they are queued here, at most one for each task and its arguments.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from queue import SimpleQueue
+
+from celery.worker import state
+
+from worker.process.wakeup_ledger import Key
+from worker.telemetry.logs import reported_as
+
+log = logging.getLogger("planner.solo")
+
+SLOW = "planner.decompose"  # the task that goes into the thread
+Do = Callable[[Key, float], None]  # what a nudge asks for, in a share of the time that it may take
+
+
+class Solo:
+    """The slot, and the thread beside it, which stays with its services until the process ends."""
+
+    def __init__(self) -> None:
+        self.is_used = False  # whether this process has such a pool
+        self._threads = ThreadPoolExecutor(1, "solo-goals")
+        self._lock = threading.Lock()
+        self._nudges: SimpleQueue[Key | None] | None = None  # None at its end; there is none while no goal has the slot
+        self._keys: set[Key] = set()  # that are queued or in hand
+
+    def is_busy(self, key: Key) -> bool | None:
+        """Whether `key` is queued or in hand here; None where it is the broker's."""
+        with self._lock:
+            if key in self._keys:
+                return True
+            return None if self._nudges is None or key.task == SLOW else False
+
+    def take(self, key: Key) -> bool:
+        """Queue a nudge, unless it is there already; returns False where it is the broker's."""
+        with self._lock:
+            if self._nudges is None or key.task == SLOW:
+                return False
+            if key not in self._keys:
+                self._keys.add(key)
+                self._nudges.put(key)
+            return True
+
+    def plan(self, do: Do, key: Key, share: float) -> None:
+        """Do what `key` asks for in the thread, and in this one what comes meanwhile; raises what the former raised.
+
+        A worker that is asked to stop begins nothing more, and ends with the goal that it has in hand.
+        """
+        nudges: SimpleQueue[Key | None] = SimpleQueue()
+        with self._lock:
+            self._nudges = nudges
+        planning = self._threads.submit(copy_context().run, do, key, share)  # what Sentry calls it is there
+        planning.add_done_callback(lambda _: self._end(nudges))
+        while each := nudges.get():
+            if state.should_stop is None:
+                self._do(do, each)
+        planning.result()
+
+    def _end(self, nudges: SimpleQueue[Key | None]) -> None:
+        with self._lock:
+            self._nudges = None
+            nudges.put(None)
+
+    def _do(self, do: Do, key: Key) -> None:
+        with self._lock:
+            share = 1 / len(self._keys)
+        try:
+            with reported_as(key.task):
+                do(key, share)
+        except Exception:  # the goal goes on, and the nudge comes again
+            log.exception("nudge failed", extra={"task": key.task})
+        finally:
+            with self._lock:
+                self._keys.discard(key)
+
+
+HERE = Solo()  # of this process

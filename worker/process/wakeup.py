@@ -1,0 +1,103 @@
+"""Sends nudges through the broker, and knows when not to try: a broker that is away must not hold up any work."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from redis.exceptions import OutOfMemoryError
+
+from worker.process.solo_pool import Solo
+from worker.process.wakeup_ledger import Key, Ledger, State
+from worker.telemetry.outage import Outage
+
+log = logging.getLogger("planner.nudger")
+
+TIMEOUT_S = 2  # what a stalled broker may cost, once for each of these:
+FULL_RETRY_S = 2.0  # of a broker that is full: it answers at once, and may have room soon
+RETRY_S = (1.0, 2.0, 5.0, 15.0, 30.0)  # after failures in a row; meanwhile whoever would nudge works by himself
+SHARE = "planner_share"  # header of a nudge: which share of its time a drain may take; all of it without
+OPTIONS = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S}
+
+Requests = Callable[[], Mapping[str, Any] | None]  # the nudges in hand by id; None while the broker is not heard
+
+
+class Nudger:
+    """Sends the nudges of all watches of a process over one connection, and keeps the ledger of them."""
+
+    def __init__(self, app: Any, outage: Outage, ledger: Ledger, requests: Requests, solo: Solo) -> None:
+        self._app = app
+        self._outage = outage
+        self._ledger = ledger
+        self._requests = requests
+        self._solo = solo
+        self._connection: Any = None
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._again = 0.0  # when the broker is tried next
+
+    def state(self, key: Key, stuck_s: float) -> State:
+        """Tell what may be done about `key`; as Ledger.look."""
+        requests = self._requests()
+        state = self._ledger.look(key, requests, time.monotonic(), stuck_s)
+        if state is State.DEAF:
+            self._outage.begins("consumer", ConnectionError("The consumer of nudges is not connected."))
+        elif requests is not None:
+            self._outage.ends("consumer")
+        if (is_busy := self._solo.is_busy(key)) is not None:
+            return State.BUSY if is_busy else State.FREE
+        return state
+
+    def send(self, key: Key) -> bool:
+        """Send a nudge; returns whether the broker has it. After a failure it is not even asked for a while.
+
+        While the one slot of this worker has a goal, the nudge stays in this process.
+        """
+        if self._solo.take(key):
+            return True
+        with self._lock:
+            if time.monotonic() < self._again:
+                return False
+            nudge = str(uuid.uuid4())
+            share = self._ledger.send(key, nudge, time.monotonic())
+            if share is None:
+                return True
+            try:
+                self._send(key, nudge, share)
+            except Exception as error:  # refused, stalled, full, renamed commands: whatever it is, we can do without
+                self._ledger.failed(key)
+                self._failed(error)
+                return False
+            self._failures = 0
+            self._outage.ends("nudger")
+            return True
+
+    def _send(self, key: Key, nudge: str, share: float) -> None:
+        if self._connection is None:
+            options = {**self._app.conf.broker_transport_options, **OPTIONS}
+            self._connection = self._app.connection_for_write(transport_options=options)
+        sent = {"task_id": nudge, "headers": {SHARE: share}, "connection": self._connection}
+        self._app.send_task(key.task, key.args, ignore_result=True, retry=False, **sent)
+
+    def _failed(self, error: Exception) -> None:
+        self._outage.begins("nudger", error)
+        pause = RETRY_S[min(self._failures, len(RETRY_S) - 1)]
+        if isinstance(error.__cause__, OutOfMemoryError):
+            pause = min(pause, FULL_RETRY_S)
+        self._again = time.monotonic() + pause
+        self._failures += 1
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            threading.Thread(target=_close, args=(connection,), name="close-broker", daemon=True).start()
+
+
+def _close(connection: Any) -> None:
+    """Close a connection that may be stalled, which may take as long as its timeouts."""
+    try:
+        connection.collect(socket_timeout=TIMEOUT_S)
+    except Exception as error:
+        log.debug("broker connection not closed", extra={"error": str(error)})

@@ -1,0 +1,238 @@
+"""Looks every second at the servers and at this worker's threads, tells of it, and ends a worker that does nothing."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from worker.engine.goal_consumer import RENEW_S
+from worker.settings.settings import Settings
+from worker.store import clients, deployment, keys
+from worker.store.keys import GROUP
+from worker.store.memory import share_of
+from worker.telemetry.outage import Outage
+from worker.telemetry.status import Status, StatusFile
+
+log = logging.getLogger("planner.watchdog")
+
+LOOK_S = 1.0
+PATIENCE_S = 2.0  # with a store that does not answer
+TURN_S = 1.0  # for each stream where there are very many: a busy one waits until the pool has been through the others
+SLOW = {keys.GOALS: "planner.decompose", keys.COMMANDS: "planner.orders"}  # work that may take minutes, and shows it
+
+
+class Pulse(NamedTuple):
+    """A watch as the watchdog sees it; `beat` is monotonic, 0 before the first."""
+
+    stream: str
+    beat: float
+    alive: bool
+
+
+class Pool(NamedTuple):
+    """What this worker works with."""
+
+    slots: int  # tasks at a time
+    pids: frozenset[int]  # processes that read streams
+    tasks: Mapping[str, str]  # the nudges that were taken and have not ended: id -> task
+
+
+class Sight(NamedTuple):
+    """What one look at the store has shown."""
+
+    unread: Mapping[str, bytes]  # of each stream with an entry that nobody has read: how far it is read
+    pending: Mapping[str, bytes]  # of each stream whose oldest pending entry was read by this worker: that entry
+    at_work: frozenset[str]  # streams and tasks on which somebody shows that he works
+    lag_s: float
+    memory: float | None = None  # share of maxmemory in use
+
+
+class Standing(NamedTuple):
+    """What stands still at a look: how to say it, and what would be another where it had moved."""
+
+    reason: str
+    value: Hashable
+    extra_s: float = 0.0  # for which it may stand beside the limit
+
+
+class Judge:
+    """Decides when a worker is stuck. Pure: all that it knows is what it is shown."""
+
+    def __init__(self, limit_s: float, claim_idle_s: float) -> None:
+        self._limit_s = limit_s
+        self._claim_idle_s = claim_idle_s
+        self._since: dict[Standing, float] = {}
+
+    def verdict(self, sight: Sight | None, pulses: Sequence[Pulse], pool: Pool, now: float) -> str:
+        """Say in a few words why this worker is stuck; nothing where it is not, or where that cannot be told."""
+        if dead := [pulse.stream for pulse in pulses if not pulse.alive]:
+            return f"the watch of {', '.join(dead)} has ended"
+        standing = self._standing(sight, pulses, pool) if sight else ()  # what was before an outage does not count
+        self._since = {each: self._since.get(each, now) for each in standing}
+        limit = max(self._limit_s, TURN_S * len(pulses))
+        return next((each.reason for each, since in self._since.items() if now - since >= limit + each.extra_s), "")
+
+    def _standing(self, sight: Sight, pulses: Sequence[Pulse], pool: Pool) -> Iterator[Standing]:
+        """Name each thing that would have to move by itself, whatever else does; not what may take its time."""
+        for stream, beat, _ in pulses:
+            if stream not in sight.at_work:
+                yield Standing(f"the watch of {stream} hangs", beat)
+        slow = [task for task in pool.tasks.values() if task in sight.at_work]
+        for stream, place in sight.unread.items():
+            if stream not in sight.at_work and len(slow) < pool.slots:
+                yield Standing(f"entries of {stream} wait and none is begun", place)
+        for stream, entry in sight.pending.items():
+            if stream not in sight.at_work:
+                yield Standing(f"entries of {stream} are begun and not applied", entry, self._claim_idle_s)
+        for request, task in pool.tasks.items():
+            if task not in sight.at_work:
+                yield Standing(f"{task} does not end", request)
+
+
+class Watchdog(threading.Thread):
+    """The thread that looks. `pulses` and `pool` are asked, `bite` is called once with what is wrong."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        broker: Outage,
+        pulses: Callable[[], Sequence[Pulse]],
+        pool: Callable[[], Pool],
+        bite: Callable[[str], None],
+        partitions: Sequence[keys.Partition],
+    ) -> None:
+        super().__init__(name="watchdog", daemon=True)
+        self._settings = settings
+        self._broker = broker
+        self._pulses = pulses
+        self._pool = pool
+        self._bite = bite
+        self._partitions = partitions
+        self._file = StatusFile(settings)
+        self._since = time.time()
+        self._ending = threading.Event()
+        self._client: Redis | None = None
+        self._refused: str | None = None
+
+    def stop(self) -> None:
+        """Judge no more; the worker is ending. Its signs of life go on to its end."""
+        self._ending.set()
+
+    def run(self) -> None:
+        """Look until the process ends."""
+        judge = Judge(self._settings.watchdog_s, self._settings.claim_idle_s)
+        while True:
+            pulses, pool = self._pulses(), self._pool()
+            sight = self._look([pulse.stream for pulse in pulses], pool.pids)
+            self._tell(pulses, sight)
+            stuck = self._disagreement(pulses) or judge.verdict(sight, pulses, pool, time.monotonic())
+            if stuck and not self._ending.is_set():
+                self._ending.set()
+                self._bite(stuck)
+            time.sleep(LOOK_S)
+
+    def _look(self, streams: Sequence[str], pids: frozenset[int]) -> Sight | None:
+        """Ask the store, in one round trip; None where it does not answer."""
+        try:
+            if self._client is None:
+                self._client = clients.connect(self._settings.redis_url, patience_s=PATIENCE_S)
+            sight = self._ask(self._client, streams, _names(pids))
+            self._refused = None
+            return sight
+        except RedisError as error:
+            why = clients.refusal(error, self._settings.redis_url)
+            self._refused = str(why).rstrip(".") if why else None
+            log.debug("no look at the store", extra={"error": str(error)})
+        except Exception:  # a thread that has ended would look like a worker that is gone
+            log.exception("watchdog failed")
+        return None
+
+    def _disagreement(self, pulses: Sequence[Pulse]) -> str:
+        """Say why this worker may not go on with its server, which was emptied or given another number meanwhile."""
+        try:
+            if self._client and pulses:  # else it is only starting, and is told there
+                deployment.join(self._client, self._settings.partitions)
+        except deployment.WrongDeployment as error:
+            return str(error)
+        except RedisError as error:
+            log.debug("no look at the deployment", extra={"error": str(error)})
+        return ""
+
+    def _ask(self, client: Redis, streams: Sequence[str], ours: tuple[bytes, ...]) -> Sight:
+        pipeline = client.pipeline(transaction=False)
+        for stream in streams:
+            pipeline.xlen(stream)
+            pipeline.xinfo_groups(stream)
+            pipeline.xpending_range(stream, GROUP, "-", "+", 1)
+        for partition in self._partitions:
+            pipeline.zrange(partition.timers, 0, 0, withscores=True)
+        pipeline.xinfo_consumers(keys.GOALS, GROUP)
+        pipeline.exists(keys.COMMANDS_LOCK)
+        pipeline.info("memory")
+        pipeline.time()
+        *found, goals, orders, memory, clock = pipeline.execute(raise_on_error=False)
+        if isinstance(clock, RedisError):  # such as LOADING
+            raise clock
+        lengths, groups, oldest = (found[part : 3 * len(streams) : 3] for part in range(3))
+        due = [first[0][1] for first in found[3 * len(streams) :] if isinstance(first, list) and first]
+        return Sight(
+            unread=dict(_unread(streams, lengths, groups)),
+            pending=dict(_pending(streams, oldest, ours)),
+            at_work=_at_work(goals, orders, ours),
+            lag_s=max(0.0, clock[0] - min(due, default=clock[0] * 1000) / 1000),
+            memory=share_of(memory) if isinstance(memory, dict) else None,
+        )
+
+    def _tell(self, pulses: Sequence[Pulse], sight: Sight | None) -> None:
+        now = time.time()
+        self._file.write(
+            Status(
+                pid=os.getpid(),
+                host=socket.gethostname(),
+                started=self._since,
+                beat=now,
+                streams={pulse.stream: now - (time.monotonic() - pulse.beat) for pulse in pulses if pulse.beat},
+                store=sight is not None,
+                broker=not self._broker.lasts,
+                sweep_lag_s=sight.lag_s if sight else None,
+                refused=self._refused,
+                memory=sight.memory if sight else None,
+            )
+        )
+
+
+def _names(pids: frozenset[int]) -> tuple[bytes, ...]:
+    """What the names of this worker's consumers begin with."""
+    return tuple(f"{socket.gethostname()}-{pid}-".encode() for pid in pids)
+
+
+def _unread(streams: Sequence[str], lengths: Sequence[Any], groups: Sequence[Any]) -> Iterator[tuple[str, bytes]]:
+    """How far our group has read a stream that has more; where there is no group nothing waits for us."""
+    for stream, length, answer in zip(streams, lengths, groups, strict=True):
+        for group in answer if isinstance(answer, list) else ():
+            if group["name"] == GROUP.encode() and length > group["pending"]:
+                yield stream, group["last-delivered-id"]
+
+
+def _pending(streams: Sequence[str], oldest: Sequence[Any], ours: tuple[bytes, ...]) -> Iterator[tuple[str, bytes]]:
+    """The oldest entry that was read and is not acknowledged; not of goals: one that failed waits for its next try."""
+    for stream, answer in zip(streams, oldest, strict=True):
+        for one in answer if isinstance(answer, list) else ():
+            if stream != keys.GOALS and one["consumer"].startswith(ours):
+                yield stream, one["message_id"]
+
+
+def _at_work(goals: Any, orders: Any, ours: tuple[bytes, ...]) -> frozenset[str]:
+    """Whether one of us has a goal in hand, which he renews; and whether anybody obeys orders, one at a time."""
+    fresh = [one for one in goals if one["pending"] and one["idle"] < 2000 * RENEW_S] if isinstance(goals, list) else []
+    found = [keys.GOALS] if any(one["name"].startswith(ours) for one in fresh) else []
+    found += [keys.COMMANDS] if orders == 1 else []
+    return frozenset(name for stream in found for name in (stream, SLOW[stream]))

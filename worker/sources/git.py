@@ -1,0 +1,73 @@
+"""What git knows of a folder: the files of a project, and the documents that tell how its modules are built.
+
+A gap report is planned by them: what is there is changed, what is not is made, and globs find their files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from subprocess import SubprocessError
+from typing import Any
+
+from tasks.strategies.gap_report.documents import NAMES
+from tasks.text.paths import expand_globs
+from tasks.toolchain.files import name_of
+from worker.host.git import Git, GitError
+from worker.host.regular_files import read_below
+
+MAX_LISTING = 64_000  # characters of all paths; a goal may have 256 kB
+MAX_DOCUMENTS = 32_000
+MAX_PATH = 500
+BROKEN = "\ufffd"  # what is no UTF-8 becomes
+
+
+def with_checkout(body: Mapping[str, Any], allowed: Sequence[Any], folder: Path) -> dict[str, Any]:
+    """Tell the files and the documents of `folder` in a goal; what `body` says already stands.
+
+    Where there are too many, those that may change come first. Without git, nothing is told.
+    """
+    files = _files(folder)
+    if not files:
+        return dict(body)
+    context, given = dict(body.get("context") or {}), dict(body.get("gap_report") or {})
+    patterns = [each for each in allowed if isinstance(each, str)] if isinstance(allowed, list) else []
+    context.setdefault("files", list(_first(files, expand_globs(patterns, files).files)))
+    given.setdefault("project", {"documents": dict(_documents(folder, files))})
+    return {**body, "context": context, "gap_report": given}
+
+
+def _files(folder: Path) -> tuple[str, ...]:
+    try:
+        listed = Git(folder)("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    except (GitError, OSError, SubprocessError):
+        return ()
+    names = {raw.decode(errors="replace") for raw in listed.split(b"\0") if raw}
+    return tuple(sorted(name for name in names if len(name) <= MAX_PATH and name.isprintable() and BROKEN not in name))
+
+
+def _first(files: Sequence[str], wanted: Sequence[str]) -> Iterator[str]:
+    """Yield as many files as there is room for, the `wanted` ones first."""
+    there = set(files)
+    room = MAX_LISTING
+    for path in dict.fromkeys((*(path for path in wanted if path in there), *files)):
+        room -= len(path)
+        if room < 0:
+            return
+        yield path
+
+
+def _documents(folder: Path, files: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield what the documents say, those that are regular files and lie below no link."""
+    room = MAX_DOCUMENTS
+    for path in files:
+        if name_of(path) in NAMES and room and (text := _text(folder, path)[:room]):
+            room -= len(text)
+            yield path, text
+
+
+def _text(folder: Path, path: str) -> str:
+    try:
+        return read_below(folder, path, MAX_DOCUMENTS * 4, cut=True).decode(errors="replace")
+    except OSError:
+        return ""

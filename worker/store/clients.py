@@ -1,0 +1,144 @@
+"""Redis clients, made after the fork and for one use each (DESIGN.md section 3, "redis-py")."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.connection import Connection
+from redis.exceptions import (
+    AuthenticationError,
+    AuthenticationWrongNumberOfArgsError,
+    NoPermissionError,
+    RedisError,
+    ResponseError,
+)
+from redis.retry import Retry
+
+from tasks.base.errors import PlannerError
+from worker.settings import sentinel
+
+BLOCK_MARGIN_S = 5.0
+BROKER_PATIENCE_S = 2.0
+LEAST = {"redis": (7, 0), "valkey": (7, 2)}  # functions, and selectors in ACLs
+LEAST_TOLD = "Redis from 7.0 or Valkey from 7.2"
+
+
+class RefusedRedis(PlannerError):
+    """This Redis answers and cannot be used; waiting does not change that. `code` names why, as in a problem."""
+
+    def __init__(self, code: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class Connects:
+    """Counts the connections of a client: whoever finds another number than before may speak to another server."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, connection: Connection) -> None:
+        """Greet the server as always, and count."""
+        self.count += 1
+        connection.on_connect()
+
+
+def connect(
+    url: str, block_s: float = 0.0, patience_s: float = BLOCK_MARGIN_S, connects: Connects | None = None
+) -> Redis:
+    """Make a client that never repeats a call by itself: a lost reply would hide entries or apply twice.
+
+    `block_s` is the longest that one of its calls blocks on the server, `patience_s` what is granted beyond. Needs
+    hiredis, which redis-py then uses. Where the URL names sentinels it follows their master.
+    """
+    make = sentinel.connect if sentinel.is_watched(url) else Redis.from_url
+    return make(
+        url,
+        protocol=2,
+        retry=Retry(NoBackoff(), 0),
+        socket_timeout=block_s + patience_s,
+        socket_connect_timeout=patience_s,
+        health_check_interval=0,
+        redis_connect_func=connects,
+    )
+
+
+def place(url: str) -> str:
+    """Name a server without its user and password."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def refusal(error: Exception, url: str, setting: str = "PLANNER_REDIS_URL") -> RefusedRedis | None:
+    """Say why the server at `url` does not serve us; None where it may do so later, such as one that is away."""
+    where = f"Redis at {place(url)}"
+    if isinstance(error, RefusedRedis):
+        return error
+    if isinstance(error, AuthenticationError | AuthenticationWrongNumberOfArgsError):
+        return RefusedRedis("wrong_password", f"{where} refuses the user or the password in {setting}: {error}")
+    if isinstance(error, NoPermissionError):
+        sentence = f"{where} does not allow this user what is needed (docs/deployment.md, Roles): {error}"
+        return RefusedRedis("no_permission", sentence)
+    if isinstance(error, ResponseError) and str(error).startswith("unknown command"):
+        return RefusedRedis("old_redis", f"{where} lacks what the planner needs; it runs on {LEAST_TOLD}: {error}")
+    return None
+
+
+def check_version(client: Redis) -> None:
+    """Refuse a server that is too old; raises RefusedRedis.
+
+    Asked by HELLO, which every role may do; where a user or a managed server forbids that, nothing is refused.
+    """
+    try:
+        found: Any = client.execute_command("HELLO")
+    except NoPermissionError:
+        return
+    except ResponseError as error:
+        if "unknown command" not in str(error):
+            return
+        found = {b"server": b"redis", b"version": b"5"}  # which did not know HELLO
+    told = found if isinstance(found, dict) else dict(zip(found[::2], found[1::2], strict=True))
+    name, number = told[b"server"].decode(), told[b"version"].decode()
+    if version_of(number) < LEAST.get(name, (0, 0)):
+        raise RefusedRedis("old_redis", f"This server is {name} {number}; the planner runs on {LEAST_TOLD}.")
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """Read the first two numbers of a version."""
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+
+
+def check_broker(url: str) -> None:
+    """Refuse a broker that does not know our password; raises RefusedRedis. One that is away can be done without."""
+    try:
+        with connect(url, patience_s=BROKER_PATIENCE_S) as client:
+            client.ping()
+    except AuthenticationError as error:
+        raise refusal(error, url, "PLANNER_BROKER_URL") or error from error
+    except RedisError:
+        return
+
+
+def check_safe(client: Redis) -> None:
+    """Refuse a server that evicts keys or keeps no append-only file; raises RefusedRedis.
+
+    Asked by INFO, since managed servers forbid CONFIG.
+    """
+    info = client.info("everything")
+    policy = info.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        raise RefusedRedis(
+            "unsafe_redis",
+            f"Redis may evict keys (maxmemory-policy is {policy}): plans, locks and budgets could vanish. "
+            "Set maxmemory-policy noeviction, or PLANNER_ALLOW_UNSAFE_REDIS=1 to go on all the same.",
+        )
+    if not int(info.get("aof_enabled", 0)):
+        raise RefusedRedis(
+            "unsafe_redis",
+            "Redis keeps no append-only file: a restart would lose plans and outcomes. "
+            "Set appendonly yes, or PLANNER_ALLOW_UNSAFE_REDIS=1 to go on all the same.",
+        )

@@ -1,0 +1,181 @@
+"""An entry -> the message it holds, or the problem that sends it to the dead stream. Sizes are checked first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails, to_json
+
+from schemas import codec
+from schemas.base import unknown_fields
+from schemas.command import Command, Scope
+from schemas.envelope import FieldError, Problem
+from schemas.goal import MAX_GOAL_BYTES, Goal
+from schemas.outcome import MAX_OUTCOME_BYTES, MAX_OUTPUT_BYTES, Outcome
+from tasks.handlers.commands import SCOPES
+from tasks.handlers.outcomes import Report
+from worker.streams.inbox import Entry
+
+PLAN_ID = re.compile(r"plan_[0-9a-f]{2}-[0-9a-f]{32}")
+ATTEMPT = re.compile(r"[1-9][0-9]{0,6}")
+MAX_COMMAND_BYTES = 64 * 1024
+MAX_ERRORS = 50
+
+NAMED_BY = {
+    Scope.STEP: ("plan_id", "step_id"),
+    Scope.PLAN: ("plan_id",),
+    Scope.REPOSITORY: ("target",),
+    Scope.TENANT: ("target",),
+    Scope.ALL: (),
+}
+
+
+def read_outcome(entry: Entry) -> tuple[str, Report] | Problem:
+    """Read an outcome; returns the plan that it is about and the report, or why it cannot be read."""
+    data = entry.data
+    if data is None:
+        return NO_DATA
+    if len(data) > MAX_OUTCOME_BYTES:
+        return too_large("outcome_too_large", len(data), MAX_OUTCOME_BYTES)
+    try:
+        outcome, unknown, kept = _outcome(data)
+    except (ValidationError, codec.DecodeError) as error:
+        return unreadable(error)
+    if len(data) > MAX_OUTPUT_BYTES and (size := len(to_json(outcome.output))) > MAX_OUTPUT_BYTES:
+        return too_large("output_too_large", size, MAX_OUTPUT_BYTES, "/output")
+    plan_id = outcome.plan_id or entry.field("plan_id")
+    if plan_id is None or not PLAN_ID.fullmatch(plan_id):
+        detail = "An outcome must name its plan, in `plan_id` or in the entry's field of that name."
+        return Problem.of("missing_plan_id", detail)
+    attempt = outcome.attempt
+    if attempt is None and (beside := entry.field("attempt")) is not None:
+        if not ATTEMPT.fullmatch(beside):
+            return Problem.of("invalid_message", f"The entry's field `attempt` is no attempt: {beside[:20]!r}.")
+        attempt = int(beside)
+    lease = outcome.lease or entry.field("lease")
+    return plan_id, Report(outcome, attempt, lease, kept, blake2b(data, digest_size=9).hexdigest(), unknown)
+
+
+def _outcome(data: bytes) -> tuple[Outcome, int, bytes]:
+    """Read an outcome; returns it, how many fields of it are unknown, and the bytes that are kept of it.
+
+    Those are `data`, unless a number in it is larger than a double holds, which not everyone who reads JSON takes.
+    Numbers of the fields that we know were looked at when they were read, others are looked at where there are any.
+    Raises ValidationError or DecodeError.
+    """
+    try:
+        outcome = Outcome.model_validate_json(data)
+    except ValidationError:
+        if (kept := _bounded(data)) is None:
+            raise
+        outcome = Outcome.model_validate_json(kept)
+        return outcome, unknown_fields(outcome), kept
+    unknown = unknown_fields(outcome)
+    if not unknown and outcome.output is None:
+        return outcome, 0, data
+    kept = _bounded(data) or data
+    if outcome.output is not None:  # as whoever reads the plan's log will read it: numbers of 64 bits, else doubles
+        outcome = outcome.model_copy(update={"output": codec.loads(kept)["output"]})
+    return outcome, unknown, kept
+
+
+def _bounded(data: bytes) -> bytes | None:
+    """Write an outcome again whose numbers are larger than a double holds; None where there is no need.
+
+    Raises DecodeError where it is no JSON.
+    """
+    try:
+        codec.loads(data)
+    except codec.DecodeError:
+        body = codec.bounded(data)
+        if body is None:
+            raise
+        return codec.dumps(body)
+    return None
+
+
+def read_goal(entry: Entry, max_bytes: int) -> tuple[Goal, str] | Problem:
+    """Read a goal; returns it with the digest of its body, or why it cannot be read."""
+    data = entry.data
+    if data is None:
+        return NO_DATA
+    if len(data) > max_bytes:
+        return too_large("goal_too_large", len(data), max_bytes)
+    try:
+        body = codec.loads(data)
+        goal = Goal.model_validate(body)
+    except (ValidationError, codec.DecodeError) as error:
+        return unreadable(error)
+    if len(data) > MAX_GOAL_BYTES and goal.steps is None and goal.evolution is None:
+        return too_large("goal_too_large", len(data), MAX_GOAL_BYTES)
+    try:
+        canonical = codec.canonical(body)
+    except codec.EncodeError as error:
+        return unkept(error)
+    return goal, blake2b(canonical, digest_size=16).hexdigest()
+
+
+def read_command(entry: Entry) -> Command | Problem:
+    """Read an operator's order; returns why it cannot be one. Which scope it has decides who obeys it."""
+    data = entry.data
+    if data is None:
+        return NO_DATA
+    if len(data) > MAX_COMMAND_BYTES:
+        return too_large("command_too_large", len(data), MAX_COMMAND_BYTES)
+    try:
+        body = codec.loads(data)
+        command = Command.model_validate(body)
+        codec.canonical(body)
+    except (ValidationError, codec.DecodeError) as error:
+        return unreadable(error)
+    except codec.EncodeError as error:
+        return unkept(error)
+    if command.scope not in SCOPES[command.command]:
+        known = ", ".join(sorted(SCOPES[command.command]))
+        detail = f"`{command.command}` reaches {known}, not `{command.scope}`."
+        return Problem.of("unsupported_scope", detail)
+    if missing := _missing(command):
+        return Problem.of("invalid_message", f"An order of scope `{command.scope}` names its `{missing}`.")
+    return command
+
+
+def _missing(command: Command) -> str | None:
+    """Name the field without which an order of its scope says nothing."""
+    return next((name for name in NAMED_BY[command.scope] if getattr(command, name) is None), None)
+
+
+def unreadable(error: ValidationError | codec.DecodeError) -> Problem:
+    """Tell what is wrong with a message: that it is no JSON, or every field that does not fit."""
+    if isinstance(error, ValidationError):
+        details = error.errors(include_url=False, include_context=False, include_input=False)
+        if not any(detail["type"] == "json_invalid" for detail in details):
+            errors = tuple(_field_error(detail) for detail in details[:MAX_ERRORS])
+            return Problem.of("invalid_message", f"Fields that do not fit the contract: {len(details)}.", errors)
+        return Problem.of("invalid_json", details[0]["msg"])
+    return Problem.of("invalid_json", f"Not JSON: {error}")
+
+
+def unkept(error: codec.EncodeError) -> Problem:
+    """Tell that a message is nested deeper, or has a larger number, than can be written again."""
+    return Problem.of("invalid_json", f"Cannot be kept: {error}.")
+
+
+def too_large(code: str, size: int, limit: int, pointer: str = "") -> Problem:
+    """Tell that a message, or its part at `pointer`, is over its limit."""
+    detail = f"{size} bytes, and the limit is {limit}."
+    return Problem.of(code, detail, (FieldError(pointer=pointer, code=code, message=detail),), status=413)
+
+
+def _field_error(detail: ErrorDetails) -> FieldError:
+    return FieldError(pointer=_pointer(detail["loc"]), code=detail["type"], message=detail["msg"])
+
+
+def _pointer(location: Sequence[Any]) -> str:
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
+
+
+NO_DATA = Problem.of("no_data", "The entry has no field `data`, where the message belongs.")

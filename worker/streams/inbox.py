@@ -1,0 +1,247 @@
+"""The planner's side of an inbound stream: reading by group, taking over from the dead, and the dead stream."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+from redis import Redis
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
+
+from schemas import codec
+from schemas.envelope import DATA, DeadEntry, FieldError, Problem
+from schemas.times import rfc3339
+from worker.store import functions
+from worker.store.dead_entry import BESIDE, DEAD_DATA_BYTES
+from worker.store.keys import GROUP, stats_of
+
+DEAD_FIELDS = 32  # kept of an entry beside its data
+DEAD_FIELDS_BYTES = 16 * 1024  # of all of them together
+DEAD_PROBLEM_BYTES = 16 * 1024  # of its reason, where the names of fields are a sender's words
+DEAD_TEXT = 500  # letters of each text in that
+MAX_DEAD = 100_000  # entries a dead stream keeps, unless set
+DEAD_BYTES = 64 * 1024 * 1024  # bytes that it keeps, unless set
+FAILURES_S = 7 * 86_400
+BATCH_ENTRIES = 256
+BATCH_BYTES = 4 * 1024 * 1024
+
+Command = tuple[Any, ...]
+
+
+def worker_name() -> str:
+    """Name this process as a consumer: host, pid and a random part, since pids come again."""
+    return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+
+class Entry(NamedTuple):
+    """An entry as it was read; `fields` is empty where it was deleted meanwhile."""
+
+    stream: str
+    entry_id: bytes
+    fields: dict[bytes, bytes]
+
+    @property
+    def data(self) -> bytes | None:
+        """The message, still encoded."""
+        return self.fields.get(b"data")
+
+    @property
+    def size(self) -> int:
+        """Bytes of its largest part."""
+        return max(map(len, self.fields.values()), default=0)
+
+    def field(self, name: str) -> str | None:
+        """A CloudEvents attribute or one of ours beside the message."""
+        value = self.fields.get(name.encode())
+        return value.decode(errors="replace") if value else None
+
+
+class Inbox:
+    """One stream and the planner's group on it; made with the stream where they are missing."""
+
+    def __init__(
+        self,
+        client: Redis,
+        stream: str,
+        dead: str,
+        consumer: str,
+        max_dead: int = MAX_DEAD,
+        dead_bytes: Callable[[], int] = lambda: DEAD_BYTES,
+    ) -> None:
+        self._client = client
+        self.stream = stream
+        self._dead = dead
+        self._consumer = consumer
+        self._max_dead = max_dead
+        self._dead_bytes = dead_bytes
+        self._count = BATCH_ENTRIES // 4  # until the size of entries is known
+
+    def read(self, count: int = BATCH_ENTRIES, block_ms: int | None = None, after: str = ">") -> list[Entry]:
+        """Read new entries, at most `count` and about BATCH_BYTES; `after="0"` reads again what is pending here."""
+        block = () if block_ms is None else ("BLOCK", block_ms)
+        wanted = min(count, self._count)
+        call = ("XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", wanted, *block, "STREAMS", self.stream, after)
+        reply = self._in_group(*call)
+        found = reply[0][1] if reply else ()
+        entries = [Entry(self.stream, entry_id, _pairs(fields)) for entry_id, fields in found]
+        self._adapt(entries)
+        return entries
+
+    def _in_group(self, *call: Any) -> Any:
+        """Call what needs the group; makes it first where it is missing."""
+        try:
+            return functions.call(self._client, *call)
+        except ResponseError as error:
+            if "NOGROUP" not in str(error):
+                raise
+            self.create_group()
+            return functions.call(self._client, *call)
+
+    def create_group(self) -> None:
+        """Make the group at the beginning of the stream, with the stream."""
+        try:
+            self._make_group()
+        except ResponseError as error:
+            if "BUSYGROUP" not in str(error):
+                raise
+
+    def _make_group(self) -> None:
+        try:
+            self._client.xgroup_create(self.stream, GROUP, id="0", mkstream=True)
+        except OutOfMemoryError as full:  # who cannot read a stream cannot empty it
+            try:
+                functions.call(self._client, "FCALL", functions.MAKE_GROUP, 1, self.stream, GROUP)
+            except functions.FunctionsMissing:
+                raise full from None
+
+    def take_over(self, idle_ms: int) -> int:
+        """Make entries ours that another worker left for `idle_ms`; returns how many, to be read with `after="0"`."""
+        call = ("XAUTOCLAIM", self.stream, GROUP, self._consumer, idle_ms, "0-0", "COUNT", BATCH_ENTRIES, "JUSTID")
+        return len(self._in_group(*call)[1])
+
+    def renew(self, entry: Entry) -> None:
+        """Show that we still work on `entry`, so that nobody takes it over."""
+        self._client.xclaim(self.stream, GROUP, self._consumer, 0, [entry.entry_id], justid=True)
+
+    @contextmanager
+    def renewing(self, entry: Entry, every_s: float) -> Iterator[None]:
+        """Keep `entry` ours while it is worked on, which may take minutes."""
+        done = threading.Event()
+
+        def renew() -> None:
+            while not done.wait(every_s):
+                with suppress(RedisError):  # whoever works on it will notice
+                    self.renew(entry)
+
+        thread = threading.Thread(target=renew, name="renew-entry", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def bury(self, entry: Entry, problem: Problem, now: int) -> list[Command]:
+        """Make the commands that move `entry` to the dead stream with its reason and its raw bytes, cut at 64 kB.
+
+        The entry's other fields stand beside them, cut at 16 kB, named `entry.<name>`; of its reason 16 kB are kept.
+        The stream keeps about `max_dead` entries and `dead_bytes()` bytes.
+        """
+        raw, beside = entry.data or b"", _beside(entry)
+        whole = {**beside, **({DATA: raw[:DEAD_DATA_BYTES]} if DATA in entry.fields else {})} == entry.fields
+        dead = DeadEntry(
+            problem=_short(problem),
+            stream=entry.stream,
+            entry=entry.entry_id.decode(),
+            size=entry.size,
+            at=rfc3339(now),
+            whole=whole,
+        )
+        fields = [part for name, value in beside.items() for part in (BESIDE.encode() + name, value)]
+        told = ("problem", codec.encode(dead), "data", raw[:DEAD_DATA_BYTES])
+        place = ("FCALL", functions.BURY, 3, entry.stream, self._dead, stats_of(self._dead), GROUP, entry.entry_id)
+        return [(*place, self._max_dead, self._dead_bytes(), *told, *fields)]
+
+    def blame(self, entry: Entry, failures: str, limit: int, now: int) -> list[Command]:
+        """Count a failure against `entry` in the hash `failures`; passes on a full server too.
+
+        Makes the commands that bury it as poison, and forget the count, once there are `limit` of them; else none.
+        """
+        count = functions.call(self._client, "FCALL", functions.COUNT, 1, failures, entry.entry_id, 1)
+        self._client.expire(failures, FAILURES_S)  # who failed and then did not is forgotten
+        if count < limit:
+            return []
+        problem = Problem.of("poison", f"It failed {count} times; the worker's log says how.", status=500)
+        return [*self.bury(entry, problem, now), ("HDEL", failures, entry.entry_id)]
+
+    def forward(self, entry: Entry, target: str) -> list[Command]:
+        """Add `entry` as it is to another stream, perhaps of another slot; makes the commands that drop it here."""
+        flat = [part for pair in entry.fields.items() for part in pair]
+        functions.call(self._client, "FCALL", functions.ADD, 1, target, "", *flat)
+        return self.drop((entry,))
+
+    def give_away(self, entries: Iterable[Entry], consumer: str) -> list[Command]:
+        """Make the commands that leave `entries` pending, each in its own stream, but with another consumer."""
+        return [
+            ("XCLAIM", stream, GROUP, consumer, 0, *those, "JUSTID") for stream, those in _by_stream(entries).items()
+        ]
+
+    def drop(self, entries: Iterable[Entry]) -> list[Command]:
+        """Make the commands that delete and acknowledge `entries`, each in its own stream.
+
+        In this order, since a transaction is refused by some servers that are full: what is deleted and still pending
+        is read once more, without fields, and dropped then; what is acknowledged and not deleted would stay for ever.
+        """
+        return [
+            command
+            for stream, those in _by_stream(entries).items()
+            for command in (("XDEL", stream, *those), ("XACK", stream, GROUP, *those))
+        ]
+
+    def _adapt(self, entries: list[Entry]) -> None:
+        """Ask for as many entries next time as fit into a batch, judging by these."""
+        total = sum(entry.size for entry in entries)
+        if total:
+            self._count = max(1, min(BATCH_ENTRIES, BATCH_BYTES * len(entries) // total))
+
+
+def _by_stream(entries: Iterable[Entry]) -> dict[str, list[bytes]]:
+    ids: dict[str, list[bytes]] = {}
+    for entry in entries:
+        ids.setdefault(entry.stream, []).append(entry.entry_id)
+    return ids
+
+
+def _short(problem: Problem) -> Problem:
+    """Cut the texts of a problem, and leave out its last errors, so that it fits into DEAD_PROBLEM_BYTES."""
+    kept: list[FieldError] = []
+    left = DEAD_PROBLEM_BYTES - 6 * DEAD_TEXT - 1000  # as JSON a letter may take six bytes
+    for error in problem.errors:
+        texts = {"pointer": error.pointer[:DEAD_TEXT], "message": error.message[:DEAD_TEXT]}
+        short = error.model_copy(update=texts)
+        left -= len(codec.encode(short))
+        if left < 0:
+            break
+        kept.append(short)
+    return problem.model_copy(update={"detail": problem.detail[:DEAD_TEXT], "errors": tuple(kept)})
+
+
+def _beside(entry: Entry) -> dict[bytes, bytes]:
+    """Take the fields beside the data, as far as the dead stream keeps them."""
+    kept: dict[bytes, bytes] = {}
+    left = DEAD_FIELDS_BYTES
+    for name, value in entry.fields.items():
+        if name != DATA and len(kept) < DEAD_FIELDS and len(name) < left:
+            kept[name] = value[: left - len(name)]
+            left -= len(name) + len(kept[name])
+    return kept
+
+
+def _pairs(flat: list[bytes] | None) -> dict[bytes, bytes]:
+    values = iter(flat or ())
+    return dict(zip(values, values, strict=False))

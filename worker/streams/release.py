@@ -1,0 +1,104 @@
+"""What a process leaves behind at its end: entries go to others at once, and its names leave the groups."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Iterable
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from tasks.base.errors import PlannerError
+from worker.settings.settings import Settings
+from worker.store import clients, functions, keys
+from worker.store.keys import GROUP, Partition
+
+log = logging.getLogger("planner.handback")
+
+LONG_AGO_MS = 10**9  # idle time of what is handed back: over every limit, and still a time after 1970
+FORGOTTEN_MS = 3_600_000  # a consumer that asked for nothing that long; a living one is made again when it reads
+PAGE = 256
+PATIENCE_S = 2.0  # with a store that may be away: its entries are taken over later then
+
+
+def hand_back(settings: Settings, pids: Iterable[int]) -> None:
+    """Let others claim at once what these processes of this host had read; a store that is away is left alone."""
+    prefixes = [f"{socket.gethostname()}-{pid}-" for pid in pids]
+    try:
+        with clients.connect(settings.redis_url, patience_s=PATIENCE_S) as client:
+            places = [(stream, prefix) for stream in _streams(settings.partitions) for prefix in prefixes]
+            for place in places:
+                _release(client, *place)
+            for stream, prefix in places:
+                _tidy(client, stream, 0, prefix)
+    except (RedisError, PlannerError) as error:
+        log.warning("nothing handed back", extra={"error": str(error)})
+
+
+def hand_back_own(settings: Settings) -> None:
+    """Hand back what this very process had read."""
+    hand_back(settings, [os.getpid()])
+
+
+def tidy(client: Redis, partitions: int) -> int:
+    """Delete consumers that were idle for an hour and have nothing pending; returns how many."""
+    gone = sum(_tidy(client, stream, FORGOTTEN_MS, "") for stream in _streams(partitions))
+    if gone:
+        log.info("consumers deleted", extra={"count": gone})
+    return gone
+
+
+def date_anew(client: Redis, streams: Iterable[str]) -> None:
+    """Date the pending entries anew that were read at a time to come, before the server's clock was set back.
+
+    They would look as if they were read just now, and be taken over from nobody, until that time has come.
+    """
+    for stream in streams:
+        after = "-"
+        while page := _pending(client, stream, after):
+            for one in page:
+                if one["time_since_delivered"] == 0:
+                    ids: list[Any] = [one["message_id"]]
+                    client.xclaim(stream, GROUP, one["consumer"], 0, ids, idle=0, justid=True)
+            after = f"({page[-1]['message_id'].decode()}"
+
+
+def _pending(client: Redis, stream: str, after: str) -> Any:
+    try:
+        return client.xpending_range(stream, GROUP, after, "+", PAGE)
+    except ResponseError:  # no such stream or group
+        return []
+
+
+def _streams(partitions: int) -> list[str]:
+    parts = [Partition(number) for number in range(partitions)]
+    return [keys.GOALS, keys.COMMANDS, *(stream for part in parts for stream in (part.outcomes, part.commands))]
+
+
+def _release(client: Redis, stream: str, prefix: str) -> None:
+    """Make the entries of consumers with this prefix look long forgotten, so that a sweep takes them over."""
+    try:
+        consumers: Any = client.xinfo_consumers(stream, GROUP)
+    except ResponseError:  # no such stream or group
+        return
+    for one in consumers:
+        if one["pending"] and one["name"].startswith(prefix.encode()):
+            count = _age(client, stream, one["name"])
+            log.info("entries handed back", extra={"stream": stream, "count": count})
+
+
+def _age(client: Redis, stream: str, consumer: bytes) -> int:
+    after, count = "-", 0
+    while page := client.xpending_range(stream, GROUP, after, "+", PAGE, consumer):
+        ids: list[Any] = [one["message_id"] for one in page]
+        client.xclaim(stream, GROUP, consumer, 0, ids, idle=LONG_AGO_MS, justid=True)
+        after, count = f"({ids[-1].decode()}", count + len(ids)
+    return count
+
+
+def _tidy(client: Redis, stream: str, idle_ms: int, prefix: str) -> int:
+    call = ("FCALL", functions.TIDY, 1, stream, GROUP, idle_ms, prefix)
+    return int(functions.call(client, *call))
