@@ -154,7 +154,8 @@ class Fold:
         if self.ready.keys() != self.queued:
             change.ready_add = {i: s.status.index for i, s in self.ready.items() if i not in self.queued}
             change.ready_remove = [step_id for step_id in self.queued if step_id not in self.ready]
-        change.ready_remove += sorted(self.withdrawn - self.queued)
+        if self.withdrawn:
+            change.ready_remove += sorted(self.withdrawn - self.queued)
         if "growth" in plan.dirty:
             plan.growth = codec.dumps(self.growth)
         change.fields = {name: plan.encode(name) for name in sorted(plan.dirty)}

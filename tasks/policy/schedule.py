@@ -84,7 +84,7 @@ def _start(fold: Fold, step: Step, most: int) -> None:
 def _attempt(fold: Fold, step: Step, most: int) -> Attempt:
     facts, number = step.facts, step.status.attempt
     held, patch_cycles = budget.reserve(fold.plan, facts["estimate"], most)
-    running = RUNNING_MARGIN_MS + 1000 * sum(tool["timeout_s"] for tool in facts["verify_tools"])
+    running = RUNNING_MARGIN_MS + 1000 * sum([tool["timeout_s"] for tool in facts["verify_tools"]])
     deadline = fold.view.now + max(QUEUED_MS, running)
     lease = _lease(fold.plan.head.seed, step.step_id, number)
     held_for = facts["queue"], facts["allowed_files"], held, patch_cycles

@@ -53,11 +53,12 @@ class Work:
     def ask(self, plan_id: str) -> Ask:
         """Say which part of the plan the next decision can touch."""
         reports = [report for _, report in self.batch]
-        named = dict.fromkeys(report.outcome.step_id for report in reports)
-        named |= dict.fromkeys(order.step_id for _, order in self.next_orders if order.step_id)
-        steps = [*named, *sorted(self.extra - named.keys())]
-        claims_matter = self.due is not None or bool(self.orders) or any(report.lease is None for report in reports)
-        return Ask(plan_id, steps, leases=claims_matter, page=self.page)
+        named = dict.fromkeys([report.outcome.step_id for report in reports])
+        if self.orders:
+            named |= dict.fromkeys([order.step_id for _, order in self.next_orders if order.step_id])
+        steps = [*named, *sorted(self.extra - named.keys())] if self.extra else [*named]
+        claims_matter = self.due is not None or bool(self.orders) or None in [report.lease for report in reports]
+        return Ask(plan_id, steps, claims_matter, self.page)
 
     def decide(self, view: Slice) -> Change:
         """Apply what is to be decided to the slice. Pure."""

@@ -133,9 +133,13 @@ class PlanStore:
             todo_beyond=todo_length - len(items),
             reply_to=self._partition.outcomes,
             lease_prefix=self._partition.lease_prefix(ask.plan_id),
-            leases={step: Lease(*lease) for step, lease in zip(ask.steps, leases, strict=False) if lease[0]},
+            leases={step: Lease(*lease) for step, lease in zip(ask.steps, leases, strict=False) if lease[0]}
+            if leases
+            else {},
             order=standing(scopes, record.head.tenant, record.head.repo, record.times["created"], now),
-            grants={scope.decode(): Grant(left, over == b"1") for scope, left, over in _each(grants, 3)},
+            grants={scope.decode(): Grant(left, over == b"1") for scope, left, over in _each(grants, 3)}
+            if grants
+            else {},
         )
 
     def commit_call(self, write: Write, orders: int | str = "") -> tuple[Any, ...]:

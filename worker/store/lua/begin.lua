@@ -10,7 +10,7 @@ local function is_locked(lock, token, now, ttl)
   if not lock or lock == '' then return false end
   local holder, untl = string.match(lock, '^(%S+) (%d+)')
   local left = tonumber(untl) - now
-  return holder ~= token and left > 0 and left <= ttl
+  return holder ~= token and left > 0 and left <= tonumber(ttl)
 end
 
 -- KEYS 1 plan, 2 steps, 3 status, 4 ready, 5 active, 6 todo, 7 grants, 8.. the leases of the first steps named
@@ -23,7 +23,7 @@ local function begin(keys, args)
   local now = now_ms()
   local hot = redis.call('HMGET', plan, unpack(HOT))
   if not hot[1] then return {now, 'gone'} end
-  if is_locked(hot[LOCK], args[1], now, tonumber(args[2])) then return {now, 'busy'} end
+  if is_locked(hot[LOCK], args[1], now, args[2]) then return {now, 'busy'} end
   redis.call('HSET', plan, 'lock', args[1] .. ' ' .. now + args[2])
 
   -- The steps whose ends may be told: those named, then those left over; with them the windows of their dependents.

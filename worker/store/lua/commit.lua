@@ -36,30 +36,37 @@ local MAX_UNPACK = 4000    -- arguments of one command, below what Lua's stack t
 local RECALLED = 1000      -- fields of what plans of one kind and repository leave to the next
 local RECALL_KEPT = 180 * 86400 -- s without such a plan
 
--- Finds where each section starts. Checks what could fail later before the first write, since a script keeps what it
--- wrote: the number of arguments, and that every place names a key.
+-- Finds where each section starts, and puts the keys where their places stand. Checks what could fail later before the
+-- first write, since a script keeps what it wrote: the number of arguments, and that every place names a key. Making a
+-- number of a string is dear, so it is done once for each, and not where a section is empty.
 local function parse(keys, args)
   local at, first = FIRST_ITEM, {}
   for i, size in ipairs(SECTIONS) do
+    local count = args[FIRST_COUNT + i - 1]
     first[i] = at
-    at = at + (tonumber(args[FIRST_COUNT + i - 1]) or 0) * size
+    if count ~= '0' then at = at + (tonumber(count) or 0) * size end
   end
   first[#SECTIONS + 1] = at
   if at ~= #args + 1 then return nil, 'the sections do not add up to the arguments' end
   for i = first[6], first[7] - 1, 5 do
-    if not (keys[tonumber(args[i + 1])] and keys[tonumber(args[i + 3])]) then return nil, 'ended: no such place' end
+    args[i + 1], args[i + 3] = keys[tonumber(args[i + 1])], keys[tonumber(args[i + 3])]
+    if not (args[i + 1] and args[i + 3]) then return nil, 'ended: no such place' end
   end
   for i = first[7], first[8] - 1, 8 do
-    if not (keys[tonumber(args[i + 1])] and keys[tonumber(args[i + 2])]) then return nil, 'start: no such place' end
+    args[i + 1], args[i + 2] = keys[tonumber(args[i + 1])], keys[tonumber(args[i + 2])]
+    if not (args[i + 1] and args[i + 2]) then return nil, 'start: no such place' end
   end
   for i = first[11], first[12] - 1, 2 do
-    if not keys[tonumber(args[i])] then return nil, 'ack: no such place' end
+    args[i] = keys[tonumber(args[i])]
+    if not args[i] then return nil, 'ack: no such place' end
   end
   for i = first[12], first[14] - 1, 2 do
-    if not keys[tonumber(args[i])] then return nil, 'guard or action: no such place' end
+    args[i] = keys[tonumber(args[i])]
+    if not args[i] then return nil, 'guard or action: no such place' end
   end
   for i = first[15], first[16] - 1, 4 do
-    if not keys[tonumber(args[i])] then return nil, 'recall: no such place' end
+    args[i] = keys[tonumber(args[i])]
+    if not args[i] then return nil, 'recall: no such place' end
   end
   return first
 end
@@ -91,12 +98,12 @@ local function is_short(keys, args, first, today)
 end
 
 -- The first queue that has no room for what is to be added to it.
-local function full_queue(keys, args, first)
+local function full_queue(args, first)
   local wanted = {}
   for i = first[7], first[8] - 1, 8 do wanted[args[i + 1]] = (wanted[args[i + 1]] or 0) + 1 end
-  for place, count in pairs(wanted) do
-    local length = redis.pcall('XLEN', keys[tonumber(place)])
-    if type(length) == 'number' and length + count > tonumber(args[12]) then return keys[tonumber(place)] end
+  for queue, count in pairs(wanted) do
+    local length = redis.pcall('XLEN', queue)
+    if type(length) == 'number' and length + count > tonumber(args[12]) then return queue end
   end
 end
 
@@ -105,30 +112,30 @@ local function refusal(keys, args, first, today)
   local version = redis.call('HGET', keys[1], 'version')
   if (version or '0') ~= args[2] then return version and 'stale' or 'gone' end
   for i = first[12], first[13] - 1, 2 do
-    local renewed = redis.pcall('HGET', keys[tonumber(args[i])], 'renewed')
+    local renewed = redis.pcall('HGET', args[i], 'renewed')
     if number_of(renewed) ~= tonumber(args[i + 1]) then return 'stale' end
   end
   if args[4] ~= '1' then return nil end
   if args[14] ~= '' and (redis.call('HGET', keys[14], 'orders') or '0') ~= args[14] then return 'stale' end
   if is_short(keys, args, first, today) then return 'stale' end
   for i = first[15], first[16] - 1, 4 do
-    if args[i + 2] ~= '' and (redis.call('HGET', keys[tonumber(args[i])], args[i + 1]) or '0') ~= args[i + 2] then
+    if args[i + 2] ~= '' and (redis.call('HGET', args[i], args[i + 1]) or '0') ~= args[i + 2] then
       return 'stale'
     end
   end
-  local full = full_queue(keys, args, first)
+  local full = full_queue(args, first)
   return full and 'full ' .. full
 end
 
 -- Adds the specs of the attempts that start. Returns their entries; else nil and the queue that takes none, since
 -- somebody has put another type in its place.
-local function add_specs(keys, args, first)
+local function add_specs(args, first)
   local entries = {}
   for i = first[7], first[8] - 1, 8 do
-    local entry = add_spec(keys[tonumber(args[i + 1])], args[i + 3])
+    local entry = add_spec(args[i + 1], args[i + 3])
     if type(entry) == 'table' then
-      for j, id in ipairs(entries) do redis.call('XDEL', keys[tonumber(args[first[7] + 8 * (j - 1) + 1])], id) end
-      return nil, keys[tonumber(args[i + 1])]
+      for j, id in ipairs(entries) do redis.call('XDEL', args[first[7] + 8 * (j - 1) + 1], id) end
+      return nil, args[i + 1]
     end
     entries[#entries + 1] = entry
   end
@@ -153,7 +160,7 @@ end
 -- Takes attempts out of flight. Queues and leases are others' too: what somebody put in their place holds nothing.
 local function end_attempts(keys, args, first)
   for i = first[6], first[7] - 1, 5 do
-    local queue, entry, lease = keys[tonumber(args[i + 1])], args[i + 2], keys[tonumber(args[i + 3])]
+    local queue, entry, lease = args[i + 1], args[i + 2], args[i + 3]
     redis.call('HDEL', keys[5], args[i])
     redis.pcall('XACK', queue, 'controllers', entry)
     redis.pcall('XDEL', queue, entry)
@@ -169,12 +176,12 @@ end
 local function start_attempts(keys, args, first, entries)
   for n, entry in ipairs(entries) do
     local i = first[7] + 8 * (n - 1)
-    local lease = keys[tonumber(args[i + 2])]
+    local lease = args[i + 2]
     redis.call('HSET', keys[5], args[i], entry .. ' ' .. args[i + 7])
     if args[i + 4] ~= '1' then redis.call('DEL', lease) end -- that of a cancelled attempt is still there
     redis.pcall('HSET', lease, 'attempt', args[i + 4], 'lease', args[i + 5], 'tokens', args[i + 6], 'ttl', SILENT)
   end
-  for i = first[13], first[14] - 1, 2 do redis.pcall('HSET', keys[tonumber(args[i])], 'action', args[i + 1]) end
+  for i = first[13], first[14] - 1, 2 do redis.pcall('HSET', args[i], 'action', args[i + 1]) end
 end
 
 local function set_timer(keys, args)
@@ -197,9 +204,8 @@ local function tell(keys, args, first)
     redis.call('XADD', keys[9], 'MAXLEN', '~', args[7], '*', 'type', args[i], 'data', args[i + 1])
   end
   for i = first[11], first[12] - 1, 2 do
-    local stream = keys[tonumber(args[i])]
-    redis.call('XACK', stream, 'planner', args[i + 1])
-    redis.call('XDEL', stream, args[i + 1])
+    redis.call('XACK', args[i], 'planner', args[i + 1])
+    redis.call('XDEL', args[i], args[i + 1])
   end
 end
 
@@ -219,9 +225,9 @@ local function take_grants(keys, args, first, today)
   end
 end
 
-local function remember(keys, args, first)
+local function remember(args, first)
   for i = first[15], first[16] - 1, 4 do
-    local key, field = keys[tonumber(args[i])], args[i + 1]
+    local key, field = args[i], args[i + 1]
     if args[i + 3] == '' then
       redis.call('HDEL', key, field)
     elseif redis.call('HEXISTS', key, field) == 1 or redis.call('HLEN', key) < RECALLED then
@@ -245,7 +251,7 @@ local function commit(keys, args)
       return 'rolled back'
     end
   end
-  local entries, odd = add_specs(keys, args, first)
+  local entries, odd = add_specs(args, first)
   if not entries then
     if changed then redis.call('HINCRBY', keys[12], args[10], -1) end
     return redis.error_reply('ERR planner commit: ' .. odd .. ' is not a stream')
@@ -257,7 +263,7 @@ local function commit(keys, args)
   tell(keys, args, first)
   if args[6] ~= '0' then end_plan(keys, args) end
   take_grants(keys, args, first, today)
-  remember(keys, args, first)
+  remember(args, first)
   return number
 end
 
