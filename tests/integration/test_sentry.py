@@ -22,13 +22,14 @@ from worker.store.keys import GOALS, Partition
 
 SECRET = "hunter2-of-the-evidence"
 P = Partition(0)
+ROOT = Path(__file__).parents[2]
 
 # Python runs this in every process that finds it. The decision fails in the ways in which text could get out.
 SHIM = """
 import logging, sys
 if any("celery" in word for word in sys.argv + sys.orig_argv):
     from pydantic import TypeAdapter
-    from tasks import outcomes
+    from tasks.handlers import outcomes
 
     def fail(view, reports):
         local = reports[0].outcome.failure_evidence.stack_trace_head
@@ -97,7 +98,8 @@ def worker(pool: str, url: str, dsn: str, shim: Path) -> Iterator[subprocess.Pop
     """Run a worker in which the shim is at work; it ends with the block."""
     shim.mkdir()
     (shim / "sitecustomize.py").write_text(SHIM)
-    settings = {"PLANNER_REDIS_URL": url, "SENTRY_DSN": dsn, "PLANNER_MAX_FAILURES": "1", "PYTHONPATH": str(shim)}
+    path = os.pathsep.join(map(str, (shim, ROOT)))
+    settings = {"PLANNER_REDIS_URL": url, "SENTRY_DSN": dsn, "PLANNER_MAX_FAILURES": "1", "PYTHONPATH": path}
     flags = ["--pool", pool, "--concurrency", "1", "--without-gossip", "--without-mingle"]
     with (shim / "log").open("wb") as log:
         process = subprocess.Popen(
