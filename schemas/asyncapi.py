@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from schemas import streams
+
 VERSION = "3.1.0"
 SCHEMA_FORMAT = "application/schema+json;version=draft-2020-12"
 
@@ -68,38 +70,38 @@ class Stream:
 
 STREAMS = (
     Stream(
-        "goals", "receive", "planner:goals", "goal", "What shall be done; anybody may ask.", "planner",
+        "goals", "receive", streams.GOALS, "goal", "What shall be done; anybody may ask.", "planner",
         beside=ATTRIBUTES,
     ),
     Stream(
-        "outcomes", "receive", "planner:{partition}:outcomes", "outcome",
+        "outcomes", "receive", streams.OUTCOMES, "outcome",
         "What became of an attempt; a spec names this stream in `reply_to`.", "planner",
         beside=(*ATTRIBUTES, *ROUTING),
     ),
     Stream(
-        "commands", "receive", "planner:{partition}:commands", "command",
+        "commands", "receive", streams.PLAN_COMMANDS, "command",
         "Orders of operators about one plan or step.", "planner", beside=ATTRIBUTES,
     ),
     Stream(
-        "commandsToAll", "receive", "planner:commands", "command", "Orders wider than one plan.", "planner",
+        "commandsToAll", "receive", streams.COMMANDS, "command", "Orders wider than one plan.", "planner",
         beside=ATTRIBUTES,
     ),
     Stream(
-        "steps", "send", "planner:{partition}:steps:{queue}", "step_spec",
+        "steps", "send", streams.STEPS, "step_spec",
         "One attempt of a step. An attempt that ended is acknowledged and deleted by the planner.", "controllers",
     ),
     Stream(
-        "events", "send", "planner:{partition}:events", "event",
+        "events", "send", streams.EVENTS, "event",
         "What happened. `type` is dev.planner.<goal|plan|step|outcome|budget|command>.<what>.v1.",
         beside=("type",), capped=10_000,
     ),
     Stream(
-        "dead", "send", "planner:{partition}:dead", "dead",
+        "dead", "send", streams.DEAD, "dead",
         "Outcomes and commands that could not be read, with the reason; the raw bytes stand in `data`.",
         field="problem", beside=("data",),
     ),
     Stream(
-        "deadGoals", "send", "{goals}:dead", "dead",
+        "deadGoals", "send", streams.GOALS_DEAD, "dead",
         "Goals that could not be read, with the reason; the raw bytes stand in `data`.",
         field="problem", beside=("data",),
     ),

@@ -1,7 +1,7 @@
 """The whole system on one screen: which message goes to which handler, over which queue. Read this first.
 
-There is no `@task` here: `worker/celery.py` binds each route to a Celery task of its name, whose work is
-`load -> handler -> commit`. The handlers are pure; what they return is written by the store.
+Celery tasks, pollers, jobs and the watchdog are made from this table by the worker; there is no `@task` here. What a
+task does is `begin -> handler -> commit`: the handlers are pure, and the store writes what they return.
 """
 
 from __future__ import annotations
@@ -10,26 +10,36 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from schemas import streams
 from tasks.handlers import bulk_commands, commands, creation, goals, outcomes, upkeep
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One kind of message. A Celery task is only the nudge that something waits; it carries no message."""
+    """One kind of message. A Celery task is only the wake-up that something waits; it carries no message."""
 
-    task: str  # name of the Celery task and of its queue
-    source: str  # where the messages wait
+    task: str  # name of the Celery task, and of its queue
+    streams: tuple[str, ...]  # where its messages wait, as addresses; entries that nobody has read wake the task
     handlers: tuple[Callable[..., Any], ...]
-    per_partition: bool
+    per_partition: bool = False
+    is_slow: bool = False  # may take minutes, and shows meanwhile that it goes on
+    sweeper: Route | None = (
+        None  # takes over what dead workers had read, and what timers ask for; None: the route itself
+    )
 
 
-ROUTES = (
-    # goal -> accepted plan | rejected | nothing to do; one goal at a time, since it may wait for an LLM
-    Route("planner.decompose", "planner:goals", (goals.plan, creation.accepted, creation.refused), per_partition=False),
-    # outcomes -> next steps, retries, the end of the plan; many at a time, grouped by plan
-    Route("planner.outcomes", "planner:{p}:outcomes", (outcomes.apply, commands.apply), per_partition=True),
-    # orders about more than one plan -> what stands for each of them, now and later
-    Route("planner.orders", "planner:commands", (bulk_commands.kept, bulk_commands.lifted), per_partition=False),
-    # clocks that have run out -> expired attempts, plans out of time, work that was left over
-    Route("planner.upkeep", "planner:{p}:timers", (upkeep.apply,), per_partition=True),
+# goal -> accepted plan | rejected | nothing to do; one goal at a time, since it may wait for a model
+GOALS = Route("planner.decompose", (streams.GOALS,), (goals.plan, creation.accepted, creation.refused), is_slow=True)
+# clocks that have run out -> expired attempts, plans out of time, work that was left over
+UPKEEP = Route("planner.upkeep", (), (upkeep.apply,), per_partition=True)
+# outcomes -> next steps, retries, the end of the plan; many at a time, grouped by plan; commands about one plan first
+OUTCOMES = Route(
+    "planner.outcomes",
+    (streams.PLAN_COMMANDS, streams.OUTCOMES),
+    (outcomes.apply, commands.apply),
+    per_partition=True,
+    sweeper=UPKEEP,
 )
+# commands about more than one plan -> what stands for each of them, now and later
+COMMANDS = Route("planner.orders", (streams.COMMANDS,), (bulk_commands.kept, bulk_commands.lifted), is_slow=True)
+ROUTES = (GOALS, OUTCOMES, COMMANDS, UPKEEP)

@@ -15,7 +15,7 @@ from kombu import Exchange, Queue
 from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as TookTooLong
 
-from tasks.routes import ROUTES
+from tasks.routes import GOALS, ROUTES, Route
 from worker.process import jobs, shutdown, solo_pool
 from worker.process.lifecycle import Ingress
 from worker.process.wakeup import SHARE
@@ -36,7 +36,7 @@ app = Celery("planner", broker=sentinel.broker_url(settings.broker))
 app.conf.update(
     # Exchange and key are named, or every queue would be bound to the default one and get every nudge.
     task_queues=[Queue(route.task, Exchange(route.task), routing_key=route.task) for route in ROUTES],
-    task_default_queue=ROUTES[0].task,
+    task_default_queue=GOALS.task,
     task_routes={route.task: {"queue": route.task} for route in ROUTES},
     task_ignore_result=True,
     task_acks_late=True,  # a nudge that is lost with its worker comes again; one that comes twice finds nothing to do
@@ -65,28 +65,13 @@ app.conf.update(
 app.steps["worker"].add(Ingress)
 
 
-@app.task(name="planner.decompose", bind=True)
-def decompose(self: Any) -> None:
-    """Plan goals."""
-    _do(self, "planner.decompose")
+def _bind(route: Route) -> None:
+    """Make the Celery task of a route; its argument is the number of a partition, where the route has them."""
 
+    def run(self: Any, *args: int) -> None:
+        _do(self, route.task, *args)
 
-@app.task(name="planner.outcomes", bind=True)
-def drain(self: Any, partition: int) -> None:
-    """Apply the outcomes of a partition."""
-    _do(self, "planner.outcomes", partition)
-
-
-@app.task(name="planner.upkeep", bind=True)
-def sweep(self: Any, partition: int) -> None:
-    """Hand out a partition's due work, and take over what dead workers had read."""
-    _do(self, "planner.upkeep", partition)
-
-
-@app.task(name="planner.orders", bind=True)
-def obey(self: Any) -> None:
-    """Obey the orders about more than one plan."""
-    _do(self, "planner.orders")
+    app.task(name=route.task, bind=True)(run)
 
 
 def _do(task: Any, name: str, *args: int) -> None:
@@ -95,7 +80,7 @@ def _do(task: Any, name: str, *args: int) -> None:
     A goal does not keep a worker of one slot from the rest.
     """
     key, share = Key(name, args), float(task.request.get(SHARE) or 1)
-    if solo_pool.HERE.is_used and name == solo_pool.SLOW:
+    if solo_pool.HERE.is_used and name == GOALS.task:
         solo_pool.HERE.plan(_try, key, share)
     else:
         _try(key, share)
@@ -107,6 +92,10 @@ def _try(key: Key, share: float) -> None:
         jobs.do(key, share)
     except (NoConnection, TookTooLong) as error:
         log.info("interrupted", extra={"error": str(error)})
+
+
+for _route in ROUTES:
+    _bind(_route)
 
 
 @signals.setup_logging.connect

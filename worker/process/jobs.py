@@ -6,6 +6,7 @@ import mmap
 import time
 from collections.abc import Callable
 
+from tasks import routes
 from worker.process.container import Services, services
 from worker.process.wakeup_ledger import Key
 from worker.streams.release import tidy
@@ -16,7 +17,7 @@ TIDY_S = 600.0  # between looks for consumers of workers that are long gone
 
 def do(key: Key, share: float = 1.0) -> None:
     """Do what a nudge asks for, in `share` of the time that it may take; notes for the watch what is left in hand."""
-    if DUTIES[key.task](share, *key.args):
+    if JOBS[key.task](share, *key.args):
         _left[_place(key)] = 1
 
 
@@ -30,22 +31,22 @@ def take_left(key: Key) -> bool:
 
 
 def _place(key: Key) -> int:
-    return list(DUTIES).index(key.task) * MAX_PARTITIONS + sum(key.args)
+    return list(JOBS).index(key.task) * MAX_PARTITIONS + sum(key.args)
 
 
-def decompose(share: float) -> bool:
+def plan_goals(share: float) -> bool:
     """Plan goals until none waits, those of dead workers first; returns whether some may be left."""
     here = services()
     here.decomposer.recover(_idle_ms(here))
     return here.decomposer.drain(share)
 
 
-def outcomes(share: float, partition: int) -> bool:
+def apply_outcomes(share: float, partition: int) -> bool:
     """Apply the outcomes of a partition until none comes; returns whether some were read and not applied."""
     return services().home(partition).engine.drain(share)
 
 
-def upkeep(share: float, partition: int) -> bool:
+def keep_up(share: float, partition: int) -> bool:
     """Hand out a partition's due work, and take over what dead workers had read."""
     here = services()
     here.home(partition).engine.sweep(here.name, share)
@@ -56,18 +57,18 @@ def upkeep(share: float, partition: int) -> bool:
     return False
 
 
-def orders(_: float) -> bool:
+def obey_commands(_: float) -> bool:
     """Obey the orders about more than one plan; returns whether some may be left."""
     return services().wide.drain()
 
 
-DUTIES: dict[str, Callable[..., bool]] = {
-    "planner.decompose": decompose,
-    "planner.outcomes": outcomes,
-    "planner.upkeep": upkeep,
-    "planner.orders": orders,
+JOBS: dict[str, Callable[..., bool]] = {
+    routes.GOALS.task: plan_goals,
+    routes.OUTCOMES.task: apply_outcomes,
+    routes.UPKEEP.task: keep_up,
+    routes.COMMANDS.task: obey_commands,
 }
-_left = mmap.mmap(-1, len(DUTIES) * MAX_PARTITIONS)  # a byte for each kind of work; the processes of a pool inherit it
+_left = mmap.mmap(-1, len(JOBS) * MAX_PARTITIONS)  # a byte for each kind of work; the processes of a pool inherit it
 
 
 def _idle_ms(here: Services) -> int:

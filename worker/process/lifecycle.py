@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 from celery import bootsteps
@@ -13,7 +14,9 @@ from celery.concurrency.solo import TaskPool
 from celery.exceptions import WorkerShutdown
 from celery.worker import state
 
+from tasks import routes
 from tasks.base.errors import PlannerError
+from tasks.routes import ROUTES
 from worker import drafters
 from worker.process import shutdown, solo_pool
 from worker.process.poller import NUDGE_STUCK_S, Watch
@@ -22,7 +25,6 @@ from worker.process.wakeup import Nudger
 from worker.process.wakeup_ledger import Ledger
 from worker.process.watchdog import Pool, Pulse, Watchdog
 from worker.settings.settings import Settings, load
-from worker.store import keys
 from worker.store.keys import Partition
 from worker.telemetry.outage import Outage
 
@@ -30,6 +32,7 @@ log = logging.getLogger("planner.lifecycle")
 
 CANNOT_START = 1  # exit code
 JOIN_S = 5.0  # for a watch that works by itself or hangs
+EVERYWHERE = Partition(0)  # of routes without partitions
 BITE_S = 10.0  # from the warm shutdown of a worker that is stuck to its hard end
 
 
@@ -55,10 +58,11 @@ class Ingress(bootsteps.StartStopStep):
         settings = load()
         store, broker = Outage("store"), Outage("broker")
         consumed = frozenset(parent.app.amqp.queues.consume_from)
-        if "planner.decompose" in consumed:
+        if routes.GOALS.task in consumed:
             drafters.check(settings)
             drafters.warn()
-        parts = _partitions(consumed, settings)
+        has_plans = routes.OUTCOMES.task in consumed
+        parts = [Partition(number) for number in range(settings.partitions if has_plans else 0)]
         pool, bite = partial(_pool, parent), partial(_bite, settings)
         self._watchdog = Watchdog(settings, broker, self._pulses, pool, bite, parts)
         self._watchdog.start()
@@ -107,16 +111,15 @@ def _bite(settings: Settings, reason: str) -> None:
     state.should_stop = shutdown.STUCK
 
 
-def _partitions(consumed: frozenset[str], settings: Settings) -> list[Partition]:
-    return [Partition(number) for number in range(settings.partitions)] if "planner.outcomes" in consumed else []
-
-
-def _watches(watch: Any, consumed: frozenset[str], parts: Sequence[Partition]) -> list[Watch]:
-    found = [watch(keys.GOALS, "planner.decompose", "planner.decompose")] if "planner.decompose" in consumed else []
-    if "planner.orders" in consumed:
-        found.append(watch(keys.COMMANDS, "planner.orders", "planner.orders"))
-    for part in parts:
-        args = (part.number,)
-        found.append(watch(part.commands, "planner.outcomes", "", args, stuck_s=NUDGE_STUCK_S))
-        found.append(watch(part.outcomes, "planner.outcomes", "planner.upkeep", args, part.timers, NUDGE_STUCK_S))
+def _watches(watch: Callable[..., Watch], consumed: frozenset[str], partitions: Sequence[Partition]) -> list[Watch]:
+    """Make a watch for each stream of the routes that are consumed; that of a route's last stream wakes its sweeper."""
+    found = []
+    for route in ROUTES:
+        homes = partitions if route.per_partition else (EVERYWHERE,)
+        for home, stream in product(homes, route.streams if route.task in consumed else ()):
+            sweeper = (route.sweeper or route).task if stream == route.streams[-1] else ""
+            own = (
+                {"args": (home.number,), "timers": home.timers, "stuck_s": NUDGE_STUCK_S} if route.per_partition else {}
+            )
+            found.append(watch(home.stream(stream), route.task, sweeper, **own))
     return found

@@ -16,12 +16,13 @@ from queue import SimpleQueue
 
 from celery.worker import state
 
+from tasks.routes import GOALS
 from worker.process.wakeup_ledger import Key
 from worker.telemetry.logs import reported_as
 
 log = logging.getLogger("planner.solo")
 
-SLOW = "planner.decompose"  # the task that goes into the thread
+SLOW = GOALS.task  # goes into the thread
 Do = Callable[[Key, float], None]  # what a nudge asks for, in a share of the time that it may take
 
 

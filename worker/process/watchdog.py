@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from redis import Redis
 from redis.exceptions import RedisError
 
+from tasks.routes import ROUTES
 from worker.engine.goal_consumer import RENEW_S
 from worker.settings.settings import Settings
 from worker.store import clients, deployment, keys
@@ -26,7 +27,7 @@ log = logging.getLogger("planner.watchdog")
 LOOK_S = 1.0
 PATIENCE_S = 2.0  # with a store that does not answer
 TURN_S = 1.0  # for each stream where there are very many: a busy one waits until the pool has been through the others
-SLOW = {keys.GOALS: "planner.decompose", keys.COMMANDS: "planner.orders"}  # work that may take minutes, and shows it
+SLOW = {stream: route.task for route in ROUTES if route.is_slow for stream in route.streams}
 
 
 class Pulse(NamedTuple):

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-GOALS = "planner:goals"
+from schemas import streams
+
+GOALS = streams.GOALS
 GOALS_DEAD = "{planner:goals}:dead"
 GOALS_STATS = "{planner:goals}:stats"
 GOALS_FAILURES = "{planner:goals}:failures"
-COMMANDS = "planner:commands"
+COMMANDS = streams.COMMANDS
 COMMANDS_DEAD = "{planner:commands}:dead"
 COMMANDS_STATS = "{planner:commands}:stats"
 COMMANDS_KNOWN = "{planner:commands}:known"
@@ -70,25 +72,29 @@ class Partition:
         """The hash tag that keeps them in one slot."""
         return f"planner:{{{self.number}}}:"
 
+    def stream(self, address: str, queue: str = "") -> str:
+        """Name the stream that this partition has at `address`; one without partitions keeps its name."""
+        return address.format(partition=f"{{{self.number}}}", queue=queue)
+
     @cached_property
     def outcomes(self) -> str:
         """Stream: what controllers report."""
-        return self.tag + "outcomes"
+        return self.stream(streams.OUTCOMES)
 
     @cached_property
     def commands(self) -> str:
         """Stream: what operators order about single plans."""
-        return self.tag + "commands"
+        return self.stream(streams.PLAN_COMMANDS)
 
     @cached_property
     def events(self) -> str:
         """Capped stream: what the planner tells of itself."""
-        return self.tag + "events"
+        return self.stream(streams.EVENTS)
 
     @cached_property
     def dead(self) -> str:
         """Stream: entries that could not be read, each with its problem."""
-        return self.tag + "dead"
+        return self.stream(streams.DEAD)
 
     @cached_property
     def timers(self) -> str:
@@ -145,7 +151,7 @@ class Partition:
 
     def steps(self, queue: str) -> str:
         """Stream: step specs for the controllers of a queue."""
-        return f"{self.tag}steps:{queue}"
+        return self.stream(streams.STEPS, queue)
 
     def lease_prefix(self, plan_id: str) -> str:
         """What the lease keys of a plan begin with; the step id follows."""

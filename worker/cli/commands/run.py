@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from worker.sandbox.user import User
     from worker.settings.settings import Settings
 
-DRAFTING = "planner.decompose"
 SLOW = frozenset({"http", "cli", "backend"})  # drafters that a worker waits for
 
 
@@ -104,11 +103,11 @@ def check_drafters(settings: Settings) -> None:
 
 def shares(settings: Settings) -> tuple[str | None, ...]:
     """Say which workers a planner needs at least, by their queues: a draft may take minutes, so that is one's own."""
-    from tasks.routes import ROUTES
+    from tasks.routes import GOALS, ROUTES
 
     if not SLOW.intersection(settings.drafters):
         return (None,)
-    return (DRAFTING, ",".join(route.task for route in ROUTES if route.task != DRAFTING))
+    return (GOALS.task, ",".join(route.task for route in ROUTES if route is not GOALS))
 
 
 def _check_queues(queues: str | None) -> None:

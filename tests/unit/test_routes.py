@@ -1,0 +1,88 @@
+"""The route table is the wiring: who reads it knows which task, stream and handler there are."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from schemas import streams
+from tasks.routes import GOALS, OUTCOMES, ROUTES, UPKEEP, Route
+from worker.celery import app
+from worker.process import jobs, lifecycle
+from worker.store.keys import Partition
+
+ROOT = Path(__file__).parents[2]
+ADDRESSES = [value for name, value in vars(streams).items() if name.isupper()]
+Watched = tuple[str, str, str, tuple[int, ...], str]
+
+
+def constants() -> Counter[str]:
+    """Count the string constants of the sources, docstrings and logger names aside."""
+    found: Counter[str] = Counter()
+    for ring in ("schemas", "tasks", "worker"):
+        for path in (ROOT / ring).rglob("*.py"):
+            tree = ast.parse(path.read_text())
+            loggers = {
+                argument
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "getLogger"
+                for argument in node.args
+            }
+            found.update(
+                node.value
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in loggers
+            )
+    return found
+
+
+def watched(consumed: set[str], partitions: int) -> list[Watched]:
+    """What is watched by a worker that consumes these queues: stream, task, sweeper, arguments and timers."""
+
+    def watch(
+        stream: str, task: str, sweeper: str, args: tuple[int, ...] = (), timers: str = "", stuck_s: float = 0
+    ) -> Watched:
+        assert bool(args) == bool(timers) == bool(stuck_s)
+        return (stream, task, sweeper, args, timers)
+
+    parts = [Partition(number) for number in range(partitions)]
+    return lifecycle._watches(watch, frozenset(consumed), parts)  # type: ignore[arg-type, return-value]
+
+
+@pytest.mark.parametrize("name", [*(route.task for route in ROUTES), *ADDRESSES])
+def test_no_task_queue_or_stream_is_named_twice(name: str) -> None:
+    assert constants()[name] == 1
+
+
+def test_celery_has_a_task_and_a_queue_for_each_route() -> None:
+    tasks = {route.task for route in ROUTES}
+
+    assert {name for name in app.tasks if not name.startswith("celery.")} == tasks
+    assert {queue.name for queue in app.conf.task_queues} == tasks
+    assert app.conf.task_routes == {task: {"queue": task} for task in tasks}
+
+
+def test_every_route_has_its_job() -> None:
+    assert list(jobs.JOBS) == [GOALS.task, OUTCOMES.task, UPKEEP.task, "planner.orders"]
+    assert set(jobs.JOBS) == {route.task for route in ROUTES}
+
+
+def test_every_stream_of_a_route_is_watched_and_swept_once() -> None:
+    found = watched({route.task for route in ROUTES}, partitions=2)
+
+    assert sorted(found) == [
+        ("planner:commands", "planner.orders", "planner.orders", (), ""),
+        ("planner:goals", "planner.decompose", "planner.decompose", (), ""),
+        ("planner:{0}:commands", "planner.outcomes", "", (0,), "planner:{0}:timers"),
+        ("planner:{0}:outcomes", "planner.outcomes", "planner.upkeep", (0,), "planner:{0}:timers"),
+        ("planner:{1}:commands", "planner.outcomes", "", (1,), "planner:{1}:timers"),
+        ("planner:{1}:outcomes", "planner.outcomes", "planner.upkeep", (1,), "planner:{1}:timers"),
+    ]
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.streams])
+def test_a_worker_of_one_queue_watches_its_streams_alone(route: Route) -> None:
+    assert {task for _, task, *_ in watched({route.task}, partitions=1)} == {route.task}
