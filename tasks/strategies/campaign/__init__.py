@@ -6,9 +6,7 @@ stands, runs SPEC, BUILD and VERIFY tasks as governed steps, and is planned anew
 
 from __future__ import annotations
 
-from tasks.strategies.campaign.briefing import input_for
-from tasks.strategies.campaign.drafting import draft
-from tasks.strategies.campaign.growing import advance, answer, refusal
-from tasks.strategies.campaign.replanning import stuck
+from tasks.strategies.campaign.replan import stuck
+from tasks.strategies.campaign.strategy import advance, answer, draft, input_for, refusal
 
 __all__ = ["advance", "answer", "draft", "input_for", "refusal", "stuck"]

@@ -3,18 +3,31 @@
 Beside plan.json's own: `confidence` (the header), `complexity`, `task_count`, `framework_confidence`,
 `idioms_enforced`, `outside` (candidates that the goal does not allow), `graph`, `mermaid`, `progress` and `drafted_by`
 (whose the tasks are: of the goal, of the templates, or of a drafter).
+
+
+OUTPUT_PLAN: the plan document, which is the seed's plan.json and more keys beside it (seed 003).
+
+Beside plan.json's own: `confidence` (the header), `complexity`, `task_count`, `framework_confidence`,
+`idioms_enforced`, `outside` (candidates that the goal does not allow), `graph`, `mermaid`, `progress` and `drafted_by`
+(whose the tasks are: of the goal, of the templates, or of a drafter).
+
+
+The task graph as people see it: drawn with box characters as the seed does, and as Mermaid.
+
+Tasks in a row are one line. Where lines end in one task they are joined by a bracket; a line that goes off from another
+one begins with the numbers of what it waits for.
+
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schemas.campaign import LEAST_CONFIDENCE, Decision
 from schemas.campaign_plan import CampaignPlan, PlanTask
-from tasks.strategies.campaign.drawing import drawing, mermaid
-from tasks.strategies.campaign.making import score
-from tasks.strategies.campaign.measures import task_count
+from tasks.strategies.campaign.formulas import score, task_count
+from tasks.strategies.campaign.sequence import graph
 from tasks.strategies.campaign.state import Known, Progress
 from tasks.strategies.campaign.words import first_line, kebab
 
@@ -60,3 +73,73 @@ def _measured(known: Known) -> dict[str, Any]:
         "idioms_enforced": known.confidence >= LEAST_CONFIDENCE,
         "outside": list(known.outside),
     }
+
+
+ARROW = " ──→ "
+
+
+def mermaid(tasks: Sequence[PlanTask]) -> str:
+    """Draw the graph as Mermaid."""
+    nodes = [f'  t{task.seq}["{task.seq} {task.slug}"]' for task in tasks]
+    edges = [f"  t{other} --> t{name}" for name, others in graph(tasks).items() for other in others]
+    return "\n".join(("graph LR", *nodes, *edges)) + "\n"
+
+
+def drawing(tasks: Sequence[PlanTask]) -> str:
+    """Draw the graph as text."""
+    waits = graph(tasks)
+    label = {task.seq: f"{task.seq} ({task.slug})" for task in tasks}
+    rows = _rows(waits)
+    joins = _joins(waits, rows)
+    joined = {head for others in joins.values() for head in others} | set(joins)
+    lines: list[str] = []
+    for head, row in rows.items():
+        if head in joins:
+            texts = [_line(waits, rows[other], label) for other in joins[head]]
+            lines += _bracket(texts, ARROW.join(label[seq] for seq in row))
+        elif head not in joined:
+            lines.append(_line(waits, row, label))
+    return "\n".join(lines) + "\n"
+
+
+def _rows(waits: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Take the graph apart into rows, by their first task: in a row each waits for the one before, and for no other."""
+    followers: dict[str, list[str]] = {name: [] for name in waits}
+    for name, others in waits.items():
+        for other in others:
+            followers[other].append(name)
+    follows = {name for name, others in waits.items() if len(others) == 1 and len(followers[others[0]]) == 1}
+    rows: dict[str, list[str]] = {}
+    for head in (name for name in waits if name not in follows):
+        rows[head] = [head]
+        while (after := followers[rows[head][-1]]) and len(after) == 1 and after[0] in follows:
+            rows[head].append(after[0])
+    return rows
+
+
+def _joins(waits: Mapping[str, Sequence[str]], rows: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Find the rows that end in the first task of another one, each used once; no row is on both sides."""
+    by_end = {row[-1]: head for head, row in rows.items()}
+    joins: dict[str, list[str]] = {}
+    used: set[str] = set()
+    for head in rows:
+        others = [by_end[other] for other in waits[head] if other in by_end]
+        if len(others) == len(waits[head]) > 1 and used.isdisjoint((*others, head)):
+            joins[head] = others
+            used.update((*others, head))
+    return joins
+
+
+def _line(waits: Mapping[str, Sequence[str]], row: Sequence[str], label: Mapping[str, str]) -> str:
+    before = ", ".join(waits[row[0]])
+    return (before + ARROW if before else "") + ARROW.join(label[seq] for seq in row)
+
+
+def _bracket(texts: Sequence[str], end: str) -> Iterator[str]:
+    width = max(map(len, texts)) + len(" ──")
+    middle = len(texts) // 2
+    for place, text in enumerate(texts):
+        if place == middle:
+            yield " " * width + "├" + ARROW.strip() + " " + end
+        corner = "┐" if place == 0 else "┘" if place == len(texts) - 1 else "┤"
+        yield f"{text} ".ljust(width, "─") + corner

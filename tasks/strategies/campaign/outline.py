@@ -11,17 +11,15 @@ from schemas.campaign_plan import PlanTask
 from schemas.envelope import FieldError
 from schemas.step import PlannedStep
 from tasks.rules.strategy import MAX_UNFOLDED, Phase, Question
-from tasks.strategies.campaign.asking import DRAFT, NONE, QUEUE, draft_step
-from tasks.strategies.campaign.coherence import Finding, check, sure
-from tasks.strategies.campaign.commands import project_of
-from tasks.strategies.campaign.dag import depth, graph
 from tasks.strategies.campaign.document import campaign_of, document, reported
-from tasks.strategies.campaign.making import designed, score, target
-from tasks.strategies.campaign.page import question
+from tasks.strategies.campaign.formulas import score, target
 from tasks.strategies.campaign.prompt import prompt_of
-from tasks.strategies.campaign.scope import Scope
-from tasks.strategies.campaign.state import Known, Progress, State
-from tasks.strategies.campaign.steps import Frame, steps_of
+from tasks.strategies.campaign.question import Finding, check, question, sure
+from tasks.strategies.campaign.sequence import depth, graph
+from tasks.strategies.campaign.state import Known, Progress, Scope, State
+from tasks.strategies.campaign.steps import DRAFT, NONE, QUEUE, Frame, draft_step, steps_of
+from tasks.strategies.campaign.tasks import designed
+from tasks.strategies.campaign.verification import project_of
 
 TEMPLATES, GOAL = "templates", "goal"  # where tasks come from, beside the drafters
 

@@ -11,11 +11,9 @@ from schemas import codec
 from schemas.campaign import MAX_OBJECTIVE
 from schemas.campaign_plan import TASKS_SCHEMA
 from schemas.envelope import FieldError
-from tasks.strategies.campaign.commands import project_of
-from tasks.strategies.campaign.making import score
-from tasks.strategies.campaign.measures import LEAST_BUDGET, MOST_BUDGET, task_count
-from tasks.strategies.campaign.scope import Scope, chosen
-from tasks.strategies.campaign.state import Known, Seen
+from tasks.strategies.campaign.formulas import LEAST_BUDGET, MOST_BUDGET, score, task_count
+from tasks.strategies.campaign.state import Known, Scope, Seen, chosen
+from tasks.strategies.campaign.verification import project_of
 from tasks.text.fields import fit, fit_lines
 from tasks.toolchain.catalogue import render
 

@@ -1,23 +1,67 @@
-"""Tasks become governed steps: SPEC and BUILD patch their delta, VERIFY tests, and each says how much it may use."""
+"""Tasks as governed steps: the step that asks for tasks, the steps of each task, and how far their ends bring it.
+
+The step that asks a controller with an agent for the tasks of a campaign (the drafter `queue`).
+
+Tasks become governed steps: SPEC and BUILD patch their delta, VERIFY tests, and each says how much it may use.
+
+How far the tasks of a campaign are, by the ends of their steps: what was delivered, and what blocks them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
-from schemas.campaign import LEAST_CONFIDENCE, TaskType
-from schemas.campaign_plan import PlanTask
+from schemas.base import MODE_OF_TYPE, RiskLevel, StepState, StepType
+from schemas.campaign import LEAST_CONFIDENCE, TaskStatus, TaskType
+from schemas.campaign_plan import TASKS_SCHEMA, PlanTask
+from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.assessment import raised, told
 from tasks.rules.risk import ROLLBACK, estimate
-from tasks.strategies.campaign.commands import verifications
-from tasks.strategies.campaign.dag import parents
-from tasks.strategies.campaign.state import Known
+from tasks.rules.strategy import End
+from tasks.rules.validation import MAX_RETRIES
+from tasks.strategies.campaign.sequence import parents
+from tasks.strategies.campaign.state import Known, Progress, State
+from tasks.strategies.campaign.verification import verifications
 from tasks.strategies.drafting.pieces import PHASES, Piece, pieces
 from tasks.strategies.drafting.project import Check, Project
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, filled, fit, guidance
 from tasks.toolchain.catalogue import render
+
+NONE, QUEUE = "none", "queue"  # drafters that a strategy knows by name; all others are asked by the worker
+DRAFT = "draft"  # the step, and what the campaign waits for as long as it runs; what it is called anew ends like -r2
+
+_ASKED = "Answer in `output` with what the prompt of this step's input asks for, by its schema. Change nothing."
+
+
+def draft_step(goal: Goal, attempts: int, step_id: str = DRAFT) -> PlannedStep:
+    """Make the step in which a controller's agent answers the prompt that it finds in its input."""
+    mode = MODE_OF_TYPE[StepType.DRAFT]
+    return PlannedStep(
+        step_id=step_id,
+        title="Draft the tasks" if step_id == DRAFT else "Draft the tasks anew",
+        intent=filled("Answer the prompt of this step's input with the tasks of: {goal}", goal.goal, MAX_INTENT),
+        controller_task_spec=ControllerTaskSpec(type=StepType.DRAFT),
+        mode=mode,
+        success_criteria="The tasks are those of a plan that the planner accepts.",
+        guidance=_ASKED,
+        retry_limit=min(attempts - 1, MAX_RETRIES),
+        queue=goal.queue,
+        estimate=estimate(mode),
+    )
+
+
+def again(replans: int) -> str:
+    """Write how the steps end that are made when a campaign is planned anew for the `replans`-th time."""
+    return f"-r{replans + 1}"
+
+
+def given_to(state: State, step_id: str) -> dict[str, Any]:
+    """Give the prompt to the step that drafts."""
+    return {"mode": "plan" if step_id == DRAFT else "replan", "prompt": state.prompt, "schema": TASKS_SCHEMA}
+
 
 _INTENTS = {
     TaskType.SPEC: "Write the tests first, before the code that they test ({slug}), for: {goal}",
@@ -160,3 +204,85 @@ def _of_idioms(known: Known) -> str:
         return ""
     doubt = "" if known.confidence >= LEAST_CONFIDENCE else ", which is not sure"
     return f"Idioms of {known.framework}{doubt}: {', '.join(filter(None, (asked, banned)))}."
+
+
+MAX_DELIVERED, MAX_REASON = 200, 100
+
+_DELIVERED = ("delivered", "summary", "result", "message")  # where controllers say what they did
+_SKIPPED = "skipped by an operator"
+
+
+def tasks_of(document: Mapping[str, Any] | None) -> tuple[PlanTask, ...]:
+    """Read the tasks of a plan document of ours."""
+    return tuple(PlanTask.model_validate(each) for each in (document or {}).get("tasks", ()))
+
+
+def task_of(state: State, step_id: str) -> str | None:
+    """Find the task that a step, which has not ended yet, belongs to."""
+    return next((seq for seq, each in state.progress.items() if step_id in each.steps), None)
+
+
+def complete_in(state: State) -> frozenset[str]:
+    """Name the tasks that are complete."""
+    return frozenset(seq for seq, each in state.progress.items() if each.status is TaskStatus.COMPLETE)
+
+
+def ended(state: State, seq: str, end: End, document: Mapping[str, Any]) -> State:
+    """Note the end of one step of the task `seq`."""
+    task = state.progress[seq]
+    left = tuple(step_id for step_id in task.steps if step_id != end.step_id)
+    used = task.tool_calls if end.tool_calls is None else (task.tool_calls or 0) + end.tool_calls
+    update = {"steps": left, "tool_calls": used, **_change(state, seq, end, left, document)}
+    task = task.model_copy(update=update)
+    return state.model_copy(update={"progress": {**state.progress, seq: task}})
+
+
+def _change(state: State, seq: str, end: End, left: Sequence[str], document: Mapping[str, Any]) -> dict[str, Any]:
+    if state.progress[seq].status is TaskStatus.BLOCKED:
+        return {}  # what comes after the step that blocked it says nothing new
+    if end.state == StepState.FAILED:
+        return {"status": TaskStatus.BLOCKED, "reason": _reason(end)}
+    if end.state == StepState.SKIPPED and (blocker := _blocker(state, seq, document)):
+        return {"status": TaskStatus.BLOCKED, "blocked_by": blocker}
+    if left:
+        return {"status": TaskStatus.IN_PROGRESS}
+    told = _SKIPPED if end.state == StepState.SKIPPED else delivered(end.output)
+    return {"status": TaskStatus.COMPLETE, "delivered": told}
+
+
+def _blocker(state: State, seq: str, document: Mapping[str, Any]) -> str | None:
+    """Find the parent that keeps a task from running; none where an operator skipped it."""
+    waits = {task.seq: parents(task.depends) for task in tasks_of(document)}
+    blocked = (other for other in waits.get(seq, ()) if _is_blocked(state.progress.get(other)))
+    return next(blocked, None)
+
+
+def _is_blocked(task: Progress | None) -> bool:
+    return task is not None and task.status is TaskStatus.BLOCKED
+
+
+def delivered(output: Any) -> str | None:
+    """Take what a controller says it delivered, in a few words."""
+    said = output
+    if isinstance(output, dict):
+        said = next((output[name] for name in _DELIVERED if isinstance(output.get(name), str)), None)
+    return (fit(said[: MAX_DELIVERED * 5], MAX_DELIVERED) or None) if isinstance(said, str) else None
+
+
+def blocked_reason(output: Any) -> str | None:
+    """Take the reason of a controller that reports to be blocked; None where it does not."""
+    if not isinstance(output, dict) or output.get("status") != TaskStatus.BLOCKED:
+        return None
+    reason = output.get("reason")
+    return _short(reason) if isinstance(reason, str) and reason.strip() else "no reason was given"
+
+
+def _reason(end: End) -> str:
+    """Say why a task was blocked: as its controller reports, else as its failure says."""
+    failure = end.failure or {}
+    said = (blocked_reason(end.output), failure.get("trace"), failure.get("suggestion"), failure.get("category"))
+    return next((_short(each) for each in said if isinstance(each, str) and each.strip()), "it failed")
+
+
+def _short(text: str) -> str:
+    return fit(text[: MAX_REASON * 10], MAX_REASON)

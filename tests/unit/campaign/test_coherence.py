@@ -8,8 +8,7 @@ import pytest
 
 from schemas.campaign import Decision, Relevance
 from tasks.rules.strategy import Setting
-from tasks.strategies.campaign.coherence import Finding, Trigger, check
-from tasks.strategies.campaign.page import page
+from tasks.strategies.campaign.question import Finding, Trigger, check, page
 from tasks.strategies.campaign.state import Known, Seen
 from tests.unit.campaign.making import (
     FILES,

@@ -7,9 +7,20 @@ import pytest
 from schemas.base import RiskLevel, StepType
 from schemas.campaign import TaskType
 from schemas.campaign_plan import CampaignPlan, PlanTask
-from tasks.strategies.campaign.dag import depth, graph, merge, parents, problems, way
-from tasks.strategies.campaign.design import akin, pair, sequence, shape, split
-from tasks.strategies.campaign.drawing import drawing, mermaid
+from tasks.strategies.campaign.document import drawing, mermaid
+from tasks.strategies.campaign.sequence import (
+    akin,
+    depth,
+    graph,
+    merge,
+    pair,
+    parents,
+    problems,
+    sequence,
+    shape,
+    split,
+    way,
+)
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.campaign.making import an_exploration, candidate, drafted, explored, tasks_in
 

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.campaign_plan import Idioms
 from schemas.goal import GoalContext
-from tasks.strategies.campaign import measures
+from tasks.strategies.campaign import formulas
 from tasks.strategies.campaign.frameworks import FRAMEWORKS, detected, framework
 from tasks.strategies.campaign.words import kebab, readings, sections
 from tasks.text.fields import fit
@@ -37,18 +37,18 @@ from tests.unit.campaign.making import an_exploration, candidate, drafted, explo
     ],
 )
 def test_complexity_and_the_count_of_tasks(count: int, cost_k: float, level: int, score: float, tasks: int) -> None:
-    assert measures.complexity(count, cost_k, level) == pytest.approx(score)
-    assert measures.task_count(measures.complexity(count, cost_k, level)) == tasks
+    assert formulas.complexity(count, cost_k, level) == pytest.approx(score)
+    assert formulas.task_count(formulas.complexity(count, cost_k, level)) == tasks
 
 
 def test_what_floats_make_up_adds_no_task() -> None:
-    assert measures.task_count(measures.complexity(2, 0.1 + 0.2 + 4.7, 0)) == 1  # 4 + 1.0000000000000002
+    assert formulas.task_count(formulas.complexity(2, 0.1 + 0.2 + 4.7, 0)) == 1  # 4 + 1.0000000000000002
 
 
 def test_the_failure_cost_is_in_thousands() -> None:
-    assert measures.failure_cost_k([]) == 0
-    assert measures.failure_cost_k([1500, 500]) == 2
-    assert measures.failure_cost_k([0.1] * 10) == 0.001
+    assert formulas.failure_cost_k([]) == 0
+    assert formulas.failure_cost_k([1500, 500]) == 2
+    assert formulas.failure_cost_k([0.1] * 10) == 0.001
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_failure_cost_is_in_thousands() -> None:
     [(10, 40, "5-55"), (1, 1, "1-16"), (4, 4, "1-19"), (5, 5, "1-20"), (6, 6, "1-21"), (7, 7, "2-22")],
 )
 def test_target_lines_never_begin_before_the_first(first: int, last: int, lines: str) -> None:
-    assert measures.target_lines(first, last) == lines
+    assert formulas.target_lines(first, last) == lines
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_target_lines_never_begin_before_the_first(first: int, last: int, lines:
     ],
 )
 def test_budgets(files: int, failures: bool, sure: bool, budget: int) -> None:
-    assert measures.budget(files, prior_failures=failures, sure_framework=sure) == budget
+    assert formulas.budget(files, prior_failures=failures, sure_framework=sure) == budget
 
 
 @pytest.mark.parametrize(

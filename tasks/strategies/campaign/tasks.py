@@ -1,4 +1,9 @@
-"""Tasks that a goal brings along: everything wrong with them at once, else the tasks of plan.json (seed 003)."""
+"""The tasks of plan.json: made of what is known, or judged where a goal or a drafter brings them.
+
+LOCATE_TARGETS and SET_BUDGETS: sketches become the tasks of plan.json (seed 003).
+
+Tasks that a goal brings along: everything wrong with them at once, else the tasks of plan.json (seed 003).
+"""
 
 from __future__ import annotations
 
@@ -12,15 +17,72 @@ from schemas.campaign_plan import PlanTask
 from schemas.envelope import FieldError
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
-from tasks.strategies.campaign.commands import verification, verifications
-from tasks.strategies.campaign.dag import depends_on, parents, problems
-from tasks.strategies.campaign.making import budget, targets
-from tasks.strategies.campaign.measures import LEAST_BUDGET, MOST_BUDGET
+from tasks.strategies.campaign.formulas import LEAST_BUDGET, MOST_BUDGET, budget_of, score, targets, task_count
+from tasks.strategies.campaign.question import sure
+from tasks.strategies.campaign.sequence import Sketch, akin, depends_on, parents, problems, sequence
 from tasks.strategies.campaign.state import Known
+from tasks.strategies.campaign.verification import passing, verification, verifications, well_formed
+from tasks.strategies.campaign.words import kebab
+from tasks.strategies.drafting.project import Project
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import JUDGED
 from tasks.text.paths import clean, fault
 from tasks.toolchain.catalogue import Catalogue
+from tasks.toolchain.files import Role, having, role_of
+
+MAX_TESTS = 10  # test files of a campaign
+
+
+def designed(known: Known, project: Project, campaign: str) -> tuple[PlanTask, ...]:
+    """Make the tasks of a campaign from its candidates, the tests that it may write, and its sections."""
+    meant = sure(known)
+    sources = tuple(path for path in meant if role_of(path) is not Role.TEST) or meant
+    tests = tests_for(sources, known, project.files)
+    count = task_count(score(known))
+    sketches = sequence(count, sources, tests, known.headings, campaign)
+    if not all(well_formed(project, each.delta) for each in sketches if each.type is TaskType.SPEC):
+        # tests that cannot be checked before their code are written with it
+        sketches = sequence(count, (*sources, *tests), (), known.headings, campaign)
+    verified = any(each.type is TaskType.VERIFY for each in sketches)
+    return tuple(_task(place, sketch, known, project, verified=verified) for place, sketch in enumerate(sketches))
+
+
+def tests_for(sources: Sequence[str], known: Known, allowed: Sequence[str]) -> tuple[str, ...]:
+    """Choose the test files that may be written: those that were named, else those named after the source files.
+
+    Where none is, all of the allowed ones stand in, unless they are too many to guess.
+    """
+    if known.untested:
+        return ()
+    named = dict.fromkeys((*known.tests, *having(sure(known), Role.TEST)))
+    every = having(allowed, Role.TEST)
+    kin = tuple(test for test in every if any(akin(test, source) for source in sources))
+    chosen = tuple(named) or kin or (every if len(every) <= MAX_TESTS else ())
+    return tuple(path for path in chosen[:MAX_TESTS] if path not in sources)
+
+
+def number(place: int) -> str:
+    """Write the place of a task, from 0, as its number."""
+    return f"{place + 1:03}"
+
+
+def _task(place: int, sketch: Sketch, known: Known, project: Project, *, verified: bool) -> PlanTask:
+    tools = {
+        TaskType.SPEC: lambda: well_formed(project, sketch.delta),
+        TaskType.BUILD: lambda: passing(project, sketch.delta, sketch.tests, verified=verified),
+        TaskType.VERIFY: lambda: project.tests,
+    }[sketch.type]()
+    return PlanTask(
+        seq=number(place),
+        slug=kebab(sketch.slug),
+        type=sketch.type,
+        delta=sketch.delta,
+        verify=project.catalogue.typed(tools),
+        budget=budget_of(sketch.delta, known),
+        depends=depends_on(tuple(map(number, sketch.after))),
+        target_lines=(targets(sketch.delta, known) or None) if sketch.type is TaskType.BUILD else None,
+    )
+
 
 POINTER = "/campaign/tasks"
 MAX_MESSAGE = 300  # characters of what is wrong with a task, which may repeat some of it
@@ -43,16 +105,16 @@ class Around:
     catalogue: Catalogue
 
 
-def errors(
+def judge(
     tasks: Sequence[GivenTask], allowed: Sequence[str], catalogue: Catalogue, root: str = POINTER
 ) -> tuple[FieldError, ...]:
     """Judge the tasks of a whole plan, which are at `root`; empty where nothing is wrong."""
     if not tasks:
         return (FieldError(pointer=root, code="no_tasks", message="A plan needs at least one task."),)
-    return (*faults(tasks, allowed, catalogue, root), *_order(tasks, root))
+    return (*judge_each(tasks, allowed, catalogue, root), *_order(tasks, root))
 
 
-def faults(
+def judge_each(
     tasks: Sequence[GivenTask], allowed: Sequence[str], catalogue: Catalogue, root: str = POINTER
 ) -> tuple[FieldError, ...]:
     """Judge each of the tasks, and nothing of what they wait for."""
@@ -65,7 +127,7 @@ def faults(
     )
 
 
-def planned(tasks: Sequence[GivenTask], known: Known, catalogue: Catalogue) -> tuple[PlanTask, ...]:
+def plan_tasks(tasks: Sequence[GivenTask], known: Known, catalogue: Catalogue) -> tuple[PlanTask, ...]:
     """Make plan.json's tasks of tasks without errors; what they leave out is filled in by the formulas."""
     return tuple(_planned(task, known, catalogue) for task in tasks)
 
@@ -80,7 +142,7 @@ def _planned(task: GivenTask, known: Known, catalogue: Catalogue) -> PlanTask:
         type=task.type,
         delta=delta,
         verify=catalogue.typed(_tools(task, catalogue)),
-        budget=budget(delta, known) if task.budget is None else int(task.budget),
+        budget=budget_of(delta, known) if task.budget is None else int(task.budget),
         depends=depends_on(parents(_waits(task.depends) or ())),
         preflight=task.preflight or None,
         verify_source=fit(task.verify_source or "", MAX_SOURCE) or None,

@@ -14,16 +14,13 @@ from itertools import count
 from schemas.campaign import TaskStatus, TaskType
 from schemas.campaign_plan import PlanTask
 from tasks.rules.strategy import MAX_UNFOLDED, Growth, Phase, Unfolding
-from tasks.strategies.campaign.asking import DRAFT, QUEUE, again, draft_step
-from tasks.strategies.campaign.commands import project_of
-from tasks.strategies.campaign.dag import depends_on, depth, graph, merge, parents
 from tasks.strategies.campaign.document import redrawn
-from tasks.strategies.campaign.measures import LEAST_BUDGET
-from tasks.strategies.campaign.progress import complete_in, tasks_of
+from tasks.strategies.campaign.formulas import LEAST_BUDGET
 from tasks.strategies.campaign.prompt import prompt_of
-from tasks.strategies.campaign.scope import Scope, scope_of
-from tasks.strategies.campaign.state import Progress, State
-from tasks.strategies.campaign.steps import Frame, steps_of
+from tasks.strategies.campaign.sequence import depends_on, depth, graph, merge, parents
+from tasks.strategies.campaign.state import Progress, Scope, State, scope_of
+from tasks.strategies.campaign.steps import DRAFT, QUEUE, Frame, again, complete_in, draft_step, steps_of, tasks_of
+from tasks.strategies.campaign.verification import project_of
 from tasks.strategies.campaign.words import kebab
 from tasks.toolchain.catalogue import Catalogue
 

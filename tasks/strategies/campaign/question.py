@@ -1,0 +1,214 @@
+"""What keeps a campaign from being planned, and the page on which a person is asked about it.
+
+COHERENCE_CHECK: can a verification be written from a task's delta alone? (seed 003)
+
+The decision is a value, not a text that is looked through. What is missing or dangling among the dependencies of tasks
+that a goal brings is an error of these (`given.py`), not a question.
+
+
+A question as a page that is answered in writing: the seed's three headers, always alike for what is known.
+
+The two ways out that a question offers, and what choosing one of them means for the plan (seed 003, "Options").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from schemas.campaign import Decision, Relevance
+from tasks.rules.strategy import Question
+from tasks.strategies.campaign.state import Known, Seen
+from tasks.text.fields import fit, one_line, settle
+from tasks.toolchain.files import Role, having
+
+
+class Trigger(StrEnum):
+    """What keeps a plan from going on."""
+
+    DELTA = "delta"
+    TESTS = "tests"
+    COMMAND = "command"
+    APPROACH = "approach"
+    SEVERAL = "several"
+
+
+QUESTIONS = {
+    Trigger.DELTA: "Which of the allowed files are to change?",
+    Trigger.TESTS: "Where are the tests of this (a file, a folder or a pattern such as tests/test_*.py)?",
+    Trigger.COMMAND: "Which command runs the tests?",
+    Trigger.APPROACH: 'The objective says "or": which of the two is meant?',
+    Trigger.SEVERAL: "Several files fit equally well: are all of them to change?",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The decision, and all that has to be answered for it; the first one decided."""
+
+    decision: Decision
+    triggers: tuple[Trigger, ...] = ()
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """The questions as people read them."""
+        return tuple(QUESTIONS[each] for each in self.triggers)
+
+
+def sure(known: Known) -> tuple[str, ...]:
+    """List the candidates that are to change: none of those that hardly fit."""
+    return tuple(each.path for each in known.candidates if each.relevance is not Relevance.LOW)
+
+
+def _is_split(known: Known) -> bool:
+    return sum(each.relevance is Relevance.HIGH for each in known.candidates) > 1 and not known.confirmed
+
+
+# The first row that holds decides; the second field tells whether it does, of what is known and can be run.
+ROWS: tuple[tuple[Decision, Trigger, Callable[[Known, bool], bool]], ...] = (
+    (Decision.CLARIFY, Trigger.DELTA, lambda known, _: not sure(known)),
+    (Decision.CLARIFY, Trigger.TESTS, lambda known, _: not known.test_pattern and not known.untested),
+    (Decision.CLARIFY, Trigger.COMMAND, lambda _, verifiable: not verifiable),
+    (Decision.CLARIFY, Trigger.APPROACH, lambda known, _: bool(known.readings) and len(known.candidates) > 1),
+    (Decision.CONFIRM, Trigger.SEVERAL, lambda known, _: _is_split(known)),
+)
+
+
+def check(known: Known, verifiable: bool) -> Finding:
+    """Decide whether planning may go on; `verifiable` says that there is a command which runs the tests."""
+    open_rows = [(decision, trigger) for decision, trigger, holds in ROWS if holds(known, verifiable)]
+    if not open_rows:
+        return Finding(Decision.PROCEED)
+    decision = open_rows[0][0]
+    return Finding(decision, tuple(trigger for each, trigger in open_rows if each is decision))
+
+
+SHOWN = 50  # characters of the objective
+
+
+def question(finding: Finding, known: Known, objective: str, allowed: Sequence[str]) -> Question:
+    """Put to a person what `finding` leaves open."""
+    document = page(finding, known, objective, allowed)
+    return Question(finding.decision.value.lower(), finding.questions, document)
+
+
+def page(finding: Finding, known: Known, objective: str, allowed: Sequence[str]) -> str:
+    """Write the page."""
+    first, second = options(finding.triggers[0], known, allowed)
+    asked = [f"{number}. {each}" for number, each in enumerate(finding.questions, 1)]
+    lines = (
+        "## Blocking Questions",
+        *asked,
+        "",
+        "## What I Analyzed (from exploration database)",
+        f"- Structure: {known.file_count} files",
+        f"- Framework: {known.framework}",
+        f"- Delta candidates: {len(known.candidates)} files",
+        f'- Objective: "{settle(objective, SHOWN, _opening)}..."',
+        "",
+        "## Options",
+        f"- A: {first.reading} → {first.result}",
+        f"- B: {second.reading} → {second.result}",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _opening(text: str, size: int) -> str:
+    return one_line(text, len(text))[:size]
+
+
+MAX_CHOSEN = 10  # files that one letter may choose
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A reading, what it does to the tasks, and what is known once it is chosen."""
+
+    reading: str
+    result: str
+    update: Mapping[str, Any]
+
+
+def options(trigger: Trigger, known: Known, allowed: Sequence[str]) -> tuple[Option, Option]:
+    """Offer A and B for what blocks the plan."""
+    return _OFFERS[trigger](known, allowed)
+
+
+def meaning(known: Known, paths: Sequence[str]) -> dict[str, Any]:
+    """Make these files the ones that are meant; what is known of them stays."""
+    seen = {each.path: each for each in known.candidates}
+    high = {"relevance": Relevance.HIGH}
+    meant = (seen.get(path, Seen(path=path, relevance=Relevance.HIGH)) for path in dict.fromkeys(paths))
+    return {"candidates": tuple(each.model_copy(update=high) for each in meant), "confirmed": True, "narrowed": True}
+
+
+def _delta(known: Known, allowed: Sequence[str]) -> tuple[Option, Option]:
+    sources = (having(allowed, Role.SOURCE, Role.MANIFEST, Role.DOCUMENT) or tuple(allowed))[:MAX_CHOSEN]
+    everything = {**meaning(known, sources), "narrowed": False}  # a drafter may choose the others too
+    few = tuple(each.path for each in known.candidates)[:MAX_CHOSEN] or sources[:1]
+    return (
+        Option("what the goal allows is meant", f"tasks change {_named(sources)}", everything),
+        Option("the least is meant", f"tasks change {_named(few)}", meaning(known, few)),
+    )
+
+
+def _tests(_: Known, allowed: Sequence[str]) -> tuple[Option, Option]:
+    tests = having(allowed, Role.TEST)[:MAX_CHOSEN]
+    where = _named(tests) if tests else "the place that is usual for the language"
+    return (
+        Option(
+            f"the tests are {where}",
+            "a SPEC task writes them first" if tests else "no SPEC task, since the goal allows no test file",
+            {"test_pattern": tests[0] if tests else "the usual place"},
+        ),
+        Option("nothing new is to be tested", "no SPEC task; the tests there are must pass", {"untested": True}),
+    )
+
+
+def _command(_: Known, __: Sequence[str]) -> tuple[Option, Option]:
+    return (
+        Option("the project is tested as Python is", "tasks are verified by pytest", {"language": "python"}),
+        Option("the project is tested as JavaScript is", "tasks are verified by npm", {"language": "javascript"}),
+    )
+
+
+def _approach(known: Known, _: Sequence[str]) -> tuple[Option, Option]:
+    first, second = known.readings
+    return _reading(known, first), _reading(known, second)
+
+
+def _reading(known: Known, words: str) -> Option:
+    """Choose one side of an "or", and the candidates that it names where it names any."""
+    named = tuple(each for each in known.candidates if _mentions(words, each.path))
+    update = {"reading": words, "readings": (), "candidates": named or known.candidates}
+    return Option(f'"{words}"', "every task is for this alone", update)
+
+
+def _mentions(words: str, path: str) -> bool:
+    name = path.rpartition("/")[2].partition(".")[0].lower()
+    return name in words.lower().replace("/", " ").replace(".", " ").split()
+
+
+def _several(known: Known, _: Sequence[str]) -> tuple[Option, Option]:
+    high = tuple(each.path for each in known.candidates if each.relevance is Relevance.HIGH)
+    rest = tuple(each.path for each in known.candidates if each.relevance is Relevance.MEDIUM)
+    return (
+        Option("all of them are meant", f"tasks change {_named(high)}", meaning(known, (*high, *rest))),
+        Option("only the first is meant", f"tasks change {high[0]}", meaning(known, high[:1])),
+    )
+
+
+def _named(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return fit(", ".join(paths[:3]), 200) + more
+
+
+_OFFERS: Mapping[Trigger, Callable[[Known, Sequence[str]], tuple[Option, Option]]] = {
+    Trigger.DELTA: _delta,
+    Trigger.TESTS: _tests,
+    Trigger.COMMAND: _command,
+    Trigger.APPROACH: _approach,
+    Trigger.SEVERAL: _several,
+}
