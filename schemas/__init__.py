@@ -1,1 +1,1 @@
-"""What is said on the wire and kept in Redis: frozen models, no decisions (WIRE.md)."""
+"""What is said on the wire and kept in Redis: frozen models, no decisions."""

@@ -1,4 +1,4 @@
-"""The streams of WIRE.md as one AsyncAPI 3.1 document; what AsyncAPI has no word for stands under `x-redis-*`."""
+"""All public streams as one AsyncAPI 3.1 document; what AsyncAPI has no word for stands under `x-redis-*`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ CommandLine = Annotated[str, StringConstraints(max_length=1000), TextKind.COMMAN
 
 
 class GoalKind(StrEnum):
-    """The five kinds of goal (DESIGN.md section 6)."""
+    """The five kinds of goal."""
 
     TASK = "task"
     GAP_REPORT = "gap_report"
@@ -36,7 +36,7 @@ class GoalKind(StrEnum):
 
 
 class RiskLevel(StrEnum):
-    """How much damage a step could do; limits hang on it (seed 001)."""
+    """How much damage a step could do; limits hang on it."""
 
     LOW = "LOW"
     MED = "MED"
@@ -44,7 +44,7 @@ class RiskLevel(StrEnum):
 
 
 class StepType(StrEnum):
-    """What a controller is asked for; decides the step's mode (WIRE.md section 2)."""
+    """What a controller is asked for; decides the step's mode."""
 
     PATCH = "PATCH"
     TEST = "TEST"
@@ -67,7 +67,7 @@ MODE_OF_TYPE = dict.fromkeys(StepType, Mode.READ_ONLY) | {StepType.PATCH: Mode.P
 
 
 class StepState(StrEnum):
-    """States of the step machine (seed 001, "Step Lifecycle State Machine")."""
+    """States of the step machine."""
 
     PENDING = "PENDING"
     BLOCKED = "BLOCKED"
@@ -79,7 +79,7 @@ class StepState(StrEnum):
 
 
 class PlanState(StrEnum):
-    """States of the plan machine (seed 001, "Plan Lifecycle State Machine")."""
+    """States of the plan machine."""
 
     CREATED = "CREATED"
     VALIDATING = "VALIDATING"
@@ -92,7 +92,7 @@ class PlanState(StrEnum):
 
 
 class GoalVerdict(StrEnum):
-    """What became of a goal (WIRE.md section 1)."""
+    """What became of a goal."""
 
     PENDING = "PENDING"
     PLANNED = "PLANNED"
@@ -102,7 +102,7 @@ class GoalVerdict(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What became of an outcome; only APPLIED changes state (WIRE.md section 3)."""
+    """What became of an outcome; only APPLIED changes state."""
 
     APPLIED = "applied"
     DUPLICATE = "duplicate"
@@ -112,7 +112,7 @@ class Verdict(StrEnum):
 
 
 class FailureCategory(StrEnum):
-    """Why an attempt failed (seed 001, "Failure Taxonomy"); the last two are the planner's own."""
+    """Why an attempt failed; the last two are the planner's own."""
 
     TEST_REGRESSION = "TEST_REGRESSION"
     TEST_TIMEOUT = "TEST_TIMEOUT"

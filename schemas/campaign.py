@@ -1,4 +1,4 @@
-"""A campaign: what a goal of this kind brings, and what explorers and people answer (seed 003)."""
+"""A campaign: what a goal of this kind brings, and what explorers and people answer."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class GivenTask(Inbound):
 
 
 class CampaignInput(Inbound):
-    """What a goal of the kind `campaign` brings; without an objective its sentence is one (WIRE.md section 5)."""
+    """What a goal of the kind `campaign` brings; without an objective its sentence is one."""
 
     objective: Annotated[str, StringConstraints(max_length=MAX_OBJECTIVE), TextKind.PROSE] | None = None
     exploration: Exploration | None = None

@@ -1,4 +1,4 @@
-"""A campaign's plan: its document plan.json, and the schema by which a drafter answers with its tasks (seed 003)."""
+"""A campaign's plan: its document plan.json, and the schema by which a drafter answers with its tasks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PlanTask(Record):
 
 
 class CampaignPlan(Outbound):
-    """The seed's plan.json: these five fields, all required."""
+    """A task of plan.json: these five fields, all required."""
 
     objective: str
     campaign: str

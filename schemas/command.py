@@ -1,4 +1,4 @@
-"""What an operator orders on `planner:{p}:commands` and `planner:commands` (WIRE.md section 4)."""
+"""What an operator orders on `planner:{p}:commands` and `planner:commands`."""
 
 from __future__ import annotations
 

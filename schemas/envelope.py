@@ -1,4 +1,4 @@
-"""The fields of a stream entry beside `data`, and how trouble is told (WIRE.md; RFC 9457; CloudEvents 1.0)."""
+"""The fields of a stream entry beside `data`, and how trouble is told (RFC 9457; CloudEvents 1.0)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the planner tells of itself on `planner:{p}:events` (WIRE.md section 4; CloudEvents 1.0)."""
+"""What the planner tells of itself on `planner:{p}:events` (CloudEvents 1.0)."""
 
 from __future__ import annotations
 

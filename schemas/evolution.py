@@ -1,4 +1,4 @@
-"""The input of `evolution` goals, and what their drafters are asked (WIRE.md section 5; seed 004 "Domain types").
+"""The input of `evolution` goals, and what their drafters are asked.
 
 What the drafters answer is in `schemas.evolution_plan`.
 """

@@ -1,4 +1,4 @@
-"""What a drafter of an evolution plan answers, and what is kept of it (seed 004 "JSON schema", "Domain types").
+"""What a drafter of an evolution plan answers, and what is kept of it.
 
 The models hold an answer to the same limits as PLANNING_OUTPUT_SCHEMA, which its drafter is shown.
 """
@@ -101,7 +101,7 @@ PLANNING_OUTPUT_SCHEMA: dict[str, Any] = {
 }
 
 
-# The plan as it is kept: the same words under the names that seed 004 gives its domain types.
+# The plan as it is kept: the same words under the names of its domain.
 
 
 class PlanStep(Record):

@@ -1,4 +1,4 @@
-"""What a `gap_report` goal brings along, and the iteration plan that it gets (seed 000; WIRE.md section 5)."""
+"""What a `gap_report` goal brings along, and the iteration plan that it gets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_TARGETS = 100  # files of one action
 
 
 class _Lower(StrEnum):
-    """Words of the seed, which are lower case on its wire and may come in any case."""
+    """Words that are lower case on the wire and may come in any case."""
 
     @classmethod
     def _missing_(cls, value: object) -> _Lower | None:
@@ -51,7 +51,7 @@ class ActionType(_Lower):
 
 
 class EstimatedRisk(_Lower):
-    """The seed's own scale of an iteration's risk."""
+    """The scale of an iteration's risk, which is not that of steps."""
 
     LOW = "low"
     MEDIUM = "medium"

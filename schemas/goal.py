@@ -1,4 +1,4 @@
-"""A goal as it is published to `planner:goals` (WIRE.md section 1)."""
+"""A goal as it is published to `planner:goals`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class GoalContext(Inbound):
 
 
 class Limits(Inbound):
-    """What a plan may use up and when it halts; None takes the default of the goal's kind (DESIGN.md section 5)."""
+    """What a plan may use up and when it halts; None takes the default of the goal's kind."""
 
     tokens: int | None = Field(default=None, ge=1000, le=10**9)
     patch_cycles: int | None = Field(default=None, ge=1, le=100_000)

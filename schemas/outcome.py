@@ -1,4 +1,4 @@
-"""What a controller reports of one attempt (WIRE.md section 3; seed 001 "Controller -> Planner")."""
+"""What a controller reports of one attempt."""
 
 from __future__ import annotations
 

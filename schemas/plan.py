@@ -1,4 +1,4 @@
-"""A plan as `planner show --json` tells it (WIRE.md section 4)."""
+"""A plan as `planner show --json` tells it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class PlanView(PlanSummary):
 
 
 class GoalAnswer(Outbound):
-    """What became of a goal (WIRE.md section 1); a goal with nothing to do has an id of a plan that was never made."""
+    """What became of a goal; a goal with nothing to do has an id of a plan that was never made."""
 
     goal_id: str
     plan_id: str

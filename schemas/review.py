@@ -1,4 +1,4 @@
-"""The input of the kind `reviewed_plan`, what its controllers and people answer, and what it keeps (seed 002)."""
+"""The input of the kind `reviewed_plan`, what its controllers and people answer, and what it keeps."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Report(Record):
 
 
 class ReviewDocument(Record):
-    """The files of the seed as one document; `qr` holds those whose gate has not passed."""
+    """The files of a review as one document; `qr` holds those whose gate has not passed."""
 
     plan: Plan
     context: ReviewContext

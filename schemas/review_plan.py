@@ -1,4 +1,4 @@
-"""plan.json, schema version 2: the document that planning makes and execution needs nothing beside (seed 002).
+"""plan.json, schema version 2: the document that planning makes and execution needs nothing beside.
 
 Every entity has a `version`, raised by each change of it. `depends_on` of a milestone is ours: waves follow from it.
 """

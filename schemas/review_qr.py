@@ -1,4 +1,4 @@
-"""qr-{phase}.json and what a gate leaves behind: items, severities, verdicts, the loop of a gate (seed 002)."""
+"""qr-{phase}.json and what a gate leaves behind: items, severities, verdicts, the loop of a gate."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class ItemStatus(StrEnum):
     """What the reviewer said of an item."""
 
     TODO = "TODO"
-    PASS = "PASS"  # noqa: S105  the seed's word, not a password
+    PASS = "PASS"  # noqa: S105  a verdict, not a password
     FAIL = "FAIL"
 
 
 class LoopState(StrEnum):
-    """Where the loop of a gate stands (seed 002, "QR Gate Mechanics")."""
+    """Where the loop of a gate stands."""
 
     INITIAL = "INITIAL"
     RETRY = "RETRY"
@@ -54,7 +54,7 @@ class LoopState(StrEnum):
 class GateVerdict(StrEnum):
     """What a gate said: ACCEPTED is a pass by a person's word, SKIPPED a review that did not take place."""
 
-    PASS = "PASS"  # noqa: S105  the seed's word, not a password
+    PASS = "PASS"  # noqa: S105  a verdict, not a password
     FAIL = "FAIL"
     ACCEPTED = "ACCEPTED"
     SKIPPED = "SKIPPED"

@@ -1,4 +1,4 @@
-"""A step: as it is planned and stored, and as it goes out to a controller (WIRE.md section 2; seed 001)."""
+"""A step: as it is planned and stored, and as it goes out to a controller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schemas.base import SCHEMA_VERSION, Mode, Outbound, Record, RiskLevel, Step
 
 
 class ControllerTaskSpec(Record):
-    """The seed's short form of what is asked."""
+    """A short form of what is asked."""
 
     type: StepType
     target_file: str | None = None

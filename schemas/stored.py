@@ -1,6 +1,6 @@
 """What is kept of a plan in Redis beside the static specs: small records, each read and written whole.
 
-Every value that a script hands over costs the server time, so what changes together is one field (DESIGN.md section 4).
+Every value that a script hands over costs the server time, so what changes together is one field.
 Workers of two versions may share a server. What a newer one adds, behind the known elements of an array or as another
 key of an object, is kept as it was read in `unknown` and written again.
 """

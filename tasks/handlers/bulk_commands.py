@@ -1,4 +1,4 @@
-"""Orders about more than one plan -> what stands for each of them, now and later (WIRE.md section 4).
+"""Orders about more than one plan -> what stands for each of them, now and later.
 
 A pause or a halt stands until it is lifted by `resume` or its time is over, and so for plans yet to come; a cancel is
 for those that were there. What stands is kept as {"<command> <scope>": record}, one of a kind for each scope.

@@ -1,4 +1,4 @@
-"""Orders of operators -> change (WIRE.md section 4): what they may do to one plan, as a table.
+"""Orders of operators -> change: what they may do to one plan, as a table.
 
 An order is obeyed once: its id is remembered. A budget can only be topped up.
 """

@@ -1,4 +1,4 @@
-"""An accepted draft -> the commits that create its plan; a plan under creation is invisible (DESIGN.md section 3)."""
+"""An accepted draft -> the commits that create its plan; a plan under creation is invisible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan's timer has run out -> change: clocks of its attempts, its wall clock, work left over (DESIGN.md section 5).
+"""A plan's timer has run out -> change: clocks of its attempts, its wall clock, work left over.
 
 A plan has one timer, at the earliest moment when something could be due. What keeps going does not move it: a timer
 that comes too early finds that out and is set again, which costs a look a minute instead of two writes an attempt.

@@ -1,4 +1,4 @@
-"""What plans of one kind and repository leave to those that come after them: counters (DESIGN.md section 6).
+"""What plans of one kind and repository leave to those that come after them: counters.
 
 They lie in the partition of the plan, which its repository chooses, so a plan's own commits write them.
 """

@@ -1,4 +1,4 @@
-"""The step and the plan machine as tables: exactly seed 001's rows; every other move raises."""
+"""The step and the plan machine as tables: every move that has no row raises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slice of a plan that a decision can touch: what the store's begin answers (DESIGN.md section 3)."""
+"""The slice of a plan that a decision can touch: what the store's begin answers."""
 
 from __future__ import annotations
 

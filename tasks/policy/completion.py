@@ -1,4 +1,4 @@
-"""When a plan is over (DESIGN.md section 5, "end of a plan"): never a silent dead end."""
+"""When a plan is over: never a silent dead end."""
 
 from __future__ import annotations
 

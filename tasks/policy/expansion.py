@@ -1,4 +1,4 @@
-"""A plan that goes on from what its steps answer: its strategy hears of every end, within the commit (DESIGN.md 6).
+"""A plan that goes on from what its steps answer: its strategy hears of every end, within the commit.
 
 What it adds is validated, counted, versioned and logged like a revision; a strategy widens no allowlist and no budget.
 """

@@ -1,4 +1,4 @@
-"""What the end of a step means for those that depend on it (DESIGN.md section 5, "dependency ends")."""
+"""What the end of a step means for those that depend on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a plan before its time: what happens to the attempts in flight, and how it is explained (DESIGN.md 5)."""
+"""The end of a plan before its time: what happens to the attempts in flight, and how it is explained."""
 
 from __future__ import annotations
 

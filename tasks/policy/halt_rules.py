@@ -1,7 +1,7 @@
-"""When a plan is halted: the rules as a table, looked at after every outcome (seed 001 "Halt Conditions").
+"""When a plan is halted: the rules as a table, looked at after every outcome.
 
 While a plan lives no rule has fired, so that one look at the step that something happened to is enough. The
-thresholds are limits of the goal; DESIGN.md section 5 says what each of them counts.
+thresholds are limits of the goal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether an outcome counts, and whether the attempt that it reports succeeded (WIRE.md section 3)."""
+"""Whether an outcome counts, and whether the attempt that it reports succeeded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps that a revision puts before the next attempt of a failed one (seed 001 "Revision Strategies").
+"""The steps that a revision puts before the next attempt of a failed one.
 
 A preparation finds out or clears up; it has done its work when its tool ran, whatever the tool found. Its command
 comes from the catalogue, by the language of the failed step; its files are among those of that step.

@@ -1,4 +1,4 @@
-"""What a plan asks a person before it goes on, and until when (DESIGN.md section 5, "pause, approve, answer")."""
+"""What a plan asks a person before it goes on, and until when."""
 
 from __future__ import annotations
 

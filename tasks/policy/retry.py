@@ -1,4 +1,4 @@
-"""How often a step is tried again, and how soon (DESIGN.md section 5, "retries after the first attempt")."""
+"""How often a step is tried again, and how soon."""
 
 from __future__ import annotations
 

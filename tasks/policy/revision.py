@@ -1,4 +1,4 @@
-"""A revision applied to its plan: EXECUTING->REVISING->EXECUTING within one commit (DESIGN.md section 5)."""
+"""A revision applied to its plan: EXECUTING->REVISING->EXECUTING within one commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is changed before a failed step is tried again: the seed's table, as data (seed 001 "Revision Strategies").
+"""What is changed before a failed step is tried again: a table, as data.
 
 Pure: a step and what is known of its failure give the revised step and perhaps one that goes before it. A file list
 can only shrink; a verification can only be aimed at a test that it runs already.

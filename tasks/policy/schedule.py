@@ -1,4 +1,4 @@
-"""Which ready steps start now, and what their controllers are told (DESIGN.md sections 4 and 5)."""
+"""Which ready steps start now, and what their controllers are told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step that an operator skips counts as satisfied: those that depend on it go on as if it were done (DESIGN.md 5)."""
+"""A step that an operator skips counts as satisfied: those that depend on it go on as if it were done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An allowlist that an operator tightened while its plan runs: no step gets a file back (WIRE.md section 4)."""
+"""An allowlist that an operator tightened while its plan runs: no step gets a file back."""
 
 from __future__ import annotations
 

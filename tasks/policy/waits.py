@@ -1,4 +1,4 @@
-"""What waits for a person or for a time, and the clock that stands still meanwhile (DESIGN.md section 5)."""
+"""What waits for a person or for a time, and the clock that stands still meanwhile."""
 
 from __future__ import annotations
 

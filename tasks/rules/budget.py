@@ -1,4 +1,4 @@
-"""What a plan may use up: defaults per kind, a reservation per attempt, settled exactly once (DESIGN.md section 5)."""
+"""What a plan may use up: defaults per kind, a reservation per attempt, settled exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Day budgets of tenants and repositories: what a decision takes from a partition's grants (DESIGN.md section 5).
+"""Day budgets of tenants and repositories: what a decision takes from a partition's grants.
 
 What an attempt holds is taken from every grant that counts for its plan, what it did not use is given back on the
 same day. A grant that does not suffice is refilled outside of the commit, and the plan is looked at again.

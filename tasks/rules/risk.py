@@ -1,4 +1,4 @@
-"""What a step may do at each risk level, and what an attempt of it is expected to use (seed 001; spec 3.5)."""
+"""What a step may do at each risk level, and what an attempt of it is expected to use."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _ESTIMATES: Mapping[Mode, StepEstimate] = MappingProxyType(
 
 
 def estimate(mode: Mode) -> StepEstimate:
-    """Say what an attempt in this mode reserves where nobody estimated it (DESIGN.md section 5, "budgets")."""
+    """Say what an attempt in this mode reserves where nobody estimated it."""
     return _ESTIMATES[mode]
 
 

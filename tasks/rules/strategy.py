@@ -1,4 +1,4 @@
-"""What a strategy answers: a draft of a plan, what a draft unfolds to, or why there is none (DESIGN.md section 6)."""
+"""What a strategy answers: a draft of a plan, what a draft unfolds to, or why there is none."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class NothingToDo:
-    """The goal asks for nothing (seed 000's "None")."""
+    """The goal asks for nothing."""
 
     reason: str
 

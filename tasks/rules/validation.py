@@ -1,4 +1,4 @@
-"""The validator: what every plan must be before anything of it is dispatched (seed 001; spec 1.3, 3.3, 3.5).
+"""The validator: what every plan must be before anything of it is dispatched.
 
 All errors at once, each with a JSON pointer into the plan, a code and a sentence. Linear in the size of the plan.
 """

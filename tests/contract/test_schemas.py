@@ -1,4 +1,4 @@
-"""The contract: schemas equal to the models, examples that hold, limits exactly where WIRE.md has them."""
+"""The contract: schemas equal to the models, examples that hold, limits exactly where docs/wire.md has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of an outcome: the verdicts of WIRE.md section 3, as a table."""
+"""What becomes of an outcome: the verdicts of docs/wire.md, as a table."""
 
 from __future__ import annotations
 

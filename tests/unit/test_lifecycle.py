@@ -1,4 +1,4 @@
-"""The two state machines: every row that seed 001 draws, and not one more."""
+"""The two state machines: every row that is drawn for them, and not one more."""
 
 from __future__ import annotations
 

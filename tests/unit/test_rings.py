@@ -1,4 +1,4 @@
-"""One arrow: schemas <- tasks <- worker. Decisions know no clock, no chance and no machine (DESIGN.md section 1)."""
+"""One arrow: schemas <- tasks <- worker. Decisions know no clock, no chance and no machine."""
 
 from __future__ import annotations
 

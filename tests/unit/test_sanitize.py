@@ -1,4 +1,4 @@
-"""The sanitizer: each class of attack, what the seed's first version missed, and prose that must not trip."""
+"""The sanitizer: each class of attack, what a first version missed, and prose that must not trip."""
 
 from __future__ import annotations
 

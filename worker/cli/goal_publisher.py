@@ -21,7 +21,7 @@ DEAD_PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A goal on the stream; without an id of its own the entry's serves (WIRE.md section 1)."""
+    """A goal on the stream; without an id of its own the entry's serves."""
 
     entry: str
     goal_id: str

@@ -19,7 +19,7 @@ log = logging.getLogger("planner.controller")
 
 
 class Action(StrEnum):
-    """What the planner answers to a heartbeat (WIRE.md section 4)."""
+    """What the planner answers to a heartbeat."""
 
     CONTINUE = "continue"
     PAUSE = "pause"

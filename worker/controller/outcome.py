@@ -1,4 +1,4 @@
-"""Puts the result of an attempt into the words of the wire (WIRE.md section 3)."""
+"""Puts the result of an attempt into the words of the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who drafts plans: nobody, a controller, a model over HTTP, or an agent on the command line (DESIGN.md section 6).
+"""Who drafts plans: nobody, a controller, a model over HTTP, or an agent on the command line.
 
 `none` (templates) and `queue` (a DRAFT step, which a controller answers) need nothing of the worker.
 """
@@ -38,7 +38,7 @@ def check(settings: Settings) -> None:
 
 
 def warn() -> None:
-    """Log the settings of seed 004 that are set and that nobody reads."""
+    """Log the `WORKER_*` settings that are set and that nobody reads."""
     for sentence in unread(os.environ):
         log.warning(sentence)
 

@@ -1,4 +1,4 @@
-"""Every question to a drafter with its answer as a file, for an operator who wants to see them (seed 004, debug hook).
+"""Every question to a drafter with its answer as a file, for an operator who wants to see them.
 
 Best effort: a disk that is full or gone is logged, and nothing else. Bounded in number and size, without secrets.
 """

@@ -1,4 +1,4 @@
-"""The drafter `backend`: an agent of the operator's own, by its dotted path (seed 004, `WORKER_PLANNING_BACKEND`).
+"""The drafter `backend`: an agent of the operator's own, by its dotted path.
 
 `module:attr` or `module.attr` is an instance with `run(task, *, working_dir)`, a class of such, or a factory; the
 latter two are called without arguments. What `run` returns has the answer as `stdout`.
@@ -41,7 +41,7 @@ POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class StructuredAgentTask:
-    """What a backend is asked; named and shaped as in seed 004."""
+    """What a backend is asked; its names and shape are a contract with backends."""
 
     name: str
     prompt: str

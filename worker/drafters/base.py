@@ -99,7 +99,7 @@ def secrets_of(settings: Settings) -> tuple[str, ...]:
 
 
 def place_fault(directory: Path | None) -> str | None:
-    """Seed 004's check of a working directory; None where there is nothing wrong with it."""
+    """What is wrong with a working directory; None where nothing is."""
     if directory is None or (directory / ".git").exists():
         return None
     return f"{directory} is not a git repository" if directory.is_dir() else f"{directory} is no directory"

@@ -1,4 +1,4 @@
-"""The drafter `cli`: an agent's command line as the operator configured it; a goal has no word in it (seed 004).
+"""The drafter `cli`: an agent's command line as the operator configured it; a goal has no word in it.
 
 No shell. The prompt goes to standard input, the answer comes from standard output. It runs in an empty directory, or in
 the one git repository that the operator named, with few variables, and ends with everything that it started.

@@ -1,4 +1,4 @@
-"""A question is written down before it is asked and its answer after, so no redelivery asks twice (DESIGN.md 3)."""
+"""A question is written down before it is asked and its answer after, so no redelivery asks twice."""
 
 from __future__ import annotations
 

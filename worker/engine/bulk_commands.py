@@ -1,4 +1,4 @@
-"""Orders about more than one plan: kept for plans yet to come, told to every plan that is there (WIRE.md section 4).
+"""Orders about more than one plan: kept for plans yet to come, told to every plan that is there.
 
 What stands is written first; then every plan in the scope is due, and the next sweep decides about it. A decision that
 was made before and is not written yet is stale by then. Orders are obeyed in their turn, by one worker at a time; one

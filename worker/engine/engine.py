@@ -1,4 +1,4 @@
-"""Outcomes and clocks of a partition, through the pure handlers into their plans (DESIGN.md section 3)."""
+"""Outcomes and clocks of a partition, through the pure handlers into their plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goals into plans: three idempotent commits, since goal and plan lie in different slots (DESIGN.md section 3)."""
+"""Goals into plans: three idempotent commits, since goal and plan lie in different slots."""
 
 from __future__ import annotations
 

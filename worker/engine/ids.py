@@ -16,7 +16,7 @@ def uuid7_hex() -> str:
 
 
 def plan_id(repo: str | None) -> str:
-    """Make a plan id, in the bucket of its repository, else in one of its own (WIRE.md)."""
+    """Make a plan id, in the bucket of its repository, else in one of its own."""
     unique = uuid7_hex()
     return f"plan_{bucket(repo or unique)}-{unique}"
 

@@ -1,4 +1,4 @@
-"""A goal becomes its plan in the store; whatever was cut short is gone on with (DESIGN.md section 3)."""
+"""A goal becomes its plan in the store; whatever was cut short is gone on with."""
 
 from __future__ import annotations
 

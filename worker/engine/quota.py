@@ -1,4 +1,4 @@
-"""Day budgets of tenants and repositories: grants for a partition out of what the day allows (DESIGN.md section 5)."""
+"""Day budgets of tenants and repositories: grants for a partition out of what the day allows."""
 
 from __future__ import annotations
 

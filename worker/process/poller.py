@@ -1,4 +1,4 @@
-"""From the streams to Celery: threads that wait for news and send nudges (DESIGN.md section 3).
+"""From the streams to Celery: threads that wait for news and send nudges.
 
 A nudge is a Celery task without a message. Losing one costs a delay, doubling one costs nothing, and while the broker
 does not take any, or this worker does not hear from it, a thread does the work itself.

@@ -1,8 +1,8 @@
-"""The settings of drafters and of planning: seed 004's as they are meant here, and what a drafter cannot do without.
+"""The settings of drafters and of planning, `WORKER_*` ones included, and what a drafter cannot do without.
 
 Every `WORKER_PLANNING_<NAME>` is read where `PLANNER_PLANNING_<NAME>` is not set.
 
-| seed 004's setting | here |
+| the setting `WORKER_*` | here |
 |---|---|
 | WORKER_PLANNING_MAX_ATTEMPTS, _BACKEND, _VALIDATION_MODE | the same |
 | WORKER_PLANNING_TIMEOUT_SECONDS | the same (drafter `backend`), and PLANNER_CLI_TIMEOUT_S |
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PLANNING = "planning_"
 SUMMARIES = "summaries come with the goal, as chunk_summaries"
 COMMAND = "write it as words of PLANNER_CLI_COMMAND"
-DROPPED = {  # settings of seed 004 that nothing here reads, and what to do instead
+DROPPED = {  # `WORKER_*` settings that nothing here reads, and what to do instead
     "WORKER_PLANNING_CODEX_BIN": COMMAND,
     "WORKER_PLANNING_CODEX_PROFILE": COMMAND,
     "WORKER_CURSOR_MODEL": COMMAND,
@@ -64,7 +64,7 @@ def schema_mode(settings: Settings, drafter: str, question: Consult) -> str:
 
 
 def unread(environment: Mapping[str, str]) -> list[str]:
-    """Say which settings of seed 004 are set and read by nobody: a sentence each."""
+    """Say which `WORKER_*` settings are set and read by nobody: a sentence each."""
     return [f"{name} is not read here: {instead}." for name, instead in DROPPED.items() if environment.get(name)]
 
 

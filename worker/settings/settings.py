@@ -1,4 +1,4 @@
-"""`PLANNER_*`, read once; a wrong value stops the start with one sentence (STYLE.md rule 9)."""
+"""`PLANNER_*`, read once; a wrong value stops the start with one sentence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PASSWORD = re.compile("//.*@")
 
 
 def _planning(name: str) -> AliasChoices:
-    """The variable of a planning setting, and the name that seed 004 has for it."""
+    """The variable of a planning setting, and its other name, `WORKER_*`."""
     return _old(f"PLANNING_{name}", name)
 
 

@@ -1,7 +1,7 @@
 """PLANNER_TOOLS_FILE: the contracts and recipes that operators add to the tool catalogue (docs/tools.md).
 
 Read once, at start; a wrong file stops it with one sentence per mistake. Goals never reach this: they select tools,
-operators define them (seed 001, "Tool Contract Registry").
+operators define them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Redis clients, made after the fork and for one use each (DESIGN.md section 3, "redis-py")."""
+"""Redis clients, made after the fork and for one use each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last commit that a worker knows of a partition: by it a rollback of the data is seen (DESIGN.md section 5).
+"""The last commit that a worker knows of a partition: by it a rollback of the data is seen.
 
 A server that was restored from an older file, or a replica that lacked the last writes, has counted fewer commits
 than a worker remembers. On every new connection and with every sweep the two are compared, and a commit that meets an

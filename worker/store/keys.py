@@ -1,4 +1,4 @@
-"""Every key of ours, as functions; WIRE.md names the public ones. All keys of a plan lie in one cluster slot."""
+"""Every key of ours, as functions; docs/wire.md names the public ones. All keys of a plan lie in one cluster slot."""
 
 from __future__ import annotations
 

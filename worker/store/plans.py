@@ -1,4 +1,4 @@
-"""Slices of plans out of Redis, changes into it: `begin` and `commit` of DESIGN.md section 3, a round trip a batch."""
+"""Slices of plans out of Redis, changes into it: `begin` and `commit`, a round trip a batch."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_every_branch_has_a_test_of_its_own_where_there_are_enough() -> None:
 
 
 def five() -> CampaignPlan:
-    """The plan whose drawing the seed shows, as the planner designs it."""
+    """A plan of five tasks, as the planner designs it."""
     failures = [{"name": "slow", "cost": 40_000}]
     made = explored(
         candidate("src/auth.py", "medium", 10),
@@ -255,7 +255,7 @@ SEED = (
 )
 
 
-def test_the_drawing_is_that_of_the_seed() -> None:
+def test_the_drawing_shows_what_waits_for_what() -> None:
     assert drawing(SEED) == (
         "001 (spec-auth) ──→ 002 (impl-auth) ──┐\n"
         "                                      ├──→ 005 (integrate)\n"

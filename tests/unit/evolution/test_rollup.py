@@ -1,4 +1,4 @@
-"""Trajectories: what is shown of the commits by which an inspiration parted from the base (seed 004)."""
+"""Trajectories: what is shown of the commits by which an inspiration parted from the base."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of an iteration: which gap, how risky, how it is judged, and when there is none (seed 000)."""
+"""The plan of an iteration: which gap, how risky, how it is judged, and when there is none."""
 
 from __future__ import annotations
 

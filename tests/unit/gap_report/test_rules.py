@@ -1,4 +1,4 @@
-"""The rules of the seed's first implementation, for operators who want them."""
+"""The stricter rules of gap reports, for operators who want them."""
 
 from __future__ import annotations
 

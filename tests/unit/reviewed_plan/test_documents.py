@@ -1,4 +1,4 @@
-"""The documents: plan.json with every field of the seed, plan.md made of all of it, and read back by nobody."""
+"""The documents: plan.json with every field, plan.md made of all of it, and read back by nobody."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tasks.strategies.reviewed_plan.material import READERS
 from tests.unit.reviewed_plan.plays import a_goal, begin, failing, run
 
 PLAN_ID = "253e67c0-76e3-88e9-891f-3d3a16e623d5"
-# What the seed names, entity by entity.
+# What the document names, entity by entity.
 SEED: dict[type[BaseModel], str] = {
     of.Plan: "schema_version plan_id created_at frozen_at overview planning_context invisible_knowledge milestones "
     "milestone_dependencies",

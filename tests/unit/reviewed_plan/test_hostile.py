@@ -36,7 +36,7 @@ def hostile(value: Any, name: str = "") -> Any:
 
 
 def every_field(**fields: Any) -> dict[str, Any]:
-    """A plan with every field of the seed that can be carried out."""
+    """A plan with every field that can be carried out."""
     plan = {**whole(), **fields}
     first, second = plan["milestones"]
     first |= {"files": ["src/a.py"], "is_documentation_only": False, "delegated_to": None}

@@ -1,4 +1,4 @@
-"""The six invariants of seed 002."""
+"""The six invariants of reviewed plans."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from tests.unit.reviewed_plan.plays import (
     written,
 )
 
-# number, name, role, where pass and fail lead: as the seed has them
+# number, name, role, where pass and fail lead
 TABLE = [
     (1, "plan-init", None, "context-verify", None),
     (2, "context-verify", None, "plan-design-execute", None),

@@ -86,7 +86,7 @@ def _follow(stage: Stage, plan_id: str) -> None:
 
 
 def _plan_json(document: Mapping[str, Any]) -> str:
-    """Write plan.json as the seed has it, a task a line."""
+    """Write plan.json, a task a line."""
     plan = {name: document[name] for name in CampaignPlan.model_fields}
     tasks = ",\n    ".join(map(json.dumps, plan.pop("tasks")))
     others = "".join(f'  "{name}": {json.dumps(value)},\n' for name, value in plan.items())
