@@ -38,7 +38,7 @@ def slug(name: str) -> str:
     return _NO_ID.sub("-", folded).strip("-")[:MAX_ID].strip("-")
 
 
-def unique(name: str, taken: set[str]) -> str:
+def free_name(name: str, taken: set[str]) -> str:
     """Take `name`, or the first free number of it; it is taken from then on."""
     found, number = name, 2
     while found in taken:
@@ -47,13 +47,13 @@ def unique(name: str, taken: set[str]) -> str:
     return found
 
 
-def ordered(steps: Sequence[Named], taken: set[str]) -> Ordered:
+def order_steps(steps: Sequence[Named], taken: set[str]) -> Ordered:
     """Give every step an id of its own and resolve what it waits for.
 
     A name that is used twice, an unknown or circular dependency is a fault, and left out. Where no step names any
     dependency the list's own order is kept: who drafts a list means one step after the other.
     """
-    ids = tuple(unique(slug(step.name) or f"step-{number}", taken) for number, step in enumerate(steps, 1))
+    ids = tuple(free_name(slug(step.name) or f"step-{number}", taken) for number, step in enumerate(steps, 1))
     faults = list(_repeated(steps))
     if not any(step.waits for step in steps):
         return Ordered(ids, tuple((at - 1,) if at else () for at in range(len(steps))), tuple(faults))

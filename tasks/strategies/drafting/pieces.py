@@ -1,4 +1,4 @@
-"""A change split into what one step may touch by the risk of its files (seed 001; DESIGN.md section 5 "allowlists")."""
+"""A change split into what one step may touch by the risk of its files."""
 
 from __future__ import annotations
 

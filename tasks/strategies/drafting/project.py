@@ -1,15 +1,29 @@
-"""What the templates know of a goal's project: its files, its language, and how it is verified."""
+"""What is known of a goal's project: its files, its language, and how it is verified.
+
+A drafter writes sentences such as "Run `pytest tests/test_a.py`"; a command is only ever taken from the catalogue.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from schemas.base import RiskLevel
+from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.step import VerifyTool
+from tasks.base.errors import UnknownCommand
+from tasks.rules.risk import below
+from tasks.rules.validation import MAX_TOOLS
+from tasks.text.forbidden_paths import JUDGED, Forbidden
+from tasks.text.paths import expand_globs
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.files import Role, having
 from tasks.toolchain.languages import Language, language_of
+
+_QUOTED = re.compile(r"`([^`]+)`")
 
 
 class Check(StrEnum):
@@ -70,6 +84,47 @@ class Project:
         return (*self.tests[:-1], narrowed) if narrowed else ()
 
 
+def project_of(goal: Goal, catalogue: Catalogue, forbidden: Forbidden = JUDGED) -> Project | tuple[FieldError, ...]:
+    """Read what a goal says of its project, or what is wrong with its allowlist or test command."""
+    allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=forbidden)
+    test, unknown = read_test_command(goal, catalogue.match)
+    return allowed.errors + unknown or Project.of(goal, allowed.files, test, catalogue)
+
+
+def read_test_command(
+    goal: Goal, match: Callable[[str], VerifyTool]
+) -> tuple[VerifyTool | None, tuple[FieldError, ...]]:
+    """Read the goal's own test command with `match`; an error where that does not know it."""
+    command = (goal.context.test_command or "").strip()
+    try:
+        return (match(command) if command else None), ()
+    except UnknownCommand as error:
+        return None, (field_error("/context/test_command", "unknown_test_command", str(error)),)
+
+
 def only_documents(files: tuple[str, ...]) -> bool:
     """Tell whether all of `files` are documentation."""
     return len(having(files, Role.DOCUMENT)) == len(files)
+
+
+def commands_in(
+    lines: Iterable[str], catalogue: Catalogue, files: Sequence[str], level: RiskLevel
+) -> tuple[VerifyTool, ...]:
+    """Take the catalogue's commands out of `lines`: those that a step of this level may run, each once."""
+    found: dict[tuple[str, ...], VerifyTool] = {}
+    for line in lines:
+        for text in (line.strip(), *_QUOTED.findall(line)):
+            found.update((tool.argv, tool) for tool in _known(text.strip(), catalogue, files))
+    return keep_permitted(found.values(), catalogue, level)[:MAX_TOOLS]
+
+
+def keep_permitted(tools: Iterable[VerifyTool], catalogue: Catalogue, level: RiskLevel) -> tuple[VerifyTool, ...]:
+    """Keep the tools that a step of this level may run."""
+    return tuple(tool for tool in tools if not below(level, catalogue.contracts[tool.tool].min_risk))
+
+
+def _known(text: str, catalogue: Catalogue, files: Sequence[str]) -> Iterator[VerifyTool]:
+    try:
+        yield from catalogue.expand(text, files)
+    except UnknownCommand:
+        return

@@ -1,7 +1,8 @@
-"""Drafted steps become governed ones (DESIGN.md section 5 "allowlists"; WIRE.md section 1).
+"""Drafted steps become governed ones.
 
 A step's files are within the goal's; one that names none has the goal's whole list if its risk allows, and is
-`unplaced` otherwise: somebody has to look first. More files than a step may touch make several steps of it.
+`unplaced` otherwise: somebody has to look first. More files than a step may touch make several steps of it. Whatever
+its drafter verifies, the goal's own tests run at the end.
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
+from schemas.envelope import FieldError, field_error
+from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.assessment import raised, told
-from tasks.rules.risk import ROLLBACK, estimate
-from tasks.strategies.drafting.order import Named, Ordered, ordered, unique
+from tasks.rules.risk import ROLLBACK, below, estimate
+from tasks.rules.strategy import MAX_UNFOLDED
+from tasks.rules.validation import max_steps
+from tasks.strategies.drafting.order import Named, Ordered, free_name, order_steps
 from tasks.strategies.drafting.pieces import PHASES, Piece, fits_one_step, pieces
-from tasks.strategies.drafting.project import Check, Project, only_documents
-from tasks.strategies.drafting.verification import commands_in, permitted
-from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fit
+from tasks.strategies.drafting.project import Check, Project, commands_in, keep_permitted, only_documents
+from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, filled, fit
 from tasks.text.paths import clean
-from tasks.toolchain.catalogue import render
+from tasks.toolchain.catalogue import Catalogue, render
 
 MAX_HINT = 1000
 MAX_SUCCESS = 1000
@@ -61,7 +65,7 @@ class _Place:
     unknown: bool = False
 
 
-def governed(
+def govern(
     project: Project,
     drafted: Sequence[DraftedStep],
     taken: frozenset[str] = frozenset(),
@@ -72,13 +76,54 @@ def governed(
     No step is made while one is unplaced: all of them can only wait for each other when they come together.
     """
     used = set(taken)
-    order = ordered([Named(step.name, step.title, step.waits) for step in drafted], used)
+    order = order_steps([Named(step.name, step.title, step.waits) for step in drafted], used)
     places = [_place(project, step, (found or {}).get(at)) for at, step in enumerate(drafted)]
     faults = order.faults + tuple((f"/steps/{at}/files", each.fault) for at, each in enumerate(places) if each.fault)
     notes = tuple((f"/steps/{at}/files", each.note) for at, each in enumerate(places) if each.note)
     unplaced = tuple(at for at, each in enumerate(places) if each.unknown)
     steps = () if unplaced else _all(project, drafted, order, places, used)
     return Governed(steps, faults, notes, unplaced)
+
+
+def room_for(goal: Goal, before: int) -> int:
+    """Say how many steps may be added at once to a plan that has `before` steps."""
+    return min(MAX_UNFOLDED, max_steps(goal) - before)
+
+
+def crowd(
+    steps: Sequence[PlannedStep], room: int, what: str = "The plan's files", pointer: str = "/steps"
+) -> tuple[FieldError, ...]:
+    """Say that `steps`, which `what` makes, are more than there is `room` for."""
+    if len(steps) <= room:
+        return ()
+    return (field_error(pointer, "too_many_steps", f"{what} make {len(steps)} steps, and there is room for {room}."),)
+
+
+def last_check(
+    project: Project, steps: Sequence[PlannedStep], tools: tuple[VerifyTool, ...], step_id: str, about: str
+) -> tuple[PlannedStep, ...]:
+    """Make the step `step_id` that runs `tools` after all `steps`; none where the last does so already."""
+    changed = tuple(path for step in steps for path in step.allowed_files)
+    ends = _ends(steps)
+    if not tools or not changed or only_documents(changed) or _is_covered(ends, tools):
+        return ()
+    mode = MODE_OF_TYPE[StepType.TEST]
+    return (
+        PlannedStep(
+            step_id=step_id,
+            title="Verify the plan as a whole",
+            intent=filled("Verify all that was changed for: {goal}", fit(about, MAX_INTENT), MAX_INTENT),
+            verify=render(tools),
+            risk_level=_level(tools, project.catalogue),
+            controller_task_spec=ControllerTaskSpec(type=StepType.TEST),
+            mode=mode,
+            success_criteria="Every test passes.",
+            depends_on=tuple(step.step_id for step in ends),
+            verify_tools=tools,
+            queue=project.goal.queue,
+            estimate=estimate(mode),
+        ),
+    )
 
 
 def _place(project: Project, step: DraftedStep, found: tuple[str, ...] | None) -> _Place:
@@ -118,7 +163,7 @@ def _of_step(
         return (_made(project, step, step_id, Piece((), RiskLevel.LOW), (), waits),)
     made: list[PlannedStep] = []
     for number, piece in enumerate(parts, 1):
-        name = step_id if len(parts) == 1 else unique(f"{step_id}-{number}", used)
+        name = step_id if len(parts) == 1 else free_name(f"{step_id}-{number}", used)
         tools = _tools(project, step, piece, last=number == len(parts))
         made.append(_made(project, step, name, piece, tools, (made[-1].step_id,) if made else waits))
     return tuple(made)
@@ -131,7 +176,7 @@ def _tools(project: Project, step: DraftedStep, piece: Piece, *, last: bool) -> 
     else:
         own = commands_in(step.validation, project.catalogue, piece.files, piece.level)
         usual = own or (() if only_documents(piece.files) else project.tests)
-    return permitted(usual, project.catalogue, piece.level)
+    return keep_permitted(usual, project.catalogue, piece.level)
 
 
 def _made(
@@ -171,3 +216,20 @@ def _made(
 
 def _listed(lines: Sequence[str]) -> str:
     return "; ".join(line.strip() for line in lines if line.strip())
+
+
+def _ends(steps: Sequence[PlannedStep]) -> list[PlannedStep]:
+    waited = {name for step in steps for name in step.depends_on}
+    return [step for step in steps if step.step_id not in waited]
+
+
+def _is_covered(ends: Sequence[PlannedStep], tools: Sequence[VerifyTool]) -> bool:
+    return len(ends) == 1 and {tool.argv for tool in tools} <= {tool.argv for tool in ends[0].verify_tools}
+
+
+def _level(tools: Sequence[VerifyTool], catalogue: Catalogue) -> RiskLevel:
+    level = RiskLevel.LOW
+    for tool in tools:
+        least = catalogue.contracts[tool.tool].min_risk
+        level = least if below(level, least) else level
+    return level

@@ -12,8 +12,7 @@ from schemas.goal import Goal
 from tasks.rules.budget import limits_of
 from tasks.rules.strategy import Answer, Draft, Growth, Setting
 from tasks.rules.validation import max_steps, rejected
-from tasks.strategies.drafting.project import Project, only_documents
-from tasks.strategies.drafting.verification import project_of
+from tasks.strategies.drafting.project import Project, only_documents, project_of
 from tasks.strategies.evolution.commits import MAX_TEXT
 from tasks.strategies.evolution.consulting import consulted
 from tasks.strategies.evolution.prompt import prompt_of

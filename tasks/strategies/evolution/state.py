@@ -10,8 +10,7 @@ from schemas.base import Record
 from schemas.evolution import PlanningAgentRequest, ValidationMode
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningAgentResponse, PlanningPlan
 from tasks.rules.strategy import Growth
-from tasks.strategies.drafting.project import Project
-from tasks.strategies.drafting.verification import project_of
+from tasks.strategies.drafting.project import Project, project_of
 from tasks.strategies.evolution.request import MAX_BULLET
 from tasks.text.fields import fit
 from tasks.toolchain.catalogue import CATALOGUE

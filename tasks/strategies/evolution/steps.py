@@ -12,10 +12,8 @@ from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import estimate
 from tasks.rules.validation import MAX_TOOLS
-from tasks.strategies.drafting.last import last_check
-from tasks.strategies.drafting.project import Project
-from tasks.strategies.drafting.steps import MAX_SUCCESS, DraftedStep, Governed, governed
-from tasks.strategies.drafting.verification import commands_in
+from tasks.strategies.drafting.project import Project, commands_in
+from tasks.strategies.drafting.steps import MAX_SUCCESS, DraftedStep, Governed, govern, last_check
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, filled, fit
 from tasks.text.paths import clean
 
@@ -109,7 +107,7 @@ def plan_steps(
         )
         for step in plan.steps
     ]
-    made = governed(project, drafted, RESERVED, found)
+    made = govern(project, drafted, RESERVED, found)
     return replace(made, steps=(*made.steps, *_last_check(project, plan, made.steps, criteria)))
 
 
@@ -124,7 +122,7 @@ def fallback_steps(project: Project, plan: PlanningPlan, files: tuple[str, ...],
         validation=plan.validation,
         cautions=plan.guardrails,
     )
-    return governed(project, [step], taken - {FALLBACK_ID})
+    return govern(project, [step], taken - {FALLBACK_ID})
 
 
 def _last_check(

@@ -13,8 +13,7 @@ from schemas.review_plan import Plan
 from tasks.base.errors import UnknownCommand
 from tasks.rules.strategy import Answer, Draft, Setting
 from tasks.rules.validation import rejected
-from tasks.strategies.drafting.project import Project, only_documents
-from tasks.strategies.drafting.verification import permitted
+from tasks.strategies.drafting.project import Project, keep_permitted, only_documents
 from tasks.strategies.reviewed_plan.gate import schedule_faults, schedule_of
 from tasks.strategies.reviewed_plan.implementing import CODE_LEVEL
 from tasks.strategies.reviewed_plan.opening import opened, unfit, unplannable
@@ -93,7 +92,7 @@ def _errors(
 
 def _forbidden(project: Project) -> Iterator[FieldError]:
     """Say that no step that changes code may run the tests: told here, not when the whole plan is made."""
-    if not permitted(project.tests, project.catalogue, CODE_LEVEL):
+    if not keep_permitted(project.tests, project.catalogue, CODE_LEVEL):
         sentence = f"The tests need a higher risk than that of a step that changes code, which is {CODE_LEVEL}."
         yield field_error("/context/test_command", "tool_needs_risk", sentence)
 

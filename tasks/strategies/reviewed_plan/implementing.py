@@ -17,8 +17,7 @@ from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.assessment import raised
 from tasks.rules.risk import RISK, estimate
 from tasks.strategies.drafting.pieces import TEMPLATE_PHASES
-from tasks.strategies.drafting.project import Check, Project, only_documents
-from tasks.strategies.drafting.verification import permitted
+from tasks.strategies.drafting.project import Check, Project, keep_permitted, only_documents
 from tasks.strategies.reviewed_plan.integrity import files_of
 from tasks.strategies.reviewed_plan.roles import RoleName, is_external, worker_of
 from tasks.strategies.reviewed_plan.steps import Brief, guided, patch_step, suffix
@@ -113,8 +112,8 @@ def checks(project: Project, piece: Piece) -> tuple[VerifyTool, ...]:
     if only_documents(piece.files):
         return ()
     wanted = project.check(Check.TESTS if piece.is_last else Check.QUICK, piece.files)
-    some = permitted(wanted, project.catalogue, piece.level)
-    return some or permitted(project.tests, project.catalogue, piece.level)
+    some = keep_permitted(wanted, project.catalogue, piece.level)
+    return some or keep_permitted(project.tests, project.catalogue, piece.level)
 
 
 def level_for(tools: Sequence[VerifyTool], catalogue: Catalogue) -> RiskLevel:

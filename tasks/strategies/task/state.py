@@ -7,8 +7,7 @@ from typing import Any
 from schemas.base import Record
 from schemas.step import PlannedStep
 from tasks.rules.strategy import Growth
-from tasks.strategies.drafting.project import Project
-from tasks.strategies.drafting.verification import project_of
+from tasks.strategies.drafting.project import Project, project_of
 from tasks.toolchain.catalogue import Catalogue
 
 

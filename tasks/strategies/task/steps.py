@@ -14,9 +14,8 @@ from schemas.task_draft import TaskDraft
 from tasks.rules.risk import estimate
 from tasks.rules.strategy import MAX_UNFOLDED
 from tasks.rules.validation import max_steps, validate
-from tasks.strategies.drafting.last import last_check
 from tasks.strategies.drafting.project import Project
-from tasks.strategies.drafting.steps import DraftedStep, Governed, governed
+from tasks.strategies.drafting.steps import DraftedStep, Governed, govern, last_check
 from tasks.strategies.task.reading import read
 from tasks.text.fields import MAX_INTENT, filled, fit
 from tasks.text.forbidden_paths import JUDGED
@@ -65,7 +64,7 @@ def _governed(project: Project, draft: TaskDraft) -> Governed:
         for step in draft.steps
     ]
     looking: dict[int, tuple[str, ...]] = {at: () for at, step in enumerate(draft.steps) if not step.files}
-    made = governed(project, drafted, RESERVED, looking)
+    made = govern(project, drafted, RESERVED, looking)
     meant = {f"/steps/{at}/files" for at in looking}  # those only look because they say so
     return Governed(made.steps, made.faults, tuple(each for each in made.notes if each[0] not in meant))
 

@@ -10,11 +10,10 @@ from schemas.base import RiskLevel
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
 from schemas.goal import Goal
 from tasks.rules.validation import validate
-from tasks.strategies.drafting.order import Named, ordered, slug, unique
+from tasks.strategies.drafting.order import Named, free_name, order_steps, slug
 from tasks.strategies.drafting.pieces import fits_one_step, level_of, pieces
-from tasks.strategies.drafting.project import Project
-from tasks.strategies.drafting.steps import DraftedStep, governed
-from tasks.strategies.drafting.verification import commands_in, project_of
+from tasks.strategies.drafting.project import Project, commands_in, project_of
+from tasks.strategies.drafting.steps import DraftedStep, govern
 from tasks.text.fields import fit, fit_lines, truncate
 from tasks.text.json_in_prose import as_text, decoded, fitted, unfenced
 from tasks.text.sanitize import Mode, sanitize
@@ -109,11 +108,11 @@ def test_a_name_becomes_an_id(name: str, found: str) -> None:
 def test_an_id_is_given_once() -> None:
     taken = {"a", "a-2"}
 
-    assert [unique("a", taken), unique("a", taken), unique("b", taken)] == ["a-3", "a-4", "b"]
+    assert [free_name("a", taken), free_name("a", taken), free_name("b", taken)] == ["a-3", "a-4", "b"]
 
 
 def order(*steps: tuple[str, tuple[str, ...]]) -> Any:
-    return ordered([Named(name, f"Title of {name}", waits) for name, waits in steps], set())
+    return order_steps([Named(name, f"Title of {name}", waits) for name, waits in steps], set())
 
 
 @pytest.mark.parametrize(
@@ -221,11 +220,11 @@ def test_a_draft_of_any_kind_becomes_steps_that_validate() -> None:
         a_drafted("", title="", intent="", files=("nowhere.py",)),
     ]
 
-    found = governed(project, drafted)
+    found = govern(project, drafted)
 
     assert found.unplaced == (2,)  # four files, one of high risk: too many for one step
     assert found.steps == ()
-    placed = governed(project, drafted, found={2: ("requirements.txt",)})
+    placed = govern(project, drafted, found={2: ("requirements.txt",)})
     assert validate(goal, placed.steps) == ()
     assert [step.step_id for step in placed.steps][:4] == ["docs", "data-1", "data-2", "data-3"]
     assert placed.steps[0].verify_tools == ()
@@ -236,7 +235,7 @@ def test_a_draft_of_any_kind_becomes_steps_that_validate() -> None:
 def test_ids_that_are_taken_are_not_given_again() -> None:
     _, project = a_project("src/a.py")
 
-    (step,) = governed(project, [a_drafted("a")], frozenset({"a", "a-2"})).steps
+    (step,) = govern(project, [a_drafted("a")], frozenset({"a", "a-2"})).steps
 
     assert step.step_id == "a-3"
 
