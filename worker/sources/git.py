@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import SubprocessError
 from typing import Any
 
-from tasks.strategies.gap_report.documents import NAMES
+from tasks.strategies.gap_report.places import NAMES
 from tasks.text.paths import expand_globs
 from tasks.toolchain.files import name_of
 from worker.host.git import Git, GitError

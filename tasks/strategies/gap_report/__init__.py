@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from tasks.strategies.gap_report.briefing import input_for
-from tasks.strategies.gap_report.drafting import draft
-from tasks.strategies.gap_report.unfolding import advance, answer, refusal, stuck
+from tasks.strategies.gap_report.strategy import advance, answer, draft, input_for, refusal, stuck
 
 __all__ = ["advance", "answer", "draft", "input_for", "refusal", "stuck"]

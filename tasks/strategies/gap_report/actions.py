@@ -14,10 +14,8 @@ from types import MappingProxyType
 from schemas.gap import MAX_TARGETS, ActionType, Gap, InboxItem, PlannedAction
 from tasks.strategies.gap_report import evidence
 from tasks.strategies.gap_report.analysis import category_of
-from tasks.strategies.gap_report.constraints import NO_BOUNDS, Bounds, bounds_of
-from tasks.strategies.gap_report.documents import Documents, ModuleDocument
-from tasks.strategies.gap_report.places import MANY, NO_NAMES, Places
-from tasks.strategies.gap_report.protection import Protection
+from tasks.strategies.gap_report.constraints import NO_BOUNDS, Bounds, Protection, bounds_of
+from tasks.strategies.gap_report.places import MANY, NO_NAMES, Documents, ModuleDocument, Places
 from tasks.text.fields import fit
 from tasks.toolchain.files import Role, having, role_of
 

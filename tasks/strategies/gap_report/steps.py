@@ -10,18 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
-from schemas.gap import ActionType, IterationPlan, PlannedAction
-from schemas.goal import Goal
+from schemas.gap import ActionType, PlannedAction
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.assessment import raised, told
 from tasks.rules.risk import RISK, ROLLBACK, below, estimate
-from tasks.strategies.drafting.project import Check, Project, only_documents
-from tasks.strategies.gap_report.hazard import level_of
-from tasks.strategies.gap_report.protection import Protection
-from tasks.strategies.gap_report.verification import CHECKS, verification
+from tasks.strategies.drafting.project import Check, only_documents
+from tasks.strategies.gap_report.document import Iteration, level_of
+from tasks.strategies.gap_report.verification import verification
 from tasks.text.fields import MAX_INTENT, MAX_TITLE, fit
-from tasks.text.forbidden_paths import JUDGED
-from tasks.text.paths import expand_globs
 from tasks.toolchain.catalogue import render
 from tasks.toolchain.files import chunks
 
@@ -36,23 +32,6 @@ _ASKED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Iteration:
-    """A plan and what its steps are made with; `allowed` are the goal's files that are not protected."""
-
-    plan: IterationPlan
-    project: Project
-    allowed: tuple[str, ...]
-    guidance: str | None = None
-    failed: bool = False
-    checks: tuple[str, ...] = CHECKS
-
-    @property
-    def goal(self) -> Goal:
-        """The goal that it is for."""
-        return self.project.goal
-
-
-@dataclass(frozen=True, slots=True)
 class Piece:
     """The files of one patch, and the action that it is a part of."""
 
@@ -60,11 +39,6 @@ class Piece:
     files: tuple[str, ...]
     level: RiskLevel
     part: str = ""  # such as ` (1 of 2)`
-
-
-def free_files(goal: Goal, protection: Protection) -> tuple[str, ...]:
-    """List the files that a goal allows and nothing protects."""
-    return protection.without(expand_globs(goal.allowed_files, goal.context.files, forbidden=JUDGED).files)
 
 
 def must_explore(iteration: Iteration) -> bool:

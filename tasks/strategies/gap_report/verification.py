@@ -1,21 +1,53 @@
-"""How an iteration is verified: lint, types and tests, with the tools of the catalogue (seed 000, step 4)."""
+"""How an iteration is verified: lint and types, the tool that reported the gap, and the tests that can judge it.
+
+Where some tests fail for another gap, those that passed before judge: verified by tests that fail whatever it does, no
+iteration could ever succeed before that other gap is closed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from types import MappingProxyType
 
 from schemas.envelope import FieldError
-from schemas.gap import PlannedGap
+from schemas.gap import Gap, PlannedGap
 from schemas.goal import Goal
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.strategies.drafting.project import Check, Project, only_documents
-from tasks.strategies.gap_report.reporters import PYTHON, reporter_of
+from tasks.strategies.gap_report import evidence
+from tasks.strategies.gap_report.analysis import category_of
+from tasks.strategies.gap_report.evidence import tool_of
+from tasks.strategies.gap_report.history import key
+from tasks.strategies.gap_report.places import Places
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.contract import MANY, fits, operand
+from tasks.toolchain.files import name_of
 
 CHECKS = ("ruff-check", "pyright")  # contracts of the catalogue, for Python
+
+PYTHON = (".py", ".pyi")
+NODE = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")
+
+# The word that a tool is known by, how it is run, and what files it is given; none: it looks at everything.
+COMMANDS: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "ruff": ("ruff check", PYTHON),
+        "flake8": ("flake8", PYTHON),
+        "mypy": ("mypy", PYTHON),
+        "pyright": ("pyright", PYTHON),
+        "eslint": ("npx eslint", NODE),
+        "tsc": ("npx tsc --noEmit", ()),
+        "vet": ("go vet ./...", ()),
+        "golangci-lint": ("golangci-lint run ./...", ()),
+        "clippy": ("cargo clippy -- -D warnings", ()),
+    }
+)
+
+_RUN = re.compile(r"test_.*\.py|.*_test\.py|.*[.-](?:test|spec)\.[cm]?[jt]sx?")  # what a runner finds tests in
 
 
 def test_command(goal: Goal, catalogue: Catalogue) -> tuple[VerifyTool | None, tuple[FieldError, ...]]:
@@ -58,3 +90,42 @@ def _aimed(project: Project, check: str, files: Sequence[str]) -> VerifyTool | N
         with suppress(UnknownCommand):
             return project.catalogue.aim(project.catalogue.call(check, words).argv)
     return None
+
+
+def reporter_of(gap: PlannedGap, project: Project, files: Sequence[str]) -> tuple[VerifyTool, ...]:
+    """Aim the tool that reported `gap` at what changes of its kind; empty for tests and for tools that nobody knows."""
+    words = re.findall(r"[\w-]+", tool_of(gap.description).casefold()) if gap.category.casefold() == "quality" else ()
+    for command, suffixes in (COMMANDS[word] for word in words if word in COMMANDS):
+        aimed = (
+            tuple(path for path in files if path.endswith(suffixes) and fits("path", operand(path))) if suffixes else ()
+        )
+        whole = (".",) if suffixes and not 0 < len(aimed) <= MANY else aimed
+        with suppress(UnknownCommand):
+            return (
+                project.catalogue.aim(tuple(command.split()), whole) if suffixes else project.catalogue.match(command),
+            )
+    return ()
+
+
+def judges_of(chosen: Gap, gaps: Iterable[Gap], goal: Goal, places: Places) -> tuple[str, ...] | None:
+    """List the files of tests that passed before; None where all tests judge."""
+    failing = [gap for gap in gaps if _is_of_tests(gap) and key(gap) != key(chosen)]
+    if _is_of_tests(chosen) or not failing:
+        return None
+    blamed = {name.partition("::")[0] for name in goal.context.failing_tests}
+    blamed.update(path for gap in failing for path in places.located(evidence.mentions(gap.evidence, odd=places.odd)))
+    runnable = (path for path in places.files if path in places.existing and _RUN.fullmatch(name_of(path)))
+    return tuple(path for path in runnable if path not in blamed) if blamed else ()
+
+
+def judged(project: Project, judges: Sequence[str] | None) -> Project:
+    """Aim the project's tests at those that judge; where they cannot be aimed, the checks of the language are left."""
+    if judges is None or not project.tests or project.language is None:
+        return project
+    *before, last = project.tests
+    aimed = project.catalogue.narrow(last, judges) if judges else None
+    return replace(project, tests=(*before, aimed) if aimed else ())
+
+
+def _is_of_tests(gap: Gap) -> bool:
+    return category_of(gap) == "quality" and evidence.runs_tests(evidence.tool_of(gap.description))

@@ -13,10 +13,9 @@ from schemas.goal import Goal
 from tasks.rules.strategy import Draft, End
 from tasks.strategies import gap_report
 from tasks.strategies.gap_report.analysis import MAX_DESCRIPTION
-from tasks.strategies.gap_report.briefing import MAX_LISTED
-from tasks.strategies.gap_report.criteria import MAX_CONSTRAINTS
-from tasks.strategies.gap_report.documents import MAX_READ
-from tasks.strategies.gap_report.drafting import MAX_SHOWN
+from tasks.strategies.gap_report.document import MAX_CONSTRAINTS, MAX_SHOWN
+from tasks.strategies.gap_report.places import MAX_READ
+from tasks.strategies.gap_report.strategy import MAX_LISTED
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.gap_report.reports import a_gap, a_goal, answered, drafted, growing, planned, records
 

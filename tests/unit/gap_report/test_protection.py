@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.strategies.gap_report.protection import PROTECTED, Protection
+from tasks.strategies.gap_report.constraints import Protection
+from tasks.strategies.gap_report.places import PROTECTED
 from tasks.text.paths import MAX_GLOB_WORK
 from tests.unit.gap_report.reports import a_gap, a_goal, answered, codes, planned, targets
 

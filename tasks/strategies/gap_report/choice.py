@@ -1,0 +1,111 @@
+"""Which gap an iteration closes, by the rules that an operator has chosen.
+
+The most critical gap comes first, then the others in their order; those that failed three times in a row come last,
+with a warning. The first gap that is left with an action once the protected files are out is the one to close.
+
+| option | our default | instead |
+|---|---|---|
+| gap_protected | `action`: one that names a protected file is left out | `file`: that file is, the others stay |
+| gap_high_risk | `failed`: a gap that ever failed is of high risk | `exhausted`: one that failed three times in a row |
+| gap_max_failures | 3: so many in a row of one gap, and another gap comes first | any number from 1 to 100 |
+| gap_checks | ruff and pyright, by the ids of their contracts | such as mypy, to check types with |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schemas.gap import Gap, GapGoal, PlannedAction
+from schemas.goal import Goal
+from tasks.strategies.gap_report import analysis
+from tasks.strategies.gap_report.actions import Aim, Scene, aim_of
+from tasks.strategies.gap_report.constraints import Protection, Shield
+from tasks.strategies.gap_report.history import MAX_FAILURES, History, Past, key
+from tasks.strategies.gap_report.places import PROTECTED, Documents, Places
+from tasks.strategies.gap_report.verification import CHECKS, judges_of
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules that an operator has chosen."""
+
+    by_file: bool = False
+    only_exhausted: bool = False
+    checks: tuple[str, ...] = CHECKS
+    max_failures: int = MAX_FAILURES
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Rules:
+        """Read the operator's options."""
+        by_file, only_exhausted = options.get("gap_protected") == "file", options.get("gap_high_risk") == "exhausted"
+        checks, failures = tuple(options.get("gap_checks", CHECKS)), int(options.get("gap_max_failures", MAX_FAILURES))
+        return cls(by_file, only_exhausted, checks, failures)
+
+    def spared(self, actions: Iterable[PlannedAction], protection: Protection) -> tuple[PlannedAction, ...]:
+        """Leave out what is protected; an action that keeps none of its files goes with them."""
+        found = []
+        for action in actions:
+            left = protection.without(action.target_files)
+            if left == action.target_files:
+                found.append(action)
+            elif left and self.by_file:
+                found.append(action.model_copy(update={"target_files": left}))
+        return tuple(found)
+
+    def is_risky(self, past: Past) -> bool:
+        """Tell whether a gap is of high risk because of how it went before."""
+        return past.exhausted or (past.failed and not self.only_exhausted)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The gap to close, what is to be done about it, and what may not be touched meanwhile."""
+
+    gap: Gap
+    past: Past
+    failed: bool  # so that it is of high risk
+    rules: Rules
+    aim: Aim
+    protection: Protection
+    protected: tuple[str, ...]
+    judges: tuple[str, ...] | None  # files of tests; None: all
+    passed_over: int
+
+
+def reported(given: GapGoal) -> tuple[Gap, ...]:
+    """List the gaps, the most critical first; none where the report says that there is no such gap."""
+    report = given.gap_report or analysis.report(map(analysis.of_inbox, given.inbox))
+    if "most_critical" in report.model_fields_set and report.most_critical is None:
+        return ()
+    first = report.most_critical or next(iter(analysis.in_order(report.gaps)), None)
+    once: dict[tuple[str, str], Gap] = {}
+    for gap in (first, *report.gaps) if first else ():
+        once.setdefault(key(gap), gap)
+    return tuple(once.values())
+
+
+def choose(
+    goal: Goal, given: GapGoal, gaps: tuple[Gap, ...], history: History, shield: Shield, rules: Rules
+) -> Choice | None:
+    """Choose the first gap in turn that is left with an action; None where everything is protected."""
+    places = Places.of((*goal.context.files, *given.project.files), shield.allowed, shield.forbidden)
+    documents = Documents.of(goal.context.documents, given.project.documents)
+    scene = Scene(places, documents, given.inbox)
+    for number, (gap, past) in enumerate(_in_turn(gaps, history)):
+        aim = aim_of(gap, scene)
+        left = shield.feasible(rules.spared(aim.actions, shield.protection), aim.bounds.excluded)
+        if left:
+            judges = judges_of(gap, gaps, goal, places)
+            out = (*given.protected_paths, *aim.bounds.excluded)
+            failed, aim = rules.is_risky(past), replace(aim, actions=left)
+            return Choice(gap, past, failed, rules, aim, Protection.of((*PROTECTED, *out)), out, judges, number)
+    return None
+
+
+def _in_turn(gaps: tuple[Gap, ...], history: History) -> Iterator[tuple[Gap, Past]]:
+    """Put the gaps that failed too often last."""
+    pasts = [(gap, history.of_gap(gap)) for gap in gaps]
+    yield from (pair for pair in pasts if not pair[1].exhausted)
+    yield from (pair for pair in pasts if pair[1].exhausted)

@@ -1,0 +1,201 @@
+"""The strategy of the kind `gap_report`: its six verbs in the order of a plan's life.
+
+An iteration whose files nobody knows begins with a step that explores: its answer is `{"files": [...]}`, only what the
+goal allows counts, and where nothing is left, the plan halts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from schemas.envelope import FieldError, field_error
+from schemas.gap import MAX_TARGETS, ActionType, Gap, IterationPlan
+from schemas.goal import Goal
+from schemas.step import PlannedStep
+from tasks.rules.strategy import MAX_UNFOLDED, Answer, Draft, End, Growth, NothingToDo, Phase, Setting, Unfolding
+from tasks.rules.validation import max_steps, rejected
+from tasks.strategies.drafting.project import Project
+from tasks.strategies.gap_report.choice import Choice, Rules, choose, reported
+from tasks.strategies.gap_report.constraints import Protection, Shield
+from tasks.strategies.gap_report.document import Iteration, estimate_of, iteration_of
+from tasks.strategies.gap_report.history import COUNTER, History, field_of
+from tasks.strategies.gap_report.places import PROTECTED
+from tasks.strategies.gap_report.state import free_files, kept, project_of, protection_of
+from tasks.strategies.gap_report.steps import EXPLORE_ID, explore, make_steps, must_explore, pieces_of, unverified
+from tasks.strategies.gap_report.verification import CHECKS, judged, test_command
+from tasks.text.fields import fit
+from tasks.text.paths import MAX_GLOB_WORK, clean, expand_globs
+from tasks.toolchain.catalogue import Catalogue
+
+MAX_LISTED = 1000  # files that somebody chooses among
+
+
+def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
+    """Answer `goal` with the iteration that closes its most critical gap. Pure."""
+    given = goal.gap_report
+    if given is None:
+        return rejected("missing_gap_report", (field_error("/gap_report", "missing_gap_report", "Send a gap report."),))
+    gaps = reported(given)
+    if not gaps:
+        return NothingToDo("no_gap")
+    allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
+    test, untested = test_command(goal, catalogue)
+    shield = Shield(Protection.of((*PROTECTED, *given.protected_paths)), allowed.files, setting.forbidden)
+    if errors := allowed.errors + untested + _overworked(shield, gaps):
+        return rejected("invalid_goal", errors)
+    rules = Rules.of(setting.options)
+    history = History.of(given.recent_records, setting.recall, rules.max_failures)
+    choice = choose(goal, given, gaps, history, shield, rules)
+    if choice is None:
+        return NothingToDo("all_protected")
+    project = judged(Project.of(goal, allowed.files, test, catalogue), choice.judges)
+    return _planned(project, choice, history, setting.now)
+
+
+def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Give a step the gap with its evidence and how the iteration is judged; the one that explores, what may change.
+
+    All words come from the document, which is sanitised.
+    """
+    document = growth.document
+    if document is None:
+        return None
+    told = {name: document[name] for name in ("iteration_id", "gap", "acceptance_criteria")}
+    if facts.get("step_id") != EXPLORE_ID:
+        return told
+    return {**told, "files": list(free_files(growth.goal, protection_of(growth))[:MAX_LISTED])}
+
+
+def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:  # noqa: ARG001 (the protocol's)
+    """Refuse an answer of another shape."""
+    if facts.get("step_id") != EXPLORE_ID or _files_of(output) is not None:
+        return None
+    return 'The output must be {"files": [...]}: the paths of the files to change.'
+
+
+def advance(growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
+    """Patch what was found; an exploration that was skipped leaves all that is allowed."""
+    if end.step_id != EXPLORE_ID or end.state not in {"DONE", "SKIPPED"} or growth.document is None:
+        return None
+    allowed = free_files(growth.goal, protection_of(growth))
+    found = _files_of(end.output) if end.state == "DONE" else list(allowed)
+    wanted = {clean(path) for path in found or ()}
+    files = tuple(path for path in allowed if path in wanted)
+    if not files:
+        return _unfit(growth, "no_allowed_files", "None of the files that were found may be changed.")
+    return _unfolded(growth, files, catalogue)
+
+
+def answer(growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:  # noqa: ARG001 (the protocol's)
+    """Refuse any answer: an iteration asks nothing."""
+    return "This plan has asked nothing."
+
+
+def stuck(growth: Growth, catalogue: Catalogue) -> Unfolding | None:  # noqa: ARG001 (the protocol's)
+    """Leave a failed iteration as it is: the next one is planned from its record."""
+    return None
+
+
+def _overworked(shield: Shield, gaps: tuple[Gap, ...]) -> tuple[FieldError, ...]:
+    if len(shield.protection.globs) * (len(shield.allowed) + len(gaps)) <= MAX_GLOB_WORK:
+        return ()
+    sentence = "There are too many globs for so many allowed_files and gaps; name folders instead."
+    return (field_error("/gap_report/protected_paths", "too_many_globs", sentence),)
+
+
+def _planned(project: Project, choice: Choice, history: History, now: int) -> Answer:
+    iteration = iteration_of(project, choice, history.next_number, now)
+    exploring = must_explore(iteration)
+    pieces = () if exploring else pieces_of(iteration)
+    if not exploring and not pieces:
+        return rejected("no_allowed_files", (_outside(iteration),))
+    made = (explore(iteration),) if exploring else make_steps(iteration, pieces)
+    if errors := shortcomings(project.goal, made):
+        return rejected("invalid_goal", errors)
+    return Draft(
+        made,
+        iteration.plan.model_dump(mode="json"),
+        state=kept(iteration, choice),
+        phases=_phases(iteration, choice),
+        counted=COUNTER,
+        seen=history.counted,
+        streak=field_of(choice.gap),
+    )
+
+
+def _phases(iteration: Iteration, choice: Choice) -> tuple[Phase, ...]:
+    plan, before = iteration.plan, choice.passed_over
+    why = f"; {before} passed over, which failed too often or are protected" if before else ""
+    chosen = fit(f"{plan.gap.priority} {plan.gap.category}: {plan.gap.description}", 200).rstrip(".")
+    done = f"{len(plan.actions)} {'action' if len(plan.actions) == 1 else 'actions'}, risk {plan.estimated_risk}"
+    return (Phase("gap", f"{chosen}{why}."), Phase("iteration", f"{plan.iteration_id}: {done}."))
+
+
+def _outside(iteration: Iteration) -> FieldError:
+    named = [path for action in iteration.plan.actions for path in action.target_files]
+    if not named:
+        sentence = "A step that patches needs allowed_files: set them to the files that may change."
+    else:
+        sentence = f"The gap is about {fit(', '.join(named), 200)}, and allowed_files has none of these: add them."
+    return field_error("/allowed_files", "no_allowed_files", sentence)
+
+
+def shortcomings(goal: Goal, made: tuple[PlannedStep, ...], before: int = 0) -> tuple[FieldError, ...]:
+    """Say what the goal lacks, in terms of the goal, where the validator could only speak of the steps.
+
+    `before` are the steps that the plan has already.
+    """
+    if len(made) + before > (limit := max_steps(goal)):
+        sentence = f"The files make {len(made)} steps, and the limit is {limit}: raise limits.max_steps or allow fewer."
+        return (field_error("/allowed_files", "too_many_files", sentence),)
+    if unverified(made):
+        sentence = "No verification is known for these files: set context.test_command or context.language."
+        return (field_error("/context/test_command", "no_verification", sentence),)
+    return ()
+
+
+def _unfolded(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Unfolding:
+    if len(files) > MAX_TARGETS:
+        return _unfit(growth, "too_many_files", f"{len(files)} files are too many for one iteration.")
+    iteration = _expanded(growth, files, catalogue)
+    made = make_steps(iteration, pieces_of(iteration))
+    if errors := shortcomings(growth.goal, made, before=1):
+        return _unfit(growth, errors[0].code, errors[0].message)
+    if len(made) > MAX_UNFOLDED:
+        return _unfit(growth, "too_many_files", f"{len(files)} files are too many for one iteration.")
+    why = f"{len(files)} {'file' if len(files) == 1 else 'files'} to change."
+    return Unfolding({}, iteration.plan.model_dump(mode="json"), why, made)
+
+
+def _expanded(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Iteration:
+    plan = IterationPlan.model_validate(growth.document)
+    failed = bool(growth.state.get("failed"))
+    aimed = {"target_files": files[:MAX_TARGETS], "action_type": ActionType.MODIFY}
+    actions = tuple(each if each.target_files else each.model_copy(update=aimed) for each in plan.actions)
+    risk = estimate_of(actions, (), failed=failed)
+    plan = plan.model_copy(update={"actions": actions, "estimated_risk": risk})
+    project, state = project_of(growth, files, catalogue), growth.state
+    return Iteration(plan, project, files, state.get("guidance"), failed, tuple(state.get("checks", CHECKS)))
+
+
+def _unfit(growth: Growth, code: str, message: str) -> Unfolding:
+    error = {"pointer": "/allowed_files", "code": code, "message": message}
+    return Unfolding(growth.state, growth.document, message, halt=("plan_unfit", message, {"errors": [error]}))
+
+
+class _Found(BaseModel):
+    """What an EXPLORE step answers."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    files: Annotated[list[Annotated[str, StringConstraints(min_length=1, max_length=512)]], Field(max_length=10_000)]
+
+
+def _files_of(output: Any) -> list[str] | None:
+    try:
+        return _Found.model_validate(output).files
+    except ValidationError:
+        return None
