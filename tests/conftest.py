@@ -25,6 +25,7 @@ from worker.host import embedded_server
 from worker.start import worker_command
 
 T = TypeVar("T")
+CLOCK_HZ = 100  # an idle server rounds each wait up to a period of its clock, which is by itself a tenth of a second
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -87,6 +88,8 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     binary = os.environ.get("PLANNER_TEST_REDIS_SERVER")
     server = system_server(binary, directory) if binary else embedded_server.valkey(directory)
     with server as url:
+        with Redis.from_url(url) as client:
+            client.config_set("hz", CLOCK_HZ)
         yield url
     shutil.rmtree(directory, ignore_errors=True)
 
