@@ -13,8 +13,8 @@ from schemas.review_plan import Plan
 from schemas.review_qr import QrPhase
 from tasks.rules.strategy import End
 from tasks.strategies.reviewed_plan import advance
-from tasks.strategies.reviewed_plan.entities import ENTITIES
 from tasks.strategies.reviewed_plan.integrity import faults
+from tasks.strategies.reviewed_plan.operations import ENTITIES
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.reviewed_plan.plays import ANSWERS, FILES, Play, a_goal, begin, good, run
 from tests.unit.reviewed_plan.test_operations import SINGLE

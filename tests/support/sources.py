@@ -17,7 +17,7 @@ GOAL_CODES = (
         "tasks/strategies/task/strategy.py",
         "tasks/strategies/task/supplied.py",
     ),
-    *("tasks/strategies/gap_report/strategy.py", "tasks/strategies/reviewed_plan/drafting.py"),
+    *("tasks/strategies/gap_report/strategy.py", "tasks/strategies/reviewed_plan/strategy.py"),
     *(f"tasks/strategies/campaign/{name}.py" for name in ("drafts", "outline", "sequence", "strategy", "tasks")),
     *(f"tasks/strategies/evolution/{name}.py" for name in ("consulting", "drafting", "judging", "plan")),
     *(f"tasks/strategies/task/{name}.py" for name in ("asking", "reading", "steps")),

@@ -1,21 +1,30 @@
-"""The arithmetic of a gate: which severities block when, what the items come to, and how the loop moves (seed 002)."""
+"""A gate: which severities block when, what a review makes of its items, what they come to, and how the loop moves.
+
+The first review makes the items, every review decides them. A PASS may be checked again, since a fix can break what
+was right.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from schemas.review import Loop, SeverityRow
 from schemas.review_qr import (
+    MAX_ITEMS,
     GateRecord,
     GateVerdict,
     ItemStatus,
     LoopState,
     QrFile,
     QrItem,
+    Review,
+    ReviewedItem,
     Severity,
 )
 from tasks.base.errors import IllegalTransition
-from tasks.strategies.reviewed_plan.words import MAX_FAULTS
+from tasks.strategies.reviewed_plan.operations import Refused
+from tasks.strategies.reviewed_plan.words import MAX_FAULTS, told
 from tasks.text.fields import fit
 
 MUST, SHOULD, COULD = Severity
@@ -37,6 +46,8 @@ MOVES: Mapping[tuple[LoopState, bool], LoopState] = {
     (LoopState.RETRY, False): LoopState.RETRY,
     (LoopState.RETRY, True): LoopState.COMPLETE,
 }
+
+MAX_FINDING = 2000
 
 
 def schedule_of(given: str | Sequence[SeverityRow]) -> Schedule:
@@ -125,3 +136,54 @@ def _counts(file: QrFile) -> dict[Severity, dict[ItemStatus, int]]:
         row = counts.setdefault(item.severity, {})
         row[item.status] = row.get(item.status, 0) + 1
     return counts
+
+
+def reviewed(file: QrFile, review: Review, severities: Collection[Severity]) -> QrFile:
+    """Decide the items as the review says; Refused where it leaves one open or gives no ground."""
+    known = {item.id: item for item in file.items}
+    if wrong := told(_faults(file, review, severities)):
+        raise Refused(wrong)
+    for said in review.items:
+        known[said.id] = _decided(known.get(said.id), said)
+    if len(known) > MAX_ITEMS:
+        raise Refused(f"too_many: a review may have {MAX_ITEMS} items")
+    return file.model_copy(update={"items": tuple(known.values())})
+
+
+def _faults(file: QrFile, review: Review, severities: Collection[Severity]) -> Iterator[str]:
+    known = {item.id for item in file.items}
+    times = Counter(said.id for said in review.items)
+    yield from (f"invalid: {name} is decided {count} times" for name, count in times.items() if count > 1)
+    for said in review.items:
+        if said.status is ItemStatus.TODO:
+            yield f"undecided: {said.id} is still TODO; every item is PASS or FAIL"
+        if said.status is ItemStatus.FAIL and said.finding is None:
+            yield f"invalid: {said.id} is a FAIL without a finding"
+        if said.status is ItemStatus.PASS and said.finding is not None:
+            yield f"invalid: {said.id} is a PASS with a finding"
+        if said.id not in known and said.check is None:
+            yield f"invalid: {said.id} is new and does not say what it checks"
+    yield from (f"undecided: {item.id} blocks" for item in blocking(file, severities) if item.id not in times)
+
+
+def _decided(item: QrItem | None, said: ReviewedItem) -> QrItem:
+    """Decide an item; what is checked and how much it matters stays as it was when the item was made."""
+    failed = said.status is ItemStatus.FAIL
+    base = item or _new(said)
+    return base.model_copy(
+        update={
+            "status": said.status,
+            "finding": fit(said.finding or "", MAX_FINDING) if failed else None,
+            "version": base.version + (item is not None),
+            "fail_count": base.fail_count + failed,
+        }
+    )
+
+
+def _new(said: ReviewedItem) -> QrItem:
+    return QrItem(
+        id=said.id,
+        scope=fit(said.scope or "*", 1000),
+        check=fit(said.check or "", 1000),
+        severity=said.severity or Severity.SHOULD,
+    )

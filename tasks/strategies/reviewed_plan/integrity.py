@@ -1,18 +1,31 @@
-"""Reference integrity of plan.json: everything that is named is there, and every file may be touched (seed 002)."""
+"""What plan.json must hold: everything that is named is there, each phase has left nothing out, diffs are well-formed.
+
+Where a hunk lies is not judged: a plan is made before the code has changed.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from schemas import codec
 from schemas.review_plan import MAX_PLAN_BYTES, Comment, Milestone, Named, Placed, Plan
-from tasks.strategies.reviewed_plan.diffs import diff_fault
-from tasks.strategies.reviewed_plan.roles import is_external
-from tasks.strategies.reviewed_plan.waves import wave_faults
+from schemas.review_qr import QrPhase
+from tasks.strategies.reviewed_plan.milestones import files_of, is_external, wave_faults
 from tasks.text.forbidden_paths import JUDGED
 from tasks.text.paths import fault
 from tasks.toolchain.files import Role, role_of
+
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@(?: .*)?")
+_PREAMBLE = re.compile(
+    r"diff --git .*|index [0-9a-f]+\.\.[0-9a-f]+.*|(?:new|deleted) file mode \d+|(?:old|new) mode \d+"
+    r"|similarity index .*"
+)
+_NO_NEWLINE = "\\ No newline at end of file"
+_COUNTED = {" ": (1, 1), "": (1, 1), "-": (1, 0), "+": (0, 1)}  # old and new lines; an empty line lost its blank
+_NOWHERE = "/dev/null"
 
 
 def faults(plan: Plan, allowed: Collection[str] | None) -> Iterator[str]:
@@ -35,11 +48,6 @@ def too_large(plan: Plan) -> Iterator[str]:
     files = sorted({path for milestone in plan.milestones for path in files_of(milestone)})
     if (size := len(codec.encode(written)) + len(codec.dumps(files))) > MAX_PLAN_BYTES:
         yield f"too_large: plan.json and the list of its files have {size} bytes and may have {MAX_PLAN_BYTES}"
-
-
-def files_of(milestone: Milestone) -> tuple[str, ...]:
-    """List the files that a milestone may touch, its tests last."""
-    return tuple(dict.fromkeys((*milestone.files, *milestone.tests.files)))
 
 
 def _doubled(plan: Plan) -> Iterator[str]:
@@ -101,3 +109,95 @@ def _files(milestone: Milestone, allowed: Collection[str] | None) -> Iterator[st
             yield f"outside_allowlist: {path[:100]!r} of {milestone.id}: {found.message}"
         elif allowed is not None and path not in allowed:
             yield f"outside_allowlist: {path[:100]!r} of {milestone.id} is not among the goal's allowed_files"
+
+
+def gaps(plan: Plan, phase: QrPhase) -> Iterator[str]:
+    """Say what the work of `phase` leaves missing: what nobody but its own role can add."""
+    yield from CHECKS[phase](plan)
+
+
+def is_coded(milestone: Milestone) -> bool:
+    """Whether code is written for a milestone here: not for documentation, nor for what others do."""
+    return not milestone.is_documentation_only and not is_external(milestone)
+
+
+def _design(plan: Plan) -> Iterator[str]:
+    if not plan.overview.problem.strip():
+        yield "incomplete: the overview does not say what the problem is"
+    if not plan.milestones:
+        yield "incomplete: there is no milestone"
+    for milestone in filter(is_coded, plan.milestones):
+        if not milestone.code_intents:
+            yield f"incomplete: {milestone.id} has no code intent"
+
+
+def _code(plan: Plan) -> Iterator[str]:
+    for milestone in filter(is_coded, plan.milestones):
+        changed = {each.intent_ref for each in milestone.code_changes}
+        for intent in milestone.code_intents:
+            if intent.id not in changed:
+                yield f"incomplete: {intent.id} has no code change"
+
+
+def _docs(plan: Plan) -> Iterator[str]:
+    for milestone in filter(is_coded, plan.milestones):
+        if milestone.code_changes and milestone.documentation.is_empty:
+            yield f"incomplete: {milestone.id} has no documentation"
+
+
+# One row a phase, in the order of the workflow.
+CHECKS: Mapping[QrPhase, Callable[[Plan], Iterator[str]]] = {
+    QrPhase.PLAN_DESIGN: _design,
+    QrPhase.PLAN_CODE: _code,
+    QrPhase.PLAN_DOCS: _docs,
+}
+
+
+def diff_fault(diff: str, path: str) -> str | None:
+    """Say what is wrong with a diff that should change `path` and nothing else; None where it is well-formed."""
+    lines = diff.rstrip("\n").split("\n")
+    start = next((number for number, line in enumerate(lines) if line.startswith("--- ")), None)
+    if start is None or not all(_PREAMBLE.fullmatch(line) for line in lines[:start]):
+        return "it does not begin with `--- ` and `+++ ` headers"
+    if start + 1 >= len(lines) or not lines[start + 1].startswith("+++ "):
+        return "there is no `+++ ` header after `--- `"
+    return _header_fault(lines[start], lines[start + 1], path) or _hunks_fault(lines[start + 2 :])
+
+
+def _header_fault(old: str, new: str, path: str) -> str | None:
+    named = [_named(old, "a/"), _named(new, "b/")]
+    if named == [_NOWHERE, _NOWHERE]:
+        return "both of its headers are /dev/null"
+    wrong = next((name for name in named if name not in (path, _NOWHERE)), None)
+    return None if wrong is None else f"its headers name {wrong[:100]!r} and not {path!r}"
+
+
+def _named(header: str, prefix: str) -> str:
+    name = header[4:].split("\t")[0].strip()
+    return name if name == _NOWHERE else name.removeprefix(prefix)
+
+
+def _hunks_fault(lines: Sequence[str]) -> str | None:
+    heads = [number for number, line in enumerate(lines) if line.startswith("@@")]
+    if not heads or heads[0] != 0:
+        return "its headers are not followed by a hunk `@@ -l,n +l,n @@`"
+    for count, (start, end) in enumerate(pairwise((*heads, len(lines))), 1):
+        if found := _hunk_fault(lines[start], lines[start + 1 : end]):
+            return f"hunk {count} {found}"
+    return None
+
+
+def _hunk_fault(head: str, body: Sequence[str]) -> str | None:
+    found = _HUNK.fullmatch(head)
+    if found is None:
+        return "does not begin with `@@ -l,n +l,n @@`"
+    said = tuple(1 if count is None else int(count) for count in found.groups())
+    lines = [line for line in body if line != _NO_NEWLINE]
+    strange = next((line for line in lines if line[:1] not in _COUNTED), None)
+    if strange is not None:
+        return "has a line that begins with neither ` `, `+` nor `-`"
+    counts = [_COUNTED[line[:1]] for line in lines]
+    real = (sum(old for old, _ in counts), sum(new for _, new in counts))
+    if real != said:
+        return f"says {said[0]} old and {said[1]} new lines and has {real[0]} and {real[1]}"
+    return None if any(old != new for old, new in counts) else "changes nothing"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from schemas.review_plan import CodeIntent, Comment, Diagram, Documentation, Milestone, Plan
-from tasks.strategies.reviewed_plan.waves import waves_of
+from tasks.strategies.reviewed_plan.milestones import waves_of
 
 
 def plan_md(plan: Plan) -> str:

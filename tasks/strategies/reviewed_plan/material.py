@@ -9,12 +9,11 @@ from typing import Any
 from schemas.review import ReviewDocument, ReviewState
 from schemas.review_plan import Comment, Milestone, Plan
 from schemas.review_qr import QrPhase
-from tasks.rules.strategy import Growth
 from tasks.strategies.reviewed_plan import gate
-from tasks.strategies.reviewed_plan.entities import ENTITIES
-from tasks.strategies.reviewed_plan.implementing import milestone_of
+from tasks.strategies.reviewed_plan.milestones import milestone_of
+from tasks.strategies.reviewed_plan.operations import ENTITIES
 from tasks.strategies.reviewed_plan.steps import failed_items
-from tasks.strategies.reviewed_plan.workflow import CONTEXT, MILESTONE, OUTCOMES, PLAN, QR, ROWS
+from tasks.strategies.reviewed_plan.workflow import CONTEXT, MILESTONE, OUTCOMES, PLAN, QR
 
 Read = Callable[["View"], Any]
 
@@ -29,21 +28,7 @@ class View:
     phase: QrPhase | None
 
 
-def input_for(growth: Growth, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Hand a step of the open row what it reads: enough to do it without anything of earlier steps. Pure."""
-    state = ReviewState.model_validate(growth.state)
-    row = ROWS.get(state.row)
-    if row is None or facts.get("step_id") not in state.open:
-        return {}
-    brief = row.brief
-    view = View(state, ReviewDocument.model_validate(growth.document), str(facts["step_id"]), brief.phase)
-    found = {name: READERS[name](view) for name in brief.reads}
-    writes = {name: _fields(name) for name in brief.writes}
-    role = brief.role.value if brief.role else None
-    return {"role": role, "checklist": list(brief.checklist), **found} | ({"writes": writes} if writes else {})
-
-
-def _fields(name: str) -> dict[str, Any]:
+def fields_of(name: str) -> dict[str, Any]:
     """Say what an entity is made of, so that operations on it can be written."""
     kind = ENTITIES[name]
     needed = [each for each, field in kind.model.model_fields.items() if field.is_required() and each != "id"]

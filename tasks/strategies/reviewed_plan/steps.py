@@ -10,7 +10,7 @@ from schemas.review_qr import ItemStatus, QrFile, QrItem, QrPhase, Severity
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.assessment import raised, told
 from tasks.rules.risk import ROLLBACK, estimate
-from tasks.strategies.reviewed_plan.roles import RoleName
+from tasks.strategies.reviewed_plan.milestones import RoleName
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fit
 from tasks.toolchain.catalogue import render
 

@@ -11,9 +11,11 @@ from types import MappingProxyType
 
 from schemas.review import ReviewDocument, Workflow
 from schemas.review_qr import QrPhase
-from tasks.strategies.reviewed_plan.documenting import of_docs
-from tasks.strategies.reviewed_plan.executing import outlined
-from tasks.strategies.reviewed_plan.handlers import (
+from tasks.strategies.reviewed_plan.document import frozen, outlined, unfit
+from tasks.strategies.reviewed_plan.implementation import of_docs, of_wave
+from tasks.strategies.reviewed_plan.markdown import plan_md
+from tasks.strategies.reviewed_plan.milestones import RoleName
+from tasks.strategies.reviewed_plan.rows import (
     Row,
     execute_dispatch_step,
     patch_dispatch_step,
@@ -22,12 +24,8 @@ from tasks.strategies.reviewed_plan.handlers import (
     qr_gate_step,
     reconcile_step,
 )
-from tasks.strategies.reviewed_plan.implementing import of_wave
-from tasks.strategies.reviewed_plan.markdown import plan_md
-from tasks.strategies.reviewed_plan.opening import frozen, unfit
-from tasks.strategies.reviewed_plan.roles import RoleName
+from tasks.strategies.reviewed_plan.state import Turn
 from tasks.strategies.reviewed_plan.steps import Brief
-from tasks.strategies.reviewed_plan.turn import Turn
 from tasks.strategies.reviewed_plan.words import MAX_FAULTS, told
 
 ARCHITECT, DEVELOPER, WRITER, REVIEWER = RoleName

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.strategies.reviewed_plan.diffs import diff_fault
+from tasks.strategies.reviewed_plan.integrity import diff_fault
 
 HEAD = "--- a/src/a.py\n+++ b/src/a.py\n"
 GOOD = [

@@ -10,8 +10,8 @@ from schemas.review import Loop, SeverityRow
 from schemas.review_qr import GateVerdict, ItemStatus, LoopState, QrFile, QrItem, QrPhase, Review, Severity
 from tasks.base.errors import IllegalTransition
 from tasks.strategies.reviewed_plan import gate
+from tasks.strategies.reviewed_plan.gate import reviewed
 from tasks.strategies.reviewed_plan.operations import Refused
-from tasks.strategies.reviewed_plan.reviewing import reviewed
 
 MUST, SHOULD, COULD = Severity
 ALL, SERIOUS, ONLY = (MUST, SHOULD, COULD), (MUST, SHOULD), (MUST,)

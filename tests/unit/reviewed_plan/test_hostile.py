@@ -12,7 +12,7 @@ from schemas.review import ReviewContext
 from schemas.review_plan import Plan
 from schemas.step import PlannedStep
 from tasks.rules.strategy import Draft, Rejected
-from tasks.strategies.reviewed_plan.entities import ENTITIES, places
+from tasks.strategies.reviewed_plan.operations import ENTITIES, places
 from tasks.strategies.reviewed_plan.words import cleaned
 from tests.unit.reviewed_plan.plays import CONTEXT, FILES, Play, a_goal, begin, diff, drafted, good, op, run
 from tests.unit.reviewed_plan.test_documents import whole

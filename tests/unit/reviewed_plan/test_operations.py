@@ -11,9 +11,8 @@ from schemas.goal import MAX_GOAL_BYTES, Goal
 from schemas.review import Operation, ReviewContext, ReviewDocument
 from schemas.review_plan import MAX_PLAN_BYTES, Plan
 from tasks.strategies.reviewed_plan import integrity
-from tasks.strategies.reviewed_plan.entities import ENTITIES
-from tasks.strategies.reviewed_plan.opening import frozen, skeleton, unfit
-from tasks.strategies.reviewed_plan.operations import Refused, Writer, applied
+from tasks.strategies.reviewed_plan.document import frozen, skeleton, unfit
+from tasks.strategies.reviewed_plan.operations import ENTITIES, Refused, Writer, applied
 from tests.unit.reviewed_plan.plays import CODE, DESIGN, DOCS, FILES, NOW, change, diff, intent, milestone, op, overview
 
 EVERYTHING = Writer(tuple(ENTITIES), NOW, frozenset(FILES))

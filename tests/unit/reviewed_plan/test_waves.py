@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.review_plan import Plan
-from tasks.strategies.reviewed_plan.waves import wave_faults, waves_of
+from tasks.strategies.reviewed_plan.milestones import wave_faults, waves_of
 from tests.unit.reviewed_plan.test_operations import EMPTY
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from schemas.review_qr import LoopState, QrPhase
 from schemas.step import PlannedStep
-from tasks.strategies.reviewed_plan.entities import ENTITIES
 from tasks.strategies.reviewed_plan.material import READERS
+from tasks.strategies.reviewed_plan.operations import ENTITIES
 from tasks.strategies.reviewed_plan.workflow import EXECUTION, PLANNING, ROWS
 from tests.unit.reviewed_plan.plays import (
     ANSWERS,

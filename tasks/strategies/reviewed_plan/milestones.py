@@ -1,15 +1,48 @@
-"""Waves: which milestones come after which, and which at the same time (seed 002; spec B2, B4.9).
+"""The milestones of plan.json: who carries each out, in which wave, and which files it may touch.
 
-Given waves must cover every milestone once and keep the order; without them milestones of one depth form a wave.
+Given waves must cover every milestone once and keep the order; without them milestones of one depth form a wave. Each
+role is a queue.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 
-from schemas.review_plan import Milestone, Plan
+from schemas.review_plan import Milestone, MilestoneFacts, Plan
 from tasks.rules.cycles import cycles, name_cycle
+
+
+class RoleName(StrEnum):
+    """A role and the queue of its controllers."""
+
+    ARCHITECT = "architect"
+    DEVELOPER = "developer"
+    WRITER = "technical-writer"
+    REVIEWER = "quality-reviewer"
+
+
+WORKERS = (RoleName.DEVELOPER, RoleName.WRITER)  # who may change files
+
+
+def delegate(milestone: MilestoneFacts) -> str | None:
+    """Name whom a milestone was delegated to, as a role where it is one; `@agent-` may stand before it."""
+    return milestone.delegated_to.strip().removeprefix("@agent-") if milestone.delegated_to else None
+
+
+def is_external(milestone: MilestoneFacts) -> bool:
+    """Whether somebody outside of this plan does the milestone, so that it has no steps here."""
+    name = delegate(milestone)
+    return name is not None and name not in WORKERS
+
+
+def worker_of(milestone: MilestoneFacts) -> RoleName:
+    """Choose who carries out a milestone: its delegate, else by what it changes."""
+    if (name := delegate(milestone)) in WORKERS:
+        return RoleName(str(name))
+    return RoleName.WRITER if milestone.is_documentation_only else RoleName.DEVELOPER
 
 
 def waves_of(plan: Plan) -> tuple[tuple[Milestone, ...], ...]:
@@ -59,3 +92,14 @@ def _derived(plan: Plan) -> list[tuple[str, ...]]:
         left = {name: after for name, after in left.items() if name not in depth}
         waves.append(ready)
     return waves
+
+
+def files_of(milestone: Milestone) -> tuple[str, ...]:
+    """List the files that a milestone may touch, its tests last."""
+    return tuple(dict.fromkeys((*milestone.files, *milestone.tests.files)))
+
+
+def milestone_of(step_id: str) -> str | None:
+    """Read a milestone's id back from the id of one of its steps."""
+    found = re.match(r"impl-(m-\d+)(?:-|$)", step_id)
+    return found[1].upper() if found else None

@@ -1,29 +1,35 @@
-"""Code intents made into PATCH steps: wave by wave, within the allowlist, split by risk (seed 002, executor step 3).
+"""The steps that carry a plan out: code intents wave by wave, then the documents around what was changed.
 
-Milestones of a wave run side by side; where two of them share a file, the later number waits for the earlier.
+They are within the allowlist and split by risk. Milestones of a wave run side by side; where two of them share a file,
+the later number waits for the earlier.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.review_plan import Milestone, Plan
-from schemas.review_qr import QrItem
+from schemas.review_qr import QrItem, QrPhase
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.assessment import raised
 from tasks.rules.risk import RISK, estimate
 from tasks.strategies.drafting.pieces import TEMPLATE_PHASES
 from tasks.strategies.drafting.project import Check, Project, keep_permitted, only_documents
-from tasks.strategies.reviewed_plan.integrity import files_of
-from tasks.strategies.reviewed_plan.roles import RoleName, is_external, worker_of
-from tasks.strategies.reviewed_plan.steps import Brief, guided, patch_step, suffix
-from tasks.strategies.reviewed_plan.waves import waves_of
+from tasks.strategies.reviewed_plan.milestones import (
+    RoleName,
+    files_of,
+    is_external,
+    waves_of,
+    worker_of,
+)
+from tasks.strategies.reviewed_plan.state import Turn, project_of
+from tasks.strategies.reviewed_plan.steps import Brief, failed_items, guided, patch_step, suffix
 from tasks.toolchain.catalogue import Catalogue, render
-from tasks.toolchain.files import chunks
+from tasks.toolchain.files import Role, chunks, role_of
 
 CODE_LEVEL = RiskLevel.MED  # of a step that changes code, at least
 _SCOPE = re.compile(r"(?:file:)?(?P<path>.+?)(?::[L\d][\dL,:-]*)?")
@@ -123,12 +129,6 @@ def level_for(tools: Sequence[VerifyTool], catalogue: Catalogue) -> RiskLevel:
     )
 
 
-def milestone_of(step_id: str) -> str | None:
-    """Read a milestone's id back from the id of one of its steps."""
-    found = re.match(r"impl-(m-\d+)(?:-|$)", step_id)
-    return found[1].upper() if found else None
-
-
 def _of_milestone(
     site: Site, milestone: Milestone, files: tuple[str, ...], waits: tuple[str, ...]
 ) -> list[PlannedStep]:
@@ -188,3 +188,55 @@ def _test(site: Site, number: int, ends: tuple[str, ...]) -> tuple[PlannedStep, 
         estimate=estimate(mode),
     )
     return (step,)
+
+
+def site_of(turn: Turn, brief: Brief, phase: QrPhase) -> Site:
+    """Say where the round of work before the next review of `phase` takes place."""
+    failed = failed_items(turn.document.qr.get(phase))
+    return Site(brief, project_of(turn), turn.plan, turn.loop(phase).iteration, failed)
+
+
+def of_docs(site: Site, number: int) -> tuple[PlannedStep, ...] | None:
+    """Make the steps that document the outcome, all at once; in later rounds for what failed as well."""
+    if number:
+        return None
+    own = _planned(site.plan)
+    failed = [path for path in map(path_of, site.failed) if path in own]
+    files = tuple(dict.fromkeys((*documents(site.plan, site.project.files), *failed)))
+    parts = pieces(files, declared(files))
+    told = guided(site.brief, site.failed, site.project.goal.constraints)
+    steps: list[PlannedStep] = []
+    for count, piece in enumerate(parts, 1):
+        place = f"-{count}" if len(parts) > 1 else ""
+        made = patch_step(
+            site.brief,
+            f"{site.brief.name}{place}{suffix(site.iteration)}",
+            piece.files,
+            title=f"{site.brief.title}{f' ({count} of {len(parts)})' if place else ''}",
+            intent=f"Document what was made for: {site.plan.overview.problem or site.project.goal.goal}",
+            success="; ".join(site.brief.checklist),
+            role=RoleName.WRITER,
+            level=declared(piece.files),
+            tools=checks(site.project, piece),
+            guidance=told,
+            depends_on=(steps[-1].step_id,) if steps and piece.phase else (),
+            phase=piece.phase,
+        )
+        steps.append(made)
+    return tuple(steps)
+
+
+def documents(plan: Plan, allowed: Sequence[str]) -> tuple[str, ...]:
+    """List the documents of the allowlist that lie beside or above a file of the plan."""
+    folders = {folder for path in _planned(plan) for folder in _folders(path)}
+    return tuple(path for path in allowed if role_of(path) is Role.DOCUMENT and path.rpartition("/")[0] in folders)
+
+
+def _planned(plan: Plan) -> set[str]:
+    return {path for each in plan.milestones if not is_external(each) for path in files_of(each)}
+
+
+def _folders(path: str) -> Iterator[str]:
+    while path:
+        path = path.rpartition("/")[0]
+        yield path

@@ -7,12 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.goal import Goal
-from schemas.review import Loop, ReviewDocument, ReviewState
+from schemas.review import (
+    Loop,
+    ReviewDocument,
+    ReviewedPlanInput,
+    ReviewState,
+)
 from schemas.review_plan import Plan
 from schemas.review_qr import GateRecord, QrFile, QrPhase
 from schemas.step import PlannedStep
 from tasks.rules.budget import limits_of
 from tasks.rules.strategy import Phase, Question, Unfolding
+from tasks.strategies.drafting.project import Project
+from tasks.strategies.reviewed_plan.gate import schedule_of
 from tasks.toolchain.catalogue import Catalogue
 
 MAX_RETRIES = 5  # where no limit of the goal says less
@@ -94,3 +101,23 @@ class Turn:
             question=self.question,
             halt=self.halt,
         )
+
+
+def state_of(given: ReviewedPlanInput, project: Project | str) -> ReviewState:
+    """Begin the state of a workflow that has not begun."""
+    language = None if isinstance(project, str) or project.language is None else project.language.name
+    return ReviewState(
+        workflow=given.workflow,
+        schedule=schedule_of(given.severity_schedule),
+        cap=given.convergence_cap,
+        max_iterations=given.max_iterations,
+        language=language,
+    )
+
+
+def project_of(turn: Turn) -> Project:
+    """Read the project as it was read at the beginning, whatever of the goal has not been kept since."""
+    context = turn.goal.context.model_copy(update={"language": turn.state.language})
+    command = (context.test_command or "").strip()
+    test = turn.catalogue.match(command) if command else None
+    return Project.of(turn.goal.model_copy(update={"context": context}), turn.allowed, test, turn.catalogue)

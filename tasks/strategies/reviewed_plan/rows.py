@@ -1,4 +1,4 @@
-"""The pattern functions of the workflow: each closes over one row's fixed part and makes its handlers (seed 002).
+"""The kinds of rows that a workflow has: each function closes over one row's fixed part and makes its handlers.
 
 `enter` is what happens when the workflow comes to the row: it hands out steps and waits, or decides and names the next
 row. `leave` is what happens when the row's steps have ended; Refused says why their answer is no use.
@@ -19,14 +19,14 @@ from schemas.step import PlannedStep
 from tasks.rules.strategy import MAX_UNFOLDED
 from tasks.rules.validation import max_steps
 from tasks.strategies.reviewed_plan import gate
-from tasks.strategies.reviewed_plan.asking import asked
-from tasks.strategies.reviewed_plan.completeness import gaps
-from tasks.strategies.reviewed_plan.executing import reconciled, reported, site_of, tallied
-from tasks.strategies.reviewed_plan.implementing import Site
+from tasks.strategies.reviewed_plan.decision import asked
+from tasks.strategies.reviewed_plan.document import reconciled, reported, tallied
+from tasks.strategies.reviewed_plan.gate import reviewed
+from tasks.strategies.reviewed_plan.implementation import Site, site_of
+from tasks.strategies.reviewed_plan.integrity import gaps
 from tasks.strategies.reviewed_plan.operations import Refused, Writer, applied
-from tasks.strategies.reviewed_plan.reviewing import reviewed
+from tasks.strategies.reviewed_plan.state import Turn
 from tasks.strategies.reviewed_plan.steps import Brief, failed_items, role_step, suffix
-from tasks.strategies.reviewed_plan.turn import Turn
 from tasks.strategies.reviewed_plan.words import explained, told
 from tasks.text.fields import fit
 

@@ -12,7 +12,7 @@ from schemas.review import PersonsDecision
 from schemas.review_qr import GateVerdict, ItemStatus, QrFile, QrItem, QrPhase
 from tasks.rules.strategy import Question
 from tasks.strategies.reviewed_plan import gate
-from tasks.strategies.reviewed_plan.turn import Turn
+from tasks.strategies.reviewed_plan.state import Turn
 from tasks.strategies.reviewed_plan.words import explained
 from tasks.text.fields import fit
 

@@ -1,0 +1,187 @@
+"""The document of a reviewed plan: what planning begins with, how plan.json freezes, and what became of it.
+
+plan.json begins empty or supplied, context.json with nothing left open; the report says what was planned, what became
+of each milestone, and what the gates said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any, Literal
+
+from schemas import codec
+from schemas.base import StepState
+from schemas.envelope import FieldError
+from schemas.goal import Goal
+from schemas.review import (
+    MAX_FACT,
+    MilestoneOutcome,
+    Reconciliation,
+    Report,
+    ReviewContext,
+    ReviewDocument,
+    ReviewedPlanInput,
+)
+from schemas.review_plan import MilestoneDependencies, Plan, Wave
+from schemas.review_qr import GateRecord, QrPhase
+from schemas.times import rfc3339
+from tasks.strategies.reviewed_plan.integrity import faults, gaps, too_large
+from tasks.strategies.reviewed_plan.markdown import plan_md
+from tasks.strategies.reviewed_plan.milestones import delegate, is_external, milestone_of, waves_of
+from tasks.strategies.reviewed_plan.operations import Refused
+from tasks.strategies.reviewed_plan.state import Turn
+from tasks.strategies.reviewed_plan.words import cleaned, fitted
+from tasks.text.fields import fit
+
+# What stands in a list of context.json that has nothing: an empty one would not say whether anybody looked.
+SENTINELS: Mapping[str, str] = {
+    "constraints": "none confirmed",
+    "entry_points": "greenfield",
+    "rejected_alternatives": "none discussed",
+    "current_understanding": "none",
+    "assumptions": "none",
+    "invisible_knowledge": "none",
+    "user_quotes": "none",
+}
+
+DELEGATED, NOT_RUN, SATISFIED = "DELEGATED", "NOT_RUN", "SATISFIED"
+MAX_UNTOUCHED = 20  # files told of one milestone
+# The worst that happened to a step is what became of its milestone.
+WORST = (StepState.FAILED.value, StepState.SKIPPED.value, StepState.DONE.value)
+
+
+def opened(goal: Goal, given: ReviewedPlanInput, now: int) -> ReviewDocument:
+    """Begin with the plan that was supplied, without what we do not know of it, or with an empty one.
+
+    ValidationError where cleaning leaves nothing of a text of that plan that must not be empty.
+    """
+    plan = skeleton(goal, now)
+    if given.plan is not None:
+        plan = fitted(Plan, given.plan)
+    return ReviewDocument(plan=plan, context=verified(goal, given.context))
+
+
+def skeleton(goal: Goal, now: int) -> Plan:
+    """Make an empty plan.json; its id follows from the goal and the time, so that the same draft is the same plan."""
+    digest = hashlib.blake2b(codec.dumps([goal.goal_id, goal.goal, now]), digest_size=16).hexdigest()
+    parts = (digest[:8], digest[8:12], f"8{digest[13:16]}", f"8{digest[17:20]}", digest[20:])  # a UUID of version 8
+    return Plan(plan_id="-".join(parts), created_at=rfc3339(now))
+
+
+def verified(goal: Goal, context: ReviewContext) -> ReviewContext:
+    """Fill in what context.json leaves out: the goal is the task, and every other list says that it has nothing."""
+    given = fitted(ReviewContext, context)
+    empty: dict[str, tuple[str, ...]] = {
+        name: (word,) for name, word in SENTINELS.items() if not any(map(str.strip, getattr(given, name)))
+    }
+    if not any(map(str.strip, given.task_spec)):
+        empty["task_spec"] = (goal.goal[:MAX_FACT],)
+    if goal.constraints and "constraints" in empty:
+        empty["constraints"] = goal.constraints
+    return fitted(ReviewContext, given.model_copy(update=empty))
+
+
+def frozen(document: ReviewDocument, now: int) -> ReviewDocument:
+    """Freeze plan.json, its waves written down, and derive plan.md from it; a frozen one stays as it is."""
+    plan = document.plan
+    if plan.frozen_at is None:
+        last = {"frozen_at": rfc3339(now), "milestone_dependencies": plan_waves(plan)}
+        plan = plan.model_copy(update=last)
+    return document.model_copy(update={"plan": plan, "plan_md": plan_md(plan)})
+
+
+def plan_waves(plan: Plan) -> MilestoneDependencies:
+    """Write down the waves that follow from what the milestones depend on, where none were given."""
+    given = plan.milestone_dependencies
+    if given.waves:
+        return given
+    waves = tuple(
+        Wave(wave=number, milestones=tuple(each.id for each in wave)) for number, wave in enumerate(waves_of(plan), 1)
+    )
+    return given.model_copy(update={"waves": waves, "version": given.version + 1})
+
+
+def unfit(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[FieldError]:
+    """Say why a plan cannot be executed as it is; it lies at `pointer`."""
+    yield from _told(chain(faults(plan, frozenset(allowed)), gaps(plan, QrPhase.PLAN_DESIGN), too_large(plan)), pointer)
+
+
+def unplannable(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[FieldError]:
+    """Say why a plan cannot be worked on: what is wrong with it now makes every change of it wrong."""
+    yield from _told(chain(faults(plan, frozenset(allowed) or None), too_large(plan)), pointer)
+
+
+def _told(faults_: Iterable[str], pointer: str) -> Iterator[FieldError]:
+    for fault in faults_:
+        code, _, sentence = fault.partition(": ")
+        yield FieldError(pointer=pointer, code=f"plan_{code}", message=fit(sentence, 500))
+
+
+def outlined(document: ReviewDocument) -> ReviewDocument:
+    """Begin the outcomes: every milestone is still to be done, here or by whom it was delegated to."""
+    outcomes = {
+        each.id: MilestoneOutcome(outcome=DELEGATED, delegated_to=delegate(each))
+        if is_external(each)
+        else MilestoneOutcome(outcome=NOT_RUN)
+        for each in document.plan.milestones
+    }
+    return document.model_copy(update={"outcomes": outcomes})
+
+
+def tallied(turn: Turn) -> Turn:
+    """Put how the steps of a part ended to their milestones."""
+    outcomes = dict(turn.document.outcomes)
+    for end in turn.state.ended:
+        name = milestone_of(end.step_id)
+        if name in outcomes:
+            found = outcomes[name]
+            untouched = tuple(dict.fromkeys((*found.untouched, *end.untouched)))[:MAX_UNTOUCHED]
+            worst = _worst(found.outcome, end.state)
+            outcomes[name] = found.model_copy(update={"outcome": worst, "untouched": untouched})
+    return turn.writing(outcomes=outcomes)
+
+
+def _worst(before: str, now: str) -> str:
+    return min((each for each in (before, now) if each in WORST), key=WORST.index, default=before)
+
+
+def reconciled(turn: Turn, answer: Reconciliation) -> Turn:
+    """Lay plan and outcome side by side; Refused where the reviewer left a milestone out."""
+    said = {each.id: each for each in answer.milestones}
+    known = {each.id for each in turn.plan.milestones}
+    if said.keys() != known or len(said) != len(answer.milestones):
+        raise Refused(f"incomplete: the milestones to reconcile, once each, are {', '.join(sorted(known))}"[:900])
+    clean = cleaned({name: {"review": e.outcome, "deviations": list(e.deviations)} for name, e in said.items()})
+    satisfied = sum(each.outcome == SATISFIED for each in answer.milestones)
+    turn = turn.told("reconcile", f"{satisfied} of {len(said)} milestones are satisfied")
+    return turn.writing(report=reported(turn.document, "COMPLETED", clean, cleaned(answer.summary)))
+
+
+def reported(
+    document: ReviewDocument,
+    status: Literal["COMPLETED", "BLOCKED", "ABORTED"],
+    said: dict[str, dict[str, Any]] | None = None,
+    summary: str = "",
+) -> Report:
+    """Make the report: what was planned, what became of it, and what the gates said."""
+    rows = [
+        {"id": each.id, "name": each.name, "wave": wave} | _outcome(document, each.id) | (said or {}).get(each.id, {})
+        for wave, milestones in enumerate(waves_of(document.plan), 1)
+        for each in milestones
+    ]
+    return Report(status=status, milestones=tuple(rows), gates=_gates(document.gate_history), summary=summary)
+
+
+def _outcome(document: ReviewDocument, name: str) -> dict[str, Any]:
+    found = document.outcomes.get(name) or MilestoneOutcome(outcome=NOT_RUN)
+    return found.model_dump(mode="json")
+
+
+def _gates(history: Iterable[GateRecord]) -> dict[QrPhase, dict[str, Any]]:
+    """Count the iterations of each gate, and say how it ended."""
+    some = list(history)
+    times = Counter(record.phase for record in some)
+    return {record.phase: {"iterations": times[record.phase], "verdict": record.verdict} for record in some}
