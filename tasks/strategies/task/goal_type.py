@@ -1,7 +1,7 @@
-"""What a `task` goal asks for, by whole words and the structure of its sentence (seed 001 "Task Kind"; spec 2.1).
+"""What a `task` goal asks for, by whole words and the structure of its sentence.
 
-The first implementation looked for substrings, so that "Add prefix support" became a repair. Here the sentence's
-leading verb decides, then signs of failure, then what the goal's context carries.
+Substrings would make a repair of "Add prefix support". So the sentence's leading verb decides, then signs of failure,
+then what the goal's context carries.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _OBJECT_STARTS = _words("a an the this that these those our my all any why how f
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class TypeRule:
     """One row: all that is given must hold; the first row that holds decides."""
 
     type: GoalType
@@ -86,21 +86,21 @@ class Rule:
 
 
 RULES = (
-    Rule(GoalType.BUILD, lead=_REPAIR | _words("make"), words=_BUILD_SIGNS),
-    Rule(GoalType.DEPENDENCY, lead=_DEPENDENCY),
-    Rule(GoalType.DEPENDENCY, lead=_DEPENDENCY_IF_NAMED, words=_DEPENDENCY_SIGNS),
-    Rule(GoalType.REPAIR, lead=_REPAIR),
-    Rule(GoalType.REPAIR, lead=_words("make get"), words=_SUCCESS_SIGNS),
-    Rule(GoalType.FEATURE, lead=_FEATURE),
-    Rule(GoalType.REFACTOR, lead=_REFACTOR),
-    Rule(GoalType.REFACTOR, lead=_words("clean"), words=_words("up")),
-    Rule(GoalType.REPAIR, lead=_OBSERVATION, words=_REPAIR),
-    Rule(GoalType.OBSERVATION, lead=_OBSERVATION),
-    Rule(GoalType.BUILD, words=_FAILURE_SIGNS, also=_BUILD_SIGNS),
-    Rule(GoalType.DEPENDENCY, words=_DEPENDENCY_SIGNS, also=_FAILURE_SIGNS | _words("conflict conflicts")),
-    Rule(GoalType.REPAIR, words=_FAILURE_SIGNS),
-    Rule(GoalType.REFACTOR, ending=_REFACTOR_ENDINGS),
-    Rule(GoalType.FEATURE, ending=_FEATURE_ENDINGS),
+    TypeRule(GoalType.BUILD, lead=_REPAIR | _words("make"), words=_BUILD_SIGNS),
+    TypeRule(GoalType.DEPENDENCY, lead=_DEPENDENCY),
+    TypeRule(GoalType.DEPENDENCY, lead=_DEPENDENCY_IF_NAMED, words=_DEPENDENCY_SIGNS),
+    TypeRule(GoalType.REPAIR, lead=_REPAIR),
+    TypeRule(GoalType.REPAIR, lead=_words("make get"), words=_SUCCESS_SIGNS),
+    TypeRule(GoalType.FEATURE, lead=_FEATURE),
+    TypeRule(GoalType.REFACTOR, lead=_REFACTOR),
+    TypeRule(GoalType.REFACTOR, lead=_words("clean"), words=_words("up")),
+    TypeRule(GoalType.REPAIR, lead=_OBSERVATION, words=_REPAIR),
+    TypeRule(GoalType.OBSERVATION, lead=_OBSERVATION),
+    TypeRule(GoalType.BUILD, words=_FAILURE_SIGNS, also=_BUILD_SIGNS),
+    TypeRule(GoalType.DEPENDENCY, words=_DEPENDENCY_SIGNS, also=_FAILURE_SIGNS | _words("conflict conflicts")),
+    TypeRule(GoalType.REPAIR, words=_FAILURE_SIGNS),
+    TypeRule(GoalType.REFACTOR, ending=_REFACTOR_ENDINGS),
+    TypeRule(GoalType.FEATURE, ending=_FEATURE_ENDINGS),
 )
 
 

@@ -1,7 +1,7 @@
 """What a drafter of a `task` is asked, section by section.
 
-All that comes from outside is quoted (drafted/quoting.py). A first question has at most MAX_PROMPT characters, what is
-known of the repository being cut where it is too much; one that is asked again has at most MAX_REPAIR more.
+All that comes from outside is quoted. A first question has at most MAX_PROMPT characters, what is known of the
+repository being cut where it is too much; one that is asked again has at most MAX_REPAIR more.
 """
 
 from __future__ import annotations

@@ -1,101 +1,132 @@
-"""From a draft to governed steps, or to the errors that its drafter should mend."""
+"""The steps of a task: those of its template, filled in with the goal's files, and the one that asks for a draft."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
-
-from schemas.base import MODE_OF_TYPE, Mode, StepType
-from schemas.envelope import FieldError, field_error
+from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.goal import Goal
-from schemas.step import ControllerTaskSpec, PlannedStep
-from schemas.task_draft import TaskDraft
-from tasks.rules.risk import estimate
-from tasks.rules.strategy import MAX_UNFOLDED
-from tasks.rules.validation import max_steps, validate
-from tasks.strategies.drafting.project import Project
-from tasks.strategies.drafting.steps import DraftedStep, Governed, govern, last_check
-from tasks.strategies.task.reading import read
-from tasks.text.fields import MAX_INTENT, filled, fit
-from tasks.text.forbidden_paths import JUDGED
+from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
+from tasks.rules.assessment import raised, told
+from tasks.rules.risk import RISK, ROLLBACK, estimate
+from tasks.strategies.drafting import cycle
+from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, Piece
+from tasks.strategies.drafting.project import Check, Project, only_documents
+from tasks.strategies.task.templates import Row, Template
+from tasks.text.fields import MAX_INTENT, filled, fit, guidance
+from tasks.toolchain.catalogue import render
+from tasks.toolchain.files import chunks, having
 
 DRAFT_ID = "draft-plan"
 VERIFY_ID = "verify-plan"
-RESERVED = frozenset({DRAFT_ID, VERIFY_ID})
-MAX_ATTEMPTS = 4  # a step's first one and three more
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """The steps of a plan with what is told of them, or the errors for which there are none."""
-
-    steps: tuple[PlannedStep, ...] = ()
-    summary: str = ""
-    notes: tuple[str, ...] = ()
-    errors: tuple[FieldError, ...] = ()
-
-
-def made_of(project: Project, output: Any, *, strict: bool, changes: bool) -> Made:
-    """Make the steps of an answer; `changes` is whether the goal asks for a change at all."""
-    found = read(output, strict=strict)
-    if found.draft is None:
-        return Made(errors=found.errors)
-    steps = _governed(project, found.draft)
-    tools = project.tests if project.files else ()
-    every = (*steps.steps, *last_check(project, steps.steps, tools, VERIFY_ID, found.draft.summary))
-    if errors := tuple(_errors(project, every, steps, strict=strict, changes=changes)):
-        return Made(errors=errors)
-    notes = tuple(f"{where}: {why}" for where, why in (*steps.faults, *steps.notes))
-    return Made(every, found.draft.summary, notes)
-
-
-def _governed(project: Project, draft: TaskDraft) -> Governed:
-    drafted = [
-        DraftedStep(
-            name=step.id,
-            title=step.title,
-            intent=step.intent,
-            actions=step.actions,
-            files=step.files,
-            waits=step.depends_on,
-            validation=step.validation,
-        )
-        for step in draft.steps
-    ]
-    looking: dict[int, tuple[str, ...]] = {at: () for at, step in enumerate(draft.steps) if not step.files}
-    made = govern(project, drafted, RESERVED, looking)
-    meant = {f"/steps/{at}/files" for at in looking}  # those only look because they say so
-    return Governed(made.steps, made.faults, tuple(each for each in made.notes if each[0] not in meant))
-
-
-def _errors(
-    project: Project, steps: Sequence[PlannedStep], found: Governed, *, strict: bool, changes: bool
-) -> Sequence[FieldError]:
-    if strict and found.faults:
-        return [field_error(where, "invalid_plan", f"{why}.") for where, why in found.faults]
-    if changes and all(step.mode is not Mode.PATCH for step in steps):
-        told = [field_error(where, "outside_allowlist", f"{why}.") for where, why in found.faults]
-        return [*told, field_error("/steps", "nothing_to_change", "No step changes a file that may be changed.")]
-    most = min(MAX_UNFOLDED, max_steps(project.goal) - 1)  # the draft is a step, too, where a controller makes it
-    if len(steps) > most:
-        message = f"The plan's files make {len(steps)} steps, and there is room for {most}."
-        return [field_error("/steps", "too_many_steps", message)]
-    return validate(project.goal, steps, project.catalogue, JUDGED)
+MAX_ASKED = 400  # characters of the goal in the step that asks for its plan
 
 
 def draft_step(goal: Goal, attempts: int) -> PlannedStep:
-    """Make the step in which a controller's agent answers the prompt that it finds in its input."""
-    mode = MODE_OF_TYPE[StepType.DRAFT]
-    asked = filled("Answer the prompt of this step's input with a plan for: {goal}", fit(goal.goal, 400), MAX_INTENT)
-    return PlannedStep(
-        step_id=DRAFT_ID,
+    """Make the step that asks a controller for the plan of `goal`."""
+    asked = "Answer the prompt of this step's input with a plan for: {goal}"
+    return cycle.draft_step(
+        goal,
+        DRAFT_ID,
         title="Draft the plan",
-        intent=fit(asked, MAX_INTENT),
-        controller_task_spec=ControllerTaskSpec(type=StepType.DRAFT),
-        mode=mode,
+        intent=fit(filled(asked, fit(goal.goal, MAX_ASKED), MAX_INTENT), MAX_INTENT),
         guidance="Answer in `output` with JSON of the input's schema. Nothing of the plan may be done yet: only read.",
-        retry_limit=min(max(1, attempts), MAX_ATTEMPTS) - 1,
+        attempts=cycle.attempts_within(goal, attempts),
+    )
+
+
+def template_steps(project: Project, template: Template) -> tuple[PlannedStep, ...]:
+    """Make the template's steps; what waits for a row that dropped out waits for what that row waited for."""
+    steps: list[PlannedStep] = []
+    ends: dict[str, tuple[str, ...]] = {}
+    for row in template.rows:
+        waits = tuple(dict.fromkeys(end for name in row.after for end in ends[name]))
+        made = _of_row(project, row, waits)
+        steps += made
+        ends[row.step_id] = (made[-1].step_id,) if made else waits
+    return tuple(steps)
+
+
+def _of_row(project: Project, row: Row, waits: tuple[str, ...]) -> tuple[PlannedStep, ...]:
+    files = having(project.files, *row.roles)
+    if row.or_every and not files:
+        files = project.files
+    if row.type is StepType.PATCH:
+        return _patches(project, row, _pieces(row, files), waits)
+    tools = project.check(row.check, files)
+    if (row.roles and not files) or (row.check is Check.FOCUSED and not tools):
+        return ()
+    kind = StepType.REVIEW if row.type is StepType.TEST and not tools else row.type  # no tool: somebody must look
+    return (_step(project, row, row.step_id, kind, tools=tools, depends_on=waits),)
+
+
+def _pieces(row: Row, files: tuple[str, ...]) -> tuple[Piece, ...]:
+    """Split a row's files by what the risk of each allows; riskier ones go apart and first, so that tests stay last."""
+    level_of = {path: raised(row.risk, (path,)).level for path in files}
+    pieces: list[Piece] = []
+    for level in reversed(tuple(RISK)):
+        for part in chunks([path for path in files if level_of[path] is level], RISK[level].max_files):
+            pieces += [Piece(part, level, phase) for phase in (TEMPLATE_PHASES if RISK[level].two_phase else (None,))]
+    return tuple(pieces)
+
+
+def _patches(project: Project, row: Row, pieces: tuple[Piece, ...], waits: tuple[str, ...]) -> tuple[PlannedStep, ...]:
+    """Make one step a piece, one after the other; only the last can make the tests pass, so only it must."""
+    steps: list[PlannedStep] = []
+    for number, piece in enumerate(pieces, 1):
+        files = piece.files
+        last = number == len(pieces)
+        step_id = row.step_id if len(pieces) == 1 else f"{row.step_id}-{number}"
+        check = Check.NONE if only_documents(files) else row.check if last else Check.QUICK
+        tools = project.check(check, files)
+        depends_on = (steps[-1].step_id,) if steps else waits
+        made = _step(project, row, step_id, StepType.PATCH, files=files, tools=tools, depends_on=depends_on)
+        steps.append(_in_phase(made, piece.phase))
+    return tuple(_numbered(steps))
+
+
+def _in_phase(step: PlannedStep, phase: str | None) -> PlannedStep:
+    if phase is None:
+        return step
+    asked = step.controller_task_spec
+    hint = f"{TEMPLATE_PHASES[phase]} {asked.hint}" if asked.hint else TEMPLATE_PHASES[phase]
+    return step.model_copy(update={"phase": phase, "controller_task_spec": asked.model_copy(update={"hint": hint})})
+
+
+def _numbered(steps: list[PlannedStep]) -> list[PlannedStep]:
+    if len(steps) == 1:
+        return steps
+    return [
+        step.model_copy(update={"title": f"{step.title} ({number} of {len(steps)})"})
+        for number, step in enumerate(steps, 1)
+    ]
+
+
+def _step(
+    project: Project,
+    row: Row,
+    step_id: str,
+    kind: StepType,
+    *,
+    files: tuple[str, ...] = (),
+    tools: tuple[VerifyTool, ...] = (),
+    depends_on: tuple[str, ...] = (),
+) -> PlannedStep:
+    mode = MODE_OF_TYPE[kind]
+    goal = project.goal
+    risk = raised(RiskLevel.LOW if only_documents(files) else row.risk, files)
+    return PlannedStep(
+        step_id=step_id,
+        title=row.title,
+        intent=filled(row.intent, goal.goal, MAX_INTENT),
+        allowed_files=files,
+        verify=render(tools),
+        risk_level=risk.level,
+        controller_task_spec=ControllerTaskSpec(type=kind, target_file=files[0] if files else None, hint=row.hint),
+        mode=mode,
+        success_criteria=row.success,
+        depends_on=depends_on,
+        rollback_hint=ROLLBACK if files else None,
+        guidance=told(risk, guidance(goal.constraints)),
+        verify_tools=tools,
         queue=goal.queue,
         estimate=estimate(mode),
     )

@@ -1,61 +1,85 @@
-"""The strategy of the kind `task`: a sentence and a repository's context become steps by template (seed 001).
-
-Supplied steps are taken as they are; a drafter may plan in the template's place (`asking.py`). The validator has the
-last word in any case.
-"""
+"""How a task is planned, and goes on from the step that asks for its draft: the six verbs, in order of life."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
+from schemas.base import StepState, StepType
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
-from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.base.errors import UnknownCommand
-from tasks.rules.assessment import raised, told
-from tasks.rules.risk import RISK, ROLLBACK, estimate
-from tasks.rules.strategy import Answer, Draft, Setting
+from schemas.step import PlannedStep
+from schemas.task_draft import TASK_DRAFT_SCHEMA
+from tasks.rules.risk import RISK
+from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Growth, Phase, Rejected, Setting, Unfolding
 from tasks.rules.validation import max_steps, rejected, validate
-from tasks.strategies.drafting.pieces import TEMPLATE_PHASES
-from tasks.strategies.drafting.project import Check, Project, only_documents
+from tasks.strategies.drafting.cycle import FAILED, NONE, QUEUE, DraftOptions, QueueCycle, Refusal, WorkerCycle
+from tasks.strategies.drafting.project import Project, read_test_command
+from tasks.strategies.drafting.steps import room_for
 from tasks.strategies.task import supplied
-from tasks.strategies.task.asking import drafted
+from tasks.strategies.task.document import describe_draft, describe_fallback, describe_template
 from tasks.strategies.task.goal_type import GoalType, goal_type
-from tasks.strategies.task.templates import TEMPLATES, Row, Template
-from tasks.text.fields import MAX_INTENT, filled, guidance
+from tasks.strategies.task.plan_parser import ParsedPlan, parse
+from tasks.strategies.task.prompt import prompt_of, repair_of
+from tasks.strategies.task.state import State, project_in, state_of
+from tasks.strategies.task.steps import DRAFT_ID, draft_step, template_steps
+from tasks.strategies.task.templates import TEMPLATES, Template
+from tasks.text.fields import fit
 from tasks.text.forbidden_paths import Forbidden
 from tasks.text.paths import Expanded, expand_globs
-from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
-from tasks.toolchain.files import chunks, having
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue
+from tasks.toolchain.catalogue_snapshot import catalogue_of
 
 NOWHERE = Setting()
+WORKING: Mapping[str, Any] = State().model_dump(mode="json")  # the state once there is a plan
+MAX_WHY = 300  # characters of why a draft is of no use
 
 
 def draft(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NOWHERE) -> Answer:
-    """Answer `goal` with the steps it brings, or with those of its drafter or of the template for its type. Pure."""
+    """Answer `goal` with the steps it brings, or those of its drafter or of its template. Pure."""
     allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
-    test, untested = _test_command(goal, catalogue)
-    if errors := allowed.errors + untested:
+    test, unknown = read_test_command(goal, catalogue.match)
+    if errors := allowed.errors + unknown:
         return rejected("invalid_goal", errors)
     if goal.steps is not None:
-        return _supplied(goal, allowed, catalogue, setting.forbidden)
+        return _take_supplied(goal, allowed, catalogue, setting.forbidden)
     project = Project.of(goal, allowed.files, test, catalogue)
-    template = _templated(project)
-    return template if setting.drafter == NOWHERE.drafter else drafted(project, template, setting)
+    template = _fill_template(project)
+    return template if setting.drafter == NONE else _draft_with(project, template, setting)
 
 
-def _test_command(goal: Goal, catalogue: Catalogue) -> tuple[VerifyTool | None, tuple[FieldError, ...]]:
-    command = (goal.context.test_command or "").strip()
-    if not command:
-        return None, ()
-    try:
-        return catalogue.match(command), ()
-    except UnknownCommand as error:
-        return None, (field_error("/context/test_command", "unknown_test_command", str(error)),)
+def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Give the prompt and the schema to the step that asks."""
+    if facts["step_id"] != DRAFT_ID:
+        return None
+    return {"prompt": state_of(growth).prompt, "schema": TASK_DRAFT_SCHEMA}
 
 
-def _supplied(goal: Goal, allowed: Expanded, catalogue: Catalogue, forbidden: Forbidden) -> Answer:
+def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:
+    """Say what a drafter has to mend."""
+    if facts["step_id"] != DRAFT_ID:
+        return None
+    found = _queue_cycle(growth, catalogue_of(growth.tools, growth.policy_version)).refusal(output)
+    return found.told if found else None
+
+
+def advance(growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
+    """Go on with the drafted plan, or with the template's where no draft is of use."""
+    return _queue_cycle(growth, catalogue).go_on(end) if end.step_id == DRAFT_ID else None
+
+
+def answer(_: Growth, __: Any, ___: Catalogue) -> Unfolding | str:
+    """Answer that no question was asked: this kind has none."""
+    return "A task asks no questions."
+
+
+def stuck(_: Growth, __: Catalogue) -> Unfolding | None:
+    """Leave a plan that nothing can go on with to the halt rules."""
+    return None
+
+
+def _take_supplied(goal: Goal, allowed: Expanded, catalogue: Catalogue, forbidden: Forbidden) -> Answer:
     steps, errors = supplied.convert(goal, goal.steps or (), catalogue)
     if not allowed.files and any(step.controller_task_spec.type is StepType.PATCH for step in steps):
         errors = (_no_allowed_files(goal), *errors)
@@ -68,17 +92,17 @@ def _supplied(goal: Goal, allowed: Expanded, catalogue: Catalogue, forbidden: Fo
     return rejected("invalid_plan", (*errors, *others))
 
 
-def _templated(project: Project) -> Answer:
+def _fill_template(project: Project) -> Answer:
     kind = goal_type(project.goal)
     if project.only_documents and kind is not GoalType.OBSERVATION:
         kind = GoalType.GENERIC  # documentation is neither designed nor tested
     template = TEMPLATES[kind]
     if not project.files and any(row.type is StepType.PATCH for row in template.rows):
         return rejected("no_allowed_files", (_no_allowed_files(project.goal),))
-    steps = _steps(project, template)
+    steps = template_steps(project, template)
     if errors := _shortcomings(project, template, steps):
         return rejected("invalid_goal", errors)
-    return Draft(steps, _document(project, kind, template))
+    return Draft(steps, describe_template(project, kind, template))
 
 
 def _shortcomings(project: Project, template: Template, steps: tuple[PlannedStep, ...]) -> tuple[FieldError, ...]:
@@ -95,122 +119,117 @@ def _shortcomings(project: Project, template: Template, steps: tuple[PlannedStep
     return ()
 
 
-def _steps(project: Project, template: Template) -> tuple[PlannedStep, ...]:
-    """Make the template's steps; what waits for a row that dropped out waits for what that row waited for."""
-    steps: list[PlannedStep] = []
-    ends: dict[str, tuple[str, ...]] = {}
-    for row in template.rows:
-        waits = tuple(dict.fromkeys(end for name in row.after for end in ends[name]))
-        made = _of_row(project, row, waits)
-        steps += made
-        ends[row.step_id] = (made[-1].step_id,) if made else waits
-    return tuple(steps)
-
-
-def _of_row(project: Project, row: Row, waits: tuple[str, ...]) -> tuple[PlannedStep, ...]:
-    files = having(project.files, *row.roles)
-    if row.or_every and not files:
-        files = project.files
-    if row.type is StepType.PATCH:
-        return _patches(project, row, _pieces(row, files), waits)
-    tools = project.check(row.check, files)
-    if (row.roles and not files) or (row.check is Check.FOCUSED and not tools):
-        return ()
-    kind = StepType.REVIEW if row.type is StepType.TEST and not tools else row.type  # no tool: somebody must look
-    return (_step(project, row, row.step_id, kind, tools=tools, depends_on=waits),)
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """The files of one step of a row that is split, and its phase where it has two."""
-
-    files: tuple[str, ...]
-    phase: str | None = None
-
-
-def _pieces(row: Row, files: tuple[str, ...]) -> tuple[_Piece, ...]:
-    """Split a row's files by what the risk of each allows; riskier ones go apart and first, so that tests stay last."""
-    level_of = {path: raised(row.risk, (path,)).level for path in files}
-    pieces: list[_Piece] = []
-    for level in reversed(tuple(RISK)):
-        for part in chunks([path for path in files if level_of[path] is level], RISK[level].max_files):
-            pieces += [_Piece(part, phase) for phase in (TEMPLATE_PHASES if RISK[level].two_phase else (None,))]
-    return tuple(pieces)
-
-
-def _patches(project: Project, row: Row, pieces: tuple[_Piece, ...], waits: tuple[str, ...]) -> tuple[PlannedStep, ...]:
-    """Make one step a piece, one after the other; only the last can make the tests pass, so only it must."""
-    steps: list[PlannedStep] = []
-    for number, piece in enumerate(pieces, 1):
-        files = piece.files
-        last = number == len(pieces)
-        step_id = row.step_id if len(pieces) == 1 else f"{row.step_id}-{number}"
-        check = Check.NONE if only_documents(files) else row.check if last else Check.QUICK
-        tools = project.check(check, files)
-        depends_on = (steps[-1].step_id,) if steps else waits
-        made = _step(project, row, step_id, StepType.PATCH, files=files, tools=tools, depends_on=depends_on)
-        steps.append(_in_phase(made, piece.phase))
-    return tuple(_numbered(steps))
-
-
-def _in_phase(step: PlannedStep, phase: str | None) -> PlannedStep:
-    if phase is None:
-        return step
-    asked = step.controller_task_spec
-    hint = f"{TEMPLATE_PHASES[phase]} {asked.hint}" if asked.hint else TEMPLATE_PHASES[phase]
-    return step.model_copy(update={"phase": phase, "controller_task_spec": asked.model_copy(update={"hint": hint})})
-
-
-def _numbered(steps: list[PlannedStep]) -> list[PlannedStep]:
-    if len(steps) == 1:
-        return steps
-    return [
-        step.model_copy(update={"title": f"{step.title} ({number} of {len(steps)})"})
-        for number, step in enumerate(steps, 1)
-    ]
-
-
-def _step(
-    project: Project,
-    row: Row,
-    step_id: str,
-    kind: StepType,
-    *,
-    files: tuple[str, ...] = (),
-    tools: tuple[VerifyTool, ...] = (),
-    depends_on: tuple[str, ...] = (),
-) -> PlannedStep:
-    mode = MODE_OF_TYPE[kind]
-    goal = project.goal
-    risk = raised(RiskLevel.LOW if only_documents(files) else row.risk, files)
-    return PlannedStep(
-        step_id=step_id,
-        title=row.title,
-        intent=filled(row.intent, goal.goal, MAX_INTENT),
-        allowed_files=files,
-        verify=render(tools),
-        risk_level=risk.level,
-        controller_task_spec=ControllerTaskSpec(type=kind, target_file=files[0] if files else None, hint=row.hint),
-        mode=mode,
-        success_criteria=row.success,
-        depends_on=depends_on,
-        rollback_hint=ROLLBACK if files else None,
-        guidance=told(risk, guidance(goal.constraints)),
-        verify_tools=tools,
-        queue=goal.queue,
-        estimate=estimate(mode),
-    )
-
-
-def _document(project: Project, kind: GoalType, template: Template) -> dict[str, object]:
-    return {
-        "type": kind.value,
-        "language": project.language.name if project.language else None,
-        "assumptions": list(template.assumptions),
-        "constraints": [*template.constraints, *project.goal.constraints],
-    }
-
-
 def _no_allowed_files(goal: Goal) -> FieldError:
     why = "Its globs match no file of context.files" if goal.allowed_files else "A step that patches needs them"
     return field_error("/allowed_files", "no_allowed_files", f"{why}: set allowed_files to the files that may change.")
+
+
+def _draft_with(project: Project, template: Answer, setting: Setting) -> Answer:
+    """Ask the drafter of `setting`; `template` is what the goal gets without one.
+
+    A goal that no template can plan is not drafted either, unless it only has too many files for one.
+    """
+    if isinstance(template, Rejected) and {error.code for error in template.errors} != {"too_many_files"}:
+        return template
+    options = DraftOptions.of(setting.options)
+    prompt = prompt_of(project, with_schema=options.schema_in_prompt)
+    if setting.drafter == QUEUE:
+        return _ask_controller(project, template, options, prompt)
+    strict, changes = options.validation_mode == "strict", _asks_for_change(template)
+
+    def accept(plan: ParsedPlan, drafted: Sequence[Drafted]) -> Answer:
+        document = describe_draft(plan, {"drafter": setting.drafter, "questions": len(drafted)})
+        return Draft(plan.steps, document, phases=(_drafted_phase(plan),))
+
+    def repair(said: Drafted, refusal: Refusal) -> Consult | None:
+        if said.error is not None:
+            return None
+        return Consult(repair_of(prompt, said.output, refusal.errors), TASK_DRAFT_SCHEMA)
+
+    return WorkerCycle(
+        attempts=options.max_attempts,
+        ask=Consult(prompt, TASK_DRAFT_SCHEMA),
+        judge=lambda output: parse(project, output, strict=strict, changes=changes),
+        silence=lambda why: _failure(f"The drafter did not answer: {fit(why, MAX_WHY)}."),
+        repair=repair,
+        accept=accept,
+        fall_back=lambda refusal, _: _use_template(template, refusal, options),
+    ).answer(setting.drafted)
+
+
+def _asks_for_change(template: Answer) -> bool:
+    """Tell whether the goal asks for a change: its template makes one, or too many."""
+    if not isinstance(template, Draft):
+        return True
+    return any(step.controller_task_spec.type is StepType.PATCH for step in template.steps)
+
+
+def _use_template(template: Answer, refusal: Refusal, options: DraftOptions) -> Answer:
+    """Use the template's plan, and say so; or none, where the operator wants it so or there is none."""
+    why = _why(refusal)
+    if isinstance(template, Draft) and options.fallback:
+        return replace(template, document=describe_fallback(template.document, why), phases=(_fallback_phase(why),))
+    rest = template.errors if isinstance(template, Rejected) and options.fallback else ()
+    return Rejected(FAILED, (_failure(why), *rest))
+
+
+def _failure(why: str) -> FieldError:
+    return field_error("/drafter", FAILED, why)
+
+
+def _ask_controller(project: Project, template: Answer, options: DraftOptions, prompt: str) -> Answer:
+    """Begin with the step that asks; the template's steps are kept in case its answer is of no use."""
+    usable = isinstance(template, Draft) and options.fallback and len(template.steps) <= room_for(project.goal, 1)
+    state = State(
+        prompt=prompt,
+        strict=options.validation_mode == "strict",
+        changes=_asks_for_change(template),
+        language=project.language.name if project.language else None,
+        template=template.steps if usable and isinstance(template, Draft) else (),
+        document=dict(template.document or {}) if isinstance(template, Draft) else None,
+    )
+    step = draft_step(project.goal, options.max_attempts)
+    return Draft((step,), {"drafter": QUEUE}, state=state.model_dump(mode="json"))
+
+
+def _queue_cycle(growth: Growth, catalogue: Catalogue) -> QueueCycle[ParsedPlan]:
+    """Lay out what becomes of the answer to the step that asks."""
+    state = state_of(growth)
+
+    def judge(output: Any) -> ParsedPlan | Refusal:
+        return parse(project_in(growth, state, catalogue), output, strict=state.strict, changes=state.changes)
+
+    def accept(plan: ParsedPlan, _: End) -> Unfolding:
+        document = describe_draft(plan, {"drafter": QUEUE})
+        why = "The drafted plan becomes steps."
+        return Unfolding(WORKING, document, why, plan.steps, phases=(_drafted_phase(plan),))
+
+    def fall_back(end: End, refusal: Refusal | None) -> Unfolding:
+        why = _why(refusal) if refusal else _why_not_done(end)
+        if not state.template:
+            reason = f"The draft is of no use: {why}"
+            evidence = {"step_id": DRAFT_ID, "last_error": why}
+            return Unfolding(WORKING, growth.document, reason, halt=("planning_failed", reason, evidence))
+        document, phase = describe_fallback(state.document, why), _fallback_phase(why)
+        return Unfolding(WORKING, document, phase.status, state.template, phases=(phase,), replaces=True)
+
+    return QueueCycle(judge=judge, accept=accept, fall_back=fall_back)
+
+
+def _why_not_done(end: End) -> str:
+    if end.state == StepState.SKIPPED:
+        return f"{end.step_id} was skipped."
+    return str((end.failure or {}).get("suggestion") or f"{end.step_id} failed.")
+
+
+def _why(refusal: Refusal) -> str:
+    """Say in a line why a draft is of no use."""
+    return fit(refusal.errors[0].message, MAX_WHY)
+
+
+def _drafted_phase(plan: ParsedPlan) -> Phase:
+    return Phase("drafted", f"The plan is drafted: {len(plan.steps)} step(s).")
+
+
+def _fallback_phase(why: str) -> Phase:
+    return Phase("fallback", f"The draft is of no use, and the template plan is used instead: {why}")

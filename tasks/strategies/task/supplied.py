@@ -1,4 +1,4 @@
-"""Steps that a goal brings along: a plan made elsewhere, governed exactly as one of ours (WIRE.md section 1)."""
+"""Steps that a goal brings along: a plan made elsewhere, governed exactly as one of ours."""
 
 from __future__ import annotations
 

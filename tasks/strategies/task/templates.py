@@ -1,4 +1,4 @@
-"""The templates of `task` goals, as data: one table of rows per type of goal (spec 2.2, the golden plans of 2.3).
+"""The templates of `task` goals, as data: one table of rows per type of goal.
 
 A row is a step, or several where its files are more than its risk level allows. `after` names the rows it waits for;
 where one of those drops out, what that one waited for counts. The words of a goal stand in for `{goal}`.

@@ -1,0 +1,127 @@
+"""A drafter's answer becomes governed steps: its words made fit, or all that is wrong told so that it can be mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from schemas.base import Mode
+from schemas.envelope import FieldError, field_error
+from schemas.step import PlannedStep
+from schemas.task_draft import TASK_DRAFT_SCHEMA, TaskDraft, TaskStepDraft
+from tasks.rules.validation import validate
+from tasks.strategies.drafting.cycle import Refusal
+from tasks.strategies.drafting.project import Project
+from tasks.strategies.drafting.steps import DraftedStep, Governed, crowd, govern, last_check, room_for
+from tasks.strategies.task.steps import DRAFT_ID, VERIFY_ID
+from tasks.text.fields import fit
+from tasks.text.forbidden_paths import JUDGED
+from tasks.text.json_in_prose import decoded, fitted
+from tasks.text.paths import fault
+from tasks.text.secrets import kept_back
+
+MAX_ERRORS = 20  # told at once
+ANSWER = "/"  # where the whole answer is wrong
+RESERVED = frozenset({DRAFT_ID, VERIFY_ID})
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPlan:
+    """The steps of an answer, and what is told of them."""
+
+    steps: tuple[PlannedStep, ...]
+    summary: str
+    notes: tuple[str, ...] = ()  # what was changed without asking
+
+
+def parse(project: Project, output: Any, *, strict: bool, changes: bool) -> ParsedPlan | Refusal:
+    """Make the steps of an answer, or say why it is none; never raises.
+
+    Unless it is `strict`, what is too long or not asked for is cut. `changes` is whether the goal asks for a change.
+    """
+    found = _read(output, strict=strict)
+    if isinstance(found, Refusal):
+        return found
+    made = _govern(project, found)
+    tools = project.tests if project.files else ()
+    steps = (*made.steps, *last_check(project, made.steps, tools, VERIFY_ID, found.summary))
+    if errors := tuple(_faults(project, steps, made, strict=strict, changes=changes)):
+        return Refusal(errors)
+    notes = tuple(f"{where}: {why}" for where, why in (*made.faults, *made.notes))
+    return ParsedPlan(steps, found.summary, notes)
+
+
+def _read(output: Any, *, strict: bool) -> TaskDraft | Refusal:
+    output, text = kept_back(output)
+    if not text:
+        return Refusal((field_error(ANSWER, "empty_output", "The answer is empty."),))
+    try:
+        value = decoded(output)
+        return _clean(TaskDraft.model_validate(value if strict else fitted(value, TASK_DRAFT_SCHEMA)))
+    except ValidationError as error:
+        return Refusal(tuple(_errors(error)))
+    except ValueError as error:
+        return Refusal((field_error(ANSWER, "invalid_json", f"This is no JSON: {fit(str(error), 200)}"),))
+
+
+def _clean(draft: TaskDraft) -> TaskDraft:
+    """Take the words over, sanitised; what has become empty is called by its number."""
+    steps = tuple(_step(number, step) for number, step in enumerate(draft.steps, 1))
+    return TaskDraft(summary=fit(draft.summary, 512) or "A plan", steps=steps)
+
+
+def _step(number: int, step: TaskStepDraft) -> TaskStepDraft:
+    paths = (path if fault(path, JUDGED) is None else fit(path, 512) for path in map(str.strip, step.files))
+    return TaskStepDraft(
+        id=fit(step.id, 64) or f"step-{number}",
+        title=fit(step.title, 100) or f"Step {number}",
+        intent=fit(step.intent, 400) or f"Step {number}",
+        actions=_lines(step.actions),
+        files=tuple(path for path in paths if path),
+        depends_on=_lines(step.depends_on),
+        validation=_lines(step.validation),
+    )
+
+
+def _lines(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(filter(None, (fit(each, 200) for each in lines)))
+
+
+def _errors(error: ValidationError) -> Iterable[FieldError]:
+    for each in error.errors(include_url=False, include_input=False, include_context=False)[:MAX_ERRORS]:
+        pointer = "/" + "/".join(fit(str(part), 64) for part in each["loc"])
+        yield field_error(pointer, each["type"], fit(each["msg"], 200))
+
+
+def _govern(project: Project, draft: TaskDraft) -> Governed:
+    drafted = [
+        DraftedStep(
+            name=step.id,
+            title=step.title,
+            intent=step.intent,
+            actions=step.actions,
+            files=step.files,
+            waits=step.depends_on,
+            validation=step.validation,
+        )
+        for step in draft.steps
+    ]
+    looking: dict[int, tuple[str, ...]] = {at: () for at, step in enumerate(draft.steps) if not step.files}
+    made = govern(project, drafted, RESERVED, looking)
+    meant = {f"/steps/{at}/files" for at in looking}  # those only look because they say so
+    return Governed(made.steps, made.faults, tuple(each for each in made.notes if each[0] not in meant))
+
+
+def _faults(
+    project: Project, steps: Sequence[PlannedStep], found: Governed, *, strict: bool, changes: bool
+) -> Sequence[FieldError]:
+    if strict and found.faults:
+        return [field_error(where, "invalid_plan", f"{why}.") for where, why in found.faults]
+    if changes and all(step.mode is not Mode.PATCH for step in steps):
+        told = [field_error(where, "outside_allowlist", f"{why}.") for where, why in found.faults]
+        return [*told, field_error("/steps", "nothing_to_change", "No step changes a file that may be changed.")]
+    room = room_for(project.goal, 1)  # the draft is a step, too, where a controller makes it
+    return crowd(steps, room) or validate(project.goal, steps, project.catalogue, JUDGED)
