@@ -68,6 +68,26 @@ def test_goals_and_outcomes_go_on_without_a_broker(
         assert times(worker, "broker away") == [1]
 
 
+@pytest.mark.parametrize("pool", ["solo", "prefork"])
+@pytest.mark.parametrize("seconds", [0.5, 2.5, 7.0])  # between looks of the nudger and of the consumer, in any order
+def test_an_outage_that_an_idle_worker_meets_is_said_once_and_over_soon(
+    store: Server, broker: Server, seconds: float, pool: str, tmp_path: Path
+) -> None:
+    with worker_on(store, broker, tmp_path, pool) as worker, Fleet(store.url):
+        publish(worker.redis, 0, 1)
+        all_done(worker.redis, 1)
+        with broker.client() as nudges:
+            wait_until(lambda: is_waiting(nudges) and not nudges.hlen("unacked"), what="no nudge is under way")
+        with broker.refusing():
+            wait_until(lambda: times(worker, "broker away") == [1], what="broker away")
+            time.sleep(seconds)  # the outage itself
+        wait_until(lambda: times(worker, "broker back") == [1], what="broker back")
+        publish(worker.redis, 1, 5)
+        all_done(worker.redis, 6)
+
+        assert times(worker, "broker away", "broker back") == [1, 1]
+
+
 def test_a_stalled_broker_does_not_cost_its_timeout_for_each_nudge(
     store: Server, broker: Server, tmp_path: Path
 ) -> None:

@@ -1,7 +1,8 @@
-"""When a broker that did not take a nudge is tried again."""
+"""When a broker that did not take a nudge is tried again, and when it counts as back."""
 
 from __future__ import annotations
 
+import logging
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,7 @@ from redis.exceptions import OutOfMemoryError
 
 from worker.process.solo_pool import Solo
 from worker.process.wakeup import FULL_RETRY_S, RETRY_S, Nudger
-from worker.process.wakeup_ledger import Key, Ledger
+from worker.process.wakeup_ledger import Key, Ledger, Request, State
 from worker.telemetry.outage import Outage
 
 
@@ -37,3 +38,39 @@ def test_a_broker_that_is_full_is_tried_again_sooner_than_one_that_is_away(
         assert not one.send(Key("planner.outcomes", (0,)))
 
     assert max(later - earlier for earlier, later in pairwise(tried)) == longest
+
+
+def test_a_broker_is_back_when_this_worker_hears_from_it_and_is_tried_at_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The consumer looks for the broker at other times than the nudger, which may find it seconds earlier."""
+    now = [100.0]
+    monkeypatch.setattr("worker.process.wakeup.time.monotonic", lambda: now[0])
+    caplog.set_level(logging.INFO, "planner.outage")
+    hears: dict[str, Request] | None = None
+    refusal: Exception | None = OperationalError("refused")
+    key = Key("planner.outcomes", (0,))
+
+    def send(*_: Any) -> None:
+        if refusal:
+            raise refusal
+
+    one = Nudger(None, Outage("broker"), Ledger(1), lambda: hears, Solo())
+    monkeypatch.setattr(one, "_send", send)
+    assert one.state(key, 10) is State.FREE  # nobody has missed the broker yet
+    for _ in RETRY_S:
+        assert not one.send(key)
+        now[0] += RETRY_S[-1]
+    refusal = None
+
+    assert one.state(key, 10) is State.DEAF
+    assert one.send(Key("planner.orders"))
+    assert one.state(key, 10) is State.DEAF
+    assert [record.message for record in caplog.records] == ["broker away"]
+    refusal = OperationalError("refused")
+    assert not one.send(key)
+    refusal, hears = None, {}
+
+    assert one.state(key, 10) is State.FREE
+    assert one.send(key)
+    assert [record.message for record in caplog.records] == ["broker away", "broker back"]

@@ -1,11 +1,14 @@
-"""The consumer of nudges: Celery's own, but for what it does when its broker goes away."""
+"""The consumer of nudges: Celery's own, but for what it does when its broker goes away, and how it looks for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from celery.worker.consumer import Consumer as CeleryConsumer
+
+LOOKS_S = {"interval_start": 1, "interval_step": 1, "interval_max": 5}  # pauses between looks for a broker
 
 
 class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no types
@@ -22,6 +25,11 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no types
             hand_on(request)
 
         self.on_task_request = take
+
+    def ensure_connected(self, conn: Any) -> Any:
+        """Look for the broker until it is there, more often than Celery, which comes to wait for half a minute."""
+        conn.ensure_connection = partial(conn.ensure_connection, **LOOKS_S)
+        return super().ensure_connected(conn)
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
         """Give up the nudges that the lost connection had not acknowledged, then clean up as Celery does.

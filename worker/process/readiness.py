@@ -36,7 +36,8 @@ def wait_for_servers(settings: Settings, store: Outage) -> None:
             store.begins("start", error)
             time.sleep(pause(tries))
         else:
-            return store.ends("start")
+            store.ends("start")
+            return
     raise AssertionError  # not reached: `count` does not end
 
 

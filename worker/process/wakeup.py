@@ -41,13 +41,19 @@ class Nudger:
         self._again = 0.0  # when the broker is tried next
 
     def state(self, key: Key, stuck_s: float) -> State:
-        """Tell what may be done about `key`; as Ledger.look."""
+        """Tell what may be done about `key`; as Ledger.look.
+
+        An outage is not over before this worker hears from the broker again. Until then it sends none: nobody here
+        would hear it, though the broker may take it by now.
+        """
         requests = self._requests()
         state = self._ledger.look(key, requests, time.monotonic(), stuck_s)
+        if requests is None and state is State.FREE and self._outage.lasts:
+            state = State.DEAF
         if state is State.DEAF:
             self._outage.begins("consumer", ConnectionError("The consumer of nudges is not connected."))
-        elif requests is not None:
-            self._outage.ends("consumer")
+        elif requests is not None and self._outage.ends("consumer"):
+            self._failures, self._again = 0, 0.0
         if (is_busy := self._solo.is_busy(key)) is not None:
             return State.BUSY if is_busy else State.FREE
         return state

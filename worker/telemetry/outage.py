@@ -36,13 +36,15 @@ class Outage:
                 log.warning(f"{self._name} away", extra={"error": f"{type(error).__name__}: {error}"})
             self._missing.add(who)
 
-    def ends(self, who: str) -> None:
-        """Note that `who` reaches the server."""
+    def ends(self, who: str) -> bool:
+        """Note that `who` reaches the server; returns whether that is new."""
         with self._lock:
-            if who in self._missing:
-                self._missing.remove(who)
-                if not self._missing:
-                    log.warning(f"{self._name} back")
+            if who not in self._missing:
+                return False
+            self._missing.remove(who)
+            if not self._missing:
+                log.warning(f"{self._name} back")
+            return True
 
 
 class SaidSeldom(logging.Filter):
