@@ -20,7 +20,7 @@ from tasks.plan.changeset import Change
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Slice
 from tasks.plan.unit_of_work import Fold
-from tasks.policy import expansion, halt, skipping, tightening
+from tasks.policy import expansion, halt, operator_changes
 from tasks.policy.completion import ENDED
 from tasks.rules.budget import BUDGETS
 from tasks.rules.risk import RISK
@@ -159,7 +159,7 @@ def _skip(fold: Fold, order: Command) -> Refusal:
     step = fold.view.steps.get(order.step_id or "")
     if step is None or step.status.state not in OPEN:
         return "only a step that has not ended can be skipped"
-    return skipping.skip(fold, step, order.actor, order.reason)
+    return operator_changes.skip(fold, step, order.actor, order.reason)
 
 
 def _tighten(fold: Fold, order: Command) -> Refusal:
@@ -171,18 +171,18 @@ def _tighten(fold: Fold, order: Command) -> Refusal:
     if risk is not None and (order.step_id is None or risk not in list(RISK)):  # it may be anything, even unhashable
         return f"`risk_level` is for one step and one of {', '.join(RISK)}"
     if order.step_id is None:
-        tightening.tighten_plan(fold, files or ())
+        operator_changes.tighten_plan(fold, files or ())
         return None
     step = fold.view.steps.get(order.step_id)
     if step is None or step.status.state not in OPEN or step.status.skipped_by:
         return "only a step that has not ended, and will not be skipped, can be tightened"
     if wider := sorted({*(files or ())} - {*step.facts["allowed_files"]}):
         return f"{wider[0]} is not among the files of the step, and an allowlist can only be tightened"
-    refusal = tightening.risk_refusal(fold, step, risk, files) if risk else None
+    refusal = operator_changes.risk_refusal(fold, step, risk, files) if risk else None
     if files is not None and not refusal:
-        tightening.tighten_step(fold, step, files)
+        operator_changes.tighten_step(fold, step, files)
     if risk and not refusal and step.status.state in OPEN:
-        tightening.raise_risk(fold, step, risk)
+        operator_changes.raise_risk(fold, step, risk)
     return refusal
 
 

@@ -19,8 +19,8 @@ from tasks.plan.changeset import Change, Recall
 from tasks.plan.snapshot import Grant, Slice, Step, WiderOrder
 from tasks.plan.unit_of_work import Fold
 from tasks.policy import expansion, requests
+from tasks.policy.expansion import dependents_of, insert, new_step
 from tasks.policy.halt import explained
-from tasks.policy.insertion import dependents_of, insert, new_step
 from tasks.policy.pre_steps import looks_prepared
 from tasks.rules import budget, quota
 from tasks.rules.strategy import Draft, Rejected

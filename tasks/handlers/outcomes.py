@@ -18,22 +18,19 @@ from tasks.plan.unit_of_work import Fold
 from tasks.policy import (
     completion,
     expansion,
-    figures,
     graph,
     halt_rules,
     holds,
+    operator_changes,
     outcome_verdict,
-    pre_step_results,
-    retry,
+    pre_steps,
     revision,
     schedule,
-    tightening,
     waits,
-    warning,
 )
 from tasks.policy import halt as halting
-from tasks.policy.figures import Wrong
 from tasks.policy.halt_rules import Halt
+from tasks.policy.outcome_verdict import Wrong
 from tasks.rules import budget, quota
 
 NEEDS_LEASE = "a controller has claimed the attempt, so that it is ended only with its lease"
@@ -76,12 +73,12 @@ def advance(fold: Fold) -> Change:
     if fold.plan.state not in completion.ENDED or fold.plan.question:
         holds.look(fold)
     if fold.plan.state not in completion.ENDED:
-        tightening.look(fold)
+        operator_changes.look(fold)
         graph.propagate(fold)
         expansion.hear(fold)
         schedule.dispatch(fold)
         waits.keep_time(fold)
-        warning.warn(fold)
+        budget.warn(fold)
         completion.finish(fold)
     quota.settle(fold)
     return fold.close()
@@ -89,7 +86,7 @@ def advance(fold: Fold) -> Change:
 
 def _take(fold: Fold, step: Step, report: Report) -> None:
     facts = step.facts
-    outcome, wrong = figures.within_range(fold.plan, report.outcome)
+    outcome, wrong = outcome_verdict.within_range(fold.plan, report.outcome)
     fold.inputs.append(["outcome", report.attempt, report.lease, codec.raw(report.raw)])
     attempt = fold.end_attempt(step)
     if report.lease is None:
@@ -108,9 +105,9 @@ def _take(fold: Fold, step: Step, report: Report) -> None:
     halt = halt_rules.fired(halt_rules.record(fold, step, outcome, failure), failure)
     if failure is None:
         succeed(fold, step)
-        step.status.previous = pre_step_results.found(facts, outcome)
+        step.status.previous = pre_steps.found(facts, outcome)
         if doubt:
-            pre_step_results.note_doubt(step)
+            pre_steps.note_doubt(step)
         expansion.hear(fold)  # there may be more to do
         spared = fold.plan.state in PLAN_ENDS or (halt and halt.spares_completed and completion.is_satisfied(fold.plan))
         if halt and not spared:
@@ -148,7 +145,7 @@ def _tell_figures(fold: Fold, step: Step, report: Report, used: int, wrong: dict
         wrong["tokens_used"] = Wrong(told, used)
     if wrong:
         about = {"step_id": step.step_id, "attempt": step.status.attempt}
-        fold.tell("outcome.out_of_range", {**about, "figures": figures.told_of(wrong)})
+        fold.tell("outcome.out_of_range", {**about, "figures": outcome_verdict.told_of(wrong)})
 
 
 def succeed(fold: Fold, step: Step) -> None:
@@ -168,7 +165,7 @@ def fail(fold: Fold, step: Step, failure: dict[str, Any], halt: Halt | None, out
     status.previous = failure
     if halt:
         halting.halt(fold, halt.rule, halt.reason, halt.evidence, step)
-    elif status.failures > retry.retries(step.facts, failure["category"]):
+    elif status.failures > waits.retries(step.facts, failure["category"]):
         halt_rules.forget(fold, step)
         fold.move_step(step, S.FAILED.value, "failed", failure["category"])
         fold.end_step(step)

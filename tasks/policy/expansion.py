@@ -1,6 +1,7 @@
 """A plan that goes on from what its steps answer: its strategy hears of every end, within the commit.
 
 What it adds is validated, counted, versioned and logged like a revision; a strategy widens no allowlist and no budget.
+Steps that are put into a plan bring their records, their dependents and their places in the ready queue.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from schemas.base import StepState as S
 from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.outcome import Outcome
-from schemas.step import PlannedStep, PreviousFailure
+from schemas.step import PlannedStep, PreviousFailure, pack_step
+from schemas.stored import StepStatus
+from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
 from tasks.plan.lifecycle import PLAN_ENDS
-from tasks.plan.snapshot import Step
+from tasks.plan.snapshot import WINDOW, Step
 from tasks.plan.unit_of_work import Fold
-from tasks.policy import halt, insertion, requests
+from tasks.policy import halt, requests
 from tasks.policy.outcome_verdict import fit
 from tasks.policy.pre_steps import looks_prepared
 from tasks.rules.strategy import MAX_UNFOLDED, Draft, End, Growth, Phase, Unfolding, Unfolds
@@ -197,8 +200,8 @@ def _add(fold: Fold, found: Unfolding) -> None:
     fold.grow(ids=[*(fold.growth or {})["ids"], *ids])
     if taken := [step_id for step_id in ids if looks_prepared(step_id)]:
         plan.halting["taken"] = [*plan.halting.get("taken", ()), *taken]
-    steps = [insertion.new_step(total + place, step) for place, step in enumerate(found.steps)]
-    insertion.insert(fold, steps, insertion.dependents_of(found.steps))
+    steps = [new_step(total + place, step) for place, step in enumerate(found.steps)]
+    insert(fold, steps, dependents_of(found.steps))
     _tell(fold, found.why, ids, found.steps)
 
 
@@ -235,3 +238,40 @@ def _tell(fold: Fold, why: str, ids: Sequence[str], steps: Sequence[PlannedStep]
     }
     fold.revisions.append({**told, "why": why})
     fold.tell("plan.unfolded", told, why)
+
+
+def new_step(index: int, planned: PlannedStep) -> Step:
+    """Make the record of a step that nothing has happened to; `index` is its place among the plan's steps."""
+    state = S.BLOCKED if planned.depends_on else S.PENDING
+    status = StepStatus(len(set(planned.depends_on)), state.value, index)
+    return Step(planned.step_id, pack_step(planned), status)
+
+
+def dependents_of(steps: Sequence[PlannedStep]) -> dict[str, list[str]]:
+    """Find for each step those that wait for it."""
+    found: dict[str, list[str]] = {}
+    for step in steps:
+        for dependency in dict.fromkeys(step.depends_on):
+            found.setdefault(dependency, []).append(step.step_id)
+    return found
+
+
+def insert(fold: Fold, steps: Sequence[Step], dependents: dict[str, list[str]]) -> None:
+    """Put steps into the plan; those that wait for nothing are ready."""
+    counts = fold.plan.counts
+    for step in steps:
+        state = step.status.state
+        counts[state] = counts.get(state, 0) + 1
+        fold.touched[step.step_id] = fold.view.steps[step.step_id] = step
+        fold.change.specs.update(_stored(step, dependents.get(step.step_id, ())))
+        if state == S.PENDING:
+            fold.make_ready(step)
+    fold.plan.dirty.add("live")
+
+
+def _stored(step: Step, dependents: Sequence[str]) -> dict[str, bytes]:
+    """Lay out a step for the store: its spec, and its dependents in windows of WINDOW ids."""
+    stored = {step.step_id: step.spec or b""}
+    for number, window in enumerate(batches(dependents, WINDOW)):
+        stored[f">{step.step_id}:{number}"] = " ".join(window).encode()
+    return stored

@@ -6,7 +6,7 @@ from schemas.base import StepState as S
 from tasks.plan.changeset import MAX_STEP_CHANGES
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import Fold
-from tasks.policy import halt_rules, pre_step_results, skipping
+from tasks.policy import halt_rules, operator_changes, pre_steps
 
 ACTIVE, FAILED = S.ACTIVE.value, S.FAILED.value
 BLOCKED, PENDING, SKIPPED, DONE = S.BLOCKED.value, S.PENDING.value, S.SKIPPED.value, S.DONE.value
@@ -57,7 +57,7 @@ def _dependency_ended(fold: Fold, step: Step, dependency: str, satisfied: bool) 
     if status.unmet == 0 and status.state == BLOCKED:
         fold.move_step(step, PENDING)
         if status.skipped_by:
-            skipping.end(fold, step, f"skipped by {status.skipped_by}")
+            operator_changes.end(fold, step, f"skipped by {status.skipped_by}")
             return [(step.step_id, 0)]
         fold.make_ready(step)
     return []
@@ -72,7 +72,7 @@ def _prepared(fold: Fold, step: Step, preparation: str, satisfied: bool) -> list
         fold.move_step(step, FAILED, "failed", f"its preparation {preparation} did not succeed")
         return [(step.step_id, 0)]
     if fold.view.steps[preparation].status.state == DONE:
-        pre_step_results.hand_on(step, fold.view.steps[preparation])
+        pre_steps.hand_on(step, fold.view.steps[preparation])
     if step.status.unmet == 0:
         fold.make_ready(step)
     return []

@@ -12,7 +12,7 @@ from schemas.step import PlannedStep, pack_step
 from schemas.stored import StepStatus
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import Fold
-from tasks.policy import halt_rules, retry, revision_table
+from tasks.policy import halt_rules, revision_table, waits
 from tasks.policy.revision_table import Revision
 from tasks.toolchain.catalogue_snapshot import catalogue_of
 
@@ -61,7 +61,7 @@ def _tell(fold: Fold, step: Step, found: Revision, diff: dict[str, Any], categor
         "policy_version": fold.plan.head.policy_version,
         "rule": " + ".join(found.strategies),
         "value": status.failures,
-        "limit": retry.retries(step.facts, category),
+        "limit": waits.retries(step.facts, category),
         "limit_name": "retry_limit",
         "events": [failed],
         "unblock": f"Finish {found.before.step_id}." if found.before else "Nothing: the next attempt starts by itself.",

@@ -12,7 +12,7 @@ from schemas.times import rfc3339
 from tasks.plan.changeset import MAX_DISPATCHES, Dispatch
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import Fold
-from tasks.policy import expansion, tightening, waits
+from tasks.policy import expansion, operator_changes, waits
 from tasks.rules import budget, quota
 from tasks.rules.risk import RISK
 
@@ -35,7 +35,7 @@ def dispatch(fold: Fold) -> None:
     for step in sorted(fold.ready.values(), key=_place):
         if len(view.active) >= slots or len(started) >= MAX_DISPATCHES or budget.exhausted(plan):
             break
-        if step.spec is None or not tightening.fits(fold, step):  # it starts in a next look at the queue
+        if step.spec is None or not operator_changes.fits(fold, step):  # it starts in a next look at the queue
             fold.change.more = True
         elif _may_start(fold, step) and busy.isdisjoint((facts := step.facts)["allowed_files"]):
             most = quota.allowed(fold, budget.available(plan, "tokens", facts["estimate"]["tokens"]))

@@ -1,14 +1,30 @@
-"""What waits for a person or for a time, and the clock that stands still meanwhile."""
+"""What waits for a person or for a time, how long a retry waits, and the clock that stands still meanwhile."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from schemas.base import FailureCategory as C
 from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import Clocks, Step
 from tasks.plan.unit_of_work import Fold
-from tasks.policy import halt, retry
+from tasks.policy import halt
+from tasks.rules.risk import RISK
 
 APPROVAL_MS = 7 * 86_400_000  # each wait for a person has its own deadline
+# A wrong change is not made right by waiting; what the surroundings caused may be. ms, doubled with every failure.
+BACKOFF_MS: Mapping[str, int] = MappingProxyType(
+    {
+        C.LEASE_EXPIRED.value: 2000,
+        C.TEST_TIMEOUT.value: 1000,
+        C.FLAKY_TEST.value: 1000,
+    }
+)
+MAX_BACKOFF_MS = 60_000
 
 
 def needs_approval(fold: Fold, step: Step) -> bool:
@@ -32,7 +48,7 @@ def ask(fold: Fold, step: Step) -> None:
 def back_off(fold: Fold, step: Step, category: str) -> None:
     """Let a step that is tried again start at once, or after a while where waiting may help."""
     status, seed = step.status, fold.plan.head.seed
-    ms = retry.backoff(category, status.failures, f"{seed}|{step.step_id}|{status.attempt}")
+    ms = backoff(category, status.failures, f"{seed}|{step.step_id}|{status.attempt}")
     if ms:
         fold.plan.backoffs[step.step_id] = until = fold.view.now + ms
         fold.plan.dirty.add("live")
@@ -45,7 +61,7 @@ def look_at_backoffs(fold: Fold) -> None:
     """Make ready whose time has come. Raises NeedsSteps where the slice lacks them."""
     plan, now = fold.plan, fold.view.now
     # A backoff that would last longer than any does is from before the server's clock was set back.
-    over = [step_id for step_id, until in plan.backoffs.items() if not now < until <= now + retry.MAX_BACKOFF_MS]
+    over = [step_id for step_id, until in plan.backoffs.items() if not now < until <= now + MAX_BACKOFF_MS]
     if missing := frozenset(over) - fold.view.steps.keys():
         raise NeedsSteps(missing)
     if over:
@@ -116,3 +132,19 @@ def count_outages(fold: Fold, clocks: Clocks) -> None:
     twice = max(0, min(ended, went_on) - max(began, rested))
     times["lost"] = times.get("lost", 0) + new - twice
     times["outages"] = times.get("outages", 0) + new - twice
+
+
+def retries(facts: dict[str, Any], category: str) -> int:
+    """Allow min(`retry_limit`, what the risk level allows); a failure that nobody understands is retried once."""
+    allowed: int = min(facts["retry_limit"], RISK[facts["risk_level"]].retries)
+    return min(allowed, 1) if category == C.UNKNOWN else allowed
+
+
+def backoff(category: str, nth: int, seed: str) -> int:
+    """Say how long to wait after the nth failure, ms: half of it fixed, half from `seed`, so that many spread out.
+
+    Nothing has failed with nth = 0, such as an attempt that nobody claimed.
+    """
+    whole = min(MAX_BACKOFF_MS, BACKOFF_MS.get(category, 0) << min(nth - 1, 10)) if nth else 0
+    share = int.from_bytes(hashlib.blake2b(seed.encode(), digest_size=2).digest()) / 0x10000
+    return whole // 2 + int(whole / 2 * share)

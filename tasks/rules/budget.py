@@ -1,4 +1,4 @@
-"""What a plan may use up: defaults per kind, a reservation per attempt, settled exactly once."""
+"""What a plan may use up: defaults per kind, a reservation per attempt, settled exactly once, and a warning in time."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from schemas.goal import Goal, Limits
 from schemas.outcome import Metrics
 from schemas.stored import Attempt, PlanHead, PlanRecord
 from tasks.base.policy_version import ChangedRule
+from tasks.plan.unit_of_work import Fold
 
 DEFAULTS: Mapping[str, int | None] = {
     "tokens": 100_000,
@@ -47,6 +48,7 @@ RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of pl
 PER_SUPPLIED_STEP = {"tokens": 10_000, "patch_cycles": 2, "failing_outcomes": 1, "wall_clock_s": 300}
 NO_METRICS = Metrics()
 BUDGETS = ("tokens", "patch_cycles", "failing_outcomes", "tool_calls")
+WARN_SHARE = 0.8
 
 
 def limits_of(goal: Goal) -> dict[str, int | None]:
@@ -149,3 +151,14 @@ def remaining_fraction(plan: PlanRecord) -> float:
             if share < least:
                 least = share
     return round(max(0.0, least), 4)
+
+
+def warn(fold: Fold) -> None:
+    """Tell of every budget of which WARN_SHARE is spent, once each."""
+    plan, limits = fold.plan, fold.plan.head.limits
+    for name in BUDGETS:
+        limit = limits[name]
+        if limit and plan.spent[name] >= WARN_SHARE * limit and name not in plan.warned:
+            plan.warned.append(name)
+            plan.dirty.add("live")
+            fold.tell("budget.low", {"budget": name, "spent": plan.spent[name], "limit": limit})

@@ -1,13 +1,20 @@
-"""What a step may do at each risk level, and what an attempt of it is expected to use."""
+"""What a step may do at each risk level, and how risky it is by the files it may touch: assessed, not only declared.
+
+A signal is a kind of file, known by its path alone, and the least level of a step that may touch it. Documents and
+tests of such files harm nobody; what runs in CI does, whatever it is called. A level is only ever raised.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 from schemas.base import Mode, RiskLevel
 from schemas.step import StepEstimate
+from tasks.toolchain.files import Role, role_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +58,103 @@ def estimate(mode: Mode) -> StepEstimate:
 def below(level: RiskLevel, other: RiskLevel) -> bool:
     """Tell whether `level` is a lower risk than `other`."""
     return _ORDER.index(level) < _ORDER.index(other)
+
+
+LOW, MED, HIGH = RiskLevel
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One row: files whose path `pattern` finds, if they are for one of `roles`, make a step at least `level`."""
+
+    level: RiskLevel
+    why: str
+    pattern: re.Pattern[str]
+    roles: tuple[Role, ...] = (Role.SOURCE, Role.MANIFEST)
+
+
+def _paths(*patterns: str) -> re.Pattern[str]:
+    """Find any of `patterns` from the beginning of a path's component to its end."""
+    return re.compile(rf"(?:^|/)(?:{'|'.join(patterns)})$", re.IGNORECASE)
+
+
+_WORDS = r"auth|authn|authz|authentication|authorization|oauth2?|saml|sso|jwt|login|passwords?|permissions?|acls?|rbac"
+_SECRETS = r"crypto|cryptography|encryption|cipher|keyring|signing|sudoers|csrf|cors"
+
+# The first row that finds a file is the one that is told.
+SIGNALS = (
+    Signal(
+        HIGH,
+        "configures CI",
+        _paths(
+            r"\.(?:github|gitlab|circleci|buildkite)/.*",
+            r"\.gitlab-ci\.yml|\.travis\.yml|appveyor\.yml|bitbucket-pipelines\.yml|azure-pipelines[\w.-]*\.ya?ml",
+            r"Jenkinsfile(?:[.-][\w.-]*)?|\.drone\.yml|cloudbuild\.ya?ml|\.pre-commit-config\.yaml",
+        ),
+        (Role.SOURCE, Role.MANIFEST, Role.TEST),
+    ),
+    Signal(HIGH, "migrates data", _paths(r"(?:migrations?|migrate|alembic)/.*", r"flyway/.*", r"V\d+__\w+\.sql")),
+    Signal(
+        HIGH,
+        "is part of a deployment",
+        _paths(
+            r"(?:[\w-]+\.)?Dockerfile(?:[.-][\w.-]*)?|Containerfile|(?:docker-)?compose(?:[.-][\w.-]*)?\.ya?ml|Procfile|fly\.toml",
+            r".*\.(?:tf|tfvars|hcl)|Chart\.ya?ml|skaffold\.ya?ml|serverless\.ya?ml",
+            r"(?:deploy|deployments?|k8s|kubernetes|helm|terraform|ansible)/.*",
+        ),
+    ),
+    Signal(
+        MED,
+        "names dependencies",
+        _paths(
+            r"pyproject\.toml|setup\.(?:py|cfg)|requirements[\w.-]*\.(?:txt|in)|Pipfile(?:\.lock)?|(?:poetry|uv)\.lock",
+            r"package(?:-lock)?\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|go\.(?:mod|sum|work)",
+            r"Cargo\.(?:toml|lock)|Gemfile(?:\.lock)?|composer\.(?:json|lock)|pom\.xml|build\.gradle(?:\.kts)?",
+            r"conanfile\.(?:txt|py)|vcpkg\.json",
+        ),
+    ),
+    Signal(
+        MED,
+        "guards access or secrets",
+        re.compile(rf"(?:^|[/._-])(?:{_WORDS}|{_SECRETS}|security)(?=[/._-])", re.IGNORECASE),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """The least level of a step, and why it is more than LOW."""
+
+    level: RiskLevel = LOW
+    why: str = ""
+
+
+@lru_cache(maxsize=16384)
+def _of_file(path: str) -> Assessment:
+    role = role_of(path)
+    for signal in SIGNALS:
+        if role in signal.roles and signal.pattern.search(path):
+            return Assessment(signal.level, f"{path} {signal.why}")
+    return Assessment()
+
+
+def assess(files: Iterable[str]) -> Assessment:
+    """Say how risky a step that may touch `files` is: as its riskiest file, the first of several."""
+    worst = Assessment()
+    for path in files:
+        found = _of_file(path)
+        if below(worst.level, found.level):
+            worst = found
+    return worst
+
+
+def raised(declared: RiskLevel, files: Iterable[str]) -> Assessment:
+    """Assess a step that was declared to be of a level; `why` is empty where that level holds."""
+    found = assess(files)
+    return found if below(declared, found.level) else Assessment(declared)
+
+
+def told(found: Assessment, guidance: str | None) -> str | None:
+    """Put the reason of a raised level before what the controller is told anyway."""
+    reason = f"Risk {found.level}: {found.why}." if found.why else ""
+    return " ".join(filter(None, (reason, guidance))) or None

@@ -18,10 +18,9 @@ from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.base.batches import batches
 from tasks.base.errors import UnknownCommand
-from tasks.rules.assessment import raised
 from tasks.rules.budget import limits_of
 from tasks.rules.cycles import cycles, name_cycle
-from tasks.rules.risk import RISK, below
+from tasks.rules.risk import RISK, below, raised
 from tasks.rules.strategy import Rejected
 from tasks.text.fields import MAX_INTENT, MAX_TITLE
 from tasks.text.forbidden_paths import FORBIDDEN, JUDGED, Forbidden

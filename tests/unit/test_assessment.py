@@ -10,8 +10,7 @@ from schemas.base import RiskLevel
 from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.handlers.goals import plan
-from tasks.rules.assessment import Assessment, assess, raised
-from tasks.rules.risk import ROLLBACK
+from tasks.rules.risk import ROLLBACK, Assessment, assess, raised
 from tasks.rules.strategy import Draft, Rejected
 
 LOW, MED, HIGH = RiskLevel

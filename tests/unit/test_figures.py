@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schemas import codec
 from schemas.outcome import Outcome
-from tasks.policy.figures import MOST, MOST_GROWTH_KB, Wrong, within_range
+from tasks.policy.outcome_verdict import MOST, MOST_GROWTH_KB, Wrong, within_range
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_failure, a_report, a_step
 from worker.streams.decode import read_outcome

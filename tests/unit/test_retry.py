@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from schemas.base import FailureCategory
-from tasks.policy.retry import BACKOFF_MS, MAX_BACKOFF_MS, backoff
 from tasks.policy.schedule import QUEUED_MS, SILENT_MS
+from tasks.policy.waits import BACKOFF_MS, MAX_BACKOFF_MS, backoff
 from tests.support.plans import PLAN, Running, a_failure, a_report, a_step
 from tests.unit.test_commands import order
 

@@ -14,7 +14,7 @@ from schemas.event import event_type
 from schemas.times import DAY_MS, rfc3339
 from tasks.handlers.bulk_commands import scopes_of
 from tasks.plan.snapshot import Grant
-from tasks.policy.warning import WARN_SHARE
+from tasks.rules.budget import WARN_SHARE
 from worker.store import functions, keys
 from worker.store.keys import Partition
 from worker.store.layout import EVENTS_CAP

@@ -18,8 +18,7 @@ from schemas.campaign import LEAST_CONFIDENCE, TaskStatus, TaskType
 from schemas.campaign_plan import TASKS_SCHEMA, PlanTask
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.rules.assessment import raised, told
-from tasks.rules.risk import ROLLBACK, estimate
+from tasks.rules.risk import ROLLBACK, estimate, raised, told
 from tasks.rules.strategy import End
 from tasks.rules.validation import MAX_RETRIES
 from tasks.strategies.campaign.sequence import parents

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.base import RiskLevel
-from tasks.rules.assessment import raised
-from tasks.rules.risk import RISK
+from tasks.rules.risk import RISK, raised
 from tasks.toolchain.files import Role, chunks, having
 
 PHASES = {  # of a step whose risk level asks for two

@@ -14,8 +14,7 @@ from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.rules.assessment import raised, told
-from tasks.rules.risk import ROLLBACK, below, estimate
+from tasks.rules.risk import ROLLBACK, below, estimate, raised, told
 from tasks.rules.strategy import MAX_UNFOLDED
 from tasks.rules.validation import max_steps
 from tasks.strategies.drafting.order import Named, Ordered, free_name, order_steps

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.gap import ActionType, PlannedAction
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.rules.assessment import raised, told
-from tasks.rules.risk import RISK, ROLLBACK, below, estimate
+from tasks.rules.risk import RISK, ROLLBACK, below, estimate, raised, told
 from tasks.strategies.drafting.project import Check, only_documents
 from tasks.strategies.gap_report.document import Iteration, level_of
 from tasks.strategies.gap_report.verification import verification

@@ -15,8 +15,7 @@ from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.review_plan import Milestone, Plan
 from schemas.review_qr import QrItem, QrPhase
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.rules.assessment import raised
-from tasks.rules.risk import RISK, estimate
+from tasks.rules.risk import RISK, estimate, raised
 from tasks.strategies.drafting.pieces import TEMPLATE_PHASES
 from tasks.strategies.drafting.project import Check, Project, keep_permitted, only_documents
 from tasks.strategies.reviewed_plan.milestones import (

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.review_qr import ItemStatus, QrFile, QrItem, QrPhase, Severity
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.rules.assessment import raised, told
-from tasks.rules.risk import ROLLBACK, estimate
+from tasks.rules.risk import ROLLBACK, estimate, raised, told
 from tasks.strategies.reviewed_plan.milestones import RoleName
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fit
 from tasks.toolchain.catalogue import render

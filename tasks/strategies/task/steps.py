@@ -5,8 +5,7 @@ from __future__ import annotations
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.rules.assessment import raised, told
-from tasks.rules.risk import RISK, ROLLBACK, estimate
+from tasks.rules.risk import RISK, ROLLBACK, estimate, raised, told
 from tasks.strategies.drafting import cycle
 from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, Piece
 from tasks.strategies.drafting.project import Check, Project, only_documents

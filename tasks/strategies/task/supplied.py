@@ -7,8 +7,7 @@ from schemas.envelope import FieldError
 from schemas.goal import Estimate, Goal, SuppliedStep
 from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate
 from tasks.base.errors import UnknownCommand
-from tasks.rules.assessment import raised, told
-from tasks.rules.risk import ROLLBACK, estimate
+from tasks.rules.risk import ROLLBACK, estimate, raised, told
 from tasks.rules.validation import MAX_ERRORS
 from tasks.text.fields import guidance
 from tasks.text.paths import clean
