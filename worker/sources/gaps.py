@@ -54,9 +54,9 @@ def gaps_of(
     version = analysis.lowest_incomplete(planned)
     outputs = _linted(findings) | _tested(report)
     gaps = (
-        *(analysis.of_quality(tool, output, version) for tool, output in outputs.items()),
-        *map(analysis.of_inbox, wishes),
-        *(analysis.of_roadmap(item) for item in planned if not item.completed),
+        *(analysis.quality_gap(tool, output, version) for tool, output in outputs.items()),
+        *map(analysis.inbox_gap, wishes),
+        *(analysis.roadmap_gap(item) for item in planned if not item.completed),
     )
     return analysis.report(gaps).gaps
 

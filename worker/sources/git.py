@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import SubprocessError
 from typing import Any
 
-from tasks.strategies.gap_report.places import NAMES
+from tasks.strategies.gap_report.places import MODULE_DOCUMENTS
 from tasks.text.paths import expand_globs
 from tasks.toolchain.files import name_of
 from worker.host.git import Git, GitError
@@ -61,7 +61,7 @@ def _documents(folder: Path, files: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield what the documents say, those that are regular files and lie below no link."""
     room = MAX_DOCUMENTS
     for path in files:
-        if name_of(path) in NAMES and room and (text := _text(folder, path)[:room]):
+        if name_of(path) in MODULE_DOCUMENTS and room and (text := _text(folder, path)[:room]):
             room -= len(text)
             yield path, text
 

@@ -24,7 +24,7 @@ CREATE, MODIFY, DELETE = ActionType
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Inventory:
     """What the actions of a gap are read against."""
 
     places: Places
@@ -33,7 +33,7 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class Remedy:
     """What is to be done about a gap; no targets at all leave the files to whoever does it."""
 
     actions: tuple[PlannedAction, ...]
@@ -46,47 +46,49 @@ class Verb:
     """How a roadmap item begins, how its files are found, and what is done where nothing tells."""
 
     opening: re.Pattern[str]
-    targets: Callable[[Gap, Scene], tuple[str, ...]]
+    targets: Callable[[Gap, Inventory], tuple[str, ...]]
     action: ActionType
     always: bool = False  # whether or not the files exist
 
 
-def aim_of(gap: Gap, scene: Scene) -> Aim:
+def remedy_for(gap: Gap, inventory: Inventory) -> Remedy:
     """Make the actions of `gap`; a category that is not known is planned as the roadmap is."""
-    return _CATEGORIES.get(category_of(gap), _roadmap)(gap, scene)
+    return _CATEGORIES.get(category_of(gap), _roadmap)(gap, inventory)
 
 
-def _quality(gap: Gap, scene: Scene) -> Aim:
+def _quality(gap: Gap, inventory: Inventory) -> Remedy:
     tool = evidence.tool_of(gap.description)
-    named = scene.places.located(evidence.mentions(gap.evidence, tool, scene.places.odd))
-    files = _blamed(named, scene.places) if evidence.runs_tests(tool) else named
+    named = inventory.places.locate_all(evidence.mentions(gap.evidence, tool, inventory.places.odd))
+    files = _blamed(named, inventory.places) if evidence.runs_tests(tool) else named
     action = PlannedAction(description=f"Fix {fit(tool, 80)} failures", target_files=files, action_type=MODIFY)
-    return Aim((action,), documents=scene.documents.around(files))
+    return Remedy((action,), documents=inventory.documents.around(files))
 
 
-def _inbox(gap: Gap, scene: Scene) -> Aim:
-    bounds = bounds_of(gap, scene.inbox, scene.places)
-    targets = _opened(_bounded(_targets(gap, scene), bounds), scene.places)
-    if not targets and scene.places.explicit(gap.description):
-        return Aim((), bounds)  # what it names may not be touched, and it is about nothing else
-    return Aim(_split(gap, targets, CREATE, scene), bounds, _documents(gap, targets, scene))
+def _inbox(gap: Gap, inventory: Inventory) -> Remedy:
+    bounds = bounds_of(gap, inventory.inbox, inventory.places)
+    targets = _opened(_bounded(_targets(gap, inventory), bounds), inventory.places)
+    if not targets and inventory.places.paths_in(gap.description):
+        return Remedy((), bounds)  # what it names may not be touched, and it is about nothing else
+    return Remedy(_split(gap, targets, CREATE, inventory), bounds, _documents(gap, targets, inventory))
 
 
-def _roadmap(gap: Gap, scene: Scene) -> Aim:
+def _roadmap(gap: Gap, inventory: Inventory) -> Remedy:
     verb = next(verb for verb in VERBS if verb.opening.match(gap.description))
-    targets = verb.targets(gap, scene)
+    targets = verb.targets(gap, inventory)
     if verb.always and targets:
         actions: tuple[PlannedAction, ...] = (_action(gap, targets, verb.action),)
     else:
-        actions = _split(gap, targets, verb.action, scene)
-    return Aim(actions, documents=_documents(gap, targets, scene))
+        actions = _split(gap, targets, verb.action, inventory)
+    return Remedy(actions, documents=_documents(gap, targets, inventory))
 
 
-def _targets(gap: Gap, scene: Scene) -> tuple[str, ...]:
+def _targets(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
     """Infer files from a description: paths that it names, else modules, else keywords of layers."""
-    text, places = gap.description, scene.places
-    modules = (path for folder in places.modules(text) for path in _of_module(folder, scene))
-    return _opened(places.explicit(text), places) or tuple(dict.fromkeys(modules))[:MAX_TARGETS] or places.layers(text)
+    text, places = gap.description, inventory.places
+    modules = (path for folder in places.modules_in(text) for path in _of_module(folder, inventory))
+    return (
+        _opened(places.paths_in(text), places) or tuple(dict.fromkeys(modules))[:MAX_TARGETS] or places.layers_in(text)
+    )
 
 
 def _opened(paths: Iterable[str], places: Places) -> tuple[str, ...]:
@@ -95,24 +97,26 @@ def _opened(paths: Iterable[str], places: Places) -> tuple[str, ...]:
     return tuple(dict.fromkeys(files))[:MAX_TARGETS]
 
 
-def _of_module(folder: str, scene: Scene) -> tuple[str, ...]:
+def _of_module(folder: str, inventory: Inventory) -> tuple[str, ...]:
     """List the files of a module, those first that its documents name; the folder where there is none."""
-    known = scene.places.within(folder)
-    named = tuple(path for each in scene.documents.of_modules((folder,)) for path in each.named(scene.places))
+    known = inventory.places.within(folder)
+    named = tuple(
+        path for each in inventory.documents.of_modules((folder,)) for path in each.files_among(inventory.places)
+    )
     if named and len(known) > MANY:
         known = tuple(path for path in known if role_of(path) is Role.TEST)
     return tuple(dict.fromkeys((*named, *known))) or (folder,)
 
 
-def _tests(gap: Gap, scene: Scene) -> tuple[str, ...]:
+def _tests(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
     """Find where the tests of a thing belong: its module's folder of tests, else tests with its name."""
-    places, explicit = scene.places, scene.places.explicit(gap.description)
-    folders = [f"{folder}tests/" for folder in places.modules(gap.description)]
+    places, explicit = inventory.places, inventory.places.paths_in(gap.description)
+    folders = [f"{folder}tests/" for folder in places.modules_in(gap.description)]
     sources = having(explicit, Role.SOURCE)
     return (
         having(explicit, Role.TEST)
         or _opened(folders, places)
-        or (places.tests_named(sources) if sources else _tests_about(gap.description, places))
+        or (places.tests_for(sources) if sources else _tests_about(gap.description, places))
     )
 
 
@@ -124,10 +128,10 @@ def _tests_about(text: str, places: Places) -> tuple[str, ...]:
     return next(filter(None, found), ())
 
 
-def _failing(gap: Gap, scene: Scene) -> tuple[str, ...]:
-    named = scene.places.located(evidence.mentions(gap.evidence, odd=scene.places.odd))
-    files = _blamed(named, scene.places) if evidence.runs_tests(gap.description) else named
-    return files or _targets(gap, scene)
+def _failing(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
+    named = inventory.places.locate_all(evidence.mentions(gap.evidence, odd=inventory.places.odd))
+    files = _blamed(named, inventory.places) if evidence.runs_tests(gap.description) else named
+    return files or _targets(gap, inventory)
 
 
 def _blamed(files: tuple[str, ...], places: Places) -> tuple[str, ...]:
@@ -137,17 +141,19 @@ def _blamed(files: tuple[str, ...], places: Places) -> tuple[str, ...]:
     """
     if not files or any(role_of(path) is not Role.TEST for path in files):
         return files
-    sources = places.tested_by(files) or places.sources
+    sources = places.sources_for(files) or places.sources
     return (*files, *sources)[:MAX_TARGETS] if len(sources) <= MANY else ()
 
 
-def _split(gap: Gap, targets: tuple[str, ...], otherwise: ActionType, scene: Scene) -> tuple[PlannedAction, ...]:
+def _split(
+    gap: Gap, targets: tuple[str, ...], otherwise: ActionType, inventory: Inventory
+) -> tuple[PlannedAction, ...]:
     """Make one action for what is new and one for what exists; a gap that maps to nothing is created somewhere."""
     if not targets:
         return (_action(gap, (), CREATE),)
-    if not scene.places.existing:
+    if not inventory.places.existing:
         return (_action(gap, targets, otherwise),)
-    new = tuple(path for path in targets if path not in scene.places.existing)
+    new = tuple(path for path in targets if path not in inventory.places.existing)
     old = tuple(path for path in targets if path not in new)
     return tuple(_action(gap, files, kind) for files, kind in ((new, CREATE), (old, MODIFY)) if files)
 
@@ -159,9 +165,9 @@ def _bounded(targets: tuple[str, ...], bounds: Bounds) -> tuple[str, ...]:
     return Protection.of(bounds.excluded).without(kept)
 
 
-def _documents(gap: Gap, targets: Iterable[str], scene: Scene) -> tuple[ModuleDocument, ...]:
-    of_modules = scene.documents.of_modules(scene.places.modules(gap.description))
-    return tuple(dict.fromkeys((*of_modules, *scene.documents.around(targets))))
+def _documents(gap: Gap, targets: Iterable[str], inventory: Inventory) -> tuple[ModuleDocument, ...]:
+    of_modules = inventory.documents.of_modules(inventory.places.modules_in(gap.description))
+    return tuple(dict.fromkeys((*of_modules, *inventory.documents.around(targets))))
 
 
 def _action(gap: Gap, targets: tuple[str, ...], kind: ActionType) -> PlannedAction:
@@ -183,6 +189,6 @@ VERBS = (  # the first that fits; the last one always does
     Verb(_opening(r"remove|delete"), _targets, DELETE, always=True),
     Verb(re.compile(""), _targets, MODIFY),
 )
-_CATEGORIES: Mapping[str, Callable[[Gap, Scene], Aim]] = MappingProxyType(
+_CATEGORIES: Mapping[str, Callable[[Gap, Inventory], Remedy]] = MappingProxyType(
     {"quality": _quality, "inbox": _inbox, "roadmap": _roadmap}
 )

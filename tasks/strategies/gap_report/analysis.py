@@ -50,7 +50,7 @@ def lowest_incomplete(items: Iterable[RoadmapItem]) -> str:
     return min(versions, key=lambda each: (version_key(each), each), default=UNKNOWN)
 
 
-def of_quality(tool: str, output: str, version: str) -> Gap:
+def quality_gap(tool: str, output: str, version: str) -> Gap:
     """Make the gap of a quality tool that failed: always urgent."""
     description = f"{QUALITY_FAILED}{tool}"[:MAX_DESCRIPTION]
     evidence = output[:MAX_EVIDENCE]
@@ -63,7 +63,7 @@ def of_quality(tool: str, output: str, version: str) -> Gap:
     )
 
 
-def of_inbox(item: InboxItem) -> Gap:
+def inbox_gap(item: InboxItem) -> Gap:
     """Make the gap of a wish; somebody took the trouble to write it, so it is never of LOW priority."""
     priority = Priority.MEDIUM if item.priority is Priority.LOW else item.priority
     return Gap(
@@ -80,7 +80,7 @@ def wish(item: InboxItem) -> str:
     return f"{item.title}: {item.what}"[:MAX_DESCRIPTION] if item.what else item.title
 
 
-def of_roadmap(item: RoadmapItem) -> Gap:
+def roadmap_gap(item: RoadmapItem) -> Gap:
     """Make the gap of a roadmap item: the nearer its version, the more urgent."""
     return Gap(
         category="roadmap",
@@ -93,16 +93,16 @@ def of_roadmap(item: RoadmapItem) -> Gap:
 
 def report(gaps: Iterable[Gap], timestamp: datetime | None = None) -> GapReport:
     """Put gaps in order, each once; the first is the most critical."""
-    ordered = in_order(without_doubles(tuple(gaps)))
+    ordered = sort_gaps(drop_doubles(tuple(gaps)))
     return GapReport(gaps=ordered, most_critical=ordered[0] if ordered else None, timestamp=timestamp)
 
 
-def in_order(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
+def sort_gaps(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
     """Sort by priority, then by category; equals stay as they came."""
     return tuple(sorted(gaps, key=lambda gap: (_PRIORITIES.index(gap.priority), _rank(gap))))
 
 
-def without_doubles(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
+def drop_doubles(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
     """Leave out roadmap gaps that an inbox gap says too, whichever of the two holds the other's words."""
     wishes = [words for gap in gaps if category_of(gap) == INBOX and (words := _plain(gap)).strip()]
     return tuple(gap for gap in gaps if category_of(gap) != "roadmap" or not _said(_plain(gap), wishes))

@@ -20,9 +20,9 @@ from typing import Any
 from schemas.gap import Gap, GapGoal, PlannedAction
 from schemas.goal import Goal
 from tasks.strategies.gap_report import analysis
-from tasks.strategies.gap_report.actions import Aim, Scene, aim_of
+from tasks.strategies.gap_report.actions import Inventory, Remedy, remedy_for
 from tasks.strategies.gap_report.constraints import Protection, Shield
-from tasks.strategies.gap_report.history import MAX_FAILURES, History, Past, key
+from tasks.strategies.gap_report.history import MAX_FAILURES, GapHistory, Past, key
 from tasks.strategies.gap_report.places import PROTECTED, Documents, Places
 from tasks.strategies.gap_report.verification import CHECKS, judges_of
 
@@ -43,7 +43,7 @@ class Rules:
         checks, failures = tuple(options.get("gap_checks", CHECKS)), int(options.get("gap_max_failures", MAX_FAILURES))
         return cls(by_file, only_exhausted, checks, failures)
 
-    def spared(self, actions: Iterable[PlannedAction], protection: Protection) -> tuple[PlannedAction, ...]:
+    def spare(self, actions: Iterable[PlannedAction], protection: Protection) -> tuple[PlannedAction, ...]:
         """Leave out what is protected; an action that keeps none of its files goes with them."""
         found = []
         for action in actions:
@@ -67,19 +67,19 @@ class Choice:
     past: Past
     failed: bool  # so that it is of high risk
     rules: Rules
-    aim: Aim
+    remedy: Remedy
     protection: Protection
     protected: tuple[str, ...]
     judges: tuple[str, ...] | None  # files of tests; None: all
     passed_over: int
 
 
-def reported(given: GapGoal) -> tuple[Gap, ...]:
+def gaps_in(given: GapGoal) -> tuple[Gap, ...]:
     """List the gaps, the most critical first; none where the report says that there is no such gap."""
-    report = given.gap_report or analysis.report(map(analysis.of_inbox, given.inbox))
+    report = given.gap_report or analysis.report(map(analysis.inbox_gap, given.inbox))
     if "most_critical" in report.model_fields_set and report.most_critical is None:
         return ()
-    first = report.most_critical or next(iter(analysis.in_order(report.gaps)), None)
+    first = report.most_critical or next(iter(analysis.sort_gaps(report.gaps)), None)
     once: dict[tuple[str, str], Gap] = {}
     for gap in (first, *report.gaps) if first else ():
         once.setdefault(key(gap), gap)
@@ -87,24 +87,24 @@ def reported(given: GapGoal) -> tuple[Gap, ...]:
 
 
 def choose(
-    goal: Goal, given: GapGoal, gaps: tuple[Gap, ...], history: History, shield: Shield, rules: Rules
+    goal: Goal, given: GapGoal, gaps: tuple[Gap, ...], history: GapHistory, shield: Shield, rules: Rules
 ) -> Choice | None:
     """Choose the first gap in turn that is left with an action; None where everything is protected."""
     places = Places.of((*goal.context.files, *given.project.files), shield.allowed, shield.forbidden)
     documents = Documents.of(goal.context.documents, given.project.documents)
-    scene = Scene(places, documents, given.inbox)
+    inventory = Inventory(places, documents, given.inbox)
     for number, (gap, past) in enumerate(_in_turn(gaps, history)):
-        aim = aim_of(gap, scene)
-        left = shield.feasible(rules.spared(aim.actions, shield.protection), aim.bounds.excluded)
+        remedy = remedy_for(gap, inventory)
+        left = shield.keep_feasible(rules.spare(remedy.actions, shield.protection), remedy.bounds.excluded)
         if left:
             judges = judges_of(gap, gaps, goal, places)
-            out = (*given.protected_paths, *aim.bounds.excluded)
-            failed, aim = rules.is_risky(past), replace(aim, actions=left)
-            return Choice(gap, past, failed, rules, aim, Protection.of((*PROTECTED, *out)), out, judges, number)
+            out = (*given.protected_paths, *remedy.bounds.excluded)
+            failed, remedy = rules.is_risky(past), replace(remedy, actions=left)
+            return Choice(gap, past, failed, rules, remedy, Protection.of((*PROTECTED, *out)), out, judges, number)
     return None
 
 
-def _in_turn(gaps: tuple[Gap, ...], history: History) -> Iterator[tuple[Gap, Past]]:
+def _in_turn(gaps: tuple[Gap, ...], history: GapHistory) -> Iterator[tuple[Gap, Past]]:
     """Put the gaps that failed too often last."""
     pasts = [(gap, history.of_gap(gap)) for gap in gaps]
     yield from (pair for pair in pasts if not pair[1].exhausted)

@@ -96,7 +96,9 @@ def _is_of(gap: Gap, item: InboxItem) -> bool:
 
 
 def _places_in(lines: Iterable[str], places: Places) -> tuple[str, ...]:
-    found = (path for line in lines for path in places.explicit(line) or places.modules(line) or places.layers(line))
+    found = (
+        path for line in lines for path in places.paths_in(line) or places.modules_in(line) or places.layers_in(line)
+    )
     return tuple(dict.fromkeys(found))
 
 
@@ -110,13 +112,13 @@ class Protection:
     @classmethod
     def of(cls, paths: Iterable[str]) -> Protection:
         """Normalise `paths`; one that means the whole repository protects nothing."""
-        listed = [normal(path) for path in paths]
+        listed = [normalise(path) for path in paths]
         globs = dict.fromkeys((*path.replace("[", "[[]").split("/"), "**") for path in listed if is_glob(path))
         return cls(frozenset(path for path in listed if path and not is_glob(path)), tuple(globs))
 
     def covers(self, path: str) -> bool:
         """Tell whether `path`, or a folder that it is in, is protected."""
-        parts = normal(path).split("/")
+        parts = normalise(path).split("/")
         above = ("/".join(parts[:size]) for size in range(1, len(parts) + 1))
         return any(each in self.paths for each in above) or any(glob_matches(glob, parts) for glob in self.globs)
 
@@ -138,7 +140,7 @@ class Shield:
         """The allowed files that are not protected."""
         return self.protection.without(self.allowed)
 
-    def feasible(self, actions: Iterable[PlannedAction], excluded: tuple[str, ...]) -> tuple[PlannedAction, ...]:
+    def keep_feasible(self, actions: Iterable[PlannedAction], excluded: tuple[str, ...]) -> tuple[PlannedAction, ...]:
         """Drop every action that names no file where all that may change is protected or `excluded`."""
         return tuple(action for action in actions if action.target_files or self._any_left(excluded))
 
@@ -150,7 +152,7 @@ class Shield:
 
 
 @lru_cache(maxsize=16384)
-def normal(path: str) -> str:
+def normalise(path: str) -> str:
     """Write a path as a careless file system reads it: one case, no `.` and `..`, folders without a slash."""
     folded = unicodedata.normalize("NFKC", path).replace("\\", "/").strip().casefold()
     return posixpath.normpath(f"/{folded}").lstrip("/")

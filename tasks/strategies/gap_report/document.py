@@ -53,17 +53,17 @@ class Iteration:
         return self.project.goal
 
 
-def iteration_of(project: Project, choice: Choice, number: int, now: int) -> Iteration:
+def make_iteration(project: Project, choice: Choice, number: int, now: int) -> Iteration:
     """Make the iteration of a choice, its document within."""
-    gap, past, aim = choice.gap, choice.past, choice.aim
+    gap, past, remedy = choice.gap, choice.past, choice.remedy
     allowed = choice.protection.without(project.files)
-    actions = _warned(aim.actions, past) if past.exhausted else aim.actions
+    actions = _warned(remedy.actions, past) if past.exhausted else remedy.actions
     plan = IterationPlan(
         iteration_id=iteration_id(number, now),
         gap=_kept(gap),
         actions=actions,
-        acceptance_criteria=criteria(gap, aim.bounds.lines, tool_of(gap.description)),
-        estimated_risk=estimate_of(actions, allowed, failed=choice.failed),
+        acceptance_criteria=criteria(gap, remedy.bounds.lines, tool_of(gap.description)),
+        estimated_risk=estimate_risk(actions, allowed, failed=choice.failed),
     )
     guidance = _guidance(project.goal, choice)
     return Iteration(plan, project, allowed, guidance, choice.failed, choice.rules.checks)
@@ -75,8 +75,8 @@ def _guidance(goal: Goal, choice: Choice) -> str | None:
     told = (
         f"The last attempt failed: {lesson}." if lesson else "",
         *goal.constraints,
-        *choice.aim.bounds.lines,
-        *(f"{each.path}: {each.gist}" for each in choice.aim.documents if each.gist),
+        *choice.remedy.bounds.lines,
+        *(f"{each.path}: {each.gist}" for each in choice.remedy.documents if each.gist),
     )
     return fit("; ".join(filter(None, told)), MAX_GUIDANCE) or None
 
@@ -110,17 +110,17 @@ def criteria(gap: Gap, constraints: Iterable[str], tool: str) -> tuple[str, ...]
     return (*ALWAYS, f"Gap resolved: {fit(gap.description, MAX_CRITERION)}", *judged, *kept)
 
 
-def estimate_of(actions: Iterable[PlannedAction], allowed: Iterable[str], *, failed: bool) -> EstimatedRisk:
+def estimate_risk(actions: Iterable[PlannedAction], allowed: Iterable[str], *, failed: bool) -> EstimatedRisk:
     """Estimate an iteration by its riskiest file; an action that names none may touch whatever is `allowed`."""
     found = [HIGH if failed else LOW]
     for action in actions:
         if not action.target_files:
-            found += [MEDIUM, *(estimate_of_file(path, ActionType.MODIFY) for path in allowed)]
-        found += [estimate_of_file(path, action.action_type) for path in action.target_files]
+            found += [MEDIUM, *(estimate_file(path, ActionType.MODIFY) for path in allowed)]
+        found += [estimate_file(path, action.action_type) for path in action.target_files]
     return max(found, key=tuple(EstimatedRisk).index)
 
 
-def estimate_of_file(path: str, action: ActionType) -> EstimatedRisk:
+def estimate_file(path: str, action: ActionType) -> EstimatedRisk:
     """Estimate one file: the domain is high, existing sources are medium, new files and tests are low."""
     is_test = role_of(f"{path}x" if path.endswith("/") else path) is Role.TEST
     if _in_domain(path) and (not is_test or path.startswith(f"{DOMAIN}/")):
@@ -132,7 +132,7 @@ def estimate_of_file(path: str, action: ActionType) -> EstimatedRisk:
 
 def level_of(path: str, action: ActionType, *, failed: bool) -> RiskLevel:
     """Say the level of a step that touches `path`; documentation cannot break anything."""
-    risk = HIGH if failed else estimate_of_file(path, action)
+    risk = HIGH if failed else estimate_file(path, action)
     return RiskLevel.LOW if risk is MEDIUM and role_of(path) is Role.DOCUMENT else LEVEL[risk]
 
 

@@ -32,15 +32,15 @@ _FRAME = r"^[ \t]{0,12}File \"([^\"\n]{1,400})\", line \d+"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ToolOutput:
     """One tool: the names it goes by, and the places where its output names files."""
 
     names: tuple[str, ...]
     patterns: tuple[re.Pattern[str], ...]
 
 
-def _row(names: str, *patterns: str) -> Row:
-    return Row(tuple(names.split()), tuple(re.compile(pattern, re.MULTILINE) for pattern in patterns))
+def _row(names: str, *patterns: str) -> ToolOutput:
+    return ToolOutput(tuple(names.split()), tuple(re.compile(pattern, re.MULTILINE) for pattern in patterns))
 
 
 ROWS = (
@@ -99,7 +99,7 @@ def _endings(path: str) -> Iterator[str]:
         path = path.partition("/")[2]
 
 
-def _matches(text: str, rows: tuple[Row, ...] | list[Row]) -> Iterator[str]:
+def _matches(text: str, rows: tuple[ToolOutput, ...] | list[ToolOutput]) -> Iterator[str]:
     for row in rows:
         for pattern in row.patterns:
             for match in pattern.finditer(text):

@@ -39,7 +39,7 @@ class Past:
 
 
 @dataclass(frozen=True)
-class History:
+class GapHistory:
     """The records in the order in which they happened, and the planner's own memory."""
 
     records: tuple[IterationRecord, ...]
@@ -47,7 +47,7 @@ class History:
     limit: int = MAX_FAILURES
 
     @classmethod
-    def of(cls, records: Sequence[IterationRecord], recall: Mapping[str, int], limit: int = MAX_FAILURES) -> History:
+    def of(cls, records: Sequence[IterationRecord], recall: Mapping[str, int], limit: int = MAX_FAILURES) -> GapHistory:
         """Sort records by time; of those of one moment the one that is listed first is the newest.
 
         An iteration counts once, as its newest record has it.

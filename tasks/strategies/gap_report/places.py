@@ -41,7 +41,7 @@ NO_NAMES = frozenset(
 
 PROTECTED = ("seed.py", "VISION.md", "kernel/", "roadmap/")
 
-NAMES = ("CONTRACT.md", "SPEC.md")
+MODULE_DOCUMENTS = ("CONTRACT.md", "SPEC.md")
 MAX_READ = 20_000  # characters of a document
 MAX_GIST = 300
 MAX_HEADINGS = 8
@@ -83,7 +83,7 @@ class Places:
         is_file = _FILE.fullmatch(path) and not _FOREIGN.search(path)
         return path if is_file and fault(path, self.forbidden) is None else None
 
-    def located(self, mentions: Iterable[str]) -> tuple[str, ...]:
+    def locate_all(self, mentions: Iterable[str]) -> tuple[str, ...]:
         """Find each of these, once, at most as many as an action may have."""
         found = dict.fromkeys(path for path in map(self.locate, mentions) if path)
         return tuple(found)[:MAX_TARGETS]
@@ -92,17 +92,17 @@ class Places:
         """List the known files below `folder`, which ends with a slash, that a step may touch."""
         return tuple(path for path in self.files if path.startswith(folder) and fault(path, self.forbidden) is None)
 
-    def explicit(self, text: str) -> tuple[str, ...]:
+    def paths_in(self, text: str) -> tuple[str, ...]:
         """List the files and folders that `text` names as paths."""
         return tuple(dict.fromkeys(self._paths(text)))[:MAX_TARGETS]
 
-    def modules(self, text: str) -> tuple[str, ...]:
+    def modules_in(self, text: str) -> tuple[str, ...]:
         """List the folders of the modules that `text` speaks of: `module X`, or the name of one that there is."""
         flat = f"_{re.sub('[^a-z0-9]+', '_', text.casefold())}_"
         known = [folder for name, folder in self._modules.items() if f"_{name}_" in flat]
         return tuple(dict.fromkeys([*known, *self._new_modules(text)]))
 
-    def layers(self, text: str) -> tuple[str, ...]:
+    def layers_in(self, text: str) -> tuple[str, ...]:
         """List the sources that lie in a folder for whose layer `text` has a keyword, such as domain/*.py."""
         words = re.findall(r"[a-z]+", text.casefold())
         folders = {LAYERS[word] for word in words if word in LAYERS}
@@ -114,12 +114,12 @@ class Places:
         word = name.casefold().replace("-", "_")
         return tuple(path for test, path in self._tests if word in test)[:MAX_TARGETS]
 
-    def tests_named(self, sources: Iterable[str]) -> tuple[str, ...]:
+    def tests_for(self, sources: Iterable[str]) -> tuple[str, ...]:
         """List the tests that are named after these sources."""
         names = {_stem(path) for path in sources}
         return tuple(path for _, path in self._tests if _subject(path) in names)[:MAX_TARGETS]
 
-    def tested_by(self, tests: Iterable[str]) -> tuple[str, ...]:
+    def sources_for(self, tests: Iterable[str]) -> tuple[str, ...]:
         """List the sources that the goal allows and that these tests are named after."""
         names = {_subject(path) for path in tests}
         return tuple(path for path in self.sources if _stem(path) in names)
@@ -221,10 +221,10 @@ class ModuleDocument:
         headings = _HEADING.findall(self.text)[:MAX_HEADINGS]
         return fit("; ".join(filter(None, (first[1] if first else "", *headings))), MAX_GIST)
 
-    def named(self, places: Places) -> tuple[str, ...]:
+    def files_among(self, places: Places) -> tuple[str, ...]:
         """List the files of the module that the document names, in order; known ones, else those to be made."""
         words = [one or other for one, other in _CODE.findall(self.text)]
-        paths = dict.fromkeys(_below(self.folder, clean(word)) for word in words if not word.endswith(NAMES))
+        paths = dict.fromkeys(_below(self.folder, clean(word)) for word in words if not word.endswith(MODULE_DOCUMENTS))
         known = set(places.within(self.folder))
         return tuple(path for path in paths if path in known) or tuple(
             path for path in paths if not known and fault(path, places.forbidden) is None
@@ -247,7 +247,7 @@ class Documents:
         return tuple(
             ModuleDocument(f"{folder}{name}", folder, text[:MAX_READ])
             for folder in dict.fromkeys(folders)
-            for name in NAMES
+            for name in MODULE_DOCUMENTS
             if (text := self.texts.get(f"{folder}{name}"))
         )
 
@@ -258,7 +258,7 @@ class Documents:
     def _nearest(self, path: str) -> str | None:
         parts = path.split("/")[:-1]
         above = ("/".join(parts[:size]) + "/" for size in range(len(parts), 0, -1))
-        return next((folder for folder in above if any(folder + name in self.texts for name in NAMES)), None)
+        return next((folder for folder in above if any(folder + name in self.texts for name in MODULE_DOCUMENTS)), None)
 
 
 def _below(folder: str, word: str) -> str:

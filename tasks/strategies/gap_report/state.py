@@ -1,47 +1,60 @@
-"""What an iteration keeps while its files are looked for: nothing that a goal, cut to its needs, would lose."""
+"""What an iteration keeps while its files are looked for: all that its goal, cut to its needs, has no longer."""
 
 from __future__ import annotations
 
-from schemas.goal import Goal
+from schemas.base import Record
 from tasks.rules.strategy import Growth
-from tasks.strategies.drafting.project import Project
+from tasks.strategies.drafting.project import Project, read_test_command
 from tasks.strategies.gap_report.choice import Choice
 from tasks.strategies.gap_report.constraints import Protection
 from tasks.strategies.gap_report.document import Iteration
 from tasks.strategies.gap_report.places import PROTECTED
-from tasks.strategies.gap_report.verification import judged, test_command
+from tasks.strategies.gap_report.verification import CHECKS, aim_tests
 from tasks.text.forbidden_paths import JUDGED
 from tasks.text.paths import expand_globs
 from tasks.toolchain.catalogue import Catalogue
 
 
-def kept(iteration: Iteration, choice: Choice) -> dict[str, object]:
-    """Write down what is needed when the files are found."""
+class IterationState(Record):
+    """The state of an iteration; once its patches are planned it is empty."""
+
+    failed: bool = False  # its gap did before, so that it is of high risk
+    guidance: str | None = None
+    protected: tuple[str, ...] = ()  # by the goal and by constraints
+    judges: tuple[str, ...] | None = None  # files of tests; None: all
+    checks: tuple[str, ...] = CHECKS  # ids of contracts
+    language: str | None = None  # the listing that told it is not kept
+
+
+def keep(iteration: Iteration, choice: Choice) -> IterationState:
+    """Keep what the patches will be made with once their files are found."""
     language = iteration.project.language
-    return {
-        "failed": iteration.failed,
-        "guidance": iteration.guidance,
-        "protected": list(choice.protected),
-        "judges": choice.judges,
-        "checks": choice.rules.checks,
-        "language": language.name if language else None,
-    }
+    return IterationState(
+        failed=iteration.failed,
+        guidance=iteration.guidance,
+        protected=choice.protected,
+        judges=choice.judges,
+        checks=choice.rules.checks,
+        language=language.name if language else None,
+    )
 
 
-def protection_of(growth: Growth) -> Protection:
-    """Find what an iteration may not touch: what nobody may, and what its goal and its constraints name."""
-    return Protection.of((*PROTECTED, *growth.state.get("protected", ())))
+def state_of(growth: Growth) -> IterationState:
+    """Read the state of a plan."""
+    return IterationState.model_validate(growth.state)
 
 
-def free_files(goal: Goal, protection: Protection) -> tuple[str, ...]:
-    """List the files that a goal allows and nothing protects."""
-    return protection.without(expand_globs(goal.allowed_files, goal.context.files, forbidden=JUDGED).files)
+def free_files(growth: Growth) -> tuple[str, ...]:
+    """List the files that the goal allows and neither it, its constraints nor we protect."""
+    protection = Protection.of((*PROTECTED, *state_of(growth).protected))
+    files = expand_globs(growth.goal.allowed_files, growth.goal.context.files, forbidden=JUDGED).files
+    return protection.without(files)
 
 
-def project_of(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Project:
-    """Read the project as it was when the plan was made; a test command that is no longer known is left out."""
-    context = growth.goal.context
-    context = context.model_copy(update={"language": growth.state.get("language") or context.language})
+def project_in(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Project:
+    """Read the project as it was when the plan was made; a test command no longer known is left out."""
+    state, context = state_of(growth), growth.goal.context
+    context = context.model_copy(update={"language": state.language or context.language})
     goal = growth.goal.model_copy(update={"context": context})
-    test, _ = test_command(goal, catalogue)
-    return judged(Project.of(goal, files, test, catalogue), growth.state.get("judges"))
+    test, _ = read_test_command(goal, catalogue.match)
+    return aim_tests(Project.of(goal, files, test, catalogue), state.judges)

@@ -31,7 +31,7 @@ _ASKED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PatchPiece:
     """The files of one patch, and the action that it is a part of."""
 
     action: PlannedAction
@@ -48,12 +48,12 @@ def must_explore(iteration: Iteration) -> bool:
     return len(allowed) > RISK[_level(allowed, ActionType.MODIFY, iteration)].max_files
 
 
-def pieces_of(iteration: Iteration) -> tuple[Piece, ...]:
+def pieces_of(iteration: Iteration) -> tuple[PatchPiece, ...]:
     """Cut every action by what the risk of its files allows, riskier ones first; none where nothing is allowed."""
     return tuple(piece for action in iteration.plan.actions for piece in _pieces(action, iteration))
 
 
-def make_steps(iteration: Iteration, pieces: Sequence[Piece]) -> tuple[PlannedStep, ...]:
+def make_steps(iteration: Iteration, pieces: Sequence[PatchPiece]) -> tuple[PlannedStep, ...]:
     """Make a step a piece, one after the other, and the verification of all of them."""
     steps: list[PlannedStep] = []
     files = tuple(dict.fromkeys(path for piece in pieces for path in piece.files))
@@ -67,27 +67,27 @@ def make_steps(iteration: Iteration, pieces: Sequence[Piece]) -> tuple[PlannedSt
     return (*steps, _verify(iteration, whole, steps[-1].step_id))
 
 
-def explore(iteration: Iteration) -> PlannedStep:
+def explore_step(iteration: Iteration) -> PlannedStep:
     """Make the step that finds out what an action is about."""
     asked = _ASKED.format(goal=_about(iteration, iteration.plan.actions[0].description)).replace("{}", '{"files": []}')
     step = _step(iteration, EXPLORE_ID, "Find the files to change", asked, StepType.EXPLORE)
     return step.model_copy(update={"success_criteria": "The files to change are named."})
 
 
-def unverified(steps: Sequence[PlannedStep]) -> bool:
+def lacks_verification(steps: Sequence[PlannedStep]) -> bool:
     """Tell whether a patch lacks the verification that its risk asks for."""
     return any(step.allowed_files and RISK[step.risk_level].tests_required and not step.verify_tools for step in steps)
 
 
-def _pieces(action: PlannedAction, iteration: Iteration) -> Iterator[Piece]:
+def _pieces(action: PlannedAction, iteration: Iteration) -> Iterator[PatchPiece]:
     if not action.target_files:  # whoever does it chooses among all that may change
         if iteration.allowed:
-            yield Piece(action, iteration.allowed, _level(iteration.allowed, ActionType.MODIFY, iteration))
+            yield PatchPiece(action, iteration.allowed, _level(iteration.allowed, ActionType.MODIFY, iteration))
         return
     files = tuple(path for path in iteration.allowed if path in action.target_files)
     level_of_file = {path: _level((path,), action.action_type, iteration) for path in files}
     found = [
-        Piece(action, part, level)
+        PatchPiece(action, part, level)
         for level in reversed(tuple(RISK))
         for part in chunks([path for path in files if level_of_file[path] is level], RISK[level].max_files)
     ]
@@ -104,7 +104,7 @@ def _level(files: Sequence[str], action: ActionType, iteration: Iteration) -> Ri
 
 
 def _patch(
-    iteration: Iteration, piece: Piece, step_id: str, tools: tuple[VerifyTool, ...], after: tuple[str, ...]
+    iteration: Iteration, piece: PatchPiece, step_id: str, tools: tuple[VerifyTool, ...], after: tuple[str, ...]
 ) -> PlannedStep:
     step = _step(
         iteration, step_id, _title(piece), _about(iteration, piece.action.description), StepType.PATCH, tools, after
@@ -123,13 +123,13 @@ def _patch(
     return step.model_copy(update=changes)
 
 
-def _title(piece: Piece) -> str:
+def _title(piece: PatchPiece) -> str:
     does, description = _DOES[piece.action.action_type] if piece.action.target_files else "Do", piece.action.description
     said = description if description.casefold().startswith(does.casefold()) else f"{does}: {description}"
     return fit(said, MAX_TITLE - len(piece.part)) + piece.part
 
 
-def _hint(piece: Piece) -> str:
+def _hint(piece: PatchPiece) -> str:
     if piece.action.target_files:
         return f"{_DOES[piece.action.action_type]} these files."
     return "Change those of these files that need it."
@@ -172,7 +172,7 @@ def _about(iteration: Iteration, text: str) -> str:
     return fit(f"[{iteration.plan.iteration_id}] {text}", MAX_INTENT - 150)
 
 
-def _quick(iteration: Iteration, piece: Piece) -> tuple[VerifyTool, ...]:
+def _quick(iteration: Iteration, piece: PatchPiece) -> tuple[VerifyTool, ...]:
     if piece.action.action_type is ActionType.DELETE:
         return iteration.project.tests  # what is gone cannot be looked at
     return iteration.project.check(Check.QUICK, piece.files)

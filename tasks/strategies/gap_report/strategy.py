@@ -17,15 +17,22 @@ from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.rules.strategy import MAX_UNFOLDED, Answer, Draft, End, Growth, NothingToDo, Phase, Setting, Unfolding
 from tasks.rules.validation import max_steps, rejected
-from tasks.strategies.drafting.project import Project
-from tasks.strategies.gap_report.choice import Choice, Rules, choose, reported
+from tasks.strategies.drafting.project import Project, read_test_command
+from tasks.strategies.gap_report.choice import Choice, Rules, choose, gaps_in
 from tasks.strategies.gap_report.constraints import Protection, Shield
-from tasks.strategies.gap_report.document import Iteration, estimate_of, iteration_of
-from tasks.strategies.gap_report.history import COUNTER, History, field_of
+from tasks.strategies.gap_report.document import Iteration, estimate_risk, make_iteration
+from tasks.strategies.gap_report.history import COUNTER, GapHistory, field_of
 from tasks.strategies.gap_report.places import PROTECTED
-from tasks.strategies.gap_report.state import free_files, kept, project_of, protection_of
-from tasks.strategies.gap_report.steps import EXPLORE_ID, explore, make_steps, must_explore, pieces_of, unverified
-from tasks.strategies.gap_report.verification import CHECKS, judged, test_command
+from tasks.strategies.gap_report.state import free_files, keep, project_in, state_of
+from tasks.strategies.gap_report.steps import (
+    EXPLORE_ID,
+    explore_step,
+    lacks_verification,
+    make_steps,
+    must_explore,
+    pieces_of,
+)
+from tasks.strategies.gap_report.verification import aim_tests
 from tasks.text.fields import fit
 from tasks.text.paths import MAX_GLOB_WORK, clean, expand_globs
 from tasks.toolchain.catalogue import Catalogue
@@ -38,21 +45,21 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     given = goal.gap_report
     if given is None:
         return rejected("missing_gap_report", (field_error("/gap_report", "missing_gap_report", "Send a gap report."),))
-    gaps = reported(given)
+    gaps = gaps_in(given)
     if not gaps:
         return NothingToDo("no_gap")
     allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
-    test, untested = test_command(goal, catalogue)
+    test, unknown = read_test_command(goal, catalogue.match)
     shield = Shield(Protection.of((*PROTECTED, *given.protected_paths)), allowed.files, setting.forbidden)
-    if errors := allowed.errors + untested + _overworked(shield, gaps):
+    if errors := allowed.errors + unknown + _overworked(shield, gaps):
         return rejected("invalid_goal", errors)
     rules = Rules.of(setting.options)
-    history = History.of(given.recent_records, setting.recall, rules.max_failures)
+    history = GapHistory.of(given.recent_records, setting.recall, rules.max_failures)
     choice = choose(goal, given, gaps, history, shield, rules)
     if choice is None:
         return NothingToDo("all_protected")
-    project = judged(Project.of(goal, allowed.files, test, catalogue), choice.judges)
-    return _planned(project, choice, history, setting.now)
+    project = aim_tests(Project.of(goal, allowed.files, test, catalogue), choice.judges)
+    return _plan(project, choice, history, setting.now)
 
 
 def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -66,7 +73,7 @@ def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
     told = {name: document[name] for name in ("iteration_id", "gap", "acceptance_criteria")}
     if facts.get("step_id") != EXPLORE_ID:
         return told
-    return {**told, "files": list(free_files(growth.goal, protection_of(growth))[:MAX_LISTED])}
+    return {**told, "files": list(free_files(growth)[:MAX_LISTED])}
 
 
 def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:  # noqa: ARG001 (the protocol's)
@@ -80,13 +87,13 @@ def advance(growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
     """Patch what was found; an exploration that was skipped leaves all that is allowed."""
     if end.step_id != EXPLORE_ID or end.state not in {"DONE", "SKIPPED"} or growth.document is None:
         return None
-    allowed = free_files(growth.goal, protection_of(growth))
+    allowed = free_files(growth)
     found = _files_of(end.output) if end.state == "DONE" else list(allowed)
     wanted = {clean(path) for path in found or ()}
     files = tuple(path for path in allowed if path in wanted)
     if not files:
         return _unfit(growth, "no_allowed_files", "None of the files that were found may be changed.")
-    return _unfolded(growth, files, catalogue)
+    return _expand(growth, files, catalogue)
 
 
 def answer(growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:  # noqa: ARG001 (the protocol's)
@@ -106,19 +113,19 @@ def _overworked(shield: Shield, gaps: tuple[Gap, ...]) -> tuple[FieldError, ...]
     return (field_error("/gap_report/protected_paths", "too_many_globs", sentence),)
 
 
-def _planned(project: Project, choice: Choice, history: History, now: int) -> Answer:
-    iteration = iteration_of(project, choice, history.next_number, now)
+def _plan(project: Project, choice: Choice, history: GapHistory, now: int) -> Answer:
+    iteration = make_iteration(project, choice, history.next_number, now)
     exploring = must_explore(iteration)
     pieces = () if exploring else pieces_of(iteration)
     if not exploring and not pieces:
         return rejected("no_allowed_files", (_outside(iteration),))
-    made = (explore(iteration),) if exploring else make_steps(iteration, pieces)
-    if errors := shortcomings(project.goal, made):
+    made = (explore_step(iteration),) if exploring else make_steps(iteration, pieces)
+    if errors := _shortcomings(project.goal, made):
         return rejected("invalid_goal", errors)
     return Draft(
         made,
         iteration.plan.model_dump(mode="json"),
-        state=kept(iteration, choice),
+        state=keep(iteration, choice).model_dump(mode="json"),
         phases=_phases(iteration, choice),
         counted=COUNTER,
         seen=history.counted,
@@ -143,7 +150,7 @@ def _outside(iteration: Iteration) -> FieldError:
     return field_error("/allowed_files", "no_allowed_files", sentence)
 
 
-def shortcomings(goal: Goal, made: tuple[PlannedStep, ...], before: int = 0) -> tuple[FieldError, ...]:
+def _shortcomings(goal: Goal, made: tuple[PlannedStep, ...], before: int = 0) -> tuple[FieldError, ...]:
     """Say what the goal lacks, in terms of the goal, where the validator could only speak of the steps.
 
     `before` are the steps that the plan has already.
@@ -151,18 +158,18 @@ def shortcomings(goal: Goal, made: tuple[PlannedStep, ...], before: int = 0) -> 
     if len(made) + before > (limit := max_steps(goal)):
         sentence = f"The files make {len(made)} steps, and the limit is {limit}: raise limits.max_steps or allow fewer."
         return (field_error("/allowed_files", "too_many_files", sentence),)
-    if unverified(made):
+    if lacks_verification(made):
         sentence = "No verification is known for these files: set context.test_command or context.language."
         return (field_error("/context/test_command", "no_verification", sentence),)
     return ()
 
 
-def _unfolded(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Unfolding:
+def _expand(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Unfolding:
     if len(files) > MAX_TARGETS:
         return _unfit(growth, "too_many_files", f"{len(files)} files are too many for one iteration.")
-    iteration = _expanded(growth, files, catalogue)
+    iteration = _aimed(growth, files, catalogue)
     made = make_steps(iteration, pieces_of(iteration))
-    if errors := shortcomings(growth.goal, made, before=1):
+    if errors := _shortcomings(growth.goal, made, before=1):
         return _unfit(growth, errors[0].code, errors[0].message)
     if len(made) > MAX_UNFOLDED:
         return _unfit(growth, "too_many_files", f"{len(files)} files are too many for one iteration.")
@@ -170,15 +177,14 @@ def _unfolded(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> U
     return Unfolding({}, iteration.plan.model_dump(mode="json"), why, made)
 
 
-def _expanded(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Iteration:
-    plan = IterationPlan.model_validate(growth.document)
-    failed = bool(growth.state.get("failed"))
+def _aimed(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Iteration:
+    plan, state = IterationPlan.model_validate(growth.document), state_of(growth)
     aimed = {"target_files": files[:MAX_TARGETS], "action_type": ActionType.MODIFY}
     actions = tuple(each if each.target_files else each.model_copy(update=aimed) for each in plan.actions)
-    risk = estimate_of(actions, (), failed=failed)
+    risk = estimate_risk(actions, (), failed=state.failed)
     plan = plan.model_copy(update={"actions": actions, "estimated_risk": risk})
-    project, state = project_of(growth, files, catalogue), growth.state
-    return Iteration(plan, project, files, state.get("guidance"), failed, tuple(state.get("checks", CHECKS)))
+    project = project_in(growth, files, catalogue)
+    return Iteration(plan, project, files, state.guidance, state.failed, state.checks)
 
 
 def _unfit(growth: Growth, code: str, message: str) -> Unfolding:

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 
-from schemas.envelope import FieldError
 from schemas.gap import Gap, PlannedGap
 from schemas.goal import Goal
 from schemas.step import VerifyTool
@@ -23,7 +22,6 @@ from tasks.strategies.gap_report.analysis import category_of
 from tasks.strategies.gap_report.evidence import tool_of
 from tasks.strategies.gap_report.history import key
 from tasks.strategies.gap_report.places import Places
-from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.contract import MANY, fits, operand
 from tasks.toolchain.files import name_of
 
@@ -48,18 +46,6 @@ COMMANDS: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
 )
 
 _RUN = re.compile(r"test_.*\.py|.*_test\.py|.*[.-](?:test|spec)\.[cm]?[jt]sx?")  # what a runner finds tests in
-
-
-def test_command(goal: Goal, catalogue: Catalogue) -> tuple[VerifyTool | None, tuple[FieldError, ...]]:
-    """Read the goal's own test command; an error where the catalogue does not have it."""
-    command = (goal.context.test_command or "").strip()
-    if not command:
-        return None, ()
-    try:
-        return catalogue.match(command), ()
-    except UnknownCommand as error:
-        pointer, code = "/context/test_command", "unknown_test_command"
-        return None, (FieldError(pointer=pointer, code=code, message=str(error)),)
 
 
 def verification(
@@ -113,12 +99,14 @@ def judges_of(chosen: Gap, gaps: Iterable[Gap], goal: Goal, places: Places) -> t
     if _is_of_tests(chosen) or not failing:
         return None
     blamed = {name.partition("::")[0] for name in goal.context.failing_tests}
-    blamed.update(path for gap in failing for path in places.located(evidence.mentions(gap.evidence, odd=places.odd)))
+    blamed.update(
+        path for gap in failing for path in places.locate_all(evidence.mentions(gap.evidence, odd=places.odd))
+    )
     runnable = (path for path in places.files if path in places.existing and _RUN.fullmatch(name_of(path)))
     return tuple(path for path in runnable if path not in blamed) if blamed else ()
 
 
-def judged(project: Project, judges: Sequence[str] | None) -> Project:
+def aim_tests(project: Project, judges: Sequence[str] | None) -> Project:
     """Aim the project's tests at those that judge; where they cannot be aimed, the checks of the language are left."""
     if judges is None or not project.tests or project.language is None:
         return project

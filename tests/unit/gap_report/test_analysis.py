@@ -32,7 +32,7 @@ from tests.unit.gap_report.reports import gap
     ],
 )
 def test_a_roadmap_gap_is_as_urgent_as_its_version_is_near(version: str, priority: str) -> None:
-    assert analysis.of_roadmap(RoadmapItem(version, "Create it")).priority == priority
+    assert analysis.roadmap_gap(RoadmapItem(version, "Create it")).priority == priority
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ def test_the_lowest_version_is_found_by_number(versions: list[str], lowest: str)
 def test_a_wish_is_never_of_low_priority(given: str, made: str) -> None:
     item = InboxItem(filename="a.md", title="Export", what="as CSV", why="asked for", priority=Priority(given))
 
-    found = analysis.of_inbox(item)
+    found = analysis.inbox_gap(item)
 
     assert (found.description, found.evidence, found.roadmap_version) == ("Export: as CSV", "asked for", "inbox")
     assert found.priority == made
 
 
 def test_a_failed_quality_check_is_always_urgent() -> None:
-    found = analysis.of_quality("ruff", "x" * (MAX_EVIDENCE + 1), "0.1")
+    found = analysis.quality_gap("ruff", "x" * (MAX_EVIDENCE + 1), "0.1")
 
     assert (found.description, found.priority, found.roadmap_version) == ("Quality check failed: ruff", "urgent", "0.1")
     assert len(found.evidence) == MAX_EVIDENCE
@@ -106,6 +106,6 @@ def test_without_gaps_none_is_critical() -> None:
 def test_a_wish_takes_the_place_of_a_roadmap_gap_that_says_the_same(wish: str, item: str, *, kept: bool) -> None:
     gaps = (gap(wish, "inbox"), gap(item, "roadmap"), gap(item, "quality"))
 
-    left = analysis.without_doubles(gaps)
+    left = analysis.drop_doubles(gaps)
 
     assert left == (gaps if kept else (gaps[0], gaps[2]))

@@ -10,7 +10,7 @@ import pytest
 from schemas.gap import ActionType
 from schemas.goal import Goal
 from tasks.rules.strategy import NothingToDo, Rejected
-from tasks.strategies.gap_report.document import estimate_of_file, iteration_id
+from tasks.strategies.gap_report.document import estimate_file, iteration_id
 from tests.unit.gap_report.reports import (
     NOW,
     a_gap,
@@ -136,7 +136,7 @@ def test_the_iteration_has_its_number_and_its_moment_in_utc() -> None:
     ],
 )
 def test_a_files_risk_follows_from_its_place_and_what_is_done(path: str, action: str, risk: str) -> None:
-    assert estimate_of_file(path, ActionType(action)) == risk
+    assert estimate_file(path, ActionType(action)) == risk
 
 
 @pytest.mark.parametrize(

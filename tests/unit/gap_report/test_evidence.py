@@ -162,7 +162,7 @@ PYTHON, NODE, GO, RUST = [LISTING[:2], LISTING[2:4], LISTING[5:7], LISTING[7:9]]
     ],
 )
 def test_the_files_of_a_tools_output_are_found(tool: str, output: str, files: tuple[str, ...]) -> None:
-    assert PLACES.located(evidence.mentions(output, tool)) == files
+    assert PLACES.locate_all(evidence.mentions(output, tool)) == files
 
 
 ODD = ("app/(shop)/page.tsx", "src/a b.py", "src/tests/test a (1).py")
@@ -189,7 +189,7 @@ def test_files_with_blanks_and_brackets_in_their_names_are_found(
 ) -> None:
     places = Places.of((*ODD, "src/b.py", "b.py"), ())
 
-    assert places.located(evidence.mentions(output, tool, places.odd)) == files
+    assert places.locate_all(evidence.mentions(output, tool, places.odd)) == files
 
 
 @pytest.mark.parametrize(
@@ -214,12 +214,12 @@ def test_a_gap_is_about_files_with_blanks_in_their_names_too() -> None:
 @pytest.mark.parametrize("output", [RUFF, MYPY, PYTEST, PYRIGHT])
 @pytest.mark.parametrize("tool", ["lint", "", "eslint", "my own tool"])
 def test_output_of_an_unknown_or_another_tool_is_read_by_every_row(tool: str, output: str) -> None:
-    assert set(PLACES.located(evidence.mentions(output, tool))) == set(PYTHON)
+    assert set(PLACES.locate_all(evidence.mentions(output, tool))) == set(PYTHON)
 
 
 @pytest.mark.parametrize("output", ["", "All checks passed!", "E   assert 1 == 2\n  1:1  x\n", "1:2:3: x\n" * 50])
 def test_output_that_names_no_file_gives_none(output: str) -> None:
-    assert PLACES.located(evidence.mentions(output, "ruff")) == ()
+    assert PLACES.locate_all(evidence.mentions(output, "ruff")) == ()
 
 
 @pytest.mark.parametrize(
@@ -227,12 +227,12 @@ def test_output_that_names_no_file_gives_none(output: str) -> None:
     ["/usr/lib/python3.11/importlib/__init__.py", "/w/.venv/lib/python3.11/site-packages/x/__init__.py", "/etc/passwd"],
 )
 def test_files_of_others_are_left_out(path: str) -> None:
-    assert PLACES.located(evidence.mentions(f"{path}:1:1: E1 x\n", "ruff")) == ()
+    assert PLACES.locate_all(evidence.mentions(f"{path}:1:1: E1 x\n", "ruff")) == ()
 
 
 @pytest.mark.parametrize("path", ["../../etc/shadow.py", ".git/hooks/x.py", "~/x.py", "src/*.py"])
 def test_paths_that_no_step_may_touch_are_left_out(path: str) -> None:
-    assert PLACES.located(evidence.mentions(f"{path}:1:1: E1 x\n", "ruff")) == ()
+    assert PLACES.locate_all(evidence.mentions(f"{path}:1:1: E1 x\n", "ruff")) == ()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schemas.gap import Gap, GapGoal
-from tasks.strategies.gap_report.history import History, Past, field_of
+from tasks.strategies.gap_report.history import GapHistory, Past, field_of
 from tests.unit.gap_report.reports import a_gap, a_goal, drafted, gap, planned, records
 
 A, B = a_gap("Create modules/a/a.py"), a_gap("Create modules/b/b.py")
@@ -17,8 +17,8 @@ FIELD_A = field_of(gap("Create modules/a/a.py"))
 FIELD_B = field_of(gap("Create modules/b/b.py"))
 
 
-def history(told: list[dict[str, Any]], **recall: int) -> History:
-    return History.of(GapGoal.model_validate({"recent_records": told}).recent_records, recall)
+def history(told: list[dict[str, Any]], **recall: int) -> GapHistory:
+    return GapHistory.of(GapGoal.model_validate({"recent_records": told}).recent_records, recall)
 
 
 @pytest.mark.parametrize(
