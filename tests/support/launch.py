@@ -18,6 +18,8 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -80,18 +82,21 @@ def main(arguments: Sequence[str]) -> None:
 
 def _change(path: str, value: float) -> None:
     home, _, name = path.rpartition(".")
-    found = [module for module in _modules(home) if hasattr(module, name)]
+    found = [module for module in _modules(home, name) if hasattr(module, name)]
     if not found:
         sys.exit(f"nothing in {home} is called {name}: this test is out of date")
     for module in found:
         setattr(module, name, value)
 
 
-def _modules(home: str) -> Iterator[ModuleType]:
+def _modules(home: str, name: str) -> Iterator[ModuleType]:
+    """Import what names `name` below `home`; to import all of it takes seconds, and a `__main__` would do its work."""
     top = import_module(home)
     yield top
     for found in pkgutil.walk_packages(getattr(top, "__path__", ()), home + "."):
-        yield import_module(found.name)
+        spec = find_spec(found.name)
+        if spec and spec.origin and not found.name.endswith(".__main__") and name in Path(spec.origin).read_text():
+            yield import_module(found.name)
 
 
 def _stop_at(plan_id: str) -> None:
@@ -148,7 +153,7 @@ def _write_more() -> None:
     PlanHead.encode = lambda self: added(head(self))  # type: ignore[method-assign]
     PlanRecord.encode = lambda self, name: (added if name == "live" else bytes)(live(self, name))  # type: ignore[method-assign]
     Fold.grow = growing  # type: ignore[method-assign]
-    for module in [each for each in _modules("tasks") if hasattr(each, "pack_step")]:
+    for module in [each for each in _modules("tasks", "pack_step") if hasattr(each, "pack_step")]:
         module.pack_step = lambda planned: added(pack(planned))  # type: ignore[attr-defined]
 
 
