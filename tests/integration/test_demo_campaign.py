@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.integration.test_demo import place, processes_of, started
-from worker.demo.campaign.example import ALLOWED, TASKS
+from worker.demo.stories.campaign import ALLOWED, TASKS
 
 __all__ = ["place"]
 

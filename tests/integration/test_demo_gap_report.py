@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from tests.integration.test_demo import place, processes_of, started
-from worker.demo import theatre
+from worker.demo import engine
 
 __all__ = ["place"]
 
@@ -44,9 +44,9 @@ def test_without_ruff_it_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(theatre, "find_spec", lambda name: None if name == "ruff" else find(name))
+    monkeypatch.setattr(engine, "find_spec", lambda name: None if name == "ruff" else find(name))
 
-    code = theatre.play("gap_report", as_json=True, keep=False, console=Console(stderr=True), svg=None)
+    code = engine.run("gap_report", as_json=True, keep=False, console=Console(stderr=True), svg=None)
 
     assert code == 1
     problem = json.loads(capsys.readouterr().out)["problem"]

@@ -29,9 +29,9 @@ from tests.support.planning_backend import BAD, GOOD
 from tests.support.scripted import Fleet
 from tests.unit.evolution.given import FILES, a_plan, a_step
 from worker.cli.commands.app import app
-from worker.demo.evolution import history
-from worker.demo.evolution.history import Commit
+from worker.demo import repository as git_repository
 from worker.demo.fleet import PLANNER
+from worker.demo.story import Commit
 from worker.host.git import GitError
 from worker.sources.commit_cards import blocks, commit_cards, commit_context
 
@@ -250,7 +250,7 @@ HISTORY = (
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real repository with two branches."""
     root = tmp_path_factory.mktemp("history") / "shop"
-    history.write(root, HISTORY)
+    git_repository.make(root, HISTORY)
     return root
 
 

@@ -15,13 +15,14 @@ from types import MappingProxyType
 from worker.sandbox.process import SOURCES
 from worker.start import worker_command
 
-GRACE_S = 4.0  # between the polite signal and the other one
+GRACE_S = 4.0  # between SIGTERM and SIGKILL
 TAIL_LINES = 12
 PLANNER = (
     "-c",
     "from worker.start import planner; planner()",
 )  # the command `planner`, also where it is not on the path
 PACKAGES = ("schemas", "tasks", "worker")
+AGENT = "worker.demo.agent"
 CONTROLLERS = ("controller-1", "controller-2")
 
 
@@ -39,23 +40,21 @@ class Fleet:
         """Start what `planner worker --pool solo` runs: a Celery worker, with these variables beside."""
         self._start("worker", worker_command("solo")[1:], settings)
 
-    def start_controllers(
-        self, root: Path, queues: Sequence[str], agent: str, names: Sequence[str] = CONTROLLERS
-    ) -> None:
-        """Start a `planner controller` of each name for `queues` on the repository `root`; its agent is a module."""
-        command = shlex.join((sys.executable, "-P", "-m", agent))  # -P: whatever folders the repository has
-        for name in names:
+    def start_controllers(self, root: Path, queues: Sequence[str], kind: str) -> None:
+        """Start two `planner controller` for `queues` on the repository `root`, with the scripted agent of a kind."""
+        command = shlex.join((sys.executable, "-P", "-m", AGENT, kind))  # -P: whatever folders the repository has
+        for name in CONTROLLERS:
             options = ["--exec", command, "--workdir", str(root), "--name", name]
             options += [word for queue in queues for word in ("--queue", queue)]
             options += [word for path in self._agents_sources for word in ("--agent-path", str(path))]
             self._start(name, (*PLANNER, "controller", *options), {"PYTHONPATH": str(self._agents_sources[0])})
 
     def ended(self) -> str | None:
-        """Name a process that has ended by itself, which none should."""
+        """Return the name of a process that has ended by itself, which none should."""
         return next((name for name, process in self._running.items() if process.poll() is not None), None)
 
     def stop(self) -> None:
-        """End all, politely at first."""
+        """End all: SIGTERM first, SIGKILL for those that are left after GRACE_S."""
         for process in self._running.values():
             _signal(process, signal.SIGTERM)
         for process in self._running.values():

@@ -1,24 +1,25 @@
-"""The demo's git repository, and its tests, really run."""
+"""The demo's git repository with its history, and its tests, really run."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
+from worker.demo.story import Commit
 from worker.host.git import Git
 from worker.sandbox import process
 
-PYTEST_S = 30.0
+PROGRAM_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """How a run of pytest ended; `report` is its JUnit file."""
+    """How a run of pytest ended."""
 
-    report: Path
     exit_code: int
     tests: int
     failed: int
@@ -29,26 +30,48 @@ class Suite:
         return self.exit_code == 0 and self.tests > 0
 
 
-def make(root: Path, files: Mapping[str, str], message: str) -> str:
-    """Write `files` into the new directory `root` and commit them; returns the commit's id."""
-    for path, text in files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
+def make(root: Path, history: Iterable[Commit]) -> str:
+    """Make the repository `root` with these commits and check `main` out; returns the id of its last commit."""
+    root.mkdir(parents=True)
     git = Git(root)
     git("init", "--quiet", "--initial-branch=main")
-    git("add", "--all")
-    git("commit", "--quiet", "--message", message)
-    return git.line("rev-parse", "HEAD")
+    git("fast-import", "--quiet", stdin=b"".join(_import_stream(history)))
+    git("checkout", "--quiet", "main")
+    return commit_id(root, "main")
+
+
+def _import_stream(history: Iterable[Commit]) -> Iterator[bytes]:
+    """Write a history as `git fast-import` reads it: every text after its length."""
+    begun: set[str] = set()
+    for commit in history:
+        at = int(datetime.fromisoformat(commit.day).replace(hour=9, tzinfo=UTC).timestamp())
+        yield f"commit refs/heads/{commit.branch}\n".encode()
+        yield f"author {commit.author} {at} +0000\ncommitter {commit.author} {at} +0000\n".encode()
+        yield _data(f"{commit.subject}\n\n{commit.body}".strip() + "\n")
+        if commit.branch not in begun and commit.branch != "main":
+            yield b"from refs/heads/main\n"
+        begun.add(commit.branch)
+        for path, text in commit.files.items():
+            yield f"M 100644 inline {path}\n".encode() + _data(text)
+
+
+def _data(text: str) -> bytes:
+    raw = text.encode()
+    return b"data %d\n%s\n" % (len(raw), raw)
+
+
+def run_python(root: Path, *arguments: str) -> process.Finished:
+    """Run Python in `root`, as CI would."""
+    return process.run(process.Job([sys.executable, *arguments], root, PROGRAM_S, lambda: True))
 
 
 def run_tests(root: Path, report: Path) -> Suite:
-    """Run pytest in `root`, as CI would."""
-    argv = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"]
-    done = process.run(process.Job(argv, root, PYTEST_S, lambda: True, merge=True))
+    """Run pytest in `root`, which writes its JUnit report."""
+    done = run_python(root, "-m", "pytest", "-q", f"--junitxml={report}")
     suite = ElementTree.parse(report).getroot().find("testsuite")  # noqa: S314 - pytest wrote it
     counts = suite.attrib if suite is not None else {}
     failed = int(counts.get("failures", 0)) + int(counts.get("errors", 0))
-    return Suite(report, done.exit_code, int(counts.get("tests", 0)), failed)
+    return Suite(done.exit_code, int(counts.get("tests", 0)), failed)
 
 
 def diff(root: Path, base: str, branch: str) -> str:
@@ -56,8 +79,8 @@ def diff(root: Path, base: str, branch: str) -> str:
     return Git(root)("diff", "--no-ext-diff", "--no-color", f"{base}..{branch}").decode()
 
 
-def commit(root: Path, name: str) -> str:
-    """Tell the id of the commit that `name` stands for."""
+def commit_id(root: Path, name: str) -> str:
+    """Return the id of the commit that `name` stands for."""
     return Git(root).line("rev-parse", f"{name}^{{commit}}")
 
 

@@ -27,7 +27,7 @@ def demo(
 
     Needs nothing running. Exit code 0 only if the plan is COMPLETED and the tests pass.
     """
-    from worker.demo import run
+    from worker.demo.engine import run
 
     return run(kind.value, as_json=as_json, keep=keep, console=Terminal(stderr=as_json), svg=svg)
 

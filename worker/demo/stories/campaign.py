@@ -1,8 +1,16 @@
-"""The repository of the campaign: a small shop without shipping, what is asked of it, and what its agent will write."""
+"""A `campaign`: an objective that can be read in two ways, a person's answer, and tasks side by side."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from worker.demo.story import ADA, Answer, Commit, DemoFailed, Spec, Story, pyproject
+
+if TYPE_CHECKING:
+    from schemas.plan import PlanView, Waiting
+    from worker.demo.session import Session
 
 OBJECTIVE = """\
 # Shipping
@@ -21,15 +29,7 @@ ANSWER = "A"  # by weight
 
 FILES = {
     ".gitignore": "__pycache__/\n.pytest_cache/\n",
-    "pyproject.toml": """\
-[project]
-name = "shop"
-version = "0.9.0"
-
-[tool.pytest.ini_options]
-testpaths = ["tests"]
-pythonpath = ["."]
-""",
+    "pyproject.toml": pyproject("shop", "0.9.0"),
     "shop/__init__.py": '"""A small shop."""\n',
     "shop/cart.py": '''\
 """What somebody is about to buy."""
@@ -166,3 +166,75 @@ def shipping(grams: int) -> int:
     },
 }  # fmt: skip
 ALLOWED = ["shop/cart.py", "shop/checkout.py", "shop/shipping.py", _WEIGHED, _CHECKOUT, _RATES]
+
+
+def answer(spec: Spec) -> Answer:
+    """Say what there is, draft (at first with a file that nobody may touch), and do the task of a step."""
+    edits: Mapping[str, Any] = {}
+    match spec["controller_task_spec"]["type"]:
+        case "EXPLORE":
+            report: dict[str, Any] = {"output": EXPLORATION}
+        case "DRAFT" if spec["context"]["previous_failure"]:
+            report = {"output": {"tasks": TASKS}}
+        case "DRAFT":
+            bold = [{**task, "delta": [*task["delta"], *GUESS.get(task["slug"], ())]} for task in TASKS]
+            report = {"output": {"tasks": bold}}
+        case _:
+            slug = spec["input"]["task"]["slug"]
+            edits = WORK[slug]
+            report = {"patch_cycles": 1, "output": f"{slug}: {', '.join(edits)}"}
+    return Answer(edits, report, len(json.dumps(report)))
+
+
+def play(session: Session) -> None:
+    """Play the story."""
+    session.make_repository("A git repository of a small shop", f"{len(FILES)} files, commit {{commit}}")
+    session.start_fleet("with a scripted agent that explores, drafts and patches")
+    session.submit(
+        "A campaign: charge shipping by weight or by distance",
+        {
+            "goal": "Charge shipping",
+            "kind": "campaign",
+            "campaign": {"objective": OBJECTIVE},
+            "allowed_files": ALLOWED,
+            "context": session.context(test_command="pytest -q", files=[*FILES]),
+        },
+    )
+    with session.step("What the exploration leaves open") as step:
+        session.watch()
+        asked = session.wait("the question of the plan", lambda: _question(session.view(session.plan_id)))
+        step.result = f"{asked.kind.upper()}: {asked.questions[0]}"
+    with session.step("A person answers in the page") as step:
+        page = f"{asked.document}\n{ANSWER}\n"
+        session.show_page("The question, and its answer", page)
+        session.answer(page, "as the team decided")
+        step.result = f"{ANSWER}: by weight"
+    document = session.follow().document
+    session.show_page("The task graph", document["graph"])
+    session.show_page("The plan", _plan_json(document))
+    session.check_branch()
+
+
+def _question(view: PlanView | None) -> Waiting | None:
+    if view is not None and view.halt:
+        raise DemoFailed(f"The plan ended as {view.state}: {view.halt.reason}")
+    return view.waiting if view is not None else None
+
+
+def _plan_json(document: Mapping[str, Any]) -> str:
+    """Write the campaign's plan.json, a task a line."""
+    from schemas.campaign_plan import CampaignPlan  # here, so that the agent starts without it
+
+    plan = {name: document[name] for name in CampaignPlan.model_fields}
+    tasks = ",\n    ".join(map(json.dumps, plan.pop("tasks")))
+    others = "".join(f'  "{name}": {json.dumps(value)},\n' for name, value in plan.items())
+    return f'{{\n{others}  "tasks": [\n    {tasks}\n  ]\n}}\n'
+
+
+STORY = Story(
+    summary="a person said what was meant, then two branches went on side by side.",
+    repository="shop",
+    commits=[Commit("main", ADA, "2026-03-02", "Sell things", FILES)],
+    play=play,
+    answer=answer,
+)

@@ -1,8 +1,10 @@
-"""One plan as it is followed from outside: its state, its events, and what its controllers report."""
+"""What there is to see of a demo: its steps, and one plan as it is followed from outside."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from redis import Redis
@@ -28,8 +30,8 @@ class Event:
 
 
 @dataclass
-class Watch:
-    """What is known of the plan `plan_id`; `look` brings it up to date."""
+class PlanWatch:
+    """What is known of the plan `plan_id`; `refresh` brings it up to date."""
 
     client: Redis
     plan_id: str
@@ -47,12 +49,7 @@ class Watch:
         self._partition = Partition(partition_of(self.plan_id, self.partitions))
         self._keys = self._partition.plan(self.plan_id)
 
-    @property
-    def told(self) -> list[Outcome]:
-        """The attempts that have something to tell: an answer, or why they failed."""
-        return [outcome for outcome in self.outcomes if outcome.output or not outcome.success]
-
-    def look(self) -> PlanView | None:
+    def refresh(self) -> PlanView | None:
         """Bring it up to date; returns the plan once it is over. Its state is read first, so that nothing is missed."""
         self.view = queries.plan(self.client, self.partitions, self.plan_id)
         self._read_events()
@@ -76,21 +73,46 @@ class Watch:
         lines: Any = self.client.lrange(self._keys.log, self._log_lines, -1)
         self._log_lines += len(lines)
         for line in lines:
-            said = codec.loads(line)["in"]
-            self.outcomes += [Outcome.model_validate(got[3]) for got in said if got[0] == "outcome"]
-            self.refused += [got[3] for got in said if got[0] == "output refused"]
+            inputs = codec.loads(line)["in"]
+            self.outcomes += [Outcome.model_validate(each[3]) for each in inputs if each[0] == "outcome"]
+            self.refused += [each[3] for each in inputs if each[0] == "output refused"]
 
     def _read_leases(self) -> None:
+        active = [step.step_id for step in self.view.steps if step.state == "ACTIVE"] if self.view else []
         prefix = self._partition.lease_prefix(self.plan_id)
-        for step in self.view.steps if self.view else ():
-            holder: Any = self.client.hget(prefix + step.step_id, "controller") if step.state == "ACTIVE" else None
-            if holder:
-                self.holders[step.step_id] = holder.decode()
-            else:
-                self.holders.pop(step.step_id, None)
+        found: list[tuple[str, Any]] = [(step, self.client.hget(prefix + step, "controller")) for step in active]
+        self.holders = {step: holder.decode() for step, holder in found if holder}
 
 
-def reason(rejected: PlanView) -> str:
-    """Say in short why a goal was rejected."""
-    errors = rejected.halt.evidence.get("errors", ()) if rejected.halt else ()
-    return ", ".join(error["code"] for error in errors)
+@dataclass
+class Step:
+    """One thing that the demo does; `result` says what came of it."""
+
+    title: str
+    result: str | None = None
+
+
+@dataclass
+class Progress:
+    """All that there is to see; it grows while the demo goes on."""
+
+    home: Path
+    kind: str
+    summary: str
+    started: float = field(default_factory=time.monotonic)
+    steps: list[Step] = field(default_factory=list)
+    watch: PlanWatch | None = None
+    rejected: PlanView | None = None
+    diff: str = ""
+    tests_passed: bool = False
+    pages: list[tuple[str, str]] = field(default_factory=list)  # title and text of what the end shows beside
+
+    @property
+    def seconds(self) -> float:
+        """How long the demo has been going on."""
+        return time.monotonic() - self.started
+
+    @property
+    def completed(self) -> PlanView | None:
+        """The plan that is to be completed."""
+        return self.watch.view if self.watch else None

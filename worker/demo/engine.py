@@ -1,0 +1,167 @@
+"""Plays a story on a fleet and a server of its own, and clears everything away, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import RedisError
+from rich.console import Console
+
+from schemas import codec
+from schemas.envelope import Problem
+from tasks.base.errors import PlannerError
+from worker.demo.fleet import fleet, tails
+from worker.demo.progress import Progress
+from worker.demo.render import draw_svg, show_end, viewer
+from worker.demo.session import Session
+from worker.demo.story import DemoFailed, Story
+from worker.host import embedded_server
+from worker.host.git import GitError
+from worker.host.terminal import Terminal, document
+from worker.settings.settings import Settings, load
+from worker.store import clients
+from worker.store.keys import Partition
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PREFIX = "planner-demo-"  # of its directory
+INTERRUPTED = 130  # as a shell says it
+FAILURES = (PlannerError, RedisError, GitError, OSError, subprocess.SubprocessError)
+
+
+def run(kind: str, *, as_json: bool, keep: bool, console: Console, svg: Path | None = None) -> int:
+    """Play the demo of a kind; returns 0 only if the plan completed and the tests pass.
+
+    `as_json` prints one JSON object and nothing else, `keep` leaves the directory, `svg` draws the end into a file.
+    """
+    story: Story = import_module(f"worker.demo.stories.{kind}").STORY
+    stderr = Terminal(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    try:
+        with _interruptible(), _home(keep=keep) as name:
+            if keep:
+                stderr.print(f"The demo is played in {name}, which stays.")
+            progress = Progress(Path(name), kind, story.summary)
+            problem = _play(story, progress, console, as_json=as_json)
+            if problem:
+                _print_problem(problem, progress.home, stderr)
+            elif svg:
+                draw_svg(progress, svg)
+            if as_json:
+                document(codec.pretty(_result(progress, problem)).decode())
+            elif not problem:
+                show_end(progress, console)
+    except KeyboardInterrupt:
+        stderr.print("Interrupted; everything was cleared away.")
+        return INTERRUPTED
+    return 1 if problem else 0
+
+
+def _play(story: Story, progress: Progress, console: Console, *, as_json: bool) -> Problem | None:
+    """Play the story; returns what went wrong."""
+    if missing := _missing(story.needs):
+        return Problem.of("demo_needs", missing)
+    try:
+        settings = load()
+        with ExitStack() as stack:
+            url, environment = _server(stack, settings, progress.home)
+            client = stack.enter_context(clients.connect(url))
+            client.ping()
+            queue = f"demo-{token_hex(4)}"  # so that a fleet which works for the same server stays out of this
+            if url == settings.redis_url:
+                _check_unused(client, story.queues, settings.partitions)
+                stack.callback(_delete_queues, client, (queue, *story.queues), settings.partitions)
+            processes = stack.enter_context(fleet(progress.home, environment))
+            stack.enter_context(view := viewer(console, as_json=as_json))
+            story.play(Session(story, progress, view, processes, client, settings.partitions, queue))
+    except FAILURES as error:
+        return Problem.of("demo_failed", str(error), status=500)
+    return None
+
+
+def _missing(needs: Sequence[str]) -> str | None:
+    """Name the first thing that the demo cannot do without, and how to get it."""
+    if lacking := next((name for name in needs if not find_spec(name)), None):
+        how = f"{sys.executable} -m pip install 'planner-worker[demo]'"
+        return f"The demo runs {lacking}, which is not installed: {how}"
+    return None if shutil.which("git") else "The demo works on a git repository, and git is not installed."
+
+
+def _server(stack: ExitStack, settings: Settings, home: Path) -> tuple[str, dict[str, str]]:
+    """Take the server that the settings name, else start one; returns its URL and the processes' environment."""
+    if "redis_url" in settings.model_fields_set:
+        return settings.redis_url, dict(os.environ)
+    url = stack.enter_context(embedded_server.valkey(home / "valkey"))
+    others = {name: value for name, value in os.environ.items() if name != "PLANNER_BROKER_URL"}
+    return url, {**others, "PLANNER_REDIS_URL": url}
+
+
+def _check_unused(client: Redis, queues: Sequence[str], partitions: int) -> None:
+    """Leave queues alone that somebody else works for: their steps are not for our scripts."""
+    for queue in queues:
+        if any(client.exists(Partition(number).steps(queue)) for number in range(partitions)):
+            raise DemoFailed(f"The queue {queue} of this server is in use; run the demo without PLANNER_REDIS_URL.")
+
+
+def _delete_queues(client: Redis, queues: Sequence[str], partitions: int) -> None:
+    """Leave no queue of ours on a server that is not ours."""
+    with suppress(RedisError):
+        for queue in queues:
+            for number in range(partitions):
+                client.delete(Partition(number).steps(queue))
+
+
+def _result(progress: Progress, problem: Problem | None) -> dict[str, Any]:
+    return {
+        "kind": progress.kind,
+        "completed": progress.completed and progress.completed.model_dump(mode="json"),
+        "rejected": progress.rejected and progress.rejected.model_dump(mode="json"),
+        "diff": progress.diff,
+        "tests_passed": progress.tests_passed,
+        "seconds": round(progress.seconds, 1),
+        **({"problem": problem.model_dump(mode="json")} if problem else {}),
+    }
+
+
+def _print_problem(problem: Problem, home: Path, stderr: Console) -> None:
+    """Say what went wrong, and what the processes said last."""
+    stderr.print(problem.detail, style="bold red")
+    for name, lines in tails(home):
+        stderr.print(f"\n{name}.log ends:", style="bold")
+        stderr.print("\n".join(lines))
+
+
+def _home(*, keep: bool) -> AbstractContextManager[str]:
+    """Make the demo's directory, which goes with the block unless it is kept."""
+    return (
+        nullcontext(mkdtemp(prefix=PREFIX)) if keep else TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True)
+    )
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let the first ^C, SIGTERM or closed terminal end the story; more do not disturb the clearing away."""
+
+    def interrupt(*_: object) -> None:
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # nohup means it
+    before = {number: signal.signal(number, interrupt) for number in heard}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

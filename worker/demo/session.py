@@ -1,0 +1,212 @@
+"""A demo while it is played: the steps that stories have in common, and what they are made of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, TypeVar
+
+from redis import Redis
+
+from schemas import codec
+from schemas.base import GoalVerdict, PlanState
+from schemas.command import Command
+from schemas.goal import Goal
+from schemas.plan import GoalAnswer, PlanView
+from worker.demo import repository
+from worker.demo.fleet import Fleet
+from worker.demo.progress import PlanWatch, Progress, Step
+from worker.demo.render import Viewer
+from worker.demo.story import DemoFailed, Story
+from worker.store import keys, queries
+from worker.store.keys import Partition, partition_of
+
+T = TypeVar("T")
+
+DEADLINE_S = 90.0
+TICK_S = 0.1
+
+
+@dataclass
+class Session:
+    """A story with what it is played on; `queue` is read by its fleet alone."""
+
+    story: Story
+    progress: Progress
+    viewer: Viewer
+    fleet: Fleet
+    client: Redis
+    partitions: int
+    queue: str
+    base: str = field(default="", init=False)  # the commit that its repository began with
+    plan_id: str = field(default="", init=False)  # of the goal that was submitted last
+
+    @property
+    def root(self) -> Path:
+        """The repository."""
+        return self.place(self.story.repository)
+
+    def place(self, name: str) -> Path:
+        """Name a place in the demo's directory."""
+        return self.progress.home / name
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[Step]:
+        """Do one step: shown at its beginning, and with its result."""
+        step = Step(title)
+        self.progress.steps.append(step)
+        self.viewer.show(self.progress)
+        yield step
+        self.viewer.show(self.progress)
+
+    def show_page(self, title: str, text: str) -> None:
+        """Have the end show a text."""
+        self.progress.pages.append((title, text))
+
+    # The steps that stories have in common
+
+    def make_repository(self, title: str, result: str) -> None:
+        """Make the story's repository; `result` may name its {commit}."""
+        with self.step(title) as step:
+            self.base = repository.make(self.root, self.story.commits)
+            step.result = result.format(commit=self.base[:7])
+
+    def start_fleet(self, result: str, **settings: str) -> None:
+        """Start a worker, with these variables in its environment, and two controllers."""
+        with self.step("A Celery worker and two controllers") as step:
+            self.fleet.start_worker(**settings)
+            self.start_controllers()
+            step.result = result
+
+    def start_controllers(self) -> None:
+        """Start the controllers, for the queues of the kind or for the demo's own."""
+        self.fleet.start_controllers(self.root, self.story.queues or (self.queue,), self.progress.kind)
+
+    def submit(self, title: str, body: Mapping[str, Any]) -> None:
+        """Submit a goal and wait for its verdict."""
+        with self.step(title) as step:
+            step.result = self.send_goal(body)
+
+    def run_failing_tests(self, report: Path) -> None:
+        """Run the repository's tests, some of which have to fail."""
+        with self.step("pytest, as CI runs it") as step:
+            ran = repository.run_tests(self.root, report)
+            if not ran.failed:
+                raise DemoFailed(f"pytest found no failing test (exit code {ran.exit_code}).")
+            step.result = f"{ran.failed} of {ran.tests} tests fail"
+
+    def be_rejected(self, title: str, body: Mapping[str, Any]) -> None:
+        """Send a goal that the planner has to reject."""
+        with self.step(title) as step:
+            plan_id = self.send(body).plan_id
+            view = self.progress.rejected = self.wait("the rejected plan", lambda: self.view(plan_id))
+            if view.state is not PlanState.REJECTED:
+                raise DemoFailed(f"A goal that reaches outside the repository became {view.state}, not REJECTED.")
+            errors = view.halt.evidence.get("errors", ()) if view.halt else ()
+            step.result = f"{view.state}: {', '.join(error['code'] for error in errors)}"
+
+    def follow(self, result: str = "{state}: {outcomes} attempts at {steps} steps") -> PlanView:
+        """Watch the plan to its end, which has to be COMPLETED."""
+        with self.step("The fleet at work") as step:
+            view = self.end_of_plan()
+            tried, outcomes = sum(step.attempt for step in view.steps), len(self.watch().outcomes)
+            step.result = result.format(state=view.state, attempts=tried, outcomes=outcomes, steps=len(view.steps))
+        return view
+
+    def check_branch(self) -> None:
+        """See that the plan's branch has changes, and that its tests pass; raises DemoFailed otherwise."""
+        with self.step("pytest on the plan's branch") as step:
+            checkout = self.place("checkout")
+            repository.check_out(self.root, self.branch, checkout)
+            step.result = f"all {self.test_branch(checkout)} tests pass"
+
+    # What steps are made of
+
+    @property
+    def branch(self) -> str:
+        """The branch on which the controllers collect the plan's changes."""
+        return f"planner/{self.plan_id}"
+
+    def context(self, **more: Any) -> dict[str, Any]:
+        """Make the context of a goal: the repository, its commit, and `more`."""
+        return {"repo": self.story.repository, "base_sha": self.base} | more
+
+    def send_goal(self, body: Mapping[str, Any]) -> str:
+        """Publish the goal whose plan is followed from now on; returns its verdict in a few words."""
+        answer = self.send(body)
+        self.plan_id = answer.plan_id
+        return f"{answer.verdict}: {answer.plan_id}"
+
+    def send(self, body: Mapping[str, Any]) -> GoalAnswer:
+        """Publish a goal for the demo's fleet and wait for its verdict."""
+        goal_id = f"demo-{token_hex(8)}"
+        queue = {} if self.story.queues else {"queue": self.queue}
+        goal = Goal.model_validate({**body, **queue, "goal_id": goal_id})
+        self.client.xadd(keys.GOALS, {"data": codec.encode(goal, exclude_defaults=True)})
+        return self.wait("the planner's answer to the goal", lambda: self._verdict(goal_id))
+
+    def _verdict(self, goal_id: str) -> GoalAnswer | None:
+        answer = queries.goal(self.client, goal_id)
+        return answer if answer and answer.verdict is not GoalVerdict.PENDING else None
+
+    def answer(self, value: Any, reason: str) -> None:
+        """Answer what the plan asks, as `planner answer` does."""
+        body = {"command": "answer", "scope": "plan", "plan_id": self.plan_id, "value": value}
+        command = Command.model_validate({**body, "command_id": token_hex(8), "actor": "demo", "reason": reason})
+        self.client.xadd(self._partition.commands, {"data": codec.encode(command, exclude_none=True)})
+
+    def end_of_plan(self) -> PlanView:
+        """Wait for the end of the plan, which has to be COMPLETED."""
+        view = self.wait("the end of the plan", self.watch().refresh)
+        if view.state is not PlanState.COMPLETED:
+            raise DemoFailed(f"The plan ended as {view.state}: {view.halt and view.halt.reason}")
+        return view
+
+    def watch(self) -> PlanWatch:
+        """Have the viewer see the plan from now on."""
+        if self.progress.watch is None or self.progress.watch.plan_id != self.plan_id:
+            self.progress.watch = PlanWatch(self.client, self.plan_id, self.partitions)
+        return self.progress.watch
+
+    def view(self, plan_id: str) -> PlanView | None:
+        """Look at a plan."""
+        return queries.plan(self.client, self.partitions, plan_id)
+
+    def step_specs(self) -> list[dict[str, Any]]:
+        """Read the step specs that wait in our queue, as the controllers will."""
+        entries: Any = self.client.xrange(self._partition.steps(self.queue))
+        return [codec.loads(fields[b"data"]) for _, fields in entries]
+
+    @property
+    def _partition(self) -> Partition:
+        return Partition(partition_of(self.plan_id, self.partitions))
+
+    def test_branch(self, checkout: Path) -> int:
+        """Run the tests of the plan's branch, checked out there; returns how many there are, all of which pass."""
+        self.read_diff()
+        ran = repository.run_tests(checkout, self.place("report-after.xml"))
+        self.progress.tests_passed = ran.passed
+        if not (ran.passed and self.progress.diff):
+            raise DemoFailed(f"On the plan's branch {ran.failed} of {ran.tests} tests fail.")
+        return ran.tests
+
+    def read_diff(self) -> None:
+        """Take the change on the plan's branch for the end."""
+        self.progress.diff = repository.diff(self.root, self.base, self.branch)
+
+    def wait(self, what: str, probe: Callable[[], T | None]) -> T:
+        """Wait until `probe` finds something; raises DemoFailed if that takes too long or a process has ended."""
+        while not (found := probe()):
+            if name := self.fleet.ended():
+                raise DemoFailed(f"The process {name} ended while the demo waited for {what}.")
+            if self.progress.seconds > DEADLINE_S:
+                raise DemoFailed(f"After {DEADLINE_S:.0f} s the demo still waited for {what}.")
+            if self.progress.watch:
+                self.progress.watch.refresh()
+            self.viewer.show(self.progress)
+            time.sleep(TICK_S)
+        return found
