@@ -1,4 +1,4 @@
-"""Gap reports: what CI found, what is planned and what people wish becomes one iteration, the next one when it ended.
+"""Gap reports: what tools, roadmaps and people ask of a project becomes one iteration.
 
 `choice` goes through the gaps, the most critical first: `history` tells which failed too often, `actions` what would be
 done about a gap, read in `evidence`, the output of tools, and in `places`, the files that words speak of; `constraints`

@@ -1,4 +1,4 @@
-"""A gap -> the actions of its iteration: what is done to which files (seed 000, step 3).
+"""The actions that close a gap: what is done to which files.
 
 A category is a function, a roadmap verb is a row. Files that exist are modified, others are created; where nothing
 says which files there are, the verb decides.
@@ -25,7 +25,7 @@ CREATE, MODIFY, DELETE = ActionType
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What the actions of a gap are read against."""
+    """What a goal tells of its project, read to find the actions of a gap."""
 
     places: Places
     documents: Documents
@@ -34,7 +34,10 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What is to be done about a gap; no targets at all leave the files to whoever does it."""
+    """What is to be done about a gap, and within which bounds.
+
+    An action without targets leaves the files to whoever does it.
+    """
 
     actions: tuple[PlannedAction, ...]
     bounds: Bounds = NO_BOUNDS
@@ -43,16 +46,16 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """How a roadmap item begins, how its files are found, and what is done where nothing tells."""
+    """How a roadmap item begins, how its files are found, and its action."""
 
     opening: re.Pattern[str]
     targets: Callable[[Gap, Inventory], tuple[str, ...]]
-    action: ActionType
+    action: ActionType  # where nothing tells whether the files exist
     always: bool = False  # whether or not the files exist
 
 
 def remedy_for(gap: Gap, inventory: Inventory) -> Remedy:
-    """Make the actions of `gap`; a category that is not known is planned as the roadmap is."""
+    """Make the actions of `gap`; an unknown category is planned as the roadmap is."""
     return _CATEGORIES.get(category_of(gap), _roadmap)(gap, inventory)
 
 
@@ -98,7 +101,7 @@ def _opened(paths: Iterable[str], places: Places) -> tuple[str, ...]:
 
 
 def _of_module(folder: str, inventory: Inventory) -> tuple[str, ...]:
-    """List the files of a module, those first that its documents name; the folder where there is none."""
+    """List the files of a module, or its folder; those in its documents first."""
     known = inventory.places.within(folder)
     named = tuple(
         path for each in inventory.documents.of_modules((folder,)) for path in each.files_among(inventory.places)
@@ -109,7 +112,7 @@ def _of_module(folder: str, inventory: Inventory) -> tuple[str, ...]:
 
 
 def _tests(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
-    """Find where the tests of a thing belong: its module's folder of tests, else tests with its name."""
+    """Find the tests of a thing: its module's folder, else tests named like it."""
     places, explicit = inventory.places, inventory.places.paths_in(gap.description)
     folders = [f"{folder}tests/" for folder in places.modules_in(gap.description)]
     sources = having(explicit, Role.SOURCE)
@@ -121,7 +124,10 @@ def _tests(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
 
 
 def _tests_about(text: str, places: Places) -> tuple[str, ...]:
-    """List the tests with the first word of what is to be tested in their names that any test has."""
+    """List the tests named after the first word of what is to be tested.
+
+    It is the first word that any test has in its name.
+    """
     subject = _SUBJECT.search(text)
     words = re.findall(r"[^\W\d_][\w-]{2,}", subject[1]) if subject else []
     found = (places.tests_of(word) for word in words[:MANY] if word.casefold() not in NO_NAMES)
@@ -135,9 +141,10 @@ def _failing(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
 
 
 def _blamed(files: tuple[str, ...], places: Places) -> tuple[str, ...]:
-    """Find the files that may be at fault where tests failed: a failing test names itself, seldom what it tests.
+    """Find the files that may be at fault where tests failed.
 
-    Else a step could do nothing but change the tests. Where any of many sources may be meant, somebody has to look.
+    A failing test names itself, seldom what it tests: a step could do nothing but change the tests. Where any of many
+    sources may be meant, somebody has to look.
     """
     if not files or any(role_of(path) is not Role.TEST for path in files):
         return files
@@ -148,7 +155,10 @@ def _blamed(files: tuple[str, ...], places: Places) -> tuple[str, ...]:
 def _split(
     gap: Gap, targets: tuple[str, ...], otherwise: ActionType, inventory: Inventory
 ) -> tuple[PlannedAction, ...]:
-    """Make one action for what is new and one for what exists; a gap that maps to nothing is created somewhere."""
+    """Make one action for what is new and one for what exists.
+
+    A gap that maps to nothing is created somewhere.
+    """
     if not targets:
         return (_action(gap, (), CREATE),)
     if not inventory.places.existing:
@@ -159,7 +169,10 @@ def _split(
 
 
 def _bounded(targets: tuple[str, ...], bounds: Bounds) -> tuple[str, ...]:
-    """Keep to the constraints; where only certain files may change, those of the targets are, or else all of them."""
+    """Keep the targets that the constraints allow.
+
+    Where only certain files may change, and none of them is a target, all of them are.
+    """
     only = Protection.of(bounds.only)
     kept = tuple(path for path in targets if only.covers(path)) or bounds.only or targets
     return Protection.of(bounds.excluded).without(kept)

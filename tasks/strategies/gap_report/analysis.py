@@ -1,4 +1,4 @@
-"""Gaps out of what a project says of itself: its inbox, its roadmap, its quality tools (seed 000's gap analysis).
+"""Gaps made of what a project says of itself: its inbox, its roadmap, its tools.
 
 Where an inbox gap and a roadmap gap say the same, the person who wrote the former counts. Versions are compared as
 numbers, so that 0.10 is not 0.1, and v0.1 is.
@@ -64,7 +64,10 @@ def quality_gap(tool: str, output: str, version: str) -> Gap:
 
 
 def inbox_gap(item: InboxItem) -> Gap:
-    """Make the gap of a wish; somebody took the trouble to write it, so it is never of LOW priority."""
+    """Make the gap of a wish, which is never of LOW priority.
+
+    Somebody took the trouble to write it.
+    """
     priority = Priority.MEDIUM if item.priority is Priority.LOW else item.priority
     return Gap(
         category=INBOX,
@@ -103,7 +106,10 @@ def sort_gaps(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
 
 
 def drop_doubles(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
-    """Leave out roadmap gaps that an inbox gap says too, whichever of the two holds the other's words."""
+    """Leave out roadmap gaps that an inbox gap says too.
+
+    Either of the two may hold the other's words.
+    """
     wishes = [words for gap in gaps if category_of(gap) == INBOX and (words := _plain(gap)).strip()]
     return tuple(gap for gap in gaps if category_of(gap) != "roadmap" or not _said(_plain(gap), wishes))
 
@@ -118,7 +124,7 @@ def _said(text: str, wishes: Iterable[str]) -> bool:
 
 
 def _plain(gap: Gap) -> str:
-    """Write a description as its words, each between blanks: a text holds whole words of another, or none."""
+    """Write a description as words between blanks, so that texts share whole words only."""
     return f" {' '.join(_WORD.findall(gap.description.casefold()))} "
 
 

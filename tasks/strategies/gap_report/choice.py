@@ -29,7 +29,7 @@ from tasks.strategies.gap_report.verification import CHECKS, judges_of
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules that an operator has chosen."""
+    """The rules by which an operator wants gaps to be chosen."""
 
     by_file: bool = False
     only_exhausted: bool = False
@@ -44,7 +44,7 @@ class Rules:
         return cls(by_file, only_exhausted, checks, failures)
 
     def spare(self, actions: Iterable[PlannedAction], protection: Protection) -> tuple[PlannedAction, ...]:
-        """Leave out what is protected; an action that keeps none of its files goes with them."""
+        """Leave out what is protected; an action without any file left goes with them."""
         found = []
         for action in actions:
             left = protection.without(action.target_files)
@@ -61,7 +61,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The gap to close, what is to be done about it, and what may not be touched meanwhile."""
+    """The gap to close, its remedy, and what may not be touched meanwhile."""
 
     gap: Gap
     past: Past
@@ -75,7 +75,7 @@ class Choice:
 
 
 def gaps_in(given: GapGoal) -> tuple[Gap, ...]:
-    """List the gaps, the most critical first; none where the report says that there is no such gap."""
+    """List the gaps, the most critical first; none where the report says so."""
     report = given.gap_report or analysis.report(map(analysis.inbox_gap, given.inbox))
     if "most_critical" in report.model_fields_set and report.most_critical is None:
         return ()
@@ -89,7 +89,7 @@ def gaps_in(given: GapGoal) -> tuple[Gap, ...]:
 def choose(
     goal: Goal, given: GapGoal, gaps: tuple[Gap, ...], history: GapHistory, shield: Shield, rules: Rules
 ) -> Choice | None:
-    """Choose the first gap in turn that is left with an action; None where everything is protected."""
+    """Choose the first gap that is left with an action; None where everything is protected."""
     places = Places.of((*goal.context.files, *given.project.files), shield.allowed, shield.forbidden)
     documents = Documents.of(goal.context.documents, given.project.documents)
     inventory = Inventory(places, documents, given.inbox)

@@ -1,4 +1,8 @@
-"""What an iteration may not touch: protected files, however written, and what an inbox item's constraints name."""
+"""What an iteration may not touch: protected files, and what constraints name.
+
+Paths are compared in one form, so that `./seed.py`, `kernel` and `a/../kernel/x` are no way around a protection. An
+inbox item's constraints name files that must not be touched, or the only ones that may.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,7 @@ _PLACE = re.compile(rf"[\w.@+/-]*[/.]\w[\w.@+/-]*|\b(?:modules?|{'|'.join(LAYERS
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What an item's constraints say: their words, the paths that are out, and those that alone are in."""
+    """What an item's constraints say, the paths they exclude, and those they allow alone."""
 
     lines: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
@@ -50,7 +54,7 @@ NO_BOUNDS = Bounds()
 
 
 def bounds_of(gap: Gap, inbox: Iterable[InboxItem], places: Places) -> Bounds:
-    """Read the constraints of the item that `gap` was made of; without one there are none."""
+    """Read the constraints of the item that `gap` was made of, if there is one."""
     item = next((item for item in inbox if _is_of(gap, item)), None)
     if item is None:
         return NO_BOUNDS
@@ -60,9 +64,9 @@ def bounds_of(gap: Gap, inbox: Iterable[InboxItem], places: Places) -> Bounds:
 
 
 def _forbids(line: str) -> bool:
-    """Tell `do not change x`, which takes x away, from `do not change the behaviour of x`, which is about x.
+    """Tell `do not change x` from `do not change the behaviour of x`.
 
-    Where one line says both, all that it names is taken away.
+    The former takes x away, the latter is about x. Where one line says both, all that it names is taken away.
     """
     first = _FORBIDS.search(line)
     if first is None:
@@ -85,7 +89,7 @@ def _said(words: str) -> str:
 
 
 def _restricts(line: str) -> bool:
-    """Tell `do not touch anything but x` and `only change x` from `do not only change x`."""
+    """Tell `touch nothing but x` and `only change x` from `do not only change x`."""
     found = _RESTRICTS.search(line)
     return bool(found) and not (_FORBIDS.search(line) and re.search(r"\bonly\b", line, re.I))
 
@@ -129,7 +133,7 @@ class Protection:
 
 @dataclass(frozen=True)
 class Shield:
-    """What a goal protects, what nobody may allow, and what the goal allows; what is free is found once, if at all."""
+    """What a goal protects, what it allows, and what no goal may allow."""
 
     protection: Protection
     allowed: tuple[str, ...]
@@ -137,11 +141,11 @@ class Shield:
 
     @cached_property
     def free(self) -> tuple[str, ...]:
-        """The allowed files that are not protected."""
+        """The allowed files that are not protected; they are found once, if at all."""
         return self.protection.without(self.allowed)
 
     def keep_feasible(self, actions: Iterable[PlannedAction], excluded: tuple[str, ...]) -> tuple[PlannedAction, ...]:
-        """Drop every action that names no file where all that may change is protected or `excluded`."""
+        """Keep the actions that name a file, and others while any file is free."""
         return tuple(action for action in actions if action.target_files or self._any_left(excluded))
 
     def _any_left(self, excluded: tuple[str, ...]) -> bool:
@@ -153,6 +157,9 @@ class Shield:
 
 @lru_cache(maxsize=16384)
 def normalise(path: str) -> str:
-    """Write a path as a careless file system reads it: one case, no `.` and `..`, folders without a slash."""
+    """Write a path as a careless file system reads it.
+
+    It has one case, neither `.` nor `..`, and no slash at the end of a folder.
+    """
     folded = unicodedata.normalize("NFKC", path).replace("\\", "/").strip().casefold()
     return posixpath.normpath(f"/{folded}").lstrip("/")

@@ -1,4 +1,4 @@
-"""One iteration as its document tells it: the gap, the actions, how it is judged, and how risky it is.
+"""An iteration and its document: the gap, the actions, the criteria and the risk.
 
 Two criteria always hold, the others are those of the gap. A gap that ever failed is of high risk.
 """
@@ -38,11 +38,11 @@ LEVEL: Mapping[EstimatedRisk, RiskLevel] = MappingProxyType(dict(zip(EstimatedRi
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """A plan and what its steps are made with; `allowed` are the goal's files that are not protected."""
+    """An iteration's document, and what its steps are made with."""
 
     plan: IterationPlan
     project: Project
-    allowed: tuple[str, ...]
+    allowed: tuple[str, ...]  # the goal's files that are not protected
     guidance: str | None = None
     failed: bool = False
     checks: tuple[str, ...] = CHECKS
@@ -54,7 +54,7 @@ class Iteration:
 
 
 def make_iteration(project: Project, choice: Choice, number: int, now: int) -> Iteration:
-    """Make the iteration of a choice, its document within."""
+    """Make the iteration that a choice comes to."""
     gap, past, remedy = choice.gap, choice.past, choice.remedy
     allowed = choice.protection.without(project.files)
     actions = _warned(remedy.actions, past) if past.exhausted else remedy.actions
@@ -70,7 +70,7 @@ def make_iteration(project: Project, choice: Choice, number: int, now: int) -> I
 
 
 def _guidance(goal: Goal, choice: Choice) -> str | None:
-    """Tell what went wrong the last time, the constraints, and what the modules say of themselves."""
+    """Tell the last failure, the constraints, and what the modules say of themselves."""
     lesson = fit(choice.past.lesson, MAX_LESSON)
     told = (
         f"The last attempt failed: {lesson}." if lesson else "",
@@ -82,7 +82,7 @@ def _guidance(goal: Goal, choice: Choice) -> str | None:
 
 
 def iteration_id(number: int, now: int) -> str:
-    """Name an iteration by its number and the moment, in UTC, at which it was planned."""
+    """Name an iteration by its number and its moment, `now` in ms, in UTC."""
     return f"iter-{number:04d}-{datetime.fromtimestamp(now / 1000, UTC):%Y%m%d-%H%M%S}"
 
 
@@ -111,7 +111,10 @@ def criteria(gap: Gap, constraints: Iterable[str], tool: str) -> tuple[str, ...]
 
 
 def estimate_risk(actions: Iterable[PlannedAction], allowed: Iterable[str], *, failed: bool) -> EstimatedRisk:
-    """Estimate an iteration by its riskiest file; an action that names none may touch whatever is `allowed`."""
+    """Estimate an iteration by its riskiest file.
+
+    An action that names none may touch whatever is `allowed`.
+    """
     found = [HIGH if failed else LOW]
     for action in actions:
         if not action.target_files:
@@ -121,7 +124,7 @@ def estimate_risk(actions: Iterable[PlannedAction], allowed: Iterable[str], *, f
 
 
 def estimate_file(path: str, action: ActionType) -> EstimatedRisk:
-    """Estimate one file: the domain is high, existing sources are medium, new files and tests are low."""
+    """Estimate a file: the domain is high, existing sources medium, new files and tests low."""
     is_test = role_of(f"{path}x" if path.endswith("/") else path) is Role.TEST
     if _in_domain(path) and (not is_test or path.startswith(f"{DOMAIN}/")):
         return HIGH

@@ -1,4 +1,4 @@
-"""Which files the output of a quality tool is about: one row of patterns per tool (seed 000, step 3 "quality").
+"""The files that a tool's output is about: one row of patterns per tool.
 
 What is found is a word of an untrusted text and nothing more: it only ever chooses among files that are known.
 """
@@ -33,7 +33,7 @@ _FRAME = r"^[ \t]{0,12}File \"([^\"\n]{1,400})\", line \d+"
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """One tool: the names it goes by, and the places where its output names files."""
+    """The names of a tool, and the places where its output names files."""
 
     names: tuple[str, ...]
     patterns: tuple[re.Pattern[str], ...]
@@ -59,7 +59,7 @@ ROWS = (
 
 
 def tool_of(description: str) -> str:
-    """Name the tool of a quality gap: what stands after the first `: `, else the whole description."""
+    """Name the tool of a quality gap: what follows the first `: `, else all."""
     _, colon, tool = description.partition(": ")
     return (tool.strip() if colon and tool.strip() else description.removeprefix(QUALITY_FAILED).strip()) or "quality"
 
@@ -84,7 +84,7 @@ def mentions(evidence: str, tool: str = "", odd: Collection[str] = ()) -> tuple[
 
 
 def _opening(text: str, known: Collection[str]) -> Iterator[str]:
-    """List what stands at the beginning of a line and is known, whatever folders it is below."""
+    """List the known paths that begin a line, whatever folders they are below."""
     for line in text.splitlines():
         begin = _LEAD.match(line)
         said = line[begin.end() if begin else 0 :][:_LONGEST].replace("\\", "/")
@@ -93,7 +93,7 @@ def _opening(text: str, known: Collection[str]) -> Iterator[str]:
 
 
 def _endings(path: str) -> Iterator[str]:
-    """List a path, then what is left of it without its first folder, and so on."""
+    """List a path, then the path without its first folder, and so on."""
     while path:
         yield path
         path = path.partition("/")[2]

@@ -1,6 +1,6 @@
-"""What the planner knows of earlier attempts at a gap: from the records of a goal, and from its own memory.
+"""Earlier attempts at a gap, from the records of a goal and the plan history.
 
-A streak belongs to one gap, and only that gap's success ends it: what runs in between does not (seed 000, step 2).
+A streak belongs to one gap, and only that gap's success ends it: what runs in between does not.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _FAILED = (IterationOutcome.FAILURE, IterationOutcome.ROLLBACK)
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """How it went with one gap so far: failures in a row, whether it ever failed, and what was said of the last."""
+    """How it went with one gap so far."""
 
-    streak: int = 0
-    failed: bool = False
-    lesson: str = ""
+    streak: int = 0  # failures in a row
+    failed: bool = False  # ever
+    lesson: str = ""  # what was said of the last failure
     limit: int = MAX_FAILURES
 
     @property
@@ -40,7 +40,7 @@ class Past:
 
 @dataclass(frozen=True)
 class GapHistory:
-    """The records in the order in which they happened, and the planner's own memory."""
+    """The records in the order in which they happened, and what earlier plans counted."""
 
     records: tuple[IterationRecord, ...]
     recall: Mapping[str, int]
@@ -48,9 +48,10 @@ class GapHistory:
 
     @classmethod
     def of(cls, records: Sequence[IterationRecord], recall: Mapping[str, int], limit: int = MAX_FAILURES) -> GapHistory:
-        """Sort records by time; of those of one moment the one that is listed first is the newest.
+        """Sort records by time, each iteration once.
 
-        An iteration counts once, as its newest record has it.
+        Of those of one moment the one that is listed first is the newest. An iteration counts as its newest record
+        has it.
         """
         newest_first = sorted(records, key=lambda record: record.timestamp, reverse=True)
         once: dict[str, IterationRecord] = {}
@@ -59,7 +60,10 @@ class GapHistory:
         return cls(tuple(once.values())[::-1], recall, limit)
 
     def of_gap(self, gap: Gap) -> Past:
-        """Tell how it went with `gap`; of two counts of failures the larger one holds, since its last success."""
+        """Tell how it went with `gap` since its last success.
+
+        Of two counts of failures, the records' and our own, the larger one holds.
+        """
         streak, failed, lesson = 0, False, ""
         after: int | None = None
         for record in self._of_gaps.get(key(gap), ()):
@@ -78,7 +82,7 @@ class GapHistory:
 
     @property
     def next_number(self) -> int:
-        """The number of the next iteration; a history that was cut does not stop the count."""
+        """The number of the next iteration, even where the history was cut."""
         return max(self.counted, len(self.records)) + 1
 
     @cached_property
@@ -89,7 +93,7 @@ class GapHistory:
         return found
 
     def _planned_after(self, record: IterationRecord, otherwise: int | None) -> int | None:
-        """Tell how many iterations were planned after `record` at most: of those alone can failures be newer."""
+        """Count the iterations planned after `record` at most, whose failures can be newer."""
         found = _NUMBER.fullmatch(record.iteration_id)
         return max(self.counted - int(found[1]), 0) if found else otherwise
 

@@ -1,4 +1,4 @@
-"""The files of a project as words speak of them: paths as a tool or a person writes them, modules, layers.
+"""The files of a project as words speak of them: paths, modules, layers.
 
 The planner reads no repository: the goal carries the texts of CONTRACT.md and SPEC.md, in which a module speaks of
 itself. They are untrusted: they name files among those that are known, and a gist of them goes to the controller,
@@ -39,7 +39,7 @@ NO_NAMES = frozenset(
     )
 )
 
-PROTECTED = ("seed.py", "VISION.md", "kernel/", "roadmap/")
+PROTECTED = ("seed.py", "VISION.md", "kernel/", "roadmap/")  # that no iteration may touch, in any project
 
 MODULE_DOCUMENTS = ("CONTRACT.md", "SPEC.md")
 MAX_READ = 20_000  # characters of a document
@@ -53,7 +53,7 @@ _CODE = re.compile(r"`([\w./@+-]{1,200}\.\w{1,8})`|^[ \t│├└─*+-]{1,60}([
 
 @dataclass(frozen=True)
 class Places:
-    """What is known: files that exist, and files that may be made since the goal allows them."""
+    """Files that exist, and files that may be made since the goal allows them."""
 
     existing: frozenset[str]
     files: tuple[str, ...]
@@ -62,14 +62,15 @@ class Places:
 
     @classmethod
     def of(cls, listing: Iterable[str], allowed: Iterable[str], forbidden: Forbidden = FORBIDDEN) -> Places:
-        """Put the listing and the allowlist together; a file whose very name is an attack is not known."""
+        """Put listing and allowlist together, without files whose very name is an attack."""
         listed, given = dict.fromkeys(filter(_is_harmless, map(clean, listing))), dict.fromkeys(allowed)
         return cls(frozenset(listed), tuple(listed | given), having(given, Role.SOURCE), forbidden)
 
     def locate(self, mention: str, *, by_tool: bool = True) -> str | None:
-        """Find the file that a tool or a person means; None for one that cannot be of this project.
+        """Find the file that a tool or a person means.
 
-        What tools print may begin with folders above the project; what a person writes is a path within it.
+        None is for one that cannot be of this project. What tools print may begin with folders above the project;
+        what a person writes is a path within it.
         """
         path = clean(mention.replace("\\", "/").rstrip(".:"))
         parts = path.split("/")
@@ -89,7 +90,7 @@ class Places:
         return tuple(found)[:MAX_TARGETS]
 
     def within(self, folder: str) -> tuple[str, ...]:
-        """List the known files below `folder`, which ends with a slash, that a step may touch."""
+        """List the known files below `folder/` that a step may touch."""
         return tuple(path for path in self.files if path.startswith(folder) and fault(path, self.forbidden) is None)
 
     def paths_in(self, text: str) -> tuple[str, ...]:
@@ -97,13 +98,13 @@ class Places:
         return tuple(dict.fromkeys(self._paths(text)))[:MAX_TARGETS]
 
     def modules_in(self, text: str) -> tuple[str, ...]:
-        """List the folders of the modules that `text` speaks of: `module X`, or the name of one that there is."""
+        """List the folders of modules that `text` speaks of: `module X`, or a known name."""
         flat = f"_{re.sub('[^a-z0-9]+', '_', text.casefold())}_"
         known = [folder for name, folder in self._modules.items() if f"_{name}_" in flat]
         return tuple(dict.fromkeys([*known, *self._new_modules(text)]))
 
     def layers_in(self, text: str) -> tuple[str, ...]:
-        """List the sources that lie in a folder for whose layer `text` has a keyword, such as domain/*.py."""
+        """List the sources in folders for whose layer `text` has a keyword, such as domain/*.py."""
         words = re.findall(r"[a-z]+", text.casefold())
         folders = {LAYERS[word] for word in words if word in LAYERS}
         found = (path for path in self.files if path.split("/")[-2:-1] and path.split("/")[-2] in folders)
@@ -222,7 +223,7 @@ class ModuleDocument:
         return fit("; ".join(filter(None, (first[1] if first else "", *headings))), MAX_GIST)
 
     def files_among(self, places: Places) -> tuple[str, ...]:
-        """List the files of the module that the document names, in order; known ones, else those to be made."""
+        """List the files of the module that the document names: known ones, else new ones."""
         words = [one or other for one, other in _CODE.findall(self.text)]
         paths = dict.fromkeys(_below(self.folder, clean(word)) for word in words if not word.endswith(MODULE_DOCUMENTS))
         known = set(places.within(self.folder))

@@ -1,4 +1,7 @@
-"""What an iteration keeps while its files are looked for: all that its goal, cut to its needs, has no longer."""
+"""What an iteration keeps while its files are looked for.
+
+It is all that the goal, which is kept without what only a draft reads, has no longer.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ def free_files(growth: Growth) -> tuple[str, ...]:
 
 
 def project_in(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Project:
-    """Read the project as it was when the plan was made; a test command no longer known is left out."""
+    """Read the project as it was when the plan was made.
+
+    A test command that is no longer known is left out.
+    """
     state, context = state_of(growth), growth.goal.context
     context = context.model_copy(update={"language": state.language or context.language})
     goal = growth.goal.model_copy(update={"context": context})

@@ -1,7 +1,7 @@
-"""The actions of an iteration -> governed steps: patches in their order, then the verification (seed 000; DESIGN.md 5).
+"""The steps of an iteration: patches in the order of its actions, then the verification.
 
-The seed's verifier lints, checks types and runs the tests: so does the last step, and so does the last patch, which is
-the one that can make them pass.
+The last step lints, checks types and runs the tests, and so does the last patch, which is the one that can make them
+pass.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PatchPiece:
 
 
 def must_explore(iteration: Iteration) -> bool:
-    """Tell whether somebody has to look which files an action is about: it names none, and too many may change."""
+    """Tell whether an action names no files, and too many may change."""
     allowed, actions = iteration.allowed, iteration.plan.actions
     if all(action.target_files for action in actions):
         return False
@@ -49,12 +49,12 @@ def must_explore(iteration: Iteration) -> bool:
 
 
 def pieces_of(iteration: Iteration) -> tuple[PatchPiece, ...]:
-    """Cut every action by what the risk of its files allows, riskier ones first; none where nothing is allowed."""
+    """Cut every action by what the risk of its files allows, riskier ones first."""
     return tuple(piece for action in iteration.plan.actions for piece in _pieces(action, iteration))
 
 
 def make_steps(iteration: Iteration, pieces: Sequence[PatchPiece]) -> tuple[PlannedStep, ...]:
-    """Make a step a piece, one after the other, and the verification of all of them."""
+    """Make one step per piece, in a row, and the verification of all."""
     steps: list[PlannedStep] = []
     files = tuple(dict.fromkeys(path for piece in pieces for path in piece.files))
     gone = {path for piece in pieces if piece.action.action_type is ActionType.DELETE for path in piece.files}

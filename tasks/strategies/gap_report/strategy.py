@@ -1,4 +1,4 @@
-"""The strategy of the kind `gap_report`: its six verbs in the order of a plan's life.
+"""The six verbs of a gap report, in the order of its life.
 
 An iteration whose files nobody knows begins with a step that explores: its answer is `{"files": [...]}`, only what the
 goal allows counts, and where nothing is left, the plan halts.
@@ -63,9 +63,10 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
 
 
 def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Give a step the gap with its evidence and how the iteration is judged; the one that explores, what may change.
+    """Give a step the gap with its evidence, and the criteria of the iteration.
 
-    All words come from the document, which is sanitised.
+    The one that explores is given the files that may change as well. All words come from the document, which is
+    sanitised. A spec's intent has room for a sentence; what a person wished for and what a tool printed may be pages.
     """
     document = growth.document
     if document is None:
@@ -151,9 +152,9 @@ def _outside(iteration: Iteration) -> FieldError:
 
 
 def _shortcomings(goal: Goal, made: tuple[PlannedStep, ...], before: int = 0) -> tuple[FieldError, ...]:
-    """Say what the goal lacks, in terms of the goal, where the validator could only speak of the steps.
+    """Say what the goal lacks, in terms of the goal.
 
-    `before` are the steps that the plan has already.
+    The validator could only speak of the steps. `before` are the steps that the plan has already.
     """
     if len(made) + before > (limit := max_steps(goal)):
         sentence = f"The files make {len(made)} steps, and the limit is {limit}: raise limits.max_steps or allow fewer."

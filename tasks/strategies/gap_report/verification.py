@@ -1,4 +1,4 @@
-"""How an iteration is verified: lint and types, the tool that reported the gap, and the tests that can judge it.
+"""How an iteration is verified: lint, types, the tool that reported, and tests.
 
 Where some tests fail for another gap, those that passed before judge: verified by tests that fail whatever it does, no
 iteration could ever succeed before that other gap is closed.
@@ -51,7 +51,7 @@ _RUN = re.compile(r"test_.*\.py|.*_test\.py|.*[.-](?:test|spec)\.[cm]?[jt]sx?") 
 def verification(
     gap: PlannedGap, project: Project, files: tuple[str, ...], checks: Sequence[str], *, failed: bool
 ) -> tuple[VerifyTool, ...]:
-    """Choose the tools of the acceptance criteria, as far as the language has them, and the tests.
+    """Choose the tools that the criteria ask for and the language has, and the tests.
 
     What changes nothing but documentation is read by somebody instead, unless its gap failed before.
     """
@@ -71,7 +71,7 @@ def _checked(project: Project, files: Sequence[str], checks: Sequence[str]) -> t
 
 
 def _aimed(project: Project, check: str, files: Sequence[str]) -> VerifyTool | None:
-    """Aim a contract at files, or at nothing if it takes none; None where the operator's takes neither."""
+    """Aim a contract at files, else at nothing; None where the operator's takes neither."""
     for words in (tuple(map(operand, files)), ()):
         with suppress(UnknownCommand):
             return project.catalogue.aim(project.catalogue.call(check, words).argv)
@@ -79,7 +79,10 @@ def _aimed(project: Project, check: str, files: Sequence[str]) -> VerifyTool | N
 
 
 def reporter_of(gap: PlannedGap, project: Project, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-    """Aim the tool that reported `gap` at what changes of its kind; empty for tests and for tools that nobody knows."""
+    """Aim the tool that reported `gap` at what changes of its kind.
+
+    There is none for tests and for tools that the catalogue does not know.
+    """
     words = re.findall(r"[\w-]+", tool_of(gap.description).casefold()) if gap.category.casefold() == "quality" else ()
     for command, suffixes in (COMMANDS[word] for word in words if word in COMMANDS):
         aimed = (
@@ -107,7 +110,10 @@ def judges_of(chosen: Gap, gaps: Iterable[Gap], goal: Goal, places: Places) -> t
 
 
 def aim_tests(project: Project, judges: Sequence[str] | None) -> Project:
-    """Aim the project's tests at those that judge; where they cannot be aimed, the checks of the language are left."""
+    """Aim the project's tests at those that judge.
+
+    Where they cannot be aimed, the checks of the language are left.
+    """
     if judges is None or not project.tests or project.language is None:
         return project
     *before, last = project.tests
