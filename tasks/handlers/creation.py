@@ -24,6 +24,7 @@ from tasks.policy.halt import explained
 from tasks.policy.pre_steps import looks_prepared
 from tasks.rules import budget, quota
 from tasks.rules.strategy import Draft, Rejected
+from tasks.text.fields import as_written, fit
 
 SHOWN_CHARS = 200  # of the goal's sentence, for lists of plans
 # Of the goal: what the plan's own steps say, and texts from outside that nothing reads once the plan is made.
@@ -144,7 +145,7 @@ def _announce(fold: Fold, goal: Goal, draft: Draft) -> None:
         "kind": goal.kind.value.encode(),
         "goal_id": plan.head.goal_id.encode(),
         "policy_version": str(plan.head.policy_version).encode(),
-        "text": goal.goal[:SHOWN_CHARS].encode(errors="replace"),
+        "text": fit(goal.goal, SHOWN_CHARS, as_written).encode(errors="replace"),
         "goal": codec.dumps(body),
     }
     if draft.state is None:

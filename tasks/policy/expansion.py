@@ -24,7 +24,7 @@ from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import WINDOW, Step
 from tasks.plan.unit_of_work import Fold
 from tasks.policy import halt, requests
-from tasks.policy.outcome_verdict import fit
+from tasks.policy.outcome_verdict import fit_evidence
 from tasks.policy.pre_steps import looks_prepared
 from tasks.rules.strategy import MAX_UNFOLDED, Draft, End, Growth, Phase, Unfolding, Unfolds
 from tasks.rules.validation import max_steps, validate
@@ -87,8 +87,8 @@ def refusal(fold: Fold, step: Step, outcome: Outcome) -> dict[str, Any] | None:
     why = _strategy(fold).refusal(_growth(fold), step.facts, outcome.output)
     if why is None:
         return None
-    fold.inputs.append(["output refused", step.step_id, step.status.attempt, fit(why)])
-    return PreviousFailure(category=FailureCategory.OUTPUT_REFUSED.value, suggestion=fit(why)).model_dump()
+    fold.inputs.append(["output refused", step.step_id, step.status.attempt, fit_evidence(why)])
+    return PreviousFailure(category=FailureCategory.OUTPUT_REFUSED.value, suggestion=fit_evidence(why)).model_dump()
 
 
 def answer(fold: Fold, value: Any, who: Mapping[str, Any]) -> str | None:

@@ -15,7 +15,7 @@ from schemas.stored import Attempt, PlanRecord
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Slice
-from tasks.text.fields import fit_text
+from tasks.text.fields import as_written, fit
 from tasks.toolchain.classify import category_of
 
 MAX_TESTS = 5
@@ -70,15 +70,15 @@ def failure_of(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None
         category = category_of(evidence.category if evidence else None, text)
     return PreviousFailure(
         category=category,
-        failing_tests=tuple(fit(test) for test in evidence.top_failing_tests[:MAX_TESTS]) if evidence else (),
-        trace=fit((evidence and evidence.stack_trace_head) or outcome.error_message or "") or None,
-        suggestion=fit(told or (evidence and evidence.suggestion) or "") or None,
+        failing_tests=tuple(fit_evidence(test) for test in evidence.top_failing_tests[:MAX_TESTS]) if evidence else (),
+        trace=fit_evidence((evidence and evidence.stack_trace_head) or outcome.error_message or "") or None,
+        suggestion=fit_evidence(told or (evidence and evidence.suggestion) or "") or None,
     ).model_dump()
 
 
-def fit(text: str) -> str:
+def fit_evidence(text: str) -> str:
     """Make evidence fit for the prompt of the next attempt: without attacks, and cut."""
-    return fit_text(text[:MAX_TRACE], MAX_TRACE)
+    return fit(text[:MAX_TRACE], MAX_TRACE, as_written)
 
 
 def is_proved(facts: dict[str, Any], outcome: Outcome) -> bool:
@@ -96,7 +96,7 @@ def doubt(facts: dict[str, Any], outcome: Outcome, *, requires_receipts: bool) -
         return None
     wanted, shown = {tool["tool"] for tool in facts["verify_tools"]}, {each.tool for each in outcome.verify or ()}
     if other := sorted(shown - wanted):
-        return f"there are receipts of {fit(', '.join(other))}, and not of {', '.join(sorted(wanted - shown))}"
+        return f"there are receipts of {fit_evidence(', '.join(other))}, and not of {', '.join(sorted(wanted - shown))}"
     if outcome.tests_passed and not requires_receipts:
         return None
     word = "" if outcome.tests_passed else " and no word that the tests passed"
@@ -109,7 +109,7 @@ def unproven(doubt: str) -> dict[str, Any]:
     It is UNKNOWN: nobody knows what the verification would have said, so no strategy could mend what it found.
     """
     suggestion = f"Success was reported, and {doubt}: run verify_tools, and report each in `verify`."
-    return PreviousFailure(category=FailureCategory.UNKNOWN, suggestion=fit(suggestion)).model_dump()
+    return PreviousFailure(category=FailureCategory.UNKNOWN, suggestion=fit_evidence(suggestion)).model_dump()
 
 
 def _finding(facts: dict[str, Any], outcome: Outcome) -> tuple[FailureCategory, str] | None:

@@ -22,7 +22,7 @@ from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from schemas.stored import StepStatus
 from tasks.base.errors import UnknownCommand
 from tasks.plan.snapshot import Step
-from tasks.policy.outcome_verdict import fit
+from tasks.policy.outcome_verdict import fit_evidence
 from tasks.rules.risk import RISK, below, estimate
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
 from tasks.toolchain.contract import Part, operand
@@ -189,8 +189,8 @@ def found(facts: Mapping[str, Any], outcome: Outcome) -> dict[str, Any] | None:
     if not facts["inserted_by"]:
         return None
     evidence, said = outcome.failure_evidence, outcome.output if isinstance(outcome.output, str) else ""
-    codes = fit(", ".join(f"{each.tool} exit code {each.exit_code}" for each in outcome.verify or ()))
-    text = fit((evidence and evidence.stack_trace_head) or said)
+    codes = fit_evidence(", ".join(f"{each.tool} exit code {each.exit_code}" for each in outcome.verify or ()))
+    text = fit_evidence((evidence and evidence.stack_trace_head) or said)
     return {"codes": codes, "text": text} if codes or text else None
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.kinds import Leaf, TextKind, rewrite
-from tasks.text.fields import fit, fit_text, legible, one_line
+from tasks.text.fields import MAX_CUTS, as_written, fit, flatten, legible
 from tasks.text.sanitize import TOKEN, is_simple, sanitize
 from tasks.text.unicode import INVISIBLE
 
@@ -81,14 +81,14 @@ class _Pass:
     def strip(self, text: str) -> str:
         """Take out the attacks, those too that the text holds once it is one line, as a step's field will hold it."""
         found = sanitize(text)
-        flat = sanitize(one_line(found.text, len(found.text)))
+        flat = sanitize(flatten(found.text))
         self.findings.extend(attack.kind.value for attack in (*found.findings, *flat.findings))
         return flat.text if flat.findings else found.text
 
     def words(self, _: str, text: str, leaf: Leaf) -> str:
         """Sanitise words."""
         made = self.strip(text)
-        return made if leaf.most is None or len(made) <= leaf.most else fit_text(made, leaf.most)
+        return made if leaf.most is None or len(made) <= leaf.most else fit(made, leaf.most, as_written)
 
     def step_text(self, _: str, text: str, __: Leaf) -> str:
         """Make a text of a supplied step legible."""
@@ -126,7 +126,14 @@ class _Pass:
         text = self.strip(joined) if self.room >= 0 else joined
         if text == joined:
             return None
-        return tuple(text[start : start + MAX_LINE] for start in range(0, len(text), MAX_LINE))[:MAX_CONSTRAINTS]
+        for _ in range(MAX_CUTS):
+            starts = range(0, len(text), MAX_LINE)[:MAX_CONSTRAINTS]
+            pieces = tuple(fit(text[start : start + MAX_LINE], MAX_LINE, as_written) for start in starts)
+            joined = "; ".join(pieces)  # as whoever reads them will
+            text = self.strip(joined)
+            if text == joined:
+                return pieces
+        return (TOKEN,)
 
 
 _RULES: Mapping[TextKind, Callable[[_Pass, str, str, Leaf], str]] = {

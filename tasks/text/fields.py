@@ -1,8 +1,9 @@
-"""Text from outside made fit for a field: without attacks, legible, cut to size."""
+"""Words from outside made fit for a field: every cut in the planner goes through `fit`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from tasks.text.sanitize import TOKEN, Mode, is_plain, sanitize
 from tasks.text.unicode import clean
@@ -13,26 +14,44 @@ MAX_GUIDANCE = 1000
 MAX_CUTS = 5  # a cut may uncover an attack, and taking that out may make the text longer again
 _READ, _LEAST_READ = 16, 4096  # times what is kept is read, so that a long text is not looked through in vain
 
-
-def fit(text: str, size: int) -> str:
-    """Put outside words on one line of at most `size` characters, in which no attack is found."""
-    return settle(text, size, one_line)
+Cut = Callable[[str, int], str]  # a text and how many characters of it may stay
 
 
-def fit_lines(text: str, size: int) -> str:
-    """Make outside words of several lines at most `size` characters long, with no attack found in them."""
-    return settle(text, size, lambda found, most: truncate(found.strip(), most))
+def one_line(text: str, size: int) -> str:
+    """Put `text` on one line of at most `size` characters, cut between words where it can be."""
+    line = flatten(text)
+    if len(line) <= size:
+        return line
+    if size <= 0:
+        return ""
+    cut = line[: size - 1]
+    head, space, _ = cut.rpartition(" ")
+    return (head if space and len(head) > size // 2 else cut) + "…"
 
 
-def fit_text(text: str, size: int) -> str:
-    """Keep outside words as they are written, `size` characters of them at most, with no attack found in them."""
-    return settle(text, size, sliced)
+def several_lines(text: str, size: int) -> str:
+    """Keep the lines of `text` without what surrounds them, a mark where they are cut."""
+    text = text.strip()
+    if len(text) <= size:
+        return text
+    return text[: size - 1].rstrip() + "…" if size > 0 else ""
 
 
-def settle(text: str, size: int, cut: Callable[[str, int], str]) -> str:
-    """Sanitise and `cut` outside words until nothing is found in what is left; every field from outside is cut here.
+def as_written(text: str, size: int) -> str:
+    """Keep the first `size` characters as they are."""
+    return text[:size]
 
-    What goes on to hold an attack, whatever is taken out, becomes the mark of an attack.
+
+def opening(text: str, size: int) -> str:
+    """Keep the first `size` characters of `text` on one line, without a mark where it is cut."""
+    return flatten(text)[:size]
+
+
+def fit(text: str, size: int, cut: Cut = one_line) -> str:
+    """Sanitise and cut outside words to at most `size` characters in which no attack is found.
+
+    A cut may leave an attack that was none before (`rm -rf /` of `rm -rf /system`, `act as dan` of `act as dandelion`),
+    so what was cut is looked at again. What goes on to hold an attack, whatever is taken out, becomes the mark of one.
     """
     text = text[: max(_LEAST_READ, size * _READ)]
     for _ in range(MAX_CUTS):
@@ -43,28 +62,9 @@ def settle(text: str, size: int, cut: Callable[[str, int], str]) -> str:
     return TOKEN[:size]
 
 
-def sliced(text: str, size: int) -> str:
-    """Keep the first `size` characters as they are."""
-    return text[:size]
-
-
-def truncate(text: str, size: int) -> str:
-    """Cut `text` so that it has at most `size` characters, the mark of the cut among them."""
-    if len(text) <= size:
-        return text
-    return text[: size - 1].rstrip() + "…" if size > 0 else ""
-
-
-def one_line(text: str, size: int) -> str:
-    """Put `text` on one line of at most `size` characters, cut between words where it can be."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    if len(line) <= size:
-        return line
-    if size <= 0:
-        return ""
-    cut = line[: size - 1]
-    head, space, _ = cut.rpartition(" ")
-    return (head if space and len(head) > size // 2 else cut) + "…"
+def flatten(text: str) -> str:
+    """Put `text` on one line, one blank for whatever separates its words."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
 def legible(text: str) -> str:
@@ -74,11 +74,16 @@ def legible(text: str) -> str:
 
 def filled(sentence: str, goal: str, size: int) -> str:
     """Put the goal's words in for `{goal}`, so that the whole stays within `size`."""
-    room = size - len(sentence) + len("{goal}")
-    return sentence.replace("{goal}", one_line(goal, room))
+    room, words = size - len(sentence) + len("{goal}"), _on_one_line(goal)
+    return sentence.replace("{goal}", words if len(words) <= room else fit(words[: max(0, room) + 2], room))
 
 
+@lru_cache(maxsize=64)  # each step of a plan says it
+def _on_one_line(goal: str) -> str:
+    return fit(goal, len(goal))
+
+
+@lru_cache(maxsize=16)
 def guidance(constraints: tuple[str, ...]) -> str | None:
     """Hand the goal's constraints on to the controller; None where there are none."""
-    lines = [line for line in (one_line(each, MAX_GUIDANCE) for each in constraints) if line]
-    return one_line("; ".join(lines), MAX_GUIDANCE) or None
+    return fit("; ".join(filter(None, map(flatten, constraints))), MAX_GUIDANCE) or None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schemas import codec
-from tasks.text.fields import truncate
+from tasks.text.fields import fit, several_lines
 
 FENCE = "```"
 
@@ -43,8 +43,8 @@ def as_text(output: Any) -> str:
 
 def fitted(value: Any, schema: Mapping[str, Any]) -> Any:
     """Cut what is too long or not asked for, as a JSON Schema of ours says; what cannot be mended stays wrong."""
-    if isinstance(value, str) and "maxLength" in schema:
-        return truncate(value, schema["maxLength"])
+    if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
+        return fit(value, schema["maxLength"], several_lines)
     if isinstance(value, list) and "items" in schema:
         return [fitted(each, schema["items"]) for each in value[: schema["maxItems"]]]
     if isinstance(value, dict) and "properties" in schema:

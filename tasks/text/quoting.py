@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tasks.text.fields import fit_lines
+from tasks.text.fields import fit, several_lines
 
 MARK = "| "
 
 
 def quoted(title: str, origin: str, text: str, size: int) -> str:
     """Quote at most `size` characters of `text`; nothing is left of it but data."""
-    fit = fit_lines(text, size)
-    return "\n".join([f"# {title} ({origin})", *(MARK + line for line in fit.splitlines() or ["None"])])
+    lines = fit(text, size, several_lines).splitlines() or ["None"]
+    return "\n".join([f"# {title} ({origin})", *(MARK + line for line in lines)])
 
 
 def listed(lines: Iterable[str], most: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from schemas import codec
-from tasks.text.fields import one_line, settle, truncate
+from tasks.text.fields import Cut, fit, one_line
 from tasks.text.json_in_prose import as_text
 
 MARK = "[secret]"
@@ -38,14 +38,10 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
     return _NAMED.sub(rf"\1{MARK}", masked(text, secrets))
 
 
-def redact_line(text: str, size: int, secrets: Iterable[str] = ()) -> str:
-    """Put outside words on one line of at most `size` characters, without secrets and without attacks."""
-    return settle(redact(text, secrets), size, lambda found, most: one_line(redact(found, secrets), most))
-
-
-def redact_lines(text: str, size: int, secrets: Iterable[str] = ()) -> str:
-    """Keep at most `size` characters of outside words of several lines, without secrets and without attacks."""
-    return settle(redact(text, secrets), size, lambda found, most: truncate(redact(found, secrets).strip(), most))
+def fit_redacted(text: str, size: int, secrets: Iterable[str] = (), cut: Cut = one_line) -> str:
+    """Fit outside words into `size` characters, without secrets and without attacks."""
+    known = tuple(secrets)
+    return fit(redact(text, known), size, lambda found, most: cut(redact(found, known), most))
 
 
 def masked(text: str, secrets: Iterable[str] = ()) -> str:

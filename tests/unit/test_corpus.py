@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from tasks.text.fields import fit, fit_text
+from tasks.text.fields import as_written, fit
 from tasks.text.sanitize import sanitize
 
 TEXTS = Path(__file__).parents[1] / "fixtures" / "texts"
@@ -44,5 +44,5 @@ def test_benign_texts_are_left_alone() -> None:
 
 def test_nothing_is_found_in_an_attack_that_was_made_fit() -> None:
     for each in texts("attacks.jsonl"):
-        for made in (fit(each["text"], 100), fit_text(f"Log: {each['text']}", 60)):
+        for made in (fit(each["text"], 100), fit(f"Log: {each['text']}", 60, as_written)):
             assert sanitize(made).findings == (), made

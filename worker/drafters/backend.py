@@ -17,8 +17,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tasks.rules.strategy import Consult, Drafted
-from tasks.text.fields import one_line
-from tasks.text.secrets import redact
+from tasks.text.secrets import fit_redacted
 from worker.drafters.base import (
     MAX_ANSWER,
     MAX_ERROR,
@@ -131,7 +130,7 @@ def _is_backend(found: Any) -> bool:
 
 
 def _wrong(path: str, why: str) -> WrongDrafter:
-    return WrongDrafter(f"PLANNER_PLANNING_BACKEND: {path} cannot be used: {one_line(redact(why), MAX_ERROR)}.")
+    return WrongDrafter(f"PLANNER_PLANNING_BACKEND: {path} cannot be used: {fit_redacted(why, MAX_ERROR)}.")
 
 
 def _answer(said: Any, watch: Watch, paid: int, secrets: tuple[str, ...]) -> Drafted:

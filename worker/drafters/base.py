@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tasks.base.errors import PlannerError
 from tasks.rules.strategy import Consult, Drafted
-from tasks.text.fields import one_line
-from tasks.text.secrets import MARK, masked, redact, redact_line, redact_lines
+from tasks.text.fields import several_lines
+from tasks.text.secrets import MARK, fit_redacted, masked, redact
 
 if TYPE_CHECKING:
     from worker.settings.settings import Settings
@@ -67,7 +67,7 @@ class Watch:
 
     def failed(self, why: str, tokens: int, secrets: tuple[str, ...] = ()) -> Drafted:
         """Make the answer of a call that failed: `why` is outside words, made harmless and short."""
-        error = redact_line(why[:READ_FOR_ERROR], MAX_ERROR, secrets)
+        error = fit_redacted(why[:READ_FOR_ERROR], MAX_ERROR, secrets)
         return Drafted(None, error or "failed without a word", tokens, int(self.passed_s * 1000))
 
 
@@ -84,12 +84,12 @@ def shown(command: Iterable[Any], secrets: tuple[str, ...] = ()) -> tuple[str, .
 def _words(command: list[Any], secrets: tuple[str, ...]) -> Iterator[str]:
     for before, word in zip([None, *command], command, strict=False):
         hidden = before is not None and _SECRET_OPTION.match(str(before)[:MAX_WORD])
-        yield MARK if hidden else one_line(redact(str(word), secrets), MAX_WORD)
+        yield MARK if hidden else fit_redacted(str(word), MAX_WORD, secrets)
 
 
 def heard(stderr: str, secrets: tuple[str, ...] = ()) -> str:
     """Keep the end of what was said beside the answer: no secrets, no orders, and not much of it."""
-    return redact_lines(redact(stderr, secrets)[-MAX_STDERR:], MAX_STDERR, secrets)
+    return fit_redacted(redact(stderr, secrets)[-MAX_STDERR:], MAX_STDERR, secrets, several_lines)
 
 
 def secrets_of(settings: Settings) -> tuple[str, ...]:

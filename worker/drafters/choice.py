@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from schemas.base import GoalKind
 from schemas.envelope import FieldError
-from tasks.text.fields import one_line
+from tasks.text.fields import fit
 
 if TYPE_CHECKING:
     from worker.settings.settings import Settings
@@ -23,7 +23,7 @@ def choose(kind: GoalKind, asked: str | None, settings: Settings) -> str | Field
     enabled = (NONE, *(each for each in settings.drafters if each != NONE))
     if name in enabled:
         return name
-    what = f"The drafter {one_line(name, 64)} is" if asked else f"The drafter {name} of the kind {kind} is"
+    what = f"The drafter {fit(name, 64)} is" if asked else f"The drafter {name} of the kind {kind} is"
     return _refusal(f"{what} not enabled here; there are {', '.join(enabled)}")
 
 

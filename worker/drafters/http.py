@@ -37,7 +37,7 @@ from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
 from tasks.rules.strategy import Consult, Drafted
-from tasks.text.secrets import redact_line
+from tasks.text.secrets import fit_redacted
 from worker.drafters.base import MAX_ANSWER, MAX_ERROR, STOPPED, Stop, Watch, WrongDrafter, estimate, secrets_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class HttpDrafter:
         try:
             self._model()
         except (ImportError, TypeError, UserError, ValueError) as error:
-            why = redact_line(str(error), MAX_ERROR, self._secrets)
+            why = fit_redacted(str(error), MAX_ERROR, self._secrets)
             raise WrongDrafter(f"PLANNER_LLM_MODEL: {settings.llm_model} cannot be used: {why}") from error
 
     def ask(self, question: Consult, stop: Stop) -> Drafted:

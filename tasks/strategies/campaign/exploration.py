@@ -38,7 +38,7 @@ from tasks.strategies.campaign.formulas import failure_cost_k
 from tasks.strategies.campaign.frameworks import NONE, detected, framework
 from tasks.strategies.campaign.state import Known, Scope, Seen
 from tasks.strategies.campaign.words import readings, sections
-from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, filled, fit, guidance
+from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, as_written, filled, fit, guidance
 from tasks.text.json_in_prose import decoded
 from tasks.text.paths import clean
 from tasks.text.sanitize import sanitize
@@ -190,7 +190,7 @@ def _structured(known: Known, found: StructureMode | None) -> Known:
     return known.model_copy(
         update={
             "file_count": found.file_count,
-            "test_pattern": ", ".join(patterns)[:200] or None,
+            "test_pattern": fit(", ".join(patterns), 200, as_written) or None,
             "language": known.language or (spoken.name if spoken else None),
         }
     )

@@ -14,7 +14,7 @@ from schemas.envelope import FieldError
 from tasks.strategies.campaign.formulas import LEAST_BUDGET, MOST_BUDGET, score, task_count
 from tasks.strategies.campaign.state import Known, Scope, Seen, chosen
 from tasks.strategies.campaign.verification import project_of
-from tasks.text.fields import fit, fit_lines
+from tasks.text.fields import fit, several_lines
 from tasks.toolchain.catalogue import render
 
 MARK = "| "
@@ -82,7 +82,7 @@ def _sections(
 
 def _data(title: str, origin: str, lines: Iterable[str], size: int = MAX_SECTION) -> str:
     """Quote outside words under our own heading; what only several lines together say is sanitised too."""
-    told = fit_lines("\n".join(filter(None, lines)), size)
+    told = fit("\n".join(filter(None, lines)), size, several_lines)
     return "\n".join([f"# {title} ({origin})", *(MARK + line for line in told.splitlines())]) if told else ""
 
 

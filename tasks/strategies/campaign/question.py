@@ -21,7 +21,7 @@ from typing import Any
 from schemas.campaign import Decision, Relevance
 from tasks.rules.strategy import Question
 from tasks.strategies.campaign.state import Known, Seen
-from tasks.text.fields import fit, one_line, settle
+from tasks.text.fields import fit, opening
 from tasks.toolchain.files import Role, having
 
 
@@ -106,17 +106,13 @@ def page(finding: Finding, known: Known, objective: str, allowed: Sequence[str])
         f"- Structure: {known.file_count} files",
         f"- Framework: {known.framework}",
         f"- Delta candidates: {len(known.candidates)} files",
-        f'- Objective: "{settle(objective, SHOWN, _opening)}..."',
+        f'- Objective: "{fit(objective, SHOWN, opening)}..."',
         "",
         "## Options",
         f"- A: {first.reading} → {first.result}",
         f"- B: {second.reading} → {second.result}",
     )
     return "\n".join(lines) + "\n"
-
-
-def _opening(text: str, size: int) -> str:
-    return one_line(text, len(text))[:size]
 
 
 MAX_CHOSEN = 10  # files that one letter may choose

@@ -31,7 +31,7 @@ from tasks.strategies.campaign.state import Known, Scope, State, Terms, scope_of
 from tasks.strategies.campaign.steps import DRAFT, NONE, QUEUE, blocked_reason, ended, given_to, task_of, tasks_of
 from tasks.strategies.campaign.tasks import MAX_MESSAGE, judge, plan_tasks
 from tasks.strategies.campaign.verification import verification
-from tasks.text.fields import fit, fit_lines
+from tasks.text.fields import fit, several_lines
 from tasks.text.paths import expand_globs
 from tasks.toolchain.catalogue import Catalogue
 
@@ -119,7 +119,7 @@ def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
         return None
     return {
         "campaign": document.get("campaign"),
-        "objective": fit_lines(str(document.get("objective", growth.goal.goal)), MAX_OBJECTIVE),
+        "objective": fit(str(document.get("objective", growth.goal.goal)), MAX_OBJECTIVE, several_lines),
         "meant": state.known.reading or None,
         "task": task.model_dump(mode="json", exclude_none=True),
         "framework": state.known.framework,

@@ -12,8 +12,9 @@ from tasks.rules.strategy import Growth, Phase, Unfolding
 from tasks.strategies.drafting.steps import Governed
 from tasks.strategies.evolution.state import Stage, State, document_of, drafted_plan, project_in, state_of
 from tasks.strategies.evolution.steps import find_step, plan_steps
+from tasks.text.fields import several_lines
 from tasks.text.json_in_prose import as_text
-from tasks.text.secrets import redact_lines
+from tasks.text.secrets import fit_redacted
 
 MAX_RAW = 8000  # characters of the answer that are kept
 
@@ -73,7 +74,7 @@ def _document(growth: Growth, taken: Taken, made: Governed) -> PlanningAgentResp
     return document_of(growth).model_copy(
         update={
             "plan": taken.plan,
-            "raw_output": redact_lines(as_text(taken.output), MAX_RAW),
+            "raw_output": fit_redacted(as_text(taken.output), MAX_RAW, cut=several_lines),
             "command": taken.command,
             "stderr": taken.stderr,
             "attempts": taken.attempts,

@@ -17,7 +17,7 @@ from schemas.envelope import FieldError, field_error
 from schemas.evolution import PlanningAgentRequest, ValidationMode
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput, PlanningPlan, PlanStep, PlanStepOutput
 from tasks.strategies.evolution.request import FOCUS
-from tasks.text.fields import fit, fit_lines
+from tasks.text.fields import fit, several_lines
 from tasks.text.forbidden_paths import JUDGED
 from tasks.text.json_in_prose import decoded, fitted
 from tasks.text.paths import fault
@@ -132,7 +132,7 @@ def _synthetic(
         "risks": [NO_RISK],
         "validation": criteria,
         "handoff_notes": [NOTES[mode]],
-        "fallback_plan": fit_lines(text, 1200) or None,
+        "fallback_plan": fit(text, 1200, several_lines) or None,
         **fields,
     }
     if "steps" not in fields:
@@ -154,15 +154,15 @@ def _only_step(mode: ValidationMode, request: PlanningAgentRequest, text: str, c
 def _plan(output: PlanningOutput) -> PlanningPlan:
     """Take the words of an answer over, sanitised: its limits hold for what they have become, too."""
     return PlanningPlan(
-        summary=fit_lines(output.plan_summary, 512),
-        rationale=fit_lines(output.rationale, 2048),
+        summary=fit(output.plan_summary, 512, several_lines),
+        rationale=fit(output.rationale, 2048, several_lines),
         focus_metrics=tuple(_lines(output.focus_metrics, 10)),
         guardrails=tuple(_lines(output.guardrails, 20)),
         risks=tuple(_lines(output.risks, 20)),
         validation=tuple(_lines(output.validation, 20)),
         steps=tuple(map(_step, output.steps)),
         handoff_notes=tuple(_lines(output.handoff_notes, 20)),
-        fallback_plan=fit_lines(output.fallback_plan or "", 1200) or None,
+        fallback_plan=fit(output.fallback_plan or "", 1200, several_lines) or None,
     )
 
 

@@ -13,7 +13,7 @@ from schemas.evolution import CommitMetric, CommitPlanningContext, Evolution, Pl
 from schemas.goal import Goal
 from tasks.strategies.evolution.rollup import History, rollup
 from tasks.strategies.evolution.setting import Planning
-from tasks.text.fields import fit, truncate
+from tasks.text.fields import fit, several_lines
 from tasks.text.sanitize import TOKEN
 
 MAX_BULLET = 200  # characters
@@ -35,7 +35,7 @@ class Prepared:
 def prepared(evolution: Evolution, goal: Goal, planning: Planning) -> Prepared:
     """Make the request of `goal`: its sentence counts where its input has none, and its constraints always."""
     asked = evolution.goal if evolution.goal and evolution.goal.strip() else goal.goal
-    told = (*evolution.constraints, *(truncate(each, MAX_BULLET) for each in goal.constraints))
+    told = (*evolution.constraints, *(fit(each, MAX_BULLET, several_lines) for each in goal.constraints))
     evolution = evolution.model_copy(update={"constraints": tuple(dict.fromkeys(told))[:MAX_CONSTRAINTS]})
     if _starts_cold(evolution):
         return Prepared(_request(evolution, asked, _bare(evolution.base), (), cold=True))

@@ -13,7 +13,7 @@ from typing import Any
 from schemas.evolution import NOT_TOLD, ChunkSummary, CommitCard
 from tasks.strategies.evolution.chain import Cards, Depths, ancestors, depths, unique_path
 from tasks.strategies.evolution.setting import DEFAULTS, Planning
-from tasks.text.fields import fit
+from tasks.text.fields import fit, opening
 
 MAX_STEP_LINE = 240  # characters
 MAX_SUMMARY_LINE = 160  # of a step within a summary that nobody wrote
@@ -141,12 +141,12 @@ def _section(title: str, lines: Sequence[str]) -> list[str]:
 
 def _count_line(meta: Mapping[str, Any]) -> str:
     names = {"lca": meta["lca"], "anchor": meta["anchor"] or "unknown"}
-    shown = ", ".join(f"{name} {fit(value, 64)[:SHORT]}" for name, value in names.items())
+    shown = ", ".join(f"{name} {fit(value, SHORT, opening)}" for name, value in names.items())
     return f"unique_steps_count: {meta['unique_steps_count']} ({shown})"
 
 
 def _step_line(card: CommitCard, size: int = MAX_STEP_LINE) -> str:
-    name = fit(card.commit_hash, 64)[:SHORT]
+    name = fit(card.commit_hash, SHORT, opening)
     return f"{name}: {fit(_what(card), max(0, size - len(name) - 2))}"
 
 
@@ -156,7 +156,7 @@ def _what(card: CommitCard) -> str:
 
 
 def _chunk_line(history: History, path: Sequence[str], planning: Planning) -> str:
-    ends = f"{fit(path[0], 64)[:SHORT]}..{fit(path[-1], 64)[:SHORT]} ({len(path)} steps)"
+    ends = f"{fit(path[0], SHORT, opening)}..{fit(path[-1], SHORT, opening)} ({len(path)} steps)"
     written = history.summaries.get((path[0], path[-1], len(path)))
     if written and planning.summary_model in (None, written.model):
         return f"{ends}: {fit(written.summary, max(LEAST_SUMMARY, planning.summary_max_chars))}"

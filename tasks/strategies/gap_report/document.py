@@ -20,7 +20,7 @@ from tasks.strategies.gap_report.choice import Choice
 from tasks.strategies.gap_report.evidence import tool_of
 from tasks.strategies.gap_report.history import Past
 from tasks.strategies.gap_report.verification import CHECKS
-from tasks.text.fields import MAX_GUIDANCE, fit, fit_text
+from tasks.text.fields import MAX_GUIDANCE, as_written, fit
 from tasks.toolchain.files import Role, role_of
 
 MAX_LESSON = 300
@@ -95,10 +95,10 @@ def _warned(actions: tuple[PlannedAction, ...], past: Past) -> tuple[PlannedActi
 def _kept(gap: Gap) -> PlannedGap:
     return PlannedGap(
         category=fit(gap.category, 200),
-        description=fit_text(gap.description, analysis.MAX_DESCRIPTION),
+        description=fit(gap.description, analysis.MAX_DESCRIPTION, as_written),
         priority=gap.priority,
         roadmap_version=fit(gap.roadmap_version, 200),
-        evidence=fit_text(gap.evidence, MAX_SHOWN),
+        evidence=fit(gap.evidence, MAX_SHOWN, as_written),
     )
 
 

@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from schemas.gap import Gap, IterationOutcome, IterationRecord
 from tasks.strategies.gap_report.analysis import MAX_DESCRIPTION, category_of
-from tasks.text.fields import fit, fit_text
+from tasks.text.fields import as_written, fit
 
 MAX_FAILURES = 3  # in a row, of one gap, unless the operator says otherwise; then another gap comes first
 MAX_CATEGORY = 200
@@ -100,7 +100,7 @@ class GapHistory:
 
 def key(gap: Gap) -> tuple[str, str]:
     """Tell gaps apart: by category and description, as the document of an iteration writes them."""
-    return fit(category_of(gap), MAX_CATEGORY).casefold(), fit_text(gap.description, MAX_DESCRIPTION)
+    return fit(category_of(gap), MAX_CATEGORY).casefold(), fit(gap.description, MAX_DESCRIPTION, as_written)
 
 
 def field_of(gap: Gap) -> str:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from tasks.text.fields import fit, fit_text
+from tasks.text.fields import as_written, fit
 from tasks.text.sanitize import Mode, sanitize
 from tasks.text.unicode import INVISIBLE
 
@@ -51,7 +51,7 @@ def _text(text: str, name: str) -> str:
 def _cut(body: Any, place: tuple[int | str, ...], size: int) -> None:
     for name in place[:-1]:
         body = body[name]
-    body[place[-1]] = fit_text(body[place[-1]], size)
+    body[place[-1]] = fit(body[place[-1]], size, as_written)
 
 
 def explained(error: ValidationError) -> str:

@@ -14,7 +14,7 @@ from tasks.strategies.drafting.order import Named, free_name, order_steps, slug
 from tasks.strategies.drafting.pieces import fits_one_step, level_of, pieces
 from tasks.strategies.drafting.project import Project, commands_in, project_of
 from tasks.strategies.drafting.steps import DraftedStep, govern
-from tasks.text.fields import fit, fit_lines, truncate
+from tasks.text.fields import Cut, fit, one_line, several_lines
 from tasks.text.json_in_prose import as_text, decoded, fitted, unfenced
 from tasks.text.sanitize import Mode, sanitize
 from tasks.toolchain.catalogue import CATALOGUE
@@ -31,7 +31,7 @@ LOW, MED, HIGH = RiskLevel
     ],
 )  # fmt: skip
 def test_a_cut_is_exact_and_counts_its_mark(text: str, size: int, cut: str) -> None:
-    assert truncate(text, size) == cut
+    assert several_lines(text, size) == cut
     assert len(cut) <= size
 
 
@@ -68,18 +68,18 @@ def test_an_answer_is_told_as_text(output: Any, text: str) -> None:
     assert as_text(output) == text
 
 
-@pytest.mark.parametrize("make", [fit, fit_lines])
+@pytest.mark.parametrize("cut", [one_line, several_lines])
 @pytest.mark.parametrize("size", [1, 5, 29, 30, 100])
 @pytest.mark.parametrize("text", [ATTACK, ATTACK * 9, "é" * 99, "a b " * 60, "…" * 50, "x\n" * 60])
-def test_words_fit_and_hold_no_attack(make: Any, size: int, text: str) -> None:
-    fit = make(text, size)
+def test_words_fit_and_hold_no_attack(cut: Cut, size: int, text: str) -> None:
+    kept = fit(text, size, cut)
 
-    assert 0 < len(fit) <= size
-    assert sanitize(fit, Mode.FLAG).findings == ()
+    assert 0 < len(kept) <= size
+    assert sanitize(kept, Mode.FLAG).findings == ()
 
 
 def test_only_a_document_keeps_its_lines() -> None:
-    assert (fit("a\n\nb", 9), fit_lines("a\nb", 9)) == ("a b", "a\nb")
+    assert (fit("a\n\nb", 9), fit("a\nb", 9, several_lines)) == ("a b", "a\nb")
 
 
 @pytest.mark.parametrize(
