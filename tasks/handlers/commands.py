@@ -16,10 +16,10 @@ from schemas.times import milliseconds
 from tasks.base.errors import NeedsSteps
 from tasks.handlers import outcomes
 from tasks.handlers.bulk_commands import WIDE, is_over
-from tasks.plan.changeset import Change
+from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
-from tasks.plan.snapshot import Slice
-from tasks.plan.unit_of_work import Fold
+from tasks.plan.snapshot import Snapshot
+from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import expansion, halt, operator_changes
 from tasks.policy.completion import ENDED
 from tasks.rules.budget import BUDGETS
@@ -53,12 +53,12 @@ SCOPES: Mapping[CommandName, frozenset[Scope]] = MappingProxyType(
 )
 
 
-def apply(view: Slice, orders: Sequence[Command]) -> Change:
+def apply(snapshot: Snapshot, orders: Sequence[Command]) -> Changeset:
     """Obey `orders` in turn and carry on with the plan; each is told as obeyed, refused or known already."""
-    fold = Fold(view)
+    unit = UnitOfWork(snapshot)
     for order in orders:
-        _obey(fold, order)
-    return outcomes.advance(fold)
+        _obey(unit, order)
+    return outcomes.advance(unit)
 
 
 def needs_reconcile(plan_id: str, base: int) -> Command:
@@ -74,54 +74,54 @@ def needs_reconcile(plan_id: str, base: int) -> Command:
     )
 
 
-def _obey(fold: Fold, order: Command) -> None:
+def _obey(unit: UnitOfWork, order: Command) -> None:
     told = {"command_id": order.command_id, "command": order.command.value, "actor": order.actor}
     if order.step_id:
         told["step_id"] = order.step_id
-    if order.command_id in fold.plan.orders:
-        fold.tell("command.known", told)
+    if order.command_id in unit.plan.orders:
+        unit.emit("command.known", told)
         return
-    refusal = _too_soon_or_late(fold) or _before_it_is_made(fold, order) or _HANDLERS[order.command](fold, order)
-    fold.inputs.append(["command", order.model_dump(mode="json", exclude_none=True)])
-    fold.plan.orders = [*fold.plan.orders, order.command_id][-REMEMBERED:]
-    fold.plan.dirty.add("live")
-    fold.tell("command.refused" if refusal else "command.obeyed", told, refusal or order.reason)
+    refusal = _too_soon_or_late(unit) or _before_it_is_made(unit, order) or _HANDLERS[order.command](unit, order)
+    unit.inputs.append(["command", order.model_dump(mode="json", exclude_none=True)])
+    unit.plan.orders = [*unit.plan.orders, order.command_id][-REMEMBERED:]
+    unit.plan.dirty.add("live")
+    unit.emit("command.refused" if refusal else "command.obeyed", told, refusal or order.reason)
 
 
-def _too_soon_or_late(fold: Fold) -> Refusal:
-    if fold.plan.state in PLAN_ENDS:
+def _too_soon_or_late(unit: UnitOfWork) -> Refusal:
+    if unit.plan.state in PLAN_ENDS:
         return "the plan has ended"
-    return "the plan is still being made" if fold.plan.state in ENDED and not fold.plan.question else None
+    return "the plan is still being made" if unit.plan.state in ENDED and not unit.plan.question else None
 
 
-def _before_it_is_made(fold: Fold, order: Command) -> Refusal:
-    if fold.plan.state != P.CREATED or order.command in _WHILE_ASKING:
+def _before_it_is_made(unit: UnitOfWork, order: Command) -> Refusal:
+    if unit.plan.state != P.CREATED or order.command in _WHILE_ASKING:
         return None
     return "the plan waits for an answer before it can be made: answer it or cancel it"
 
 
-def _pause(fold: Fold, order: Command) -> Refusal:
-    if is_over(order, fold.view.now):
+def _pause(unit: UnitOfWork, order: Command) -> Refusal:
+    if is_over(order, unit.snapshot.now):
         return "`until` is over"
-    fold.plan.paused = f"{order.actor}: {order.reason}"
-    fold.plan.paused_until = milliseconds(order.until) if order.until else 0
+    unit.plan.paused = f"{order.actor}: {order.reason}"
+    unit.plan.paused_until = milliseconds(order.until) if order.until else 0
     return None
 
 
-def _resume(fold: Fold, _: Command) -> Refusal:
-    if not fold.plan.paused:
-        return "the plan is not paused" + (f", but held: {fold.plan.held}" if fold.plan.held else "")
-    fold.plan.paused, fold.plan.paused_until = "", 0
+def _resume(unit: UnitOfWork, _: Command) -> Refusal:
+    if not unit.plan.paused:
+        return "the plan is not paused" + (f", but held: {unit.plan.held}" if unit.plan.held else "")
+    unit.plan.paused, unit.plan.paused_until = "", 0
     return None
 
 
-def _halt(fold: Fold, order: Command) -> Refusal:
+def _halt(unit: UnitOfWork, order: Command) -> Refusal:
     evidence = {"actor": order.actor, "command_id": order.command_id}
-    halt.halt(fold, "manual", f"{order.command.value} by {order.actor}: {order.reason}", evidence)
+    halt.halt(unit, "manual", f"{order.command.value} by {order.actor}: {order.reason}", evidence)
     return None
 
 
-def _top_up(fold: Fold, order: Command) -> Refusal:
+def _top_up(unit: UnitOfWork, order: Command) -> Refusal:
     """Raise limits by the amounts in `value`, such as {"tokens": 50000}."""
     amounts = order.value if isinstance(order.value, dict) else {}
     allowed = {*BUDGETS, "wall_clock_s"}
@@ -129,40 +129,40 @@ def _top_up(fold: Fold, order: Command) -> Refusal:
     if not amounts or not good:
         return f"`value` must give positive whole numbers for some of {', '.join(sorted(allowed))}"
     for name, amount in amounts.items():
-        limit = fold.plan.limits[name]
-        fold.plan.limits[name] = None if limit is None else limit + amount
-    fold.plan.warned = [name for name in fold.plan.warned if name not in amounts]
-    fold.plan.dirty.update(("head", "live"))
+        limit = unit.plan.limits[name]
+        unit.plan.limits[name] = None if limit is None else limit + amount
+    unit.plan.warned = [name for name in unit.plan.warned if name not in amounts]
+    unit.plan.dirty.update(("head", "live"))
     return None
 
 
-def _approve(fold: Fold, order: Command) -> Refusal:
-    if order.step_id not in fold.plan.waits:
+def _approve(unit: UnitOfWork, order: Command) -> Refusal:
+    if order.step_id not in unit.plan.waits:
         return "the step does not wait for an approval"
-    step = fold.view.steps[order.step_id]
-    del fold.plan.waits[order.step_id]
+    step = unit.snapshot.steps[order.step_id]
+    del unit.plan.waits[order.step_id]
     step.status.approval = f"{order.actor}: {order.reason}"
-    fold.touched[step.step_id] = step
-    fold.make_ready(step)
+    unit.touched[step.step_id] = step
+    unit.make_ready(step)
     return None
 
 
-def _reject(fold: Fold, order: Command) -> Refusal:
-    if order.step_id not in fold.plan.waits:
+def _reject(unit: UnitOfWork, order: Command) -> Refusal:
+    if order.step_id not in unit.plan.waits:
         return "the step does not wait for an approval"
     evidence = {"actor": order.actor, "command_id": order.command_id, "step_id": order.step_id}
-    halt.halt(fold, "approval_rejected", f"{order.step_id} was rejected by {order.actor}: {order.reason}", evidence)
+    halt.halt(unit, "approval_rejected", f"{order.step_id} was rejected by {order.actor}: {order.reason}", evidence)
     return None
 
 
-def _skip(fold: Fold, order: Command) -> Refusal:
-    step = fold.view.steps.get(order.step_id or "")
+def _skip(unit: UnitOfWork, order: Command) -> Refusal:
+    step = unit.snapshot.steps.get(order.step_id or "")
     if step is None or step.status.state not in OPEN:
         return "only a step that has not ended can be skipped"
-    return operator_changes.skip(fold, step, order.actor, order.reason)
+    return operator_changes.skip(unit, step, order.actor, order.reason)
 
 
-def _tighten(fold: Fold, order: Command) -> Refusal:
+def _tighten(unit: UnitOfWork, order: Command) -> Refusal:
     """Leave only `value.allowed_files`, or raise the risk of a step to `value.risk_level`."""
     value = order.value if isinstance(order.value, dict) else {}
     files, risk = value.get("allowed_files"), value.get("risk_level")
@@ -171,18 +171,18 @@ def _tighten(fold: Fold, order: Command) -> Refusal:
     if risk is not None and (order.step_id is None or risk not in list(RISK)):  # it may be anything, even unhashable
         return f"`risk_level` is for one step and one of {', '.join(RISK)}"
     if order.step_id is None:
-        operator_changes.tighten_plan(fold, files or ())
+        operator_changes.tighten_plan(unit, files or ())
         return None
-    step = fold.view.steps.get(order.step_id)
+    step = unit.snapshot.steps.get(order.step_id)
     if step is None or step.status.state not in OPEN or step.status.skipped_by:
         return "only a step that has not ended, and will not be skipped, can be tightened"
     if wider := sorted({*(files or ())} - {*step.facts["allowed_files"]}):
         return f"{wider[0]} is not among the files of the step, and an allowlist can only be tightened"
-    refusal = operator_changes.risk_refusal(fold, step, risk, files) if risk else None
+    refusal = operator_changes.risk_refusal(unit, step, risk, files) if risk else None
     if files is not None and not refusal:
-        operator_changes.tighten_step(fold, step, files)
+        operator_changes.tighten_step(unit, step, files)
     if risk and not refusal and step.status.state in OPEN:
-        operator_changes.raise_risk(fold, step, risk)
+        operator_changes.raise_risk(unit, step, risk)
     return refusal
 
 
@@ -190,31 +190,31 @@ def _are_words(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
 
 
-def _answer(fold: Fold, order: Command) -> Refusal:
+def _answer(unit: UnitOfWork, order: Command) -> Refusal:
     """Answer what a plan asks: its strategy's question, else whether a step may start.
 
     The step is named where several are asked about.
     """
-    if fold.plan.question and not order.step_id:
-        return expansion.answer(fold, order.value, {"actor": order.actor, "command_id": order.command_id})
-    asked = sorted(fold.plan.waits)
+    if unit.plan.question and not order.step_id:
+        return expansion.answer(unit, order.value, {"actor": order.actor, "command_id": order.command_id})
+    asked = sorted(unit.plan.waits)
     if not asked:
-        return "the plan asks, no step does: name none" if fold.plan.question else "the plan asks nothing"
+        return "the plan asks, no step does: name none" if unit.plan.question else "the plan asks nothing"
     step_id = order.step_id or asked[0]
     if len(asked) > 1 and not order.step_id:
         return f"the plan asks about several steps, name one: {', '.join(asked)}"
     handler = _ANSWERS.get(order.value) if isinstance(order.value, str) else None
     if handler is None:
         return "the question is answered by yes or no"
-    if step_id in asked and step_id not in fold.view.steps:
+    if step_id in asked and step_id not in unit.snapshot.steps:
         raise NeedsSteps(frozenset({step_id}))
-    return handler(fold, order.model_copy(update={"step_id": step_id}))
+    return handler(unit, order.model_copy(update={"step_id": step_id}))
 
 
-_ANSWERS: Mapping[str, Callable[[Fold, Command], Refusal]] = {"yes": _approve, "no": _reject}
+_ANSWERS: Mapping[str, Callable[[UnitOfWork, Command], Refusal]] = {"yes": _approve, "no": _reject}
 
 
-_HANDLERS: Mapping[CommandName, Callable[[Fold, Command], Refusal]] = {
+_HANDLERS: Mapping[CommandName, Callable[[UnitOfWork, Command], Refusal]] = {
     CommandName.PAUSE: _pause,
     CommandName.RESUME: _resume,
     CommandName.CANCEL: _halt,

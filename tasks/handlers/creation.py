@@ -15,9 +15,9 @@ from tasks.base.batches import batches
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers import outcomes
 from tasks.plan import history
-from tasks.plan.changeset import Change, Recall
-from tasks.plan.snapshot import Grant, Slice, Step, WiderOrder
-from tasks.plan.unit_of_work import Fold
+from tasks.plan.changeset import Changeset, Recall
+from tasks.plan.snapshot import Grant, Snapshot, Step, WiderOrder
+from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import expansion, requests
 from tasks.policy.expansion import dependents_of, insert, new_step
 from tasks.policy.halt import explained
@@ -57,7 +57,7 @@ class Birth:
     requires_receipts: bool = False
 
 
-def accepted(birth: Birth, goal: Goal, draft: Draft) -> Iterator[Change]:
+def accepted(birth: Birth, goal: Goal, draft: Draft) -> Iterator[Changeset]:
     """Yield the commits that create the plan; only the last makes it READY and starts its first steps."""
     goal = draft.goal or goal
     dependents = dependents_of(draft.steps)
@@ -72,76 +72,76 @@ def accepted(birth: Birth, goal: Goal, draft: Draft) -> Iterator[Change]:
         record = replace(_record(birth, goal, draft), version=version, counts=counts)
         if taken:
             record.halting["taken"] = taken
-        fold = Fold(_slice(birth, record, steps))
-        insert(fold, steps, dependents)
+        unit = UnitOfWork(_snapshot(birth, record, steps))
+        insert(unit, steps, dependents)
         last = number * CHUNK + len(chunk) == total
         record.dirty.add("live")
         if number == 0:
-            _announce(fold, goal, draft)
+            _announce(unit, goal, draft)
         if last:
-            _book(fold, draft)
-            expansion.open_plan(fold)
+            _book(unit, draft)
+            expansion.open_plan(unit)
         if last and number == 0:  # it fits one commit, and starts its first steps at once
-            yield outcomes.advance(fold)
+            yield outcomes.advance(unit)
             return
-        fold.change.more = last  # the first steps came with earlier commits: the engine reads them from the ready queue
-        quota.settle(fold)
-        yield fold.close()
+        unit.change.more = last  # the first steps came with earlier commits: the engine reads them from the ready queue
+        quota.settle(unit)
+        yield unit.close()
         version += 1
 
 
-def _asking(birth: Birth, goal: Goal, draft: Draft) -> Change:
+def _asking(birth: Birth, goal: Goal, draft: Draft) -> Changeset:
     """Make the commit of a plan that has to be told something before it can be made: it waits in CREATED."""
-    fold = Fold(_slice(birth, _record(birth, goal, draft), []))
-    _announce(fold, goal, draft)
-    _book(fold, draft)
+    unit = UnitOfWork(_snapshot(birth, _record(birth, goal, draft), []))
+    _announce(unit, goal, draft)
+    _book(unit, draft)
     if draft.question:
-        requests.ask(fold, draft.question)
-    return outcomes.advance(fold)
+        requests.ask(unit, draft.question)
+    return outcomes.advance(unit)
 
 
-def drafting(birth: Birth, goal: Goal, patience_ms: int) -> Change:
+def drafting(birth: Birth, goal: Goal, patience_ms: int) -> Changeset:
     """Make the commit of a plan that a drafter is asked about: it can be seen and cancelled, and is made from CREATED.
 
     After `patience_ms` without a plan it is REJECTED.
     """
-    fold = Fold(_slice(birth, _record(birth, goal), []))
-    _announce(fold, goal, Draft(()))
-    requests.await_draft(fold, patience_ms)
-    return outcomes.advance(fold)
+    unit = UnitOfWork(_snapshot(birth, _record(birth, goal), []))
+    _announce(unit, goal, Draft(()))
+    requests.await_draft(unit, patience_ms)
+    return outcomes.advance(unit)
 
 
-def refused(birth: Birth, goal: Goal, answer: Rejected) -> Change:
+def refused(birth: Birth, goal: Goal, answer: Rejected) -> Changeset:
     """Make the commit that keeps a REJECTED plan with every error, so that its producer can read why."""
     goal = answer.goal or goal
-    fold = Fold(_slice(birth, _record(birth, goal), []))
-    fold.plan.halt = {
+    unit = UnitOfWork(_snapshot(birth, _record(birth, goal), []))
+    unit.plan.halt = {
         "rule": "rejected",
         "reason": answer.reason,
-        "evidence": explained(fold, "rejected", {"errors": [error.model_dump() for error in answer.errors]}),
+        "evidence": explained(unit, "rejected", {"errors": [error.model_dump() for error in answer.errors]}),
     }
-    _announce(fold, goal, Draft((), findings=answer.findings))
-    budget.book(fold.plan, answer.tokens)
-    fold.plan.dirty.add("halt")
-    fold.move_plan(P.VALIDATING.value, "validating")
-    fold.move_plan(P.REJECTED.value, "rejected", reason=answer.reason)
-    quota.settle(fold)
-    return fold.close()
+    _announce(unit, goal, Draft((), findings=answer.findings))
+    budget.book(unit.plan, answer.tokens)
+    unit.plan.dirty.add("halt")
+    unit.move_plan(P.VALIDATING.value, "validating")
+    unit.move_plan(P.REJECTED.value, "rejected", reason=answer.reason)
+    quota.settle(unit)
+    return unit.close()
 
 
-def _book(fold: Fold, draft: Draft) -> None:
+def _book(unit: UnitOfWork, draft: Draft) -> None:
     """Pay for the draft and count it, in the one commit that makes a plan of it."""
-    budget.book(fold.plan, draft.tokens)
-    if draft.counted and (name := history.name_of(fold.plan.head)):
-        fold.change.recalls.append(Recall(name, draft.counted, draft.seen, 1))
+    budget.book(unit.plan, draft.tokens)
+    if draft.counted and (name := history.name_of(unit.plan.head)):
+        unit.change.recalls.append(Recall(name, draft.counted, draft.seen, 1))
 
 
-def _announce(fold: Fold, goal: Goal, draft: Draft) -> None:
+def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
     """Write what never changes with the first commit."""
-    plan = fold.plan
+    plan = unit.plan
     plan.dirty.update(("state", "head", "live"))
     body = goal.model_dump(mode="json", exclude=UNKEPT, exclude_defaults=True)
-    fold.extra = {
+    unit.extra = {
         "kind": goal.kind.value.encode(),
         "goal_id": plan.head.goal_id.encode(),
         "policy_version": str(plan.head.policy_version).encode(),
@@ -149,17 +149,17 @@ def _announce(fold: Fold, goal: Goal, draft: Draft) -> None:
         "goal": codec.dumps(body),
     }
     if draft.state is None:
-        fold.extra["document"] = codec.dumps(draft.document)
+        unit.extra["document"] = codec.dumps(draft.document)
     else:
-        expansion.begin(fold, goal, draft)
+        expansion.begin(unit, goal, draft)
     if plan.version == 0:
-        fold.change.tenant = plan.head.tenant
-        fold.tell("goal.received", {"kind": goal.kind.value})
-    if fold.view.grants:
-        fold.extra["quota"] = "\n".join(fold.view.grants).encode()
+        unit.change.tenant = plan.head.tenant
+        unit.emit("goal.received", {"kind": goal.kind.value})
+    if unit.snapshot.grants:
+        unit.extra["quota"] = "\n".join(unit.snapshot.grants).encode()
     if draft.findings:
-        fold.tell("goal.sanitized", {"count": len(draft.findings), "classes": sorted(set(draft.findings))})
-    expansion.tell_phases(fold, draft.phases)
+        unit.emit("goal.sanitized", {"count": len(draft.findings), "classes": sorted(set(draft.findings))})
+    expansion.tell_phases(unit, draft.phases)
 
 
 def _record(birth: Birth, goal: Goal, draft: Draft | None = None) -> PlanRecord:
@@ -193,8 +193,8 @@ def _record(birth: Birth, goal: Goal, draft: Draft | None = None) -> PlanRecord:
     )
 
 
-def _slice(birth: Birth, record: PlanRecord, steps: Sequence[Step]) -> Slice:
-    return Slice(
+def _snapshot(birth: Birth, record: PlanRecord, steps: Sequence[Step]) -> Snapshot:
+    return Snapshot(
         plan_id=birth.plan_id,
         now=birth.now,
         record=record,

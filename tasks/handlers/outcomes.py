@@ -11,10 +11,10 @@ from schemas.base import Verdict
 from schemas.outcome import Outcome
 from schemas.stored import Attempt
 from tasks.base.policy_version import ChangedRule
-from tasks.plan.changeset import Change
+from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
-from tasks.plan.snapshot import Slice, Step
-from tasks.plan.unit_of_work import Fold
+from tasks.plan.snapshot import Snapshot, Step
+from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import (
     completion,
     expansion,
@@ -50,94 +50,94 @@ class Report(NamedTuple):
     unknown: int = 0
 
 
-def apply(view: Slice, reports: Sequence[Report]) -> Change:
-    """Fold `reports` into the plan and schedule what may run next; each report gets its verdict, in order."""
-    fold = Fold(view)
+def apply(snapshot: Snapshot, reports: Sequence[Report]) -> Changeset:
+    """UnitOfWork `reports` into the plan and schedule what may run next; each report gets its verdict, in order."""
+    unit = UnitOfWork(snapshot)
     for report in reports:
-        verdict = outcome_verdict.judge(view, report.outcome.step_id, report.attempt, report.lease, report.digest)
-        fold.change.verdicts.append(verdict)
+        verdict = outcome_verdict.judge(snapshot, report.outcome.step_id, report.attempt, report.lease, report.digest)
+        unit.change.verdicts.append(verdict)
         if verdict is Verdict.APPLIED:
-            _take(fold, view.steps[report.outcome.step_id], report)
-            expansion.hear(fold)
+            _take(unit, snapshot.steps[report.outcome.step_id], report)
+            expansion.hear(unit)
         else:
             told = {"step_id": report.outcome.step_id, "attempt": report.attempt, "verdict": verdict}
             lacks = verdict is Verdict.REFUSED and outcome_verdict.lacks_lease(
-                view, report.outcome.step_id, report.lease
+                snapshot, report.outcome.step_id, report.lease
             )
-            fold.tell("outcome." + verdict, told, NEEDS_LEASE if lacks else None)
-    return advance(fold)
+            unit.emit("outcome." + verdict, told, NEEDS_LEASE if lacks else None)
+    return advance(unit)
 
 
-def advance(fold: Fold) -> Change:
+def advance(unit: UnitOfWork) -> Changeset:
     """Carry the ends of steps to their dependents, start what is ready, end the plan if nothing is left."""
-    if fold.plan.state not in completion.ENDED or fold.plan.question:
-        holds.look(fold)
-    if fold.plan.state not in completion.ENDED:
-        operator_changes.look(fold)
-        graph.propagate(fold)
-        expansion.hear(fold)
-        schedule.dispatch(fold)
-        waits.keep_time(fold)
-        budget.warn(fold)
-        completion.finish(fold)
-    quota.settle(fold)
-    return fold.close()
+    if unit.plan.state not in completion.ENDED or unit.plan.question:
+        holds.look(unit)
+    if unit.plan.state not in completion.ENDED:
+        operator_changes.look(unit)
+        graph.propagate(unit)
+        expansion.hear(unit)
+        schedule.dispatch(unit)
+        waits.keep_time(unit)
+        budget.warn(unit)
+        completion.finish(unit)
+    quota.settle(unit)
+    return unit.close()
 
 
-def _take(fold: Fold, step: Step, report: Report) -> None:
+def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
     facts = step.facts
-    outcome, wrong = outcome_verdict.within_range(fold.plan, report.outcome)
-    fold.inputs.append(["outcome", report.attempt, report.lease, codec.raw(report.raw)])
-    attempt = fold.end_attempt(step)
+    outcome, wrong = outcome_verdict.within_range(unit.plan, report.outcome)
+    unit.inputs.append(["outcome", report.attempt, report.lease, codec.raw(report.raw)])
+    attempt = unit.end_attempt(step)
     if report.lease is None:
-        _rest_on_no_claim(fold, step, attempt)
-    used = budget.settle(fold.plan, attempt, outcome.metrics, facts["estimate"])
-    quota.lapse(fold, attempt, used)
+        _rest_on_no_claim(unit, step, attempt)
+    used = budget.settle(unit.plan, attempt, outcome.metrics, facts["estimate"])
+    quota.lapse(unit, attempt, used)
     if wrong or (outcome.metrics and (outcome.metrics.tokens_used or 0) > used):
-        _tell_figures(fold, step, report, used, wrong)
+        _tell_figures(unit, step, report, used, wrong)
     step.status.digest = report.digest
-    fold.answers[step.step_id] = outcome
+    unit.answers[step.step_id] = outcome
     failure = outcome_verdict.failure_of(facts, outcome)
-    doubt = None if failure or outcome_verdict.is_proved(facts, outcome) else _tell_doubt(fold, step, outcome)
-    if doubt and budget.requires_receipts(fold.plan.head):
+    doubt = None if failure or outcome_verdict.is_proved(facts, outcome) else _tell_doubt(unit, step, outcome)
+    if doubt and budget.requires_receipts(unit.plan.head):
         failure = outcome_verdict.unproven(doubt)
-    failure = failure or expansion.refusal(fold, step, outcome)
-    halt = halt_rules.fired(halt_rules.record(fold, step, outcome, failure), failure)
+    failure = failure or expansion.refusal(unit, step, outcome)
+    halt = halt_rules.fired(halt_rules.record(unit, step, outcome, failure), failure)
     if failure is None:
-        succeed(fold, step)
+        succeed(unit, step)
         step.status.previous = pre_steps.found(facts, outcome)
         if doubt:
             pre_steps.note_doubt(step)
-        expansion.hear(fold)  # there may be more to do
-        spared = fold.plan.state in PLAN_ENDS or (halt and halt.spares_completed and completion.is_satisfied(fold.plan))
+        expansion.hear(unit)  # there may be more to do
+        spared = unit.plan.state in PLAN_ENDS or (halt and halt.spares_completed and completion.is_satisfied(unit.plan))
         if halt and not spared:
-            halting.halt(fold, halt.rule, halt.reason, halt.evidence)
+            halting.halt(unit, halt.rule, halt.reason, halt.evidence)
     else:
-        fold.plan.spent["failing_outcomes"] += 1
+        unit.plan.spent["failing_outcomes"] += 1
         step.status.failures += 1
-        fail(fold, step, failure, halt, outcome)
+        fail(unit, step, failure, halt, outcome)
 
 
-def _rest_on_no_claim(fold: Fold, step: Step, attempt: Attempt) -> None:
+def _rest_on_no_claim(unit: UnitOfWork, step: Step, attempt: Attempt) -> None:
     """Note that the attempt was unclaimed; who claims it before this is written has it decided anew."""
-    if ChangedRule.A_CLAIM_NEEDS_ITS_LEASE.holds(fold.plan):
-        lease = fold.view.leases.get(step.step_id)
-        fold.change.guards[step.step_id] = lease.renewed if lease else 0
-        fold.inputs.append(["unclaimed", step.step_id, attempt.attempt])
+    if ChangedRule.A_CLAIM_NEEDS_ITS_LEASE.holds(unit.plan):
+        lease = unit.snapshot.leases.get(step.step_id)
+        unit.change.guards[step.step_id] = lease.renewed if lease else 0
+        unit.inputs.append(["unclaimed", step.step_id, attempt.attempt])
 
 
-def _tell_doubt(fold: Fold, step: Step, outcome: Outcome) -> str | None:
+def _tell_doubt(unit: UnitOfWork, step: Step, outcome: Outcome) -> str | None:
     """Tell of a success on a step with a verification that nothing proves; returns why it is in doubt, if it is."""
-    if not ChangedRule.DOUBT_IS_NOTED.holds(fold.plan):
+    if not ChangedRule.DOUBT_IS_NOTED.holds(unit.plan):
         return None
-    doubt = outcome_verdict.doubt(step.facts, outcome, requires_receipts=budget.requires_receipts(fold.plan.head))
+    doubt = outcome_verdict.doubt(step.facts, outcome, requires_receipts=budget.requires_receipts(unit.plan.head))
     if doubt:
         about = {"step_id": step.step_id, "attempt": step.status.attempt, "verified": False}
-        fold.tell("outcome.unverified", about, doubt)
+        unit.emit("outcome.unverified", about, doubt)
     return doubt
 
 
-def _tell_figures(fold: Fold, step: Step, report: Report, used: int, wrong: dict[str, Wrong]) -> None:
+def _tell_figures(unit: UnitOfWork, step: Step, report: Report, used: int, wrong: dict[str, Wrong]) -> None:
     """Tell of figures that did not count as they were told, tokens beyond the plan's limit among them."""
     metrics = report.outcome.metrics
     told = metrics.tokens_used if metrics else None
@@ -145,18 +145,20 @@ def _tell_figures(fold: Fold, step: Step, report: Report, used: int, wrong: dict
         wrong["tokens_used"] = Wrong(told, used)
     if wrong:
         about = {"step_id": step.step_id, "attempt": step.status.attempt}
-        fold.tell("outcome.out_of_range", {**about, "figures": outcome_verdict.told_of(wrong)})
+        unit.emit("outcome.out_of_range", {**about, "figures": outcome_verdict.told_of(wrong)})
 
 
-def succeed(fold: Fold, step: Step) -> None:
+def succeed(unit: UnitOfWork, step: Step) -> None:
     """Finish a step whose attempt did what was asked."""
     step.status.previous = None
-    halt_rules.forget(fold, step)
-    fold.move_step(step, S.DONE.value, "done")
-    fold.end_step(step)
+    halt_rules.forget(unit, step)
+    unit.move_step(step, S.DONE.value, "done")
+    unit.end_step(step)
 
 
-def fail(fold: Fold, step: Step, failure: dict[str, Any], halt: Halt | None, outcome: Outcome | None = None) -> None:
+def fail(
+    unit: UnitOfWork, step: Step, failure: dict[str, Any], halt: Halt | None, outcome: Outcome | None = None
+) -> None:
     """End an attempt that failed: the plan halts, or the step has failed, or it is tried again, perhaps revised.
 
     Without an `outcome` nobody knows what went wrong, and it is tried as it is.
@@ -164,12 +166,12 @@ def fail(fold: Fold, step: Step, failure: dict[str, Any], halt: Halt | None, out
     status = step.status
     status.previous = failure
     if halt:
-        halting.halt(fold, halt.rule, halt.reason, halt.evidence, step)
+        halting.halt(unit, halt.rule, halt.reason, halt.evidence, step)
     elif status.failures > waits.retries(step.facts, failure["category"]):
-        halt_rules.forget(fold, step)
-        fold.move_step(step, S.FAILED.value, "failed", failure["category"])
-        fold.end_step(step)
+        halt_rules.forget(unit, step)
+        unit.move_step(step, S.FAILED.value, "failed", failure["category"])
+        unit.end_step(step)
     else:
-        fold.move_step(step, S.ACTIVE.value, "retried", failure["category"])
-        if outcome is None or not revision.revise(fold, step, failure, outcome):
-            waits.back_off(fold, step, failure["category"])
+        unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])
+        if outcome is None or not revision.revise(unit, step, failure, outcome):
+            waits.back_off(unit, step, failure["category"])

@@ -30,7 +30,7 @@ class Recall(NamedTuple):
 
 
 @dataclass(slots=True)
-class Change:
+class Changeset:
     """The writes of one commit; `changed` says whether the version moves, else it only acknowledges."""
 
     plan_id: str

@@ -1,4 +1,4 @@
-"""The slice of a plan that a decision can touch: what the store's begin answers."""
+"""The part of a plan that a decision can touch: what the store's begin answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WINDOW = 64  # dependents that are read and changed together; a step with more h
 
 @dataclass(slots=True)
 class Step:
-    """A step in the slice; `spec` is its static part, encoded, and None where begin left it out."""
+    """A step in the snapshot; `spec` is its static part, encoded, and None where begin left it out."""
 
     step_id: str
     spec: bytes | None
@@ -87,7 +87,7 @@ class Clocks(NamedTuple):
 
 
 @dataclass(slots=True)
-class Slice:
+class Snapshot:
     """A plan's state, the steps named, a window of their dependents, what is in flight and the head of the ready queue.
 
     `windows` has key (step id, window number); `todo` are the first items of work left over, as such keys.

@@ -1,6 +1,6 @@
-"""The working copy of a slice while one decision is made: verbs that change it and collect the writes.
+"""The working copy of a snapshot while one decision is made: verbs that change it and collect the writes.
 
-A fold lives inside one call of a handler, so the handler stays a pure function of its slice and its messages.
+A unit of work lives inside one call of a handler, so the handler stays a pure function of snapshot and messages.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from schemas.outcome import Outcome
 from schemas.stored import Attempt
 from schemas.times import rfc3339
 from tasks.plan import history, lifecycle
-from tasks.plan.changeset import Change
-from tasks.plan.snapshot import Slice, Step
+from tasks.plan.changeset import Changeset
+from tasks.plan.snapshot import Snapshot, Step
 
 REMIND_MS = 1000
 PAUSED = "pause of "  # what `held` begins with where an order is the reason
 
 
-class Fold:
-    """Applies moves to a slice in order; `change` is what they amount to."""
+class UnitOfWork:
+    """Applies moves to a snapshot in order; `change` is what they amount to."""
 
-    def __init__(self, view: Slice) -> None:
-        self.view = view
-        self.plan = view.record
-        self.change = Change(view.plan_id, view.record.version, view.now)
-        self.ready: dict[str, Step] = {step_id: view.steps[step_id] for step_id in view.ready}
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.plan = snapshot.record
+        self.change = Changeset(snapshot.plan_id, snapshot.record.version, snapshot.now)
+        self.ready: dict[str, Step] = {step_id: snapshot.steps[step_id] for step_id in snapshot.ready}
         self.queued = self.ready.keys() | ()  # what the ready queue holds now
         self.withdrawn: set[str] = set()  # steps that have to leave the ready queue, wherever in it they stand
         self.full: set[str] = set()  # queues that kept a step back
@@ -36,11 +36,11 @@ class Fold:
         self.revisions: list[dict[str, Any]] = []
         self.ended_steps: list[tuple[str, int]] = []
         self.touched: dict[str, Step] = {}
-        self.about = {"plan_id": view.plan_id, "goal_id": view.record.head.goal_id}
-        self.at = rfc3339(view.now)
+        self.about = {"plan_id": snapshot.plan_id, "goal_id": snapshot.record.head.goal_id}
+        self.at = rfc3339(snapshot.now)
         self.ends: list[Step] = []  # of a plan that unfolds: steps of whose end its strategy has not heard
         self.answers: dict[str, Outcome] = {}  # what their controllers said
-        self.growth: dict[str, Any] | None = codec.loads(view.record.growth) if view.record.growth else None
+        self.growth: dict[str, Any] | None = codec.loads(snapshot.record.growth) if snapshot.record.growth else None
         self.extra: dict[str, bytes] = {}  # fields of the plan that are written once, at its creation
         self.was_paused = self.is_paused
         self.lapsed = 0  # tokens that attempts of another day gave back: they went with that day
@@ -76,16 +76,16 @@ class Fold:
             self.ends.append(step)
         if what:
             told = {"step_id": step.step_id, "attempt": status.attempt, "from": before, "to": after}
-            self.tell("step." + what, told, reason)
+            self.emit("step." + what, told, reason)
 
     def move_plan(self, after: str, what: str, reason: str | None = None) -> None:
         """Take the plan to the state `after`, tell it as the event `plan.<what>`; raises IllegalTransition."""
         before = self.plan.state
-        lifecycle.check_plan(self.view.plan_id, before, after)
+        lifecycle.check_plan(self.snapshot.plan_id, before, after)
         self.plan.state = after
         self.plan.dirty.add("state")
         self.moves.append(("", before, after))
-        self.tell("plan." + what, {"from": before, "to": after}, reason)
+        self.emit("plan." + what, {"from": before, "to": after}, reason)
         if after in lifecycle.PLAN_ENDS:
             self._end_plan()
 
@@ -95,7 +95,7 @@ class Fold:
         self.plan.dirty.add("growth")
 
     def _end_plan(self) -> None:
-        self.plan.times["ended"] = self.view.now
+        self.plan.times["ended"] = self.snapshot.now
         self.plan.dirty.add("live")
         self.change.ends = True
         self.change.tenant = self.plan.head.tenant
@@ -103,7 +103,7 @@ class Fold:
 
     def end_attempt(self, step: Step) -> Attempt:
         """Take the live attempt of `step` out of flight, with its spec and its lease."""
-        attempt = self.view.active.pop(step.step_id)
+        attempt = self.snapshot.active.pop(step.step_id)
         self.change.ended[step.step_id] = attempt
         return attempt
 
@@ -130,7 +130,7 @@ class Fold:
         """Note that what depends on `step` must hear of its end."""
         self.ended_steps.append((step.step_id, 0))
 
-    def tell(self, what: str, data: dict[str, Any], reason: str | None = None) -> None:
+    def emit(self, what: str, data: dict[str, Any], reason: str | None = None) -> None:
         """Add an event about this plan."""
         told = {**self.about, **data, "at": self.at}
         if reason:
@@ -143,13 +143,13 @@ class Fold:
             self.plan.wake = self.change.wake = due
             self.plan.dirty.add("live")
 
-    def close(self) -> Change:
+    def close(self) -> Changeset:
         """Return the writes. Inputs that changed nothing leave the version where it is."""
         change, plan = self.change, self.plan
         if change.ends:
             plan.wake = change.wake = 0
-        elif change.more or change.short or (change.wider and not self.view.active):
-            self.wake_at(self.view.now + REMIND_MS)  # in case the worker that goes on with it dies
+        elif change.more or change.short or (change.wider and not self.snapshot.active):
+            self.wake_at(self.snapshot.now + REMIND_MS)  # in case the worker that goes on with it dies
         change.statuses = {step_id: step.status.encode() for step_id, step in self.touched.items()}
         if self.ready.keys() != self.queued:
             change.ready_add = {i: s.status.index for i, s in self.ready.items() if i not in self.queued}
@@ -167,12 +167,12 @@ class Fold:
 
     def _line(self) -> bytes:
         """Tell what came in and what moved; with the plan before it, that is enough to decide the same once more."""
-        line: dict[str, Any] = {"version": self.change.expected + 1, "now": self.view.now, "in": self.inputs}
+        line: dict[str, Any] = {"version": self.change.expected + 1, "now": self.snapshot.now, "in": self.inputs}
         line["moves"] = self.moves
         if self.revisions:
             line["revisions"] = self.revisions
         if self.full:
             line["full"] = sorted(self.full)
-        if self.view.ready_beyond:
-            line["read"] = len(self.view.ready)  # of a longer ready queue
+        if self.snapshot.ready_beyond:
+            line["read"] = len(self.snapshot.ready)  # of a longer ready queue
         return codec.dumps(line)

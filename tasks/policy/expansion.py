@@ -22,7 +22,7 @@ from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import WINDOW, Step
-from tasks.plan.unit_of_work import Fold
+from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt, requests
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.policy.pre_steps import looks_prepared
@@ -43,99 +43,99 @@ DROPPED: dict[str, Any] = {  # of the goal, for what a plan unfolds to
 }
 
 
-def begin(fold: Fold, goal: Goal, draft: Draft) -> None:
+def begin(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
     """Keep what the strategy will need, with the goal's allowlist as literal paths."""
     allowed = list(expand_globs(goal.allowed_files, goal.context.files, forbidden=JUDGED).files)
     told = goal.model_dump(mode="json", exclude=DROPPED, exclude_defaults=True) | {"allowed_files": allowed}
     kept = Goal.model_validate(told, extra="ignore").model_dump(mode="json", exclude_defaults=True)
     ids = [step.step_id for step in draft.steps]
-    fold.grow(goal=kept, state=draft.state, document=draft.document, ids=ids, page=None)
+    unit.grow(goal=kept, state=draft.state, document=draft.document, ids=ids, page=None)
 
 
-def open_plan(fold: Fold) -> None:
+def open_plan(unit: UnitOfWork) -> None:
     """Open the finished plan: READY, its wall clock running."""
-    fold.move_plan(P.VALIDATING.value, "validating")
-    fold.move_plan(P.READY.value, "ready")
-    fold.plan.times["ready"] = fold.view.now
-    fold.wake_at(fold.view.now + min(FIRST_LOOK_MS, 1000 * (fold.plan.limits["wall_clock_s"] or 0)))
+    unit.move_plan(P.VALIDATING.value, "validating")
+    unit.move_plan(P.READY.value, "ready")
+    unit.plan.times["ready"] = unit.snapshot.now
+    unit.wake_at(unit.snapshot.now + min(FIRST_LOOK_MS, 1000 * (unit.plan.limits["wall_clock_s"] or 0)))
 
 
-def tell_phases(fold: Fold, phases: Iterable[Phase]) -> None:
+def tell_phases(unit: UnitOfWork, phases: Iterable[Phase]) -> None:
     """Tell the phases that a strategy went through."""
     for phase in phases:
-        fold.tell("plan.phase", {"phase": phase.name, "status": phase.status})
+        unit.emit("plan.phase", {"phase": phase.name, "status": phase.status})
 
 
-def hear(fold: Fold) -> None:
-    """Have the strategy hear of every step that has ended. Raises NeedsSteps where the slice lacks their specs."""
-    while fold.ends:
-        step = fold.ends.pop(0)
-        if fold.plan.state in PLAN_ENDS:
+def hear(unit: UnitOfWork) -> None:
+    """Have the strategy hear of every step that has ended. Raises NeedsSteps where the snapshot lacks their specs."""
+    while unit.ends:
+        step = unit.ends.pop(0)
+        if unit.plan.state in PLAN_ENDS:
             continue
         if step.spec is None:
             raise NeedsSteps(frozenset({step.step_id}))
         if not step.facts["inserted_by"]:
-            found = _strategy(fold).advance(_growth(fold), _end(fold, step), _catalogue(fold))
+            found = _strategy(unit).advance(_growth(unit), _end(unit, step), _catalogue(unit))
             if found:
-                _unfold(fold, found)
+                _unfold(unit, found)
 
 
-def refusal(fold: Fold, step: Step, outcome: Outcome) -> dict[str, Any] | None:
+def refusal(unit: UnitOfWork, step: Step, outcome: Outcome) -> dict[str, Any] | None:
     """Say why an attempt that succeeded failed all the same: what it answered is no use to the strategy."""
-    if fold.growth is None or step.facts["inserted_by"]:
+    if unit.growth is None or step.facts["inserted_by"]:
         return None
-    why = _strategy(fold).refusal(_growth(fold), step.facts, outcome.output)
+    why = _strategy(unit).refusal(_growth(unit), step.facts, outcome.output)
     if why is None:
         return None
-    fold.inputs.append(["output refused", step.step_id, step.status.attempt, fit_evidence(why)])
+    unit.inputs.append(["output refused", step.step_id, step.status.attempt, fit_evidence(why)])
     return PreviousFailure(category=FailureCategory.OUTPUT_REFUSED.value, suggestion=fit_evidence(why)).model_dump()
 
 
-def answer(fold: Fold, value: Any, who: Mapping[str, Any]) -> str | None:
+def answer(unit: UnitOfWork, value: Any, who: Mapping[str, Any]) -> str | None:
     """Unfold from a person's answer; returns why it is none, and then the question stays.
 
     `who` goes into the evidence if that ends the plan.
     """
-    if fold.growth is None:
+    if unit.growth is None:
         return "a drafter is asked, and nobody else can answer"
-    found = _strategy(fold).answer(_growth(fold), value, _catalogue(fold))
+    found = _strategy(unit).answer(_growth(unit), value, _catalogue(unit))
     if isinstance(found, str):
         return found
-    requests.settle(fold)
-    _unfold(fold, found, who)
+    requests.settle(unit)
+    _unfold(unit, found, who)
     return None
 
 
-def rescue(fold: Fold) -> bool:
+def rescue(unit: UnitOfWork) -> bool:
     """Go on where steps failed and nothing else can run, if the strategy knows how."""
-    found = _strategy(fold).stuck(_growth(fold), _catalogue(fold)) if fold.growth else None
+    found = _strategy(unit).stuck(_growth(unit), _catalogue(unit)) if unit.growth else None
     if found:
-        _unfold(fold, found)
+        _unfold(unit, found)
     return found is not None
 
 
-def input_for(fold: Fold, step: Step) -> Mapping[str, Any] | None:
+def input_for(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
     """Say what an attempt of `step` is given beside its spec."""
-    return _strategy(fold).input_for(_growth(fold), step.facts) if fold.growth else None
+    return _strategy(unit).input_for(_growth(unit), step.facts) if unit.growth else None
 
 
-def _strategy(fold: Fold) -> Unfolds:
-    return cast("Unfolds", strategy_of(GoalKind(fold.plan.head.kind)))
+def _strategy(unit: UnitOfWork) -> Unfolds:
+    return cast("Unfolds", strategy_of(GoalKind(unit.plan.head.kind)))
 
 
-def _catalogue(fold: Fold) -> Catalogue:
-    return catalogue_of(fold.plan.head.tools, fold.plan.head.policy_version)
+def _catalogue(unit: UnitOfWork) -> Catalogue:
+    return catalogue_of(unit.plan.head.tools, unit.plan.head.policy_version)
 
 
-def _growth(fold: Fold) -> Growth:
-    kept = fold.growth or {}
+def _growth(unit: UnitOfWork) -> Growth:
+    kept = unit.growth or {}
     goal = Goal.model_validate(kept["goal"])
-    head = fold.plan.head
-    return Growth(goal, kept["state"], kept["document"], fold.view.now, head.tools, head.policy_version)
+    head = unit.plan.head
+    return Growth(goal, kept["state"], kept["document"], unit.snapshot.now, head.tools, head.policy_version)
 
 
-def _end(fold: Fold, step: Step) -> End:
-    said = fold.answers.get(step.step_id)
+def _end(unit: UnitOfWork, step: Step) -> End:
+    said = unit.answers.get(step.step_id)
     return End(
         step_id=step.step_id,
         facts=step.facts,
@@ -148,20 +148,20 @@ def _end(fold: Fold, step: Step) -> End:
     )
 
 
-def _unfold(fold: Fold, found: Unfolding, who: Mapping[str, Any] = NOBODY) -> None:
-    fold.grow(state=_with_unknown(found.state, (fold.growth or {}).get("state") or {}), document=found.document)
-    tell_phases(fold, found.phases)
+def _unfold(unit: UnitOfWork, found: Unfolding, who: Mapping[str, Any] = NOBODY) -> None:
+    unit.grow(state=_with_unknown(found.state, (unit.growth or {}).get("state") or {}), document=found.document)
+    tell_phases(unit, found.phases)
     if found.halt:
         rule, reason, evidence = found.halt
-        halt.halt(fold, rule, reason, {**evidence, **who})
-    elif errors := _errors(fold, found):
+        halt.halt(unit, rule, reason, {**evidence, **who})
+    elif errors := _errors(unit, found):
         told = [error.model_dump() for error in errors]
-        halt.halt(fold, "invalid_unfolding", f"{errors[0].message} ({found.why})", {"errors": told, **who})
+        halt.halt(unit, "invalid_unfolding", f"{errors[0].message} ({found.why})", {"errors": told, **who})
     else:
         if found.steps:
-            _add(fold, found)
+            _add(unit, found)
         if found.question:
-            requests.ask(fold, found.question)
+            requests.ask(unit, found.question)
 
 
 def _with_unknown(state: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -169,15 +169,15 @@ def _with_unknown(state: Mapping[str, Any], before: Mapping[str, Any]) -> Mappin
     return {**state, **{name: value for name, value in before.items() if name not in state}} if state else state
 
 
-def _errors(fold: Fold, found: Unfolding) -> Sequence[FieldError]:
+def _errors(unit: UnitOfWork, found: Unfolding) -> Sequence[FieldError]:
     """Judge what is added as any plan is judged, and against what the plan has already."""
     if not found.steps:
-        if fold.plan.state == P.CREATED and not found.question:
+        if unit.plan.state == P.CREATED and not found.question:
             return (FieldError(pointer="/steps", code="no_steps", message="Nothing came of the answer."),)
         return ()
-    goal, known = _growth(fold).goal, {*(fold.growth or {})["ids"]}
-    errors = list(validate(goal, found.steps, _catalogue(fold), JUDGED))
-    total, most = sum(fold.plan.counts.values()) + len(found.steps), max_steps(goal)
+    goal, known = _growth(unit).goal, {*(unit.growth or {})["ids"]}
+    errors = list(validate(goal, found.steps, _catalogue(unit), JUDGED))
+    total, most = sum(unit.plan.counts.values()) + len(found.steps), max_steps(goal)
     if total > most:
         message = f"The plan would have {total} steps and may have {most}; raise limits.max_steps."
         errors.append(FieldError(pointer="/steps", code="too_many_steps", message=message))
@@ -191,44 +191,44 @@ def _errors(fold: Fold, found: Unfolding) -> Sequence[FieldError]:
     return errors
 
 
-def _add(fold: Fold, found: Unfolding) -> None:
-    plan, ids = fold.plan, [step.step_id for step in found.steps]
+def _add(unit: UnitOfWork, found: Unfolding) -> None:
+    plan, ids = unit.plan, [step.step_id for step in found.steps]
     if found.replaces:
-        plan.halting["replaced"] = _not_done(fold)
+        plan.halting["replaced"] = _not_done(unit)
     total = sum(plan.counts.values())
-    _begin_revision(fold, found.why)
-    fold.grow(ids=[*(fold.growth or {})["ids"], *ids])
+    _begin_revision(unit, found.why)
+    unit.grow(ids=[*(unit.growth or {})["ids"], *ids])
     if taken := [step_id for step_id in ids if looks_prepared(step_id)]:
         plan.halting["taken"] = [*plan.halting.get("taken", ()), *taken]
     steps = [new_step(total + place, step) for place, step in enumerate(found.steps)]
-    insert(fold, steps, dependents_of(found.steps))
-    _tell(fold, found.why, ids, found.steps)
+    insert(unit, steps, dependents_of(found.steps))
+    _tell(unit, found.why, ids, found.steps)
 
 
-def _not_done(fold: Fold) -> int:
-    counts = fold.plan.counts
+def _not_done(unit: UnitOfWork) -> int:
+    counts = unit.plan.counts
     failed: int = counts.get(S.FAILED.value, 0) + counts.get(S.SKIPPED.value, 0)
-    return failed - int(fold.plan.halting.get("skipped_by_operator", 0))
+    return failed - int(unit.plan.halting.get("skipped_by_operator", 0))
 
 
-def _begin_revision(fold: Fold, why: str) -> None:
-    plan = fold.plan
+def _begin_revision(unit: UnitOfWork, why: str) -> None:
+    plan = unit.plan
     if plan.state == P.CREATED:
-        waited = {"rested": plan.times["created"], "went_on": fold.view.now}
+        waited = {"rested": plan.times["created"], "went_on": unit.snapshot.now}
         plan.times.update(lost=0, outages=0, **waited)  # outages while it waited lengthen no wall clock
-        open_plan(fold)
-        fold.change.settles = GoalVerdict.PLANNED.value
+        open_plan(unit)
+        unit.change.settles = GoalVerdict.PLANNED.value
         return
     plan.revision += 1
     if plan.state == P.READY:  # its first step was skipped
-        plan.times["started"] = fold.view.now
-        fold.move_plan(P.EXECUTING.value, "executing")
-    fold.move_plan(P.REVISING.value, "revising", reason=why)
-    fold.move_plan(P.EXECUTING.value, "revised")
+        plan.times["started"] = unit.snapshot.now
+        unit.move_plan(P.EXECUTING.value, "executing")
+    unit.move_plan(P.REVISING.value, "revising", reason=why)
+    unit.move_plan(P.EXECUTING.value, "revised")
 
 
-def _tell(fold: Fold, why: str, ids: Sequence[str], steps: Sequence[PlannedStep]) -> None:
-    plan = fold.plan
+def _tell(unit: UnitOfWork, why: str, ids: Sequence[str], steps: Sequence[PlannedStep]) -> None:
+    plan = unit.plan
     told = {
         "revision": plan.revision,
         "policy_version": plan.head.policy_version,
@@ -236,8 +236,8 @@ def _tell(fold: Fold, why: str, ids: Sequence[str], steps: Sequence[PlannedStep]
         "count": len(steps),
         "diff": {"added": list(ids)},
     }
-    fold.revisions.append({**told, "why": why})
-    fold.tell("plan.unfolded", told, why)
+    unit.revisions.append({**told, "why": why})
+    unit.emit("plan.unfolded", told, why)
 
 
 def new_step(index: int, planned: PlannedStep) -> Step:
@@ -256,17 +256,17 @@ def dependents_of(steps: Sequence[PlannedStep]) -> dict[str, list[str]]:
     return found
 
 
-def insert(fold: Fold, steps: Sequence[Step], dependents: dict[str, list[str]]) -> None:
+def insert(unit: UnitOfWork, steps: Sequence[Step], dependents: dict[str, list[str]]) -> None:
     """Put steps into the plan; those that wait for nothing are ready."""
-    counts = fold.plan.counts
+    counts = unit.plan.counts
     for step in steps:
         state = step.status.state
         counts[state] = counts.get(state, 0) + 1
-        fold.touched[step.step_id] = fold.view.steps[step.step_id] = step
-        fold.change.specs.update(_stored(step, dependents.get(step.step_id, ())))
+        unit.touched[step.step_id] = unit.snapshot.steps[step.step_id] = step
+        unit.change.specs.update(_stored(step, dependents.get(step.step_id, ())))
         if state == S.PENDING:
-            fold.make_ready(step)
-    fold.plan.dirty.add("live")
+            unit.make_ready(step)
+    unit.plan.dirty.add("live")
 
 
 def _stored(step: Step, dependents: Sequence[str]) -> dict[str, bytes]:

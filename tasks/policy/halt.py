@@ -12,7 +12,7 @@ from schemas.base import StepState as S
 from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import Step
-from tasks.plan.unit_of_work import Fold
+from tasks.plan.unit_of_work import UnitOfWork
 from tasks.rules import quota
 
 # The smallest change that would let such a plan go on, by the rule that halted it.
@@ -56,109 +56,109 @@ _BEGINNINGS = MappingProxyType(
 _FAILURES = frozenset(FailureCategory)
 
 
-def halt(fold: Fold, rule: str, reason: str, evidence: Mapping[str, Any], failed: Step | None = None) -> None:
+def halt(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any], failed: Step | None = None) -> None:
     """Halt the plan: every live attempt goes ACTIVE->FAILED->HALTED, waiting steps keep their state.
 
     `failed` is an ACTIVE step whose ended attempt is what halts the plan; it goes that way first. Raises NeedsSteps
-    where the slice lacks steps that are in flight.
+    where the snapshot lacks steps that are in flight.
     """
-    missing = frozenset(fold.view.active) - frozenset(fold.view.steps)
+    missing = frozenset(unit.snapshot.active) - frozenset(unit.snapshot.steps)
     if missing:
         raise NeedsSteps(missing)
-    if fold.plan.question:  # nobody has to answer any more
-        fold.plan.question = None
-        fold.plan.dirty.add("live")
-    if fold.plan.state == P.CREATED:
-        _reject(fold, rule, reason, evidence)
+    if unit.plan.question:  # nobody has to answer any more
+        unit.plan.question = None
+        unit.plan.dirty.add("live")
+    if unit.plan.state == P.CREATED:
+        _reject(unit, rule, reason, evidence)
         return
     if failed:
-        _halt_step(fold, failed, rule)
-    for step_id in list(fold.view.active):
-        step = fold.view.steps[step_id]
-        cancel(fold, step)
-        _halt_step(fold, step, rule)
-    fold.plan.halt = {"rule": rule, "reason": reason, "evidence": explained(fold, rule, evidence)}
-    fold.plan.dirty.add("halt")
-    if fold.plan.state == P.READY:
-        fold.move_plan(P.EXECUTING.value, "executing")
-    fold.move_plan(P.HALTED.value, "halted", reason=f"{rule}: {reason}")
+        _halt_step(unit, failed, rule)
+    for step_id in list(unit.snapshot.active):
+        step = unit.snapshot.steps[step_id]
+        cancel(unit, step)
+        _halt_step(unit, step, rule)
+    unit.plan.halt = {"rule": rule, "reason": reason, "evidence": explained(unit, rule, evidence)}
+    unit.plan.dirty.add("halt")
+    if unit.plan.state == P.READY:
+        unit.move_plan(P.EXECUTING.value, "executing")
+    unit.move_plan(P.HALTED.value, "halted", reason=f"{rule}: {reason}")
 
 
-def _reject(fold: Fold, rule: str, reason: str, evidence: Mapping[str, Any]) -> None:
+def _reject(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any]) -> None:
     """End a plan that waited to be told something before it could be made: CREATED->VALIDATING->REJECTED."""
     errors = evidence.get("errors") or [{"pointer": "", "code": rule, "message": reason}]
-    told = explained(fold, "rejected", {**evidence, "errors": errors})
-    fold.plan.halt = {"rule": "rejected", "reason": rule, "evidence": told}
-    fold.plan.dirty.add("halt")
-    fold.change.settles = GoalVerdict.REJECTED.value
-    fold.move_plan(P.VALIDATING.value, "validating")
-    fold.move_plan(P.REJECTED.value, "rejected", reason=f"{rule}: {reason}")
+    told = explained(unit, "rejected", {**evidence, "errors": errors})
+    unit.plan.halt = {"rule": "rejected", "reason": rule, "evidence": told}
+    unit.plan.dirty.add("halt")
+    unit.change.settles = GoalVerdict.REJECTED.value
+    unit.move_plan(P.VALIDATING.value, "validating")
+    unit.move_plan(P.REJECTED.value, "rejected", reason=f"{rule}: {reason}")
 
 
-def cancel(fold: Fold, step: Step) -> None:
-    """End the live attempt of `step`. All that it held is spent, but where the slice shows that nobody claimed it."""
-    lease, attempt = fold.view.leases.get(step.step_id), fold.end_attempt(step)
+def cancel(unit: UnitOfWork, step: Step) -> None:
+    """End the live attempt of `step`. What it held is spent, unless the snapshot shows that nobody claimed it."""
+    lease, attempt = unit.snapshot.leases.get(step.step_id), unit.end_attempt(step)
     claimed = lease is None or bool(lease.claimed)
     if lease and not claimed:
-        fold.change.guards[step.step_id] = lease.renewed
-        fold.inputs.append(["unclaimed", step.step_id, attempt.attempt])
-    quota.book(fold, attempt, claimed=claimed)
-    fold.change.cancelled.add(step.step_id)
+        unit.change.guards[step.step_id] = lease.renewed
+        unit.inputs.append(["unclaimed", step.step_id, attempt.attempt])
+    quota.book(unit, attempt, claimed=claimed)
+    unit.change.cancelled.add(step.step_id)
 
 
-def _halt_step(fold: Fold, step: Step, rule: str) -> None:
-    fold.move_step(step, S.FAILED.value, "failed", reason=rule)
-    fold.move_step(step, S.HALTED.value, "halted", reason=rule)
+def _halt_step(unit: UnitOfWork, step: Step, rule: str) -> None:
+    unit.move_step(step, S.FAILED.value, "failed", reason=rule)
+    unit.move_step(step, S.HALTED.value, "halted", reason=rule)
 
 
-def explained(fold: Fold, rule: str, evidence: Mapping[str, Any]) -> dict[str, Any]:
+def explained(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any]) -> dict[str, Any]:
     """Add what every end is explained by: version, values and limit, events, what would let the plan go on."""
     return {
-        **_met(fold, evidence),
+        **_met(unit, evidence),
         **{name: value for name, value in evidence.items() if name != "failed"},
-        "policy_version": fold.plan.head.policy_version,
-        "events": _events(fold, evidence),
+        "policy_version": unit.plan.head.policy_version,
+        "events": _events(unit, evidence),
         "unblock": UNBLOCK.get(rule, ""),
     }
 
 
-def _met(fold: Fold, evidence: Mapping[str, Any]) -> dict[str, Any]:
+def _met(unit: UnitOfWork, evidence: Mapping[str, Any]) -> dict[str, Any]:
     """Say what met which limit for the rules that count nothing: a time, or that there was one at all."""
     if "until" in evidence:
-        return {"value": fold.at, "limit": evidence["until"], "limit_name": "until"}
+        return {"value": unit.at, "limit": evidence["until"], "limit_name": "until"}
     if "errors" in evidence:
         return {"value": len(evidence["errors"]), "limit": 0, "limit_name": "errors"}
     return {"value": 1, "limit": 0, "limit_name": "orders"}
 
 
-def _events(fold: Fold, evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _events(unit: UnitOfWork, evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
     """List what led to it: what a person did or left undone, when the clock began, else the failures."""
     who = {name: evidence[name] for name in ("step_id", "actor", "command_id") if name in evidence}
     if "command_id" in evidence:
-        return [{"at": fold.at, "what": "command.obeyed", **who}]
+        return [{"at": unit.at, "what": "command.obeyed", **who}]
     for name, what in _BEGINNINGS.items():
         if name in evidence:
             return [{"at": evidence[name], "what": _asked(evidence) if "questions" in evidence else what, **who}]
-    return _failures(fold, evidence) or [{"at": fold.at, **_last_move(fold)}]
+    return _failures(unit, evidence) or [{"at": unit.at, **_last_move(unit)}]
 
 
 def _asked(evidence: Mapping[str, Any]) -> str:
     return "plan.input_requested" if evidence["questions"] else "plan.drafting"
 
 
-def _failures(fold: Fold, evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _failures(unit: UnitOfWork, evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
     if "errors" in evidence:
         return []
-    known = (entry for entry in fold.plan.halting.get("failed", ()) if entry[2] in _FAILURES)
+    known = (entry for entry in unit.plan.halting.get("failed", ()) if entry[2] in _FAILURES)
     return [
         {"at": rfc3339(at), "step_id": step_id, "attempt": attempt, "category": category}
         for step_id, attempt, category, at in evidence.get("failed", known)
     ]
 
 
-def _last_move(fold: Fold) -> dict[str, Any]:
+def _last_move(unit: UnitOfWork) -> dict[str, Any]:
     """Name the end of a step that a running plan was to go on from, else the answer; before that there is the goal."""
-    if "ready" not in fold.plan.times:
+    if "ready" not in unit.plan.times:
         return {"what": "goal.received"}
-    step_id, after = next(((step, after) for step, _, after in reversed(fold.moves) if step), ("", ""))
+    step_id, after = next(((step, after) for step, _, after in reversed(unit.moves) if step), ("", ""))
     return {"what": f"step.{after.lower()}", "step_id": step_id} if step_id else {"what": "command.obeyed"}

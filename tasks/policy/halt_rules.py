@@ -17,7 +17,7 @@ from schemas.base import FailureCategory as Category
 from schemas.outcome import Outcome
 from schemas.stored import PlanRecord
 from tasks.plan.snapshot import Step
-from tasks.plan.unit_of_work import Fold
+from tasks.plan.unit_of_work import UnitOfWork
 from tasks.toolchain.classify import signature
 from tasks.toolchain.taxonomy import FAMILY, HALTS_AT_ONCE, Family
 
@@ -122,29 +122,29 @@ AT_ONCE = MappingProxyType(
 )
 
 
-def record(fold: Fold, step: Step, outcome: Outcome, failure: dict[str, Any] | None) -> Seen:
+def record(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any] | None) -> Seen:
     """Count an outcome that was applied, before anything is decided about it."""
-    counters, status = fold.plan.halting, step.status
-    flips = _count_flip(fold.plan, step, passed=failure is None)
+    counters, status = unit.plan.halting, step.status
+    flips = _count_flip(unit.plan, step, passed=failure is None)
     created, growth_kb = len(outcome.created_files), outcome.growth_kb or 0
     if failure is not None:
         counters["consecutive"] += 1
         _count_repeat(step, failure)
-        remember(fold, step, failure["category"])
-        return Seen(fold.plan, step, created, growth_kb, flips)
+        remember(unit, step, failure["category"])
+        return Seen(unit.plan, step, created, growth_kb, flips)
     counters["consecutive"] = 0
     status.signature, status.repeats = "", 0
     if created or growth_kb:
         counters["created"] = counters.get("created", 0) + created
         counters["growth_kb"] = counters.get("growth_kb", 0) + growth_kb
-        remember(fold, step, GREW)
-    return Seen(fold.plan, step, flips=flips, quiet=not (flips or created or growth_kb))
+        remember(unit, step, GREW)
+    return Seen(unit.plan, step, flips=flips, quiet=not (flips or created or growth_kb))
 
 
-def remember(fold: Fold, step: Step, category: str) -> None:
+def remember(unit: UnitOfWork, step: Step, category: str) -> None:
     """Keep what happened to a step among the last such things, for the explanation of a halt."""
-    counters = fold.plan.halting
-    entry = [step.step_id, step.status.attempt, category, fold.view.now]
+    counters = unit.plan.halting
+    entry = [step.step_id, step.status.attempt, category, unit.snapshot.now]
     counters["failed"] = [*counters.get("failed", ()), entry][-MAX_REMEMBERED:]
 
 
@@ -206,14 +206,14 @@ def _count_flip(plan: PlanRecord, step: Step, *, passed: bool) -> int:
     return known[key] >> 1
 
 
-def keep_verification(fold: Fold, step: Step) -> None:
+def keep_verification(unit: UnitOfWork, step: Step) -> None:
     """Go on counting the flips of `step` under the verification that it has now, before it is narrowed."""
-    fold.plan.halting.setdefault("narrowed", {}).setdefault(step.step_id, _verification(fold.plan, step))
+    unit.plan.halting.setdefault("narrowed", {}).setdefault(step.step_id, _verification(unit.plan, step))
 
 
-def forget(fold: Fold, step: Step) -> None:
+def forget(unit: UnitOfWork, step: Step) -> None:
     """Drop what is kept of `step` only while it may be tried again."""
-    if narrowed := fold.plan.halting.get("narrowed"):
+    if narrowed := unit.plan.halting.get("narrowed"):
         narrowed.pop(step.step_id, None)
 
 

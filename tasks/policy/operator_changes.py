@@ -12,40 +12,40 @@ from schemas.base import StepState as S
 from schemas.step import PlannedStep, pack_step
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import Step
-from tasks.plan.unit_of_work import Fold
+from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt, halt_rules
 from tasks.rules.risk import RISK, ROLLBACK, below
 
 
-def tighten_plan(fold: Fold, files: Collection[str]) -> None:
+def tighten_plan(unit: UnitOfWork, files: Collection[str]) -> None:
     """Leave only `files` to the whole plan; attempts that hold another one are cancelled and start again with less.
 
-    Raises NeedsSteps where the slice lacks steps that are in flight.
+    Raises NeedsSteps where the snapshot lacks steps that are in flight.
     """
-    before = fold.plan.head.tightened
-    fold.plan.head.tightened = sorted(set(files) if before is None else set(files).intersection(before))
-    fold.plan.dirty.add("head")
-    missing = frozenset(fold.view.active) - fold.view.steps.keys()
+    before = unit.plan.head.tightened
+    unit.plan.head.tightened = sorted(set(files) if before is None else set(files).intersection(before))
+    unit.plan.dirty.add("head")
+    missing = frozenset(unit.snapshot.active) - unit.snapshot.steps.keys()
     if missing:
         raise NeedsSteps(missing)
-    for step_id in list(fold.view.active):
-        tighten_step(fold, fold.view.steps[step_id], fold.plan.head.tightened)
+    for step_id in list(unit.snapshot.active):
+        tighten_step(unit, unit.snapshot.steps[step_id], unit.plan.head.tightened)
 
 
-def tighten_step(fold: Fold, step: Step, files: Collection[str]) -> None:
+def tighten_step(unit: UnitOfWork, step: Step, files: Collection[str]) -> None:
     """Leave only `files` to a step that has not ended; its attempt is cancelled if it holds another one."""
     if set(step.facts["allowed_files"]) <= set(files):
         return
-    if step.step_id in fold.view.active:
-        halt.cancel(fold, step)
-        fold.make_ready(step)
-    _narrow(fold, step, files)
+    if step.step_id in unit.snapshot.active:
+        halt.cancel(unit, step)
+        unit.make_ready(step)
+    _narrow(unit, step, files)
 
 
-def risk_refusal(fold: Fold, step: Step, level: str, files: Collection[str] | None = None) -> str | None:
+def risk_refusal(unit: UnitOfWork, step: Step, level: str, files: Collection[str] | None = None) -> str | None:
     """Say why the risk of `step` cannot be raised to `level`, once only `files` are left to it (None: all of them)."""
     facts, row = step.facts, RISK[RiskLevel(level)]
-    if step.step_id in fold.view.active:
+    if step.step_id in unit.snapshot.active:
         return "the step is in flight"
     if not below(facts["risk_level"], RiskLevel(level)):
         return f"its risk is {facts['risk_level']}, and risk can only be raised"
@@ -57,32 +57,32 @@ def risk_refusal(fold: Fold, step: Step, level: str, files: Collection[str] | No
     return None
 
 
-def raise_risk(fold: Fold, step: Step, level: str) -> None:
+def raise_risk(unit: UnitOfWork, step: Step, level: str) -> None:
     """Raise the risk of a step for which there is no `risk_refusal`; what was approved was less risky."""
     planned, row = PlannedStep.model_validate(step.facts), RISK[RiskLevel(level)]
     hint = planned.rollback_hint or (ROLLBACK if row.rollback_hint and planned.mode is Mode.PATCH else None)
-    fold.rewrite(step, pack_step(planned.model_copy(update={"risk_level": RiskLevel(level), "rollback_hint": hint})))
-    if step.step_id not in fold.plan.waits:
+    unit.rewrite(step, pack_step(planned.model_copy(update={"risk_level": RiskLevel(level), "rollback_hint": hint})))
+    if step.step_id not in unit.plan.waits:
         step.status.approval = ""
-    fold.tell("step.tightened", {"step_id": step.step_id}, f"its risk is {level} from now on")
+    unit.emit("step.tightened", {"step_id": step.step_id}, f"its risk is {level} from now on")
 
 
-def look(fold: Fold) -> None:
+def look(unit: UnitOfWork) -> None:
     """Narrow every ready step to what the plan's allowlist still has; what has nothing left to patch cannot start."""
-    files = fold.plan.head.tightened
+    files = unit.plan.head.tightened
     if files is not None:
-        for step in list(fold.ready.values()):
-            if step.spec is not None and not fits(fold, step):
-                _narrow(fold, step, files)
+        for step in list(unit.ready.values()):
+            if step.spec is not None and not fits(unit, step):
+                _narrow(unit, step, files)
 
 
-def fits(fold: Fold, step: Step) -> bool:
+def fits(unit: UnitOfWork, step: Step) -> bool:
     """Whether all files of `step` are still in the plan's allowlist."""
-    files = fold.plan.head.tightened
+    files = unit.plan.head.tightened
     return files is None or set(step.facts["allowed_files"]) <= set(files)
 
 
-def _narrow(fold: Fold, step: Step, files: Collection[str]) -> None:
+def _narrow(unit: UnitOfWork, step: Step, files: Collection[str]) -> None:
     planned = PlannedStep.model_validate(step.facts)
     left = tuple(path for path in planned.allowed_files if path in files)
     if left or planned.mode is not Mode.PATCH:
@@ -90,61 +90,61 @@ def _narrow(fold: Fold, step: Step, files: Collection[str]) -> None:
         if task.target_file not in (None, *left):
             task = task.model_copy(update={"target_file": left[0] if left else None})
         narrow = planned.model_copy(update={"allowed_files": left, "controller_task_spec": task})
-        fold.rewrite(step, pack_step(narrow))
-        fold.tell("step.tightened", {"step_id": step.step_id}, f"{len(left)} of its files are left")
+        unit.rewrite(step, pack_step(narrow))
+        unit.emit("step.tightened", {"step_id": step.step_id}, f"{len(left)} of its files are left")
         return
-    fold.withdraw(step)
-    halt_rules.forget(fold, step)
+    unit.withdraw(step)
+    halt_rules.forget(unit, step)
     after, what = (S.FAILED, "failed") if step.status.state == S.ACTIVE else (S.SKIPPED, "skipped")
     if step.status.state == S.BLOCKED:
-        fold.move_step(step, S.PENDING.value)
-    fold.move_step(step, after.value, what, "an operator left none of its files to it")
-    fold.end_step(step)
+        unit.move_step(step, S.PENDING.value)
+    unit.move_step(step, after.value, what, "an operator left none of its files to it")
+    unit.end_step(step)
 
 
 BLOCKED, PENDING, ACTIVE = S.BLOCKED.value, S.PENDING.value, S.ACTIVE.value
 SKIPPED, FAILED = S.SKIPPED.value, S.FAILED.value
 
 
-def skip(fold: Fold, step: Step, actor: str, reason: str) -> str | None:
+def skip(unit: UnitOfWork, step: Step, actor: str, reason: str) -> str | None:
     """Skip a step that has not ended; returns why that cannot be.
 
     A step that waits for others is skipped in its turn, for what depends on it also relies on them. One that was tried
     before ends as FAILED, since that is all that the step machine has for it; its preparation goes with it. Raises
-    NeedsSteps where the slice lacks that.
+    NeedsSteps where the snapshot lacks that.
     """
     status = step.status
     if status.skipped_by:
         return "the step will be skipped in its turn anyway"
-    going = [step, *_preparations(fold, step)]
+    going = [step, *_preparations(unit, step)]
     for each in going:
-        if each.step_id in fold.view.active:
+        if each.step_id in unit.snapshot.active:
             return f"an attempt of {each.step_id} is in flight: pause the plan, and skip the step when it has ended"
     status.skipped_by = actor
     if status.state == BLOCKED:
-        fold.touched[step.step_id] = step
+        unit.touched[step.step_id] = step
         return None
     for each in going:
         each.status.skipped_by = actor
-        end(fold, each, f"{actor}: {reason}")
-        fold.end_step(each)
+        end(unit, each, f"{actor}: {reason}")
+        unit.end_step(each)
     return None
 
 
-def end(fold: Fold, step: Step, reason: str) -> None:
+def end(unit: UnitOfWork, step: Step, reason: str) -> None:
     """Take a step that an operator skips to its end; its dependents have yet to hear of it."""
-    halt_rules.forget(fold, step)
-    fold.withdraw(step)
-    fold.plan.halting["skipped_by_operator"] = fold.plan.halting.get("skipped_by_operator", 0) + 1
-    fold.move_step(step, FAILED if step.status.state == ACTIVE else SKIPPED, "skipped", reason)
+    halt_rules.forget(unit, step)
+    unit.withdraw(step)
+    unit.plan.halting["skipped_by_operator"] = unit.plan.halting.get("skipped_by_operator", 0) + 1
+    unit.move_step(step, FAILED if step.status.state == ACTIVE else SKIPPED, "skipped", reason)
 
 
-def _preparations(fold: Fold, step: Step) -> list[Step]:
+def _preparations(unit: UnitOfWork, step: Step) -> list[Step]:
     """Find what has to end before the next attempt of `step`: the last step that it came to depend on, if any."""
     if step.status.state != ACTIVE or not step.status.unmet:
         return []
     name = step.facts["depends_on"][-1]
-    if name not in fold.view.steps:
+    if name not in unit.snapshot.steps:
         raise NeedsSteps(frozenset({name}))
-    found = fold.view.steps[name]
+    found = unit.snapshot.steps[name]
     return [found] if found.status.state in (PENDING, ACTIVE) else []

@@ -14,7 +14,7 @@ from schemas.step import PreviousFailure
 from schemas.stored import Attempt, PlanRecord
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.lifecycle import PLAN_ENDS
-from tasks.plan.snapshot import Slice
+from tasks.plan.snapshot import Snapshot
 from tasks.text.fields import as_written, fit
 from tasks.toolchain.classify import category_of
 
@@ -25,24 +25,24 @@ MOST_GROWTH_KB = 10**9
 COUNTED = ("tokens_used", "patch_cycles", "tool_calls", "duration_ms")  # of `metrics`
 
 
-def judge(view: Slice, step_id: str, attempt: int | None, lease: str | None, digest: str) -> Verdict:
+def judge(snapshot: Snapshot, step_id: str, attempt: int | None, lease: str | None, digest: str) -> Verdict:
     """Say what becomes of an outcome; only one that reports the live attempt of its step is APPLIED."""
-    step, live = view.steps.get(step_id), view.active.get(step_id)
+    step, live = snapshot.steps.get(step_id), snapshot.active.get(step_id)
     if step is None:
         return Verdict.UNKNOWN
-    if live and view.record.state not in PLAN_ENDS and _names(live, attempt, lease, digest, step.status.digest):
-        return Verdict.REFUSED if lease is None and lacks_lease(view, step_id, lease) else Verdict.APPLIED
+    if live and snapshot.record.state not in PLAN_ENDS and _names(live, attempt, lease, digest, step.status.digest):
+        return Verdict.REFUSED if lease is None and lacks_lease(snapshot, step_id, lease) else Verdict.APPLIED
     if digest == step.status.digest:
         return Verdict.DUPLICATE
     ended = attempt is not None and attempt <= step.status.attempt and not (live and attempt == live.attempt)
-    return Verdict.LATE if ended or view.record.state in PLAN_ENDS else Verdict.REFUSED
+    return Verdict.LATE if ended or snapshot.record.state in PLAN_ENDS else Verdict.REFUSED
 
 
-def lacks_lease(view: Slice, step_id: str, lease: str | None) -> bool:
+def lacks_lease(snapshot: Snapshot, step_id: str, lease: str | None) -> bool:
     """Whether an outcome has no lease although a controller has claimed the attempt, which only that one may end."""
-    if lease is not None or not ChangedRule.A_CLAIM_NEEDS_ITS_LEASE.holds(view.record):
+    if lease is not None or not ChangedRule.A_CLAIM_NEEDS_ITS_LEASE.holds(snapshot.record):
         return False
-    live, known = view.active.get(step_id), view.leases.get(step_id)
+    live, known = snapshot.active.get(step_id), snapshot.leases.get(step_id)
     return bool(live and known and known.attempt == live.attempt and known.claimed)
 
 

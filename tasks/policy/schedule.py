@@ -11,7 +11,7 @@ from schemas.stored import Attempt
 from schemas.times import rfc3339
 from tasks.plan.changeset import MAX_DISPATCHES, Dispatch
 from tasks.plan.snapshot import Step
-from tasks.plan.unit_of_work import Fold
+from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import expansion, operator_changes, waits
 from tasks.rules import budget, quota
 from tasks.rules.risk import RISK
@@ -25,96 +25,96 @@ PENDING, ACTIVE = S.PENDING.value, S.ACTIVE.value
 READY, EXECUTING = P.READY.value, P.EXECUTING.value
 
 
-def dispatch(fold: Fold) -> None:
+def dispatch(unit: UnitOfWork) -> None:
     """Start ready steps in order while slots, files and budgets allow; an attempt holds its files until it ends."""
-    view, plan, started = fold.view, fold.plan, fold.change.dispatches
-    if not fold.ready or fold.is_stopped or plan.state not in (READY, EXECUTING):
+    snapshot, plan, started = unit.snapshot, unit.plan, unit.change.dispatches
+    if not unit.ready or unit.is_stopped or plan.state not in (READY, EXECUTING):
         return
     slots = plan.head.limits["max_parallel"] or 1
-    busy = {path for attempt in view.active.values() for path in attempt.files}
-    for step in sorted(fold.ready.values(), key=_place):
-        if len(view.active) >= slots or len(started) >= MAX_DISPATCHES or budget.exhausted(plan):
+    busy = {path for attempt in snapshot.active.values() for path in attempt.files}
+    for step in sorted(unit.ready.values(), key=_place):
+        if len(snapshot.active) >= slots or len(started) >= MAX_DISPATCHES or budget.exhausted(plan):
             break
-        if step.spec is None or not operator_changes.fits(fold, step):  # it starts in a next look at the queue
-            fold.change.more = True
-        elif _may_start(fold, step) and busy.isdisjoint((facts := step.facts)["allowed_files"]):
-            most = quota.allowed(fold, budget.available(plan, "tokens", facts["estimate"]["tokens"]))
+        if step.spec is None or not operator_changes.fits(unit, step):  # it starts in a next look at the queue
+            unit.change.more = True
+        elif _may_start(unit, step) and busy.isdisjoint((facts := step.facts)["allowed_files"]):
+            most = quota.allowed(unit, budget.available(plan, "tokens", facts["estimate"]["tokens"]))
             if most is None:
                 break
-            _start(fold, step, most)
+            _start(unit, step, most)
             busy.update(facts["allowed_files"])
-    if len(view.active) < slots and (view.ready_beyond or len(started) >= MAX_DISPATCHES):
-        fold.change.more |= bool(started)  # the rest of the queue is read in a next look
-        fold.change.wider = not started
+    if len(snapshot.active) < slots and (snapshot.ready_beyond or len(started) >= MAX_DISPATCHES):
+        unit.change.more |= bool(started)  # the rest of the queue is read in a next look
+        unit.change.wider = not started
 
 
 def _place(step: Step) -> int:
     return step.status.index
 
 
-def _may_start(fold: Fold, step: Step) -> bool:
+def _may_start(unit: UnitOfWork, step: Step) -> bool:
     """Whether neither a person nor a full queue keeps `step` back."""
-    if waits.needs_approval(fold, step):
-        waits.ask(fold, step)
+    if waits.needs_approval(unit, step):
+        waits.ask(unit, step)
         return False
-    if step.facts["queue"] in fold.view.full:
-        fold.wake_at(fold.view.now + FULL_MS)
-        fold.full.add(step.facts["queue"])
+    if step.facts["queue"] in unit.snapshot.full:
+        unit.wake_at(unit.snapshot.now + FULL_MS)
+        unit.full.add(step.facts["queue"])
         return False
     return True
 
 
-def _start(fold: Fold, step: Step, most: int) -> None:
-    del fold.ready[step.step_id]
-    if fold.plan.state == READY:
-        fold.plan.times["started"] = fold.view.now
-        fold.move_plan(EXECUTING, "executing")
+def _start(unit: UnitOfWork, step: Step, most: int) -> None:
+    del unit.ready[step.step_id]
+    if unit.plan.state == READY:
+        unit.plan.times["started"] = unit.snapshot.now
+        unit.move_plan(EXECUTING, "executing")
     step.status.attempt += 1
-    fold.touched[step.step_id] = step
+    unit.touched[step.step_id] = step
     if step.status.state == PENDING:
-        fold.move_step(step, ACTIVE, "started")
+        unit.move_step(step, ACTIVE, "started")
     else:
-        fold.tell("step.restarted", {"step_id": step.step_id, "attempt": step.status.attempt})
-    attempt = _attempt(fold, step, most)
-    fold.view.active[step.step_id] = attempt
-    fold.change.dispatches.append(Dispatch(step.step_id, attempt, _spec(fold, step, attempt)))
-    fold.wake_at(fold.view.now + SILENT_MS)
+        unit.emit("step.restarted", {"step_id": step.step_id, "attempt": step.status.attempt})
+    attempt = _attempt(unit, step, most)
+    unit.snapshot.active[step.step_id] = attempt
+    unit.change.dispatches.append(Dispatch(step.step_id, attempt, _spec(unit, step, attempt)))
+    unit.wake_at(unit.snapshot.now + SILENT_MS)
 
 
-def _attempt(fold: Fold, step: Step, most: int) -> Attempt:
+def _attempt(unit: UnitOfWork, step: Step, most: int) -> Attempt:
     facts, number = step.facts, step.status.attempt
-    held, patch_cycles = budget.reserve(fold.plan, facts["estimate"], most)
+    held, patch_cycles = budget.reserve(unit.plan, facts["estimate"], most)
     running = RUNNING_MARGIN_MS + 1000 * sum([tool["timeout_s"] for tool in facts["verify_tools"]])
-    deadline = fold.view.now + max(QUEUED_MS, running)
-    lease = _lease(fold.plan.head.seed, step.step_id, number)
+    deadline = unit.snapshot.now + max(QUEUED_MS, running)
+    lease = _lease(unit.plan.head.seed, step.step_id, number)
     held_for = facts["queue"], facts["allowed_files"], held, patch_cycles
-    return Attempt(number, lease, *held_for, fold.view.now, deadline, waits.rested_for(fold))
+    return Attempt(number, lease, *held_for, unit.snapshot.now, deadline, waits.rested_for(unit))
 
 
 def _lease(seed: str, step_id: str, attempt: int) -> str:
-    """Make the attempt's token from the plan's secret seed: not guessable, yet the same in every fold of the log."""
+    """Make the attempt's token from the plan's secret seed: not guessable, yet the same from the same log."""
     return hashlib.blake2b(f"{seed}|{step_id}|{attempt}".encode(), digest_size=12).hexdigest()
 
 
-def _spec(fold: Fold, step: Step, attempt: Attempt) -> bytes:
-    view, facts = fold.view, step.facts
+def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
+    snapshot, facts = unit.snapshot, step.facts
     return codec.extend(
         step.spec or b"",
         {
             **step.omitted,
-            **({"input": given} if (given := expansion.input_for(fold, step)) else {}),
-            "plan_id": view.plan_id,
+            **({"input": given} if (given := expansion.input_for(unit, step)) else {}),
+            "plan_id": snapshot.plan_id,
             "attempt": attempt.attempt,
-            "context": {**fold.plan.head.context, "previous_failure": step.status.previous},
+            "context": {**unit.plan.head.context, "previous_failure": step.status.previous},
             "limits": {
                 "max_diff_lines": RISK[facts["risk_level"]].max_diff_lines,
                 "tokens": attempt.tokens,
                 "patch_cycles": attempt.patch_cycles,
             },
-            "budget_remaining": budget.remaining_fraction(fold.plan),
+            "budget_remaining": budget.remaining_fraction(unit.plan),
             "lease": attempt.lease,
-            "lease_key": view.lease_prefix + step.step_id,
+            "lease_key": snapshot.lease_prefix + step.step_id,
             "deadline": rfc3339(attempt.deadline),
-            "reply_to": view.reply_to,
+            "reply_to": snapshot.reply_to,
         },
     )

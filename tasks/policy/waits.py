@@ -11,7 +11,7 @@ from schemas.base import FailureCategory as C
 from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import Clocks, Step
-from tasks.plan.unit_of_work import Fold
+from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt
 from tasks.rules.risk import RISK
 
@@ -27,105 +27,105 @@ BACKOFF_MS: Mapping[str, int] = MappingProxyType(
 MAX_BACKOFF_MS = 60_000
 
 
-def needs_approval(fold: Fold, step: Step) -> bool:
+def needs_approval(unit: UnitOfWork, step: Step) -> bool:
     """Whether `step` may not start before a person has approved it."""
-    levels = fold.plan.head.approvals
+    levels = unit.plan.head.approvals
     return bool(levels) and step.status.approval in ("", "asked") and step.facts["risk_level"] in levels
 
 
-def ask(fold: Fold, step: Step) -> None:
+def ask(unit: UnitOfWork, step: Step) -> None:
     """Take a ready step out of the queue until a person approves it; it holds no slot and no file."""
-    del fold.ready[step.step_id]
-    until = fold.view.now + APPROVAL_MS
+    del unit.ready[step.step_id]
+    until = unit.snapshot.now + APPROVAL_MS
     step.status.approval = "asked"
-    fold.touched[step.step_id] = step
-    fold.plan.waits[step.step_id] = until
-    fold.plan.dirty.add("live")
-    fold.wake_at(until)
-    fold.tell("step.approval_requested", {"step_id": step.step_id, "until": rfc3339(until)}, step.facts["risk_level"])
+    unit.touched[step.step_id] = step
+    unit.plan.waits[step.step_id] = until
+    unit.plan.dirty.add("live")
+    unit.wake_at(until)
+    unit.emit("step.approval_requested", {"step_id": step.step_id, "until": rfc3339(until)}, step.facts["risk_level"])
 
 
-def back_off(fold: Fold, step: Step, category: str) -> None:
+def back_off(unit: UnitOfWork, step: Step, category: str) -> None:
     """Let a step that is tried again start at once, or after a while where waiting may help."""
-    status, seed = step.status, fold.plan.head.seed
+    status, seed = step.status, unit.plan.head.seed
     ms = backoff(category, status.failures, f"{seed}|{step.step_id}|{status.attempt}")
     if ms:
-        fold.plan.backoffs[step.step_id] = until = fold.view.now + ms
-        fold.plan.dirty.add("live")
-        fold.wake_at(until)
+        unit.plan.backoffs[step.step_id] = until = unit.snapshot.now + ms
+        unit.plan.dirty.add("live")
+        unit.wake_at(until)
     else:
-        fold.make_ready(step)
+        unit.make_ready(step)
 
 
-def look_at_backoffs(fold: Fold) -> None:
-    """Make ready whose time has come. Raises NeedsSteps where the slice lacks them."""
-    plan, now = fold.plan, fold.view.now
+def look_at_backoffs(unit: UnitOfWork) -> None:
+    """Make ready whose time has come. Raises NeedsSteps where the snapshot lacks them."""
+    plan, now = unit.plan, unit.snapshot.now
     # A backoff that would last longer than any does is from before the server's clock was set back.
     over = [step_id for step_id, until in plan.backoffs.items() if not now < until <= now + MAX_BACKOFF_MS]
-    if missing := frozenset(over) - fold.view.steps.keys():
+    if missing := frozenset(over) - unit.snapshot.steps.keys():
         raise NeedsSteps(missing)
     if over:
-        fold.inputs.append(["backoff over", over])
+        unit.inputs.append(["backoff over", over])
     for step_id in over:
         del plan.backoffs[step_id]
-        fold.make_ready(fold.view.steps[step_id])
+        unit.make_ready(unit.snapshot.steps[step_id])
     for until in plan.backoffs.values():
-        fold.wake_at(until)
+        unit.wake_at(until)
 
 
-def look_at_deadlines(fold: Fold) -> None:
+def look_at_deadlines(unit: UnitOfWork) -> None:
     """Halt the plan if a person has let a wait run out; else wake up again for the next one."""
-    for step_id, until in fold.plan.waits.items():
-        if fold.view.now < until:
-            fold.wake_at(until)
+    for step_id, until in unit.plan.waits.items():
+        if unit.snapshot.now < until:
+            unit.wake_at(until)
         else:
             reason = f"nobody approved {step_id} by {rfc3339(until)}"
-            fold.inputs.append(["approval over", step_id])
+            unit.inputs.append(["approval over", step_id])
             times = {"asked_at": rfc3339(until - APPROVAL_MS), "until": rfc3339(until)}
-            halt.halt(fold, "approval_deadline", reason, {"step_id": step_id, **times})
+            halt.halt(unit, "approval_deadline", reason, {"step_id": step_id, **times})
             return
 
 
-def keep_time(fold: Fold) -> None:
+def keep_time(unit: UnitOfWork) -> None:
     """Stop the wall clock while the plan may start nothing or all that is open waits for a person; start it after."""
-    plan, times = fold.plan, fold.plan.times
+    plan, times = unit.plan, unit.plan.times
     asks = plan.waits or plan.question
-    still = fold.is_stopped or bool(asks and not (fold.view.active or fold.ready or plan.backoffs))
+    still = unit.is_stopped or bool(asks and not (unit.snapshot.active or unit.ready or plan.backoffs))
     if still and "still" not in times:
-        times["still"] = fold.view.now
+        times["still"] = unit.snapshot.now
         plan.dirty.add("live")
     elif not still and "still" in times:
-        times["rested"], times["went_on"] = times.pop("still"), fold.view.now
+        times["rested"], times["went_on"] = times.pop("still"), unit.snapshot.now
         times["lost"] = times.get("lost", 0) + times["went_on"] - times["rested"]
-        fold.wake_at(wall_clock_ends(fold) or fold.view.now)
-    if fold.is_paused != fold.was_paused:
-        action = "pause" if fold.is_paused else "continue"
-        started = {one.step_id for one in fold.change.dispatches}
-        fold.change.actions = {step_id: action for step_id in fold.view.active if step_id not in started}
+        unit.wake_at(wall_clock_ends(unit) or unit.snapshot.now)
+    if unit.is_paused != unit.was_paused:
+        action = "pause" if unit.is_paused else "continue"
+        started = {one.step_id for one in unit.change.dispatches}
+        unit.change.actions = {step_id: action for step_id in unit.snapshot.active if step_id not in started}
 
 
-def wall_clock_ends(fold: Fold) -> int | None:
+def wall_clock_ends(unit: UnitOfWork) -> int | None:
     """Say when the plan's wall clock runs out, ms; None while it stands still or has no limit."""
-    times, limit = fold.plan.times, fold.plan.limits["wall_clock_s"]
+    times, limit = unit.plan.times, unit.plan.limits["wall_clock_s"]
     if limit is None or "ready" not in times or "still" in times:
         return None
     return times["ready"] + 1000 * limit + times.get("lost", 0)
 
 
-def rested_for(fold: Fold) -> int:
+def rested_for(unit: UnitOfWork) -> int:
     """Say how long the plan has stood still so far, ms; controllers go on while the planner is down."""
-    times = fold.plan.times
-    still = fold.view.now - times["still"] if "still" in times else 0
+    times = unit.plan.times
+    still = unit.snapshot.now - times["still"] if "still" in times else 0
     return times.get("lost", 0) - times.get("outages", 0) + still
 
 
-def count_outages(fold: Fold, clocks: Clocks) -> None:
+def count_outages(unit: UnitOfWork, clocks: Clocks) -> None:
     """Give back to the wall clock the time in which nobody swept, but for that in which it stood still anyway."""
-    times = fold.plan.times
+    times = unit.plan.times
     new = clocks.down - times.get("down", 0)
     if new <= 0:
         return
-    fold.inputs.append(["outage", new, clocks.grace])
+    unit.inputs.append(["outage", new, clocks.grace])
     times["down"] = clocks.down
     began, ended = clocks.grace - new, clocks.grace
     rested, went_on = (times["still"], ended) if "still" in times else (times.get("rested", 0), times.get("went_on", 0))

@@ -10,7 +10,7 @@ from schemas.goal import Goal, Limits
 from schemas.outcome import Metrics
 from schemas.stored import Attempt, PlanHead, PlanRecord
 from tasks.base.policy_version import ChangedRule
-from tasks.plan.unit_of_work import Fold
+from tasks.plan.unit_of_work import UnitOfWork
 
 DEFAULTS: Mapping[str, int | None] = {
     "tokens": 100_000,
@@ -153,12 +153,12 @@ def remaining_fraction(plan: PlanRecord) -> float:
     return round(max(0.0, least), 4)
 
 
-def warn(fold: Fold) -> None:
+def warn(unit: UnitOfWork) -> None:
     """Tell of every budget of which WARN_SHARE is spent, once each."""
-    plan, limits = fold.plan, fold.plan.head.limits
+    plan, limits = unit.plan, unit.plan.head.limits
     for name in BUDGETS:
         limit = limits[name]
         if limit and plan.spent[name] >= WARN_SHARE * limit and name not in plan.warned:
             plan.warned.append(name)
             plan.dirty.add("live")
-            fold.tell("budget.low", {"budget": name, "spent": plan.spent[name], "limit": limit})
+            unit.emit("budget.low", {"budget": name, "spent": plan.spent[name], "limit": limit})

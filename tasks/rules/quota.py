@@ -8,50 +8,50 @@ from __future__ import annotations
 
 from schemas.stored import Attempt
 from schemas.times import DAY_MS
-from tasks.plan.unit_of_work import Fold
+from tasks.plan.unit_of_work import UnitOfWork
 from tasks.rules import budget
 
 
-def allowed(fold: Fold, wanted: int) -> int | None:
+def allowed(unit: UnitOfWork, wanted: int) -> int | None:
     """Say how many of `wanted` tokens the grants leave to an attempt; None where it cannot start now."""
-    for scope, grant in fold.view.grants.items():
-        left = grant.left - fold.tokens_used
+    for scope, grant in unit.snapshot.grants.items():
+        left = grant.left - unit.tokens_used
         if left < wanted or left <= 0:
-            _note(fold)
+            _note(unit)
             if not grant.exhausted:
-                fold.change.short[scope] = max(1, wanted - left)
+                unit.change.short[scope] = max(1, wanted - left)
             if left <= 0 or not grant.exhausted:
-                fold.change.more |= grant.exhausted  # the next look finds that the plan is held, and until when
+                unit.change.more |= grant.exhausted  # the next look finds that the plan is held, and until when
                 return None
             wanted = left
     return wanted
 
 
-def _note(fold: Fold) -> None:
+def _note(unit: UnitOfWork) -> None:
     """Keep in the log what the grants had left, where that made a difference."""
-    told = ["grants", {scope: [*grant] for scope, grant in fold.view.grants.items()}]
-    if told not in fold.inputs:
-        fold.inputs.append(told)
+    told = ["grants", {scope: [*grant] for scope, grant in unit.snapshot.grants.items()}]
+    if told not in unit.inputs:
+        unit.inputs.append(told)
 
 
-def book(fold: Fold, attempt: Attempt, *, claimed: bool) -> None:
+def book(unit: UnitOfWork, attempt: Attempt, *, claimed: bool) -> None:
     """Settle an attempt that ended without an outcome: all that it held is spent, or nothing if nobody claimed it."""
     if claimed:
-        budget.forfeit(fold.plan, attempt)
+        budget.forfeit(unit.plan, attempt)
     else:
-        budget.release(fold.plan, attempt)
-        lapse(fold, attempt, 0)
+        budget.release(unit.plan, attempt)
+        lapse(unit, attempt, 0)
 
 
-def lapse(fold: Fold, attempt: Attempt, used: int) -> None:
+def lapse(unit: UnitOfWork, attempt: Attempt, used: int) -> None:
     """Note that `attempt` ended having used so many tokens: what it held of another day went with that day."""
-    if attempt.at // DAY_MS != fold.view.now // DAY_MS:
-        fold.lapsed += max(0, attempt.tokens - used)
+    if attempt.at // DAY_MS != unit.snapshot.now // DAY_MS:
+        unit.lapsed += max(0, attempt.tokens - used)
 
 
-def settle(fold: Fold) -> None:
+def settle(unit: UnitOfWork) -> None:
     """Note what this decision takes from the grants."""
-    if used := fold.tokens_used:
-        fold.change.taken = dict.fromkeys(fold.view.grants, used)
-    if fold.change.dispatches:
-        fold.change.rests_on = {scope: grant.left for scope, grant in fold.view.grants.items()}
+    if used := unit.tokens_used:
+        unit.change.taken = dict.fromkeys(unit.snapshot.grants, used)
+    if unit.change.dispatches:
+        unit.change.rests_on = {scope: grant.left for scope, grant in unit.snapshot.grants.items()}

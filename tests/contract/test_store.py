@@ -13,8 +13,8 @@ from schemas import codec
 from schemas.command import Command
 from schemas.times import DAY_MS
 from tasks.handlers import commands, creation, outcomes, upkeep
-from tasks.plan.changeset import Change, Recall
-from tasks.plan.snapshot import WINDOW, Grant, Lease, Slice
+from tasks.plan.changeset import Changeset, Recall
+from tasks.plan.snapshot import WINDOW, Grant, Lease, Snapshot
 from tasks.policy.schedule import SILENT_MS
 from tasks.rules.strategy import Rejected
 from tests.support.memory_store import MemoryStore, Stream
@@ -35,7 +35,7 @@ from worker.store.commits import Commits
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import CONTROLLERS, GROUP
 from worker.store.layout import MAX_QUEUE, Write
-from worker.store.plans import Ask, Begun, NoSlice, PlanStore, RolledBack
+from worker.store.plans import Ask, Begun, NoSnapshot, PlanStore, RolledBack
 
 KEYS = PARTITION.plan(PLAN)
 QUEUE = PARTITION.steps("default")
@@ -115,7 +115,7 @@ class Real:
     def begin(self, asks: Sequence[Ask], token: str = "me") -> list[Begun]:
         with PlanStore(self.client, PARTITION, token, RETENTION_S, self.commits).talk() as talk:
             talk.begin(asks)
-            return talk.slices(asks)
+            return talk.snapshots(asks)
 
     def commit(self, writes: Sequence[Write]) -> list[str | ResponseError]:
         return PlanStore(self.client, PARTITION, "me", RETENTION_S, self.commits, self.max_queue).commit(writes)
@@ -197,13 +197,13 @@ def create(store: Store, *steps: Any, plan: str = PLAN, **limits: Any) -> None:
         store.commit([Write(outcomes.apply(begin(store, plan=plan), ()))])
 
 
-def begin(store: Store, *steps: str, plan: str = PLAN, leases: bool = False) -> Slice:
+def begin(store: Store, *steps: str, plan: str = PLAN, leases: bool = False) -> Snapshot:
     (view,) = store.begin([Ask(plan, steps, leases=leases)])
-    assert isinstance(view, Slice)
+    assert isinstance(view, Snapshot)
     return view
 
 
-def done(store: Store, *steps: str, plan: str = PLAN) -> Change:
+def done(store: Store, *steps: str, plan: str = PLAN) -> Changeset:
     """The change of these steps' success."""
     return outcomes.apply(begin(store, *steps, plan=plan), [a_report(step) for step in steps])
 
@@ -250,7 +250,7 @@ def test_a_commit_to_a_plan_that_is_gone_writes_nothing(store: Store) -> None:
 
 
 def test_a_plan_that_is_gone_gives_no_slice_and_gets_no_lock(store: Store) -> None:
-    assert store.begin([Ask(PLAN, ["a"])]) == [NoSlice.GONE]
+    assert store.begin([Ask(PLAN, ["a"])]) == [NoSnapshot.GONE]
     assert store.everything() == {}
 
 
@@ -268,15 +268,15 @@ def test_a_plan_that_another_worker_decides_about_is_busy(store: Store) -> None:
     create(store, a_step("a"))
     begin(store)
 
-    assert store.begin([Ask(PLAN)], token="other") == [NoSlice.BUSY]
-    assert isinstance(store.begin([Ask(PLAN)])[0], Slice)
+    assert store.begin([Ask(PLAN)], token="other") == [NoSnapshot.BUSY]
+    assert isinstance(store.begin([Ask(PLAN)])[0], Snapshot)
 
 
 def test_a_lock_ends_with_the_commit(store: Store) -> None:
     create(store, a_step("a"), a_step("b", "a"))
     store.commit([Write(done(store, "a"))])
 
-    assert isinstance(store.begin([Ask(PLAN)], token="other")[0], Slice)
+    assert isinstance(store.begin([Ask(PLAN)], token="other")[0], Snapshot)
 
 
 def test_a_lock_runs_out_by_itself(store: Store) -> None:
@@ -284,7 +284,7 @@ def test_a_lock_runs_out_by_itself(store: Store) -> None:
     begin(store)
     store.end_lock(PLAN)
 
-    assert isinstance(store.begin([Ask(PLAN)], token="other")[0], Slice)
+    assert isinstance(store.begin([Ask(PLAN)], token="other")[0], Snapshot)
 
 
 def test_a_change_that_only_acknowledges_leaves_the_version_and_gives_the_lock_back(store: Store) -> None:
@@ -294,7 +294,7 @@ def test_a_change_that_only_acknowledges_leaves_the_version_and_gives_the_lock_b
 
     assert store.commit([Write(change)]) == ["ok"]
     assert version(store) == 1
-    assert isinstance(store.begin([Ask(PLAN)], token="other")[0], Slice)
+    assert isinstance(store.begin([Ask(PLAN)], token="other")[0], Snapshot)
 
 
 def test_begin_names_only_what_a_decision_can_touch(store: Store) -> None:
@@ -338,7 +338,7 @@ def test_many_dependents_come_in_windows(store: Store) -> None:
     assert second.steps["root"].status.state == "DONE"
 
 
-def recalling(number: int, *recalls: Recall) -> Change:
+def recalling(number: int, *recalls: Recall) -> Changeset:
     (change,) = a_plan(a_step("a"), plan=plan_id(number))
     change.recalls += recalls
     return change
@@ -384,11 +384,11 @@ def test_counters_are_bounded_and_go_when_nobody_adds_to_them(real: Real) -> Non
 
 def test_work_left_over_is_taken_from_the_head_and_added_at_the_tail(store: Store) -> None:
     create(store, a_step("a"), a_step("b"), max_parallel=1)
-    push = Change(PLAN, 1, 0, changed=True, todo_push=[("a", n) for n in range(11)])
+    push = Changeset(PLAN, 1, 0, changed=True, todo_push=[("a", n) for n in range(11)])
     store.commit([Write(push)])
 
     view = begin(store)
-    store.commit([Write(Change(PLAN, 2, 0, changed=True, todo_pop=len(view.todo), todo_push=[("b", 7)]))])
+    store.commit([Write(Changeset(PLAN, 2, 0, changed=True, todo_pop=len(view.todo), todo_push=[("b", 7)]))])
 
     assert view.todo == [("a", n) for n in range(8)]
     assert view.todo_beyond == 3
@@ -455,11 +455,11 @@ def test_a_plan_has_one_timer_that_changes_move_or_leave(store: Store) -> None:
     create(store, a_step("a"))
     (first,) = store.members(PARTITION.timers).items()
 
-    store.commit([Write(Change(PLAN, 1, 0, changed=True))])
+    store.commit([Write(Changeset(PLAN, 1, 0, changed=True))])
     left = store.members(PARTITION.timers)
-    store.commit([Write(Change(PLAN, 2, 0, changed=True, wake=77))])
+    store.commit([Write(Changeset(PLAN, 2, 0, changed=True, wake=77))])
     moved = store.members(PARTITION.timers)
-    store.commit([Write(Change(PLAN, 3, 0, changed=True, wake=0))])
+    store.commit([Write(Changeset(PLAN, 3, 0, changed=True, wake=0))])
 
     assert first[0] == PLAN
     assert left == dict([first])
@@ -596,7 +596,7 @@ def test_a_full_queue_keeps_others_from_nothing(store: Store) -> None:
 def test_what_is_in_flight_hears_of_an_action(store: Store) -> None:
     create(store, a_step("a"), a_step("b"))
 
-    store.commit([Write(Change(PLAN, 1, 0, changed=True, actions={"a": "pause"}))])
+    store.commit([Write(Changeset(PLAN, 1, 0, changed=True, actions={"a": "pause"}))])
 
     leases = [store.fields(PARTITION.lease_prefix(PLAN) + step) for step in "ab"]
     assert [_text(lease.get("action")) for lease in leases] == ["pause", None]
@@ -684,8 +684,8 @@ def test_a_decision_that_a_wider_order_overtook_is_stale(real: Real) -> None:
     store = PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits)
     with store.talk() as talk:
         talk.begin([Ask(PLAN, ["a"])])
-        (view,) = talk.slices([Ask(PLAN, ["a"])])
-        assert isinstance(view, Slice)
+        (view,) = talk.snapshots([Ask(PLAN, ["a"])])
+        assert isinstance(view, Snapshot)
         stand = ("FCALL", functions.STAND, 1, PARTITION.scopes, 0, "pause all", PAUSE)
         functions.call(real.client, *stand)
         talk.commit([Write(outcomes.apply(view, [a_report("a")]))])
@@ -801,12 +801,12 @@ def test_a_paused_attempt_is_claimed_by_nobody_until_it_goes_on(real: Real) -> N
         return functions.call(real.client, *call)[0]
 
     assert beat(0) == b"continue"
-    real.commit([Write(Change(PLAN, 1, 0, changed=True, actions={"a": "pause", "b": "pause"}))])
+    real.commit([Write(Changeset(PLAN, 1, 0, changed=True, actions={"a": "pause", "b": "pause"}))])
 
     assert [beat(0), beat(1)] == [b"pause", b"pause"]
     leases = begin(real, "a", "b", leases=True).leases
     assert (leases["a"].renewed > 0, leases["b"]) == (True, Lease(1, 0, 0))
-    real.commit([Write(Change(PLAN, 2, 0, changed=True, actions={"a": "continue", "b": "continue"}))])
+    real.commit([Write(Changeset(PLAN, 2, 0, changed=True, actions={"a": "continue", "b": "continue"}))])
     assert [beat(0), beat(1)] == [b"continue", b"continue"]
     assert begin(real, "b", leases=True).leases["b"].claimed > 0
 

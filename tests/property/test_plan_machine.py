@@ -17,7 +17,7 @@ from schemas.event import EventData
 from schemas.step import PlannedStep, unpack_step
 from schemas.times import rfc3339
 from tasks.handlers.outcomes import Report
-from tasks.plan.changeset import Change
+from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS, PLAN_MOVES, STEP_MOVES
 from tasks.plan.unit_of_work import PAUSED
 from tasks.policy.schedule import FULL_MS, QUEUED_MS, SILENT_MS
@@ -332,7 +332,7 @@ class AnyPlan(RuleBasedStateMachine):
         spent = {name: amount for name, amount in self.plan.record.spent.items() if amount}
         assert spent == {name: amount for name, amount in self.used.items() if amount}
 
-    def count(self, change: Change) -> None:
+    def count(self, change: Changeset) -> None:
         """Add what each attempt that ended used: as it was told, as estimated, or all that it held."""
         line = codec.loads(change.log) if change.log else {"in": [], "moves": []}
         told = {said[2]["step_id"]: said[2] for what, *said in line["in"] if what == "outcome"}

@@ -24,8 +24,8 @@ from tasks.base.errors import NeedsSteps
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers import commands, outcomes, upkeep
 from tasks.handlers.outcomes import Report
-from tasks.plan.changeset import Change
-from tasks.plan.snapshot import Clocks, Grant, Slice, WiderOrder
+from tasks.plan.changeset import Changeset
+from tasks.plan.snapshot import Clocks, Grant, Snapshot, WiderOrder
 from tasks.plan.unit_of_work import PAUSED
 from tasks.policy.schedule import SILENT_MS
 from tests.property.test_plan_machine import (
@@ -100,7 +100,7 @@ class Again:
         plan, store = self.plan, self.plan.store
         store.now = line["now"]
         while (version := plan.record.version) < line["version"] - 1:  # these only set the timer anew
-            assert store.commit([Write(Change(PLAN, version, store.now, changed=True))]) == ["ok"]
+            assert store.commit([Write(Changeset(PLAN, version, store.now, changed=True))]) == ["ok"]
         self._lease(line)
         steps: list[str] = []
         while True:
@@ -114,7 +114,7 @@ class Again:
                 assert store.commit([Write(change)]) == ["ok"]
                 return
 
-    def _decide(self, line: dict[str, Any], view: Slice) -> Change:
+    def _decide(self, line: dict[str, Any], view: Snapshot) -> Changeset:
         if orders := [Command.model_validate(said[1]) for said in line["in"] if said[0] == "command"]:
             return commands.apply(view, orders)
         outages = [said[1:] for said in line["in"] if said[0] == "outage"]
@@ -128,7 +128,7 @@ class Again:
         ordered = [said[1]["step_id"] for said in line["in"] if said[0] == "command" and "step_id" in said[1]]
         return list(dict.fromkeys([*told, *ordered]))
 
-    def _view(self, line: dict[str, Any], ask: Ask) -> Slice:
+    def _view(self, line: dict[str, Any], ask: Ask) -> Snapshot:
         """Read the plan, with what stood around it then."""
         view, once = self.plan.begin(ask), {said[0]: said[1:] for said in line["in"]}
         if "held" in once:

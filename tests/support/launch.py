@@ -27,7 +27,7 @@ from redis.exceptions import ResponseError
 
 from schemas import codec, step
 from schemas.stored import STATUS_SIZE, Attempt, PlanHead, PlanRecord, StepStatus
-from tasks.plan.unit_of_work import Fold
+from tasks.plan.unit_of_work import UnitOfWork
 from worker.start import worker_command
 from worker.store.plans import PlanTalk
 
@@ -135,7 +135,7 @@ def _die_at_one_in(commits: int) -> None:
 def _write_more() -> None:
     """Add to each record what this version does not know, as a version to come might."""
     status, head, live = StepStatus.encode, PlanHead.encode, PlanRecord.encode
-    attempt, grow, pack = Attempt.encode, Fold.grow, step.pack_step
+    attempt, grow, pack = Attempt.encode, UnitOfWork.grow, step.pack_step
 
     def added(raw: bytes) -> bytes:
         return codec.dumps({**codec.loads(raw), **ADDED})
@@ -143,7 +143,7 @@ def _write_more() -> None:
     def elements(self: StepStatus) -> bytes:
         return codec.dumps([*codec.loads(status(self))[:STATUS_SIZE], ADDED])
 
-    def growing(self: Fold, **parts: Any) -> None:
+    def growing(self: UnitOfWork, **parts: Any) -> None:
         grow(self, **ADDED, **parts)
         if self.growth and self.growth.get("state"):
             self.growth["state"] |= ADDED
@@ -152,7 +152,7 @@ def _write_more() -> None:
     Attempt.encode = lambda self: codec.dumps([*codec.loads(attempt(self)), ADDED])  # type: ignore[method-assign]
     PlanHead.encode = lambda self: added(head(self))  # type: ignore[method-assign]
     PlanRecord.encode = lambda self, name: (added if name == "live" else bytes)(live(self, name))  # type: ignore[method-assign]
-    Fold.grow = growing  # type: ignore[method-assign]
+    UnitOfWork.grow = growing  # type: ignore[method-assign]
     for module in [each for each in _modules("tasks", "pack_step") if hasattr(each, "pack_step")]:
         module.pack_step = lambda planned: added(pack(planned))  # type: ignore[attr-defined]
 

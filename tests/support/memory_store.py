@@ -12,11 +12,11 @@ from redis.exceptions import ResponseError
 from schemas.stored import HOT, Attempt, PlanRecord, StepStatus, decode_plan
 from schemas.times import DAY_MS
 from tasks.handlers.bulk_commands import standing
-from tasks.plan.changeset import MAX_STEP_CHANGES, Change
-from tasks.plan.snapshot import WINDOW, Grant, Lease, Slice, Step, WiderOrder, Window
+from tasks.plan.changeset import MAX_STEP_CHANGES, Changeset
+from tasks.plan.snapshot import WINDOW, Grant, Lease, Snapshot, Step, WiderOrder, Window
 from worker.store.keys import CONTROLLERS, GROUP, Partition, PlanKeys
 from worker.store.layout import MAX_QUEUE, Write
-from worker.store.plans import LOCK_MS, Ask, NoSlice
+from worker.store.plans import LOCK_MS, Ask, NoSnapshot
 
 FORGET_AFTER_S = 60  # as commit.lua has it
 TODO_PAGE = 8
@@ -110,19 +110,19 @@ class MemoryStore:
             self.granted[day] = self.granted.get(day, 0) + given
             self.give(scope, given, exhausted=given < lacked)
 
-    def begin(self, asks: Sequence[Ask], token: str = "me") -> list[Slice | NoSlice]:
+    def begin(self, asks: Sequence[Ask], token: str = "me") -> list[Snapshot | NoSnapshot]:
         return [self._begin(ask, token) for ask in asks]
 
     def commit(self, writes: Sequence[Write]) -> list[str | ResponseError]:
         return list(map(self._commit, writes))
 
-    def _begin(self, ask: Ask, token: str) -> Slice | NoSlice:
+    def _begin(self, ask: Ask, token: str) -> Snapshot | NoSnapshot:
         k = self.partition.plan(ask.plan_id)
         if not (plan := self.keys.get(k.plan)):
-            return NoSlice.GONE
+            return NoSnapshot.GONE
         holder, _, until = plan.get("lock", b"").decode().partition(" ")
         if holder not in ("", token) and 0 < int(until) - self.now <= LOCK_MS:
-            return NoSlice.BUSY
+            return NoSnapshot.BUSY
         plan["lock"] = b"%s %d" % (token.encode(), self.now + LOCK_MS)
         todo = [_todo(item) for item in self.items(k.todo)[:TODO_PAGE]]
         names = dict.fromkeys([*ask.steps, *(step for step, _ in todo)])
@@ -135,7 +135,7 @@ class MemoryStore:
         must = {*list(names)[:ends], *ready}
         prefix = self.partition.lease_prefix(ask.plan_id)
         record: PlanRecord = decode_plan([plan.get(name) for name in HOT])
-        return Slice(
+        return Snapshot(
             plan_id=ask.plan_id,
             now=self.now,
             record=record,
@@ -211,7 +211,7 @@ class MemoryStore:
         known = self.keys.get(queue, Stream())
         return isinstance(known, Stream) and len(known.entries) + added > self.max_queue
 
-    def _rests_on_what_changed(self, change: Change) -> bool:
+    def _rests_on_what_changed(self, change: Changeset) -> bool:
         prefix = self.partition.lease_prefix(change.plan_id)
         if any(self.hash(prefix + step).get("renewed", 0) != renewed for step, renewed in change.guards.items()):
             return True
@@ -221,7 +221,7 @@ class MemoryStore:
             if scope in change.rests_on
         )
 
-    def _write_counters(self, change: Change) -> None:
+    def _write_counters(self, change: Changeset) -> None:
         tenants = self.hash(self.partition.tenants)
         if change.expected == 0:
             tenants[change.tenant] = tenants.get(change.tenant, 0) + 1
@@ -237,7 +237,7 @@ class MemoryStore:
         for scope, tokens in change.taken.items():
             self.give(scope, -tokens, exhausted=self._grant(scope).exhausted)
 
-    def _write_plan(self, k: PlanKeys, change: Change) -> None:
+    def _write_plan(self, k: PlanKeys, change: Changeset) -> None:
         if change.expected == 0:
             self.hash(self.partition.plans)[change.plan_id] = change.now
         if change.changed:
@@ -256,7 +256,7 @@ class MemoryStore:
             if k.plan in self.expires:
                 self.hash(self.partition.timers)[change.plan_id] = self.expires[k.plan] + 1000 * FORGET_AFTER_S
 
-    def _write_attempts(self, k: PlanKeys, change: Change) -> None:
+    def _write_attempts(self, k: PlanKeys, change: Changeset) -> None:
         prefix = self.partition.lease_prefix(change.plan_id)
         for step, attempt in change.ended.items():
             self.hash(k.active).pop(step, None)
@@ -273,7 +273,7 @@ class MemoryStore:
         for step, action in change.actions.items():
             self.hash(prefix + step)["action"] = action
 
-    def _write_lists(self, k: PlanKeys, change: Change) -> None:
+    def _write_lists(self, k: PlanKeys, change: Changeset) -> None:
         del self.items(k.todo)[: change.todo_pop]
         self.items(k.todo).extend([b"%s %d" % (step.encode(), number) for step, number in change.todo_push])
         self.items(k.log).extend([change.log] if change.log else ())

@@ -21,8 +21,8 @@ from tasks.handlers import commands, creation, outcomes, upkeep
 from tasks.handlers.creation import Birth
 from tasks.handlers.outcomes import Report
 from tasks.handlers.upkeep import NO_CLOCKS
-from tasks.plan.changeset import Change
-from tasks.plan.snapshot import Clocks, Slice
+from tasks.plan.changeset import Changeset
+from tasks.plan.snapshot import Clocks, Snapshot
 from tasks.rules.strategy import Draft
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
 from tasks.toolchain.catalogue_snapshot import keep
@@ -113,7 +113,7 @@ def a_plan(
     born: Any = MappingProxyType({}),  # more of its Birth
     draft: Any = MappingProxyType({}),  # more of its Draft
     **limits: Any,
-) -> list[Change]:
+) -> list[Changeset]:
     """The commits that create a plan of these steps, made with this catalogue."""
     made = Draft(steps, tools=keep(catalogue, steps), **draft)
     return list(creation.accepted(replace(a_birth(plan, version, now), **born), a_goal(**limits), made))
@@ -161,7 +161,7 @@ class Running:
         born |= {"policy_version": policy_version, "requires_receipts": requires_receipts}
         changes = a_plan(*steps, plan=plan, now=now, born=born, tenant=tenant, repo=repo, **limits)
         assert self.store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
-        self.changes: list[Change] = changes
+        self.changes: list[Changeset] = changes
         self.store.refill(changes[-1].short)
         if changes[-1].more or changes[-1].short:
             self.report()
@@ -206,7 +206,7 @@ class Running:
             view = self.begin(ask)
             view.full, view.short_of_memory = full, self.short_of_memory
             try:
-                change: Change = decision(view)
+                change: Changeset = decision(view)
             except NeedsSteps as missing:
                 ask = Ask(ask.plan_id, [*ask.steps, *sorted(missing.step_ids)], leases=ask.leases)
                 continue
@@ -224,9 +224,9 @@ class Running:
             page = ask.page * 8 if wider else READY_PAGE
             decision, ask = (lambda view: outcomes.apply(view, ())), Ask(self.plan_id, page=page)
 
-    def begin(self, ask: Ask) -> Slice:
+    def begin(self, ask: Ask) -> Snapshot:
         (view,) = self.store.begin([ask])
-        assert isinstance(view, Slice)
+        assert isinstance(view, Snapshot)
         return view
 
     @property

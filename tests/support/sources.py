@@ -72,7 +72,7 @@ def _codes(node: ast.AST) -> Iterator[str]:
 
 def _events(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        prefix, place = {"tell": ("", 0), "move_step": ("step.", 2), "move_plan": ("plan.", 1)}.get(
+        prefix, place = {"emit": ("", 0), "move_step": ("step.", 2), "move_plan": ("plan.", 1)}.get(
             _name(node), ("", len(node.args))
         )
         for argument in node.args[place : place + 1]:

@@ -12,7 +12,7 @@ from schemas.command import Command, CommandName, Scope
 from schemas.envelope import Problem
 from schemas.times import rfc3339
 from tasks.handlers import commands
-from tasks.plan.snapshot import Slice
+from tasks.plan.snapshot import Snapshot
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, PLAN, Running, a_failure, a_plan, a_report, a_step, some_steps
 from worker.store.layout import Write
@@ -366,7 +366,7 @@ def test_a_plan_under_creation_takes_no_orders() -> None:
     first, *_ = a_plan(*some_steps(100))
     assert store.commit([Write(first)]) == ["ok"]
     (view,) = store.begin([Ask(PLAN)])
-    assert isinstance(view, Slice)
+    assert isinstance(view, Snapshot)
 
     change = commands.apply(view, [an_order("halt")])
 

@@ -14,7 +14,7 @@ from schemas.times import rfc3339
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers import creation
 from tasks.handlers.creation import CHUNK
-from tasks.plan.changeset import Change
+from tasks.plan.changeset import Changeset
 from tasks.policy.halt import UNBLOCK
 from tasks.rules.strategy import Draft, Rejected
 from tests.support.memory_store import MemoryStore
@@ -26,7 +26,7 @@ KEYS = PARTITION.plan(PLAN)
 MAX_ARGUMENTS = 1000
 
 
-def arguments(change: Change) -> int:
+def arguments(change: Changeset) -> int:
     """About how many arguments its commit has."""
     pairs = len(change.fields) + len(change.statuses) + len(change.specs) + len(change.ready_add) + len(change.events)
     return 40 + 2 * pairs + 8 * len(change.dispatches)

@@ -9,7 +9,7 @@ import pytest
 from schemas.base import PlanState, StepState
 from tasks.base.errors import IllegalTransition
 from tasks.plan.lifecycle import PLAN_ENDS, PLAN_MOVES, STEP_MOVES, check_plan, check_step
-from tasks.plan.unit_of_work import Fold
+from tasks.plan.unit_of_work import UnitOfWork
 from tests.support.plans import Running, a_step
 from worker.store.plans import Ask
 
@@ -39,17 +39,17 @@ NO_STEP_ROWS = sorted(set(product(StepState.__members__, repeat=2)) - STEP_ROWS)
 NO_PLAN_ROWS = sorted(set(product(PlanState.__members__, repeat=2)) - PLAN_ROWS)
 
 
-def a_fold(step: str = "PENDING", plan: str = "EXECUTING") -> Fold:
+def a_fold(step: str = "PENDING", plan: str = "EXECUTING") -> UnitOfWork:
     """A fold of a plan with the step `a`, brought into these states."""
     view = Running(a_step("a")).begin(Ask("plan_00-" + "1".zfill(32), ["a"]))
     view.steps["a"].status.state = step
     view.record.state = plan
     view.record.counts = {step: 1}
-    return Fold(view)
+    return UnitOfWork(view)
 
 
-def seen(fold: Fold) -> tuple[object, ...]:
-    step, plan, change = fold.view.steps["a"], fold.plan, fold.change
+def seen(fold: UnitOfWork) -> tuple[object, ...]:
+    step, plan, change = fold.snapshot.steps["a"], fold.plan, fold.change
     return step.status.state, plan.state, dict(plan.counts), set(plan.dirty), list(change.events), list(fold.moves)
 
 
@@ -65,9 +65,9 @@ def test_the_plan_machine_has_the_rows_of_the_seed() -> None:
 def test_a_step_goes_along_a_row(before: str, after: str) -> None:
     fold = a_fold(step=before)
 
-    fold.move_step(fold.view.steps["a"], after, "moved")
+    fold.move_step(fold.snapshot.steps["a"], after, "moved")
 
-    assert fold.view.steps["a"].status.state == after
+    assert fold.snapshot.steps["a"].status.state == after
     assert fold.moves == [("a", before, after)]
     assert {state: count for state, count in fold.plan.counts.items() if count} == {after: 1}
     assert "a" in fold.touched
@@ -79,7 +79,7 @@ def test_every_other_move_of_a_step_is_refused_and_changes_nothing(before: str, 
     was = seen(fold)
 
     with pytest.raises(IllegalTransition, match=f"step a cannot go {before} -> {after}"):
-        fold.move_step(fold.view.steps["a"], after, "moved")
+        fold.move_step(fold.snapshot.steps["a"], after, "moved")
 
     assert seen(fold) == was
     assert not fold.close().changed

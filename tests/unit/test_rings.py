@@ -80,7 +80,7 @@ def test_the_walk_sees_every_module(ring: str) -> None:
     ("ring", "source"),
     [
         ("schemas", "import tasks"),
-        ("schemas", "from tasks.plan.snapshot import Slice"),
+        ("schemas", "from tasks.plan.snapshot import Snapshot"),
         ("schemas", "from worker import ids"),
         ("tasks", "import worker.engine.engine"),
         ("tasks", "from redis import Redis"),
@@ -110,7 +110,7 @@ def test_the_walk_finds_a_wrong_arrow(ring: str, source: str) -> None:
     ("ring", "source"),
     [
         ("schemas", "import re\nfrom datetime import datetime\nfrom pydantic import BaseModel"),
-        ("tasks", "from schemas import codec\nfrom tasks.plan.snapshot import Slice\nimport hashlib"),
+        ("tasks", "from schemas import codec\nfrom tasks.plan.snapshot import Snapshot\nimport hashlib"),
         ("tasks", "def decide(now: int) -> int:\n    return view.now + now"),
     ],
 )

@@ -11,7 +11,7 @@ from schemas import codec
 from schemas.command import Command
 from schemas.goal import Goal
 from tasks.handlers import creation
-from tasks.plan.changeset import Change
+from tasks.plan.changeset import Changeset
 from tasks.plan.snapshot import Clocks, Grant
 from tasks.policy import waits
 from tasks.rules.strategy import Draft, Question, Rejected
@@ -65,7 +65,7 @@ def test_outages_while_it_asks_lengthen_no_wall_clock(monkeypatch: pytest.Monkey
     plan.obey(order("answer", value="this one"))
     plan.look()
 
-    fold: Any = type("Fold", (), {"plan": plan.record})
+    fold: Any = type("UnitOfWork", (), {"plan": plan.record})
     assert waits.wall_clock_ends(fold) == plan.record.times["ready"] + 1_800_000
 
 
@@ -108,7 +108,7 @@ def test_a_draft_as_dear_as_the_plan_leaves_nothing_for_its_steps(tokens: int) -
     assert tokens < 1000 or plan.halt["rule"] == "budget"
 
 
-def made(name: str) -> list[Change]:
+def made(name: str) -> list[Changeset]:
     """The commits of a goal whose draft took 5000 tokens and is counted."""
     birth, goal = replace(a_birth(), grants=BUDGET), a_goal(tenant="acme", repo="acme/shop", kind="campaign")
     steps = {"a step": 1, "one commit": 3, "several commits": 200}.get(name, 0)

@@ -16,8 +16,8 @@ from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps, Overtaken
 from tasks.base.policy_version import is_newer
 from tasks.handlers.commands import needs_reconcile
-from tasks.plan.changeset import Change
-from tasks.plan.snapshot import Clocks, Slice
+from tasks.plan.changeset import Changeset
+from tasks.plan.snapshot import Clocks, Snapshot
 from worker.engine.quota import Quota
 from worker.engine.router import Intake
 from worker.engine.work import Decided, Work
@@ -28,7 +28,7 @@ from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition
 from worker.store.layout import Write
 from worker.store.memory import Memory
-from worker.store.plans import Begun, NoSlice, PlanStore, Reconnected, RolledBack, Unreadable, full_queue
+from worker.store.plans import Begun, NoSnapshot, PlanStore, Reconnected, RolledBack, Unreadable, full_queue
 from worker.streams import release
 
 T = TypeVar("T")
@@ -203,7 +203,7 @@ class Engine:
         with self._store.talk() as talk:
             talk.begin(asks)
             for some, part in zip(batches(works, DECIDE_AT_ONCE), batches(asks, DECIDE_AT_ONCE), strict=True):
-                fresh = self._decide_all(some, talk.slices(part), tight)
+                fresh = self._decide_all(some, talk.snapshots(part), tight)
                 talk.commit([one.write for one in fresh])
                 decided += fresh
             talk.beside(self._intake.take_beside())
@@ -216,19 +216,19 @@ class Engine:
     def _decide_all(self, works: Sequence[tuple[str, Work]], views: Sequence[Begun], tight: bool) -> list[Decided]:
         decided = []
         for (plan_id, work), view in zip(works, views, strict=True):
-            if isinstance(view, Slice):
+            if isinstance(view, Snapshot):
                 view.short_of_memory = tight
                 decided.append(self._decide(work, view))
-            elif view is NoSlice.GONE:
+            elif view is NoSnapshot.GONE:
                 self._intake.gone(plan_id, work)
             elif isinstance(view, Unreadable):
                 log.error("plan unreadable", extra={"plan_id": plan_id, "error": str(view)})
                 self._intake.failed(plan_id, work, time.time_ns() // 1_000_000)
         return decided
 
-    def _decide(self, work: Work, view: Slice) -> Decided:
+    def _decide(self, work: Work, view: Snapshot) -> Decided:
         """Decide about one plan. Where that fails the commit writes nothing and only gives the lock back."""
-        plan_id, nothing = view.plan_id, Change(view.plan_id, view.record.version, view.now)
+        plan_id, nothing = view.plan_id, Changeset(view.plan_id, view.record.version, view.now)
         if is_newer(view.record) and not work.only_pauses:
             self._intake.leave(plan_id, work, view.now)
             return Decided(plan_id, None, Write(nothing))
@@ -263,7 +263,7 @@ class Engine:
             one.work.full |= {full}
             self._intake.applied["queue_full"] += 1
 
-    def _settle_goal(self, change: Change, view: Slice) -> None:
+    def _settle_goal(self, change: Changeset, view: Snapshot) -> None:
         """Give the goal of a plan that waited for an answer its verdict.
 
         It lies in another slot, so it is written before the commit: who dies in between leaves the answer pending.

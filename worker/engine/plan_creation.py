@@ -17,7 +17,7 @@ from tasks.base.errors import Overtaken
 from tasks.handlers import creation, goals
 from tasks.handlers.creation import Birth
 from tasks.plan import history
-from tasks.plan.changeset import Change
+from tasks.plan.changeset import Changeset
 from tasks.rules import budget
 from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Rejected, Setting
 from tasks.rules.validation import rejected
@@ -143,7 +143,7 @@ class Maker:
             question = goals.plan(goal, self._catalogue, setting)
         return question, sum(said.tokens for said in setting.drafted)
 
-    def _create(self, home: Home, changes: list[Change]) -> str | None:
+    def _create(self, home: Home, changes: list[Changeset]) -> str | None:
         """Write the plan, several commits at a time since their versions are known; raises when another was faster.
 
         Returns the queue that has no room for the first steps of a plan that fits one commit; nothing was written then.

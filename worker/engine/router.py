@@ -11,7 +11,7 @@ from schemas.base import Verdict
 from schemas.envelope import Problem
 from tasks.handlers.bulk_commands import WIDE
 from tasks.handlers.outcomes import Report
-from tasks.plan.changeset import Change
+from tasks.plan.changeset import Changeset
 from worker.engine.work import Work
 from worker.store import functions, keys
 from worker.store.keys import Partition, partition_of
@@ -179,7 +179,7 @@ class Intake:
         for entry in [entry for entry, _ in work.messages if entry]:
             if burial := self._inbox.blame(entry, self._partition.failures, self._max_failures, now):
                 self._dead(entry, "poison", burial)
-        if work.done(Change(plan_id, 0, now)):
+        if work.done(Changeset(plan_id, 0, now)):
             self.waiting.pop(plan_id, None)
 
     def _bury(self, entry: Entry, problem: Problem) -> None:

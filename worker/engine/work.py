@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from schemas.command import Command
 from tasks.handlers import commands, outcomes, upkeep
 from tasks.handlers.outcomes import Report
-from tasks.plan.changeset import Change
-from tasks.plan.snapshot import Clocks, Slice
+from tasks.plan.changeset import Changeset
+from tasks.plan.snapshot import Clocks, Snapshot
 from worker.store.layout import Write
 from worker.store.plans import READY_PAGE, Ask
 from worker.streams.inbox import Entry
@@ -60,8 +60,8 @@ class Work:
         claims_matter = self.due is not None or bool(self.orders) or None in [report.lease for report in reports]
         return Ask(plan_id, steps, claims_matter, self.page)
 
-    def decide(self, view: Slice) -> Change:
-        """Apply what is to be decided to the slice. Pure."""
+    def decide(self, view: Snapshot) -> Changeset:
+        """Apply what is to be decided to the snapshot. Pure."""
         view.full = self.full
         if self.due:
             return upkeep.apply(view, self.due)
@@ -73,7 +73,7 @@ class Work:
         """Name the entries that the commit of this decision acknowledges."""
         return [(entry.stream, entry.entry_id) for entry, _ in self.messages if entry]
 
-    def done(self, change: Change) -> bool:
+    def done(self, change: Changeset) -> bool:
         """Take off what was committed; returns whether the plan is finished with for now."""
         if self.due:
             self.due = None

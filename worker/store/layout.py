@@ -8,7 +8,7 @@ from itertools import chain
 from operator import floordiv
 from typing import Any, NamedTuple
 
-from tasks.plan.changeset import Change
+from tasks.plan.changeset import Changeset
 from worker.store import functions
 from worker.store.commits import Commits
 from worker.store.keys import Partition
@@ -22,7 +22,7 @@ MAX_QUEUE = 10_000  # specs; more stay in their plans until a place is free
 class Write(NamedTuple):
     """A change with the entries (stream, id) that it acknowledges."""
 
-    change: Change
+    change: Changeset
     acks: Sequence[tuple[str, bytes]] = ()
 
 
@@ -87,21 +87,21 @@ class Layout:
             *(self._seldom(change, place, lease) if _has_seldom(change) else NOTHING_SELDOM),
         )
 
-    def _ended(self, change: Change, place: _Places, lease: str) -> list[Any]:
+    def _ended(self, change: Changeset, place: _Places, lease: str) -> list[Any]:
         told: list[Any] = []
         for step, attempt in change.ended.items():
             queue = place(self.partition.steps(attempt.queue))
             told += (step, queue, attempt.entry, place(lease + step), int(step in change.cancelled))
         return told
 
-    def _starts(self, change: Change, place: _Places, lease: str) -> list[Any]:
+    def _starts(self, change: Changeset, place: _Places, lease: str) -> list[Any]:
         told: list[Any] = []
         for step, attempt, spec in change.dispatches:
             told += (step, place(self.partition.steps(attempt.queue)), place(lease + step), spec)
             told += (attempt.attempt, attempt.lease, attempt.tokens, attempt.encode())
         return told
 
-    def _seldom(self, change: Change, place: _Places, lease: str) -> tuple[Sequence[Any], ...]:
+    def _seldom(self, change: Changeset, place: _Places, lease: str) -> tuple[Sequence[Any], ...]:
         """Lay out the last sections, which the change of a plain outcome has not."""
         return (
             _flat([(place(lease + step), renewed) for step, renewed in change.guards.items()]),
@@ -128,7 +128,7 @@ class _Places:
         return place
 
 
-def _has_seldom(change: Change) -> bool:
+def _has_seldom(change: Changeset) -> bool:
     return bool(change.guards or change.actions or change.taken or change.recalls)
 
 

@@ -1,4 +1,4 @@
-"""Slices of plans out of Redis, changes into it: `begin` and `commit`, a round trip a batch."""
+"""Snapshots of plans out of Redis, changes into it: `begin` and `commit`, a round trip a batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from redis.exceptions import ResponseError
 from schemas.stored import Attempt, StepStatus, decode_plan
 from tasks.base.errors import PlannerError
 from tasks.handlers.bulk_commands import Records, standing
-from tasks.plan.snapshot import Grant, Lease, Slice, Step, Window
+from tasks.plan.snapshot import Grant, Lease, Snapshot, Step, Window
 from worker.store import functions
 from worker.store.commits import Commits
 from worker.store.keys import Partition
@@ -22,8 +22,8 @@ LOCK_MS = 5000  # spares work, guards nothing: the version is the fence
 READY_PAGE = 4  # beside one for each end that is told, since files of some may be taken
 
 
-class NoSlice(Enum):
-    """Why begin gave no slice."""
+class NoSnapshot(Enum):
+    """Why begin gave no snapshot."""
 
     BUSY = "another worker decides about this plan"
     GONE = "there is no such plan"
@@ -41,7 +41,7 @@ class RolledBack(PlannerError):
     """The server has lost commits that this worker knows of."""
 
 
-Begun: TypeAlias = Slice | NoSlice | Unreadable
+Begun: TypeAlias = Snapshot | NoSnapshot | Unreadable
 
 
 class Ask(NamedTuple):
@@ -104,16 +104,16 @@ class PlanStore:
         if isinstance(reply, Exception):
             return Unreadable(str(reply))
         if reply[1] != b"ok":
-            return NoSlice[reply[1].decode().upper()]
+            return NoSnapshot[reply[1].decode().upper()]
         try:
             return self._slice(ask, reply, scopes)
         except (ValueError, TypeError, KeyError) as error:
             return Unreadable(f"{type(error).__name__}: {error}")
 
-    def _slice(self, ask: Ask, reply: Any, scopes: Records) -> Slice:
+    def _slice(self, ask: Ask, reply: Any, scopes: Records) -> Snapshot:
         now, _, hot, names, specs, records, windows, flying, queue, page, items, todo_length, leases, grants = reply
         record = decode_plan(hot)
-        return Slice(
+        return Snapshot(
             plan_id=ask.plan_id,
             now=now,
             record=record,
@@ -155,9 +155,9 @@ class PlanStore:
 
 
 class PlanTalk:
-    """Begins and commits on one connection: while the server reads later slices, earlier plans are decided.
+    """Begins and commits on one connection: while the server reads later snapshots, earlier plans are decided.
 
-    All that was begun has to be answered by `slices`, in order; then `verdicts` reads what became of the commits.
+    All that was begun has to be answered by `snapshots`, in order; then `verdicts` reads what became of the commits.
     """
 
     def __init__(self, store: PlanStore, client: Redis) -> None:
@@ -183,8 +183,8 @@ class PlanTalk:
         if asks:
             self._talk.send([self._store.scopes_call(), *map(self._store.begin_call, asks)])
 
-    def slices(self, asks: Sequence[Ask]) -> list[Begun]:
-        """Read the slices of the next `asks` that were begun."""
+    def snapshots(self, asks: Sequence[Ask]) -> list[Begun]:
+        """Read the snapshots of the next `asks` that were begun."""
         if self._scopes is None:
             (found,) = self._talk.receive(1)
             records = dict(_each(found, 2))
