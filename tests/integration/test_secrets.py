@@ -194,7 +194,7 @@ def test_celerys_own_command_shows_no_secret_either(guarded: str, tmp_path: Path
 
 PROTECTED = """
 import os, subprocess, sys, time
-from worker import credentials
+from worker.settings import credentials
 if sys.argv[2] == "protected":
     credentials.protect()
 child = os.fork()
