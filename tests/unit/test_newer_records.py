@@ -15,7 +15,7 @@ from schemas.review import ReviewDocument, ReviewState
 from schemas.step import PlannedStep, pack_step, unpack_step
 from schemas.stored import Attempt, PlanHead, StepStatus, decode_plan
 from tasks.handlers import bulk_commands
-from tasks.strategies.campaign.state import State as CampaignState
+from tasks.strategies.campaign.state import CampaignState as CampaignState
 from tasks.strategies.evolution.state import State as EvolutionState
 from tasks.strategies.task.state import State as DraftedState
 from tests.support.growing import Script, goes_on, growing

@@ -21,9 +21,9 @@ from pydantic import ValidationError
 from schemas.campaign import ClarifyAnswer, Decision
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
-from tasks.strategies.campaign.question import Finding, Trigger, meaning, options
-from tasks.strategies.campaign.state import Known
-from tasks.strategies.campaign.verification import verification
+from tasks.strategies.campaign.question import Coherence, Trigger, choose_files, options
+from tasks.strategies.campaign.state import Knowledge
+from tasks.strategies.campaign.verification import read_command
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import JUDGED
 from tasks.text.json_in_prose import decoded
@@ -38,17 +38,17 @@ NOTHING_SAID = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingQuestion:
     """The question that is being answered, and what it can be answered with."""
 
-    finding: Finding
-    known: Known
+    finding: Coherence
+    known: Knowledge
     page: str
     allowed: Sequence[str]
     catalogue: Catalogue
 
 
-def learned(value: Any, asked: Asked) -> Known | str:
+def learn(value: Any, asked: PendingQuestion) -> Knowledge | str:
     """Add to what is known what `value` says, whatever its shape; a sentence where that is nothing."""
     said = _said(value, asked)
     if isinstance(said, str):
@@ -63,10 +63,10 @@ def learned(value: Any, asked: Asked) -> Known | str:
     return known if known != asked.known else NOTHING_SAID
 
 
-def _said(value: Any, asked: Asked) -> ClarifyAnswer | str:
+def _said(value: Any, asked: PendingQuestion) -> ClarifyAnswer | str:
     value = _object(value)
     if isinstance(value, str):
-        return written(value, asked.page, frozenset(asked.allowed), asked.catalogue)
+        return read_prose(value, asked.page, frozenset(asked.allowed), asked.catalogue)
     if isinstance(value, bool):
         return ClarifyAnswer(confirm=value)
     if not isinstance(value, dict):
@@ -89,7 +89,7 @@ def _object(value: Any) -> Any:
         return value
 
 
-def _update(said: ClarifyAnswer, asked: Asked) -> dict[str, Any]:
+def _update(said: ClarifyAnswer, asked: PendingQuestion) -> dict[str, Any]:
     """Put together what was said: a letter first, then what is named, which is more exact."""
     update: dict[str, Any] = {}
     known, trigger = asked.known, asked.finding.triggers[0]
@@ -98,15 +98,15 @@ def _update(said: ClarifyAnswer, asked: Asked) -> dict[str, Any]:
     elif said.confirm and asked.finding.decision is Decision.CONFIRM:
         update |= options(Trigger.SEVERAL, known, asked.allowed)[0].update
     if said.candidates:
-        update |= meaning(known, tuple(map(clean, said.candidates)))
+        update |= choose_files(known, tuple(map(clean, said.candidates)))
     return update | _tests(said, asked)
 
 
-def _tests(said: ClarifyAnswer, asked: Asked) -> dict[str, Any]:
+def _tests(said: ClarifyAnswer, asked: PendingQuestion) -> dict[str, Any]:
     update: dict[str, Any] = {}
     place = fit(said.test_pattern or "", 200)
     if said.verify and said.verify.strip():
-        tool = verification(said.verify.strip(), asked.catalogue)
+        tool = read_command(said.verify.strip(), asked.catalogue)
         update["test_command"] = render((tool,))
         place = place or asked.known.test_pattern or update["test_command"]
     if place:
@@ -146,7 +146,7 @@ _QUOTED = re.compile(r"`([^`\n]{1,500})`")
 _ARGUMENT = re.compile(r"[/._:=-]")
 
 
-def written(text: str, page: str, allowed: Collection[str], catalogue: Catalogue) -> ClarifyAnswer | str:
+def read_prose(text: str, page: str, allowed: Collection[str], catalogue: Catalogue) -> ClarifyAnswer | str:
     """Read what a person wrote, what the page says itself left out; a sentence where it says no to something."""
     said = "\n".join(_own_lines(text[:MAX_READ], page))
     if _NO.search(_QUOTED.sub(" ", said)):
@@ -203,7 +203,7 @@ def _commands(text: str, catalogue: Catalogue) -> Iterator[VerifyTool]:
     tried = [*_QUOTED.findall(text), *_spoken(_QUOTED.sub(" ", text), first, known)]
     for command in tried[:MAX_COMMANDS]:
         try:
-            yield verification(command.strip(), catalogue)
+            yield read_command(command.strip(), catalogue)
         except UnknownCommand:
             continue
 

@@ -28,22 +28,22 @@ from schemas.campaign import LEAST_CONFIDENCE, Decision
 from schemas.campaign_plan import CampaignPlan, PlanTask
 from tasks.strategies.campaign.formulas import score, task_count
 from tasks.strategies.campaign.sequence import graph
-from tasks.strategies.campaign.state import Known, Progress
+from tasks.strategies.campaign.state import Knowledge, TaskProgress
 from tasks.strategies.campaign.words import first_line, kebab
 
 
-def campaign_of(objective: str) -> str:
+def campaign_name(objective: str) -> str:
     """Name a campaign after the first line of its objective."""
     return kebab(first_line(objective)) or "campaign"
 
 
-def document(
-    objective: str, known: Known, decision: Decision | None = None, tasks: Sequence[PlanTask] = ()
+def document_of(
+    objective: str, known: Knowledge, decision: Decision | None = None, tasks: Sequence[PlanTask] = ()
 ) -> dict[str, Any]:
     """Write the document of a campaign; without a decision it is not planned yet."""
     plan = CampaignPlan(
         objective=objective,
-        campaign=campaign_of(objective),
+        campaign=campaign_name(objective),
         framework=known.framework,
         idioms=known.idioms,
         tasks=tuple(tasks),
@@ -53,19 +53,21 @@ def document(
     return {**plan.model_dump(mode="json", exclude_none=True), **more, **drawn}
 
 
-def reported(progress: Mapping[str, Progress]) -> dict[str, Any]:
+def progress_report(progress: Mapping[str, TaskProgress]) -> dict[str, Any]:
     """Write how far each task is."""
     return {seq: each.model_dump(mode="json", exclude={"steps"}, exclude_none=True) for seq, each in progress.items()}
 
 
-def redrawn(document: Mapping[str, Any], tasks: Sequence[PlanTask], progress: Mapping[str, Progress]) -> dict[str, Any]:
+def document_with(
+    document: Mapping[str, Any], tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]
+) -> dict[str, Any]:
     """Write other tasks into a document."""
     listed = [task.model_dump(mode="json", exclude_none=True) for task in tasks]
     drawn = {"graph": drawing(tasks), "mermaid": mermaid(tasks)}
-    return {**document, "tasks": listed, **drawn, "progress": reported(progress)}
+    return {**document, "tasks": listed, **drawn, "progress": progress_report(progress)}
 
 
-def _measured(known: Known) -> dict[str, Any]:
+def _measured(known: Knowledge) -> dict[str, Any]:
     return {
         "complexity": score(known),
         "task_count": task_count(score(known)),

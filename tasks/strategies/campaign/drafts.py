@@ -34,15 +34,23 @@ from tasks.rules.strategy import (
     Unfolding,
 )
 from tasks.rules.validation import max_steps, rejected, validate
-from tasks.strategies.campaign.document import document
+from tasks.strategies.campaign.document import document_of
 from tasks.strategies.campaign.exploration import EXPLORE, explore_step
-from tasks.strategies.campaign.outline import Outline, asked, led, outline, templated, weighed, written
+from tasks.strategies.campaign.outline import (
+    Outline,
+    coherence_of,
+    decision_phases,
+    outline,
+    outline_of_tasks,
+    outline_of_templates,
+    with_phases,
+)
 from tasks.strategies.campaign.prompt import prompt_of
-from tasks.strategies.campaign.replan import anew, by_templates
+from tasks.strategies.campaign.replan import replan_by_templates, replan_with
 from tasks.strategies.campaign.sequence import merge
-from tasks.strategies.campaign.state import Known, Scope, State, chosen, scope_of
-from tasks.strategies.campaign.steps import DRAFT, NONE, QUEUE, complete_in, tasks_of
-from tasks.strategies.campaign.tasks import judge, judge_each, plan_tasks
+from tasks.strategies.campaign.state import CampaignScope, CampaignState, Knowledge, changeable_files, scope_of
+from tasks.strategies.campaign.steps import DRAFT, NONE, QUEUE, complete_tasks, tasks_of
+from tasks.strategies.campaign.tasks import judge_each, judge_tasks, plan_tasks
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import JUDGED
 from tasks.text.json_in_prose import decoded
@@ -68,32 +76,34 @@ class Refused:
         return fit("; ".join(f"{each.pointer}: {each.message}" for each in self.errors), MAX_TOLD)
 
 
-def proposed(output: Any, state: State, scope: Scope, by: str) -> Outline | Refused:
+def proposed(output: Any, state: CampaignState, scope: CampaignScope, by: str) -> Outline | Refused:
     """Plan with the tasks that `output` holds."""
     found = _read(output)
     if isinstance(found, Refused):
         return found
-    if errors := (*judge(found.tasks, scope.allowed, scope.catalogue, ROOT), *_beyond(found, state, scope)):
+    if errors := (*judge_tasks(found.tasks, scope.allowed, scope.catalogue, ROOT), *_beyond(found, state, scope)):
         return Refused(errors)
     if all(task.type is TaskType.VERIFY for task in found.tasks):
         return _refused("nothing_to_change", "No task changes anything: a campaign needs a SPEC or a BUILD.")
     planned = plan_tasks(found.tasks, state.known, scope.catalogue)
-    made = written(state.known, planned, scope, by, state.rounds, state.made)
+    made = outline_of_tasks(state.known, planned, scope, by, state.rounds, state.made)
     return Refused((made.trouble,)) if made.trouble else judged(made.steps, state.made, scope) or made
 
 
-def changed(output: Any, state: State, tasks: Sequence[PlanTask], scope: Scope) -> tuple[PlanTask, ...] | Refused:
+def changed(
+    output: Any, state: CampaignState, tasks: Sequence[PlanTask], scope: CampaignScope
+) -> tuple[PlanTask, ...] | Refused:
     """Put the changed and new tasks that `output` holds among `tasks`, of which the complete ones stay."""
     found = _read(output)
     if isinstance(found, Refused):
         return found
     if errors := (*judge_each(found.tasks, scope.allowed, scope.catalogue, ROOT), *_beyond(found, state, scope)):
         return Refused(errors)
-    merged = merge(tasks, plan_tasks(found.tasks, state.known, scope.catalogue), complete_in(state))
+    merged = merge(tasks, plan_tasks(found.tasks, state.known, scope.catalogue), complete_tasks(state))
     return _refused("invalid_graph", merged) if isinstance(merged, str) else merged
 
 
-def judged(steps: Sequence[PlannedStep], before: int, scope: Scope) -> Refused | None:
+def judged(steps: Sequence[PlannedStep], before: int, scope: CampaignScope) -> Refused | None:
     """Judge the steps that tasks make as any plan is judged, and whether there is room for them."""
     most = min(MAX_UNFOLDED, max_steps(scope.goal) - before)
     if len(steps) > most:
@@ -112,9 +122,9 @@ def fallen_back(why: str) -> Phase:
     return Phase(DRAFTING, f"Step: draft, Status: falling back on the templates ({why})")
 
 
-def _beyond(found: DraftedTasks, state: State, scope: Scope) -> Iterator[FieldError]:
+def _beyond(found: DraftedTasks, state: CampaignState, scope: CampaignScope) -> Iterator[FieldError]:
     """Find files that the goal allows, of which a person chose others."""
-    left_out = {*scope.allowed} - {*chosen(state.known, scope.allowed)}
+    left_out = {*scope.allowed} - {*changeable_files(state.known, scope.allowed)}
     for number, task in enumerate(found.tasks):
         for field, paths in (("delta", task.delta), ("creates", task.creates)):
             for place, path in enumerate(paths):
@@ -150,19 +160,19 @@ def _wrong(code: str, message: str, where: Sequence[str | int]) -> FieldError:
 FAILED = "planning_failed"  # why there is no plan where nothing but a draft is wanted
 
 
-def consulted(known: Known, phase: Phase, scope: Scope, setting: Setting) -> Answer:
+def consulted(known: Knowledge, phase: Phase, scope: CampaignScope, setting: Setting) -> Answer:
     """Ask for the tasks, and for better ones where they are no use; people come first where something is unclear.
 
     Where nothing explored the repository, the drafter goes by what the goal carries.
     """
-    unclear = asked(known, scope).decision is not Decision.PROCEED
+    unclear = coherence_of(known, scope).decision is not Decision.PROCEED
     if _is_explored(scope) and unclear:
         return unaided(known, phase, scope)
     refused = Refused(())
     if setting.drafted:
-        found = _answered(setting.drafted[-1], State(known=known, terms=scope.terms), scope)
+        found = _answered(setting.drafted[-1], CampaignState(known=known, terms=scope.terms), scope)
         if isinstance(found, Outline):
-            made = led(found, phase, *weighed(known), taken(found, scope.terms.drafter))
+            made = with_phases(found, phase, *decision_phases(known), taken(found, scope.terms.drafter))
             return _paid(drafted(made), setting)
         refused = found
     if len(setting.drafted) < scope.terms.attempts:
@@ -171,12 +181,12 @@ def consulted(known: Known, phase: Phase, scope: Scope, setting: Setting) -> Ans
     return _paid(_without(known, phase, scope, refused), setting)
 
 
-def unaided(known: Known, phase: Phase, scope: Scope) -> Answer:
+def unaided(known: Knowledge, phase: Phase, scope: CampaignScope) -> Answer:
     """Plan from the exploration that the goal brings, or begin with one."""
     if _is_explored(scope):
-        return drafted(led(outline(known, scope), phase))
-    state = State(known=known, terms=scope.terms, waits=EXPLORE, made=1).model_dump(mode="json")
-    return Draft((explore_step(scope.goal, scope.terms.quorum),), document(scope.objective, known), state=state)
+        return drafted(with_phases(outline(known, scope), phase))
+    state = CampaignState(known=known, terms=scope.terms, waits=EXPLORE, made=1).model_dump(mode="json")
+    return Draft((explore_step(scope.goal, scope.terms.quorum),), document_of(scope.objective, known), state=state)
 
 
 def drafted(made: Outline) -> Answer:
@@ -187,18 +197,18 @@ def drafted(made: Outline) -> Answer:
     return Draft(made.steps, made.document, state=state, question=made.question, phases=made.phases)
 
 
-def _is_explored(scope: Scope) -> bool:
+def _is_explored(scope: CampaignScope) -> bool:
     return (scope.goal.campaign or CampaignInput()).exploration is not None
 
 
-def _answered(said: Drafted, state: State, scope: Scope) -> Outline | Refused:
+def _answered(said: Drafted, state: CampaignState, scope: CampaignScope) -> Outline | Refused:
     if said.error is None:
         return proposed(said.output, state, scope, scope.terms.drafter)
     message = fit(f"The drafter did not answer: {said.error}.", 300)
     return Refused((FieldError(pointer="/drafter", code=FAILED, message=message),))
 
 
-def _without(known: Known, phase: Phase, scope: Scope, refused: Refused) -> Answer:
+def _without(known: Knowledge, phase: Phase, scope: CampaignScope, refused: Refused) -> Answer:
     """Plan without the drafter, and say so; or not at all, where the operator wants it so."""
     if scope.terms.reject:
         return Rejected(FAILED, refused.errors)
@@ -217,45 +227,45 @@ def _paid(answer: Answer, setting: Setting) -> Answer:
 SKIPPED = "an operator skipped the draft"
 
 
-def refused(growth: Growth, state: State, output: Any) -> Refused | None:
+def refused(growth: Growth, state: CampaignState, output: Any) -> Refused | None:
     """Say what is wrong with drafted tasks; None where nothing is."""
     scope = scope_of(growth, state)
     found = proposed(output, state, scope, QUEUE) if state.waits == DRAFT else _anew(growth, state, output, scope)
     return found if isinstance(found, Refused) else None
 
 
-def draft_ended(growth: Growth, state: State, end: End, catalogue: Catalogue) -> Unfolding:
+def draft_ended(growth: Growth, state: CampaignState, end: End, catalogue: Catalogue) -> Unfolding:
     """Plan with the drafted tasks; without any by the templates, or not at all where the operator wants it so."""
     scope = scope_of(growth, state, catalogue)
     if end.state == StepState.DONE:
         found = proposed(end.output, state, scope, QUEUE)
         if isinstance(found, Outline):
-            return unfolded(led(found, taken(found, QUEUE)), "The tasks are drafted.")
+            return unfolded(with_phases(found, taken(found, QUEUE)), "The tasks are drafted.")
     why = _why(end)
     if state.terms.reject and end.state == StepState.FAILED:
         evidence = {"step_id": end.step_id, "attempts": state.terms.attempts, "last_error": why}
         reason = f"The drafts of the tasks are of no use: {why}"
         return Unfolding(growth.state, growth.document, reason, halt=("planning_failed", reason, evidence))
     alone = replace(scope, terms=state.terms.model_copy(update={"drafter": NONE}))
-    made = templated(state.known, alone, state.rounds, state.made)
-    return unfolded(led(made, fallen_back(why)), "The tasks are those of the templates.")
+    made = outline_of_templates(state.known, alone, state.rounds, state.made)
+    return unfolded(with_phases(made, fallen_back(why)), "The tasks are those of the templates.")
 
 
-def redraft_ended(growth: Growth, state: State, end: End, catalogue: Catalogue) -> Unfolding | None:
+def redraft_ended(growth: Growth, state: CampaignState, end: End, catalogue: Catalogue) -> Unfolding | None:
     """Plan anew with the drafted tasks, else by the templates."""
     scope = scope_of(growth, state, catalogue)
     found = _anew(growth, state, end.output, scope) if end.state == StepState.DONE else None
     if isinstance(found, Unfolding):
         return found
-    made = by_templates(growth, state, scope)
+    made = replan_by_templates(growth, state, scope)
     return replace(made, phases=(fallen_back(_why(end)), *made.phases)) if made else None
 
 
-def _anew(growth: Growth, state: State, output: Any, scope: Scope) -> Unfolding | Refused:
+def _anew(growth: Growth, state: CampaignState, output: Any, scope: CampaignScope) -> Unfolding | Refused:
     tasks = changed(output, state, tasks_of(growth.document), scope)
     if isinstance(tasks, Refused):
         return tasks
-    made = anew(growth, state, tasks, scope)
+    made = replan_with(growth, state, tasks, scope)
     return judged(made.steps, state.made, scope) or made
 
 

@@ -35,8 +35,8 @@ from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import estimate
 from tasks.rules.strategy import Phase
 from tasks.strategies.campaign.formulas import failure_cost_k
-from tasks.strategies.campaign.frameworks import NONE, detected, framework
-from tasks.strategies.campaign.state import Known, Scope, Seen
+from tasks.strategies.campaign.frameworks import NONE, detect_framework, framework
+from tasks.strategies.campaign.state import CampaignScope, CandidateFile, Knowledge
 from tasks.strategies.campaign.words import readings, sections
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, as_written, filled, fit, guidance
 from tasks.text.json_in_prose import decoded
@@ -83,19 +83,21 @@ def explore_step(goal: Goal, least: int) -> PlannedStep:
     )
 
 
-def read(known: Known, exploration: Exploration | None, scope: Scope) -> tuple[Known, Phase]:
+def read_exploration(
+    known: Knowledge, exploration: Exploration | None, scope: CampaignScope
+) -> tuple[Knowledge, Phase]:
     """Add an exploration to what is known, or only its memory where too few of its modes came to something."""
     if exploration is None:
         return known, FALLING_BACK
     most = scope.terms.failures
-    if quorum(exploration) < scope.terms.quorum:
-        memory = sound(exploration.memory)
+    if count_sound_modes(exploration) < scope.terms.quorum:
+        memory = sound_mode(exploration.memory)
         told = memory is not None and (memory.failures or memory.patterns)
-        return remembering(known, memory if told else None, most), FALLING_BACK
-    return explored(known, exploration, scope.allowed, most), READING
+        return add_memory(known, memory if told else None, most), FALLING_BACK
+    return add_exploration(known, exploration, scope.allowed, most), READING
 
 
-def exploration_of(output: Any) -> Exploration | str:
+def parse_exploration(output: Any) -> Exploration | str:
     """Read an exploration from whatever a controller answered; a sentence where it is none."""
     try:
         output = decoded(output)
@@ -129,7 +131,9 @@ def objective_of(goal: Goal) -> str:
     return sanitize(given).text if given and given.strip() else goal.goal
 
 
-def of_goal(goal: Goal, files: Sequence[str], test: VerifyTool | None, tested: Sequence[str], failures: int) -> Known:
+def knowledge_of_goal(
+    goal: Goal, files: Sequence[str], test: VerifyTool | None, tested: Sequence[str], failures: int
+) -> Knowledge:
     """Collect what the goal alone says, `failures` that it remembers at most.
 
     `files` are what it allows, `tested` the languages of its test command.
@@ -139,8 +143,8 @@ def of_goal(goal: Goal, files: Sequence[str], test: VerifyTool | None, tested: S
     headings = sections(objective) or _of_readme(objective, goal.context)
     language = language_of(goal.context, files, tested)
     named = (_word(given.framework) or NONE).lower()
-    used, confidence = (named, UNSURE) if named != NONE else detected(goal.context)
-    known = Known(
+    used, confidence = (named, UNSURE) if named != NONE else detect_framework(goal.context)
+    known = Knowledge(
         sections=len(headings),
         headings=tuple(fit(heading, _WORDS) for heading in headings[:_HEADINGS]),
         readings=readings(objective),
@@ -151,7 +155,7 @@ def of_goal(goal: Goal, files: Sequence[str], test: VerifyTool | None, tested: S
         language=language.name if language else None,
         test_command=render((test,)) if test else None,
     )
-    return remembering(known, given.memory, failures)
+    return add_memory(known, given.memory, failures)
 
 
 def _of_readme(objective: str, context: GoalContext) -> tuple[str, ...]:
@@ -162,27 +166,27 @@ def _of_readme(objective: str, context: GoalContext) -> tuple[str, ...]:
     return next(filter(None, found), ())
 
 
-def quorum(exploration: Exploration) -> int:
+def count_sound_modes(exploration: Exploration) -> int:
     """Count the modes that came to something; one that ended in an error, or is missing, does not count."""
     modes = (exploration.structure, exploration.pattern, exploration.memory, exploration.delta)
     return sum(mode is not None and mode.status is not ModeStatus.ERROR for mode in modes)
 
 
-def explored(known: Known, exploration: Exploration, allowed: Sequence[str], failures: int) -> Known:
+def add_exploration(known: Knowledge, exploration: Exploration, allowed: Sequence[str], failures: int) -> Knowledge:
     """Add what an exploration found; nothing of a mode that ended in an error is believed."""
-    known = _structured(known, sound(exploration.structure))
-    known = _patterned(known, sound(exploration.pattern))
-    known = remembering(known, sound(exploration.memory), failures)
-    delta = sound(exploration.delta)
+    known = _structured(known, sound_mode(exploration.structure))
+    known = _patterned(known, sound_mode(exploration.pattern))
+    known = add_memory(known, sound_mode(exploration.memory), failures)
+    delta = sound_mode(exploration.delta)
     return _located(known, delta.candidates if delta else (), frozenset(allowed))
 
 
-def sound(mode: _Mode | None) -> _Mode | None:
+def sound_mode(mode: _Mode | None) -> _Mode | None:
     """Keep a mode that did not end in an error."""
     return None if mode is None or mode.status is ModeStatus.ERROR else mode
 
 
-def _structured(known: Known, found: StructureMode | None) -> Known:
+def _structured(known: Knowledge, found: StructureMode | None) -> Knowledge:
     if found is None:
         return known
     patterns = tuple(filter(None, map(_word, (found.test_pattern, *found.test_patterns))))
@@ -196,7 +200,7 @@ def _structured(known: Known, found: StructureMode | None) -> Known:
     )
 
 
-def _patterned(known: Known, found: PatternMode | None) -> Known:
+def _patterned(known: Knowledge, found: PatternMode | None) -> Knowledge:
     """Take the framework of the goal before the one that was found, and the idioms that were found before ours."""
     if found is None:
         return known
@@ -210,7 +214,7 @@ def _patterned(known: Known, found: PatternMode | None) -> Known:
     return known.model_copy(update={"framework": name, "idioms": idioms, "confidence": found.confidence})
 
 
-def remembering(known: Known, memory: Memory | None, most: int) -> Known:
+def add_memory(known: Knowledge, memory: Memory | None, most: int) -> Knowledge:
     """Go by this memory instead of an older one, and by at most so many of its failures."""
     if memory is None:
         return known
@@ -222,7 +226,7 @@ def remembering(known: Known, memory: Memory | None, most: int) -> Known:
     return known.model_copy(update=update)
 
 
-def _located(known: Known, candidates: Iterable[Candidate], allowed: frozenset[str]) -> Known:
+def _located(known: Knowledge, candidates: Iterable[Candidate], allowed: frozenset[str]) -> Knowledge:
     """Keep the candidates that the goal allows, the surest ones first, and note the others."""
     best = sorted(candidates, key=lambda each: _RANK[each.relevance])
     inside = {path: each for each in reversed(best) if (path := clean(each.path)) in allowed}
@@ -234,12 +238,12 @@ def _located(known: Known, candidates: Iterable[Candidate], allowed: frozenset[s
     return known.model_copy(update={"candidates": seen[:MAX_CANDIDATES], "outside": outside[:_NAMED_OUTSIDE]})
 
 
-def _seen(path: str, candidate: Candidate) -> Seen:
+def _seen(path: str, candidate: Candidate) -> CandidateFile:
     functions = sorted(candidate.functions, key=lambda each: each.line)
     if not functions:
-        return Seen(path=path, relevance=candidate.relevance)
+        return CandidateFile(path=path, relevance=candidate.relevance)
     name = fit(functions[0].name, _WORDS)
-    return Seen(
+    return CandidateFile(
         path=path, relevance=candidate.relevance, function=name, first=functions[0].line, last=functions[-1].line
     )
 

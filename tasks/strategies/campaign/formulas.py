@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from schemas.campaign import LEAST_CONFIDENCE
 from tasks.strategies.campaign.frameworks import framework
-from tasks.strategies.campaign.state import Known
+from tasks.strategies.campaign.state import Knowledge
 
 MAX_DESIGNED = 7
 LEAST_BUDGET, MOST_BUDGET = 5, 9
@@ -45,24 +45,24 @@ def budget(files: int, *, prior_failures: bool, sure_framework: bool) -> int:
     return min(MOST_BUDGET, LEAST_BUDGET + extra)
 
 
-def score(known: Known) -> float:
+def score(known: Knowledge) -> float:
     """Say how complex the campaign is."""
     return complexity(known.sections, known.cost_k, framework(known.framework).weight)
 
 
-def budget_of(delta: Sequence[str], known: Known) -> int:
+def budget_of(delta: Sequence[str], known: Knowledge) -> int:
     """Say how many tool calls a task over these files has."""
     sure_framework = known.confidence >= LEAST_CONFIDENCE
     return budget(len(delta), prior_failures=bool(known.failures), sure_framework=sure_framework)
 
 
-def targets(delta: Sequence[str], known: Known) -> dict[str, str]:
+def target_lines_of(delta: Sequence[str], known: Knowledge) -> dict[str, str]:
     """Say where in these files the functions are that the exploration found."""
     seen = {each.path: each for each in known.candidates if each.first}
     return {path: target_lines(seen[path].first, seen[path].last) for path in delta if path in seen}
 
 
-def target(known: Known) -> str:
+def first_function(known: Knowledge) -> str:
     """Name the first function that was found, and its line."""
     found = (f"{each.function}@{each.first}" for each in known.candidates if each.first)
     return next(found, "no functions known")

@@ -63,7 +63,7 @@ def framework(name: str) -> Framework:
     return FRAMEWORKS.get(name.strip().lower(), _UNKNOWN)
 
 
-def detected(context: GoalContext) -> tuple[str, float]:
+def detect_framework(context: GoalContext) -> tuple[str, float]:
     """Name the framework that the texts of a goal speak of, and how sure that is."""
     found = _by_readme(context) or _by_imports(context) or _by_manifest(context)
     return found or (NONE, BY_NOTHING)

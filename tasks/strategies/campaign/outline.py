@@ -11,14 +11,14 @@ from schemas.campaign_plan import PlanTask
 from schemas.envelope import FieldError
 from schemas.step import PlannedStep
 from tasks.rules.strategy import MAX_UNFOLDED, Phase, Question
-from tasks.strategies.campaign.document import campaign_of, document, reported
-from tasks.strategies.campaign.formulas import score, target
+from tasks.strategies.campaign.document import campaign_name, document_of, progress_report
+from tasks.strategies.campaign.formulas import first_function, score
 from tasks.strategies.campaign.prompt import prompt_of
-from tasks.strategies.campaign.question import Finding, check, question, sure
+from tasks.strategies.campaign.question import Coherence, check_coherence, likely_files, question_of
 from tasks.strategies.campaign.sequence import depth, graph
-from tasks.strategies.campaign.state import Known, Progress, Scope, State
-from tasks.strategies.campaign.steps import DRAFT, NONE, QUEUE, Frame, draft_step, steps_of
-from tasks.strategies.campaign.tasks import designed
+from tasks.strategies.campaign.state import CampaignScope, CampaignState, Knowledge, TaskProgress
+from tasks.strategies.campaign.steps import DRAFT, NONE, QUEUE, StepFrame, draft_step, steps_of
+from tasks.strategies.campaign.tasks import design_tasks
 from tasks.strategies.campaign.verification import project_of
 
 TEMPLATES, GOAL = "templates", "goal"  # where tasks come from, beside the drafters
@@ -28,7 +28,7 @@ TEMPLATES, GOAL = "templates", "goal"  # where tasks come from, beside the draft
 class Outline:
     """How far planning came: to steps, to a question, or to what makes a plan impossible."""
 
-    state: State
+    state: CampaignState
     document: Mapping[str, Any]
     phases: tuple[Phase, ...]
     steps: tuple[PlannedStep, ...] = ()
@@ -36,52 +36,52 @@ class Outline:
     trouble: FieldError | None = None
 
 
-def outline(known: Known, scope: Scope, rounds: int = 0, before: int = 0) -> Outline:
+def outline(known: Knowledge, scope: CampaignScope, rounds: int = 0, before: int = 0) -> Outline:
     """Plan as far as what is known goes; nothing goes past CLARIFY and CONFIRM. `before` are the steps so far."""
-    finding = asked(known, scope)
+    finding = coherence_of(known, scope)
     if finding.decision is Decision.PROCEED:
-        plan = _drafting if scope.terms.drafter == QUEUE else templated
-        return led(plan(known, scope, rounds, before), *weighed(known), *_too_late(scope))
-    put = question(finding, known, scope.objective, scope.allowed)
+        plan = _drafting if scope.terms.drafter == QUEUE else outline_of_templates
+        return with_phases(plan(known, scope, rounds, before), *decision_phases(known), *_too_late(scope))
+    put = question_of(finding, known, scope.objective, scope.allowed)
     return Outline(
-        State(known=known, terms=scope.terms, waits=put.kind, rounds=rounds, made=before),
-        document(scope.objective, known, finding.decision),
-        weighed(known, finding.decision),
+        CampaignState(known=known, terms=scope.terms, waits=put.kind, rounds=rounds, made=before),
+        document_of(scope.objective, known, finding.decision),
+        decision_phases(known, finding.decision),
         question=put,
         trouble=_all_outside(known),
     )
 
 
-def templated(known: Known, scope: Scope, rounds: int = 0, before: int = 0) -> Outline:
+def outline_of_templates(known: Knowledge, scope: CampaignScope, rounds: int = 0, before: int = 0) -> Outline:
     """Plan with the tasks that follow from what is known."""
     project = project_of(scope.goal, known, scope.allowed, scope.catalogue)
-    tasks = designed(known, project, campaign_of(scope.objective))
-    return written(known, tasks, scope, TEMPLATES, rounds, before)
+    tasks = design_tasks(known, project, campaign_name(scope.objective))
+    return outline_of_tasks(known, tasks, scope, TEMPLATES, rounds, before)
 
 
-def written(
-    known: Known, tasks: Sequence[PlanTask], scope: Scope, by: str, rounds: int = 0, before: int = 0
+def outline_of_tasks(
+    known: Knowledge, tasks: Sequence[PlanTask], scope: CampaignScope, by: str, rounds: int = 0, before: int = 0
 ) -> Outline:
     """Write the plan of these tasks; `by` says where they come from."""
-    made = steps_of(tasks, Frame(known, project_of(scope.goal, known, scope.allowed, scope.catalogue)))
-    progress = {seq: Progress(steps=tuple(step.step_id for step in steps)) for seq, steps in made.items()}
+    made = steps_of(tasks, StepFrame(known, project_of(scope.goal, known, scope.allowed, scope.catalogue)))
+    progress = {seq: TaskProgress(steps=tuple(step.step_id for step in steps)) for seq, steps in made.items()}
     steps = tuple(step for some in made.values() for step in some)
-    plan = document(scope.objective, known, Decision.PROCEED, tasks)
+    plan = document_of(scope.objective, known, Decision.PROCEED, tasks)
     return Outline(
-        State(known=known, terms=scope.terms, rounds=rounds, progress=progress, made=before + len(steps)),
-        {**plan, "drafted_by": by, "progress": reported(progress)},
+        CampaignState(known=known, terms=scope.terms, rounds=rounds, progress=progress, made=before + len(steps)),
+        {**plan, "drafted_by": by, "progress": progress_report(progress)},
         _sequenced(known, tasks),
         steps,
         trouble=_too_many(steps),
     )
 
 
-def led(made: Outline, *phases: Phase) -> Outline:
+def with_phases(made: Outline, *phases: Phase) -> Outline:
     """Put phases before those of `made`."""
     return replace(made, phases=(*phases, *made.phases))
 
 
-def _too_late(scope: Scope) -> tuple[Phase, ...]:
+def _too_late(scope: CampaignScope) -> tuple[Phase, ...]:
     """Tell that a drafter which only the worker can ask had no part in a plan that people had to answer for first."""
     name = scope.terms.drafter
     if name in (NONE, QUEUE):
@@ -89,24 +89,24 @@ def _too_late(scope: Scope) -> tuple[Phase, ...]:
     return (Phase("DRAFT", f"Step: draft, Status: tasks by the templates, since {name} is asked before a plan exists"),)
 
 
-def _drafting(known: Known, scope: Scope, rounds: int, before: int) -> Outline:
+def _drafting(known: Knowledge, scope: CampaignScope, rounds: int, before: int) -> Outline:
     """Have a controller draft the tasks."""
     prompt = prompt_of(known, scope)
     return Outline(
-        State(known=known, terms=scope.terms, waits=DRAFT, rounds=rounds, prompt=prompt, made=before + 1),
-        document(scope.objective, known, Decision.PROCEED),
+        CampaignState(known=known, terms=scope.terms, waits=DRAFT, rounds=rounds, prompt=prompt, made=before + 1),
+        document_of(scope.objective, known, Decision.PROCEED),
         (),
         (draft_step(scope.goal, scope.terms.attempts),),
     )
 
 
-def asked(known: Known, scope: Scope) -> Finding:
+def coherence_of(known: Knowledge, scope: CampaignScope) -> Coherence:
     """Decide whether planning may go on: what a plan that waits was asked is found again by this."""
     project = project_of(scope.goal, known, scope.allowed, scope.catalogue)
-    return check(known, verifiable=bool(project.tests))
+    return check_coherence(known, verifiable=bool(project.tests))
 
 
-def weighed(known: Known, decision: Decision = Decision.PROCEED) -> tuple[Phase, ...]:
+def decision_phases(known: Knowledge, decision: Decision = Decision.PROCEED) -> tuple[Phase, ...]:
     """Tell the phases that lead to the decision."""
     return (
         Phase("CALCULATE_COMPLEXITY", f"Step: complexity, Status: calculating C={score(known):g}"),
@@ -114,22 +114,22 @@ def weighed(known: Known, decision: Decision = Decision.PROCEED) -> tuple[Phase,
     )
 
 
-def _sequenced(known: Known, tasks: Sequence[PlanTask]) -> tuple[Phase, ...]:
+def _sequenced(known: Knowledge, tasks: Sequence[PlanTask]) -> tuple[Phase, ...]:
     budgets = [task.budget for task in tasks]
     idioms = known.idioms
     doubt = "" if known.confidence >= LEAST_CONFIDENCE else ", low confidence"
     counted = f"{len(idioms.required)} required, {len(idioms.forbidden)} forbidden"
     return (
         Phase("DESIGN_SEQUENCE", f"Step: ordering, Status: {len(tasks)} tasks, depth={depth(graph(tasks))}"),
-        Phase("LOCATE_TARGETS", f"Step: targets, Status: {target(known)}"),
+        Phase("LOCATE_TARGETS", f"Step: targets, Status: {first_function(known)}"),
         Phase("SET_BUDGETS", f"Step: budgets, Status: {sum(budgets)} tool calls, at most {max(budgets)} a task"),
         Phase("EXTRACT_IDIOMS", f"Step: idioms, Status: {counted}{doubt}"),
         Phase("OUTPUT_PLAN", f"Step: output, Status: plan.json with {len(tasks)} tasks"),
     )
 
 
-def _all_outside(known: Known) -> FieldError | None:
-    if sure(known) or not known.outside:
+def _all_outside(known: Knowledge) -> FieldError | None:
+    if likely_files(known) or not known.outside:
         return None
     message = f"The exploration found only files that the goal does not allow: {', '.join(known.outside)}."
     return FieldError(pointer="/allowed_files", code="outside_allowlist", message=message)

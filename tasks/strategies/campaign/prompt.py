@@ -12,7 +12,7 @@ from schemas.campaign import MAX_OBJECTIVE
 from schemas.campaign_plan import TASKS_SCHEMA
 from schemas.envelope import FieldError
 from tasks.strategies.campaign.formulas import LEAST_BUDGET, MOST_BUDGET, score, task_count
-from tasks.strategies.campaign.state import Known, Scope, Seen, chosen
+from tasks.strategies.campaign.state import CampaignScope, CandidateFile, Knowledge, changeable_files
 from tasks.strategies.campaign.verification import project_of
 from tasks.text.fields import fit, several_lines
 from tasks.toolchain.catalogue import render
@@ -48,8 +48,8 @@ What is complete stays as it is; what is blocked or remains, and is not in your 
 
 
 def prompt_of(
-    known: Known,
-    scope: Scope,
+    known: Knowledge,
+    scope: CampaignScope,
     *,
     stuck: Sequence[str] = (),
     errors: Sequence[FieldError] = (),
@@ -60,13 +60,13 @@ def prompt_of(
 
 
 def _sections(
-    known: Known, scope: Scope, stuck: Sequence[str], errors: Sequence[FieldError], with_schema: bool
+    known: Knowledge, scope: CampaignScope, stuck: Sequence[str], errors: Sequence[FieldError], with_schema: bool
 ) -> Iterator[str]:
     yield ROLE
     yield _data("Objective", "from the goal", [scope.objective], MAX_OBJECTIVE)
     yield _data("What of it is meant", "a person chose this side of an or", [known.reading])
     yield _data("Constraints", "from the goal", scope.goal.constraints)
-    yield _data("Files that may change", _ORIGIN[known.narrowed], _listed(chosen(known, scope.allowed)))
+    yield _data("Files that may change", _ORIGIN[known.narrowed], _listed(changeable_files(known, scope.allowed)))
     yield _data("The repository", "from its exploration and from people", _facts(known))
     yield _data("Where to look", "from its exploration", map(_candidate, known.candidates))
     yield _data("Earlier failures, and what worked", "from memory", (*known.failures, *known.patterns))
@@ -91,7 +91,7 @@ def _listed(paths: Sequence[str]) -> list[str]:
     return [*paths[:MAX_LISTED], *more]
 
 
-def _facts(known: Known) -> Iterator[str]:
+def _facts(known: Knowledge) -> Iterator[str]:
     idioms = known.idioms
     facts = (
         ("language", known.language),
@@ -106,7 +106,7 @@ def _facts(known: Known) -> Iterator[str]:
     return (f"{name}: {fit(told, MAX_LINE)}" for name, told in facts if told)
 
 
-def _candidate(seen: Seen) -> str:
+def _candidate(seen: CandidateFile) -> str:
     where = f", functions at lines {seen.first} to {seen.last}" if seen.first else ""
     return f"{seen.path}: relevance {seen.relevance}{where}"
 
@@ -115,7 +115,7 @@ def _told(error: FieldError) -> str:
     return fit(f"{error.pointer}: {error.message}", MAX_LINE)
 
 
-def _commands(known: Known, scope: Scope) -> str:
+def _commands(known: Knowledge, scope: CampaignScope) -> str:
     """Name what may verify: the project's own command, the recipes, and an example of every tool."""
     tests = project_of(scope.goal, known, scope.allowed, scope.catalogue).tests
     own = [f"- `{render(tests)}` runs the tests of this project"] if tests else []

@@ -20,7 +20,7 @@ from typing import Any
 
 from schemas.campaign import Decision, Relevance
 from tasks.rules.strategy import Question
-from tasks.strategies.campaign.state import Known, Seen
+from tasks.strategies.campaign.state import CandidateFile, Knowledge
 from tasks.text.fields import fit, opening
 from tasks.toolchain.files import Role, having
 
@@ -45,7 +45,7 @@ QUESTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Coherence:
     """The decision, and all that has to be answered for it; the first one decided."""
 
     decision: Decision
@@ -57,18 +57,18 @@ class Finding:
         return tuple(QUESTIONS[each] for each in self.triggers)
 
 
-def sure(known: Known) -> tuple[str, ...]:
+def likely_files(known: Knowledge) -> tuple[str, ...]:
     """List the candidates that are to change: none of those that hardly fit."""
     return tuple(each.path for each in known.candidates if each.relevance is not Relevance.LOW)
 
 
-def _is_split(known: Known) -> bool:
+def _is_split(known: Knowledge) -> bool:
     return sum(each.relevance is Relevance.HIGH for each in known.candidates) > 1 and not known.confirmed
 
 
 # The first row that holds decides; the second field tells whether it does, of what is known and can be run.
-ROWS: tuple[tuple[Decision, Trigger, Callable[[Known, bool], bool]], ...] = (
-    (Decision.CLARIFY, Trigger.DELTA, lambda known, _: not sure(known)),
+ROWS: tuple[tuple[Decision, Trigger, Callable[[Knowledge, bool], bool]], ...] = (
+    (Decision.CLARIFY, Trigger.DELTA, lambda known, _: not likely_files(known)),
     (Decision.CLARIFY, Trigger.TESTS, lambda known, _: not known.test_pattern and not known.untested),
     (Decision.CLARIFY, Trigger.COMMAND, lambda _, verifiable: not verifiable),
     (Decision.CLARIFY, Trigger.APPROACH, lambda known, _: bool(known.readings) and len(known.candidates) > 1),
@@ -76,25 +76,25 @@ ROWS: tuple[tuple[Decision, Trigger, Callable[[Known, bool], bool]], ...] = (
 )
 
 
-def check(known: Known, verifiable: bool) -> Finding:
+def check_coherence(known: Knowledge, verifiable: bool) -> Coherence:
     """Decide whether planning may go on; `verifiable` says that there is a command which runs the tests."""
     open_rows = [(decision, trigger) for decision, trigger, holds in ROWS if holds(known, verifiable)]
     if not open_rows:
-        return Finding(Decision.PROCEED)
+        return Coherence(Decision.PROCEED)
     decision = open_rows[0][0]
-    return Finding(decision, tuple(trigger for each, trigger in open_rows if each is decision))
+    return Coherence(decision, tuple(trigger for each, trigger in open_rows if each is decision))
 
 
 SHOWN = 50  # characters of the objective
 
 
-def question(finding: Finding, known: Known, objective: str, allowed: Sequence[str]) -> Question:
+def question_of(finding: Coherence, known: Knowledge, objective: str, allowed: Sequence[str]) -> Question:
     """Put to a person what `finding` leaves open."""
-    document = page(finding, known, objective, allowed)
+    document = page_of(finding, known, objective, allowed)
     return Question(finding.decision.value.lower(), finding.questions, document)
 
 
-def page(finding: Finding, known: Known, objective: str, allowed: Sequence[str]) -> str:
+def page_of(finding: Coherence, known: Knowledge, objective: str, allowed: Sequence[str]) -> str:
     """Write the page."""
     first, second = options(finding.triggers[0], known, allowed)
     asked = [f"{number}. {each}" for number, each in enumerate(finding.questions, 1)]
@@ -127,30 +127,30 @@ class Option:
     update: Mapping[str, Any]
 
 
-def options(trigger: Trigger, known: Known, allowed: Sequence[str]) -> tuple[Option, Option]:
+def options(trigger: Trigger, known: Knowledge, allowed: Sequence[str]) -> tuple[Option, Option]:
     """Offer A and B for what blocks the plan."""
     return _OFFERS[trigger](known, allowed)
 
 
-def meaning(known: Known, paths: Sequence[str]) -> dict[str, Any]:
+def choose_files(known: Knowledge, paths: Sequence[str]) -> dict[str, Any]:
     """Make these files the ones that are meant; what is known of them stays."""
     seen = {each.path: each for each in known.candidates}
     high = {"relevance": Relevance.HIGH}
-    meant = (seen.get(path, Seen(path=path, relevance=Relevance.HIGH)) for path in dict.fromkeys(paths))
+    meant = (seen.get(path, CandidateFile(path=path, relevance=Relevance.HIGH)) for path in dict.fromkeys(paths))
     return {"candidates": tuple(each.model_copy(update=high) for each in meant), "confirmed": True, "narrowed": True}
 
 
-def _delta(known: Known, allowed: Sequence[str]) -> tuple[Option, Option]:
+def _delta(known: Knowledge, allowed: Sequence[str]) -> tuple[Option, Option]:
     sources = (having(allowed, Role.SOURCE, Role.MANIFEST, Role.DOCUMENT) or tuple(allowed))[:MAX_CHOSEN]
-    everything = {**meaning(known, sources), "narrowed": False}  # a drafter may choose the others too
+    everything = {**choose_files(known, sources), "narrowed": False}  # a drafter may choose the others too
     few = tuple(each.path for each in known.candidates)[:MAX_CHOSEN] or sources[:1]
     return (
         Option("what the goal allows is meant", f"tasks change {_named(sources)}", everything),
-        Option("the least is meant", f"tasks change {_named(few)}", meaning(known, few)),
+        Option("the least is meant", f"tasks change {_named(few)}", choose_files(known, few)),
     )
 
 
-def _tests(_: Known, allowed: Sequence[str]) -> tuple[Option, Option]:
+def _tests(_: Knowledge, allowed: Sequence[str]) -> tuple[Option, Option]:
     tests = having(allowed, Role.TEST)[:MAX_CHOSEN]
     where = _named(tests) if tests else "the place that is usual for the language"
     return (
@@ -163,19 +163,19 @@ def _tests(_: Known, allowed: Sequence[str]) -> tuple[Option, Option]:
     )
 
 
-def _command(_: Known, __: Sequence[str]) -> tuple[Option, Option]:
+def _command(_: Knowledge, __: Sequence[str]) -> tuple[Option, Option]:
     return (
         Option("the project is tested as Python is", "tasks are verified by pytest", {"language": "python"}),
         Option("the project is tested as JavaScript is", "tasks are verified by npm", {"language": "javascript"}),
     )
 
 
-def _approach(known: Known, _: Sequence[str]) -> tuple[Option, Option]:
+def _approach(known: Knowledge, _: Sequence[str]) -> tuple[Option, Option]:
     first, second = known.readings
     return _reading(known, first), _reading(known, second)
 
 
-def _reading(known: Known, words: str) -> Option:
+def _reading(known: Knowledge, words: str) -> Option:
     """Choose one side of an "or", and the candidates that it names where it names any."""
     named = tuple(each for each in known.candidates if _mentions(words, each.path))
     update = {"reading": words, "readings": (), "candidates": named or known.candidates}
@@ -187,12 +187,12 @@ def _mentions(words: str, path: str) -> bool:
     return name in words.lower().replace("/", " ").replace(".", " ").split()
 
 
-def _several(known: Known, _: Sequence[str]) -> tuple[Option, Option]:
+def _several(known: Knowledge, _: Sequence[str]) -> tuple[Option, Option]:
     high = tuple(each.path for each in known.candidates if each.relevance is Relevance.HIGH)
     rest = tuple(each.path for each in known.candidates if each.relevance is Relevance.MEDIUM)
     return (
-        Option("all of them are meant", f"tasks change {_named(high)}", meaning(known, (*high, *rest))),
-        Option("only the first is meant", f"tasks change {high[0]}", meaning(known, high[:1])),
+        Option("all of them are meant", f"tasks change {_named(high)}", choose_files(known, (*high, *rest))),
+        Option("only the first is meant", f"tasks change {high[0]}", choose_files(known, high[:1])),
     )
 
 
@@ -201,7 +201,7 @@ def _named(paths: Sequence[str]) -> str:
     return fit(", ".join(paths[:3]), 200) + more
 
 
-_OFFERS: Mapping[Trigger, Callable[[Known, Sequence[str]], tuple[Option, Option]]] = {
+_OFFERS: Mapping[Trigger, Callable[[Knowledge, Sequence[str]], tuple[Option, Option]]] = {
     Trigger.DELTA: _delta,
     Trigger.TESTS: _tests,
     Trigger.COMMAND: _command,

@@ -14,12 +14,21 @@ from itertools import count
 from schemas.campaign import TaskStatus, TaskType
 from schemas.campaign_plan import PlanTask
 from tasks.rules.strategy import MAX_UNFOLDED, Growth, Phase, Unfolding
-from tasks.strategies.campaign.document import redrawn
+from tasks.strategies.campaign.document import document_with
 from tasks.strategies.campaign.formulas import LEAST_BUDGET
 from tasks.strategies.campaign.prompt import prompt_of
 from tasks.strategies.campaign.sequence import depends_on, depth, graph, merge, parents
-from tasks.strategies.campaign.state import Progress, Scope, State, scope_of
-from tasks.strategies.campaign.steps import DRAFT, QUEUE, Frame, again, complete_in, draft_step, steps_of, tasks_of
+from tasks.strategies.campaign.state import CampaignScope, CampaignState, TaskProgress, scope_of
+from tasks.strategies.campaign.steps import (
+    DRAFT,
+    QUEUE,
+    StepFrame,
+    complete_tasks,
+    draft_step,
+    redo_suffix,
+    steps_of,
+    tasks_of,
+)
 from tasks.strategies.campaign.verification import project_of
 from tasks.strategies.campaign.words import kebab
 from tasks.toolchain.catalogue import Catalogue
@@ -29,83 +38,83 @@ LEAST_UNREACHABLE = 2
 
 def stuck(growth: Growth, catalogue: Catalogue) -> Unfolding | None:
     """Plan anew what is not complete; None where that was done often enough, or where nothing is blocked."""
-    state = State.model_validate(growth.state)
-    if state.replans >= state.terms.replans or not worth_it(state.progress):
+    state = CampaignState.model_validate(growth.state)
+    if state.replans >= state.terms.replans or not is_worth_it(state.progress):
         return None
     scope = scope_of(growth, state, catalogue)
     state = state.model_copy(update={"replans": state.replans + 1})
-    return _asking(growth, state, scope) if state.terms.drafter == QUEUE else by_templates(growth, state, scope)
+    return _asking(growth, state, scope) if state.terms.drafter == QUEUE else replan_by_templates(growth, state, scope)
 
 
-def by_templates(growth: Growth, state: State, scope: Scope) -> Unfolding | None:
+def replan_by_templates(growth: Growth, state: CampaignState, scope: CampaignScope) -> Unfolding | None:
     """Have all that is not complete come again, and find out first what blocked it; None where that is too much."""
     tasks = tasks_of(growth.document)
-    left = [task for task in tasks if task.seq not in complete_in(state)]
+    left = [task for task in tasks if task.seq not in complete_tasks(state)]
     blocked = set(causes(state.progress)) - set(state.finding)
-    merged = merge(tasks, with_causes(tasks, left, blocked), complete_in(state))
+    merged = merge(tasks, add_causes(tasks, left, blocked), complete_tasks(state))
     if isinstance(merged, str):
         return None
     fresh = tuple(task.seq for task in merged if task.seq not in state.progress)
     state = state.model_copy(update={"finding": (*state.finding, *fresh)})
-    made = anew(growth, state, merged, scope)
+    made = replan_with(growth, state, merged, scope)
     return made if len(made.steps) <= MAX_UNFOLDED else None
 
 
-def anew(growth: Growth, state: State, tasks: Sequence[PlanTask], scope: Scope) -> Unfolding:
+def replan_with(growth: Growth, state: CampaignState, tasks: Sequence[PlanTask], scope: CampaignScope) -> Unfolding:
     """Go on with `tasks`, of which the complete ones stay."""
-    left = [task for task in tasks if task.seq not in complete_in(state)]
+    left = [task for task in tasks if task.seq not in complete_tasks(state)]
     exploring = {task.seq for task in left} & set(state.finding)
     project = project_of(scope.goal, state.known, scope.allowed, scope.catalogue)
-    frame = Frame(state.known, project, again(state.replans), exploring, _reasons(tasks, state.progress))
+    frame = StepFrame(state.known, project, redo_suffix(state.replans), exploring, _reasons(tasks, state.progress))
     made = steps_of(left, frame)
     steps = tuple(step for some in made.values() for step in some)
-    fresh = {seq: Progress(steps=tuple(step.step_id for step in some)) for seq, some in made.items()}
+    fresh = {seq: TaskProgress(steps=tuple(step.step_id for step in some)) for seq, some in made.items()}
     whole = state.made + len(steps)
     update = {"progress": {**state.progress, **fresh}, "waits": None, "prompt": None, "made": whole}
     state = state.model_copy(update=update)
     after = f", {len(exploring)} of them after finding out what blocked it" if exploring else ""
     why = f"{len(left) - len(exploring)} tasks come again or are new{after}."
-    document = redrawn(growth.document or {}, tasks, state.progress)
+    document = document_with(growth.document or {}, tasks, state.progress)
     return Unfolding(state.model_dump(mode="json"), document, why, steps, _phases(tasks), replaces=True)
 
 
-def _asking(growth: Growth, state: State, scope: Scope) -> Unfolding:
+def _asking(growth: Growth, state: CampaignState, scope: CampaignScope) -> Unfolding:
     """Have a controller draft what is to be done otherwise."""
     prompt = prompt_of(state.known, scope, stuck=situation(tasks_of(growth.document), state.progress))
-    waits = DRAFT + again(state.replans)
+    waits = DRAFT + redo_suffix(state.replans)
     state = state.model_copy(update={"waits": waits, "prompt": prompt, "made": state.made + 1})
     step = draft_step(scope.goal, state.terms.attempts, waits)
     why = "The campaign is stuck, and its tasks are drafted anew."
     return Unfolding(state.model_dump(mode="json"), growth.document, why, (step,), replaces=True)
 
 
-def situation(tasks: Sequence[PlanTask], progress: Mapping[str, Progress]) -> list[str]:
+def situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) -> list[str]:
     """Say how far the campaign is: what was delivered, what is blocked and why, what remains."""
     counts = Counter(each.status for each in progress.values())
     told = ", ".join(f"{counts[status]} {status.replace('_', ' ')}" for status in TaskStatus if counts[status])
     return [f"{told} of {len(tasks)} tasks", *(_line(task, progress[task.seq]) for task in tasks)]
 
 
-def _line(task: PlanTask, progress: Progress) -> str:
+def _line(task: PlanTask, progress: TaskProgress) -> str:
     waits = ", ".join(parents(task.depends)) or "nothing"
     what = f"{task.seq} {task.slug} ({task.type}; {', '.join(task.delta[:5]) or 'no files'}; waits for {waits})"
     blocked = f"waited for {progress.blocked_by}" if progress.blocked_by else progress.reason
     return ": ".join(filter(None, (f"{what} is {progress.status.replace('_', ' ')}", progress.delivered or blocked)))
 
 
-def worth_it(progress: Mapping[str, Progress]) -> bool:
+def is_worth_it(progress: Mapping[str, TaskProgress]) -> bool:
     """Tell whether planning anew may help: a task is blocked, or at least two can no longer be reached."""
     left = [seq for seq, each in progress.items() if each.status is not TaskStatus.COMPLETE]
     return bool(causes(progress)) or len(left) >= LEAST_UNREACHABLE
 
 
-def causes(progress: Mapping[str, Progress]) -> dict[str, str]:
+def causes(progress: Mapping[str, TaskProgress]) -> dict[str, str]:
     """Name the tasks that were blocked by themselves, and why."""
     blocked = {seq: each for seq, each in progress.items() if each.status is TaskStatus.BLOCKED}
     return {seq: each.reason or "" for seq, each in blocked.items() if each.blocked_by is None}
 
 
-def with_causes(tasks: Sequence[PlanTask], again: Sequence[PlanTask], blocked: Collection[str]) -> tuple[PlanTask, ...]:
+def add_causes(tasks: Sequence[PlanTask], again: Sequence[PlanTask], blocked: Collection[str]) -> tuple[PlanTask, ...]:
     """Put before each blocked task a new one that finds out why; it has the next free number."""
     taken = {task.seq for task in tasks}
     free = (seq for seq in map("{:03}".format, count(1)) if seq not in taken)
@@ -132,7 +141,7 @@ def _cause(task: PlanTask, seq: str) -> PlanTask:
     )
 
 
-def _reasons(tasks: Sequence[PlanTask], progress: Mapping[str, Progress]) -> dict[str, str]:
+def _reasons(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) -> dict[str, str]:
     """Tell blocked tasks, and the new ones before them, why they were blocked."""
     blocked = causes(progress)
     told = dict(blocked)

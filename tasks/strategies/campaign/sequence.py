@@ -45,7 +45,7 @@ def graph(tasks: Sequence[PlanTask]) -> dict[str, tuple[str, ...]]:
     return {task.seq: parents(task.depends) for task in tasks}
 
 
-def problems(waits: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, str]]:
+def graph_faults(waits: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, str]]:
     """Find what is wrong with a graph: the task, a code and a sentence."""
     valid = ", ".join(list(waits)[:MAX_NAMED])
     for name, others in waits.items():
@@ -55,10 +55,10 @@ def problems(waits: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, str
             elif other not in waits:
                 yield name, "unknown_dependency", f"There is no task {other[:20]!r}; the tasks are {valid}."
     for members in cycles(waits):
-        yield members[0], "cyclic_dependency", f"These tasks wait for each other: {way(members)}."
+        yield members[0], "cyclic_dependency", f"These tasks wait for each other: {name_way(members)}."
 
 
-def way(members: Sequence[str]) -> str:
+def name_way(members: Sequence[str]) -> str:
     """Name a cycle as the way round, from a task to itself."""
     shown = [*members[:MAX_NAMED], *(["..."] if len(members) > MAX_NAMED else []), members[0]]
     return " -> ".join(shown)
@@ -85,7 +85,7 @@ def merge(
         return f"The task {done[0]} is complete."
     old = {task.seq for task in tasks}
     merged = (*(new.get(task.seq, task) for task in tasks), *(task for seq, task in new.items() if seq not in old))
-    return next((sentence for _, _, sentence in problems(graph(merged))), merged)
+    return next((sentence for _, _, sentence in graph_faults(graph(merged))), merged)
 
 
 T = TypeVar("T")
@@ -164,7 +164,7 @@ def _branch(
     deltas = split(files, len(headings)) if aside else (files,) * len(headings)
     for number, (delta, heading) in enumerate(zip(deltas, headings, strict=True)):
         alone = len(headings) == 1
-        shown = tests if alone else tuple(path for path in tests if any(akin(path, source) for source in delta))
+        shown = tests if alone else tuple(path for path in tests if any(is_akin(path, source) for source in delta))
         name = kebab(heading[0]) if heading else _stem(delta[0])
         build = Sketch(
             TaskType.BUILD, f"build-{name}", delta, first if aside or not number else (at + number - 1,), shown
@@ -178,17 +178,17 @@ def pair(groups: Sequence[Sequence[str]], tests: Sequence[str]) -> tuple[tuple[s
     taken: list[list[str]] = [[] for _ in groups]
     for kin_only in (True, False):
         for mine, group in zip(taken, groups, strict=True):
-            fitting = (test for test in left if not kin_only or any(akin(test, source) for source in group))
+            fitting = (test for test in left if not kin_only or any(is_akin(test, source) for source in group))
             if not mine and (test := next(fitting, None)):
                 mine.append(test)
                 left.remove(test)
     for test in left:
-        kin = (mine for mine, group in zip(taken, groups, strict=True) if any(akin(test, path) for path in group))
+        kin = (mine for mine, group in zip(taken, groups, strict=True) if any(is_akin(test, path) for path in group))
         next(kin, taken[-1]).append(test)
     return tuple(map(tuple, taken))
 
 
-def akin(test: str, source: str) -> bool:
+def is_akin(test: str, source: str) -> bool:
     """Tell whether a test file is named after a source file."""
     name, shown = _stem(source), _stem(test)
     return (len(name) >= WHOLE and name in shown) or set(name.split("-")) <= set(shown.split("-"))

@@ -21,7 +21,7 @@ from tasks.toolchain.catalogue_snapshot import catalogue_of
 from tasks.toolchain.files import Role, role_of
 
 
-class Seen(Record):
+class CandidateFile(Record):
     """A candidate file, as much of it as a plan needs: its functions begin at `first` to `last`."""
 
     path: str
@@ -31,7 +31,7 @@ class Seen(Record):
     last: int = 0
 
 
-class Known(Record):
+class Knowledge(Record):
     """All that planning goes by; it grows by an exploration and by answers."""
 
     sections: int = 0
@@ -47,7 +47,7 @@ class Known(Record):
     failures: tuple[str, ...] = ()
     cost_k: float = 0
     patterns: tuple[str, ...] = ()
-    candidates: tuple[Seen, ...] = ()
+    candidates: tuple[CandidateFile, ...] = ()
     outside: tuple[str, ...] = ()  # candidates that the goal does not allow
     tests: tuple[str, ...] = ()  # allowed test files that a person named
     test_pattern: str | None = None
@@ -57,7 +57,7 @@ class Known(Record):
     narrowed: bool = False  # and these are not all that the goal allows
 
 
-class Terms(Record):
+class CampaignTerms(Record):
     """What the goal and the operator settled about how a campaign is planned."""
 
     drafter: str = "none"  # who writes its tasks; none: the templates
@@ -69,7 +69,7 @@ class Terms(Record):
     failures: int = 10  # remembered ones that count
 
 
-class Progress(Record):
+class TaskProgress(Record):
     """How far a task is, and which of its steps have not ended."""
 
     status: TaskStatus = TaskStatus.PENDING
@@ -80,41 +80,41 @@ class Progress(Record):
     tool_calls: int | None = None  # that its controllers say they used, beside its budget
 
 
-class State(Record):
+class CampaignState(Record):
     """The state of a campaign; `waits` is for an exploration, a person's answer, or a draft of its tasks."""
 
-    known: Known
-    terms: Terms = Terms()
+    known: Knowledge
+    terms: CampaignTerms = CampaignTerms()
     prompt: str | None = None  # of the draft that it waits for
     made: int = 0  # steps so far
     waits: str | None = None
     rounds: int = 0
     replans: int = 0
     finding: tuple[str, ...] = ()  # tasks that only find out what blocked another one
-    progress: dict[str, Progress] = Field(default_factory=dict)
+    progress: dict[str, TaskProgress] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class CampaignScope:
     """What is the same from the first draft of a campaign to its end."""
 
     goal: Goal
     objective: str
     allowed: tuple[str, ...]
     catalogue: Catalogue
-    terms: Terms
+    terms: CampaignTerms
 
 
-def scope_of(growth: Growth, state: State, catalogue: Catalogue | None = None) -> Scope:
+def scope_of(growth: Growth, state: CampaignState, catalogue: Catalogue | None = None) -> CampaignScope:
     """See what a campaign that runs is planned within."""
     objective, goal = (growth.document or {}).get("objective"), growth.goal
     words = objective if isinstance(objective, str) else goal.goal
-    return Scope(
+    return CampaignScope(
         goal, words, goal.allowed_files, catalogue or catalogue_of(growth.tools, growth.policy_version), state.terms
     )
 
 
-def chosen(known: Known, allowed: tuple[str, ...]) -> tuple[str, ...]:
+def changeable_files(known: Knowledge, allowed: tuple[str, ...]) -> tuple[str, ...]:
     """List the files that may change: where a person chose some, only these and tests."""
     if not known.narrowed:
         return allowed

@@ -22,8 +22,8 @@ from tasks.rules.risk import ROLLBACK, estimate, raised, told
 from tasks.rules.strategy import End
 from tasks.rules.validation import MAX_RETRIES
 from tasks.strategies.campaign.sequence import parents
-from tasks.strategies.campaign.state import Known, Progress, State
-from tasks.strategies.campaign.verification import verifications
+from tasks.strategies.campaign.state import CampaignState, Knowledge, TaskProgress
+from tasks.strategies.campaign.verification import read_commands
 from tasks.strategies.drafting.pieces import PHASES, Piece, pieces
 from tasks.strategies.drafting.project import Check, Project
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, filled, fit, guidance
@@ -52,12 +52,12 @@ def draft_step(goal: Goal, attempts: int, step_id: str = DRAFT) -> PlannedStep:
     )
 
 
-def again(replans: int) -> str:
+def redo_suffix(replans: int) -> str:
     """Write how the steps end that are made when a campaign is planned anew for the `replans`-th time."""
     return f"-r{replans + 1}"
 
 
-def given_to(state: State, step_id: str) -> dict[str, Any]:
+def draft_input(state: CampaignState, step_id: str) -> dict[str, Any]:
     """Give the prompt to the step that drafts."""
     return {"mode": "plan" if step_id == DRAFT else "replan", "prompt": state.prompt, "schema": TASKS_SCHEMA}
 
@@ -79,24 +79,24 @@ _MAX_ID = 56  # of a step's id, before what is appended to it
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StepFrame:
     """What is the same for all steps that are made at once."""
 
-    known: Known
+    known: Knowledge
     project: Project
     suffix: str = ""  # of their ids, where tasks come again
     exploring: Collection[str] = ()  # tasks that only find something out
     reasons: Mapping[str, str] | None = None  # why tasks were blocked before
 
 
-def steps_of(tasks: Sequence[PlanTask], frame: Frame) -> dict[str, tuple[PlannedStep, ...]]:
+def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[PlannedStep, ...]]:
     """Make the steps of each of `tasks`; what they wait for beyond these is over."""
     ids = {task.seq: _ids(task, frame) for task in tasks}
     ends = {seq: names[-1] for seq, names in ids.items()}
     return {task.seq: tuple(_steps(task, ids[task.seq], ends, frame)) for task in tasks}
 
 
-def _ids(task: PlanTask, frame: Frame) -> tuple[str, ...]:
+def _ids(task: PlanTask, frame: StepFrame) -> tuple[str, ...]:
     name = f"{task.seq}-{task.slug}"[:_MAX_ID].rstrip("-")
     count = len(_pieces(task, frame))
     if count == 1:
@@ -104,18 +104,18 @@ def _ids(task: PlanTask, frame: Frame) -> tuple[str, ...]:
     return tuple(f"{name}-{part}{frame.suffix}" for part in range(1, count + 1))
 
 
-def _pieces(task: PlanTask, frame: Frame) -> tuple[Piece, ...]:
+def _pieces(task: PlanTask, frame: StepFrame) -> tuple[Piece, ...]:
     """Split what a task changes into what one step may touch; what changes nothing is one step."""
     if task.type is TaskType.VERIFY or task.seq in frame.exploring:
         return (Piece((), RiskLevel.LOW),)
     return pieces(tuple(dict.fromkeys((*task.delta, *(task.creates or ())))))
 
 
-def _steps(task: PlanTask, ids: Sequence[str], ends: Mapping[str, str], frame: Frame) -> Iterator[PlannedStep]:
+def _steps(task: PlanTask, ids: Sequence[str], ends: Mapping[str, str], frame: StepFrame) -> Iterator[PlannedStep]:
     """Make the steps of a task, one after the other; only the last can pass its verification, so only it must."""
     waits = tuple(ends[seq] for seq in parents(task.depends) if seq in ends)
     catalogue = frame.project.catalogue
-    tools = tuple(map(catalogue.separated, verifications(task.verify, catalogue)))
+    tools = tuple(map(catalogue.separated, read_commands(task.verify, catalogue)))
     for step_id, piece in zip(ids, _pieces(task, frame), strict=True):
         own = tools if step_id == ids[-1] else frame.project.check(Check.QUICK, piece.files) or tools
         yield _step(task, step_id, frame, piece=piece, tools=own, depends_on=waits)
@@ -125,7 +125,7 @@ def _steps(task: PlanTask, ids: Sequence[str], ends: Mapping[str, str], frame: F
 def _step(
     task: PlanTask,
     step_id: str,
-    frame: Frame,
+    frame: StepFrame,
     *,
     piece: Piece,
     tools: tuple[VerifyTool, ...],
@@ -158,14 +158,14 @@ def _step(
     )
 
 
-def _intent(sentence: str, task: PlanTask, frame: Frame) -> str:
+def _intent(sentence: str, task: PlanTask, frame: StepFrame) -> str:
     """Say what is wanted: the goal's words, cut if need be, and the reading of them that is meant, which is not."""
     meant = f" (what is meant: {frame.known.reading})" if frame.known.reading else ""
     sentence = sentence.replace("{slug}", task.slug.replace("-", " ")) + meant
     return fit(filled(sentence, fit(frame.project.goal.goal, MAX_INTENT), MAX_INTENT), MAX_INTENT)
 
 
-def _guidance(task: PlanTask, files: Sequence[str], frame: Frame) -> str:
+def _guidance(task: PlanTask, files: Sequence[str], frame: StepFrame) -> str:
     """Put together what a controller is told of a task, what matters most first."""
     known = frame.known
     parts = (
@@ -195,7 +195,7 @@ def _of_targets(task: PlanTask, files: Sequence[str]) -> str:
     return f"Look at {', '.join(lines[:5])} first."
 
 
-def _of_idioms(known: Known) -> str:
+def _of_idioms(known: Knowledge) -> str:
     idioms = known.idioms
     asked = f"use {'; '.join(idioms.required)}" if idioms.required else ""
     banned = f"never use {'; '.join(idioms.forbidden)}" if idioms.forbidden else ""
@@ -216,17 +216,17 @@ def tasks_of(document: Mapping[str, Any] | None) -> tuple[PlanTask, ...]:
     return tuple(PlanTask.model_validate(each) for each in (document or {}).get("tasks", ()))
 
 
-def task_of(state: State, step_id: str) -> str | None:
+def task_of(state: CampaignState, step_id: str) -> str | None:
     """Find the task that a step, which has not ended yet, belongs to."""
     return next((seq for seq, each in state.progress.items() if step_id in each.steps), None)
 
 
-def complete_in(state: State) -> frozenset[str]:
+def complete_tasks(state: CampaignState) -> frozenset[str]:
     """Name the tasks that are complete."""
     return frozenset(seq for seq, each in state.progress.items() if each.status is TaskStatus.COMPLETE)
 
 
-def ended(state: State, seq: str, end: End, document: Mapping[str, Any]) -> State:
+def note_end(state: CampaignState, seq: str, end: End, document: Mapping[str, Any]) -> CampaignState:
     """Note the end of one step of the task `seq`."""
     task = state.progress[seq]
     left = tuple(step_id for step_id in task.steps if step_id != end.step_id)
@@ -236,7 +236,9 @@ def ended(state: State, seq: str, end: End, document: Mapping[str, Any]) -> Stat
     return state.model_copy(update={"progress": {**state.progress, seq: task}})
 
 
-def _change(state: State, seq: str, end: End, left: Sequence[str], document: Mapping[str, Any]) -> dict[str, Any]:
+def _change(
+    state: CampaignState, seq: str, end: End, left: Sequence[str], document: Mapping[str, Any]
+) -> dict[str, Any]:
     if state.progress[seq].status is TaskStatus.BLOCKED:
         return {}  # what comes after the step that blocked it says nothing new
     if end.state == StepState.FAILED:
@@ -245,22 +247,22 @@ def _change(state: State, seq: str, end: End, left: Sequence[str], document: Map
         return {"status": TaskStatus.BLOCKED, "blocked_by": blocker}
     if left:
         return {"status": TaskStatus.IN_PROGRESS}
-    told = _SKIPPED if end.state == StepState.SKIPPED else delivered(end.output)
+    told = _SKIPPED if end.state == StepState.SKIPPED else delivery(end.output)
     return {"status": TaskStatus.COMPLETE, "delivered": told}
 
 
-def _blocker(state: State, seq: str, document: Mapping[str, Any]) -> str | None:
+def _blocker(state: CampaignState, seq: str, document: Mapping[str, Any]) -> str | None:
     """Find the parent that keeps a task from running; none where an operator skipped it."""
     waits = {task.seq: parents(task.depends) for task in tasks_of(document)}
     blocked = (other for other in waits.get(seq, ()) if _is_blocked(state.progress.get(other)))
     return next(blocked, None)
 
 
-def _is_blocked(task: Progress | None) -> bool:
+def _is_blocked(task: TaskProgress | None) -> bool:
     return task is not None and task.status is TaskStatus.BLOCKED
 
 
-def delivered(output: Any) -> str | None:
+def delivery(output: Any) -> str | None:
     """Take what a controller says it delivered, in a few words."""
     said = output
     if isinstance(output, dict):

@@ -20,17 +20,31 @@ from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.rules.strategy import Answer, End, Growth, Phase, Setting, Unfolding
 from tasks.rules.validation import rejected
-from tasks.strategies.campaign.answers import Asked, learned
-from tasks.strategies.campaign.document import reported
+from tasks.strategies.campaign.answers import PendingQuestion, learn
+from tasks.strategies.campaign.document import progress_report
 from tasks.strategies.campaign.drafts import consulted, draft_ended, drafted, redraft_ended, refused, unaided, unfolded
-from tasks.strategies.campaign.exploration import EXPLORE, exploration_of, objective_of, of_goal, read
-from tasks.strategies.campaign.outline import GOAL, Outline, asked, led, outline, weighed, written
-from tasks.strategies.campaign.question import page
+from tasks.strategies.campaign.exploration import (
+    EXPLORE,
+    knowledge_of_goal,
+    objective_of,
+    parse_exploration,
+    read_exploration,
+)
+from tasks.strategies.campaign.outline import (
+    GOAL,
+    Outline,
+    coherence_of,
+    decision_phases,
+    outline,
+    outline_of_tasks,
+    with_phases,
+)
+from tasks.strategies.campaign.question import page_of
 from tasks.strategies.campaign.sequence import parents
-from tasks.strategies.campaign.state import Known, Scope, State, Terms, scope_of
-from tasks.strategies.campaign.steps import DRAFT, NONE, QUEUE, blocked_reason, ended, given_to, task_of, tasks_of
-from tasks.strategies.campaign.tasks import MAX_MESSAGE, judge, plan_tasks
-from tasks.strategies.campaign.verification import verification
+from tasks.strategies.campaign.state import CampaignScope, CampaignState, CampaignTerms, Knowledge, scope_of
+from tasks.strategies.campaign.steps import DRAFT, NONE, QUEUE, blocked_reason, draft_input, note_end, task_of, tasks_of
+from tasks.strategies.campaign.tasks import MAX_MESSAGE, judge_tasks, plan_tasks
+from tasks.strategies.campaign.verification import read_command
 from tasks.text.fields import fit, several_lines
 from tasks.text.paths import expand_globs
 from tasks.toolchain.catalogue import Catalogue
@@ -46,15 +60,15 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:
         return rejected("invalid_goal", errors)
     tested = catalogue.contracts[test.tool].languages if test else ()
     terms = terms_of(goal, setting)
-    known = of_goal(goal, allowed.files, test, tested, terms.failures)
-    return _drafted(known, Scope(goal, objective_of(goal), allowed.files, catalogue, terms), setting)
+    known = knowledge_of_goal(goal, allowed.files, test, tested, terms.failures)
+    return _drafted(known, CampaignScope(goal, objective_of(goal), allowed.files, catalogue, terms), setting)
 
 
-def terms_of(goal: Goal, setting: Setting) -> Terms:
+def terms_of(goal: Goal, setting: Setting) -> CampaignTerms:
     """Read what the goal and the operator settled: whoever brings tasks wants no drafter, unless it is asked for."""
-    options, usual = setting.options, Terms()
+    options, usual = setting.options, CampaignTerms()
     has_tasks = goal.campaign is not None and goal.campaign.tasks is not None
-    return Terms(
+    return CampaignTerms(
         drafter=NONE if has_tasks and not goal.drafter else setting.drafter,
         attempts=max(1, options.get("max_attempts", usual.attempts)),
         reject=options.get("fallback") == "reject",
@@ -65,9 +79,9 @@ def terms_of(goal: Goal, setting: Setting) -> Terms:
     )
 
 
-def _drafted(known: Known, scope: Scope, setting: Setting) -> Answer:
+def _drafted(known: Knowledge, scope: CampaignScope, setting: Setting) -> Answer:
     campaign = scope.goal.campaign or CampaignInput()
-    known, phase = read(known, campaign.exploration, scope)
+    known, phase = read_exploration(known, campaign.exploration, scope)
     if campaign.tasks is not None:
         return _given(known, phase, scope)
     if scope.terms.drafter not in (NONE, QUEUE):
@@ -75,18 +89,18 @@ def _drafted(known: Known, scope: Scope, setting: Setting) -> Answer:
     return unaided(known, phase, scope)
 
 
-def _given(known: Known, phase: Phase, scope: Scope) -> Answer:
+def _given(known: Knowledge, phase: Phase, scope: CampaignScope) -> Answer:
     tasks = scope.goal.campaign.tasks or () if scope.goal.campaign else ()
-    if errors := judge(tasks, scope.allowed, scope.catalogue):
+    if errors := judge_tasks(tasks, scope.allowed, scope.catalogue):
         return rejected("invalid_tasks", errors)
-    made = written(known, plan_tasks(tasks, known, scope.catalogue), scope, GOAL)
-    return drafted(led(made, phase, *weighed(known)))
+    made = outline_of_tasks(known, plan_tasks(tasks, known, scope.catalogue), scope, GOAL)
+    return drafted(with_phases(made, phase, *decision_phases(known)))
 
 
 def _test_command(goal: Goal, catalogue: Catalogue) -> tuple[VerifyTool | None, tuple[FieldError, ...]]:
     command = (goal.context.test_command or "").strip()
     try:
-        return (verification(command, catalogue) if command else None), ()
+        return (read_command(command, catalogue) if command else None), ()
     except UnknownCommand as error:
         found = FieldError(
             pointer="/context/test_command", code="unknown_test_command", message=fit(str(error), MAX_MESSAGE)
@@ -107,12 +121,12 @@ MAX_SIBLINGS = 5  # other tasks that were blocked
 
 def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Give the objective to who explores, a prompt to who drafts, and its task with all around it to any other step."""
-    state, document = State.model_validate(growth.state), growth.document or {}
+    state, document = CampaignState.model_validate(growth.state), growth.document or {}
     step_id = str(facts.get("step_id"))
     if step_id == EXPLORE:
         return {"objective": document.get("objective", growth.goal.goal), "prior_knowledge": _remembered(state)}
     if step_id == state.waits:
-        return given_to(state, step_id)
+        return draft_input(state, step_id)
     tasks = {task.seq: task for task in tasks_of(document)}
     task = tasks.get(task_of(state, step_id) or "")
     if task is None:
@@ -133,25 +147,25 @@ def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
     }
 
 
-def _lineage(state: State, before: tuple[str, ...]) -> dict[str, str]:
+def _lineage(state: CampaignState, before: tuple[str, ...]) -> dict[str, str]:
     told = {seq: state.progress[seq].delivered for seq in before if seq in state.progress}
     return {seq: text for seq, text in told.items() if text}
 
 
-def _siblings(state: State) -> dict[str, str]:
+def _siblings(state: CampaignState) -> dict[str, str]:
     blocked = {seq: each for seq, each in state.progress.items() if each.status is TaskStatus.BLOCKED}
     return {seq: each.reason for seq, each in list(blocked.items())[:MAX_SIBLINGS] if each.reason}
 
 
-def _remembered(state: State) -> dict[str, list[str]]:
+def _remembered(state: CampaignState) -> dict[str, list[str]]:
     return {"failures": list(state.known.failures), "patterns": list(state.known.patterns)}
 
 
 def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:
     """Say why an output is no use: that of a step which explores or drafts; of a task, if it is blocked."""
-    state, step_id = State.model_validate(growth.state), facts.get("step_id")
+    state, step_id = CampaignState.model_validate(growth.state), facts.get("step_id")
     if step_id == state.waits == EXPLORE:
-        found = exploration_of(output)
+        found = parse_exploration(output)
         return found if isinstance(found, str) else None
     if step_id == state.waits:
         wrong = refused(growth, state, output)
@@ -162,27 +176,27 @@ def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None
 
 def advance(growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
     """Plan from an exploration or a draft; otherwise note how far a task is."""
-    state = State.model_validate(growth.state)
+    state = CampaignState.model_validate(growth.state)
     if end.step_id == state.waits:
         return _AFTER.get(end.step_id, redraft_ended)(growth, state, end, catalogue)
     seq = task_of(state, end.step_id)
     if seq is None:
         return None
-    state = ended(state, seq, end, growth.document or {})
-    document = {**(growth.document or {}), "progress": reported(state.progress)}
+    state = note_end(state, seq, end, growth.document or {})
+    document = {**(growth.document or {}), "progress": progress_report(state.progress)}
     status = state.progress[seq].status
     return Unfolding(state.model_dump(mode="json"), document, f"Task {seq} is {status.replace('_', ' ')}.")
 
 
 def answer(growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:
     """Go on from what a person said, ask again, or say why that was no answer."""
-    state = State.model_validate(growth.state)
+    state = CampaignState.model_validate(growth.state)
     if state.waits not in _QUESTIONS:
         return "The campaign asks nothing."
     scope = scope_of(growth, state, catalogue)
-    finding = asked(state.known, scope)
-    shown = page(finding, state.known, scope.objective, scope.allowed)
-    known = learned(value, Asked(finding, state.known, shown, scope.allowed, catalogue))
+    finding = coherence_of(state.known, scope)
+    shown = page_of(finding, state.known, scope.objective, scope.allowed)
+    known = learn(value, PendingQuestion(finding, state.known, shown, scope.allowed, catalogue))
     if isinstance(known, str):
         return known
     made = outline(known, scope, state.rounds + 1, state.made)
@@ -191,14 +205,14 @@ def answer(growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:
     return unfolded(made, f"Answer {made.state.rounds} was taken in.")
 
 
-def _explored(growth: Growth, state: State, end: End, catalogue: Catalogue) -> Unfolding:
+def _explored(growth: Growth, state: CampaignState, end: End, catalogue: Catalogue) -> Unfolding:
     scope = scope_of(growth, state, catalogue)
-    found = exploration_of(end.output) if end.state == StepState.DONE else "It did not succeed."
-    known, phase = read(state.known, None if isinstance(found, str) else found, scope)
-    return unfolded(led(outline(known, scope, before=state.made), phase), "The exploration has ended.")
+    found = parse_exploration(end.output) if end.state == StepState.DONE else "It did not succeed."
+    known, phase = read_exploration(state.known, None if isinstance(found, str) else found, scope)
+    return unfolded(with_phases(outline(known, scope, before=state.made), phase), "The exploration has ended.")
 
 
-_AFTER: Mapping[str, Callable[[Growth, State, End, Catalogue], Unfolding | None]] = {
+_AFTER: Mapping[str, Callable[[Growth, CampaignState, End, Catalogue], Unfolding | None]] = {
     EXPLORE: _explored,
     DRAFT: draft_ended,
 }

@@ -17,11 +17,11 @@ from schemas.campaign_plan import PlanTask
 from schemas.envelope import FieldError
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
-from tasks.strategies.campaign.formulas import LEAST_BUDGET, MOST_BUDGET, budget_of, score, targets, task_count
-from tasks.strategies.campaign.question import sure
-from tasks.strategies.campaign.sequence import Sketch, akin, depends_on, parents, problems, sequence
-from tasks.strategies.campaign.state import Known
-from tasks.strategies.campaign.verification import passing, verification, verifications, well_formed
+from tasks.strategies.campaign.formulas import LEAST_BUDGET, MOST_BUDGET, budget_of, score, target_lines_of, task_count
+from tasks.strategies.campaign.question import likely_files
+from tasks.strategies.campaign.sequence import Sketch, depends_on, graph_faults, is_akin, parents, sequence
+from tasks.strategies.campaign.state import Knowledge
+from tasks.strategies.campaign.verification import code_checks, read_command, read_commands, syntax_checks
 from tasks.strategies.campaign.words import kebab
 from tasks.strategies.drafting.project import Project
 from tasks.text.fields import fit
@@ -33,54 +33,54 @@ from tasks.toolchain.files import Role, having, role_of
 MAX_TESTS = 10  # test files of a campaign
 
 
-def designed(known: Known, project: Project, campaign: str) -> tuple[PlanTask, ...]:
+def design_tasks(known: Knowledge, project: Project, campaign: str) -> tuple[PlanTask, ...]:
     """Make the tasks of a campaign from its candidates, the tests that it may write, and its sections."""
-    meant = sure(known)
+    meant = likely_files(known)
     sources = tuple(path for path in meant if role_of(path) is not Role.TEST) or meant
     tests = tests_for(sources, known, project.files)
     count = task_count(score(known))
     sketches = sequence(count, sources, tests, known.headings, campaign)
-    if not all(well_formed(project, each.delta) for each in sketches if each.type is TaskType.SPEC):
+    if not all(syntax_checks(project, each.delta) for each in sketches if each.type is TaskType.SPEC):
         # tests that cannot be checked before their code are written with it
         sketches = sequence(count, (*sources, *tests), (), known.headings, campaign)
     verified = any(each.type is TaskType.VERIFY for each in sketches)
     return tuple(_task(place, sketch, known, project, verified=verified) for place, sketch in enumerate(sketches))
 
 
-def tests_for(sources: Sequence[str], known: Known, allowed: Sequence[str]) -> tuple[str, ...]:
+def tests_for(sources: Sequence[str], known: Knowledge, allowed: Sequence[str]) -> tuple[str, ...]:
     """Choose the test files that may be written: those that were named, else those named after the source files.
 
     Where none is, all of the allowed ones stand in, unless they are too many to guess.
     """
     if known.untested:
         return ()
-    named = dict.fromkeys((*known.tests, *having(sure(known), Role.TEST)))
+    named = dict.fromkeys((*known.tests, *having(likely_files(known), Role.TEST)))
     every = having(allowed, Role.TEST)
-    kin = tuple(test for test in every if any(akin(test, source) for source in sources))
+    kin = tuple(test for test in every if any(is_akin(test, source) for source in sources))
     chosen = tuple(named) or kin or (every if len(every) <= MAX_TESTS else ())
     return tuple(path for path in chosen[:MAX_TESTS] if path not in sources)
 
 
-def number(place: int) -> str:
+def task_number(place: int) -> str:
     """Write the place of a task, from 0, as its number."""
     return f"{place + 1:03}"
 
 
-def _task(place: int, sketch: Sketch, known: Known, project: Project, *, verified: bool) -> PlanTask:
+def _task(place: int, sketch: Sketch, known: Knowledge, project: Project, *, verified: bool) -> PlanTask:
     tools = {
-        TaskType.SPEC: lambda: well_formed(project, sketch.delta),
-        TaskType.BUILD: lambda: passing(project, sketch.delta, sketch.tests, verified=verified),
+        TaskType.SPEC: lambda: syntax_checks(project, sketch.delta),
+        TaskType.BUILD: lambda: code_checks(project, sketch.delta, sketch.tests, verified=verified),
         TaskType.VERIFY: lambda: project.tests,
     }[sketch.type]()
     return PlanTask(
-        seq=number(place),
+        seq=task_number(place),
         slug=kebab(sketch.slug),
         type=sketch.type,
         delta=sketch.delta,
         verify=project.catalogue.typed(tools),
         budget=budget_of(sketch.delta, known),
-        depends=depends_on(tuple(map(number, sketch.after))),
-        target_lines=(targets(sketch.delta, known) or None) if sketch.type is TaskType.BUILD else None,
+        depends=depends_on(tuple(map(task_number, sketch.after))),
+        target_lines=(target_lines_of(sketch.delta, known) or None) if sketch.type is TaskType.BUILD else None,
     )
 
 
@@ -93,11 +93,11 @@ _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _AGAIN = re.compile(r"-r[0-9]+$")
 _LINES = re.compile(r"[0-9]{1,7}-[0-9]{1,7}")
 
-Wrong = Iterator[tuple[str, str, str]]  # pointer within the task, code, sentence
+TaskFaults = Iterator[tuple[str, str, str]]  # pointer within the task, code, sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class TaskContext:
     """What a task is judged against beside itself."""
 
     allowed: frozenset[str]
@@ -105,7 +105,7 @@ class Around:
     catalogue: Catalogue
 
 
-def judge(
+def judge_tasks(
     tasks: Sequence[GivenTask], allowed: Sequence[str], catalogue: Catalogue, root: str = POINTER
 ) -> tuple[FieldError, ...]:
     """Judge the tasks of a whole plan, which are at `root`; empty where nothing is wrong."""
@@ -118,7 +118,7 @@ def judge_each(
     tasks: Sequence[GivenTask], allowed: Sequence[str], catalogue: Catalogue, root: str = POINTER
 ) -> tuple[FieldError, ...]:
     """Judge each of the tasks, and nothing of what they wait for."""
-    around = Around(frozenset(allowed), Counter(task.seq for task in tasks), catalogue)
+    around = TaskContext(frozenset(allowed), Counter(task.seq for task in tasks), catalogue)
     return tuple(
         FieldError(pointer=f"{root}/{index}{pointer}", code=code, message=fit(message, MAX_MESSAGE))
         for index, task in enumerate(tasks)
@@ -127,15 +127,15 @@ def judge_each(
     )
 
 
-def plan_tasks(tasks: Sequence[GivenTask], known: Known, catalogue: Catalogue) -> tuple[PlanTask, ...]:
+def plan_tasks(tasks: Sequence[GivenTask], known: Knowledge, catalogue: Catalogue) -> tuple[PlanTask, ...]:
     """Make plan.json's tasks of tasks without errors; what they leave out is filled in by the formulas."""
     return tuple(_planned(task, known, catalogue) for task in tasks)
 
 
-def _planned(task: GivenTask, known: Known, catalogue: Catalogue) -> PlanTask:
+def _planned(task: GivenTask, known: Knowledge, catalogue: Catalogue) -> PlanTask:
     delta = tuple(dict.fromkeys(map(clean, task.delta)))
     lines = {clean(path): each for path, each in task.target_lines.items()}
-    found = targets(delta, known) if task.type is TaskType.BUILD else {}
+    found = target_lines_of(delta, known) if task.type is TaskType.BUILD else {}
     return PlanTask(
         seq=task.seq,
         slug=task.slug,
@@ -152,24 +152,24 @@ def _planned(task: GivenTask, known: Known, catalogue: Catalogue) -> PlanTask:
 
 
 def _tools(task: GivenTask, catalogue: Catalogue) -> tuple[VerifyTool, ...]:
-    return verifications(task.verify, catalogue, tuple(map(clean, (*task.delta, *task.creates))))
+    return read_commands(task.verify, catalogue, tuple(map(clean, (*task.delta, *task.creates))))
 
 
-def _seq(task: GivenTask, around: Around) -> Wrong:
+def _seq(task: GivenTask, around: TaskContext) -> TaskFaults:
     if not _SEQ.fullmatch(task.seq):
         yield "/seq", "invalid_seq", "A task's number has three digits, such as 001."
     elif around.seqs[task.seq] > 1:
         yield "/seq", "duplicate_seq", f"More than one task has the number {task.seq}."
 
 
-def _slug(task: GivenTask, _: Around) -> Wrong:
+def _slug(task: GivenTask, _: TaskContext) -> TaskFaults:
     if not _SLUG.fullmatch(task.slug):
         yield "/slug", "invalid_slug", "A slug is kebab-case: lower-case letters and digits, joined by hyphens."
     elif _AGAIN.search(task.slug):
         yield "/slug", "reserved_slug", "A slug cannot end like -r2: so end the steps of tasks that come again."
 
 
-def _files(task: GivenTask, around: Around) -> Wrong:
+def _files(task: GivenTask, around: TaskContext) -> TaskFaults:
     named: tuple[tuple[str, Sequence[str]], ...] = (("delta", task.delta), ("creates", task.creates))
     for field, paths in named:
         for place, path in enumerate(paths):
@@ -181,7 +181,7 @@ def _files(task: GivenTask, around: Around) -> Wrong:
         yield "/delta", "empty_delta", "A task that changes something must name its files, in delta or creates."
 
 
-def _verify(task: GivenTask, around: Around) -> Wrong:
+def _verify(task: GivenTask, around: TaskContext) -> TaskFaults:
     if not task.verify.strip():
         yield "/verify", "empty_verify", "A task must say how it is verified."
         return
@@ -192,27 +192,27 @@ def _verify(task: GivenTask, around: Around) -> Wrong:
         yield "/verify", "unknown_command", str(error)
 
 
-def _preflight(task: GivenTask, around: Around) -> Wrong:
+def _preflight(task: GivenTask, around: TaskContext) -> TaskFaults:
     for place, command in enumerate(task.preflight):
         try:
-            verification(command, around.catalogue)
+            read_command(command, around.catalogue)
         except UnknownCommand as error:
             yield f"/preflight/{place}", "unknown_command", str(error)
 
 
-def _budget(task: GivenTask, _: Around) -> Wrong:
+def _budget(task: GivenTask, _: TaskContext) -> TaskFaults:
     if task.budget is not None and not (LEAST_BUDGET <= task.budget <= MOST_BUDGET and task.budget == int(task.budget)):
         yield "/budget", "budget_range", f"A budget is {LEAST_BUDGET} to {MOST_BUDGET} tool calls."
 
 
-def _target_lines(task: GivenTask, _: Around) -> Wrong:
+def _target_lines(task: GivenTask, _: TaskContext) -> TaskFaults:
     if not all(_LINES.fullmatch(lines) for lines in task.target_lines.values()):
         yield "/target_lines", "invalid_target_lines", "Lines are written as 10-40."
     if set(map(clean, task.target_lines)) - set(map(clean, task.delta)):
         yield "/target_lines", "unknown_target", "Only files of the delta have lines to look at."
 
 
-def _depends(task: GivenTask, _: Around) -> Wrong:
+def _depends(task: GivenTask, _: TaskContext) -> TaskFaults:
     if _waits(task.depends) is None:
         yield "/depends", "depends_type", 'A task depends on "none", on a number or on a list of numbers.'
 
@@ -230,12 +230,12 @@ def _order(tasks: Sequence[GivenTask], root: str) -> Iterator[FieldError]:
     if len(waits) < len(tasks):
         return
     places = {task.seq: place for place, task in enumerate(tasks)}
-    for seq, code, message in problems(waits):
+    for seq, code, message in graph_faults(waits):
         yield FieldError(pointer=f"{root}/{places[seq]}/depends", code=code, message=fit(message, MAX_MESSAGE))
 
 
 # One row a rule.
-CHECKS: tuple[Callable[[GivenTask, Around], Wrong], ...] = (
+CHECKS: tuple[Callable[[GivenTask, TaskContext], TaskFaults], ...] = (
     _seq,
     _slug,
     _files,

@@ -9,13 +9,13 @@ from schemas.goal import Goal
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.rules.risk import below
-from tasks.strategies.campaign.state import Known
+from tasks.strategies.campaign.state import Knowledge
 from tasks.strategies.drafting.project import Check, Project
 from tasks.toolchain.catalogue import AND, Catalogue
 from tasks.toolchain.languages import LANGUAGES
 
 
-def verification(text: str, catalogue: Catalogue) -> VerifyTool:
+def read_command(text: str, catalogue: Catalogue) -> VerifyTool:
     """Read one command, which may not be one that changes files; UnknownCommand names the nearest."""
     tool = catalogue.match(text)
     if below(RiskLevel.LOW, catalogue.contracts[tool.tool].min_risk):
@@ -23,29 +23,29 @@ def verification(text: str, catalogue: Catalogue) -> VerifyTool:
     return tool
 
 
-def verifications(text: str, catalogue: Catalogue, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
+def read_commands(text: str, catalogue: Catalogue, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
     """Read what a task's `verify` says: commands joined by `&&`, or the name of a recipe."""
     if text.strip() in catalogue.recipes:
         return catalogue.recipe(text.strip(), files)
-    return tuple(verification(each.strip(), catalogue) for each in text.split(AND))
+    return tuple(read_command(each.strip(), catalogue) for each in text.split(AND))
 
 
-def project_of(goal: Goal, known: Known, allowed: Sequence[str], catalogue: Catalogue) -> Project:
+def project_of(goal: Goal, known: Knowledge, allowed: Sequence[str], catalogue: Catalogue) -> Project:
     """See a goal as what is known says: its own test command goes before what its language usually uses."""
     language = LANGUAGES.get(known.language or "")
     usual = catalogue.recipe(language.test) if language else ()
-    own = verifications(known.test_command, catalogue) if known.test_command else ()
+    own = read_commands(known.test_command, catalogue) if known.test_command else ()
     return Project(goal, tuple(allowed), language, own or usual, catalogue)
 
 
-def well_formed(project: Project, files: Sequence[str]) -> tuple[VerifyTool, ...]:
+def syntax_checks(project: Project, files: Sequence[str]) -> tuple[VerifyTool, ...]:
     """Choose what can be said of tests before the code that they test: that they are well-formed."""
     if project.language is None:
         return ()
     return project.catalogue.recipe(project.language.quick, files)
 
 
-def passing(
+def code_checks(
     project: Project, files: tuple[str, ...], tests: tuple[str, ...], *, verified: bool
 ) -> tuple[VerifyTool, ...]:
     """Choose the verification of code: the tests that show it; else that it is well-formed, if all tests run later."""

@@ -9,17 +9,17 @@ from schemas.campaign import TaskType
 from schemas.campaign_plan import CampaignPlan, PlanTask
 from tasks.strategies.campaign.document import drawing, mermaid
 from tasks.strategies.campaign.sequence import (
-    akin,
     depth,
     graph,
+    graph_faults,
+    is_akin,
     merge,
+    name_way,
     pair,
     parents,
-    problems,
     sequence,
     shape,
     split,
-    way,
 )
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.campaign.making import an_exploration, candidate, drafted, explored, tasks_in
@@ -96,7 +96,7 @@ def test_parts_are_even_and_in_order() -> None:
     ],
 )
 def test_tests_are_known_by_their_names(test: str, source: str, kin: bool) -> None:
-    assert akin(test, source) is kin
+    assert is_akin(test, source) is kin
 
 
 def test_every_branch_has_a_test_of_its_own_where_there_are_enough() -> None:
@@ -319,12 +319,12 @@ def test_depth_is_the_longest_way() -> None:
 
 def test_what_is_wrong_with_a_graph_is_named() -> None:
     waits = {"001": ("003",), "002": ("001",), "003": ("002",), "004": ("004", "009")}
-    found = [(seq, code) for seq, code, _ in problems(waits)]
-    ways = [sentence for _, code, sentence in problems(waits) if code == "cyclic_dependency"]
+    found = [(seq, code) for seq, code, _ in graph_faults(waits)]
+    ways = [sentence for _, code, sentence in graph_faults(waits) if code == "cyclic_dependency"]
 
     assert found == [("004", "self_dependency"), ("004", "unknown_dependency"), ("001", "cyclic_dependency")]
     assert ways == ["These tasks wait for each other: 001 -> 003 -> 002 -> 001."]
-    assert way([str(number) for number in range(12)]).endswith("9 -> ... -> 0")
+    assert name_way([str(number) for number in range(12)]).endswith("9 -> ... -> 0")
 
 
 def test_a_merge_adds_tasks_and_takes_what_was_changed() -> None:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from schemas import codec
 from schemas.campaign import CampaignInput, Exploration
 from schemas.campaign_plan import CampaignPlan
-from tasks.strategies.campaign.state import State
+from tasks.strategies.campaign.state import CampaignState
 from tests.unit.campaign.making import a_goal, an_exploration, candidate, explored
 from tests.unit.campaign.test_given import tasks
 
@@ -84,11 +84,11 @@ def test_a_plan_and_its_state_come_back_as_they_were() -> None:
     made = explored(candidate("src/auth.py", "high", 10, 40), framework="flask", objective="x" + "\n## y" * 9)
     document = codec.loads(codec.dumps(made.document))
     fields = {name: document[name] for name in CampaignPlan.model_fields}
-    plan, state = CampaignPlan.model_validate(fields), State.model_validate(made.state)
+    plan, state = CampaignPlan.model_validate(fields), CampaignState.model_validate(made.state)
 
     assert CampaignPlan.model_validate_json(plan.model_dump_json()) == plan
     assert codec.loads(codec.dumps(plan.model_dump(mode="json", exclude_none=True))) == fields
-    assert State.model_validate_json(codec.dumps(made.state)) == state
+    assert CampaignState.model_validate_json(codec.dumps(made.state)) == state
 
 
 @pytest.mark.parametrize("missing", list(CampaignPlan.model_fields))

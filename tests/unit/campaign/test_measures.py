@@ -9,7 +9,7 @@ import pytest
 from schemas.campaign_plan import Idioms
 from schemas.goal import GoalContext
 from tasks.strategies.campaign import formulas
-from tasks.strategies.campaign.frameworks import FRAMEWORKS, detected, framework
+from tasks.strategies.campaign.frameworks import FRAMEWORKS, detect_framework, framework
 from tasks.strategies.campaign.words import kebab, readings, sections
 from tasks.text.fields import fit
 from tests.unit.campaign.making import an_exploration, candidate, drafted, explored, tasks_in
@@ -192,13 +192,13 @@ def test_a_framework_is_found_in_the_texts_of_a_goal(
 ) -> None:
     context = GoalContext(documents=documents, manifests=manifests)
 
-    assert detected(context) == (name, confidence)
+    assert detect_framework(context) == (name, confidence)
 
 
 def test_only_a_hundred_files_are_looked_through() -> None:
     documents = {f"{place:03}.py": "" for place in range(100)} | {"last.py": "import flask"}
 
-    assert detected(GoalContext(documents=documents)) == ("none", 0.0)
+    assert detect_framework(GoalContext(documents=documents)) == ("none", 0.0)
 
 
 @pytest.mark.parametrize(
