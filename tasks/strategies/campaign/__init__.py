@@ -6,7 +6,6 @@ stands, runs SPEC, BUILD and VERIFY tasks as governed steps, and is planned anew
 
 from __future__ import annotations
 
-from tasks.strategies.campaign.replan import stuck
-from tasks.strategies.campaign.strategy import advance, answer, draft, input_for, refusal
+from tasks.strategies.campaign.strategy import advance, answer, draft, input_for, refusal, stuck
 
 __all__ = ["advance", "answer", "draft", "input_for", "refusal", "stuck"]

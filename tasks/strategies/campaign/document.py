@@ -27,14 +27,13 @@ from typing import Any
 from schemas.campaign import LEAST_CONFIDENCE, Decision
 from schemas.campaign_plan import CampaignPlan, PlanTask
 from tasks.strategies.campaign.formulas import score, task_count
-from tasks.strategies.campaign.sequence import graph
+from tasks.strategies.campaign.sequence import graph, kebab
 from tasks.strategies.campaign.state import Knowledge, TaskProgress
-from tasks.strategies.campaign.words import first_line, kebab
 
 
 def campaign_name(objective: str) -> str:
     """Name a campaign after the first line of its objective."""
-    return kebab(first_line(objective)) or "campaign"
+    return kebab(_first_line(objective)) or "campaign"
 
 
 def document_of(
@@ -145,3 +144,9 @@ def _bracket(texts: Sequence[str], end: str) -> Iterator[str]:
             yield " " * width + "├" + ARROW.strip() + " " + end
         corner = "┐" if place == 0 else "┘" if place == len(texts) - 1 else "┤"
         yield f"{text} ".ljust(width, "─") + corner
+
+
+def _first_line(objective: str) -> str:
+    """Take the first line that says something, without its `#`."""
+    lines = (line.lstrip("# \t").strip() for line in objective.splitlines())
+    return next(filter(None, lines), "")

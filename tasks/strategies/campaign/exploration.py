@@ -11,6 +11,7 @@ back on what is remembered.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -37,7 +38,6 @@ from tasks.rules.strategy import Phase
 from tasks.strategies.campaign.formulas import failure_cost_k
 from tasks.strategies.campaign.frameworks import NONE, detect_framework, framework
 from tasks.strategies.campaign.state import CampaignScope, CandidateFile, Knowledge
-from tasks.strategies.campaign.words import readings, sections
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, as_written, filled, fit, guidance
 from tasks.text.json_in_prose import decoded
 from tasks.text.paths import clean
@@ -118,11 +118,16 @@ def parse_exploration(output: Any) -> Exploration | str:
 
 UNSURE = 0.5  # how sure a framework is of which nobody says how sure it is
 MAX_CANDIDATES = 32
+MAX_READING = 100  # characters of one side of an or
 _NAMED_FAILURES, _NAMED_PATTERNS, _NAMED_OUTSIDE = 5, 3, 10
 _HEADINGS, _IDIOMS, _WORDS = 16, 10, 100
 _NOTHING = frozenset({"", NONE, "null", "unknown", "n/a"})
 _Mode = TypeVar("_Mode", StructureMode, PatternMode, MemoryMode, DeltaMode)
 _RANK = {Relevance.HIGH: 0, Relevance.MEDIUM: 1, Relevance.LOW: 2}
+_HEADER = re.compile(r"^##[ \t]+(\S.*)$", re.MULTILINE)
+_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t\r]*$|\Z)", re.MULTILINE | re.DOTALL)
+_OR = re.compile(r"(?<![\w-])or(?![\w-])", re.IGNORECASE)  # never of "for", "error" or "or-tools"
+_SENTENCE = re.compile(r"\n|[.;!?](?=\s|$)")
 
 
 def objective_of(goal: Goal) -> str:
@@ -256,3 +261,18 @@ def _word(text: str | None) -> str | None:
 
 def _lines(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(filter(None, (fit(each, _WORDS) for each in tuple(lines)[:_IDIOMS])))
+
+
+def sections(objective: str) -> tuple[str, ...]:
+    """List the `##` headers of a text, those in fenced blocks left out."""
+    return tuple(header.strip() for header in _HEADER.findall(_FENCED.sub("", objective)))
+
+
+def readings(objective: str) -> tuple[str, ...]:
+    """Take the two sides of the first word "or", which leaves open what is wanted; empty where there is none."""
+    for sentence in _SENTENCE.split(objective):
+        left, *right = _OR.split(sentence.strip("# \t"), maxsplit=1)
+        sides = tuple(fit(side.strip(" ,/"), MAX_READING) for side in (left, *right))
+        if len(sides) > 1 and all(sides):
+            return sides
+    return ()

@@ -6,20 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.campaign import LEAST_CONFIDENCE, Decision
+from schemas.campaign import LEAST_CONFIDENCE, CampaignInput, Decision
 from schemas.campaign_plan import PlanTask
 from schemas.envelope import FieldError
 from schemas.step import PlannedStep
-from tasks.rules.strategy import MAX_UNFOLDED, Phase, Question
+from tasks.rules.strategy import MAX_UNFOLDED, Answer, Draft, Phase, Question, Unfolding
+from tasks.rules.validation import rejected
 from tasks.strategies.campaign.document import campaign_name, document_of, progress_report
+from tasks.strategies.campaign.exploration import EXPLORE, explore_step
 from tasks.strategies.campaign.formulas import first_function, score
 from tasks.strategies.campaign.prompt import prompt_of
 from tasks.strategies.campaign.question import Coherence, check_coherence, likely_files, question_of
 from tasks.strategies.campaign.sequence import depth, graph
 from tasks.strategies.campaign.state import CampaignScope, CampaignState, Knowledge, TaskProgress
-from tasks.strategies.campaign.steps import DRAFT, NONE, QUEUE, StepFrame, draft_step, steps_of
+from tasks.strategies.campaign.steps import DRAFT, StepFrame, drafting_step, steps_of
 from tasks.strategies.campaign.tasks import design_tasks
 from tasks.strategies.campaign.verification import project_of
+from tasks.strategies.drafting.cycle import NONE, QUEUE
 
 TEMPLATES, GOAL = "templates", "goal"  # where tasks come from, beside the drafters
 
@@ -76,6 +79,43 @@ def outline_of_tasks(
     )
 
 
+def plan_unaided(known: Knowledge, phase: Phase, scope: CampaignScope) -> Answer:
+    """Plan from the exploration that the goal brings, or begin with one."""
+    if is_explored(scope):
+        return draft_of(with_phases(outline(known, scope), phase))
+    state = CampaignState(known=known, terms=scope.terms, waits=EXPLORE, made=1).model_dump(mode="json")
+    return Draft((explore_step(scope.goal, scope.terms.quorum),), document_of(scope.objective, known), state=state)
+
+
+def draft_of(made: Outline) -> Answer:
+    """Make a draft of as much of a plan as there is."""
+    if made.trouble:
+        return rejected(made.trouble.code, (made.trouble,))
+    state = made.state.model_dump(mode="json")
+    return Draft(made.steps, made.document, state=state, question=made.question, phases=made.phases)
+
+
+def unfold(made: Outline, why: str) -> Unfolding:
+    """Go on as outlined."""
+    trouble = made.trouble
+    errors = [trouble.model_dump()] if trouble else []
+    return Unfolding(
+        made.state.model_dump(mode="json"),
+        made.document,
+        why,
+        () if trouble else made.steps,
+        made.phases,
+        None if trouble else made.question,
+        replaces=True,  # what explored or drafted may have failed or been skipped: planning goes on without it
+        halt=("planning_failed", trouble.message, {"errors": errors}) if trouble else None,
+    )
+
+
+def is_explored(scope: CampaignScope) -> bool:
+    """Tell whether the goal brings an exploration."""
+    return (scope.goal.campaign or CampaignInput()).exploration is not None
+
+
 def with_phases(made: Outline, *phases: Phase) -> Outline:
     """Put phases before those of `made`."""
     return replace(made, phases=(*phases, *made.phases))
@@ -96,7 +136,7 @@ def _drafting(known: Knowledge, scope: CampaignScope, rounds: int, before: int) 
         CampaignState(known=known, terms=scope.terms, waits=DRAFT, rounds=rounds, prompt=prompt, made=before + 1),
         document_of(scope.objective, known, Decision.PROCEED),
         (),
-        (draft_step(scope.goal, scope.terms.attempts),),
+        (drafting_step(scope.goal, scope.terms.attempts),),
     )
 
 

@@ -17,33 +17,30 @@ from tasks.rules.strategy import MAX_UNFOLDED, Growth, Phase, Unfolding
 from tasks.strategies.campaign.document import document_with
 from tasks.strategies.campaign.formulas import LEAST_BUDGET
 from tasks.strategies.campaign.prompt import prompt_of
-from tasks.strategies.campaign.sequence import depends_on, depth, graph, merge, parents
-from tasks.strategies.campaign.state import CampaignScope, CampaignState, TaskProgress, scope_of
+from tasks.strategies.campaign.sequence import depends_on, depth, graph, kebab, merge, parents
+from tasks.strategies.campaign.state import CampaignScope, CampaignState, TaskProgress
 from tasks.strategies.campaign.steps import (
     DRAFT,
-    QUEUE,
     StepFrame,
     complete_tasks,
-    draft_step,
+    drafting_step,
     redo_suffix,
     steps_of,
     tasks_of,
 )
 from tasks.strategies.campaign.verification import project_of
-from tasks.strategies.campaign.words import kebab
-from tasks.toolchain.catalogue import Catalogue
 
 LEAST_UNREACHABLE = 2
 
 
-def stuck(growth: Growth, catalogue: Catalogue) -> Unfolding | None:
-    """Plan anew what is not complete; None where that was done often enough, or where nothing is blocked."""
-    state = CampaignState.model_validate(growth.state)
-    if state.replans >= state.terms.replans or not is_worth_it(state.progress):
-        return None
-    scope = scope_of(growth, state, catalogue)
-    state = state.model_copy(update={"replans": state.replans + 1})
-    return _asking(growth, state, scope) if state.terms.drafter == QUEUE else replan_by_templates(growth, state, scope)
+def ask_anew(growth: Growth, state: CampaignState, scope: CampaignScope) -> Unfolding:
+    """Have a controller draft what is to be done otherwise."""
+    prompt = prompt_of(state.known, scope, stuck=situation(tasks_of(growth.document), state.progress))
+    waits = DRAFT + redo_suffix(state.replans)
+    state = state.model_copy(update={"waits": waits, "prompt": prompt, "made": state.made + 1})
+    step = drafting_step(scope.goal, state.terms.attempts, waits)
+    why = "The campaign is stuck, and its tasks are drafted anew."
+    return Unfolding(state.model_dump(mode="json"), growth.document, why, (step,), replaces=True)
 
 
 def replan_by_templates(growth: Growth, state: CampaignState, scope: CampaignScope) -> Unfolding | None:
@@ -76,16 +73,6 @@ def replan_with(growth: Growth, state: CampaignState, tasks: Sequence[PlanTask],
     why = f"{len(left) - len(exploring)} tasks come again or are new{after}."
     document = document_with(growth.document or {}, tasks, state.progress)
     return Unfolding(state.model_dump(mode="json"), document, why, steps, _phases(tasks), replaces=True)
-
-
-def _asking(growth: Growth, state: CampaignState, scope: CampaignScope) -> Unfolding:
-    """Have a controller draft what is to be done otherwise."""
-    prompt = prompt_of(state.known, scope, stuck=situation(tasks_of(growth.document), state.progress))
-    waits = DRAFT + redo_suffix(state.replans)
-    state = state.model_copy(update={"waits": waits, "prompt": prompt, "made": state.made + 1})
-    step = draft_step(scope.goal, state.terms.attempts, waits)
-    why = "The campaign is stuck, and its tasks are drafted anew."
-    return Unfolding(state.model_dump(mode="json"), growth.document, why, (step,), replaces=True)
 
 
 def situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) -> list[str]:

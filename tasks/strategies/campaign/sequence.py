@@ -21,7 +21,7 @@ from typing import TypeVar
 from schemas.campaign import TaskType
 from schemas.campaign_plan import PlanTask
 from tasks.rules.cycles import cycles
-from tasks.strategies.campaign.words import kebab
+from tasks.strategies.drafting.order import slug
 from tasks.toolchain.files import name_of
 
 NO_TASK = "none"
@@ -89,6 +89,7 @@ def merge(
 
 
 T = TypeVar("T")
+MAX_SLUG = 48
 WHOLE = 4  # letters of a name that mean it anywhere, as in AuthTest
 
 
@@ -196,3 +197,8 @@ def is_akin(test: str, source: str) -> bool:
 
 def _stem(path: str) -> str:
     return kebab(name_of(path).partition(".")[0] or name_of(path)) or "part"
+
+
+def kebab(text: str) -> str:
+    """Make a kebab-case slug of `text`; empty where it has no letter or digit."""
+    return slug(text, MAX_SLUG)

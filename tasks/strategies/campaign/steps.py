@@ -20,35 +20,30 @@ from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import ROLLBACK, estimate, raised, told
 from tasks.rules.strategy import End
-from tasks.rules.validation import MAX_RETRIES
 from tasks.strategies.campaign.sequence import parents
 from tasks.strategies.campaign.state import CampaignState, Knowledge, TaskProgress
 from tasks.strategies.campaign.verification import read_commands
+from tasks.strategies.drafting.cycle import draft_step
 from tasks.strategies.drafting.pieces import PHASES, Piece, pieces
 from tasks.strategies.drafting.project import Check, Project
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, filled, fit, guidance
 from tasks.toolchain.catalogue import render
 
-NONE, QUEUE = "none", "queue"  # drafters that a strategy knows by name; all others are asked by the worker
 DRAFT = "draft"  # the step, and what the campaign waits for as long as it runs; what it is called anew ends like -r2
 
 _ASKED = "Answer in `output` with what the prompt of this step's input asks for, by its schema. Change nothing."
 
 
-def draft_step(goal: Goal, attempts: int, step_id: str = DRAFT) -> PlannedStep:
-    """Make the step in which a controller's agent answers the prompt that it finds in its input."""
-    mode = MODE_OF_TYPE[StepType.DRAFT]
-    return PlannedStep(
-        step_id=step_id,
+def drafting_step(goal: Goal, attempts: int, step_id: str = DRAFT) -> PlannedStep:
+    """Make the step in which a controller's agent writes the tasks."""
+    return draft_step(
+        goal,
+        step_id,
         title="Draft the tasks" if step_id == DRAFT else "Draft the tasks anew",
         intent=filled("Answer the prompt of this step's input with the tasks of: {goal}", goal.goal, MAX_INTENT),
-        controller_task_spec=ControllerTaskSpec(type=StepType.DRAFT),
-        mode=mode,
-        success_criteria="The tasks are those of a plan that the planner accepts.",
         guidance=_ASKED,
-        retry_limit=min(attempts - 1, MAX_RETRIES),
-        queue=goal.queue,
-        estimate=estimate(mode),
+        attempts=attempts,
+        success="The tasks are those of a plan that the planner accepts.",
     )
 
 

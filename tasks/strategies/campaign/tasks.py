@@ -19,10 +19,9 @@ from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.strategies.campaign.formulas import LEAST_BUDGET, MOST_BUDGET, budget_of, score, target_lines_of, task_count
 from tasks.strategies.campaign.question import likely_files
-from tasks.strategies.campaign.sequence import Sketch, depends_on, graph_faults, is_akin, parents, sequence
+from tasks.strategies.campaign.sequence import Sketch, depends_on, graph_faults, is_akin, kebab, parents, sequence
 from tasks.strategies.campaign.state import Knowledge
 from tasks.strategies.campaign.verification import code_checks, read_command, read_commands, syntax_checks
-from tasks.strategies.campaign.words import kebab
 from tasks.strategies.drafting.project import Project
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import JUDGED

@@ -32,10 +32,10 @@ class Ordered:
     faults: tuple[tuple[str, str], ...]  # pointer and sentence
 
 
-def slug(name: str) -> str:
+def slug(name: str, size: int = MAX_ID) -> str:
     """Make an id of a name, as far as it has letters and digits that an id may have."""
     folded = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    return _NO_ID.sub("-", folded).strip("-")[:MAX_ID].strip("-")
+    return _NO_ID.sub("-", folded).strip("-")[:size].strip("-")
 
 
 def free_name(name: str, taken: set[str]) -> str:

@@ -9,8 +9,9 @@ import pytest
 from schemas.campaign_plan import Idioms
 from schemas.goal import GoalContext
 from tasks.strategies.campaign import formulas
+from tasks.strategies.campaign.exploration import readings, sections
 from tasks.strategies.campaign.frameworks import FRAMEWORKS, detect_framework, framework
-from tasks.strategies.campaign.words import kebab, readings, sections
+from tasks.strategies.campaign.sequence import kebab
 from tasks.text.fields import fit
 from tests.unit.campaign.making import an_exploration, candidate, drafted, explored, tasks_in
 
