@@ -37,7 +37,7 @@ from tasks.strategies.campaign.sequence import merge
 from tasks.strategies.campaign.state import CampaignScope, CampaignState, Knowledge, changeable_files, scope_of
 from tasks.strategies.campaign.steps import DRAFT, complete_tasks, tasks_of
 from tasks.strategies.campaign.tasks import judge_each, judge_tasks, plan_tasks
-from tasks.strategies.drafting.cycle import FAILED, NONE, QUEUE, QueueCycle, Refusal, WorkerCycle
+from tasks.strategies.drafting.cycle import FAILED, NONE, QUEUE, DraftOptions, QueueCycle, Refusal, WorkerCycle
 from tasks.strategies.drafting.steps import crowd, room_for
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import JUDGED
@@ -60,7 +60,7 @@ def consult(known: Knowledge, phase: Phase, scope: CampaignScope, setting: Setti
     """
     if is_explored(scope) and coherence_of(known, scope).decision is not Decision.PROCEED:
         return plan_unaided(known, phase, scope)
-    with_schema, by = bool(setting.options.get("schema_in_prompt")), scope.terms.drafter
+    with_schema, by = DraftOptions.of(setting.options).schema_in_prompt, scope.terms.drafter
     state = CampaignState(known=known, terms=scope.terms)
 
     def ask(errors: Sequence[FieldError] = ()) -> Consult:

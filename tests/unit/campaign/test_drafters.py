@@ -18,6 +18,7 @@ from tests.unit.campaign.test_given import TASK, tasks
 
 QUEUE = Setting(drafter="queue")
 HTTP = Setting(drafter="http")
+NATIVE = replace(HTTP, options={"schema_in_prompt": False})  # its API is given the schema beside the prompt
 GOOD = {
     "tasks": tasks(
         {"slug": "spec-auth", "type": "SPEC", "delta": ["tests/test_auth.py"], "verify": "python-syntax"},
@@ -429,7 +430,7 @@ def test_a_campaign_that_nobody_drafts_anew_comes_again_by_the_templates(state: 
 
 
 def test_the_worker_is_told_what_to_ask() -> None:
-    answer = answered(a_goal(exploration=an_exploration()), HTTP)
+    answer = answered(a_goal(exploration=an_exploration()), NATIVE)
 
     assert isinstance(answer, Consult)
     assert answer.schema == TASKS_SCHEMA
@@ -518,7 +519,7 @@ def test_a_prompt_marks_what_comes_from_outside_and_holds_no_attack() -> None:
         memory=memory,
         exploration=an_exploration(candidate("src/auth.py", "high", 10, 40), memory={"status": "error"}),
     )
-    prompt = answered(goal, HTTP).prompt
+    prompt = answered(goal, NATIVE).prompt
 
     assert "previous instructions" not in prompt.replace("\n| ", " ")
     assert prompt.startswith(ROLE)
