@@ -29,6 +29,10 @@ class Kind:
 
 
 KINDS = {  # a kind that has not been brought onto the skeleton yet is left out
+    GoalKind.CAMPAIGN: Kind(
+        frozenset({"answers", "drafts", "exploration", "formulas", "frameworks", "outline", "question", "replan"})
+        | {"sequence", "tasks", "verification"}
+    ),
     GoalKind.TASK: Kind(frozenset({"goal_type", "plan_parser", "supplied", "templates"})),
 }
 

@@ -15,7 +15,8 @@ from schemas.base import Record
 from schemas.campaign import Relevance, TaskStatus
 from schemas.campaign_plan import Idioms
 from schemas.goal import Goal
-from tasks.rules.strategy import Growth
+from tasks.rules.strategy import Growth, Setting
+from tasks.strategies.drafting.cycle import NONE, DraftOptions
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.catalogue_snapshot import catalogue_of
 from tasks.toolchain.files import Role, role_of
@@ -103,6 +104,24 @@ class CampaignScope:
     allowed: tuple[str, ...]
     catalogue: Catalogue
     terms: CampaignTerms
+
+
+def terms_of(goal: Goal, setting: Setting) -> CampaignTerms:
+    """Read what the goal and the operator settled.
+
+    Whoever brings tasks wants no drafter, unless the goal asks for one.
+    """
+    options, usual, drafts = setting.options, CampaignTerms(), DraftOptions.of(setting.options)
+    has_tasks = goal.campaign is not None and goal.campaign.tasks is not None
+    return CampaignTerms(
+        drafter=NONE if has_tasks and not goal.drafter else setting.drafter,
+        attempts=drafts.max_attempts,
+        reject=not drafts.fallback,
+        clarifications=max(1, options.get("max_clarifications", usual.clarifications)),
+        replans=options.get("max_replans", usual.replans),
+        quorum=options.get("quorum", usual.quorum),
+        failures=options.get("max_failures", usual.failures),
+    )
 
 
 def scope_of(growth: Growth, state: CampaignState, catalogue: Catalogue | None = None) -> CampaignScope:

@@ -38,11 +38,11 @@ from tasks.strategies.campaign.outline import (
 from tasks.strategies.campaign.question import page_of
 from tasks.strategies.campaign.replan import ask_anew, is_worth_it, replan_by_templates
 from tasks.strategies.campaign.sequence import parents
-from tasks.strategies.campaign.state import CampaignScope, CampaignState, CampaignTerms, Knowledge, scope_of
+from tasks.strategies.campaign.state import CampaignScope, CampaignState, Knowledge, scope_of, terms_of
 from tasks.strategies.campaign.steps import blocked_reason, draft_input, note_end, task_of, tasks_of
 from tasks.strategies.campaign.tasks import MAX_MESSAGE, judge_tasks, plan_tasks
 from tasks.strategies.campaign.verification import read_command
-from tasks.strategies.drafting.cycle import NONE, QUEUE, DraftOptions
+from tasks.strategies.drafting.cycle import NONE, QUEUE
 from tasks.strategies.drafting.project import read_test_command
 from tasks.text.fields import fit, several_lines
 from tasks.text.paths import expand_globs
@@ -139,24 +139,6 @@ def stuck(growth: Growth, catalogue: Catalogue) -> Unfolding | None:
     scope = scope_of(growth, state, catalogue)
     state = state.model_copy(update={"replans": state.replans + 1})
     return (ask_anew if state.terms.drafter == QUEUE else replan_by_templates)(growth, state, scope)
-
-
-def terms_of(goal: Goal, setting: Setting) -> CampaignTerms:
-    """Read what the goal and the operator settled.
-
-    Whoever brings tasks wants no drafter, unless the goal asks for one.
-    """
-    options, usual, drafts = setting.options, CampaignTerms(), DraftOptions.of(setting.options)
-    has_tasks = goal.campaign is not None and goal.campaign.tasks is not None
-    return CampaignTerms(
-        drafter=NONE if has_tasks and not goal.drafter else setting.drafter,
-        attempts=drafts.max_attempts,
-        reject=not drafts.fallback,
-        clarifications=max(1, options.get("max_clarifications", usual.clarifications)),
-        replans=options.get("max_replans", usual.replans),
-        quorum=options.get("quorum", usual.quorum),
-        failures=options.get("max_failures", usual.failures),
-    )
 
 
 def _draft_given(known: Knowledge, phase: Phase, scope: CampaignScope) -> Answer:
