@@ -51,7 +51,7 @@ class Report(NamedTuple):
 
 
 def apply(snapshot: Snapshot, reports: Sequence[Report]) -> Changeset:
-    """UnitOfWork `reports` into the plan and schedule what may run next; each report gets its verdict, in order."""
+    """Apply `reports` to the plan and schedule what may run next; each report gets its verdict, in order."""
     unit = UnitOfWork(snapshot)
     for report in reports:
         verdict = outcome_verdict.judge(snapshot, report.outcome.step_id, report.attempt, report.lease, report.digest)

@@ -87,3 +87,12 @@ def test_the_commands_of_the_contributors_page_are_there() -> None:
         name for name in words_after([words for words in told if "python" in words], "-m") if not find_spec(name)
     ] == []
     assert [name for name in files if not (ROOT / name).exists()] == []
+
+
+def test_the_architecture_names_files_that_are_there() -> None:
+    page = re.sub(r"```.*?```", "", (DOCS / "architecture.md").read_text(), flags=re.DOTALL)
+    named = {word for word in quoted(page) if re.fullmatch(r"[a-z_]+(/[a-z_]+)*(/|\.py|\.md)", word)}
+    roots = (ROOT, ROOT / "tasks", ROOT / "worker", ROOT / "tasks/strategies/campaign")
+
+    assert len(named) > 30
+    assert sorted(name for name in named if not any((root / name).exists() for root in roots)) == []
