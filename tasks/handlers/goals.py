@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schemas.goal import Goal
-from tasks.rules.goal_cleaning import cleaned
+from tasks.rules.goal_cleaning import clean_goal
 from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Setting
 from tasks.rules.validation import rejected, validate
 from tasks.strategies.registry import strategy_of
@@ -22,7 +22,7 @@ def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SET
 
     The goal is sanitised first; an answer brings along the goal that it is about and what was found.
     """
-    fit = cleaned(goal)
+    fit = clean_goal(goal)
     planned = _without_forbidden(fit.goal, setting.forbidden)
     answer = rejected("invalid_goal", fit.errors) if fit.errors else _answer(planned, catalogue, setting)
     if planned is goal or isinstance(answer, NothingToDo | Consult):

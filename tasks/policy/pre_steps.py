@@ -26,7 +26,7 @@ from tasks.policy.outcome_verdict import fit_evidence
 from tasks.rules.risk import RISK, below, estimate
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
 from tasks.toolchain.contract import Part, operand
-from tasks.toolchain.focus import focused
+from tasks.toolchain.focus import focus
 from tasks.toolchain.languages import LANGUAGES, Language, language_of
 
 MAX_ID = 64
@@ -94,7 +94,7 @@ def _language(step: PlannedStep, catalogue: Catalogue) -> Language | None:
 
 
 def _failing_test(step: PlannedStep, tests: Sequence[str], catalogue: Catalogue) -> tuple[VerifyTool, ...]:
-    found = next((one for tool in step.verify_tools if (one := focused(tool, tests, catalogue))), None)
+    found = next((one for tool in step.verify_tools if (one := focus(tool, tests, catalogue))), None)
     return (found,) if found else ()
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.kinds import Leaf, TextKind, rewrite
-from tasks.text.fields import MAX_CUTS, as_written, fit, flatten, legible
+from tasks.text.fields import MAX_CUTS, as_written, fit, flatten, make_legible
 from tasks.text.sanitize import TOKEN, is_simple, sanitize
 from tasks.text.unicode import INVISIBLE
 
@@ -35,7 +35,7 @@ _RULE_OF_REVISIONS = "A revision is a commit's hash, or a name that git knows a 
 
 
 @dataclass(frozen=True, slots=True)
-class Cleaned:
+class CleanedGoal:
     """The goal to plan, the class of each attack that was taken out of it, and why it cannot be planned at all."""
 
     goal: Goal
@@ -43,7 +43,7 @@ class Cleaned:
     errors: tuple[FieldError, ...] = ()
 
 
-def cleaned(goal: Goal) -> Cleaned:
+def clean_goal(goal: Goal) -> CleanedGoal:
     """Treat every string of `goal` as its kind asks for; the same goal where there is nothing to do. Pure.
 
     A goal with errors comes back as it may be kept: without what was refused.
@@ -53,10 +53,10 @@ def cleaned(goal: Goal) -> Cleaned:
     if constraints := work.together(fit_goal.constraints):
         fit_goal = fit_goal.model_copy(update={"constraints": constraints})
     if work.room < 0:
-        return Cleaned(fit_goal, (), (TOO_MUCH,))
+        return CleanedGoal(fit_goal, (), (TOO_MUCH,))
     if not re.search(r"\w", fit_goal.goal.replace(TOKEN, "")):
         work.errors = [NOTHING_LEFT]
-    return Cleaned(fit_goal, tuple(work.findings[:MAX_FINDINGS]), tuple(work.errors[:MAX_ERRORS]))
+    return CleanedGoal(fit_goal, tuple(work.findings[:MAX_FINDINGS]), tuple(work.errors[:MAX_ERRORS]))
 
 
 class _Pass:
@@ -92,7 +92,7 @@ class _Pass:
 
     def step_text(self, _: str, text: str, __: Leaf) -> str:
         """Make a text of a supplied step legible."""
-        return legible(text)
+        return make_legible(text)
 
     def name(self, pointer: str, text: str, leaf: Leaf) -> str:
         """Refuse what is no name, and keep what of it can be shown."""

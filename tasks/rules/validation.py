@@ -25,7 +25,7 @@ from tasks.rules.strategy import Rejected
 from tasks.text.fields import MAX_INTENT, MAX_TITLE
 from tasks.text.forbidden_paths import FORBIDDEN, JUDGED, Forbidden
 from tasks.text.paths import expand_globs, fault
-from tasks.text.sanitize import Mode, is_plain, sanitize
+from tasks.text.sanitize import Treatment, is_plain, sanitize
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
 
 MAX_ERRORS = 100  # told at once; a plan of 10 000 steps may hold more
@@ -212,7 +212,7 @@ def injections(steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
 
 @lru_cache(maxsize=1024)  # many steps of a plan say the same of how they succeed and are undone
 def _attacks(text: str) -> str:
-    return ", ".join(sorted({attack.kind.value for attack in sanitize(text, Mode.FLAG).findings}))
+    return ", ".join(sorted({attack.kind.value for attack in sanitize(text, Treatment.FLAG).findings}))
 
 
 def _texts(step: PlannedStep) -> Iterator[tuple[str, str]]:

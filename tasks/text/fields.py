@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from tasks.text.sanitize import TOKEN, Mode, is_plain, sanitize
+from tasks.text.sanitize import TOKEN, Treatment, is_plain, sanitize
 from tasks.text.unicode import clean
 
 MAX_TITLE = 100
@@ -57,7 +57,7 @@ def fit(text: str, size: int, cut: Cut = one_line) -> str:
     for _ in range(MAX_CUTS):
         found = sanitize(text).text
         text = cut(found, size)
-        if text == found or is_plain(text) or not sanitize(text, Mode.FLAG).findings:
+        if text == found or is_plain(text) or not sanitize(text, Treatment.FLAG).findings:
             return text
     return TOKEN[:size]
 
@@ -67,12 +67,12 @@ def flatten(text: str) -> str:
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
-def legible(text: str) -> str:
+def make_legible(text: str) -> str:
     """Normalise `text`, without what is invisible or controls a terminal."""
     return text if text.isascii() and text.isprintable() else clean(text)
 
 
-def filled(sentence: str, goal: str, size: int) -> str:
+def fill(sentence: str, goal: str, size: int) -> str:
     """Put the goal's words in for `{goal}`, so that the whole stays within `size`."""
     room, words = size - len(sentence) + len("{goal}"), _on_one_line(goal)
     return sentence.replace("{goal}", words if len(words) <= room else fit(words[: max(0, room) + 2], room))

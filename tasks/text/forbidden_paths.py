@@ -90,7 +90,7 @@ def wrong_name(name: str) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def forbidding(names: tuple[str, ...]) -> Forbidden:
+def forbid(names: tuple[str, ...]) -> Forbidden:
     """Make the list of these names."""
     return Forbidden(re.compile(rf"(?:^|/)(?:{'|'.join(_alternatives((*_ALWAYS, *names)))})"))
 
@@ -103,5 +103,5 @@ def _alternatives(names: Iterable[str]) -> Iterable[str]:
 
 
 _SPECIAL = {"*": "[^/]*", "?": "[^/]"}
-FORBIDDEN = forbidding(FORBIDDEN_NAMES)
-JUDGED = forbidding(())  # for paths of a goal whose allowlist was judged when the goal came in
+FORBIDDEN = forbid(FORBIDDEN_NAMES)
+JUDGED = forbid(())  # for paths of a goal whose allowlist was judged when the goal came in

@@ -11,7 +11,7 @@ from tasks.text.fields import fit, several_lines
 FENCE = "```"
 
 
-def unfenced(text: str) -> str:
+def unfence(text: str) -> str:
     """Take a fence off that encloses `text`, else take what stands in its first fenced block, else all of it."""
     lines = text.strip().splitlines()
     marks = [number for number, line in enumerate(lines) if line.lstrip().startswith(FENCE)]
@@ -24,9 +24,9 @@ def unfenced(text: str) -> str:
     return "\n".join(lines[start:end]).strip()
 
 
-def decoded(output: Any) -> Any:
+def read_json(output: Any) -> Any:
     """Read JSON where `output` is a text that holds some; ValueError says why it holds none."""
-    return codec.loads(unfenced(output)) if isinstance(output, str) else output
+    return codec.loads(unfence(output)) if isinstance(output, str) else output
 
 
 def as_text(output: Any) -> str:
@@ -41,12 +41,12 @@ def as_text(output: Any) -> str:
         return ""  # what cannot be told again says nothing
 
 
-def fitted(value: Any, schema: Mapping[str, Any]) -> Any:
+def fit_schema(value: Any, schema: Mapping[str, Any]) -> Any:
     """Cut what is too long or not asked for, as a JSON Schema of ours says; what cannot be mended stays wrong."""
     if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
         return fit(value, schema["maxLength"], several_lines)
     if isinstance(value, list) and "items" in schema:
-        return [fitted(each, schema["items"]) for each in value[: schema["maxItems"]]]
+        return [fit_schema(each, schema["items"]) for each in value[: schema["maxItems"]]]
     if isinstance(value, dict) and "properties" in schema:
-        return {name: fitted(value[name], part) for name, part in schema["properties"].items() if name in value}
+        return {name: fit_schema(value[name], part) for name, part in schema["properties"].items() if name in value}
     return value

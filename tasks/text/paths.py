@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from schemas.envelope import FieldError
 from tasks.text.forbidden_paths import FORBIDDEN, Forbidden
-from tasks.text.sanitize import Mode, sanitize
+from tasks.text.sanitize import Treatment, sanitize
 from tasks.text.unicode import INVISIBLE
 
 MAX_GLOB_WORK = 250_000  # globs times files of the listing
@@ -153,7 +153,7 @@ TABOO = Fault("forbidden_path", "No step may touch this path.")
 
 def _is_prose(raw: str) -> bool:
     """Only a name with spaces speaks to an agent; `ignore_previous_instructions.py` may test that very thing."""
-    return " " in raw and bool(sanitize(raw, Mode.FLAG).findings)
+    return " " in raw and bool(sanitize(raw, Treatment.FLAG).findings)
 
 
 def _is_folder(folded: str) -> bool:

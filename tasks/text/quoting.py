@@ -12,13 +12,13 @@ from tasks.text.fields import fit, several_lines
 MARK = "| "
 
 
-def quoted(title: str, origin: str, text: str, size: int) -> str:
+def quote(title: str, origin: str, text: str, size: int) -> str:
     """Quote at most `size` characters of `text`; nothing is left of it but data."""
     lines = fit(text, size, several_lines).splitlines() or ["None"]
     return "\n".join([f"# {title} ({origin})", *(MARK + line for line in lines)])
 
 
-def listed(lines: Iterable[str], most: int) -> str:
+def list_lines(lines: Iterable[str], most: int) -> str:
     """List outside words, one a line, and say how many more there are."""
     every = [" ".join(line.split()) for line in lines]
     shown = [f"- {line}" for line in every[:most] if line]

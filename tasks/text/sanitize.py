@@ -12,7 +12,7 @@ from typing import NewType
 from urllib.parse import unquote
 
 from tasks.text.attacks import ATTACKS, Attack, AttackClass, Matched
-from tasks.text.skeleton import View, code, code_of, rewritten, words, words_of
+from tasks.text.skeleton import TextView, code, code_of, rewrite, words, words_of
 from tasks.text.unicode import CONTROL, INVISIBLE, MARKS, clean
 
 Untrusted = NewType("Untrusted", str)  # from outside: a goal's text, a document, a log, evidence, a file's name
@@ -25,7 +25,7 @@ _GAP = "\ue000"  # stands for controls while attacks across them are looked for
 _LAYERS = 2  # an encoding within an encoding
 
 
-class Mode(StrEnum):
+class Treatment(StrEnum):
     """What becomes of an attack: taken out, made inert but legible, or only reported."""
 
     STRIP = "strip"
@@ -52,7 +52,7 @@ class Sanitized:
 Span = tuple[int, int, AttackClass]
 
 
-def sanitize(text: str, mode: Mode = Mode.STRIP) -> Sanitized:
+def sanitize(text: str, mode: Treatment = Treatment.STRIP) -> Sanitized:
     """Clean `text` and treat every attack in it as `mode` says. Idempotent; linear in the text."""
     if is_plain(text):
         return Sanitized(Trusted(text))
@@ -61,14 +61,14 @@ def sanitize(text: str, mode: Mode = Mode.STRIP) -> Sanitized:
         gapped = clean(text, gap=_GAP)
         spans = sorted(set(_across(gapped)))
         findings += _told(gapped, spans)
-        text = _replace(gapped, spans, _TREATMENT.get(mode, str)).replace(_GAP, "")
+        text = _replace(gapped, spans, _TREAT.get(mode, str)).replace(_GAP, "")
     text = clean(text)
     for _ in range(MAX_ROUNDS):
         spans = sorted(set(_spans(text)))
         findings += _told(text, spans)
-        if not spans or mode is Mode.FLAG:
+        if not spans or mode is Treatment.FLAG:
             return Sanitized(Trusted(text), tuple(dict.fromkeys(findings)))
-        text = clean(_replace(text, spans, _TREATMENT[mode]))
+        text = clean(_replace(text, spans, _TREAT[mode]))
     return Sanitized(Trusted(TOKEN), tuple(dict.fromkeys(findings)))
 
 
@@ -92,7 +92,7 @@ def is_plain(text: str) -> bool:
         _PLAIN.fullmatch(text) is not None
         and not _ESCAPE.search(text)
         and not _MARKUP.search(text)
-        and next(_matches(View(text)), None) is None
+        and next(_matches(TextView(text)), None) is None
         and next(_encoded(text, _LAYERS), None) is None
     )
 
@@ -104,7 +104,7 @@ def _inert(span: str) -> str:
 
 
 _SPELLED = re.compile(r"(?<=(?<![^\W_])[^\W_])[\W_](?=[^\W_](?![^\W_]))")  # between letters that stand alone
-_TREATMENT: dict[Mode, Callable[[str], str]] = {Mode.STRIP: lambda _: TOKEN, Mode.ESCAPE: _inert}
+_TREAT: dict[Treatment, Callable[[str], str]] = {Treatment.STRIP: lambda _: TOKEN, Treatment.ESCAPE: _inert}
 
 
 def _replace(text: str, spans: list[Span], treat: Callable[[str], str]) -> str:
@@ -129,12 +129,12 @@ def _merged(spans: list[Span]) -> Iterator[tuple[int, int]]:
 
 def _spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
     """Find attacks in the text as it is read, as it is rendered, and in what is encoded in it."""
-    shown = View(text)
+    shown = TextView(text)
     for _ in range(_LAYERS):
-        shown = rewritten(shown, _ESCAPE, _unescape)
-    shown = rewritten(shown, INVISIBLE, lambda _: "")
-    shown = rewritten(shown, MARKS, lambda _: "")
-    rendered = rewritten(shown, _MARKUP, lambda _: "")
+        shown = rewrite(shown, _ESCAPE, _unescape)
+    shown = rewrite(shown, INVISIBLE, lambda _: "")
+    shown = rewrite(shown, MARKS, lambda _: "")
+    rendered = rewrite(shown, _MARKUP, lambda _: "")
     yield from _matches(shown)
     if rendered is not shown:
         yield from _matches(rendered)
@@ -144,11 +144,11 @@ def _spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
 
 def _across(text: str) -> Iterator[Span]:
     """Find attacks across controls, which are nothing to one reader and end a word to another."""
-    yield from _matches(rewritten(View(text), _GAPS, lambda _: ""))
-    yield from _matches(rewritten(View(text), _GAPS, lambda _: " "))
+    yield from _matches(rewrite(TextView(text), _GAPS, lambda _: ""))
+    yield from _matches(rewrite(TextView(text), _GAPS, lambda _: " "))
 
 
-def _matches(view: View) -> Iterator[Span]:
+def _matches(view: TextView) -> Iterator[Span]:
     for text_of, view_of, rows in ((words_of, words, _PROSE), (code_of, code, _CODE)):
         if hits := list(_hits(text_of(view.text), rows)):
             seen = view_of(view)  # which knows where its parts stood

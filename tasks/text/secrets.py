@@ -35,7 +35,7 @@ _IN_URL = re.compile(r"(://[^\s/:@\"'\\]*:)[^\s/@\"'\\]+(?=@)")
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
     """Replace the known `secrets` and whatever looks like one: for what is only read."""
-    return _NAMED.sub(rf"\1{MARK}", masked(text, secrets))
+    return _NAMED.sub(rf"\1{MARK}", mask(text, secrets))
 
 
 def fit_redacted(text: str, size: int, secrets: Iterable[str] = (), cut: Cut = one_line) -> str:
@@ -44,17 +44,17 @@ def fit_redacted(text: str, size: int, secrets: Iterable[str] = (), cut: Cut = o
     return fit(redact(text, known), size, lambda found, most: cut(redact(found, known), most))
 
 
-def masked(text: str, secrets: Iterable[str] = ()) -> str:
+def mask(text: str, secrets: Iterable[str] = ()) -> str:
     """Replace the known `secrets` and what is surely one, so that an answer can still be used; JSON stays JSON."""
     if known := sorted(_spellings(secrets), key=len, reverse=True):
         text = re.sub("|".join(map(re.escape, known)), MARK, text)
     return _SURELY.sub(rf"\1{MARK}", _IN_URL.sub(rf"\1{MARK}", _WHOLE.sub(MARK, text)))
 
 
-def kept_back(output: Any) -> tuple[Any, str]:
+def hold_back(output: Any) -> tuple[Any, str]:
     """Give an answer and its text without what is surely a secret; the answer becomes its text where it held one."""
     text = as_text(output)
-    safe = masked(text)
+    safe = mask(text)
     return (output if safe == text else safe), safe
 
 

@@ -22,11 +22,11 @@ _BLANKS = re.compile(r"(?:[ \t]|\\\n){2,}|\t|\\\n")
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TextView:
     """A rewritten text, and for each part of it that was changed the part of `base` that it stands for."""
 
     text: str
-    base: View | None = None
+    base: TextView | None = None
     begins: tuple[int, ...] = ()  # in this text: where a changed part begins
     ends: tuple[int, ...] = ()  # and where it ends
     from_begins: tuple[int, ...] = ()  # in the base: where that part began
@@ -47,7 +47,7 @@ class View:
         return at - self.ends[part] + self.from_ends[part]
 
 
-def rewritten(view: View, pattern: re.Pattern[str], change: Callable[[re.Match[str]], str]) -> View:
+def rewrite(view: TextView, pattern: re.Pattern[str], change: Callable[[re.Match[str]], str]) -> TextView:
     """Replace what `pattern` finds; the same view where that is nothing."""
     pieces: list[str] = []
     begins: list[int] = []
@@ -69,7 +69,7 @@ def rewritten(view: View, pattern: re.Pattern[str], change: Callable[[re.Match[s
     if not begins:
         return view
     text = "".join([*pieces, view.text[at:]])
-    return View(text, view, tuple(begins), tuple(ends), tuple(from_begins), tuple(from_ends))
+    return TextView(text, view, tuple(begins), tuple(ends), tuple(from_begins), tuple(from_ends))
 
 
 def code_of(text: str) -> str:
@@ -85,15 +85,15 @@ def words_of(text: str) -> str:
     return _LINE_END.sub("\n", _SPACES.sub(" ", spaced))
 
 
-def code(view: View) -> View:
+def code(view: TextView) -> TextView:
     """Fold a text and make each run of blanks one, for what is matched to the letter, such as a command."""
-    return rewritten(View(fold(view.text), view), _BLANKS, lambda _: " ")
+    return rewrite(TextView(fold(view.text), view), _BLANKS, lambda _: " ")
 
 
-def words(view: View) -> View:
+def words(view: TextView) -> TextView:
     """Fold a text and make each run of separators one: a line end where the run has one, else a blank."""
-    spaced = View(fold(view.text).translate(_TO_BLANK), view)
+    spaced = TextView(fold(view.text).translate(_TO_BLANK), view)
     joined = spaced
     if _ALONE.search(spaced.text):  # which is quicker to see
-        joined = rewritten(spaced, _SPELLED, lambda found: found[0].replace(" ", ""))
-    return rewritten(joined, _SEPARATORS, lambda found: "\n" if "\n" in found[0] else " ")
+        joined = rewrite(spaced, _SPELLED, lambda found: found[0].replace(" ", ""))
+    return rewrite(joined, _SEPARATORS, lambda found: "\n" if "\n" in found[0] else " ")

@@ -15,7 +15,7 @@ from itertools import islice
 from schemas.base import FailureCategory
 from tasks.toolchain.pattern import Dialect, Rule
 from tasks.toolchain.patterns import dialects
-from tasks.toolchain.taxonomy import OWN, known
+from tasks.toolchain.taxonomy import OWN, category_named
 
 MAX_TEXT = 64 * 1024  # characters looked at: half of them from the head, half from the tail
 MAX_TRACE = 500
@@ -29,7 +29,7 @@ _NOT_OURS = re.compile(r"^(?:<|node:|/usr/|_testmain\.)|(?:^|/)(?:site-packages|
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """What a text says went wrong; UNKNOWN with empty fields where it says nothing we know."""
 
     category: FailureCategory
@@ -54,14 +54,14 @@ class _Hit:
         return "" if _NOT_OURS.search(self.get("file")) else self.get("line")
 
 
-def classify(text: str, *, tool: str | None = None, timed_out: bool = False) -> Finding:
+def classify(text: str, *, tool: str | None = None, timed_out: bool = False) -> Diagnosis:
     """Say what failure `text`, printed by the contract `tool`, tells of. Same text, same answer; linear in the text."""
     shown = _NOISE.sub("", _shorten(text, MAX_TEXT // 2, MAX_TEXT // 2))
     hits = list(_hits(shown, dialects(tool)))
     first = min((hit for hit in hits if hit.rule.category), key=lambda hit: hit.order, default=None)
     category = first.rule.category if first and first.rule.category else FailureCategory.UNKNOWN
     start = next((hit.at.start() for hit in hits if first and hit.rule.category is category), len(shown))
-    return Finding(
+    return Diagnosis(
         FailureCategory.TEST_TIMEOUT if timed_out else category,
         _unique((hit.get("test").rstrip() for hit in hits), MAX_TESTS),
         _unique((name for hit in hits if not _NOT_OURS.search(name := hit.get("file"))), MAX_FILES),
@@ -73,7 +73,7 @@ def classify(text: str, *, tool: str | None = None, timed_out: bool = False) -> 
 
 def category_of(word: str | None, text: str) -> FailureCategory:
     """Take a controller's own `word` if it is a category of ours, else what `text` says, else UNKNOWN. Never raises."""
-    return known(word) or classify(text).category
+    return category_named(word) or classify(text).category
 
 
 def _hits(text: str, rules: Dialect) -> Iterator[_Hit]:

@@ -206,6 +206,6 @@ class Part:
     each: bool = False
 
 
-def spelled(tool: str, *runners: str) -> tuple[str, ...]:
+def spell(tool: str, *runners: str) -> tuple[str, ...]:
     """List the ways to call `tool`: by its own name and through each of `runners`."""
     return (tool, *(runner.format(tool) for runner in runners))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 
-class Finding(StrEnum):
+class LogSign(StrEnum):
     """What the log tells."""
 
     NONE = "none"  # there is no log
@@ -45,15 +45,15 @@ _REPAIRABLE = re.compile(
 )
 
 
-def finding_of(log: str, files: Sequence[str] = ()) -> Finding:
+def read_log(log: str, files: Sequence[str] = ()) -> LogSign:
     """Say what `log` shows; `files` of the repository tell a module of its own from a missing dependency."""
     if not log.strip():
-        return Finding.NONE
+        return LogSign.NONE
     if _DEPENDENCY.search(log) or _misses_foreign_module(log, files):
-        return Finding.DEPENDENCY
+        return LogSign.DEPENDENCY
     if _BUILD.search(log):
-        return Finding.BUILD
-    return Finding.REPAIRABLE if _REPAIRABLE.search(log) else Finding.SILENT
+        return LogSign.BUILD
+    return LogSign.REPAIRABLE if _REPAIRABLE.search(log) else LogSign.SILENT
 
 
 def _misses_foreign_module(log: str, files: Sequence[str]) -> bool:

@@ -63,7 +63,7 @@ def role_of(path: str) -> Role:
     return Role.SOURCE
 
 
-def having(files: Iterable[str], *roles: Role) -> tuple[str, ...]:
+def files_of(files: Iterable[str], *roles: Role) -> tuple[str, ...]:
     """Keep the files of these roles, in order."""
     return tuple(path for path in files if role_of(path) in roles)
 
@@ -77,8 +77,8 @@ def chunks(files: Sequence[str], size: int) -> tuple[tuple[str, ...], ...]:
     if len(files) <= size:
         return (tuple(files),) if files else ()
     apart = (
-        having(files, Role.DOCUMENT),
-        having(files, Role.MANIFEST, Role.SOURCE),
-        having(files, Role.TEST),
+        files_of(files, Role.DOCUMENT),
+        files_of(files, Role.MANIFEST, Role.SOURCE),
+        files_of(files, Role.TEST),
     )
     return tuple(part[i : i + size] for part in apart for i in range(0, len(part), size))

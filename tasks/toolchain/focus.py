@@ -8,7 +8,7 @@ from schemas.step import VerifyTool
 from tasks.toolchain.catalogue import Catalogue
 
 
-def focused(tool: VerifyTool, tests: Sequence[str], catalogue: Catalogue) -> VerifyTool | None:
+def focus(tool: VerifyTool, tests: Sequence[str], catalogue: Catalogue) -> VerifyTool | None:
     """Aim `tool` at the first of `tests` that it runs; None where there is none, or no typed place for it.
 
     The names come from evidence: one that is not well formed, or outside of what the tool runs, is passed over. What

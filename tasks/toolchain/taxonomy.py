@@ -67,7 +67,7 @@ ALIASES = MappingProxyType(
 )
 
 
-def known(word: str | None) -> Category | None:
+def category_named(word: str | None) -> Category | None:
     """Read a controller's own word, in any case and with spaces or hyphens; None where it means none of ours."""
     name = "_".join((word or "").upper().replace("-", " ").replace("_", " ").split())
     category = ALIASES.get(name) or Category.__members__.get(name)

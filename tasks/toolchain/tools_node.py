@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.toolchain.contract import Contract, ToolCategory, spelled
+from tasks.toolchain.contract import Contract, ToolCategory, spell
 
 _NODE, _TS = ("javascript", "typescript"), ("typescript",)
 _RUNNERS = ("npx {}", "npx --no-install {}", "pnpm exec {}", "yarn {}")
@@ -22,7 +22,7 @@ NODE_TOOLS = (
     ),
     Contract(
         id="jest",
-        spellings=spelled("npx jest", "npx --no-install jest", "pnpm exec jest", "yarn jest"),
+        spellings=spell("npx jest", "npx --no-install jest", "pnpm exec jest", "yarn jest"),
         example="npx jest src/auth.test.js --verbose",
         category=ToolCategory.TEST,
         timeout_s=300,
@@ -71,7 +71,7 @@ NODE_TOOLS = (
     ),
     Contract(
         id="eslint",
-        spellings=spelled("eslint", *_RUNNERS),
+        spellings=spell("eslint", *_RUNNERS),
         example="npx eslint src",
         category=ToolCategory.LINT,
         timeout_s=60,
@@ -82,7 +82,7 @@ NODE_TOOLS = (
     ),
     Contract(
         id="prettier",
-        spellings=spelled("prettier", *_RUNNERS),
+        spellings=spell("prettier", *_RUNNERS),
         example="npx prettier --check src",
         category=ToolCategory.LINT,
         timeout_s=60,
@@ -94,7 +94,7 @@ NODE_TOOLS = (
     ),
     Contract(
         id="tsc",
-        spellings=spelled("tsc", *_RUNNERS),
+        spellings=spell("tsc", *_RUNNERS),
         example="npx tsc --noEmit",
         category=ToolCategory.TYPE_CHECK,
         timeout_s=120,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.base import RiskLevel
-from tasks.toolchain.contract import Contract, ToolCategory, spelled
+from tasks.toolchain.contract import Contract, ToolCategory, spell
 
 _RUNNERS = ("python -m {}", "python3 -m {}", "uv run {}", "poetry run {}")
 _PYTEST_OPTIONS = (
@@ -23,7 +23,7 @@ _MYPY_OPTIONS = (
     "--strict|--ignore-missing-imports|--pretty|--no-error-summary|--show-error-codes|--no-incremental",
     "--check-untyped-defs|--explicit-package-bases|--namespace-packages",
 )
-_PYTEST = spelled("pytest", *_RUNNERS)
+_PYTEST = spell("pytest", *_RUNNERS)
 _PYTHON = ("python",)
 
 PYTHON_TOOLS = (
@@ -81,7 +81,7 @@ PYTHON_TOOLS = (
     ),
     Contract(
         id="ruff-fix",
-        spellings=spelled("ruff check", *_RUNNERS),
+        spellings=spell("ruff check", *_RUNNERS),
         example="ruff check src/auth.py --fix",
         category=ToolCategory.LINT,
         timeout_s=30,
@@ -96,7 +96,7 @@ PYTHON_TOOLS = (
     ),
     Contract(
         id="ruff-check",
-        spellings=spelled("ruff check", *_RUNNERS),
+        spellings=spell("ruff check", *_RUNNERS),
         example="ruff check src/auth.py",
         category=ToolCategory.LINT,
         timeout_s=30,
@@ -107,7 +107,7 @@ PYTHON_TOOLS = (
     ),
     Contract(
         id="ruff-format",
-        spellings=spelled("ruff format", *_RUNNERS),
+        spellings=spell("ruff format", *_RUNNERS),
         example="ruff format --check src/auth.py",
         category=ToolCategory.LINT,
         timeout_s=30,
@@ -119,7 +119,7 @@ PYTHON_TOOLS = (
     ),
     Contract(
         id="black",
-        spellings=spelled("black", *_RUNNERS),
+        spellings=spell("black", *_RUNNERS),
         example="black --check src/auth.py",
         category=ToolCategory.LINT,
         timeout_s=60,
@@ -132,7 +132,7 @@ PYTHON_TOOLS = (
     ),
     Contract(
         id="flake8",
-        spellings=spelled("flake8", *_RUNNERS),
+        spellings=spell("flake8", *_RUNNERS),
         example="flake8 src",
         category=ToolCategory.LINT,
         timeout_s=60,
@@ -143,7 +143,7 @@ PYTHON_TOOLS = (
     ),
     Contract(
         id="mypy",
-        spellings=spelled("mypy", *_RUNNERS),
+        spellings=spell("mypy", *_RUNNERS),
         example="mypy src --ignore-missing-imports",
         category=ToolCategory.TYPE_CHECK,
         timeout_s=120,
@@ -154,7 +154,7 @@ PYTHON_TOOLS = (
     ),
     Contract(
         id="pyright",
-        spellings=spelled("pyright", *_RUNNERS, "npx {}"),
+        spellings=spell("pyright", *_RUNNERS, "npx {}"),
         example="pyright src",
         category=ToolCategory.TYPE_CHECK,
         timeout_s=60,

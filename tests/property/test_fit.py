@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from schemas.goal import Goal
 from tasks.policy.outcome_verdict import fit_evidence
-from tasks.rules.goal_cleaning import MAX_LINE, cleaned
+from tasks.rules.goal_cleaning import MAX_LINE, clean_goal
 from tasks.strategies.task.templates import TEMPLATES
 from tasks.text import fields
-from tasks.text.fields import MAX_GUIDANCE, Cut, as_written, filled, fit, guidance, one_line, opening, several_lines
-from tasks.text.json_in_prose import fitted
-from tasks.text.quoting import MARK, quoted
+from tasks.text.fields import MAX_GUIDANCE, Cut, as_written, fill, fit, guidance, one_line, opening, several_lines
+from tasks.text.json_in_prose import fit_schema
+from tasks.text.quoting import MARK, quote
 from tasks.text.sanitize import sanitize
 from tasks.text.secrets import fit_redacted
 from tests.property.test_sanitize import TEXTS
@@ -78,7 +78,7 @@ def test_nothing_is_found_after_the_cut(cut: Cut, text: str, size: int) -> None:
 def test_nothing_is_found_in_a_drafters_answer_that_was_too_long(text: str, size: int) -> None:
     schema = {"properties": {"title": {"maxLength": size}}}
 
-    (kept,) = fitted({"title": text}, schema).values()
+    (kept,) = fit_schema({"title": text}, schema).values()
 
     assert len(kept) <= size
     assert kept == text or harmless(kept)
@@ -87,7 +87,7 @@ def test_nothing_is_found_in_a_drafters_answer_that_was_too_long(text: str, size
 @with_examples(sentence="Fix with the smallest change that is right: {goal}")
 @given(text=NEARLY, size=SIZES, sentence=st.sampled_from(SENTENCES))
 def test_nothing_is_found_in_a_sentence_with_the_goals_words(sentence: str, text: str, size: int) -> None:
-    whole = filled(sentence, text, len(sentence) + size)
+    whole = fill(sentence, text, len(sentence) + size)
 
     assert harmless(whole)
     assert len(whole) <= len(sentence) + size
@@ -108,7 +108,7 @@ def test_nothing_is_found_in_the_constraints_that_are_handed_on(lines: tuple[str
 def test_nothing_is_found_in_a_cleaned_goal(first: str, second: str, before: int) -> None:
     lines = [("y" * before + " " + second)[:MAX_LINE], (first or "x")[:MAX_LINE]]
 
-    goal = cleaned(Goal(goal=f"Fix it. {first}"[:4000], constraints=(lines[1], lines[0]))).goal
+    goal = clean_goal(Goal(goal=f"Fix it. {first}"[:4000], constraints=(lines[1], lines[0]))).goal
 
     assert harmless(goal.goal)
     assert all(map(harmless, goal.constraints))
@@ -126,7 +126,7 @@ def test_nothing_is_found_in_evidence(text: str) -> None:
 
 @given(NEARLY, SIZES)
 def test_every_line_that_is_quoted_bears_the_mark(text: str, size: int) -> None:
-    title, *lines = quoted("Log", "from a tool", text, size).split("\n")
+    title, *lines = quote("Log", "from a tool", text, size).split("\n")
 
     assert title == "# Log (from a tool)"
     assert all(line.startswith(MARK) for line in lines)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tasks.text import sanitize as sanitize_module
 from tasks.text import skeleton
 from tasks.text.attacks import ATTACKS
-from tasks.text.sanitize import TOKEN, Mode, is_plain, sanitize
+from tasks.text.sanitize import TOKEN, Treatment, is_plain, sanitize
 from tasks.text.unicode import clean
 from tests.unit.test_sanitize import CASES, CLASSIC, DISGUISED
 
@@ -54,15 +54,15 @@ HOSTILE = (
 )
 
 
-@given(TEXTS, st.sampled_from(Mode))
-def test_sanitizing_twice_changes_nothing_more(text: str, mode: Mode) -> None:
+@given(TEXTS, st.sampled_from(Treatment))
+def test_sanitizing_twice_changes_nothing_more(text: str, mode: Treatment) -> None:
     once = sanitize(text, mode)
 
     assert sanitize(once.text, mode).text == once.text
 
 
-@given(TEXTS, st.sampled_from([Mode.STRIP, Mode.ESCAPE]))
-def test_nothing_is_found_in_what_was_sanitized(text: str, mode: Mode) -> None:
+@given(TEXTS, st.sampled_from([Treatment.STRIP, Treatment.ESCAPE]))
+def test_nothing_is_found_in_what_was_sanitized(text: str, mode: Treatment) -> None:
     assert sanitize(sanitize(text, mode).text).findings == ()
 
 
@@ -75,8 +75,8 @@ def test_what_is_known_at_a_glance_to_be_plain_has_nothing_in_it(text: str) -> N
 
 @given(TEXTS)
 def test_a_view_without_its_places_has_the_same_text(text: str) -> None:
-    assert skeleton.words_of(text) == skeleton.words(skeleton.View(text)).text
-    assert skeleton.code_of(text) == skeleton.code(skeleton.View(text)).text
+    assert skeleton.words_of(text) == skeleton.words(skeleton.TextView(text)).text
+    assert skeleton.code_of(text) == skeleton.code(skeleton.TextView(text)).text
 
 
 @given(st.text())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schemas.base import FailureCategory as Category
-from tasks.toolchain.classify import MAX_TRACE, Finding, category_of, classify, signature
+from tasks.toolchain.classify import MAX_TRACE, Diagnosis, category_of, classify, signature
 from tasks.toolchain.taxonomy import FAMILY, FROM_OUTSIDE, HALTS_AT_ONCE, OWN, Family
 
 OUTPUTS = Path(__file__).parents[1] / "fixtures" / "outputs"
@@ -106,7 +106,7 @@ def test_a_list_of_files_is_a_lint_error_only_from_the_tool_that_prints_it() -> 
     [
         (
             "pytest-regression",
-            Finding(
+            Diagnosis(
                 Category.TEST_REGRESSION,
                 failing_tests=(
                     "tests/test_auth.py::test_login",
@@ -120,7 +120,7 @@ def test_a_list_of_files_is_a_lint_error_only_from_the_tool_that_prints_it() -> 
         ),
         (
             "mypy-types",
-            Finding(
+            Diagnosis(
                 Category.TYPE_ERROR,
                 files=("a.py",),
                 line=3,
@@ -129,27 +129,27 @@ def test_a_list_of_files_is_a_lint_error_only_from_the_tool_that_prints_it() -> 
         ),
         (
             "pyright-types",
-            Finding(
+            Diagnosis(
                 Category.TYPE_ERROR,
                 files=("/tmp/planner-fixtures/types/a.py",),
                 line=3,
                 codes=("reportReturnType", "reportArgumentType", "reportAttributeAccessIssue"),
             ),
         ),
-        ("ruff-lint", Finding(Category.LINT_ERROR, files=("a.py",), line=1, codes=("I001", "F401", "B018"))),
+        ("ruff-lint", Diagnosis(Category.LINT_ERROR, files=("a.py",), line=1, codes=("I001", "F401", "B018"))),
         (
             "eslint-lint",
-            Finding(
+            Diagnosis(
                 Category.LINT_ERROR,
                 files=("/tmp/planner-fixtures/js/src/lint.js",),
                 line=1,
                 codes=("no-unused-vars", "no-undef", "no-debugger"),
             ),
         ),
-        ("tsc-types", Finding(Category.TYPE_ERROR, files=("src/t.ts",), line=1, codes=("TS2322", "TS2339"))),
+        ("tsc-types", Diagnosis(Category.TYPE_ERROR, files=("src/t.ts",), line=1, codes=("TS2322", "TS2339"))),
         (
             "jest-regression",
-            Finding(
+            Diagnosis(
                 Category.TEST_REGRESSION,
                 failing_tests=("login \u203a answers 201", "login \u203a throws a TypeError"),
                 files=("t/login.test.js",),
@@ -158,7 +158,7 @@ def test_a_list_of_files_is_a_lint_error_only_from_the_tool_that_prints_it() -> 
         ),
         (
             "go-test-regression",
-            Finding(
+            Diagnosis(
                 Category.TEST_REGRESSION,
                 failing_tests=("TestStatus", "TestTable", "TestTable/one_case"),
                 files=("shop_test.go",),
@@ -167,20 +167,23 @@ def test_a_list_of_files_is_a_lint_error_only_from_the_tool_that_prints_it() -> 
         ),
         (
             "cargo-test-regression",
-            Finding(
+            Diagnosis(
                 Category.TEST_REGRESSION,
                 failing_tests=("tests::login_answers", "tests::unwraps"),
                 files=("src/lib.rs",),
                 line=5,
             ),
         ),
-        ("cargo-build-types", Finding(Category.TYPE_ERROR, files=("src/lib.rs",), line=1, codes=("E0308",))),
-        ("gcc-werror", Finding(Category.LINT_ERROR, files=("warn.c",), line=1, codes=("unused-variable",))),
-        ("ctest-regression", Finding(Category.TEST_REGRESSION, failing_tests=("login",))),
-        ("gtest-regression", Finding(Category.TEST_REGRESSION, failing_tests=("Cart.Adds",), files=("g.cpp",), line=3)),
+        ("cargo-build-types", Diagnosis(Category.TYPE_ERROR, files=("src/lib.rs",), line=1, codes=("E0308",))),
+        ("gcc-werror", Diagnosis(Category.LINT_ERROR, files=("warn.c",), line=1, codes=("unused-variable",))),
+        ("ctest-regression", Diagnosis(Category.TEST_REGRESSION, failing_tests=("login",))),
+        (
+            "gtest-regression",
+            Diagnosis(Category.TEST_REGRESSION, failing_tests=("Cart.Adds",), files=("g.cpp",), line=3),
+        ),
         (
             "python-typeerror",
-            Finding(
+            Diagnosis(
                 Category.TYPE_ERROR,
                 files=("/tmp/planner-fixtures/scripts/crash.py",),
                 line=2,
@@ -189,7 +192,7 @@ def test_a_list_of_files_is_a_lint_error_only_from_the_tool_that_prints_it() -> 
         ),
     ],
 )
-def test_what_the_output_names_is_extracted(name: str, found: Finding) -> None:
+def test_what_the_output_names_is_extracted(name: str, found: Diagnosis) -> None:
     answer = classify(output(name))
 
     assert (answer.category, answer.failing_tests, answer.files, answer.line, answer.codes) == (

@@ -11,7 +11,7 @@ import pytest
 
 from schemas import codec
 from tasks.rules.strategy import Consult, Drafted
-from tasks.text.secrets import MARK, masked, redact
+from tasks.text.secrets import MARK, mask, redact
 from worker.drafters import artifacts
 from worker.drafters.artifacts import MAX_TEXT, Artifacts
 from worker.drafters.base import Watch, estimate
@@ -64,7 +64,7 @@ def test_known_secrets_are_taken_out_wherever_they_stand() -> None:
     ],
 )
 def test_words_of_a_plan_are_left_in_an_answer(text: str) -> None:
-    assert masked(text) == text
+    assert mask(text) == text
 
 
 @pytest.mark.parametrize(

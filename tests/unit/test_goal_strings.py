@@ -13,7 +13,7 @@ from schemas.goal import Goal
 from schemas.kinds import Leaf, TextKind, WithoutKind, leaves, rewrite
 from schemas.outcome import Outcome
 from tasks.handlers.goals import plan
-from tasks.rules.goal_cleaning import _RULES, MAX_CLOSER_LOOK, cleaned
+from tasks.rules.goal_cleaning import _RULES, MAX_CLOSER_LOOK, clean_goal
 from tasks.rules.strategy import Draft, Rejected
 from tasks.text.sanitize import TOKEN, sanitize
 
@@ -95,21 +95,21 @@ def test_a_rule_reaches_strings_wherever_they_stand() -> None:
 def test_a_repository_goes_on_as_it_is_named(repo: str) -> None:
     goal = a_goal(context={"repo": repo})
 
-    assert cleaned(goal).goal is goal
+    assert clean_goal(goal).goal is goal
 
 
 @pytest.mark.parametrize("base", ["9f1c2d4", "a" * 64, "main", "v1.2.0", "refs/heads/feature/x", "HEAD~1", "9f1c"])
 def test_a_revision_goes_on_as_it_is(base: str) -> None:
     goal = a_goal(context={"base_sha": base})
 
-    assert cleaned(goal).goal is goal
+    assert clean_goal(goal).goal is goal
 
 
 @pytest.mark.parametrize("tenant", ["acme", "Acme Corp.", "müller", "team:payments", "a" * 200])
 def test_a_tenant_is_named_as_before(tenant: str) -> None:
     goal = a_goal(tenant=tenant)
 
-    assert cleaned(goal).goal is goal
+    assert clean_goal(goal).goal is goal
 
 
 NO_NAMES = {
@@ -171,7 +171,7 @@ def test_attacks_in_words_of_any_kind_of_goal_are_taken_out_and_told() -> None:
         "reviewed_plan": {"context": {"constraints": [ATTACK], "user_quotes": [f"please {ATTACK}"]}},
         "evolution": {"base": {"commit_hash": "9f1c2d4"}, "constraints": [ATTACK], "iteration_hint": ATTACK},
     }
-    found = cleaned(a_goal(kind=GoalKind.TASK, **inputs))
+    found = clean_goal(a_goal(kind=GoalKind.TASK, **inputs))
 
     assert found.goal.gap_report
     assert found.goal.gap_report.gap_report
@@ -185,11 +185,11 @@ def test_attacks_in_words_of_any_kind_of_goal_are_taken_out_and_told() -> None:
     assert found.goal.evolution
     assert (found.goal.evolution.constraints, found.goal.evolution.iteration_hint) == ((TOKEN,), TOKEN)
     assert len(found.findings) == 7
-    assert cleaned(found.goal).goal is found.goal
+    assert clean_goal(found.goal).goal is found.goal
 
 
 def test_the_base_of_an_evolution_is_a_revision() -> None:
-    found = cleaned(a_goal(evolution={"base": {"commit_hash": "--upload-pack=x"}}))
+    found = clean_goal(a_goal(evolution={"base": {"commit_hash": "--upload-pack=x"}}))
 
     assert [error.pointer for error in found.errors] == ["/evolution/base/commit_hash"]
 
@@ -197,7 +197,7 @@ def test_the_base_of_an_evolution_is_a_revision() -> None:
 def test_a_word_of_which_nothing_is_left_is_an_error() -> None:
     gap = {"category": "\u200b", "description": "x"}
 
-    found = cleaned(a_goal(gap_report={"gap_report": {"gaps": [gap]}}))
+    found = clean_goal(a_goal(gap_report={"gap_report": {"gaps": [gap]}}))
 
     assert [(e.pointer, e.code) for e in found.errors] == [
         ("/gap_report/gap_report/gaps/0/category", "empty_after_sanitizing")
@@ -221,5 +221,5 @@ def test_ten_thousand_ordinary_steps_need_no_closer_look() -> None:
     steps = [{"step_id": f"s{n}", "title": f"Step {n}", "intent": intent, "verify": None} for n in range(10_000)]
     goal = a_goal(steps=steps, limits={"max_steps": 10_000})
 
-    assert cleaned(goal).goal is goal
+    assert clean_goal(goal).goal is goal
     assert isinstance(plan(goal), Draft)

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.goal import Goal
 from tasks.strategies.task.goal_type import GoalType, goal_type
-from tasks.toolchain.failure_log import Finding, finding_of
+from tasks.toolchain.failure_log import LogSign, read_log
 
 
 def type_of(text: str, **context: Any) -> GoalType:
@@ -91,7 +91,7 @@ def test_a_repair_goes_where_its_log_points(log: str, expected: str) -> None:
 def test_a_hostile_log_of_full_size_is_read_in_linear_time(hostile: str) -> None:
     started = time.process_time()
 
-    finding_of(hostile * (256 * 1024 // len(hostile)), ("a.py",))
+    read_log(hostile * (256 * 1024 // len(hostile)), ("a.py",))
 
     assert time.process_time() - started < 5  # quadratic would be minutes
 
@@ -99,7 +99,7 @@ def test_a_hostile_log_of_full_size_is_read_in_linear_time(hostile: str) -> None
 def test_a_missing_module_of_the_repository_itself_is_repaired() -> None:
     log = "ModuleNotFoundError: No module named 'shop'"
 
-    assert finding_of(log, ("src/shop/__init__.py",)) is Finding.REPAIRABLE
+    assert read_log(log, ("src/shop/__init__.py",)) is LogSign.REPAIRABLE
 
 
 def test_a_log_that_says_nothing_does_not_stop_a_repair_that_knows_its_tests() -> None:

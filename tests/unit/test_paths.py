@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tasks.text.forbidden_paths import FORBIDDEN_NAMES, forbidding, wrong_name
+from tasks.text.forbidden_paths import FORBIDDEN_NAMES, forbid, wrong_name
 from tasks.text.paths import MAX_GLOB_WORK, TABOO, clean, expand_globs, fault
 
 LISTING = (
@@ -131,7 +131,7 @@ def test_a_path_is_fine(path: str) -> None:
     assert fault(path) is None
 
 
-OURS = forbidding((*FORBIDDEN_NAMES, "*.tfvars", "infra/prod/", "deploy-?.sh"))
+OURS = forbid((*FORBIDDEN_NAMES, "*.tfvars", "infra/prod/", "deploy-?.sh"))
 
 
 @pytest.mark.parametrize("path", ["a/x.TFVARS", "infra/prod/main.tf", "x/infra/prod/y", "deploy-1.sh", ".env"])
@@ -145,7 +145,7 @@ def test_an_added_name_forbids_nothing_else(path: str) -> None:
 
 
 def test_an_operator_replaces_the_names_but_version_control_stays_forbidden() -> None:
-    only = forbidding(("*.tfvars",))
+    only = forbid(("*.tfvars",))
 
     assert [fault(path, only) for path in (".npmrc", "tests/a.pem", ".env.example")] == [None] * 3
     assert fault("x.tfvars", only) == fault(".git/config", only) == fault("GIT~1/config", only) == TABOO
@@ -163,7 +163,7 @@ def test_a_glob_reaches_no_forbidden_file() -> None:
     listing = ("src/a.py", "src/b.pem", "src/.npmrc", "src/-x", "src/c\ufe0f.py")
 
     assert expand_globs(["src/*"], listing).files == ("src/a.py",)
-    assert expand_globs(["src/*"], listing, forbidden=forbidding(())).files == (
+    assert expand_globs(["src/*"], listing, forbidden=forbid(())).files == (
         "src/a.py",
         "src/b.pem",
         "src/.npmrc",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from schemas.base import FailureCategory
 from schemas.outcome import FailureEvidence
-from tasks.toolchain.classify import Finding, classify
+from tasks.toolchain.classify import Diagnosis, classify
 
 MESSAGE_CHARS = 4000
 TRACE_CHARS = 500
@@ -74,7 +74,7 @@ def _failure(
     return Failure(evidence, message)
 
 
-def _classified(finding: Finding, text: str, suggestion: str | None = None) -> Failure:
+def _classified(finding: Diagnosis, text: str, suggestion: str | None = None) -> Failure:
     evidence = FailureEvidence(
         category=finding.category,
         top_failing_tests=tuple(test[:1000] for test in finding.failing_tests[:FAILING_TESTS]),

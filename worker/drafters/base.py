@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tasks.base.errors import PlannerError
 from tasks.rules.strategy import Consult, Drafted
 from tasks.text.fields import several_lines
-from tasks.text.secrets import MARK, fit_redacted, masked, redact
+from tasks.text.secrets import MARK, fit_redacted, mask, redact
 
 if TYPE_CHECKING:
     from worker.settings.settings import Settings
@@ -62,7 +62,7 @@ class Watch:
         stderr: str = "",
     ) -> Drafted:
         """Make the answer of a call that succeeded, without the `secrets` and what is surely one."""
-        said = masked(output, secrets)
+        said = mask(output, secrets)
         return Drafted(said, None, tokens, int(self.passed_s * 1000), shown(command, secrets), heard(stderr, secrets))
 
     def failed(self, why: str, tokens: int, secrets: tuple[str, ...] = ()) -> Drafted:

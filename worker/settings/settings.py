@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
 from tasks.base.errors import PlannerError
-from tasks.text.forbidden_paths import FORBIDDEN_NAMES, Forbidden, forbidding
+from tasks.text.forbidden_paths import FORBIDDEN_NAMES, Forbidden, forbid
 from worker.settings import credentials, tools_file
 from worker.settings.drafters import lacking, planning_options
 from worker.settings.types import Argv, CheckNames, DrafterName, DrafterNames, Grants, Names, RedisUrl, Variables
@@ -240,7 +240,7 @@ class Settings(BaseSettings):
     @property
     def forbidden(self) -> Forbidden:
         """The paths that no goal may allow."""
-        return forbidding((*self.forbidden_paths, *self.also_forbidden_paths))
+        return forbid((*self.forbidden_paths, *self.also_forbidden_paths))
 
     @property
     def planning(self) -> dict[str, Any]:

@@ -26,10 +26,10 @@ from tasks.strategies.campaign.state import Knowledge
 from tasks.strategies.campaign.verification import read_command
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import JUDGED
-from tasks.text.json_in_prose import decoded
+from tasks.text.json_in_prose import read_json
 from tasks.text.paths import clean, fault
 from tasks.toolchain.catalogue import Catalogue, render
-from tasks.toolchain.files import Role, having, role_of
+from tasks.toolchain.files import Role, files_of, role_of
 
 MAX_SAID = 300  # characters of why an answer is none
 NOTHING_SAID = (
@@ -84,7 +84,7 @@ def _object(value: Any) -> Any:
     if not isinstance(value, str) or not value.lstrip().startswith("{"):
         return value
     try:
-        return decoded(value)
+        return read_json(value)
     except ValueError:
         return value
 
@@ -112,7 +112,7 @@ def _tests(said: ClarifyAnswer, asked: PendingQuestion) -> dict[str, Any]:
     if place:
         update["test_pattern"] = place
         inside = (clean(each) for each in place.split(", "))
-        update["tests"] = having((path for path in inside if path in asked.allowed), Role.TEST) or asked.known.tests
+        update["tests"] = files_of((path for path in inside if path in asked.allowed), Role.TEST) or asked.known.tests
     return update
 
 

@@ -41,7 +41,7 @@ from tasks.strategies.drafting.cycle import FAILED, NONE, QUEUE, DraftOptions, Q
 from tasks.strategies.drafting.steps import crowd, room_for
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import JUDGED
-from tasks.text.json_in_prose import decoded
+from tasks.text.json_in_prose import read_json
 from tasks.text.paths import clean
 from tasks.toolchain.catalogue import Catalogue
 
@@ -197,7 +197,7 @@ def _not_chosen(found: DraftedTasks, state: CampaignState, scope: CampaignScope)
 
 def _read(output: Any) -> DraftedTasks | Refusal:
     try:
-        found = decoded(output)
+        found = read_json(output)
     except ValueError:
         return _refuse("no_json", "The answer is no JSON: it must be one object with the list `tasks`.")
     if isinstance(found, list):

@@ -38,8 +38,8 @@ from tasks.rules.strategy import Phase
 from tasks.strategies.campaign.formulas import failure_cost_k
 from tasks.strategies.campaign.frameworks import NONE, detect_framework, framework
 from tasks.strategies.campaign.state import CampaignScope, CandidateFile, Knowledge
-from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, as_written, filled, fit, guidance
-from tasks.text.json_in_prose import decoded
+from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, as_written, fill, fit, guidance
+from tasks.text.json_in_prose import read_json
 from tasks.text.paths import clean
 from tasks.text.sanitize import sanitize
 from tasks.toolchain.catalogue import render
@@ -72,7 +72,7 @@ def explore_step(goal: Goal, least: int) -> PlannedStep:
     return PlannedStep(
         step_id=EXPLORE,
         title="Explore the repository",
-        intent=filled("Find out what a plan must know, without changing anything, for: {goal}", goal.goal, MAX_INTENT),
+        intent=fill("Find out what a plan must know, without changing anything, for: {goal}", goal.goal, MAX_INTENT),
         controller_task_spec=ControllerTaskSpec(type=StepType.EXPLORE),
         mode=mode,
         success_criteria="The four modes are answered, each with its status.",
@@ -100,7 +100,7 @@ def read_exploration(
 def parse_exploration(output: Any) -> Exploration | str:
     """Read an exploration from whatever a controller answered; a sentence where it is none."""
     try:
-        output = decoded(output)
+        output = read_json(output)
     except ValueError:
         output = None
     if not isinstance(output, dict):

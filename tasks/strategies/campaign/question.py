@@ -22,7 +22,7 @@ from schemas.campaign import Decision, Relevance
 from tasks.rules.strategy import Question
 from tasks.strategies.campaign.state import CandidateFile, Knowledge
 from tasks.text.fields import fit, opening
-from tasks.toolchain.files import Role, having
+from tasks.toolchain.files import Role, files_of
 
 
 class Trigger(StrEnum):
@@ -141,7 +141,7 @@ def choose_files(known: Knowledge, paths: Sequence[str]) -> dict[str, Any]:
 
 
 def _delta(known: Knowledge, allowed: Sequence[str]) -> tuple[Option, Option]:
-    sources = (having(allowed, Role.SOURCE, Role.MANIFEST, Role.DOCUMENT) or tuple(allowed))[:MAX_CHOSEN]
+    sources = (files_of(allowed, Role.SOURCE, Role.MANIFEST, Role.DOCUMENT) or tuple(allowed))[:MAX_CHOSEN]
     everything = {**choose_files(known, sources), "narrowed": False}  # a drafter may choose the others too
     few = tuple(each.path for each in known.candidates)[:MAX_CHOSEN] or sources[:1]
     return (
@@ -151,7 +151,7 @@ def _delta(known: Knowledge, allowed: Sequence[str]) -> tuple[Option, Option]:
 
 
 def _tests(_: Knowledge, allowed: Sequence[str]) -> tuple[Option, Option]:
-    tests = having(allowed, Role.TEST)[:MAX_CHOSEN]
+    tests = files_of(allowed, Role.TEST)[:MAX_CHOSEN]
     where = _named(tests) if tests else "the place that is usual for the language"
     return (
         Option(

@@ -26,7 +26,7 @@ from tasks.strategies.campaign.verification import read_commands
 from tasks.strategies.drafting.cycle import draft_step
 from tasks.strategies.drafting.pieces import PHASES, Piece, pieces
 from tasks.strategies.drafting.project import Check, Project
-from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, filled, fit, guidance
+from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit, guidance
 from tasks.toolchain.catalogue import render
 
 DRAFT = "draft"  # the step, and what the campaign waits for as long as it runs; what it is called anew ends like -r2
@@ -40,7 +40,7 @@ def drafting_step(goal: Goal, attempts: int, step_id: str = DRAFT) -> PlannedSte
         goal,
         step_id,
         title="Draft the tasks" if step_id == DRAFT else "Draft the tasks anew",
-        intent=filled("Answer the prompt of this step's input with the tasks of: {goal}", goal.goal, MAX_INTENT),
+        intent=fill("Answer the prompt of this step's input with the tasks of: {goal}", goal.goal, MAX_INTENT),
         guidance=_ASKED,
         attempts=attempts,
         success="The tasks are those of a plan that the planner accepts.",
@@ -157,7 +157,7 @@ def _intent(sentence: str, task: PlanTask, frame: StepFrame) -> str:
     """Say what is wanted: the goal's words, cut if need be, and the reading of them that is meant, which is not."""
     meant = f" (what is meant: {frame.known.reading})" if frame.known.reading else ""
     sentence = sentence.replace("{slug}", task.slug.replace("-", " ")) + meant
-    return fit(filled(sentence, fit(frame.project.goal.goal, MAX_INTENT), MAX_INTENT), MAX_INTENT)
+    return fit(fill(sentence, fit(frame.project.goal.goal, MAX_INTENT), MAX_INTENT), MAX_INTENT)
 
 
 def _guidance(task: PlanTask, files: Sequence[str], frame: StepFrame) -> str:

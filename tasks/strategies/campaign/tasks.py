@@ -27,7 +27,7 @@ from tasks.text.fields import fit
 from tasks.text.forbidden_paths import JUDGED
 from tasks.text.paths import clean, fault
 from tasks.toolchain.catalogue import Catalogue
-from tasks.toolchain.files import Role, having, role_of
+from tasks.toolchain.files import Role, files_of, role_of
 
 MAX_TESTS = 10  # test files of a campaign
 
@@ -53,8 +53,8 @@ def tests_for(sources: Sequence[str], known: Knowledge, allowed: Sequence[str]) 
     """
     if known.untested:
         return ()
-    named = dict.fromkeys((*known.tests, *having(likely_files(known), Role.TEST)))
-    every = having(allowed, Role.TEST)
+    named = dict.fromkeys((*known.tests, *files_of(likely_files(known), Role.TEST)))
+    every = files_of(allowed, Role.TEST)
     kin = tuple(test for test in every if any(is_akin(test, source) for source in sources))
     chosen = tuple(named) or kin or (every if len(every) <= MAX_TESTS else ())
     return tuple(path for path in chosen[:MAX_TESTS] if path not in sources)

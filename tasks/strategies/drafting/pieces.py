@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from schemas.base import RiskLevel
 from tasks.rules.risk import RISK, raised
-from tasks.toolchain.files import Role, chunks, having
+from tasks.toolchain.files import Role, chunks, files_of
 
 PHASES = {  # of a step whose risk level asks for two
     "scaffold": "Only the structure: behaviour stays as it is.",
@@ -30,7 +30,7 @@ class Piece:
 
 def level_of(files: Sequence[str]) -> RiskLevel:
     """Say how risky a change is that nobody has judged: code is MED, documents and tests alone are LOW, or by name."""
-    harmless = len(having(files, Role.DOCUMENT, Role.TEST)) == len(files)
+    harmless = len(files_of(files, Role.DOCUMENT, Role.TEST)) == len(files)
     return raised(RiskLevel.LOW if harmless else RiskLevel.MED, files).level
 
 

@@ -20,7 +20,7 @@ from tasks.rules.validation import MAX_TOOLS
 from tasks.text.forbidden_paths import JUDGED, Forbidden
 from tasks.text.paths import expand_globs
 from tasks.toolchain.catalogue import Catalogue
-from tasks.toolchain.files import Role, having
+from tasks.toolchain.files import Role, files_of
 from tasks.toolchain.languages import Language, language_of
 
 _QUOTED = re.compile(r"`([^`]+)`")
@@ -73,7 +73,7 @@ class Project:
         if check is Check.FIX:
             return self._narrowed(self.goal.context.failing_tests)
         if check is Check.NEW_TESTS:
-            return self._narrowed(having(files, Role.TEST))
+            return self._narrowed(files_of(files, Role.TEST))
         if check is Check.TESTS or self.language is None:
             return ()
         return self.catalogue.recipe(self.language.quick if check is Check.QUICK else self.language.build, files)
@@ -104,7 +104,7 @@ def read_test_command(
 
 def only_documents(files: tuple[str, ...]) -> bool:
     """Tell whether all of `files` are documentation."""
-    return len(having(files, Role.DOCUMENT)) == len(files)
+    return len(files_of(files, Role.DOCUMENT)) == len(files)
 
 
 def commands_in(

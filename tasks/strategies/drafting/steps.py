@@ -20,7 +20,7 @@ from tasks.rules.validation import max_steps
 from tasks.strategies.drafting.order import Named, Ordered, free_name, order_steps
 from tasks.strategies.drafting.pieces import PHASES, Piece, fits_one_step, pieces
 from tasks.strategies.drafting.project import Check, Project, commands_in, keep_permitted, only_documents
-from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, filled, fit
+from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit
 from tasks.text.paths import clean
 from tasks.toolchain.catalogue import Catalogue, render
 
@@ -111,7 +111,7 @@ def last_check(
         PlannedStep(
             step_id=step_id,
             title="Verify the plan as a whole",
-            intent=filled("Verify all that was changed for: {goal}", fit(about, MAX_INTENT), MAX_INTENT),
+            intent=fill("Verify all that was changed for: {goal}", fit(about, MAX_INTENT), MAX_INTENT),
             verify=render(tools),
             risk_level=_level(tools, project.catalogue),
             controller_task_spec=ControllerTaskSpec(type=StepType.TEST),

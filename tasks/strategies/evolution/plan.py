@@ -19,9 +19,9 @@ from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput, Plann
 from tasks.strategies.evolution.request import FOCUS
 from tasks.text.fields import fit, several_lines
 from tasks.text.forbidden_paths import JUDGED
-from tasks.text.json_in_prose import decoded, fitted
+from tasks.text.json_in_prose import fit_schema, read_json
 from tasks.text.paths import fault
-from tasks.text.secrets import kept_back
+from tasks.text.secrets import hold_back
 
 MAX_ERRORS = 20  # told at once
 NO_FIELDS = "/"  # where the whole answer is wrong
@@ -50,7 +50,7 @@ class Parsed:
 
 def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> Parsed:
     """Read what was answered to `request`. An empty answer is an error in every mode."""
-    output, text = kept_back(output)
+    output, text = hold_back(output)
     if not fit(text, 512):
         return Parsed(None, (field_error(NO_FIELDS, "empty_output", "The answer is empty."),))
     return _READERS[mode](output, text, request)
@@ -58,7 +58,7 @@ def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> P
 
 def _strict(output: Any, _: str, __: PlanningAgentRequest) -> Parsed:
     try:
-        return Parsed(_plan(PlanningOutput.model_validate(decoded(output))))
+        return Parsed(_plan(PlanningOutput.model_validate(read_json(output))))
     except ValidationError as error:
         return Parsed(None, _errors(error))
     except ValueError as error:
@@ -70,7 +70,7 @@ def _lenient(output: Any, text: str, request: PlanningAgentRequest) -> Parsed:
     found = _strict(output, text, request)
     if found.plan:
         return found
-    mended = fitted(_renamed(_read(output)), PLANNING_OUTPUT_SCHEMA)
+    mended = fit_schema(_renamed(_read(output)), PLANNING_OUTPUT_SCHEMA)
     if (plan := _strict(mended, text, request).plan) is not None:
         return Parsed(plan, found.errors, ("What was too long or not asked for was cut.",))
     fields = _right(mended) if isinstance(mended, dict) else {}
@@ -88,7 +88,7 @@ _READERS: Mapping[ValidationMode, Callable[[Any, str, PlanningAgentRequest], Par
 
 def _read(output: Any) -> Any:
     try:
-        return decoded(output)
+        return read_json(output)
     except ValueError:
         return None
 

@@ -16,7 +16,7 @@ from tasks.strategies.evolution.commits import CUT, MAX_LINE, MAX_TEXT, Parts, b
 from tasks.strategies.evolution.setting import DEFAULTS, Planning
 from tasks.text.fields import fit
 from tasks.text.json_in_prose import as_text
-from tasks.text.quoting import MARK, quoted
+from tasks.text.quoting import MARK, quote
 from tasks.text.sanitize import sanitize
 
 MAX_PROMPT = 64_000  # bytes
@@ -62,7 +62,7 @@ def prompt_of(
 def repairing(prompt: str, output: object, errors: Sequence[FieldError]) -> str:
     """Ask again, with what was answered and what was wrong with it."""
     wrong = [f"{error.pointer}: {error.message}" for error in errors]
-    answer = quoted("Your last answer", "from you", as_text(output), MAX_ANSWER)
+    answer = quote("Your last answer", "from you", as_text(output), MAX_ANSWER)
     refused = _data("Why it was refused", "by the planner", [bullets(wrong)], MAX_WORDS)
     return f"{prompt}\n\n{answer}\n\n{refused}\n\nAnswer anew, with all of this mended."
 

@@ -14,7 +14,7 @@ from tasks.rules.risk import estimate
 from tasks.rules.validation import MAX_TOOLS
 from tasks.strategies.drafting.project import Project, commands_in
 from tasks.strategies.drafting.steps import MAX_SUCCESS, DraftedStep, Governed, govern, last_check
-from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, filled, fit
+from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, fill, fit
 from tasks.text.paths import clean
 
 DRAFT_ID = "draft-plan"
@@ -34,7 +34,7 @@ def draft_step(goal: Goal, asked: str, prompt: str, attempts: int) -> PlannedSte
         DRAFT_ID,
         StepType.DRAFT,
         "Draft the plan",
-        filled("Answer the prompt of this step's input with a plan for: {goal}", fit(asked, MAX_INTENT), MAX_INTENT),
+        fill("Answer the prompt of this step's input with a plan for: {goal}", fit(asked, MAX_INTENT), MAX_INTENT),
         "Answer in `output` as the input says: its prompt, its schema where it has one, its validation mode. "
         "On a later attempt mend what context.previous_failure says. " + NO_ORDER,
         goal,
@@ -51,7 +51,7 @@ def find_step(goal: Goal, plan: PlanningPlan, unplaced: Sequence[int]) -> Planne
         FIND_ID,
         StepType.EXPLORE,
         "Find the files to change",
-        filled("Find the files to change for these steps of the plan: {goal}", names, MAX_INTENT),
+        fill("Find the files to change for these steps of the plan: {goal}", names, MAX_INTENT),
         'Answer in `output`: {"files": {"<id of a step>": ["path", ...]}}, with paths of the input\'s allowed_files. '
         + NO_ORDER,
         goal,

@@ -17,7 +17,7 @@ from tasks.strategies.gap_report.analysis import category_of
 from tasks.strategies.gap_report.constraints import NO_BOUNDS, Bounds, Protection, bounds_of
 from tasks.strategies.gap_report.places import MANY, NO_NAMES, Documents, ModuleDocument, Places
 from tasks.text.fields import fit
-from tasks.toolchain.files import Role, having, role_of
+from tasks.toolchain.files import Role, files_of, role_of
 
 MAX_DESCRIPTION = 1000
 CREATE, MODIFY, DELETE = ActionType
@@ -115,9 +115,9 @@ def _tests(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
     """Find the tests of a thing: its module's folder, else tests named like it."""
     places, explicit = inventory.places, inventory.places.paths_in(gap.description)
     folders = [f"{folder}tests/" for folder in places.modules_in(gap.description)]
-    sources = having(explicit, Role.SOURCE)
+    sources = files_of(explicit, Role.SOURCE)
     return (
-        having(explicit, Role.TEST)
+        files_of(explicit, Role.TEST)
         or _opened(folders, places)
         or (places.tests_for(sources) if sources else _tests_about(gap.description, places))
     )

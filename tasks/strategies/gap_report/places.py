@@ -16,7 +16,7 @@ from schemas.gap import MAX_TARGETS
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import FORBIDDEN, JUDGED, Forbidden
 from tasks.text.paths import clean, fault
-from tasks.toolchain.files import Role, having, name_of, role_of
+from tasks.toolchain.files import Role, files_of, name_of, role_of
 
 LAYERS = {"domain": "domain", "kernel": "kernel", "adapter": "adapters", "adapters": "adapters", "ports": "ports"}
 MODULES = "modules"
@@ -64,7 +64,7 @@ class Places:
     def of(cls, listing: Iterable[str], allowed: Iterable[str], forbidden: Forbidden = FORBIDDEN) -> Places:
         """Put listing and allowlist together, without files whose very name is an attack."""
         listed, given = dict.fromkeys(filter(_is_harmless, map(clean, listing))), dict.fromkeys(allowed)
-        return cls(frozenset(listed), tuple(listed | given), having(given, Role.SOURCE), forbidden)
+        return cls(frozenset(listed), tuple(listed | given), files_of(given, Role.SOURCE), forbidden)
 
     def locate(self, mention: str, *, by_tool: bool = True) -> str | None:
         """Find the file that a tool or a person means.
@@ -133,7 +133,7 @@ class Places:
     @cached_property
     def _tests(self) -> tuple[tuple[str, str], ...]:
         """List the tests by their names, in lower case."""
-        return tuple((name_of(path).casefold(), path) for path in having(self.files, Role.TEST))
+        return tuple((name_of(path).casefold(), path) for path in files_of(self.files, Role.TEST))
 
     @cached_property
     def _by_name(self) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from tasks.text.fields import as_written, fit
-from tasks.text.sanitize import Mode, sanitize
+from tasks.text.sanitize import Treatment, sanitize
 from tasks.text.unicode import INVISIBLE
 
 M = TypeVar("M", bound=BaseModel)
@@ -44,7 +44,7 @@ def fitted(model: type[M], value: M) -> M:
 
 def _text(text: str, name: str) -> str:
     """Clean a text as what it is: of a drawing that holds no attack and no control every character counts."""
-    drawn = name == DRAWING and not _CONTROLS.search(text) and not sanitize(text, Mode.FLAG).findings
+    drawn = name == DRAWING and not _CONTROLS.search(text) and not sanitize(text, Treatment.FLAG).findings
     return text if name == CODE or drawn else sanitize(text).text
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from schemas.goal import Goal
-from tasks.toolchain.failure_log import Finding, finding_of
+from tasks.toolchain.failure_log import LogSign, read_log
 
 
 class GoalType(StrEnum):
@@ -146,18 +146,18 @@ def goal_type(goal: Goal) -> GoalType:
 
 
 _ROUTES = {
-    Finding.NONE: GoalType.REPAIR,
-    Finding.REPAIRABLE: GoalType.REPAIR,
-    Finding.BUILD: GoalType.BUILD,
-    Finding.DEPENDENCY: GoalType.DEPENDENCY,
-    Finding.SILENT: GoalType.OBSERVATION,
+    LogSign.NONE: GoalType.REPAIR,
+    LogSign.REPAIRABLE: GoalType.REPAIR,
+    LogSign.BUILD: GoalType.BUILD,
+    LogSign.DEPENDENCY: GoalType.DEPENDENCY,
+    LogSign.SILENT: GoalType.OBSERVATION,
 }
 _NAMED_PLACE = re.compile(r"::\w|[\w/]\.[a-z]{1,4}\b")  # `test_a.py`, `TestX::test_y`
 
 
-def _log_of(goal: Goal) -> Finding:
+def _log_of(goal: Goal) -> LogSign:
     """Read the log; one that says nothing matters only where nothing else says what to repair."""
     context = goal.context
-    found = finding_of(context.failure_log or "", (*context.files, *goal.allowed_files))
+    found = read_log(context.failure_log or "", (*context.files, *goal.allowed_files))
     known = bool(context.failing_tests) or bool(_NAMED_PLACE.search(goal.goal))
-    return Finding.NONE if found is Finding.SILENT and known else found
+    return LogSign.NONE if found is LogSign.SILENT and known else found

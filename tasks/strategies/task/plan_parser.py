@@ -19,9 +19,9 @@ from tasks.strategies.drafting.steps import DraftedStep, Governed, crowd, govern
 from tasks.strategies.task.steps import DRAFT_ID, VERIFY_ID
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import JUDGED
-from tasks.text.json_in_prose import decoded, fitted
+from tasks.text.json_in_prose import fit_schema, read_json
 from tasks.text.paths import fault
-from tasks.text.secrets import kept_back
+from tasks.text.secrets import hold_back
 
 MAX_ERRORS = 20  # told at once
 ANSWER = "/"  # where the whole answer is wrong
@@ -55,12 +55,12 @@ def parse(project: Project, output: Any, *, strict: bool, changes: bool) -> Pars
 
 
 def _read(output: Any, *, strict: bool) -> TaskDraft | Refusal:
-    output, text = kept_back(output)
+    output, text = hold_back(output)
     if not text:
         return Refusal((field_error(ANSWER, "empty_output", "The answer is empty."),))
     try:
-        value = decoded(output)
-        return _clean(TaskDraft.model_validate(value if strict else fitted(value, TASK_DRAFT_SCHEMA)))
+        value = read_json(output)
+        return _clean(TaskDraft.model_validate(value if strict else fit_schema(value, TASK_DRAFT_SCHEMA)))
     except ValidationError as error:
         return Refusal(tuple(_errors(error)))
     except ValueError as error:

@@ -15,7 +15,7 @@ from schemas.task_draft import TASK_DRAFT_SCHEMA
 from tasks.strategies.drafting.project import Project
 from tasks.text.fields import fit
 from tasks.text.json_in_prose import as_text
-from tasks.text.quoting import MARK, listed, quoted
+from tasks.text.quoting import MARK, list_lines, quote
 from tasks.toolchain.catalogue import render
 
 MAX_PROMPT = 50_000
@@ -51,9 +51,9 @@ def prompt_of(project: Project, *, with_schema: bool) -> str:
 
 def repair_of(prompt: str, output: object, errors: Sequence[FieldError]) -> str:
     """Ask once more, with what was answered and what is wrong with it."""
-    faults = listed((f"{fit(each.pointer, 200)}: {fit(each.message, 300)}" for each in errors), MAX_FAULTS)
-    answer = _cut(quoted("Your last answer", "from you", as_text(output), MAX_ANSWER), MAX_REPAIR // 2)
-    wrong = quoted("What is wrong with it", "from the planner", faults, MAX_LIST)
+    faults = list_lines((f"{fit(each.pointer, 200)}: {fit(each.message, 300)}" for each in errors), MAX_FAULTS)
+    answer = _cut(quote("Your last answer", "from you", as_text(output), MAX_ANSWER), MAX_REPAIR // 2)
+    wrong = quote("What is wrong with it", "from the planner", faults, MAX_LIST)
     return _joined(prompt, answer, wrong, "Answer again, with the whole plan.")
 
 
@@ -81,10 +81,10 @@ def _cut(section: str, most: int) -> str:
 def _asked(project: Project) -> Iterator[str]:
     goal = project.goal
     yield ROLE
-    yield quoted("Goal", "from whoever set it", goal.goal, MAX_GOAL)
-    yield quoted("Constraints", "from the goal", listed(goal.constraints, 100), MAX_LIST)
-    yield quoted("Files that may change", "the goal's allowlist", listed(project.files, MAX_FILES), MAX_LIST)
-    yield quoted("What verifies the plan", "the tool catalogue", render(project.tests), MAX_LIST)
+    yield quote("Goal", "from whoever set it", goal.goal, MAX_GOAL)
+    yield quote("Constraints", "from the goal", list_lines(goal.constraints, 100), MAX_LIST)
+    yield quote("Files that may change", "the goal's allowlist", list_lines(project.files, MAX_FILES), MAX_LIST)
+    yield quote("What verifies the plan", "the tool catalogue", render(project.tests), MAX_LIST)
 
 
 def _wanted(*, with_schema: bool) -> Iterator[str]:
@@ -96,15 +96,15 @@ def _wanted(*, with_schema: bool) -> Iterator[str]:
 def _context(context: GoalContext) -> Iterator[str]:
     """Quote what the goal knows of its repository, as far as it knows anything."""
     if context.files:
-        yield quoted("Files of the repository", "from the goal", listed(context.files, MAX_FILES), MAX_LIST)
+        yield quote("Files of the repository", "from the goal", list_lines(context.files, MAX_FILES), MAX_LIST)
     if context.failing_tests:
-        yield quoted("Failing tests", "from the goal", listed(context.failing_tests, 50), MAX_LIST)
+        yield quote("Failing tests", "from the goal", list_lines(context.failing_tests, 50), MAX_LIST)
     if context.failure_log:
-        yield quoted("End of the failure log", "from a tool", context.failure_log[-MAX_LOG:], MAX_LOG)
+        yield quote("End of the failure log", "from a tool", context.failure_log[-MAX_LOG:], MAX_LOG)
     yield from _texts("Manifest", context.manifests)
     yield from _texts("Document", context.documents)
 
 
 def _texts(title: str, texts: Mapping[str, str]) -> Iterator[str]:
     for path, text in list(texts.items())[:MAX_TEXTS]:
-        yield quoted(title, "from the repository", f"{fit(path, 200)}\n{text[: 2 * MAX_TEXT]}", MAX_TEXT)
+        yield quote(title, "from the repository", f"{fit(path, 200)}\n{text[: 2 * MAX_TEXT]}", MAX_TEXT)

@@ -10,9 +10,9 @@ from tasks.strategies.drafting import cycle
 from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, Piece
 from tasks.strategies.drafting.project import Check, Project, only_documents
 from tasks.strategies.task.templates import Row, Template
-from tasks.text.fields import MAX_INTENT, filled, fit, guidance
+from tasks.text.fields import MAX_INTENT, fill, fit, guidance
 from tasks.toolchain.catalogue import render
-from tasks.toolchain.files import chunks, having
+from tasks.toolchain.files import chunks, files_of
 
 DRAFT_ID = "draft-plan"
 VERIFY_ID = "verify-plan"
@@ -26,7 +26,7 @@ def draft_step(goal: Goal, attempts: int) -> PlannedStep:
         goal,
         DRAFT_ID,
         title="Draft the plan",
-        intent=fit(filled(asked, fit(goal.goal, MAX_ASKED), MAX_INTENT), MAX_INTENT),
+        intent=fit(fill(asked, fit(goal.goal, MAX_ASKED), MAX_INTENT), MAX_INTENT),
         guidance="Answer in `output` with JSON of the input's schema. Nothing of the plan may be done yet: only read.",
         attempts=cycle.attempts_within(goal, attempts),
     )
@@ -45,7 +45,7 @@ def template_steps(project: Project, template: Template) -> tuple[PlannedStep, .
 
 
 def _of_row(project: Project, row: Row, waits: tuple[str, ...]) -> tuple[PlannedStep, ...]:
-    files = having(project.files, *row.roles)
+    files = files_of(project.files, *row.roles)
     if row.or_every and not files:
         files = project.files
     if row.type is StepType.PATCH:
@@ -115,7 +115,7 @@ def _step(
     return PlannedStep(
         step_id=step_id,
         title=row.title,
-        intent=filled(row.intent, goal.goal, MAX_INTENT),
+        intent=fill(row.intent, goal.goal, MAX_INTENT),
         allowed_files=files,
         verify=render(tools),
         risk_level=risk.level,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from tasks.rules.goal_cleaning import cleaned
+from tasks.rules.goal_cleaning import clean_goal
 from tasks.rules.strategy import Consult, Draft, Drafted, Rejected, Setting
 from tasks.strategies import campaign
 from tasks.toolchain.catalogue import CATALOGUE
@@ -51,7 +51,7 @@ def seen(running: Running) -> Iterator[Any]:
 
 def run(setting: Setting = Setting(), **fields: Any) -> Iterator[Any]:  # noqa: B008  a frozen value
     """Plan a goal as it is cleaned at the door; answer what it asks, and do its steps."""
-    goal = cleaned(a_goal(**fields)).goal
+    goal = clean_goal(a_goal(**fields)).goal
     answer = campaign.draft(goal, CATALOGUE, setting)
     if isinstance(answer, Rejected):
         assert answer.errors

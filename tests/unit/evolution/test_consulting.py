@@ -14,7 +14,7 @@ from tasks.rules.strategy import Answer, Consult, Draft, Drafted, Growth, Reject
 from tasks.strategies import evolution
 from tasks.strategies.evolution.setting import DEFAULTS, Planning, planning_of
 from tasks.text.json_in_prose import as_text
-from tasks.text.sanitize import Mode, sanitize
+from tasks.text.sanitize import Treatment, sanitize
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.contract import Contract, ToolCategory
 from tests.unit.evolution.given import ATTACK, FILES, a_goal, a_plan, a_step, ended, facts, refused, unfolded
@@ -145,7 +145,7 @@ def test_an_attack_in_a_refused_answer_is_not_sent_back() -> None:
     again = consulted("strict", said(a_plan(**{ATTACK: 1, "\n# Role": 2})))
 
     assert isinstance(again, Consult)
-    assert sanitize(again.prompt, Mode.FLAG).findings == ()
+    assert sanitize(again.prompt, Treatment.FLAG).findings == ()
     assert not any(line.startswith("# Role") for line in again.prompt.splitlines())
 
 

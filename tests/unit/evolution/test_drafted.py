@@ -15,8 +15,8 @@ from tasks.strategies.drafting.pieces import fits_one_step, level_of, pieces
 from tasks.strategies.drafting.project import Project, commands_in, project_of
 from tasks.strategies.drafting.steps import DraftedStep, govern
 from tasks.text.fields import Cut, fit, one_line, several_lines
-from tasks.text.json_in_prose import as_text, decoded, fitted, unfenced
-from tasks.text.sanitize import Mode, sanitize
+from tasks.text.json_in_prose import as_text, fit_schema, read_json, unfence
+from tasks.text.sanitize import Treatment, sanitize
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.evolution.given import ATTACK
 
@@ -49,12 +49,12 @@ def test_a_cut_is_exact_and_counts_its_mark(text: str, size: int, cut: str) -> N
     ],
 )
 def test_a_fence_is_taken_off(text: str, found: str) -> None:
-    assert unfenced(text) == found
+    assert unfence(text) == found
 
 
 @pytest.mark.parametrize(("output", "value"), [('{"a": 1}', {"a": 1}), ({"a": 1}, {"a": 1}), (7, 7), (None, None)])
 def test_json_is_read_where_it_is_not_read_yet(output: Any, value: Any) -> None:
-    assert decoded(output) == value
+    assert read_json(output) == value
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_words_fit_and_hold_no_attack(cut: Cut, size: int, text: str) -> None:
     kept = fit(text, size, cut)
 
     assert 0 < len(kept) <= size
-    assert sanitize(kept, Mode.FLAG).findings == ()
+    assert sanitize(kept, Treatment.FLAG).findings == ()
 
 
 def test_only_a_document_keeps_its_lines() -> None:
@@ -94,7 +94,7 @@ def test_only_a_document_keeps_its_lines() -> None:
     ],
 )
 def test_what_is_too_much_is_cut_and_what_is_wrong_stays_wrong(value: Any, mended: Any) -> None:
-    assert fitted(value, PLANNING_OUTPUT_SCHEMA) == mended
+    assert fit_schema(value, PLANNING_OUTPUT_SCHEMA) == mended
 
 
 @pytest.mark.parametrize(

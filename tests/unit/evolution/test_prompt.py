@@ -13,7 +13,7 @@ from tasks.strategies.evolution.prompt import COLD_HINT, FORMAT, MAX_PROMPT, pro
 from tasks.strategies.evolution.request import digest, prepared, remembered
 from tasks.strategies.evolution.setting import DEFAULTS, Planning
 from tasks.text.quoting import MARK
-from tasks.text.sanitize import Mode, sanitize
+from tasks.text.sanitize import Treatment, sanitize
 from tests.unit.evolution.given import ATTACK
 
 STRICT, LENIENT, NONE = ValidationMode
@@ -263,7 +263,7 @@ def test_outside_words_stand_on_marked_lines_and_say_no_attack() -> None:
 
     text = prompt_of(request, STRICT)
 
-    assert sanitize(text, Mode.FLAG).findings == ()
+    assert sanitize(text, Treatment.FLAG).findings == ()
     assert "revious instructions" not in text
     assert headings(text).count("Deliverables") == 1
     assert "Role" not in headings(text)
@@ -278,7 +278,7 @@ def test_every_line_of_a_section_of_data_is_marked() -> None:
 
 @pytest.mark.parametrize("mode", ValidationMode)
 def test_our_own_words_read_like_no_attack(mode: ValidationMode) -> None:
-    assert sanitize(prompt_of(a_request(cold_start=True), mode), Mode.FLAG).findings == ()
+    assert sanitize(prompt_of(a_request(cold_start=True), mode), Treatment.FLAG).findings == ()
 
 
 def test_requests_that_differ_have_names_that_differ() -> None:
