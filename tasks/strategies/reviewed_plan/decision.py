@@ -13,14 +13,14 @@ from schemas.review_qr import GateVerdict, ItemStatus, QrFile, QrItem, QrPhase
 from tasks.rules.strategy import Question
 from tasks.strategies.reviewed_plan import gate
 from tasks.strategies.reviewed_plan.state import Turn
-from tasks.strategies.reviewed_plan.words import explained
+from tasks.strategies.reviewed_plan.words import explain
 from tasks.text.fields import fit
 
 MAX_CONTINUED = 3  # times a person may send one gate's work back again, so that every workflow ends
 MAX_TOLD = 20  # items
 
 
-def asked(turn: Turn, phase: QrPhase, items: Sequence[QrItem]) -> Turn:
+def ask(turn: Turn, phase: QrPhase, items: Sequence[QrItem]) -> Turn:
     """Ask a person about a gate."""
     told = tuple(fit(f"{item.id} ({item.severity}) {item.check}: {item.finding or 'undecided'}", 500) for item in items)
     goes_on = turn.loop(phase).continued < MAX_CONTINUED
@@ -30,18 +30,18 @@ def asked(turn: Turn, phase: QrPhase, items: Sequence[QrItem]) -> Turn:
     first = f"The gate {phase}-qr-gate {what}. Decide: {choices}."
     page = "\n".join((f"# {first}", "", *(f"- {line}" for line in told[:MAX_TOLD]), "", _FORM))
     question = Question("decision", (first, *told[:MAX_TOLD]), page + "\n")
-    return replace(turn.keeping(asked=phase, open=(), ended=()), question=question)
+    return replace(turn.with_state(asked=phase, open=(), ended=()), question=question)
 
 
 _FORM = 'Answer: {"decision": "continue" or "accept" or "stop", "reason": "..."}, or in short `accept: ...`'
 
 
-def decision_of(value: Any, turn: Turn, phase: QrPhase) -> PersonsDecision | str:
+def read_decision(value: Any, turn: Turn, phase: QrPhase) -> PersonsDecision | str:
     """Read what a person said, as an object or as `accept: reason`; a sentence where that decides nothing."""
     try:
         said = PersonsDecision.model_validate(_spelled_out(value) if isinstance(value, str) else value)
     except ValidationError as error:
-        return f"This is no decision ({explained(error)}). {_FORM}."
+        return f"This is no decision ({explain(error)}). {_FORM}."
     if said.decision == "accept" and not said.reason.strip():
         return "To accept what failed a review takes a reason: say it as in `accept: it will do`."
     if said.decision == "continue" and turn.loop(phase).continued >= MAX_CONTINUED:
@@ -54,21 +54,21 @@ def _spelled_out(text: str) -> dict[str, str]:
     return {"decision": word.strip().lower(), "reason": reason.strip()}
 
 
-def continued(turn: Turn, phase: QrPhase) -> Turn:
+def continue_loop(turn: Turn, phase: QrPhase) -> Turn:
     """Allow as many iterations again; the fails of each item are counted anew."""
     loop, file = turn.loop(phase), turn.file(phase)
     limit = loop.iteration + turn.state.max_iterations - 1
     fresh = tuple(item.model_copy(update={"fail_count": 0}) for item in file.items)
-    turn = turn.looped(phase, loop.model_copy(update={"continued": loop.continued + 1, "limit": limit}))
-    return turn.filed(file.model_copy(update={"items": fresh})).keeping(asked=None)
+    turn = turn.with_loop(phase, loop.model_copy(update={"continued": loop.continued + 1, "limit": limit}))
+    return turn.with_file(file.model_copy(update={"items": fresh})).with_state(asked=None)
 
 
-def overruled(turn: Turn, phase: QrPhase, reason: str) -> Turn:
+def overrule(turn: Turn, phase: QrPhase, reason: str) -> Turn:
     """Let the gate pass by a person's word: every item that is not right is accepted for the reason given."""
     file = turn.document.qr[phase]  # as the gate left it, at the iteration that was judged
     why = fit(reason, 1000)
     wrong = {item.id for item in file.items if item.status is not ItemStatus.PASS}
-    done: QrFile = gate.accepted(file, wrong, why)
-    record = gate.judged(done, gate.blocks(turn.state.schedule, done.iteration), None)
+    done: QrFile = gate.accept(file, wrong, why)
+    record = gate.judge(done, gate.severities_at(turn.state.schedule, done.iteration), None)
     told = {"verdict": GateVerdict.ACCEPTED, "accepted": tuple(sorted(wrong)), "reason": why}
-    return turn.filed(done).recorded(record.model_copy(update=told)).keeping(asked=None)
+    return turn.with_file(done).with_record(record.model_copy(update=told)).with_state(asked=None)

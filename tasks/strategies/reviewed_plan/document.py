@@ -28,12 +28,12 @@ from schemas.review import (
 from schemas.review_plan import MilestoneDependencies, Plan, Wave
 from schemas.review_qr import GateRecord, QrPhase
 from schemas.times import rfc3339
-from tasks.strategies.reviewed_plan.integrity import faults, gaps, too_large
+from tasks.strategies.reviewed_plan.integrity import faults, gaps, size_faults
 from tasks.strategies.reviewed_plan.markdown import plan_md
-from tasks.strategies.reviewed_plan.milestones import delegate, is_external, milestone_of, waves_of
-from tasks.strategies.reviewed_plan.operations import Refused
+from tasks.strategies.reviewed_plan.milestones import delegate_of, is_external, milestone_of, waves_of
+from tasks.strategies.reviewed_plan.operations import AnswerRefused
 from tasks.strategies.reviewed_plan.state import Turn
-from tasks.strategies.reviewed_plan.words import cleaned, fitted
+from tasks.strategies.reviewed_plan.words import clean_words, fit_model
 from tasks.text.fields import fit
 
 # What stands in a list of context.json that has nothing: an empty one would not say whether anybody looked.
@@ -53,27 +53,27 @@ MAX_UNTOUCHED = 20  # files told of one milestone
 WORST = (StepState.FAILED.value, StepState.SKIPPED.value, StepState.DONE.value)
 
 
-def opened(goal: Goal, given: ReviewedPlanInput, now: int) -> ReviewDocument:
+def open_document(goal: Goal, given: ReviewedPlanInput, now: int) -> ReviewDocument:
     """Begin with the plan that was supplied, without what we do not know of it, or with an empty one.
 
     ValidationError where cleaning leaves nothing of a text of that plan that must not be empty.
     """
-    plan = skeleton(goal, now)
+    plan = empty_plan(goal, now)
     if given.plan is not None:
-        plan = fitted(Plan, given.plan)
-    return ReviewDocument(plan=plan, context=verified(goal, given.context))
+        plan = fit_model(Plan, given.plan)
+    return ReviewDocument(plan=plan, context=fill_context(goal, given.context))
 
 
-def skeleton(goal: Goal, now: int) -> Plan:
+def empty_plan(goal: Goal, now: int) -> Plan:
     """Make an empty plan.json; its id follows from the goal and the time, so that the same draft is the same plan."""
     digest = hashlib.blake2b(codec.dumps([goal.goal_id, goal.goal, now]), digest_size=16).hexdigest()
     parts = (digest[:8], digest[8:12], f"8{digest[13:16]}", f"8{digest[17:20]}", digest[20:])  # a UUID of version 8
     return Plan(plan_id="-".join(parts), created_at=rfc3339(now))
 
 
-def verified(goal: Goal, context: ReviewContext) -> ReviewContext:
+def fill_context(goal: Goal, context: ReviewContext) -> ReviewContext:
     """Fill in what context.json leaves out: the goal is the task, and every other list says that it has nothing."""
-    given = fitted(ReviewContext, context)
+    given = fit_model(ReviewContext, context)
     empty: dict[str, tuple[str, ...]] = {
         name: (word,) for name, word in SENTINELS.items() if not any(map(str.strip, getattr(given, name)))
     }
@@ -81,19 +81,19 @@ def verified(goal: Goal, context: ReviewContext) -> ReviewContext:
         empty["task_spec"] = (goal.goal[:MAX_FACT],)
     if goal.constraints and "constraints" in empty:
         empty["constraints"] = goal.constraints
-    return fitted(ReviewContext, given.model_copy(update=empty))
+    return fit_model(ReviewContext, given.model_copy(update=empty))
 
 
-def frozen(document: ReviewDocument, now: int) -> ReviewDocument:
+def freeze(document: ReviewDocument, now: int) -> ReviewDocument:
     """Freeze plan.json, its waves written down, and derive plan.md from it; a frozen one stays as it is."""
     plan = document.plan
     if plan.frozen_at is None:
-        last = {"frozen_at": rfc3339(now), "milestone_dependencies": plan_waves(plan)}
+        last = {"frozen_at": rfc3339(now), "milestone_dependencies": write_waves(plan)}
         plan = plan.model_copy(update=last)
     return document.model_copy(update={"plan": plan, "plan_md": plan_md(plan)})
 
 
-def plan_waves(plan: Plan) -> MilestoneDependencies:
+def write_waves(plan: Plan) -> MilestoneDependencies:
     """Write down the waves that follow from what the milestones depend on, where none were given."""
     given = plan.milestone_dependencies
     if given.waves:
@@ -104,14 +104,16 @@ def plan_waves(plan: Plan) -> MilestoneDependencies:
     return given.model_copy(update={"waves": waves, "version": given.version + 1})
 
 
-def unfit(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[FieldError]:
+def execution_errors(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[FieldError]:
     """Say why a plan cannot be executed as it is; it lies at `pointer`."""
-    yield from _told(chain(faults(plan, frozenset(allowed)), gaps(plan, QrPhase.PLAN_DESIGN), too_large(plan)), pointer)
+    yield from _told(
+        chain(faults(plan, frozenset(allowed)), gaps(plan, QrPhase.PLAN_DESIGN), size_faults(plan)), pointer
+    )
 
 
-def unplannable(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[FieldError]:
+def planning_errors(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[FieldError]:
     """Say why a plan cannot be worked on: what is wrong with it now makes every change of it wrong."""
-    yield from _told(chain(faults(plan, frozenset(allowed) or None), too_large(plan)), pointer)
+    yield from _told(chain(faults(plan, frozenset(allowed) or None), size_faults(plan)), pointer)
 
 
 def _told(faults_: Iterable[str], pointer: str) -> Iterator[FieldError]:
@@ -120,10 +122,10 @@ def _told(faults_: Iterable[str], pointer: str) -> Iterator[FieldError]:
         yield FieldError(pointer=pointer, code=f"plan_{code}", message=fit(sentence, 500))
 
 
-def outlined(document: ReviewDocument) -> ReviewDocument:
+def begin_outcomes(document: ReviewDocument) -> ReviewDocument:
     """Begin the outcomes: every milestone is still to be done, here or by whom it was delegated to."""
     outcomes = {
-        each.id: MilestoneOutcome(outcome=DELEGATED, delegated_to=delegate(each))
+        each.id: MilestoneOutcome(outcome=DELEGATED, delegated_to=delegate_of(each))
         if is_external(each)
         else MilestoneOutcome(outcome=NOT_RUN)
         for each in document.plan.milestones
@@ -131,7 +133,7 @@ def outlined(document: ReviewDocument) -> ReviewDocument:
     return document.model_copy(update={"outcomes": outcomes})
 
 
-def tallied(turn: Turn) -> Turn:
+def tally(turn: Turn) -> Turn:
     """Put how the steps of a part ended to their milestones."""
     outcomes = dict(turn.document.outcomes)
     for end in turn.state.ended:
@@ -141,26 +143,26 @@ def tallied(turn: Turn) -> Turn:
             untouched = tuple(dict.fromkeys((*found.untouched, *end.untouched)))[:MAX_UNTOUCHED]
             worst = _worst(found.outcome, end.state)
             outcomes[name] = found.model_copy(update={"outcome": worst, "untouched": untouched})
-    return turn.writing(outcomes=outcomes)
+    return turn.with_document(outcomes=outcomes)
 
 
 def _worst(before: str, now: str) -> str:
     return min((each for each in (before, now) if each in WORST), key=WORST.index, default=before)
 
 
-def reconciled(turn: Turn, answer: Reconciliation) -> Turn:
-    """Lay plan and outcome side by side; Refused where the reviewer left a milestone out."""
+def reconcile(turn: Turn, answer: Reconciliation) -> Turn:
+    """Lay plan and outcome side by side; AnswerRefused where the reviewer left a milestone out."""
     said = {each.id: each for each in answer.milestones}
     known = {each.id for each in turn.plan.milestones}
     if said.keys() != known or len(said) != len(answer.milestones):
-        raise Refused(f"incomplete: the milestones to reconcile, once each, are {', '.join(sorted(known))}"[:900])
-    clean = cleaned({name: {"review": e.outcome, "deviations": list(e.deviations)} for name, e in said.items()})
+        raise AnswerRefused(f"incomplete: the milestones to reconcile, once each, are {', '.join(sorted(known))}"[:900])
+    clean = clean_words({name: {"review": e.outcome, "deviations": list(e.deviations)} for name, e in said.items()})
     satisfied = sum(each.outcome == SATISFIED for each in answer.milestones)
-    turn = turn.told("reconcile", f"{satisfied} of {len(said)} milestones are satisfied")
-    return turn.writing(report=reported(turn.document, "COMPLETED", clean, cleaned(answer.summary)))
+    turn = turn.with_phase("reconcile", f"{satisfied} of {len(said)} milestones are satisfied")
+    return turn.with_document(report=make_report(turn.document, "COMPLETED", clean, clean_words(answer.summary)))
 
 
-def reported(
+def make_report(
     document: ReviewDocument,
     status: Literal["COMPLETED", "BLOCKED", "ABORTED"],
     said: dict[str, dict[str, Any]] | None = None,

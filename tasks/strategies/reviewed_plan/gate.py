@@ -23,8 +23,8 @@ from schemas.review_qr import (
     Severity,
 )
 from tasks.base.errors import IllegalTransition
-from tasks.strategies.reviewed_plan.operations import Refused
-from tasks.strategies.reviewed_plan.words import MAX_FAULTS, told
+from tasks.strategies.reviewed_plan.operations import AnswerRefused
+from tasks.strategies.reviewed_plan.words import MAX_FAULTS, sum_up
 from tasks.text.fields import fit
 
 MUST, SHOULD, COULD = Severity
@@ -66,12 +66,12 @@ def schedule_faults(schedule: Schedule) -> Iterator[str]:
         yield "MUST blocks at every iteration."
 
 
-def blocks(schedule: Schedule, iteration: int) -> tuple[Severity, ...]:
+def severities_at(schedule: Schedule, iteration: int) -> tuple[Severity, ...]:
     """Name the severities that block at `iteration`."""
     return [row for start, row in schedule if start <= iteration][-1]
 
 
-def moved(loop: Loop, passed: bool) -> Loop:
+def move(loop: Loop, passed: bool) -> Loop:
     """Move the loop by what its gate said; a FAIL begins the next iteration."""
     state = MOVES.get((loop.state, passed))
     if state is None:
@@ -84,12 +84,12 @@ def is_blocking(item: QrItem, severities: Collection[Severity]) -> bool:
     return item.status is not ItemStatus.PASS and not item.accepted and item.severity in severities
 
 
-def blocking(file: QrFile, severities: Collection[Severity]) -> tuple[QrItem, ...]:
+def blocking_items(file: QrFile, severities: Collection[Severity]) -> tuple[QrItem, ...]:
     """List what keeps the gate shut."""
     return tuple(item for item in file.items if is_blocking(item, severities))
 
 
-def accepted(file: QrFile, ids: Collection[str], reason: str) -> QrFile:
+def accept(file: QrFile, ids: Collection[str], reason: str) -> QrFile:
     """Let these items pass although they failed, and keep the reason."""
     change = {"accepted": True, "acceptance_reason": reason}
     items = (
@@ -99,20 +99,20 @@ def accepted(file: QrFile, ids: Collection[str], reason: str) -> QrFile:
     return file.model_copy(update={"items": tuple(items)})
 
 
-def converged(file: QrFile, severities: Collection[Severity], cap: int | None) -> QrFile:
+def converge(file: QrFile, severities: Collection[Severity], cap: int | None) -> QrFile:
     """Accept what is no MUST and has failed as often as the cap allows."""
-    worn = {item.id for item in capped(file, severities, cap) if item.severity is not MUST}
-    return accepted(file, worn, f"Failed {cap} times and is no MUST.") if worn else file
+    worn = {item.id for item in capped_items(file, severities, cap) if item.severity is not MUST}
+    return accept(file, worn, f"Failed {cap} times and is no MUST.") if worn else file
 
 
-def capped(file: QrFile, severities: Collection[Severity], cap: int | None) -> tuple[QrItem, ...]:
+def capped_items(file: QrFile, severities: Collection[Severity], cap: int | None) -> tuple[QrItem, ...]:
     """List what blocks and has failed as often as the cap allows; none where there is no cap."""
-    return tuple(item for item in blocking(file, severities) if cap is not None and item.fail_count >= cap)
+    return tuple(item for item in blocking_items(file, severities) if cap is not None and item.fail_count >= cap)
 
 
-def judged(file: QrFile, severities: tuple[Severity, ...], claimed: str | None) -> GateRecord:
+def judge(file: QrFile, severities: tuple[Severity, ...], claimed: str | None) -> GateRecord:
     """Sum the items up; the reviewer's own word is kept, and where it says otherwise, that too."""
-    shut = blocking(file, severities)
+    shut = blocking_items(file, severities)
     verdict = GateVerdict.FAIL if shut or not file.items else GateVerdict.PASS
     return GateRecord(
         phase=file.phase,
@@ -138,15 +138,15 @@ def _counts(file: QrFile) -> dict[Severity, dict[ItemStatus, int]]:
     return counts
 
 
-def reviewed(file: QrFile, review: Review, severities: Collection[Severity]) -> QrFile:
-    """Decide the items as the review says; Refused where it leaves one open or gives no ground."""
+def take_review(file: QrFile, review: Review, severities: Collection[Severity]) -> QrFile:
+    """Decide the items as the review says; AnswerRefused where it leaves one open or gives no ground."""
     known = {item.id: item for item in file.items}
-    if wrong := told(_faults(file, review, severities)):
-        raise Refused(wrong)
+    if wrong := sum_up(_faults(file, review, severities)):
+        raise AnswerRefused(wrong)
     for said in review.items:
-        known[said.id] = _decided(known.get(said.id), said)
+        known[said.id] = _decide(known.get(said.id), said)
     if len(known) > MAX_ITEMS:
-        raise Refused(f"too_many: a review may have {MAX_ITEMS} items")
+        raise AnswerRefused(f"too_many: a review may have {MAX_ITEMS} items")
     return file.model_copy(update={"items": tuple(known.values())})
 
 
@@ -163,10 +163,10 @@ def _faults(file: QrFile, review: Review, severities: Collection[Severity]) -> I
             yield f"invalid: {said.id} is a PASS with a finding"
         if said.id not in known and said.check is None:
             yield f"invalid: {said.id} is new and does not say what it checks"
-    yield from (f"undecided: {item.id} blocks" for item in blocking(file, severities) if item.id not in times)
+    yield from (f"undecided: {item.id} blocks" for item in blocking_items(file, severities) if item.id not in times)
 
 
-def _decided(item: QrItem | None, said: ReviewedItem) -> QrItem:
+def _decide(item: QrItem | None, said: ReviewedItem) -> QrItem:
     """Decide an item; what is checked and how much it matters stays as it was when the item was made."""
     failed = said.status is ItemStatus.FAIL
     base = item or _new(said)

@@ -25,8 +25,8 @@ from tasks.strategies.reviewed_plan.milestones import (
     waves_of,
     worker_of,
 )
-from tasks.strategies.reviewed_plan.state import Turn, project_of
-from tasks.strategies.reviewed_plan.steps import Brief, failed_items, guided, patch_step, suffix
+from tasks.strategies.reviewed_plan.state import Turn, project_in
+from tasks.strategies.reviewed_plan.steps import Brief, failed_items, guidance_for, patch_step, suffix
 from tasks.toolchain.catalogue import Catalogue, render
 from tasks.toolchain.files import Role, chunks, role_of
 
@@ -35,7 +35,7 @@ _SCOPE = re.compile(r"(?:file:)?(?P<path>.+?)(?::[L\d][\dL,:-]*)?")
 
 
 @dataclass(frozen=True)
-class Site:
+class WorkRound:
     """Where a round of work takes place: the project, the plan, the round, and what failed before it."""
 
     brief: Brief
@@ -57,7 +57,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class WorkPiece:
     """The files of one step, their risk, whether it is the last that writes code, and its phase where it has two."""
 
     files: tuple[str, ...]
@@ -72,9 +72,9 @@ def path_of(item: QrItem) -> str:
     return found["path"] if found else "*"
 
 
-def of_wave(site: Site, number: int) -> tuple[PlannedStep, ...] | None:
+def wave_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | None:
     """Make the steps of one wave, dependencies first, its test last; None where there are no more waves."""
-    waves = waves_of(site.plan)
+    waves = waves_of(work.plan)
     if number >= len(waves):
         return None
     steps: list[PlannedStep] = []
@@ -82,23 +82,23 @@ def of_wave(site: Site, number: int) -> tuple[PlannedStep, ...] | None:
     ends: list[str] = []
     for milestone in waves[number]:
         files = files_of(milestone)
-        if is_external(milestone) or not site.concerns(files):
+        if is_external(milestone) or not work.concerns(files):
             continue
         waits = tuple(dict.fromkeys(last_of[path] for path in files if path in last_of))
-        made = _of_milestone(site, milestone, files, waits)
+        made = _of_milestone(work, milestone, files, waits)
         steps += made
         ends.append(made[-1].step_id)
         last_of |= dict.fromkeys(files, made[-1].step_id)
-    test = _test(site, number, tuple(ends)) if any(step.verify_tools for step in steps) else ()
+    test = _test(work, number, tuple(ends)) if any(step.verify_tools for step in steps) else ()
     return (*steps, *test)
 
 
-def declared(files: tuple[str, ...]) -> RiskLevel:
+def least_level(files: tuple[str, ...]) -> RiskLevel:
     """Say how risky it is to change these files, whatever else is known of them."""
     return RiskLevel.LOW if only_documents(files) else CODE_LEVEL
 
 
-def pieces(files: Sequence[str], least: RiskLevel) -> tuple[Piece, ...]:
+def split_files(files: Sequence[str], least: RiskLevel) -> tuple[WorkPiece, ...]:
     """Split files by what the risk of each allows, riskier ones first, so that tests come last."""
     level_of = {path: raised(least, (path,)).level for path in files}
     found: list[tuple[tuple[str, ...], RiskLevel, str | None]] = []
@@ -106,10 +106,10 @@ def pieces(files: Sequence[str], least: RiskLevel) -> tuple[Piece, ...]:
         for part in chunks([path for path in files if level_of[path] is level], RISK[level].max_files):
             found += [(part, level, phase) for phase in (TEMPLATE_PHASES if RISK[level].two_phase else (None,))]
     last = max((number for number, (part, *_) in enumerate(found) if not only_documents(part)), default=-1)
-    return tuple(Piece(part, level, number == last, phase) for number, (part, level, phase) in enumerate(found))
+    return tuple(WorkPiece(part, level, number == last, phase) for number, (part, level, phase) in enumerate(found))
 
 
-def checks(project: Project, piece: Piece) -> tuple[VerifyTool, ...]:
+def checks_of(project: Project, piece: WorkPiece) -> tuple[VerifyTool, ...]:
     """Choose a piece's verification: the tests where it ends the code, a quick look before, none for documents.
 
     A quick look that the piece's risk does not allow is the tests, of which `draft` has seen that it does.
@@ -129,59 +129,59 @@ def level_for(tools: Sequence[VerifyTool], catalogue: Catalogue) -> RiskLevel:
 
 
 def _of_milestone(
-    site: Site, milestone: Milestone, files: tuple[str, ...], waits: tuple[str, ...]
+    work: WorkRound, milestone: Milestone, files: tuple[str, ...], waits: tuple[str, ...]
 ) -> list[PlannedStep]:
-    parts = pieces(files, declared(files))
+    parts = split_files(files, least_level(files))
     steps: list[PlannedStep] = []
     for number, piece in enumerate(parts, 1):
         place = f"-{number}" if len(parts) > 1 else ""
-        step_id = f"impl-{milestone.id.lower()}{place}{suffix(site.iteration)}"
+        step_id = f"impl-{milestone.id.lower()}{place}{suffix(work.iteration)}"
         after = (steps[-1].step_id,) if steps else waits
         shown = f" ({number} of {len(parts)})" if place else ""
-        steps.append(_patch(site, milestone, piece, step_id, after, shown))
+        steps.append(_patch(work, milestone, piece, step_id, after, shown))
     return steps
 
 
 def _patch(
-    site: Site, milestone: Milestone, piece: Piece, step_id: str, after: tuple[str, ...], shown: str
+    work: WorkRound, milestone: Milestone, piece: WorkPiece, step_id: str, after: tuple[str, ...], shown: str
 ) -> PlannedStep:
     intents = [f"{each.id} {each.behavior}" for each in milestone.code_intents if each.file in piece.files]
     asked = intents or list(milestone.requirements) or [milestone.name]
-    failed = tuple(item for item in site.failed if path_of(item) in (*piece.files, "*") or site.touched is None)
-    told = guided(site.brief, failed, site.project.goal.constraints)
+    failed = tuple(item for item in work.failed if path_of(item) in (*piece.files, "*") or work.touched is None)
+    told = guidance_for(work.brief, failed, work.project.goal.constraints)
     return patch_step(
-        site.brief,
+        work.brief,
         step_id,
         piece.files,
         title=f"{milestone.id} {milestone.name[: 80 - len(shown)]}{shown}",
         intent=f"Carry out {milestone.id}: {'; '.join(asked)}",
         success="; ".join(milestone.acceptance_criteria) or "The code does what its intents say.",
         role=worker_of(milestone),
-        level=declared(piece.files),
-        tools=checks(site.project, piece),
+        level=least_level(piece.files),
+        tools=checks_of(work.project, piece),
         guidance=f"{TEMPLATE_PHASES[piece.phase]} {told}" if piece.phase else told,
         depends_on=after,
         phase=piece.phase,
     )
 
 
-def _test(site: Site, number: int, ends: tuple[str, ...]) -> tuple[PlannedStep, ...]:
+def _test(work: WorkRound, number: int, ends: tuple[str, ...]) -> tuple[PlannedStep, ...]:
     """After each wave the whole of it is tested together."""
-    tools = site.project.check(Check.TESTS, ())
+    tools = work.project.check(Check.TESTS, ())
     if not tools:
         return ()
     mode = MODE_OF_TYPE[StepType.TEST]
     step = PlannedStep(
-        step_id=f"test-wave-{number + 1}{suffix(site.iteration)}",
+        step_id=f"test-wave-{number + 1}{suffix(work.iteration)}",
         title=f"Test wave {number + 1}",
         intent=f"Run the tests after all milestones of wave {number + 1}.",
         verify=render(tools),
-        risk_level=level_for(tools, site.project.catalogue),
+        risk_level=level_for(tools, work.project.catalogue),
         controller_task_spec=ControllerTaskSpec(type=StepType.TEST),
         mode=mode,
         success_criteria="Every test passes, without a warning.",
         depends_on=ends,
-        phase=site.brief.name,
+        phase=work.brief.name,
         verify_tools=tools,
         queue=RoleName.DEVELOPER.value,
         estimate=estimate(mode),
@@ -189,34 +189,34 @@ def _test(site: Site, number: int, ends: tuple[str, ...]) -> tuple[PlannedStep, 
     return (step,)
 
 
-def site_of(turn: Turn, brief: Brief, phase: QrPhase) -> Site:
+def round_of(turn: Turn, brief: Brief, phase: QrPhase) -> WorkRound:
     """Say where the round of work before the next review of `phase` takes place."""
     failed = failed_items(turn.document.qr.get(phase))
-    return Site(brief, project_of(turn), turn.plan, turn.loop(phase).iteration, failed)
+    return WorkRound(brief, project_in(turn), turn.plan, turn.loop(phase).iteration, failed)
 
 
-def of_docs(site: Site, number: int) -> tuple[PlannedStep, ...] | None:
+def document_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | None:
     """Make the steps that document the outcome, all at once; in later rounds for what failed as well."""
     if number:
         return None
-    own = _planned(site.plan)
-    failed = [path for path in map(path_of, site.failed) if path in own]
-    files = tuple(dict.fromkeys((*documents(site.plan, site.project.files), *failed)))
-    parts = pieces(files, declared(files))
-    told = guided(site.brief, site.failed, site.project.goal.constraints)
+    own = _planned(work.plan)
+    failed = [path for path in map(path_of, work.failed) if path in own]
+    files = tuple(dict.fromkeys((*documents_near(work.plan, work.project.files), *failed)))
+    parts = split_files(files, least_level(files))
+    told = guidance_for(work.brief, work.failed, work.project.goal.constraints)
     steps: list[PlannedStep] = []
     for count, piece in enumerate(parts, 1):
         place = f"-{count}" if len(parts) > 1 else ""
         made = patch_step(
-            site.brief,
-            f"{site.brief.name}{place}{suffix(site.iteration)}",
+            work.brief,
+            f"{work.brief.name}{place}{suffix(work.iteration)}",
             piece.files,
-            title=f"{site.brief.title}{f' ({count} of {len(parts)})' if place else ''}",
-            intent=f"Document what was made for: {site.plan.overview.problem or site.project.goal.goal}",
-            success="; ".join(site.brief.checklist),
+            title=f"{work.brief.title}{f' ({count} of {len(parts)})' if place else ''}",
+            intent=f"Document what was made for: {work.plan.overview.problem or work.project.goal.goal}",
+            success="; ".join(work.brief.checklist),
             role=RoleName.WRITER,
-            level=declared(piece.files),
-            tools=checks(site.project, piece),
+            level=least_level(piece.files),
+            tools=checks_of(work.project, piece),
             guidance=told,
             depends_on=(steps[-1].step_id,) if steps and piece.phase else (),
             phase=piece.phase,
@@ -225,7 +225,7 @@ def of_docs(site: Site, number: int) -> tuple[PlannedStep, ...] | None:
     return tuple(steps)
 
 
-def documents(plan: Plan, allowed: Sequence[str]) -> tuple[str, ...]:
+def documents_near(plan: Plan, allowed: Sequence[str]) -> tuple[str, ...]:
     """List the documents of the allowlist that lie beside or above a file of the plan."""
     folders = {folder for path in _planned(plan) for folder in _folders(path)}
     return tuple(path for path in allowed if role_of(path) is Role.DOCUMENT and path.rpartition("/")[0] in folders)

@@ -38,7 +38,7 @@ def faults(plan: Plan, allowed: Collection[str] | None) -> Iterator[str]:
         yield from _files(milestone, allowed)
 
 
-def too_large(plan: Plan) -> Iterator[str]:
+def size_faults(plan: Plan) -> Iterator[str]:
     """Say whether a plan is too large for a goal that executes it, which names its files once more.
 
     What freezing writes does not count, so that a plan that was not too large never is once it is frozen.

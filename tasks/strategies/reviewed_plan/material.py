@@ -12,14 +12,14 @@ from schemas.review_qr import QrPhase
 from tasks.strategies.reviewed_plan import gate
 from tasks.strategies.reviewed_plan.milestones import milestone_of
 from tasks.strategies.reviewed_plan.operations import ENTITIES
-from tasks.strategies.reviewed_plan.steps import failed_items
+from tasks.strategies.reviewed_plan.steps import Brief, failed_items
 from tasks.strategies.reviewed_plan.workflow import CONTEXT, MILESTONE, OUTCOMES, PLAN, QR
 
-Read = Callable[["View"], Any]
+Read = Callable[["StepView"], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class StepView:
     """What is open, as one step sees it."""
 
     state: ReviewState
@@ -28,7 +28,15 @@ class View:
     phase: QrPhase | None
 
 
-def fields_of(name: str) -> dict[str, Any]:
+def material_of(brief: Brief, view: StepView) -> dict[str, Any]:
+    """Hand a step what its row reads: enough to do it without anything of earlier steps."""
+    found = {name: READERS[name](view) for name in brief.reads}
+    writes = {name: _fields(name) for name in brief.writes}
+    role = brief.role.value if brief.role else None
+    return {"role": role, "checklist": list(brief.checklist), **found} | ({"writes": writes} if writes else {})
+
+
+def _fields(name: str) -> dict[str, Any]:
     """Say what an entity is made of, so that operations on it can be written."""
     kind = ENTITIES[name]
     needed = [each for each, field in kind.model.model_fields.items() if field.is_required() and each != "id"]
@@ -38,19 +46,19 @@ def fields_of(name: str) -> dict[str, Any]:
     return {"op": verbs, "required": owned + needed, "optional": optional}
 
 
-def _qr(view: View) -> Any:
+def _qr(view: StepView) -> Any:
     if view.phase is None or view.phase not in view.document.qr:
         return None
     file, loop = view.document.qr[view.phase], view.state.loops[view.phase]
     return {
         "iteration": loop.iteration,
-        "blocks": list(gate.blocks(view.state.schedule, loop.iteration)),
+        "blocks": list(gate.severities_at(view.state.schedule, loop.iteration)),
         "failed": [item.model_dump(mode="json") for item in failed_items(file)],
         "items": [item.model_dump(mode="json") for item in file.items],
     }
 
 
-def _milestone(view: View) -> Any:
+def _milestone(view: StepView) -> Any:
     """Take out of the plan what one milestone rests on: whoever carries it out needs no more."""
     plan, name = view.document.plan, milestone_of(view.step_id)
     found = next((each for each in plan.milestones if each.id == name), None)
@@ -74,7 +82,7 @@ def _refs(milestone: Milestone) -> set[str | None]:
     return intents | {comment.decision_ref for comment in comments}
 
 
-def _plan(view: View) -> Any:
+def _plan(view: StepView) -> Any:
     plan: Plan = view.document.plan
     return plan.model_dump(mode="json")
 

@@ -30,10 +30,10 @@ from schemas.review_plan import (
 )
 from schemas.times import rfc3339
 from tasks.base.errors import PlannerError
-from tasks.strategies.reviewed_plan.integrity import faults, too_large
-from tasks.strategies.reviewed_plan.words import cleaned, explained, told
+from tasks.strategies.reviewed_plan.integrity import faults, size_faults
+from tasks.strategies.reviewed_plan.words import clean_words, explain, sum_up
 
-Record = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ ENTITIES: Mapping[str, EntityType] = {
 }
 
 
-def places(plan: Record, kind: EntityType) -> Iterator[tuple[str | None, Any]]:
+def places(plan: JsonObject, kind: EntityType) -> Iterator[tuple[str | None, Any]]:
     """Find every place of an entity in an encoded plan, each with the milestone that owns it."""
     if not kind.owned:
         yield None, _at(plan, kind.place)
@@ -70,13 +70,13 @@ def places(plan: Record, kind: EntityType) -> Iterator[tuple[str | None, Any]]:
         yield milestone["id"], _at(milestone, kind.place)
 
 
-def _at(record: Record, place: tuple[str, ...]) -> Any:
+def _at(record: JsonObject, place: tuple[str, ...]) -> Any:
     for name in place:
         record = record[name]
     return record
 
 
-class Refused(PlannerError):
+class AnswerRefused(PlannerError):
     """This operation cannot be applied to this plan."""
 
 
@@ -89,55 +89,55 @@ class Writer:
     allowed: Collection[str] | None = None
 
 
-def applied(plan: Plan, operations: Sequence[Operation], writer: Writer) -> Plan:
-    """Apply all operations, in order; Refused where one of them, or what comes out, cannot be. Pure."""
+def apply(plan: Plan, operations: Sequence[Operation], writer: Writer) -> Plan:
+    """Apply all operations, in order; AnswerRefused where one of them, or what comes out, cannot be. Pure."""
     if plan.frozen_at is not None:
-        raise Refused(f"frozen: plan.json was frozen at {plan.frozen_at} and is not written any more")
+        raise AnswerRefused(f"frozen: plan.json was frozen at {plan.frozen_at} and is not written any more")
     body = plan.model_dump(mode="json")
     for number, operation in enumerate(operations, 1):
         try:
             _apply(body, operation, writer)
-        except Refused as refused:
+        except AnswerRefused as refused:
             name = " ".join(filter(None, (operation.op, operation.entity, operation.id)))
-            raise Refused(told((f"{refused} (operation {number}: {name})",))) from refused
+            raise AnswerRefused(sum_up((f"{refused} (operation {number}: {name})",))) from refused
     return _whole(body, writer)
 
 
-def _apply(body: Record, operation: Operation, writer: Writer) -> None:
+def _apply(body: JsonObject, operation: Operation, writer: Writer) -> None:
     kind = ENTITIES.get(operation.entity)
     if kind is None:
-        raise Refused(f"unknown: there is no such entity; there are {', '.join(ENTITIES)}")
+        raise AnswerRefused(f"unknown: there is no such entity; there are {', '.join(ENTITIES)}")
     if operation.entity not in writer.writes:
-        raise Refused(f"foreign: this phase writes {', '.join(sorted(writer.writes))} and nothing else")
+        raise AnswerRefused(f"foreign: this phase writes {', '.join(sorted(writer.writes))} and nothing else")
     VERBS[operation.op](body, kind, operation, writer)
 
 
-def _whole(body: Record, writer: Writer) -> Plan:
+def _whole(body: JsonObject, writer: Writer) -> Plan:
     try:
         plan = Plan.model_validate(body)
     except ValidationError as error:
-        raise Refused(f"invalid: {explained(error)}") from error
-    if wrong := told(faults(plan, writer.allowed)):
-        raise Refused(wrong)
-    if wrong := told(too_large(plan)):
-        raise Refused(wrong)
+        raise AnswerRefused(f"invalid: {explain(error)}") from error
+    if wrong := sum_up(faults(plan, writer.allowed)):
+        raise AnswerRefused(wrong)
+    if wrong := sum_up(size_faults(plan)):
+        raise AnswerRefused(wrong)
     return plan
 
 
-def _add(body: Record, kind: EntityType, operation: Operation, writer: Writer) -> None:
+def _add(body: JsonObject, kind: EntityType, operation: Operation, writer: Writer) -> None:
     if kind.prefix is None:
-        raise Refused("invalid: there is always one of these; use set with its version")
+        raise AnswerRefused("invalid: there is always one of these; use set with its version")
     value = dict(operation.value or {})
     owner = value.pop("milestone", None) if kind.owned else None
     target = next((place for name, place in places(body, kind) if name == owner), None)
     if target is None:
-        raise Refused("dangling: value.milestone must name the milestone that this belongs to")
+        raise AnswerRefused("dangling: value.milestone must name the milestone that this belongs to")
     if not isinstance(own := value.get("id"), str | None):
-        raise Refused("invalid: value.id must be a string")
+        raise AnswerRefused("invalid: value.id must be a string")
     taken = {record["id"] for _, place in places(body, kind) for record in place}
     name = operation.id or own or _next(kind.prefix, taken)
     if name in taken:
-        raise Refused("exists: this id is taken; use set with its version")
+        raise AnswerRefused("exists: this id is taken; use set with its version")
     record = _valid(kind, {**value, "id": name, "version": 1})
     if operation.entity == "decision" and record["timestamp"] is None:
         record["timestamp"] = rfc3339(writer.now)
@@ -146,51 +146,51 @@ def _add(body: Record, kind: EntityType, operation: Operation, writer: Writer) -
     target.append(record)
 
 
-def _set(body: Record, kind: EntityType, operation: Operation, _: Writer) -> None:
-    record, _place = _found(body, kind, operation)
+def _set(body: JsonObject, kind: EntityType, operation: Operation, _: Writer) -> None:
+    record, _place = _find(body, kind, operation)
     known = {name: value for name, value in record.items() if name in kind.model.model_fields}
     value = {name: each for name, each in (operation.value or {}).items() if name not in ("id", "version")}
     record.update(_valid(kind, {**known, **value, "version": record["version"] + 1}))
 
 
-def _remove(body: Record, kind: EntityType, operation: Operation, _: Writer) -> None:
+def _remove(body: JsonObject, kind: EntityType, operation: Operation, _: Writer) -> None:
     if kind.prefix is None:
-        raise Refused("invalid: there is always one of these; use set with its version")
-    record, place = _found(body, kind, operation)
+        raise AnswerRefused("invalid: there is always one of these; use set with its version")
+    record, place = _find(body, kind, operation)
     place.remove(record)
 
 
-VERBS: Mapping[str, Callable[[Record, EntityType, Operation, Writer], None]] = {
+VERBS: Mapping[str, Callable[[JsonObject, EntityType, Operation, Writer], None]] = {
     "add": _add,
     "set": _set,
     "remove": _remove,
 }
 
 
-def _found(body: Record, kind: EntityType, operation: Operation) -> tuple[Record, list[Record]]:
+def _find(body: JsonObject, kind: EntityType, operation: Operation) -> tuple[JsonObject, list[JsonObject]]:
     """Find what an operation is about, with the list it lies in; its version must be the one that was read."""
     for owner, place in places(body, kind):
         for record in [place] if kind.prefix is None else place:
             if operation.id == (owner if kind.prefix is None else record["id"]):
                 _check_version(record, operation)
                 return record, place
-    raise Refused("dangling: there is nothing with this id")
+    raise AnswerRefused("dangling: there is nothing with this id")
 
 
-def _check_version(record: Record, operation: Operation) -> None:
+def _check_version(record: JsonObject, operation: Operation) -> None:
     if operation.version is None:
-        raise Refused(f"stale: it has version {record['version']}, which the operation must name")
+        raise AnswerRefused(f"stale: it has version {record['version']}, which the operation must name")
     if operation.version != record["version"]:
-        raise Refused(f"stale: it has version {record['version']}, not {operation.version}; read it again")
+        raise AnswerRefused(f"stale: it has version {record['version']}, not {operation.version}; read it again")
 
 
-def _valid(kind: EntityType, value: Record) -> Record:
+def _valid(kind: EntityType, value: JsonObject) -> JsonObject:
     """Judge a whole entity, its words made clean; a field that it does not have is a mistake."""
     try:
         fit = kind.model.model_validate(value, extra="forbid").model_dump(mode="json")
-        found: dict[str, Any] = kind.model.model_validate(cleaned(fit)).model_dump(mode="json")
+        found: dict[str, Any] = kind.model.model_validate(clean_words(fit)).model_dump(mode="json")
     except ValidationError as error:
-        raise Refused(f"invalid: {explained(error)}") from error
+        raise AnswerRefused(f"invalid: {explain(error)}") from error
     return found
 
 

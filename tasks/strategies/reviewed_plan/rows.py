@@ -1,7 +1,7 @@
 """The kinds of rows that a workflow has: each function closes over one row's fixed part and makes its handlers.
 
 `enter` is what happens when the workflow comes to the row: it hands out steps and waits, or decides and names the next
-row. `leave` is what happens when the row's steps have ended; Refused says why their answer is no use.
+row. `leave` is what happens when the row's steps have ended; AnswerRefused says why their answer is no use.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from schemas.base import StepType
 from schemas.review import Reconciliation, ReviewDocument, WorkAnswer
 from schemas.review_qr import GateVerdict, QrPhase, Review
 from schemas.step import PlannedStep
-from tasks.rules.strategy import MAX_UNFOLDED
-from tasks.rules.validation import max_steps
+from tasks.strategies.drafting.steps import room_for
 from tasks.strategies.reviewed_plan import gate
-from tasks.strategies.reviewed_plan.decision import asked
-from tasks.strategies.reviewed_plan.document import reconciled, reported, tallied
-from tasks.strategies.reviewed_plan.gate import reviewed
-from tasks.strategies.reviewed_plan.implementation import Site, site_of
+from tasks.strategies.reviewed_plan.decision import ask
+from tasks.strategies.reviewed_plan.document import make_report, reconcile, tally
+from tasks.strategies.reviewed_plan.gate import take_review
+from tasks.strategies.reviewed_plan.implementation import WorkRound, round_of
 from tasks.strategies.reviewed_plan.integrity import gaps
-from tasks.strategies.reviewed_plan.operations import Refused, Writer, applied
+from tasks.strategies.reviewed_plan.operations import AnswerRefused, Writer, apply
 from tasks.strategies.reviewed_plan.state import Turn
 from tasks.strategies.reviewed_plan.steps import Brief, failed_items, role_step, suffix
-from tasks.strategies.reviewed_plan.words import explained, told
+from tasks.strategies.reviewed_plan.words import explain, sum_up
 from tasks.text.fields import fit
 
 MAX_PARTS = 20  # answers of a role to one phase
@@ -39,7 +38,7 @@ Change = Callable[[ReviewDocument, int], ReviewDocument]  # of the document, at 
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class WorkflowRow:
     """One row of the workflow: its fixed part, and its handlers."""
 
     brief: Brief
@@ -48,70 +47,70 @@ class Row:
     reads_answer: bool = False  # its one step answers in `output`
 
 
-def planner_step(brief: Brief, change: Callable[[Turn], Turn] | None = None) -> Row:
+def planner_step(brief: Brief, change: Callable[[Turn], Turn] | None = None) -> WorkflowRow:
     """Make a row that the planner decides by itself."""
 
     def enter(turn: Turn) -> Moved:
-        done = (change(turn) if change else turn).keeping(row=brief.name)
+        done = (change(turn) if change else turn).with_state(row=brief.name)
         if done.halt is not None:
-            return done.told(brief.name, done.halt[1]), None
-        return done.told(brief.name, "done"), brief.ahead
+            return done.with_phase(brief.name, done.halt[1]), None
+        return done.with_phase(brief.name, "done"), brief.ahead
 
-    return Row(brief, enter)
+    return WorkflowRow(brief, enter)
 
 
-def execute_dispatch_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> Row:
+def execute_dispatch_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> WorkflowRow:
     """Make a row whose role writes plan.json through operations."""
 
     def enter(turn: Turn) -> Moved:
-        return _dispatched(turn.keeping(part=1)), None
+        return _dispatch(turn.with_state(part=1)), None
 
-    def _dispatched(turn: Turn) -> Turn:
+    def _dispatch(turn: Turn) -> Turn:
         failed = failed_items(turn.document.qr.get(phase))
         step_id = brief.name + suffix(turn.loop(phase).iteration, turn.state.part)
         step = role_step(brief, StepType.DRAFT, step_id, turn.goal.goal, failed, turn.goal.constraints)
-        return turn.looped(phase, turn.loop(phase)).waiting_for(brief.name, (step,))
+        return turn.with_loop(phase, turn.loop(phase)).hand_out(brief.name, (step,))
 
     def leave(turn: Turn, output: Any) -> Moved:
         if turn.unreviewed:  # an operator let the step be
             return turn, brief.ahead
-        answer = _parsed(WorkAnswer, output)
+        answer = _parse(WorkAnswer, output)
         writer = Writer(brief.writes, turn.now, frozenset(turn.allowed) or None)
-        turn = turn.writing(plan=applied(turn.plan, answer.operations, writer))
+        turn = turn.with_document(plan=apply(turn.plan, answer.operations, writer))
         if answer.more and turn.state.part < MAX_PARTS:
-            return _dispatched(turn.keeping(part=turn.state.part + 1)), None
-        if wanting := told(gaps(turn.plan, phase)):
-            raise Refused(wanting)
+            return _dispatch(turn.with_state(part=turn.state.part + 1)), None
+        if wanting := sum_up(gaps(turn.plan, phase)):
+            raise AnswerRefused(wanting)
         return replace(turn, document=then(turn.document, turn.now)) if then else turn, brief.ahead
 
-    return Row(brief, enter, leave, reads_answer=True)
+    return WorkflowRow(brief, enter, leave, reads_answer=True)
 
 
 def patch_dispatch_step(
-    brief: Brief, phase: QrPhase, make: Callable[[Site, int], tuple[PlannedStep, ...] | None]
-) -> Row:
+    brief: Brief, phase: QrPhase, make: Callable[[WorkRound, int], tuple[PlannedStep, ...] | None]
+) -> WorkflowRow:
     """Make a row whose roles change files: its waves one after the other, a wave in parts that fit one commit."""
 
     def enter(turn: Turn) -> Moved:
-        return _next(turn.looped(phase, turn.loop(phase)).keeping(wave=0, part=1))
+        return _next(turn.with_loop(phase, turn.loop(phase)).with_state(wave=0, part=1))
 
     def leave(turn: Turn, _: Any) -> Moved:
-        return _next(tallied(turn).keeping(part=turn.state.part + 1))
+        return _next(tally(turn).with_state(part=turn.state.part + 1))
 
     def _next(turn: Turn) -> Moved:
         """Hand out the next part that has steps; past the last wave the row has passed."""
-        site = site_of(turn, brief, phase)
-        size = min(MAX_UNFOLDED, max_steps(turn.goal))
-        while (wave := make(site, turn.state.wave)) is not None:
+        work = round_of(turn, brief, phase)
+        size = room_for(turn.goal, 0)
+        while (wave := make(work, turn.state.wave)) is not None:
             if part := _part(wave, (turn.state.part - 1) * size, size):
-                return turn.waiting_for(brief.name, part), None
-            turn = turn.keeping(wave=turn.state.wave + 1, part=1)
+                return turn.hand_out(brief.name, part), None
+            turn = turn.with_state(wave=turn.state.wave + 1, part=1)
         return turn, brief.ahead
 
-    return Row(brief, enter, leave)
+    return WorkflowRow(brief, enter, leave)
 
 
-def qr_dispatch_step(brief: Brief, phase: QrPhase) -> Row:
+def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
     """Make a row whose reviewer decides the items of a phase."""
 
     def enter(turn: Turn) -> Moved:
@@ -119,67 +118,67 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> Row:
         failed = failed_items(file)
         step_id = brief.name + suffix(file.iteration)
         step = role_step(brief, StepType.REVIEW, step_id, turn.goal.goal, failed, turn.goal.constraints)
-        return turn.filed(file).waiting_for(brief.name, (step,)), None
+        return turn.with_file(file).hand_out(brief.name, (step,)), None
 
     def leave(turn: Turn, output: Any) -> Moved:
         if turn.unreviewed:
             return turn, brief.ahead
-        review = _parsed(Review, output)
+        review = _parse(Review, output)
         file = turn.file(phase)
-        decided = reviewed(file, review, gate.blocks(turn.state.schedule, file.iteration))
-        return replace(turn.filed(decided), review=fit(review.verdict or "", 20) or None), brief.ahead
+        decided = take_review(file, review, gate.severities_at(turn.state.schedule, file.iteration))
+        return replace(turn.with_file(decided), review=fit(review.verdict or "", 20) or None), brief.ahead
 
-    return Row(brief, enter, leave, reads_answer=True)
+    return WorkflowRow(brief, enter, leave, reads_answer=True)
 
 
-def qr_gate_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> Row:
+def qr_gate_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> WorkflowRow:
     """Make a row that sums the items up: on, back to the work, or to a person where that has gone on for too long."""
 
     def enter(turn: Turn) -> Moved:
-        severities = gate.blocks(turn.state.schedule, turn.file(phase).iteration)
-        file = gate.converged(turn.file(phase), severities, turn.state.cap)
-        record = gate.judged(file, severities, turn.review)
+        severities = gate.severities_at(turn.state.schedule, turn.file(phase).iteration)
+        file = gate.converge(turn.file(phase), severities, turn.state.cap)
+        record = gate.judge(file, severities, turn.review)
         if turn.unreviewed:
             record = record.model_copy(update={"verdict": GateVerdict.SKIPPED})
-        turn = turn.filed(file).recorded(record).keeping(row=brief.name, open=(), ended=())
+        turn = turn.with_file(file).with_record(record).with_state(row=brief.name, open=(), ended=())
         if record.verdict is GateVerdict.PASS:
-            return passed(turn, phase, then), brief.ahead
-        turn = turn.looped(phase, gate.moved(turn.loop(phase), passed=False))
-        worn = [item for item in gate.capped(file, severities, turn.state.cap) if item.severity is gate.MUST]
+            return open_gate(turn, phase, then), brief.ahead
+        turn = turn.with_loop(phase, gate.move(turn.loop(phase), passed=False))
+        worn = [item for item in gate.capped_items(file, severities, turn.state.cap) if item.severity is gate.MUST]
         if worn or turn.unreviewed or record.iteration >= turn.loop(phase).limit:
-            return asked(turn, phase, gate.blocking(file, severities)), None
+            return ask(turn, phase, gate.blocking_items(file, severities)), None
         return turn, brief.back
 
     def leave(turn: Turn, _: Any) -> Moved:
         """Go on although the gate did not pass: a person said so."""
-        return passed(turn, phase, then), brief.ahead
+        return open_gate(turn, phase, then), brief.ahead
 
-    return Row(brief, enter, leave)
+    return WorkflowRow(brief, enter, leave)
 
 
-def reconcile_step(brief: Brief) -> Row:
+def reconcile_step(brief: Brief) -> WorkflowRow:
     """Make the last row: its reviewer lays plan and outcome side by side, and the report is written."""
 
     def enter(turn: Turn) -> Moved:
         step = role_step(brief, StepType.REVIEW, brief.name, turn.goal.goal, (), turn.goal.constraints)
-        return turn.waiting_for(brief.name, (step,)), None
+        return turn.hand_out(brief.name, (step,)), None
 
     def leave(turn: Turn, output: Any) -> Moved:
         if turn.unreviewed:
-            return turn.writing(report=reported(turn.document, "COMPLETED")), brief.ahead
-        return reconciled(turn, _parsed(Reconciliation, output)), brief.ahead
+            return turn.with_document(report=make_report(turn.document, "COMPLETED")), brief.ahead
+        return reconcile(turn, _parse(Reconciliation, output)), brief.ahead
 
-    return Row(brief, enter, leave, reads_answer=True)
+    return WorkflowRow(brief, enter, leave, reads_answer=True)
 
 
-def passed(turn: Turn, phase: QrPhase, then: Change | None) -> Turn:
+def open_gate(turn: Turn, phase: QrPhase, then: Change | None) -> Turn:
     """Open a gate: its qr file goes, what it came to stays in the history."""
-    turn = turn.looped(phase, gate.moved(turn.loop(phase), passed=True))
-    turn = turn.writing(qr={name: file for name, file in turn.document.qr.items() if name is not phase})
+    turn = turn.with_loop(phase, gate.move(turn.loop(phase), passed=True))
+    turn = turn.with_document(qr={name: file for name, file in turn.document.qr.items() if name is not phase})
     if then is None:
         return turn
     turn = replace(turn, document=then(turn.document, turn.now))
-    return turn.told("plan.json", f"frozen at {turn.plan.frozen_at}") if turn.plan.frozen_at else turn
+    return turn.with_phase("plan.json", f"frozen at {turn.plan.frozen_at}") if turn.plan.frozen_at else turn
 
 
 def _part(wave: tuple[PlannedStep, ...], start: int, size: int) -> tuple[PlannedStep, ...]:
@@ -191,8 +190,8 @@ def _part(wave: tuple[PlannedStep, ...], start: int, size: int) -> tuple[Planned
     )
 
 
-def _parsed(model: Any, output: Any) -> Any:
+def _parse(model: Any, output: Any) -> Any:
     try:
         return model.model_validate(output)
     except ValidationError as error:
-        raise Refused(f"invalid: {explained(error)}") from error
+        raise AnswerRefused(f"invalid: {explain(error)}") from error

@@ -17,8 +17,8 @@ from schemas.review_plan import Plan
 from schemas.review_qr import GateRecord, QrFile, QrPhase
 from schemas.step import PlannedStep
 from tasks.rules.budget import limits_of
-from tasks.rules.strategy import Phase, Question, Unfolding
-from tasks.strategies.drafting.project import Project
+from tasks.rules.strategy import Growth, Phase, Question, Unfolding
+from tasks.strategies.drafting.project import Project, read_test_command
 from tasks.strategies.reviewed_plan.gate import schedule_of
 from tasks.toolchain.catalogue import Catalogue
 
@@ -56,41 +56,43 @@ class Turn:
         found = self.document.qr.get(phase) or QrFile(phase=phase)
         return found.model_copy(update={"iteration": self.loop(phase).iteration})
 
-    def keeping(self, **fields: Any) -> Turn:
+    def with_state(self, **fields: Any) -> Turn:
         """Change the state."""
         return replace(self, state=self.state.model_copy(update=fields))
 
-    def writing(self, **fields: Any) -> Turn:
+    def with_document(self, **fields: Any) -> Turn:
         """Change the document."""
         return replace(self, document=self.document.model_copy(update=fields))
 
-    def looped(self, phase: QrPhase, loop: Loop) -> Turn:
+    def with_loop(self, phase: QrPhase, loop: Loop) -> Turn:
         """Move a gate's loop."""
-        return self.keeping(loops={**self.state.loops, phase: loop})
+        return self.with_state(loops={**self.state.loops, phase: loop})
 
-    def filed(self, file: QrFile) -> Turn:
+    def with_file(self, file: QrFile) -> Turn:
         """Keep a qr file until its gate passes."""
-        return self.writing(qr={**self.document.qr, file.phase: file})
+        return self.with_document(qr={**self.document.qr, file.phase: file})
 
-    def recorded(self, record: GateRecord) -> Turn:
+    def with_record(self, record: GateRecord) -> Turn:
         """Keep what a gate said, for good."""
         said = f"iteration {record.iteration}: {record.verdict}, {len(record.blocking)} blocking"
-        return self.writing(gate_history=(*self.document.gate_history, record)).told(f"{record.phase}-qr-gate", said)
+        return self.with_document(gate_history=(*self.document.gate_history, record)).with_phase(
+            f"{record.phase}-qr-gate", said
+        )
 
-    def told(self, name: str, status: str) -> Turn:
+    def with_phase(self, name: str, status: str) -> Turn:
         """Tell of a phase."""
         return replace(self, phases=(*self.phases, Phase(name, status)))
 
-    def waiting_for(self, row: str, steps: tuple[PlannedStep, ...]) -> Turn:
+    def hand_out(self, row: str, steps: tuple[PlannedStep, ...]) -> Turn:
         """Hand out the steps of a row, and wait for all of them; a step fails for good before the plan is halted."""
         most = max((limits_of(self.goal)["consecutive_failures"] or MAX_RETRIES) - 2, 0)
         steps = tuple(step.model_copy(update={"retry_limit": min(step.retry_limit, most)}) for step in steps)
-        opened = self.keeping(row=row, open=tuple(step.step_id for step in steps), ended=(), failed=False)
-        return replace(opened, steps=(*self.steps, *steps)).told(
+        opened = self.with_state(row=row, open=tuple(step.step_id for step in steps), ended=(), failed=False)
+        return replace(opened, steps=(*self.steps, *steps)).with_phase(
             row, "1 step" if len(steps) == 1 else f"{len(steps)} steps"
         )
 
-    def unfolding(self, why: str) -> Unfolding:
+    def expansion(self, why: str) -> Unfolding:
         """Say what came out of the turn."""
         return Unfolding(
             state=self.state.model_dump(mode="json"),
@@ -103,21 +105,33 @@ class Turn:
         )
 
 
-def state_of(given: ReviewedPlanInput, project: Project | str) -> ReviewState:
-    """Begin the state of a workflow that has not begun."""
-    language = None if isinstance(project, str) or project.language is None else project.language.name
+def begin_state(given: ReviewedPlanInput, project: Project) -> ReviewState:
+    """Begin the state of a workflow, as its goal wants it to go."""
     return ReviewState(
         workflow=given.workflow,
         schedule=schedule_of(given.severity_schedule),
         cap=given.convergence_cap,
         max_iterations=given.max_iterations,
-        language=language,
+        language=project.language.name if project.language else None,
     )
 
 
-def project_of(turn: Turn) -> Project:
-    """Read the project as it was read at the beginning, whatever of the goal has not been kept since."""
+def state_of(growth: Growth) -> ReviewState:
+    """Read the state of a plan."""
+    return ReviewState.model_validate(growth.state)
+
+
+def turn_of(growth: Growth, catalogue: Catalogue, state: ReviewState) -> Turn:
+    """Take a plan up where its state and its document have left it."""
+    document = ReviewDocument.model_validate(growth.document)
+    return Turn(growth.goal, growth.goal.allowed_files, catalogue, growth.now, state, document)
+
+
+def project_in(turn: Turn) -> Project:
+    """Read the project as it was at the beginning, whatever of the goal has not been kept since."""
     context = turn.goal.context.model_copy(update={"language": turn.state.language})
-    command = (context.test_command or "").strip()
-    test = turn.catalogue.match(command) if command else None
-    return Project.of(turn.goal.model_copy(update={"context": context}), turn.allowed, test, turn.catalogue)
+    goal = turn.goal.model_copy(update={"context": context})
+    test, unknown = read_test_command(goal, turn.catalogue.match)
+    if unknown:
+        raise LookupError(f"This goal was planned, and cannot be any more: {unknown[0].message}")
+    return Project.of(goal, turn.allowed, test, turn.catalogue)

@@ -46,7 +46,7 @@ def failed_items(file: QrFile | None) -> tuple[QrItem, ...]:
     return tuple(sorted(items, key=lambda item: _ORDER.index(item.severity)))
 
 
-def guided(brief: Brief, failed: Sequence[QrItem], constraints: Iterable[str] = ()) -> str:
+def guidance_for(brief: Brief, failed: Sequence[QrItem], constraints: Iterable[str] = ()) -> str:
     """Say what to do, what binds it, what failed and what will be checked.
 
     It is cut at its end, where nothing stands that the step's material does not have as a whole. What binds a step may
@@ -73,7 +73,7 @@ def role_step(
         mode=mode,
         success_criteria=fit("; ".join(brief.checklist), MAX_SUCCESS),
         phase=brief.name,
-        guidance=guided(brief, failed, constraints),
+        guidance=guidance_for(brief, failed, constraints),
         queue=(brief.role or RoleName.REVIEWER).value,
         estimate=estimate(mode),
     )

@@ -20,19 +20,21 @@ _CONTROLS = re.compile(rf"{INVISIBLE.pattern}|[\x0b-\x0d\x85\u2028\u2029]")
 MAX_FAULTS = 5  # told at once
 
 
-def cleaned(value: Any, name: str = "") -> Any:
+def clean_words(value: Any, name: str = "") -> Any:
     """Sanitise every text of a document that has passed its model, keys as well; code stays as it is."""
     if isinstance(value, str):
         return _text(value, name)
     if isinstance(value, dict):
-        return {sanitize(key).text: cleaned(each, "" if name == FREELY_NAMED else key) for key, each in value.items()}
-    return [cleaned(each, name) for each in value] if isinstance(value, list) else value
+        return {
+            sanitize(key).text: clean_words(each, "" if name == FREELY_NAMED else key) for key, each in value.items()
+        }
+    return [clean_words(each, name) for each in value] if isinstance(value, list) else value
 
 
-def fitted(model: type[M], value: M) -> M:
+def fit_model(model: type[M], value: M) -> M:
     """Clean a document, each text cut to its field; ValidationError where one is left empty or names nothing."""
     known = model.model_validate(value.model_dump(mode="json"), extra="ignore")
-    body = cleaned(known.model_dump(mode="json"))
+    body = clean_words(known.model_dump(mode="json"))
     try:
         return model.model_validate(body)
     except ValidationError as error:  # to clean a text may make it longer
@@ -54,12 +56,12 @@ def _cut(body: Any, place: tuple[int | str, ...], size: int) -> None:
     body[place[-1]] = fit(body[place[-1]], size, as_written)
 
 
-def explained(error: ValidationError) -> str:
+def explain(error: ValidationError) -> str:
     """Say what a model found wrong, without repeating the values."""
-    return told(f"{'.'.join(map(str, each['loc']))[:100] or 'output'}: {each['msg']}" for each in error.errors())
+    return sum_up(f"{'.'.join(map(str, each['loc']))[:100] or 'output'}: {each['msg']}" for each in error.errors())
 
 
-def told(faults: Iterable[str]) -> str:
+def sum_up(faults: Iterable[str]) -> str:
     """Put the first faults into one sentence; empty where there are none."""
     some = list(faults)
     more = f" (and {len(some) - MAX_FAULTS} more)" if len(some) > MAX_FAULTS else ""

@@ -11,12 +11,12 @@ from types import MappingProxyType
 
 from schemas.review import ReviewDocument, Workflow
 from schemas.review_qr import QrPhase
-from tasks.strategies.reviewed_plan.document import frozen, outlined, unfit
-from tasks.strategies.reviewed_plan.implementation import of_docs, of_wave
+from tasks.strategies.reviewed_plan.document import begin_outcomes, execution_errors, freeze
+from tasks.strategies.reviewed_plan.implementation import document_steps, wave_steps
 from tasks.strategies.reviewed_plan.markdown import plan_md
 from tasks.strategies.reviewed_plan.milestones import RoleName
 from tasks.strategies.reviewed_plan.rows import (
-    Row,
+    WorkflowRow,
     execute_dispatch_step,
     patch_dispatch_step,
     planner_step,
@@ -26,7 +26,7 @@ from tasks.strategies.reviewed_plan.rows import (
 )
 from tasks.strategies.reviewed_plan.state import Turn
 from tasks.strategies.reviewed_plan.steps import Brief
-from tasks.strategies.reviewed_plan.words import MAX_FAULTS, told
+from tasks.strategies.reviewed_plan.words import MAX_FAULTS, sum_up
 
 ARCHITECT, DEVELOPER, WRITER, REVIEWER = RoleName
 DESIGN, CODE, DOCS, IMPL_CODE, IMPL_DOCS = QrPhase
@@ -37,15 +37,15 @@ VERDICTS = ITEMS + "for every FAIL. Decide every open item again; what passed be
 OPERATIONS = "Answer operations on plan.json (add, set, remove), each with the version that it changes."
 
 
-def _loaded(turn: Turn) -> Turn:
+def _load(turn: Turn) -> Turn:
     """Take the plan as it will be carried out: whole, within the allowlist, and frozen."""
-    if wrong := tuple(unfit(turn.plan, turn.allowed, "/document/plan")):
+    if wrong := tuple(execution_errors(turn.plan, turn.allowed, "/document/plan")):
         evidence = {"errors": [error.model_dump() for error in wrong[:MAX_FAULTS]]}
-        return replace(turn, halt=("plan_unfit", told(error.message for error in wrong), evidence))
-    return replace(turn, document=outlined(frozen(turn.document, turn.now)))
+        return replace(turn, halt=("plan_unfit", sum_up(error.message for error in wrong), evidence))
+    return replace(turn, document=begin_outcomes(freeze(turn.document, turn.now)))
 
 
-def _rendered(document: ReviewDocument, _: int) -> ReviewDocument:
+def _render(document: ReviewDocument, _: int) -> ReviewDocument:
     return document.model_copy(update={"plan_md": plan_md(document.plan)})
 
 
@@ -122,7 +122,7 @@ PLANNING = (
             phase=DOCS, ahead="plan-docs-qr",
         ),
         DOCS,
-        _rendered,
+        _render,
     ),
     qr_dispatch_step(
         Brief(
@@ -135,13 +135,13 @@ PLANNING = (
         DOCS,
     ),
     qr_gate_step(
-        Brief(11, "plan-docs-qr-gate", phase=DOCS, ahead="init", back="plan-docs-execute"), DOCS, frozen
+        Brief(11, "plan-docs-qr-gate", phase=DOCS, ahead="init", back="plan-docs-execute"), DOCS, freeze
     ),
 )  # fmt: skip
 
 EXECUTION = (
     planner_step(Brief(1, "init", ahead="load-verify")),
-    planner_step(Brief(2, "load-verify", ahead="impl-execute"), _loaded),
+    planner_step(Brief(2, "load-verify", ahead="impl-execute"), _load),
     patch_dispatch_step(
         Brief(
             3, "impl-execute", DEVELOPER, "Carry out a milestone", reads=(MILESTONE, QR),
@@ -152,7 +152,7 @@ EXECUTION = (
             phase=IMPL_CODE, ahead="impl-code-qr",
         ),
         IMPL_CODE,
-        of_wave,
+        wave_steps,
     ),
     qr_dispatch_step(
         Brief(
@@ -176,7 +176,7 @@ EXECUTION = (
             phase=IMPL_DOCS, ahead="impl-docs-qr",
         ),
         IMPL_DOCS,
-        of_docs,
+        document_steps,
     ),
     qr_dispatch_step(
         Brief(
@@ -200,7 +200,7 @@ EXECUTION = (
     ),
 )  # fmt: skip
 
-ROWS: Mapping[str, Row] = MappingProxyType({row.brief.name: row for row in (*PLANNING, *EXECUTION)})
+ROWS: Mapping[str, WorkflowRow] = MappingProxyType({row.brief.name: row for row in (*PLANNING, *EXECUTION)})
 PARTS: Mapping[Workflow, frozenset[str]] = MappingProxyType(
     {
         Workflow.PLAN: frozenset(row.brief.name for row in PLANNING),

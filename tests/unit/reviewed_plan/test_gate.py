@@ -10,8 +10,8 @@ from schemas.review import Loop, SeverityRow
 from schemas.review_qr import GateVerdict, ItemStatus, LoopState, QrFile, QrItem, QrPhase, Review, Severity
 from tasks.base.errors import IllegalTransition
 from tasks.strategies.reviewed_plan import gate
-from tasks.strategies.reviewed_plan.gate import reviewed
-from tasks.strategies.reviewed_plan.operations import Refused
+from tasks.strategies.reviewed_plan.gate import take_review
+from tasks.strategies.reviewed_plan.operations import AnswerRefused
 
 MUST, SHOULD, COULD = Severity
 ALL, SERIOUS, ONLY = (MUST, SHOULD, COULD), (MUST, SHOULD), (MUST,)
@@ -35,7 +35,7 @@ def a_file(*items: QrItem, iteration: int = 1) -> QrFile:
     ],
 )
 def test_what_blocks_at_each_iteration(name: str, expected: list[tuple[Severity, ...]]) -> None:
-    assert [gate.blocks(gate.SCHEDULES[name], iteration) for iteration in range(1, 8)] == expected
+    assert [gate.severities_at(gate.SCHEDULES[name], iteration) for iteration in range(1, 8)] == expected
 
 
 def test_a_schedule_of_ones_own_is_taken() -> None:
@@ -43,7 +43,7 @@ def test_a_schedule_of_ones_own_is_taken() -> None:
     schedule = gate.schedule_of(rows)
 
     assert not list(gate.schedule_faults(schedule))
-    assert [gate.blocks(schedule, number) for number in (1, 8, 9, 10)] == [ALL, ALL, ONLY, ONLY]
+    assert [gate.severities_at(schedule, number) for number in (1, 8, 9, 10)] == [ALL, ALL, ONLY, ONLY]
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_what_is_no_schedule_is_told(rows: Any) -> None:
 @pytest.mark.parametrize("severity", Severity)
 @pytest.mark.parametrize("status", ItemStatus)
 def test_the_gate_is_the_sum_of_its_items(iteration: int, severity: Severity, status: ItemStatus) -> None:
-    severities = gate.blocks(gate.SCHEDULES["seed"], iteration)
+    severities = gate.severities_at(gate.SCHEDULES["seed"], iteration)
     file = a_file(an_item("good", MUST, PASSED), an_item("other", severity, status), iteration=iteration)
 
-    record = gate.judged(file, severities, None)
+    record = gate.judge(file, severities, None)
 
     shut = status is not PASSED and severity in severities
     assert record.verdict is (GateVerdict.FAIL if shut else GateVerdict.PASS)
@@ -69,7 +69,7 @@ def test_the_gate_is_the_sum_of_its_items(iteration: int, severity: Severity, st
 
 
 def test_a_gate_without_items_never_passes() -> None:
-    assert gate.judged(a_file(), ALL, "PASS").verdict is GateVerdict.FAIL
+    assert gate.judge(a_file(), ALL, "PASS").verdict is GateVerdict.FAIL
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_gate_without_items_never_passes() -> None:
 def test_the_items_win_over_the_word_and_a_contradiction_is_kept(
     claimed: str | None, status: ItemStatus, contradicted: bool
 ) -> None:
-    record = gate.judged(a_file(an_item(status=status)), ALL, claimed)
+    record = gate.judge(a_file(an_item(status=status)), ALL, claimed)
 
     assert record.verdict.value == status.value
     assert (record.claimed, record.contradicted) == (claimed or None, contradicted)
@@ -96,7 +96,7 @@ def test_the_items_win_over_the_word_and_a_contradiction_is_kept(
 def test_a_record_counts_items_by_severity_and_status() -> None:
     file = a_file(an_item("a"), an_item("b"), an_item("c", COULD, PASSED), an_item("d", accepted=True))
 
-    record = gate.judged(file, ALL, None)
+    record = gate.judge(file, ALL, None)
 
     assert record.counts == {MUST: {FAILED: 3}, COULD: {PASSED: 1}}
     assert (record.blocking, record.accepted) == (("a", "b"), ("d",))
@@ -112,7 +112,7 @@ def test_a_record_counts_items_by_severity_and_status() -> None:
     ],
 )
 def test_the_loop_moves_as_it_is_drawn(state: LoopState, passed: bool, after: LoopState, iteration: int) -> None:
-    loop = gate.moved(Loop(state=state, limit=6), passed)
+    loop = gate.move(Loop(state=state, limit=6), passed)
 
     assert (loop.state, loop.iteration) == (after, iteration)
 
@@ -120,7 +120,7 @@ def test_the_loop_moves_as_it_is_drawn(state: LoopState, passed: bool, after: Lo
 @pytest.mark.parametrize("passed", [True, False])
 def test_a_loop_that_is_complete_never_moves_again(passed: bool) -> None:
     with pytest.raises(IllegalTransition):
-        gate.moved(Loop(state=LoopState.COMPLETE, limit=6), passed)
+        gate.move(Loop(state=LoopState.COMPLETE, limit=6), passed)
 
 
 @pytest.mark.parametrize(
@@ -139,15 +139,15 @@ def test_a_loop_that_is_complete_never_moves_again(passed: bool) -> None:
 def test_the_cap_on_fails_escalates_a_must_and_accepts_the_rest(
     cap: int | None, fails: int, severity: Severity, accepted: bool, worn: bool
 ) -> None:
-    file = gate.converged(a_file(an_item(severity=severity, fail_count=fails)), ALL, cap)
+    file = gate.converge(a_file(an_item(severity=severity, fail_count=fails)), ALL, cap)
 
     assert file.items[0].accepted is accepted
     assert (file.items[0].acceptance_reason is not None) is accepted
-    assert bool(gate.capped(file, ALL, cap)) is worn
+    assert bool(gate.capped_items(file, ALL, cap)) is worn
 
 
 def test_what_does_not_block_is_not_accepted_either() -> None:
-    assert not gate.converged(a_file(an_item(severity=COULD, fail_count=9)), ONLY, 2).items[0].accepted
+    assert not gate.converge(a_file(an_item(severity=COULD, fail_count=9)), ONLY, 2).items[0].accepted
 
 
 def said(name: str = "qa-001", status: str = "PASS", **fields: Any) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def said(name: str = "qa-001", status: str = "PASS", **fields: Any) -> dict[str,
 
 
 def decide(file: QrFile, *items: Any, severities: tuple[Severity, ...] = ALL) -> dict[str, QrItem]:
-    found = reviewed(file, Review.model_validate({"items": items}), severities)
+    found = take_review(file, Review.model_validate({"items": items}), severities)
     return {item.id: item for item in found.items}
 
 
@@ -210,7 +210,7 @@ def test_what_an_item_checks_and_how_much_it_matters_is_settled_once() -> None:
     ],
 )
 def test_a_review_that_decides_nothing_is_refused(items: list[Any], why: str) -> None:
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(AnswerRefused, match=why):
         decide(a_file(an_item()), *items)
 
 
@@ -224,7 +224,7 @@ def test_what_does_not_block_need_not_be_decided_again(item: QrItem) -> None:
 def test_a_review_has_a_limit() -> None:
     full = a_file(*(an_item(f"qa-{number}", status=PASSED) for number in range(200)))
 
-    with pytest.raises(Refused, match="too_many"):
+    with pytest.raises(AnswerRefused, match="too_many"):
         decide(full, said("new", check="x"))
 
 

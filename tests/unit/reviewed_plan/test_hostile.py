@@ -13,7 +13,7 @@ from schemas.review_plan import Plan
 from schemas.step import PlannedStep
 from tasks.rules.strategy import Draft, Rejected
 from tasks.strategies.reviewed_plan.operations import ENTITIES, places
-from tasks.strategies.reviewed_plan.words import cleaned
+from tasks.strategies.reviewed_plan.words import clean_words
 from tests.unit.reviewed_plan.plays import CONTEXT, FILES, Play, a_goal, begin, diff, drafted, good, op, run
 from tests.unit.reviewed_plan.test_documents import whole
 
@@ -163,13 +163,13 @@ def test_a_drawing_is_kept_as_it_was_drawn(drawing: str) -> None:
 
 @pytest.mark.parametrize("drawn", ["[a]\x07", "\x1b[2J[a]", "[a]\u202e", "[\x0ba]"])
 def test_a_drawing_has_no_control_characters(drawn: str) -> None:
-    assert cleaned({"diagram_ascii": drawn})["diagram_ascii"] in ("[a]", "[\na]")
+    assert clean_words({"diagram_ascii": drawn})["diagram_ascii"] in ("[a]", "[\na]")
 
 
 def test_only_the_diff_of_a_code_change_is_left_as_it_is() -> None:
     body = {"diff": HOSTILE, "params": {"diff": HOSTILE}, "diagram_ascii": f"a\r\n{HOSTILE}"}
 
-    found = cleaned(body)
+    found = clean_words(body)
 
     assert found["diff"] == HOSTILE
     assert "previous" not in found["params"]["diff"] + found["diagram_ascii"]

@@ -109,7 +109,7 @@ def test_5_qr_files_live_until_their_gate_passes() -> None:
     ],
 )
 def test_6_what_blocks_hangs_on_the_iteration(iteration: int, blocks: tuple[Severity, ...]) -> None:
-    assert gate.blocks(gate.SCHEDULES["seed"], iteration) == blocks
+    assert gate.severities_at(gate.SCHEDULES["seed"], iteration) == blocks
 
 
 def test_a_supplied_plan_stays_as_it_was_supplied() -> None:

@@ -11,20 +11,20 @@ from schemas.goal import MAX_GOAL_BYTES, Goal
 from schemas.review import Operation, ReviewContext, ReviewDocument
 from schemas.review_plan import MAX_PLAN_BYTES, Plan
 from tasks.strategies.reviewed_plan import integrity
-from tasks.strategies.reviewed_plan.document import frozen, skeleton, unfit
-from tasks.strategies.reviewed_plan.operations import ENTITIES, Refused, Writer, applied
+from tasks.strategies.reviewed_plan.document import empty_plan, execution_errors, freeze
+from tasks.strategies.reviewed_plan.operations import ENTITIES, AnswerRefused, Writer, apply
 from tests.unit.reviewed_plan.plays import CODE, DESIGN, DOCS, FILES, NOW, change, diff, intent, milestone, op, overview
 
 EVERYTHING = Writer(tuple(ENTITIES), NOW, frozenset(FILES))
-EMPTY = skeleton(Goal(goal="x"), NOW)
+EMPTY = empty_plan(Goal(goal="x"), NOW)
 
 
 def write(*operations: Any, plan: Plan = EMPTY, writer: Writer = EVERYTHING) -> Plan:
-    return applied(plan, [Operation.model_validate(each) for each in operations], writer)
+    return apply(plan, [Operation.model_validate(each) for each in operations], writer)
 
 
 def why_not(*operations: Any, plan: Plan = EMPTY, writer: Writer = EVERYTHING) -> str:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(AnswerRefused) as refused:
         write(*operations, plan=plan, writer=writer)
     return str(refused.value)
 
@@ -35,8 +35,8 @@ WHOLE = write(*DESIGN, *CODE, *DOCS)
 def test_an_empty_plan_is_a_plan_of_version_2() -> None:
     assert EMPTY.schema_version == 2
     assert EMPTY.frozen_at is None
-    assert skeleton(Goal(goal="x"), NOW) == EMPTY
-    assert skeleton(Goal(goal="y"), NOW).plan_id != EMPTY.plan_id
+    assert empty_plan(Goal(goal="x"), NOW) == EMPTY
+    assert empty_plan(Goal(goal="y"), NOW).plan_id != EMPTY.plan_id
 
 
 def test_a_whole_plan_is_written_by_operations() -> None:
@@ -294,7 +294,7 @@ def larger(plan: Plan) -> Plan | None:
     more = milestone(number, *(f"{'d' * 400}/{number}-{each}.md" for each in range(20)), is_documentation_only=True)
     try:
         return write(more, plan=plan, writer=Writer(tuple(ENTITIES), NOW))
-    except Refused as refused:
+    except AnswerRefused as refused:
         if str(refused).startswith("too_large: "):
             return None
         raise
@@ -308,7 +308,7 @@ def test_a_plan_that_may_be_written_fits_the_goal_that_executes_it() -> None:
     files = [path for each in plan.milestones for path in each.files]
     given = {"workflow": "execute", "plan": plan.model_dump(mode="json")}
     goal = {"goal": "\u20ac" * 4096, "kind": "reviewed_plan", "allowed_files": files, "reviewed_plan": given}
-    assert not list(unfit(plan, tuple(files), ""))
+    assert not list(execution_errors(plan, tuple(files), ""))
     assert MAX_PLAN_BYTES - 20_000 < len(codec.dumps(goal)) < MAX_GOAL_BYTES - LARGEST_WAVES
 
 
@@ -316,10 +316,10 @@ def test_to_freeze_a_plan_makes_it_no_larger_than_it_may_be(monkeypatch: pytest.
     document = ReviewDocument(plan=WHOLE, context=ReviewContext())
     monkeypatch.setattr(integrity, "MAX_PLAN_BYTES", 0)  # so that every plan is told its size
 
-    last = frozen(document, NOW).plan
+    last = freeze(document, NOW).plan
 
     assert len(codec.encode(last)) > len(codec.encode(WHOLE))
-    assert [*integrity.too_large(last)] == [*integrity.too_large(WHOLE)] != []
+    assert [*integrity.size_faults(last)] == [*integrity.size_faults(WHOLE)] != []
 
 
 LARGEST_WAVES = len(codec.dumps([{"wave": 200, "milestones": ["M-000200"]}] * 200))  # freezing adds them
