@@ -21,8 +21,7 @@ from schemas import codec
 from schemas.base import unknown_fields
 from schemas.evolution import ChunkSummary, CommitCard, Evolution
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
-from tasks.strategies.evolution.rollup import History, rollup
-from tasks.strategies.evolution.setting import Planning
+from tasks.strategies.evolution.trajectory import History, TrajectoryOptions, rollup
 from tests.conftest import running_worker
 from tests.support import planning_backend
 from tests.support.planning_backend import BAD, GOOD
@@ -295,7 +294,7 @@ def test_blocks_are_those_whose_summaries_a_trajectory_uses(repository: Path, si
     ]
 
     past = History.of([CommitCard.model_validate(card) for card in cards], root, root, summaries)
-    lines = rollup(past, tip, Planning(block_size=size, max_raw_steps=1, max_chunks=9)).lines
+    lines = rollup(past, tip, TrajectoryOptions(block_size=size, max_raw_steps=1, max_chunks=9)).lines
 
     shown = [line for line in lines if line.endswith(f"({size} steps): As it was told")]
     whole = [line for line in lines if f"({size} steps)" in line]

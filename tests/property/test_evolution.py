@@ -14,15 +14,15 @@ from tasks.handlers import goals
 from tasks.rules.strategy import Consult, Draft, Drafted, End, Rejected, Setting
 from tasks.rules.validation import validate
 from tasks.strategies import evolution
-from tasks.strategies.evolution.plan import parse
-from tasks.strategies.evolution.rollup import History, rollup, spans
-from tasks.strategies.evolution.setting import Planning
+from tasks.strategies.drafting.cycle import Refusal
+from tasks.strategies.evolution.plan_parser import parse
+from tasks.strategies.evolution.trajectory import History, TrajectoryOptions, rollup, spans
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.evolution.given import ATTACK, FILES, a_goal, a_plan, a_step, after, grown, through_json
 
 VALIDATOR = Draft202012Validator(PLANNING_OUTPUT_SCHEMA)
 PLANNINGS = st.builds(
-    Planning, block_size=st.integers(1, 12), max_chunks=st.integers(0, 5), max_raw_steps=st.integers(0, 12)
+    TrajectoryOptions, block_size=st.integers(1, 12), max_chunks=st.integers(0, 5), max_raw_steps=st.integers(0, 12)
 )
 TEXT = st.one_of(
     st.sampled_from(["a", "b", "pytest", "src/a.py", ATTACK, "", " ", "\u200b", "```"]), st.text(max_size=12)
@@ -59,8 +59,8 @@ OUTPUTS = st.one_of(JSON, PLANS, st.text(max_size=40))
 
 
 @given(st.integers(1, 40), st.integers(0, 60), PLANNINGS)
-def test_what_is_shown_and_what_is_omitted_add_up(first: int, count: int, planning: Planning) -> None:
-    found = spans(range(first, first + count), planning)
+def test_what_is_shown_and_what_is_omitted_add_up(first: int, count: int, options: TrajectoryOptions) -> None:
+    found = spans(range(first, first + count), options)
 
     chunked = [step for start, end in found.chunks for step in range(start, end)]
     shown = {*range(found.earliest), *chunked, *range(found.recent, count)}
@@ -68,23 +68,23 @@ def test_what_is_shown_and_what_is_omitted_add_up(first: int, count: int, planni
     assert chunked == sorted(set(chunked))
     assert found.earliest <= found.recent
     assert all(step < found.recent for step in chunked)
-    assert all(end - start == planning.block_size for start, end in found.chunks)
-    assert all((first + end - 1) % planning.block_size == 0 for _, end in found.chunks)
-    assert len(found.chunks) <= planning.max_chunks
-    assert found.earliest <= planning.max_raw_steps
-    assert count - found.recent <= planning.max_raw_steps + max(0, planning.block_size - 1)
-    assert count - found.recent >= min(count, planning.max_raw_steps)
-    assert found.recent in (0, count) or (first + found.recent - 1) % planning.block_size == 0
+    assert all(end - start == options.block_size for start, end in found.chunks)
+    assert all((first + end - 1) % options.block_size == 0 for _, end in found.chunks)
+    assert len(found.chunks) <= options.max_chunks
+    assert found.earliest <= options.max_raw_steps
+    assert count - found.recent <= options.max_raw_steps + max(0, options.block_size - 1)
+    assert count - found.recent >= min(count, options.max_raw_steps)
+    assert found.recent in (0, count) or (first + found.recent - 1) % options.block_size == 0
 
 
 @given(st.lists(st.integers(0, 30), max_size=40), st.integers(0, 45), st.integers(0, 45), PLANNINGS)
 @settings(deadline=None)
 def test_any_history_is_told_in_order_and_counts_add_up(
-    parents: list[int], base: int, tip: int, planning: Planning
+    parents: list[int], base: int, tip: int, options: TrajectoryOptions
 ) -> None:
     cards = [CommitCard(commit_hash=f"c{n}", parent_commit_hash=f"c{parent}") for n, parent in enumerate(parents)]
 
-    found = rollup(History.of(cards, f"c{base}", "c3"), f"c{tip}", planning)
+    found = rollup(History.of(cards, f"c{base}", "c3"), f"c{tip}", options)
 
     omitted = [line for line in found.lines if line.startswith("Omitted ")]
     assert len(omitted) == (1 if found.meta.get("omitted_steps") else 0)
@@ -102,9 +102,10 @@ def test_any_answer_is_read(output: Any, mode: ValidationMode) -> None:
 
     found = parse(output, mode, request)
 
-    assert (found.plan is None) <= bool(found.errors)
-    assert mode is ValidationMode.STRICT or found.plan or found.errors[0].code == "empty_output"
-    assert mode is not ValidationMode.STRICT or not (found.plan and found.errors)
+    refused = isinstance(found, Refusal)
+    assert refused <= bool(found.errors)
+    assert mode is ValidationMode.STRICT or not refused or found.errors[0].code == "empty_output"
+    assert mode is not ValidationMode.STRICT or refused is bool(found.errors)
     assert "revious instructions" not in str(found)
 
 

@@ -19,7 +19,7 @@ GOAL_CODES = (
     ),
     *("tasks/strategies/gap_report/strategy.py", "tasks/strategies/reviewed_plan/strategy.py"),
     *(f"tasks/strategies/campaign/{name}.py" for name in ("drafts", "outline", "sequence", "strategy", "tasks")),
-    *(f"tasks/strategies/evolution/{name}.py" for name in ("consulting", "drafting", "judging", "plan")),
+    *(f"tasks/strategies/evolution/{name}.py" for name in ("plan_parser", "request", "strategy")),
     "tasks/strategies/task/plan_parser.py",
     *(f"tasks/strategies/drafting/{name}.py" for name in ("cycle", "project", "steps")),
     *("worker/drafters/choice.py", "worker/engine/plan_creation.py"),

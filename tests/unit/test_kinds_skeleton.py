@@ -33,6 +33,7 @@ KINDS = {  # a kind that has not been brought onto the skeleton yet is left out
         frozenset({"answers", "drafts", "exploration", "formulas", "frameworks", "outline", "question", "replan"})
         | {"sequence", "tasks", "verification"}
     ),
+    GoalKind.EVOLUTION: Kind(frozenset({"plan_parser", "request", "trajectory"})),
     GoalKind.TASK: Kind(frozenset({"goal_type", "plan_parser", "supplied", "templates"})),
 }
 

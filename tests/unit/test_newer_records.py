@@ -15,9 +15,9 @@ from schemas.review import ReviewDocument, ReviewState
 from schemas.step import PlannedStep, pack_step, unpack_step
 from schemas.stored import Attempt, PlanHead, StepStatus, decode_plan
 from tasks.handlers import bulk_commands
-from tasks.strategies.campaign.state import CampaignState as CampaignState
-from tasks.strategies.evolution.state import State as EvolutionState
-from tasks.strategies.task.state import State as DraftedState
+from tasks.strategies.campaign.state import CampaignState
+from tasks.strategies.evolution.state import EvolutionState
+from tasks.strategies.task.state import TaskState
 from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import a_report, a_step
 
@@ -96,7 +96,7 @@ def test_keys_of_a_step_are_written_again_with_those_of_its_parts() -> None:
 
 @pytest.mark.parametrize(
     "kept",
-    [CampaignState, DraftedState, EvolutionState, ReviewState, ReviewDocument, PlanningAgentResponse, IterationPlan],
+    [CampaignState, TaskState, EvolutionState, ReviewState, ReviewDocument, PlanningAgentResponse, IterationPlan],
 )
 def test_what_strategies_keep_and_read_back_are_records_at_any_depth(kept: type[BaseModel]) -> None:
     forgetful = [model for model in _models(kept) if model.model_config.get("extra") != "allow"]

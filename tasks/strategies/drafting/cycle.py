@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from schemas.base import MODE_OF_TYPE, StepState, StepType
-from schemas.envelope import FieldError
+from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep
 from tasks.rules.budget import limits_of
@@ -23,7 +23,7 @@ from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Rejected,
 from tasks.rules.validation import MAX_RETRIES
 
 NONE, QUEUE = "none", "queue"  # drafters that strategies know by name; all others are asked by the worker
-FAILED = "planning_failed"  # the code where there is no plan since nothing but a draft is wanted
+FAILED = "planning_failed"  # the reason where there is no plan since nothing but a draft is wanted
 MAX_ATTEMPTS = 1 + MAX_RETRIES  # of a step
 CHARACTERS_A_TOKEN = 4
 
@@ -138,6 +138,11 @@ def attempts_within(goal: Goal, wanted: int) -> int:
     """Say how often a step may ask before its failures in a row would halt the plan."""
     failures = limits_of(goal)["consecutive_failures"] or MAX_ATTEMPTS + 1
     return max(1, min(wanted, MAX_ATTEMPTS, failures - 1))
+
+
+def failure(why: str) -> FieldError:
+    """Say why there is no plan where nothing but a draft is wanted."""
+    return field_error("/drafter", "planning_failed", why)
 
 
 def _paid(answer: Answer, drafted: Sequence[Drafted]) -> Answer:

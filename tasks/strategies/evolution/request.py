@@ -1,7 +1,8 @@
-"""The request that a goal makes: whose goal it is, the trajectories of its inspirations, and whether it starts cold."""
+"""The request that a goal makes: what it asks, of which commits, whether it starts cold; and what it lacks for one."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
@@ -9,10 +10,13 @@ from typing import Any
 
 from schemas import codec
 from schemas.base import Inbound
+from schemas.envelope import FieldError
 from schemas.evolution import CommitMetric, CommitPlanningContext, Evolution, PlanningAgentRequest
 from schemas.goal import Goal
-from tasks.strategies.evolution.rollup import History, rollup
-from tasks.strategies.evolution.setting import Planning
+from tasks.rules.validation import max_steps
+from tasks.strategies.drafting.cycle import NONE, QUEUE
+from tasks.strategies.drafting.project import Project, only_documents
+from tasks.strategies.evolution.trajectory import History, TrajectoryOptions, rollup
 from tasks.text.fields import fit, several_lines
 from tasks.text.sanitize import TOKEN
 
@@ -23,6 +27,15 @@ FOCUS = 3  # metrics of the base that a plan without any of its own is about
 HISTORY = ("trajectory", "trajectory_meta", "key_files", "highlights", "evaluation_summary", "metrics")
 PLACE = ("cell_index", "objective", "measures")  # in the archive
 
+NO_DRAFTER = "An evolution goal is planned by a drafter: set drafter to queue, or to another that is enabled here."
+NO_INPUT = "An evolution goal needs its input: set evolution.base to the commit to start from."
+NO_FILES = "A step that patches needs them: set allowed_files to the files that may change."
+NO_TESTS = "No verification is known for these files: set context.test_command or context.language."
+NO_ROOM = "A plan that is drafted has two steps at least: raise limits.max_steps."
+NO_GOAL = "Nothing is left of the goal once what reads like an attack on the agent is taken out."
+
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -32,7 +45,7 @@ class Prepared:
     trajectories: tuple[dict[str, Any], ...] = ()
 
 
-def prepared(evolution: Evolution, goal: Goal, planning: Planning) -> Prepared:
+def prepare(evolution: Evolution, goal: Goal, options: TrajectoryOptions) -> Prepared:
     """Make the request of `goal`: its sentence counts where its input has none, and its constraints always."""
     asked = evolution.goal if evolution.goal and evolution.goal.strip() else goal.goal
     told = (*evolution.constraints, *(fit(each, MAX_BULLET, several_lines) for each in goal.constraints))
@@ -43,7 +56,7 @@ def prepared(evolution: Evolution, goal: Goal, planning: Planning) -> Prepared:
         return Prepared(_request(evolution, asked, evolution.base, evolution.inspirations, cold=False))
     base = evolution.base.commit_hash
     history = History.of(evolution.commit_cards, base, evolution.experiment_root, evolution.chunk_summaries)
-    rollups = [rollup(history, each.commit_hash, planning) for each in evolution.inspirations]
+    rollups = [rollup(history, each.commit_hash, options) for each in evolution.inspirations]
     inspirations = tuple(
         each.model_copy(update={"trajectory": found.lines, "trajectory_meta": dict(found.meta)})
         for each, found in zip(evolution.inspirations, rollups, strict=True)
@@ -52,13 +65,21 @@ def prepared(evolution: Evolution, goal: Goal, planning: Planning) -> Prepared:
     return Prepared(request, tuple(dict(found.meta) for found in rollups if found.meta))
 
 
+def start_at_base(goal: Goal, evolution: Evolution) -> Goal:
+    """Begin the work at the base commit, where the goal does not name another."""
+    base = evolution.base.commit_hash
+    if goal.context.base_sha or not _COMMIT.fullmatch(base):
+        return goal
+    return goal.model_copy(update={"context": goal.context.model_copy(update={"base_sha": base})})
+
+
 def digest(value: PlanningAgentRequest | str) -> str:
     """Name a request or a prompt by what is in it."""
     raw = value.encode() if isinstance(value, str) else codec.canonical(value.model_dump(mode="json"))
     return f"sha256:{sha256(raw).hexdigest()}"
 
 
-def remembered(request: PlanningAgentRequest) -> PlanningAgentRequest:
+def remember(request: PlanningAgentRequest) -> PlanningAgentRequest:
     """Keep of a request what reading its answer needs, in words that harm nobody."""
     metrics = (CommitMetric(name=fit(each.name, 128) or "metric", value=each.value) for each in request.base.metrics)
     return PlanningAgentRequest(
@@ -68,6 +89,25 @@ def remembered(request: PlanningAgentRequest) -> PlanningAgentRequest:
         acceptance_criteria=tuple(fit(each, MAX_BULLET) for each in request.acceptance_criteria),
         cold_start=request.cold_start,
     )
+
+
+def shortcomings(goal: Goal, project: Project, drafter: str) -> tuple[FieldError, ...]:
+    """Say all that keeps a goal from being asked a plan for."""
+    evolution = goal.evolution
+    asked = fit((evolution.goal if evolution else None) or goal.goal, MAX_GOAL)
+    rules = (
+        (evolution is None, "/evolution", "no_evolution", NO_INPUT),
+        (drafter == NONE, "/drafter", "no_drafter", NO_DRAFTER),
+        (not re.search(r"\w", asked.replace(TOKEN, "")), "/evolution/goal", "empty_after_sanitizing", NO_GOAL),
+        (not project.files, "/allowed_files", "no_allowed_files", NO_FILES),
+        (_untested(project), "/context/test_command", "no_verification", NO_TESTS),
+        (drafter == QUEUE and max_steps(goal) < 2, "/limits/max_steps", "too_many_steps", NO_ROOM),
+    )
+    return tuple(FieldError(pointer=where, code=code, message=why) for wrong, where, code, why in rules if wrong)
+
+
+def _untested(project: Project) -> bool:
+    return bool(project.files) and not project.tests and not only_documents(project.files)
 
 
 def _starts_cold(evolution: Evolution) -> bool:

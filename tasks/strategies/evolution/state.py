@@ -1,22 +1,17 @@
-"""What an evolution plan keeps between its steps, and the document it shows (both JSON)."""
+"""What an evolution plan keeps between its steps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
 
 from schemas.base import Record
-from schemas.evolution import PlanningAgentRequest, ValidationMode
-from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningAgentResponse, PlanningPlan
+from schemas.evolution import PlanningAgentRequest
 from tasks.rules.strategy import Growth
 from tasks.strategies.drafting.project import Project, project_of
 from tasks.strategies.evolution.request import MAX_BULLET
 from tasks.text.fields import fit
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.catalogue_snapshot import catalogue_of
-
-QUEUE = "queue"  # the drafter that is a step of the plan
 
 
 class Stage(StrEnum):
@@ -27,7 +22,7 @@ class Stage(StrEnum):
     WORKING = "working"
 
 
-class State(Record):
+class EvolutionState(Record):
     """The state; `prompt` is dropped once it has been answered."""
 
     stage: Stage = Stage.DRAFTING
@@ -43,37 +38,9 @@ class State(Record):
     fell_back: bool = False
 
 
-def state_of(growth: Growth) -> State:
+def state_of(growth: Growth) -> EvolutionState:
     """Read the state of a plan."""
-    return State.model_validate(growth.state)
-
-
-def document_of(growth: Growth) -> PlanningAgentResponse:
-    """Read the document of a plan."""
-    return PlanningAgentResponse.model_validate(growth.document)
-
-
-def drafted_plan(growth: Growth) -> PlanningPlan:
-    """Read the plan that was drafted; there is one from the end of the drafting on."""
-    plan = document_of(growth).plan
-    if plan is None:
-        raise LookupError("This plan has not been drafted yet.")
-    return plan
-
-
-def mode_of(growth: Growth) -> ValidationMode:
-    """Tell how this plan's draft is read."""
-    return document_of(growth).validation_mode
-
-
-def schema_of(growth: Growth) -> Mapping[str, Any] | None:
-    """Give the schema that the drafter is shown; free text has none."""
-    return None if mode_of(growth) is ValidationMode.NONE else PLANNING_OUTPUT_SCHEMA
-
-
-def given_up(attempts: int) -> str:
-    """Say that there is no plan, as seed 004's PlanningError does."""
-    return f"could not produce a valid plan after {attempts} attempt(s)"
+    return EvolutionState.model_validate(growth.state)
 
 
 def project_in(growth: Growth) -> Project:

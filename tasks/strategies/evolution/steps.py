@@ -12,6 +12,7 @@ from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import estimate
 from tasks.rules.validation import MAX_TOOLS
+from tasks.strategies.drafting import cycle
 from tasks.strategies.drafting.project import Project, commands_in
 from tasks.strategies.drafting.steps import MAX_SUCCESS, DraftedStep, Governed, govern, last_check
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, fill, fit
@@ -22,57 +23,46 @@ FIND_ID = "find-files"
 VERIFY_ID = "verify-plan"
 FALLBACK_ID = "fall-back"
 RESERVED = frozenset({DRAFT_ID, FIND_ID, VERIFY_ID, FALLBACK_ID})
-MAX_ATTEMPTS = 4  # a step's first one and three more
-CHARACTERS_A_TOKEN = 4
+
+Places = Mapping[int, tuple[str, ...]]  # of the steps that name no files: positions and files
 
 NO_ORDER = "Nothing of the plan may be done yet: only read."
 
 
 def draft_step(goal: Goal, asked: str, prompt: str, attempts: int) -> PlannedStep:
-    """Make the step in which a controller's agent answers the prompt that it finds in its input, and has to read."""
-    step = _looking(
-        DRAFT_ID,
-        StepType.DRAFT,
-        "Draft the plan",
-        fill("Answer the prompt of this step's input with a plan for: {goal}", fit(asked, MAX_INTENT), MAX_INTENT),
-        "Answer in `output` as the input says: its prompt, its schema where it has one, its validation mode. "
-        "On a later attempt mend what context.previous_failure says. " + NO_ORDER,
+    """Make the step that asks a controller's agent for the plan of what is `asked`; it has to read the prompt."""
+    sentence = "Answer the prompt of this step's input with a plan for: {goal}"
+    return cycle.draft_step(
         goal,
+        DRAFT_ID,
+        title="Draft the plan",
+        intent=fit(fill(sentence, fit(asked, MAX_INTENT), MAX_INTENT), MAX_INTENT),
+        guidance="Answer in `output` as the input says: its prompt, its schema where it has one, its validation mode. "
+        "On a later attempt mend what context.previous_failure says. " + NO_ORDER,
+        attempts=attempts,
+        read=len(prompt),
     )
-    tokens = step.estimate.tokens + len(prompt) // CHARACTERS_A_TOKEN
-    used = step.estimate.model_copy(update={"tokens": tokens})
-    return step.model_copy(update={"retry_limit": min(max(1, attempts), MAX_ATTEMPTS) - 1, "estimate": used})
 
 
 def find_step(goal: Goal, plan: PlanningPlan, unplaced: Sequence[int]) -> PlannedStep:
     """Make the step that looks for the files which the plan's steps do not name."""
     names = ", ".join(plan.steps[at].step_id for at in unplaced)
-    return _looking(
-        FIND_ID,
-        StepType.EXPLORE,
-        "Find the files to change",
-        fill("Find the files to change for these steps of the plan: {goal}", names, MAX_INTENT),
-        'Answer in `output`: {"files": {"<id of a step>": ["path", ...]}}, with paths of the input\'s allowed_files. '
-        + NO_ORDER,
-        goal,
-    )
-
-
-def _looking(step_id: str, kind: StepType, title: str, intent: str, guidance: str, goal: Goal) -> PlannedStep:
-    mode = MODE_OF_TYPE[kind]
+    mode = MODE_OF_TYPE[StepType.EXPLORE]
+    intent = fill("Find the files to change for these steps of the plan: {goal}", names, MAX_INTENT)
     return PlannedStep(
-        step_id=step_id,
-        title=title,
+        step_id=FIND_ID,
+        title="Find the files to change",
         intent=fit(intent, MAX_INTENT),
-        controller_task_spec=ControllerTaskSpec(type=kind),
+        controller_task_spec=ControllerTaskSpec(type=StepType.EXPLORE),
         mode=mode,
-        guidance=guidance,
+        guidance='Answer in `output`: {"files": {"<id of a step>": ["path", ...]}}, with paths of the input\'s '
+        "allowed_files. " + NO_ORDER,
         queue=goal.queue,
         estimate=estimate(mode),
     )
 
 
-def places(output: Any, plan: PlanningPlan, unplaced: Sequence[int], project: Project) -> dict[int, tuple[str, ...]]:
+def places(output: Any, plan: PlanningPlan, unplaced: Sequence[int], project: Project) -> Places:
     """Read which allowed files were found for each step that named none; of one list every such step has all."""
     files = output.get("files", output) if isinstance(output, Mapping) else output
     allowed = frozenset(project.files)
@@ -88,7 +78,7 @@ def plan_steps(
     project: Project,
     plan: PlanningPlan,
     criteria: Sequence[str] = (),
-    found: Mapping[int, tuple[str, ...]] | None = None,
+    found: Places | None = None,
 ) -> Governed:
     """Make governed steps of a plan, and a last one that verifies all of it where that is more than they do.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.strategies.drafting.project import Project
 from tasks.strategies.task.goal_type import GoalType
-from tasks.strategies.task.plan_parser import ParsedPlan
+from tasks.strategies.task.plan_parser import ParsedDraft
 from tasks.strategies.task.templates import Template
 
 
@@ -21,7 +21,7 @@ def describe_template(project: Project, kind: GoalType, template: Template) -> d
     }
 
 
-def describe_draft(found: ParsedPlan, about: Mapping[str, Any]) -> dict[str, Any]:
+def describe_draft(found: ParsedDraft, about: Mapping[str, Any]) -> dict[str, Any]:
     """Describe a drafted plan: who drafted it, what it comes to, what was changed without asking."""
     return {**about, "summary": found.summary, "notes": list(found.notes)}
 

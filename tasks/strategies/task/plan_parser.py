@@ -29,7 +29,7 @@ RESERVED = frozenset({DRAFT_ID, VERIFY_ID})
 
 
 @dataclass(frozen=True, slots=True)
-class ParsedPlan:
+class ParsedDraft:
     """The steps of an answer, and what is told of them."""
 
     steps: tuple[PlannedStep, ...]
@@ -37,7 +37,7 @@ class ParsedPlan:
     notes: tuple[str, ...] = ()  # what was changed without asking
 
 
-def parse(project: Project, output: Any, *, strict: bool, changes: bool) -> ParsedPlan | Refusal:
+def parse(project: Project, output: Any, *, strict: bool, changes: bool) -> ParsedDraft | Refusal:
     """Make the steps of an answer, or say why it is none; never raises.
 
     Unless it is `strict`, what is too long or not asked for is cut. `changes` is whether the goal asks for a change.
@@ -51,7 +51,7 @@ def parse(project: Project, output: Any, *, strict: bool, changes: bool) -> Pars
     if errors := tuple(_faults(project, steps, made, strict=strict, changes=changes)):
         return Refusal(errors)
     notes = tuple(f"{where}: {why}" for where, why in (*made.faults, *made.notes))
-    return ParsedPlan(steps, found.summary, notes)
+    return ParsedDraft(steps, found.summary, notes)
 
 
 def _read(output: Any, *, strict: bool) -> TaskDraft | Refusal:

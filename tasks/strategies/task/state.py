@@ -11,7 +11,7 @@ from tasks.strategies.drafting.project import Project, project_of
 from tasks.toolchain.catalogue import Catalogue
 
 
-class State(Record):
+class TaskState(Record):
     """The state; without a prompt the plan is drafted."""
 
     prompt: str | None = None
@@ -22,12 +22,12 @@ class State(Record):
     document: dict[str, Any] | None = None  # of the template
 
 
-def state_of(growth: Growth) -> State:
+def state_of(growth: Growth) -> TaskState:
     """Read the state of a plan."""
-    return State.model_validate(growth.state)
+    return TaskState.model_validate(growth.state)
 
 
-def project_in(growth: Growth, state: State, catalogue: Catalogue) -> Project:
+def project_in(growth: Growth, state: TaskState, catalogue: Catalogue) -> Project:
     """Read the project of a plan as its draft did."""
     context = growth.goal.context.model_copy(update={"language": state.language})
     found = project_of(growth.goal.model_copy(update={"context": context}), catalogue)

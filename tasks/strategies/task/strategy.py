@@ -14,15 +14,15 @@ from schemas.task_draft import TASK_DRAFT_SCHEMA
 from tasks.rules.risk import RISK
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Growth, Phase, Rejected, Setting, Unfolding
 from tasks.rules.validation import max_steps, rejected, validate
-from tasks.strategies.drafting.cycle import FAILED, NONE, QUEUE, DraftOptions, QueueCycle, Refusal, WorkerCycle
+from tasks.strategies.drafting.cycle import FAILED, NONE, QUEUE, DraftOptions, QueueCycle, Refusal, WorkerCycle, failure
 from tasks.strategies.drafting.project import Project, read_test_command
 from tasks.strategies.drafting.steps import room_for
 from tasks.strategies.task import supplied
 from tasks.strategies.task.document import describe_draft, describe_fallback, describe_template
 from tasks.strategies.task.goal_type import GoalType, goal_type
-from tasks.strategies.task.plan_parser import ParsedPlan, parse
+from tasks.strategies.task.plan_parser import ParsedDraft, parse
 from tasks.strategies.task.prompt import prompt_of, repair_of
-from tasks.strategies.task.state import State, project_in, state_of
+from tasks.strategies.task.state import TaskState, project_in, state_of
 from tasks.strategies.task.steps import DRAFT_ID, draft_step, template_steps
 from tasks.strategies.task.templates import TEMPLATES, Template
 from tasks.text.fields import fit
@@ -32,7 +32,7 @@ from tasks.toolchain.catalogue import CATALOGUE, Catalogue
 from tasks.toolchain.catalogue_snapshot import catalogue_of
 
 NOWHERE = Setting()
-WORKING: Mapping[str, Any] = State().model_dump(mode="json")  # the state once there is a plan
+WORKING: Mapping[str, Any] = TaskState().model_dump(mode="json")  # the state once there is a plan
 MAX_WHY = 300  # characters of why a draft is of no use
 
 
@@ -137,7 +137,7 @@ def _draft_with(project: Project, template: Answer, setting: Setting) -> Answer:
         return _ask_controller(project, template, options, prompt)
     strict, changes = options.validation_mode == "strict", _asks_for_change(template)
 
-    def accept(plan: ParsedPlan, drafted: Sequence[Drafted]) -> Answer:
+    def accept(plan: ParsedDraft, drafted: Sequence[Drafted]) -> Answer:
         document = describe_draft(plan, {"drafter": setting.drafter, "questions": len(drafted)})
         return Draft(plan.steps, document, phases=(_drafted_phase(plan),))
 
@@ -150,7 +150,7 @@ def _draft_with(project: Project, template: Answer, setting: Setting) -> Answer:
         attempts=options.max_attempts,
         ask=Consult(prompt, TASK_DRAFT_SCHEMA),
         judge=lambda output: parse(project, output, strict=strict, changes=changes),
-        silence=lambda why: _failure(f"The drafter did not answer: {fit(why, MAX_WHY)}."),
+        silence=lambda why: failure(f"The drafter did not answer: {fit(why, MAX_WHY)}."),
         repair=repair,
         accept=accept,
         fall_back=lambda refusal, _: _use_template(template, refusal, options),
@@ -170,17 +170,13 @@ def _use_template(template: Answer, refusal: Refusal, options: DraftOptions) -> 
     if isinstance(template, Draft) and options.fallback:
         return replace(template, document=describe_fallback(template.document, why), phases=(_fallback_phase(why),))
     rest = template.errors if isinstance(template, Rejected) and options.fallback else ()
-    return Rejected(FAILED, (_failure(why), *rest))
-
-
-def _failure(why: str) -> FieldError:
-    return field_error("/drafter", FAILED, why)
+    return Rejected(FAILED, (failure(why), *rest))
 
 
 def _ask_controller(project: Project, template: Answer, options: DraftOptions, prompt: str) -> Answer:
     """Begin with the step that asks; the template's steps are kept in case its answer is of no use."""
     usable = isinstance(template, Draft) and options.fallback and len(template.steps) <= room_for(project.goal, 1)
-    state = State(
+    state = TaskState(
         prompt=prompt,
         strict=options.validation_mode == "strict",
         changes=_asks_for_change(template),
@@ -192,14 +188,14 @@ def _ask_controller(project: Project, template: Answer, options: DraftOptions, p
     return Draft((step,), {"drafter": QUEUE}, state=state.model_dump(mode="json"))
 
 
-def _queue_cycle(growth: Growth, catalogue: Catalogue) -> QueueCycle[ParsedPlan]:
+def _queue_cycle(growth: Growth, catalogue: Catalogue) -> QueueCycle[ParsedDraft]:
     """Lay out what becomes of the answer to the step that asks."""
     state = state_of(growth)
 
-    def judge(output: Any) -> ParsedPlan | Refusal:
+    def judge(output: Any) -> ParsedDraft | Refusal:
         return parse(project_in(growth, state, catalogue), output, strict=state.strict, changes=state.changes)
 
-    def accept(plan: ParsedPlan, _: End) -> Unfolding:
+    def accept(plan: ParsedDraft, _: End) -> Unfolding:
         document = describe_draft(plan, {"drafter": QUEUE})
         why = "The drafted plan becomes steps."
         return Unfolding(WORKING, document, why, plan.steps, phases=(_drafted_phase(plan),))
@@ -227,7 +223,7 @@ def _why(refusal: Refusal) -> str:
     return fit(refusal.errors[0].message, MAX_WHY)
 
 
-def _drafted_phase(plan: ParsedPlan) -> Phase:
+def _drafted_phase(plan: ParsedDraft) -> Phase:
     return Phase("drafted", f"The plan is drafted: {len(plan.steps)} step(s).")
 
 

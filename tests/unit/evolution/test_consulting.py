@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from schemas.evolution import ValidationMode
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
 from tasks.handlers import goals
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, Growth, Rejected, Setting
 from tasks.strategies import evolution
-from tasks.strategies.evolution.setting import DEFAULTS, Planning, planning_of
+from tasks.strategies.drafting.cycle import DraftOptions
+from tasks.strategies.evolution.trajectory import TrajectoryOptions
 from tasks.text.json_in_prose import as_text
 from tasks.text.sanitize import Treatment, sanitize
 from tasks.toolchain.catalogue import CATALOGUE
@@ -231,25 +231,31 @@ def test_the_work_begins_at_the_base_commit(base: str, given: str | None, begins
 
 
 @pytest.mark.parametrize(
-    ("options", "planning"),
+    ("options", "read"),
     [
-        ({}, DEFAULTS),
-        ({"max_attempts": 5}, Planning(max_attempts=5)),
-        ({"validation_mode": "strict"}, Planning(validation_mode=ValidationMode.STRICT)),
-        ({"schema_in_prompt": False, "schema_mode": "native"}, Planning(schema_in_prompt=False)),
+        ({}, DraftOptions(2, None, fallback=True, schema_in_prompt=True)),
+        ({}, TrajectoryOptions()),
+        ({"max_attempts": 5}, DraftOptions(max_attempts=5)),
+        ({"max_attempts": 0}, DraftOptions(max_attempts=1)),
+        ({"validation_mode": "strict"}, DraftOptions(validation_mode="strict")),
+        ({"fallback": "reject"}, DraftOptions(fallback=False)),
+        ({"schema_in_prompt": False, "schema_mode": "native"}, DraftOptions(schema_in_prompt=False)),
         (
             {"trajectory_block_size": 4, "trajectory_max_chunks": 1, "trajectory_max_raw_steps": 2},
-            Planning(block_size=4, max_chunks=1, max_raw_steps=2),
+            TrajectoryOptions(block_size=4, max_chunks=1, max_raw_steps=2),
         ),
         (
             {"trajectory_summary_model": "m", "trajectory_summary_max_chars": 99},
-            Planning(summary_model="m", summary_max_chars=99),
+            TrajectoryOptions(summary_model="m", summary_max_chars=99),
         ),
-        ({"unheard_of": 1}, DEFAULTS),
+        ({"unheard_of": 1}, DraftOptions()),
+        ({"unheard_of": 1}, TrajectoryOptions()),
     ],
 )
-def test_the_operators_options_have_their_places(options: dict[str, Any], planning: Planning) -> None:
-    assert planning_of(options) == planning
+def test_the_operators_options_have_their_places(
+    options: dict[str, Any], read: DraftOptions | TrajectoryOptions
+) -> None:
+    assert type(read).of(options) == read
 
 
 @pytest.mark.parametrize("drafter", ["queue", "http"])

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from schemas import codec
 from schemas.evolution import CommitPlanningContext, PlanningAgentRequest, ValidationMode
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput, PlanningPlan
-from tasks.strategies.evolution.plan import NO_GUARDRAIL, NO_METRIC, TEST_LINE, parse
+from tasks.strategies.drafting.cycle import Refusal
+from tasks.strategies.evolution.plan_parser import NO_GUARDRAIL, NO_METRIC, TEST_LINE, ParsedPlan, parse
 from tests.unit.evolution.given import ATTACK, a_plan, a_step
 
 STRICT, LENIENT, NONE = ValidationMode
@@ -23,9 +24,9 @@ def a_request(**fields: Any) -> PlanningAgentRequest:
 
 
 def plan_of(output: Any, mode: ValidationMode = STRICT, **request: Any) -> PlanningPlan:
-    found = parse(output, mode, a_request(**request)).plan
-    assert found is not None
-    return found
+    found = parse(output, mode, a_request(**request))
+    assert isinstance(found, ParsedPlan)
+    return found.plan
 
 
 def as_answer(plan: PlanningPlan) -> dict[str, Any]:
@@ -104,7 +105,7 @@ def test_the_schema_the_model_and_the_strict_mode_draw_one_line(answer: Any, hol
         accepted = False
 
     assert VALIDATOR.is_valid(answer) is accepted is bool(holds)
-    assert (parse(answer, STRICT, a_request()).plan is not None) is bool(holds)
+    assert isinstance(parse(answer, STRICT, a_request()), ParsedPlan) is bool(holds)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_fences_and_the_words_around_them_are_taken_off(wrapped: str, mode: Vali
 def test_json_is_not_repaired(text: str) -> None:
     found = parse(text, STRICT, a_request())
 
-    assert found.plan is None
+    assert isinstance(found, Refusal)
     assert found.errors
 
 
@@ -162,7 +163,7 @@ def test_lenient_cuts_what_is_too_long_and_drops_what_nobody_asked_for() -> None
 
     found = parse(answer, LENIENT, a_request())
 
-    assert found.plan is not None
+    assert isinstance(found, ParsedPlan)
     assert [len(step.actions) for step in found.plan.steps] == [1, 12]
     assert len(found.plan.steps[0].title) <= 120
     assert found.notes == ("What was too long or not asked for was cut.",)

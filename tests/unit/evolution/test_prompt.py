@@ -8,10 +8,18 @@ import pytest
 
 from schemas.evolution import CommitPlanningContext, Evolution, PlanningAgentRequest, ValidationMode
 from schemas.goal import Goal
-from tasks.strategies.evolution.commits import CUT, commit_parts, squeezed, weight
-from tasks.strategies.evolution.prompt import COLD_HINT, FORMAT, MAX_PROMPT, prompt_of
-from tasks.strategies.evolution.request import digest, prepared, remembered
-from tasks.strategies.evolution.setting import DEFAULTS, Planning
+from tasks.strategies.evolution.prompt import (
+    COLD_HINT,
+    CUT,
+    FORMAT,
+    MAX_PROMPT,
+    commit_parts,
+    prompt_of,
+    squeeze,
+    weight,
+)
+from tasks.strategies.evolution.request import digest, prepare, remember
+from tasks.strategies.evolution.trajectory import DEFAULTS
 from tasks.text.quoting import MARK
 from tasks.text.sanitize import Treatment, sanitize
 from tests.unit.evolution.given import ATTACK
@@ -31,7 +39,7 @@ def commit(**fields: Any) -> list[str]:
 
 def made(**fields: Any) -> PlanningAgentRequest:
     evolution = Evolution.model_validate({"base": {"commit_hash": "b"}} | fields)
-    return prepared(evolution, Goal(goal="Make it faster"), DEFAULTS).request
+    return prepare(evolution, Goal(goal="Make it faster"), DEFAULTS).request
 
 
 def headings(text: str) -> list[str]:
@@ -65,7 +73,7 @@ def test_each_mode_asks_for_its_own_form(mode: ValidationMode) -> None:
 
 
 def test_a_backend_that_enforces_the_schema_is_not_told_it_again() -> None:
-    assert "JSON Schema" not in prompt_of(a_request(), STRICT, (), Planning(schema_in_prompt=False))
+    assert "JSON Schema" not in prompt_of(a_request(), STRICT, (), with_schema=False)
 
 
 def test_what_is_not_given_is_said_to_be_missing() -> None:
@@ -133,7 +141,7 @@ def test_the_input_goes_before_the_goal_it_stands_in() -> None:
     fields = {"base": {"commit_hash": "b"}, "goal": "Mine", "constraints": ["a", "b"]}
     goal = Goal(goal="Theirs", constraints=("b", "c" * 300))
 
-    request = prepared(Evolution.model_validate(fields), goal, DEFAULTS).request
+    request = prepare(Evolution.model_validate(fields), goal, DEFAULTS).request
 
     assert (request.goal, request.constraints) == ("Mine", ("a", "b", "c" * 199 + "…"))
 
@@ -142,7 +150,7 @@ def test_the_input_goes_before_the_goal_it_stands_in() -> None:
 def test_without_a_goal_of_its_own_the_input_is_about_the_sentence_beside_it(blank: dict[str, Any]) -> None:
     evolution = Evolution.model_validate({"base": {"commit_hash": "b"}, **blank})
 
-    assert prepared(evolution, Goal(goal="Theirs"), DEFAULTS).request.goal == "Theirs"
+    assert prepare(evolution, Goal(goal="Theirs"), DEFAULTS).request.goal == "Theirs"
 
 
 BASE = {
@@ -241,14 +249,14 @@ def test_a_prompt_is_never_longer_than_its_limit(letter: str) -> None:
     ],
 )
 def test_the_longest_part_is_shortened_first(size: int, lines: list[str]) -> None:
-    shown = squeezed([["a", "- 1", "- 2", "- 3"], ["b"]], size)
+    shown = squeeze([["a", "- 1", "- 2", "- 3"], ["b"]], size)
 
     assert weight(shown) <= size
     assert shown == lines
 
 
 def test_a_mark_stands_where_lines_were_left_out() -> None:
-    assert squeezed([["Files:", *["- a long name of a file"] * 9], ["Hash: x"]], 100) == [
+    assert squeeze([["Files:", *["- a long name of a file"] * 9], ["Hash: x"]], 100) == [
         "Files:",
         "- a long name of a file",
         "- a long name of a file",
@@ -288,7 +296,7 @@ def test_requests_that_differ_have_names_that_differ() -> None:
 
 def test_what_is_remembered_of_a_request_is_what_its_answer_is_read_with() -> None:
     base = BASE | {"metrics": [{"name": f"m{n}", "value": 0.1} for n in range(9)]}
-    kept = remembered(a_request(base=base, inspirations=[base], constraints=["c"], acceptance_criteria=["a"]))
+    kept = remember(a_request(base=base, inspirations=[base], constraints=["c"], acceptance_criteria=["a"]))
 
     assert (len(kept.base.metrics), kept.inspirations, kept.base.trajectory) == (3, (), ())
     assert (kept.constraints, kept.acceptance_criteria) == (("c",), ("a",))

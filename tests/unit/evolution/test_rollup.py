@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 from schemas.evolution import ChunkSummary, CommitCard
-from tasks.strategies.evolution.chain import MAX_DEPTH, ancestors
-from tasks.strategies.evolution.rollup import NO_OVERLAP, NO_STEPS, History, rollup, spans
-from tasks.strategies.evolution.setting import DEFAULTS, Planning
+from tasks.strategies.evolution.trajectory import (
+    DEFAULTS,
+    MAX_DEPTH,
+    NO_OVERLAP,
+    NO_STEPS,
+    History,
+    TrajectoryOptions,
+    ancestors,
+    rollup,
+    spans,
+)
 
 
 def chain(*names: str, parent: str | None = None) -> list[CommitCard]:
@@ -27,32 +35,38 @@ def numbered(count: int) -> list[CommitCard]:
     return chain(*(f"c{number}" for number in range(count)))
 
 
-def told(count: int, planning: Planning = DEFAULTS, **history: Any) -> tuple[str, ...]:
+def told(count: int, options: TrajectoryOptions = DEFAULTS, **history: Any) -> tuple[str, ...]:
     """Tell of `count` unique steps after the root, which is the base too."""
-    return rollup(History.of(numbered(count + 1), "c0", **history), f"c{count}", planning).lines
+    return rollup(History.of(numbered(count + 1), "c0", **history), f"c{count}", options).lines
 
 
 @pytest.mark.parametrize(
-    ("depths", "planning", "shown"),
+    ("depths", "options", "shown"),
     [
-        (range(1, 1), Planning(), (0, (), 0, 0)),
-        (range(1, 4), Planning(), (0, (), 0, 0)),  # all of it is recent
-        (range(1, 7), Planning(), (0, (), 0, 0)),
-        (range(1, 9), Planning(), (0, (), 0, 0)),  # moved back to where its block begins
-        (range(1, 31), Planning(), (2, ((0, 8), (8, 16), (16, 24)), 24, 0)),
-        (range(4, 31), Planning(), (5, ((5, 13), (13, 21)), 21, 0)),  # the rest of the first block
-        (range(1, 65), Planning(), (2, ((0, 8), (40, 48), (48, 56)), 56, 32)),
-        (range(1, 65), Planning(max_chunks=1), (2, ((0, 8),), 56, 48)),
-        (range(1, 65), Planning(max_chunks=0), (2, (), 56, 54)),
-        (range(1, 31), Planning(max_raw_steps=0), (0, ((0, 8), (8, 16), (16, 24)), 30, 6)),
-        (range(1, 31), Planning(max_raw_steps=1), (1, ((0, 8), (8, 16), (16, 24)), 24, 0)),  # up to raw + block - 1
-        (range(1, 31), Planning(max_raw_steps=99), (0, (), 0, 0)),
-        (range(1, 6), Planning(block_size=1, max_raw_steps=2), (1, ((0, 1), (1, 2), (2, 3)), 3, 0)),
-        (range(6, 31), Planning(max_raw_steps=2), (2, ((3, 11), (11, 19)), 19, 1)),
+        (range(1, 1), TrajectoryOptions(), (0, (), 0, 0)),
+        (range(1, 4), TrajectoryOptions(), (0, (), 0, 0)),  # all of it is recent
+        (range(1, 7), TrajectoryOptions(), (0, (), 0, 0)),
+        (range(1, 9), TrajectoryOptions(), (0, (), 0, 0)),  # moved back to where its block begins
+        (range(1, 31), TrajectoryOptions(), (2, ((0, 8), (8, 16), (16, 24)), 24, 0)),
+        (range(4, 31), TrajectoryOptions(), (5, ((5, 13), (13, 21)), 21, 0)),  # the rest of the first block
+        (range(1, 65), TrajectoryOptions(), (2, ((0, 8), (40, 48), (48, 56)), 56, 32)),
+        (range(1, 65), TrajectoryOptions(max_chunks=1), (2, ((0, 8),), 56, 48)),
+        (range(1, 65), TrajectoryOptions(max_chunks=0), (2, (), 56, 54)),
+        (range(1, 31), TrajectoryOptions(max_raw_steps=0), (0, ((0, 8), (8, 16), (16, 24)), 30, 6)),
+        (
+            range(1, 31),
+            TrajectoryOptions(max_raw_steps=1),
+            (1, ((0, 8), (8, 16), (16, 24)), 24, 0),
+        ),  # up to raw + block - 1
+        (range(1, 31), TrajectoryOptions(max_raw_steps=99), (0, (), 0, 0)),
+        (range(1, 6), TrajectoryOptions(block_size=1, max_raw_steps=2), (1, ((0, 1), (1, 2), (2, 3)), 3, 0)),
+        (range(6, 31), TrajectoryOptions(max_raw_steps=2), (2, ((3, 11), (11, 19)), 19, 1)),
     ],
 )
-def test_what_is_shown_one_by_one_and_what_by_chunks(depths: range, planning: Planning, shown: tuple[Any, ...]) -> None:
-    found = spans(depths, planning)
+def test_what_is_shown_one_by_one_and_what_by_chunks(
+    depths: range, options: TrajectoryOptions, shown: tuple[Any, ...]
+) -> None:
+    found = spans(depths, options)
 
     assert (found.earliest, found.chunks, found.recent, found.omitted) == shown
 
@@ -179,7 +193,7 @@ def test_a_cached_summary_stands_for_its_chunk() -> None:
 def test_a_summary_of_another_model_is_not_used_and_harms_nobody(model: str | None, used: bool) -> None:
     summary = ChunkSummary(start_commit_hash="c1", end_commit_hash="c8", summary="Parsed", model="m1")
 
-    lines = told(30, Planning(summary_model=model), summaries=[summary])
+    lines = told(30, TrajectoryOptions(summary_model=model), summaries=[summary])
 
     assert ("- c1..c8 (8 steps): Parsed" in lines) is used
     assert len(lines) == len(told(30))
@@ -189,7 +203,9 @@ def test_a_summary_of_another_model_is_not_used_and_harms_nobody(model: str | No
 def test_a_cached_summary_is_cut_at_its_limit(most: int, size: int) -> None:
     summary = ChunkSummary(start_commit_hash="c1", end_commit_hash="c8", summary="long words " * 200)
 
-    (line,) = [each for each in told(30, Planning(summary_max_chars=most), summaries=[summary]) if "long" in each]
+    (line,) = [
+        each for each in told(30, TrajectoryOptions(summary_max_chars=most), summaries=[summary]) if "long" in each
+    ]
 
     assert size - 10 <= len(line.removeprefix("- c1..c8 (8 steps): ")) <= size
 
@@ -197,7 +213,7 @@ def test_a_cached_summary_is_cut_at_its_limit(most: int, size: int) -> None:
 def test_a_chunk_that_nobody_summarised_is_told_by_its_first_eight_lines() -> None:
     cards = [card(f"c{n}", f"c{n - 1}" if n else None, "long words " * 40) for n in range(41)]
 
-    lines = rollup(History.of(cards, "c0"), "c40", Planning(block_size=16)).lines
+    lines = rollup(History.of(cards, "c0"), "c40", TrajectoryOptions(block_size=16)).lines
 
     (line,) = [each for each in lines if each.startswith("- c1..c16 (16 steps): ")]
     parts = line.removeprefix("- c1..c16 (16 steps): ").split(" | ")

@@ -1,4 +1,4 @@
-"""A drafter's answer read as a plan: by the schema, by what of it can be used, or as free text (seed 004).
+"""A drafter's answer read as a plan, by the schema, by what of it can be used, or as free text; and judged.
 
 `parse` never raises. What it answers is within the limits of PLANNING_OUTPUT_SCHEMA in every mode, the plan that is
 made of free text too, and holds no attack on whoever reads it next.
@@ -6,17 +6,24 @@ made of free text too, and holds no attack on whoever reads it next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
 
+from schemas.base import Mode
 from schemas.envelope import FieldError, field_error
 from schemas.evolution import PlanningAgentRequest, ValidationMode
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput, PlanningPlan, PlanStep, PlanStepOutput
+from tasks.rules.strategy import Growth
+from tasks.strategies.drafting.cycle import QUEUE, Refusal
+from tasks.strategies.drafting.steps import crowd, room_for
+from tasks.strategies.evolution.document import document_of, drafted_plan, mode_of
 from tasks.strategies.evolution.request import FOCUS
+from tasks.strategies.evolution.state import project_in, state_of
+from tasks.strategies.evolution.steps import Places, places, plan_steps
 from tasks.text.fields import fit, several_lines
 from tasks.text.forbidden_paths import JUDGED
 from tasks.text.json_in_prose import fit_schema, read_json
@@ -31,6 +38,8 @@ TEST_LINE = "Run the tests: nothing that passed before may fail."
 NO_METRIC = "The evaluation of the base commit."
 NO_GUARDRAIL = "Change nothing that the goal does not ask for."
 NO_RISK = "The drafter named no risks."
+NOTHING_TO_CHANGE = "No step of the plan changes a file that may be changed."
+NOTHING_FOUND = "None of these files is among the allowed ones."
 NOTES = MappingProxyType(
     {
         ValidationMode.LENIENT: "Made of an answer that did not follow the schema.",
@@ -40,48 +49,84 @@ NOTES = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
-    """A plan, or the errors that a next attempt should hear; the notes say what was done to the answer."""
+class ParsedPlan:
+    """A plan in its drafter's words, made fit."""
 
-    plan: PlanningPlan | None
-    errors: tuple[FieldError, ...] = ()
-    notes: tuple[str, ...] = ()
+    plan: PlanningPlan
+    errors: tuple[FieldError, ...] = ()  # of the answer, that a mode which is not strict looked past
+    notes: tuple[str, ...] = ()  # what was done to the answer
 
 
-def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> Parsed:
+def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> ParsedPlan | Refusal:
     """Read what was answered to `request`. An empty answer is an error in every mode."""
     output, text = hold_back(output)
     if not fit(text, 512):
-        return Parsed(None, (field_error(NO_FIELDS, "empty_output", "The answer is empty."),))
+        return Refusal((field_error(NO_FIELDS, "empty_output", "The answer is empty."),))
     return _READERS[mode](output, text, request)
 
 
-def _strict(output: Any, _: str, __: PlanningAgentRequest) -> Parsed:
+def judge(growth: Growth, output: Any) -> ParsedPlan | Refusal:
+    """Read an answer as the plan that it could become, whoever gave it, or say what has to be mended.
+
+    In the modes that are not strict only what leaves nothing to be done is an error.
+    """
+    found = parse(output, mode_of(growth), state_of(growth).request)
+    if isinstance(found, Refusal):
+        return found
+    errors = tuple(_faults(growth, found.plan))
+    return Refusal(errors) if errors else found
+
+
+def find_places(growth: Growth, output: Any) -> Places | str:
+    """Read which files were found for the steps that name none, or say why the answer is of no use."""
+    found = places(output, drafted_plan(growth), state_of(growth).unplaced, project_in(growth))
+    if not any(found.values()):
+        return NOTHING_FOUND
+    made = plan_steps(project_in(growth), drafted_plan(growth), state_of(growth).request.acceptance_criteria, found)
+    return Refusal(crowd(made.steps, _room(growth, 1))).told or found
+
+
+def _faults(growth: Growth, plan: PlanningPlan) -> Sequence[FieldError]:
+    made = plan_steps(project_in(growth), plan, state_of(growth).request.acceptance_criteria)
+    if mode_of(growth) is ValidationMode.STRICT and made.faults:
+        return [field_error(where, "invalid_plan", why) for where, why in made.faults]
+    if made.steps and all(step.mode is not Mode.PATCH for step in made.steps):
+        return (field_error("/steps", "nothing_to_change", NOTHING_TO_CHANGE),)
+    return crowd(made.steps, _room(growth))
+
+
+def _room(growth: Growth, before: int = 0) -> int:
+    """Say how many steps the plan may still get; one that drafts counts too."""
+    return room_for(growth.goal, before + (document_of(growth).drafter == QUEUE))
+
+
+def _strict(output: Any, _: str, __: PlanningAgentRequest) -> ParsedPlan | Refusal:
     try:
-        return Parsed(_plan(PlanningOutput.model_validate(read_json(output))))
+        return ParsedPlan(_plan(PlanningOutput.model_validate(read_json(output))))
     except ValidationError as error:
-        return Parsed(None, _errors(error))
+        return Refusal(_errors(error))
     except ValueError as error:
-        return Parsed(None, (field_error(NO_FIELDS, "invalid_json", f"This is no JSON: {fit(str(error), 200)}"),))
+        return Refusal((field_error(NO_FIELDS, "invalid_json", f"This is no JSON: {fit(str(error), 200)}"),))
 
 
-def _lenient(output: Any, text: str, request: PlanningAgentRequest) -> Parsed:
+def _lenient(output: Any, text: str, request: PlanningAgentRequest) -> ParsedPlan | Refusal:
     """Read by the schema; else cut what is too long; else keep the fields that are right in themselves."""
     found = _strict(output, text, request)
-    if found.plan:
+    if isinstance(found, ParsedPlan):
         return found
     mended = fit_schema(_renamed(_read(output)), PLANNING_OUTPUT_SCHEMA)
-    if (plan := _strict(mended, text, request).plan) is not None:
-        return Parsed(plan, found.errors, ("What was too long or not asked for was cut.",))
+    again = _strict(mended, text, request)
+    if isinstance(again, ParsedPlan):
+        return ParsedPlan(again.plan, found.errors, ("What was too long or not asked for was cut.",))
     fields = _right(mended) if isinstance(mended, dict) else {}
     return _synthetic(text, request, ValidationMode.LENIENT, fields, found.errors)
 
 
-def _none(_: Any, text: str, request: PlanningAgentRequest) -> Parsed:
+def _none(_: Any, text: str, request: PlanningAgentRequest) -> ParsedPlan | Refusal:
     return _synthetic(text, request, ValidationMode.NONE)
 
 
-_READERS: Mapping[ValidationMode, Callable[[Any, str, PlanningAgentRequest], Parsed]] = MappingProxyType(
+_READERS: Mapping[ValidationMode, Callable[[Any, str, PlanningAgentRequest], ParsedPlan | Refusal]] = MappingProxyType(
     {ValidationMode.STRICT: _strict, ValidationMode.LENIENT: _lenient, ValidationMode.NONE: _none}
 )
 
@@ -120,7 +165,7 @@ def _synthetic(
     mode: ValidationMode,
     fields: Mapping[str, Any] = MappingProxyType({}),
     errors: tuple[FieldError, ...] = (),
-) -> Parsed:
+) -> ParsedPlan:
     """Make a plan of one step out of free text, within the limits that every other plan has."""
     criteria = _lines(request.acceptance_criteria, 20) or [TEST_LINE]
     short = fit(text, 512)
@@ -137,7 +182,7 @@ def _synthetic(
     }
     if "steps" not in fields:
         made["steps"] = [_only_step(mode, request, short, criteria)]
-    return Parsed(_plan(PlanningOutput.model_validate(made)), errors, (NOTES[mode],))
+    return ParsedPlan(_plan(PlanningOutput.model_validate(made)), errors, (NOTES[mode],))
 
 
 def _only_step(mode: ValidationMode, request: PlanningAgentRequest, text: str, criteria: list[str]) -> dict[str, Any]:

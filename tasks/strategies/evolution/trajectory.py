@@ -1,20 +1,22 @@
-"""The trajectory of an inspiration as a few lines: what it did since it parted from the base (seed 004).
+"""The trajectory of an inspiration as a few lines: what it did since it parted from the base.
 
-Blocks are counted from the anchor, so that a full block always has the same ends and its summary can be cached.
+A walk goes from parent to parent over the commit cards that a goal brings. It is bounded and ends at a commit that it
+has met before, so that a chain in a circle harms nobody. Blocks are counted from the anchor, so that a full block
+always has the same ends and its summary can be cached.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from itertools import groupby
 from typing import Any
 
 from schemas.evolution import NOT_TOLD, ChunkSummary, CommitCard
-from tasks.strategies.evolution.chain import Cards, Depths, ancestors, depths, unique_path
-from tasks.strategies.evolution.setting import DEFAULTS, Planning
 from tasks.text.fields import fit, opening
 
+PREFIX = "trajectory_"  # of the operator's options about trajectories, which ours leave out
+MAX_DEPTH = 4096  # commits of one walk
 MAX_STEP_LINE = 240  # characters
 MAX_SUMMARY_LINE = 160  # of a step within a summary that nobody wrote
 SUMMARY_LINES = 8
@@ -23,6 +25,38 @@ LEAST_SUMMARY = 64  # characters
 
 NO_OVERLAP = "Trajectory unavailable: missing parent-chain overlap."
 NO_STEPS = "No unique steps: the inspiration is the base or an ancestor of it."
+
+Cards = Mapping[str, CommitCard]
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryOptions:
+    """One value a setting; the names in the comments go on after `WORKER_PLANNING_TRAJECTORY_`."""
+
+    block_size: int = 8  # BLOCK_SIZE, commits
+    max_chunks: int = 3  # MAX_CHUNKS
+    max_raw_steps: int = 6  # MAX_RAW_STEPS
+    summary_model: str | None = None  # SUMMARY_MODEL: whose summaries are used; None: anybody's
+    summary_max_chars: int = 800  # SUMMARY_MAX_CHARS; at least 64
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> TrajectoryOptions:
+        """Read the operator's options; what is not set keeps its default."""
+        names = [each.name for each in fields(cls)]
+        return cls(**{name: options[PREFIX + name] for name in names if PREFIX + name in options})
+
+
+DEFAULTS = TrajectoryOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Depths:
+    """How deep each commit of a chain lies below its anchor; `whole` says whether the anchor was reached."""
+
+    of: Mapping[str, int]
+    anchor: str
+    mode: str  # experiment_root or chain_root
+    whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,40 +96,40 @@ class History:
         return cls(known, dict.fromkeys(ancestors(known, base)), root, written)
 
 
-def rollup(history: History, tip: str, planning: Planning = DEFAULTS) -> Rollup:
+def rollup(history: History, tip: str, options: TrajectoryOptions = DEFAULTS) -> Rollup:
     """Tell how `tip` came about since it parted from the base; one line says so where that is not known."""
     found = unique_path(history.cards, history.base, tip)
     if found is None:
         return Rollup((NO_OVERLAP,))
     shared, path = found
     index = depths(history.cards, tip, shared, history.root)
-    spans = _spans(path, index, planning)
+    spans = _spans(path, index, options)
     told = {"anchor": index.anchor, "anchor_mode": index.mode} if index.whole else {"anchor": None, "anchor_mode": None}
     base = next(iter(history.base))
     meta = {"base": base, "inspiration": tip, "lca": shared, "unique_steps_count": len(path), **told}
     if not path:
         return Rollup((_count_line(meta), NO_STEPS), {**meta, "omitted_steps": 0})
-    lines = (_count_line(meta), *_lines(history, path, spans, planning))
+    lines = (_count_line(meta), *_lines(history, path, spans, options))
     return Rollup(lines, {**meta, "omitted_steps": spans.omitted})
 
 
-def _spans(path: Sequence[str], index: Depths, planning: Planning) -> Spans:
+def _spans(path: Sequence[str], index: Depths, options: TrajectoryOptions) -> Spans:
     if index.whole and all(each in index.of for each in path):
-        return spans([index.of[each] for each in path], planning)
-    recent = max(0, len(path) - max(0, planning.max_raw_steps))  # nothing to align to: only the tail
+        return spans([index.of[each] for each in path], options)
+    recent = max(0, len(path) - max(0, options.max_raw_steps))  # nothing to align to: only the tail
     return Spans(0, (), recent, recent)
 
 
-def spans(at: Sequence[int], planning: Planning = DEFAULTS) -> Spans:
+def spans(at: Sequence[int], options: TrajectoryOptions = DEFAULTS) -> Spans:
     """Choose what is shown of steps that lie at these depths, one below the other."""
-    n, block, raw = len(at), max(1, planning.block_size), max(0, planning.max_raw_steps)
+    n, block, raw = len(at), max(1, options.block_size), max(0, options.max_raw_steps)
     if not n:
         return Spans(0, (), 0, 0)
     recent = n - min(raw, n)
     if recent < n:
         recent = max(0, recent - (at[recent] - 1) % block)  # back to where its block begins, so that nothing is torn
     earliest = _earliest(at[0], n, block, raw, recent)
-    chunks = _chosen(_full(at, block, recent), planning.max_chunks)
+    chunks = _chosen(_full(at, block, recent), options.max_chunks)
     covered = {step for start, end in chunks for step in range(start, end)} | set(range(earliest))
     return Spans(earliest, chunks, recent, recent - len(covered))
 
@@ -122,11 +156,11 @@ def _chosen(full: Sequence[tuple[int, int]], most: int) -> tuple[tuple[int, int]
     return (full[0], *full[len(full) - most + 1 :])
 
 
-def _lines(history: History, path: Sequence[str], shown: Spans, planning: Planning) -> list[str]:
+def _lines(history: History, path: Sequence[str], shown: Spans, options: TrajectoryOptions) -> list[str]:
     def step_lines(steps: Sequence[str]) -> list[str]:
         return [_step_line(history.cards[each]) for each in steps]
 
-    chunks = [_chunk_line(history, path[start:end], planning) for start, end in shown.chunks]
+    chunks = [_chunk_line(history, path[start:end], options) for start, end in shown.chunks]
     return [
         *_section("Earliest unique steps:", step_lines(path[: shown.earliest])),
         *_section("Older steps, summarised:", chunks),
@@ -155,10 +189,44 @@ def _what(card: CommitCard) -> str:
     return card.subject if card.change_summary == NOT_TOLD else card.change_summary
 
 
-def _chunk_line(history: History, path: Sequence[str], planning: Planning) -> str:
+def _chunk_line(history: History, path: Sequence[str], options: TrajectoryOptions) -> str:
     ends = f"{fit(path[0], SHORT, opening)}..{fit(path[-1], SHORT, opening)} ({len(path)} steps)"
     written = history.summaries.get((path[0], path[-1], len(path)))
-    if written and planning.summary_model in (None, written.model):
-        return f"{ends}: {fit(written.summary, max(LEAST_SUMMARY, planning.summary_max_chars))}"
+    if written and options.summary_model in (None, written.model):
+        return f"{ends}: {fit(written.summary, max(LEAST_SUMMARY, options.summary_max_chars))}"
     lines = (_step_line(history.cards[each], MAX_SUMMARY_LINE) for each in path[:SUMMARY_LINES])
     return f"{ends}: {' | '.join(lines)}"
+
+
+def ancestors(cards: Cards, tip: str) -> Iterator[str]:
+    """Walk from `tip`, itself included, to its earliest ancestor."""
+    seen: set[str] = set()
+    at: str | None = tip
+    while at and at not in seen and len(seen) < MAX_DEPTH:
+        yield at
+        seen.add(at)
+        card = cards.get(at)
+        at = card.parent_commit_hash if card else None
+
+
+def unique_path(cards: Cards, base: Mapping[str, None], tip: str) -> tuple[str, tuple[str, ...]] | None:
+    """Find the last commit that `tip` shares with `base`, the ancestors of another, and the path from there."""
+    path: list[str] = []
+    for each in ancestors(cards, tip):
+        if each in base:
+            return each, tuple(reversed(path))
+        path.append(each)
+    return None
+
+
+def depths(cards: Cards, tip: str, shared: str, root: str | None) -> Depths:
+    """Count from the experiment's root where `tip` came by it, else from its earliest ancestor that is known."""
+    line = list(ancestors(cards, tip))
+    rooted = root in line
+    whole = rooted or len(line) < MAX_DEPTH
+    if rooted:
+        line = line[: line.index(root or "") + 1]
+    elif len(line) > 1 and line[-1] not in cards and line[-1] != shared:
+        line.pop()  # only its name is known
+    of = {each: depth for depth, each in enumerate(reversed(line))}
+    return Depths(of, line[-1], "experiment_root" if rooted else "chain_root", whole)

@@ -1,0 +1,73 @@
+"""What the document of an evolution plan shows: the prompt, the plan, and what it took to get it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.evolution import ValidationMode
+from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningAgentResponse, PlanningPlan
+from tasks.rules.strategy import Growth
+from tasks.strategies.drafting.steps import Governed
+from tasks.text.fields import several_lines
+from tasks.text.json_in_prose import as_text
+from tasks.text.secrets import fit_redacted
+
+MAX_RAW = 8000  # characters of the answer that are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The answer that was taken: its plan, what it said, and what it took to get it."""
+
+    plan: PlanningPlan
+    output: Any
+    attempts: int
+    seconds: float
+    notes: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    stderr: str = ""
+
+
+def document_of(growth: Growth) -> PlanningAgentResponse:
+    """Read the document of a plan."""
+    return PlanningAgentResponse.model_validate(growth.document)
+
+
+def drafted_plan(growth: Growth) -> PlanningPlan:
+    """Read the plan that was drafted; there is one from the end of the drafting on."""
+    plan = document_of(growth).plan
+    if plan is None:
+        raise LookupError("This plan has not been drafted yet.")
+    return plan
+
+
+def mode_of(growth: Growth) -> ValidationMode:
+    """Tell how this plan's draft is read."""
+    return document_of(growth).validation_mode
+
+
+def schema_of(growth: Growth) -> Mapping[str, Any] | None:
+    """Give the schema that the drafter is shown; free text has none."""
+    return None if mode_of(growth) is ValidationMode.NONE else PLANNING_OUTPUT_SCHEMA
+
+
+def describe_draft(growth: Growth, taken: Taken, made: Governed) -> PlanningAgentResponse:
+    """Add the plan, and what it took to get it, to the document."""
+    return document_of(growth).model_copy(
+        update={
+            "plan": taken.plan,
+            "raw_output": fit_redacted(as_text(taken.output), MAX_RAW, cut=several_lines),
+            "command": taken.command,
+            "stderr": taken.stderr,
+            "attempts": taken.attempts,
+            "duration_seconds": round(taken.seconds, 3),
+            "notes": (*taken.notes, *notes_of((*made.faults, *made.notes))),
+        }
+    )
+
+
+def notes_of(found: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Say what was changed without asking, of pointers and sentences."""
+    return tuple(f"{where}: {why}" for where, why in found)

@@ -1,0 +1,294 @@
+"""How an evolution goal is planned, and goes on from its draft: the six verbs, in order of life."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from schemas.base import Mode, StepState
+from schemas.envelope import field_error
+from schemas.evolution import Evolution, ValidationMode
+from schemas.evolution_plan import PlanningAgentResponse
+from schemas.goal import Goal
+from schemas.step import PlannedStep
+from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Growth, Phase, Rejected, Setting, Unfolding
+from tasks.rules.validation import rejected
+from tasks.strategies.drafting.cycle import (
+    FAILED,
+    QUEUE,
+    DraftOptions,
+    QueueCycle,
+    Refusal,
+    WorkerCycle,
+    attempts_within,
+    failure,
+)
+from tasks.strategies.drafting.project import Project, project_of
+from tasks.strategies.evolution.document import (
+    Taken,
+    describe_draft,
+    document_of,
+    drafted_plan,
+    mode_of,
+    notes_of,
+    schema_of,
+)
+from tasks.strategies.evolution.plan_parser import ParsedPlan, find_places, judge
+from tasks.strategies.evolution.prompt import prompt_of, repair_of
+from tasks.strategies.evolution.request import digest, prepare, remember, shortcomings, start_at_base
+from tasks.strategies.evolution.state import EvolutionState, Stage, project_in, state_of
+from tasks.strategies.evolution.steps import (
+    DRAFT_ID,
+    FIND_ID,
+    RESERVED,
+    Places,
+    draft_step,
+    fallback_steps,
+    find_step,
+    plan_steps,
+)
+from tasks.strategies.evolution.trajectory import TrajectoryOptions
+from tasks.text.fields import fit
+from tasks.toolchain.catalogue import Catalogue
+from tasks.toolchain.catalogue_snapshot import keep
+
+MAX_ERROR = 500
+MAX_LISTED = 500  # files that a step which looks for some is shown
+
+
+def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
+    """Answer `goal` with the step that asks, ask the worker's drafter, or say what it lacks. Pure."""
+    project = project_of(goal, catalogue, setting.forbidden)
+    errors = project if isinstance(project, tuple) else shortcomings(goal, project, setting.drafter)
+    if errors or isinstance(project, tuple) or goal.evolution is None:
+        return rejected("invalid_goal", errors)
+    based = start_at_base(goal, goal.evolution)
+    growth = _begin(based, goal.evolution, project, setting)
+    if setting.drafter == QUEUE:
+        return replace(_ask_controller(growth), goal=based)
+    answer = _worker_cycle(growth).answer(setting.drafted)
+    return replace(answer, goal=based) if isinstance(answer, Draft) else answer
+
+
+def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Give the prompt to the step that drafts, and the allowlist to the one that looks for files."""
+    state = state_of(growth)
+    if facts["step_id"] == DRAFT_ID and state.prompt:
+        return {"prompt": state.prompt, "schema": schema_of(growth), "validation_mode": mode_of(growth).value}
+    if facts["step_id"] == FIND_ID:
+        steps = [drafted_plan(growth).steps[at].as_dict() for at in state.unplaced]
+        return {"steps": steps, "allowed_files": list(growth.goal.allowed_files[:MAX_LISTED])}
+    return None
+
+
+def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:
+    """Say what a drafter has to mend; in the modes that are not strict only what leaves nothing to be done."""
+    if facts["step_id"] == DRAFT_ID:
+        found = _queue_cycle(growth).refusal(output)
+        return found.told if found else None
+    if facts["step_id"] == FIND_ID:
+        sought = find_places(growth, output)
+        return sought if isinstance(sought, str) else None
+    return None
+
+
+def advance(growth: Growth, end: End, _: Catalogue) -> Unfolding | None:
+    """Unfold the plan from its draft, and remember whether any of its steps has changed something."""
+    return _AFTER[state_of(growth).stage](growth, end)
+
+
+def answer(_: Growth, __: Any, ___: Catalogue) -> Unfolding | str:
+    """Answer that no question was asked: this kind has none."""
+    return "An evolution plan asks no questions."
+
+
+def stuck(growth: Growth, _: Catalogue) -> Unfolding | None:
+    """Carry the fallback plan out, once, where no step of the plan came to change anything."""
+    state = state_of(growth)
+    if state.stage is not Stage.WORKING or state.patched or state.fell_back:
+        return None
+    plan = drafted_plan(growth)
+    if not plan.fallback_plan:
+        return None
+    taken = RESERVED | set(state.ids)
+    made = fallback_steps(project_in(growth), plan, state.files, taken)
+    if not made.steps:
+        return None
+    kept = state.model_copy(update={"fell_back": True, "ids": (*state.ids, *_ids(made.steps))})
+    return Unfolding(
+        kept.model_dump(mode="json"),
+        growth.document,
+        "All steps of the plan failed: its fallback plan is carried out.",
+        made.steps,
+        phases=(Phase("fallback", "The fallback plan is carried out."),),
+        replaces=True,
+    )
+
+
+def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting) -> Growth:
+    """Make the state and the document of a plan whose question has yet to be asked."""
+    options = DraftOptions.of(setting.options)
+    mode = evolution.validation_mode or ValidationMode(options.validation_mode or ValidationMode.LENIENT)
+    made = prepare(evolution, goal, TrajectoryOptions.of(setting.options))
+    prompt = prompt_of(made.request, mode, project.files, with_schema=options.schema_in_prompt)
+    document = PlanningAgentResponse(
+        prompt=digest(prompt),
+        request=digest(made.request),
+        validation_mode=mode,
+        drafter=setting.drafter,
+        trajectories=made.trajectories,
+    )
+    state = EvolutionState(
+        attempts=options.max_attempts,
+        began=setting.now,
+        language=project.language.name if project.language else None,
+        prompt=prompt,
+        request=remember(made.request),
+    )
+    literal = goal.model_copy(update={"allowed_files": project.files})
+    tools = keep(project.catalogue, None)
+    return Growth(literal, state.model_dump(mode="json"), document.model_dump(mode="json"), setting.now, tools)
+
+
+def _ask_controller(growth: Growth) -> Draft:
+    """Begin with the step that asks."""
+    state = state_of(growth)
+    state = state.model_copy(update={"attempts": attempts_within(growth.goal, state.attempts)})
+    step = draft_step(growth.goal, state.request.goal, state.prompt or "", state.attempts)
+    return Draft((step,), growth.document, state=state.model_dump(mode="json"))
+
+
+def _worker_cycle(growth: Growth) -> WorkerCycle[ParsedPlan]:
+    """Lay out how the worker's drafter is asked; a call that failed is asked again as it was."""
+    prompt, schema, mode = state_of(growth).prompt or "", schema_of(growth), mode_of(growth).value
+    first = Consult(prompt, schema, mode)
+
+    def repair(said: Drafted, refusal: Refusal) -> Consult:
+        return Consult(repair_of(prompt, said.output, refusal.errors), schema, mode) if said.error is None else first
+
+    def accept(found: ParsedPlan, drafted: Sequence[Drafted]) -> Draft:
+        last, notes = drafted[-1], (*_refused(cycle, drafted[:-1]), *found.notes)
+        taken = Taken(found.plan, last.output, len(drafted), _seconds(drafted), notes, last.command, last.stderr)
+        made = _take(growth, taken)
+        return Draft(made.steps, made.document, state=made.state, phases=made.phases)
+
+    cycle = WorkerCycle(
+        attempts=state_of(growth).attempts,
+        ask=first,
+        judge=partial(judge, growth),
+        silence=lambda why: field_error("/drafter", "no_answer", fit(why, MAX_ERROR) or "no answer"),
+        repair=repair,
+        accept=accept,
+        fall_back=_give_up,
+    )
+    return cycle
+
+
+def _refused(cycle: WorkerCycle[ParsedPlan], drafted: Sequence[Drafted]) -> tuple[str, ...]:
+    """Say why the answers before the last were refused."""
+    found = (cycle.read(said) for said in drafted)
+    told = (each.told if isinstance(each, Refusal) else "" for each in found)
+    return tuple(fit(f"Attempt {number} was refused: {each}", MAX_ERROR) for number, each in enumerate(told, 1))
+
+
+def _give_up(refusal: Refusal, drafted: Sequence[Drafted]) -> Rejected:
+    """Reject the goal: how often was asked, how long, for how many tokens, and the last errors."""
+    tokens = sum(said.tokens for said in drafted)
+    told = f"{_no_plan(len(drafted))} in {_seconds(drafted):.1f} s for {tokens} tokens; the last errors follow."
+    return Rejected(FAILED, (failure(told), *refusal.errors))
+
+
+def _seconds(drafted: Sequence[Drafted]) -> float:
+    return sum(each.duration_ms for each in drafted) / 1000
+
+
+def _no_plan(attempts: int) -> str:
+    return f"could not produce a valid plan after {attempts} attempt(s)"
+
+
+def _queue_cycle(growth: Growth) -> QueueCycle[ParsedPlan]:
+    """Lay out what becomes of the answer to the step that asks."""
+
+    def accept(found: ParsedPlan, end: End) -> Unfolding:
+        seconds = (growth.now - state_of(growth).began) / 1000
+        return _take(growth, Taken(found.plan, end.output, end.attempt or 1, seconds, found.notes))
+
+    return QueueCycle(judge=partial(judge, growth), accept=accept, fall_back=lambda end, _: _halt(growth, end))
+
+
+def _after_drafting(growth: Growth, end: End) -> Unfolding | None:
+    return _queue_cycle(growth).go_on(end) if end.step_id == DRAFT_ID else None
+
+
+def _after_finding(growth: Growth, end: End) -> Unfolding | None:
+    if end.step_id != FIND_ID:
+        return None
+    found = find_places(growth, end.output) if end.state == StepState.DONE else ""
+    return _halt(growth, end) if isinstance(found, str) else _place(growth, found)
+
+
+def _after_working(growth: Growth, end: End) -> Unfolding | None:
+    state = state_of(growth)
+    if state.patched or end.state != StepState.DONE or end.facts["mode"] != Mode.PATCH:
+        return None
+    kept = state.model_copy(update={"patched": True}).model_dump(mode="json")
+    return Unfolding(kept, growth.document, "A step of the plan has changed something.")
+
+
+_AFTER: Mapping[Stage, Callable[[Growth, End], Unfolding | None]] = MappingProxyType(
+    {Stage.DRAFTING: _after_drafting, Stage.FINDING: _after_finding, Stage.WORKING: _after_working}
+)
+
+
+def _halt(growth: Growth, end: End) -> Unfolding:
+    """Give up, with what the last attempt ran into."""
+    most = state_of(growth).attempts if end.step_id == DRAFT_ID else 1 + int(end.facts.get("retry_limit") or 0)
+    attempts = end.attempt or most
+    reason = _no_plan(attempts)
+    if end.state == StepState.SKIPPED:
+        reason = f"{end.step_id} was skipped, and there is no plan without it"
+    counted = {"value": attempts, "limit": most, "limit_name": "max_attempts"}
+    evidence = {"step_id": end.step_id, "attempts": attempts, "last_error": end.failure, **counted}
+    return Unfolding(growth.state, growth.document, reason, halt=("planning_failed", reason, evidence))
+
+
+def _take(growth: Growth, taken: Taken) -> Unfolding:
+    """Unfold a drafted plan into its steps, or into the one that finds out which files some of them are about."""
+    state = state_of(growth)
+    made = plan_steps(project_in(growth), taken.plan, state.request.acceptance_criteria)
+    document = describe_draft(growth, taken, made).model_dump(mode="json")
+    phase = Phase("drafted", f"The plan is drafted: {len(taken.plan.steps)} step(s), attempt {taken.attempts}.")
+    kept = state.model_copy(update={"prompt": None, "unplaced": made.unplaced})
+    if not made.unplaced:
+        return _work(kept, document, made.steps, phase)
+    finding = kept.model_copy(update={"stage": Stage.FINDING}).model_dump(mode="json")
+    why = "The plan is drafted, and some of its steps do not say which files they change."
+    steps = (find_step(growth.goal, taken.plan, made.unplaced),)
+    return Unfolding(finding, document, why, steps, phases=(phase,))
+
+
+def _place(growth: Growth, found: Places) -> Unfolding:
+    """Unfold the plan with the files that were found for its steps."""
+    state, document = state_of(growth), document_of(growth)
+    criteria = state.request.acceptance_criteria
+    made = plan_steps(project_in(growth), drafted_plan(growth), criteria, found)
+    notes = tuple(dict.fromkeys((*document.notes, *notes_of(made.notes))))
+    told = document.model_copy(update={"notes": notes}).model_dump(mode="json")
+    return _work(state, told, made.steps, Phase("placed", "The files to change are found."))
+
+
+def _work(
+    state: EvolutionState, document: Mapping[str, Any], steps: tuple[PlannedStep, ...], phase: Phase
+) -> Unfolding:
+    """Add the steps of the plan; from now on the state knows which they are and what they are about."""
+    files = tuple(dict.fromkeys(path for step in steps for path in step.allowed_files))
+    update = {"stage": Stage.WORKING, "unplaced": (), "ids": _ids(steps), "files": files}
+    kept = state.model_copy(update=update).model_dump(mode="json")
+    return Unfolding(kept, document, "The drafted plan becomes steps.", steps, phases=(phase,))
+
+
+def _ids(steps: Sequence[PlannedStep]) -> tuple[str, ...]:
+    return tuple(step.step_id for step in steps)
