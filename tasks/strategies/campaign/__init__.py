@@ -1,4 +1,4 @@
-"""The kind `campaign`: an objective of several parts becomes a graph of tasks that wait for each other.
+"""The kind `campaign`: an objective of several parts becomes a graph of tasks.
 
 A campaign goes through eight phases. READ_EXPLORATION: a first step asks what the repository is like, unless the goal
 says so (`exploration`, `frameworks`). CALCULATE_COMPLEXITY: formulas say how many tasks there should be (`formulas`).

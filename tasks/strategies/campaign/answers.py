@@ -1,12 +1,8 @@
-"""What a person's answer to CLARIFY or CONFIRM makes known, or why it is no answer.
+"""What a person's answer to CLARIFY or CONFIRM makes known, or why it is none.
 
-What a person's answer to CLARIFY or CONFIRM makes known, or why it is no answer.
-
-An answer in free text, or written into the page of the question, read for what it says about the plan.
-
-Prose is not taken for consent: a letter counts where it stands alone, a yes where its line says nothing else, and a
-text that says no to something names nothing at all, since what it names may be what is not wanted.
-
+An answer is an object, a text, or the page of the question with the answer written into it. Prose is not taken for
+consent: a letter counts where it stands alone, a yes where its line says nothing else, and a text that says no to
+something names nothing at all, since what it names may be what is not wanted.
 """
 
 from __future__ import annotations
@@ -41,7 +37,7 @@ NOTHING_SAID = (
 class PendingQuestion:
     """The question that is being answered, and what it can be answered with."""
 
-    finding: Coherence
+    coherence: Coherence
     known: Knowledge
     page: str
     allowed: Sequence[str]
@@ -49,7 +45,7 @@ class PendingQuestion:
 
 
 def learn(value: Any, asked: PendingQuestion) -> Knowledge | str:
-    """Add to what is known what `value` says, whatever its shape; a sentence where that is nothing."""
+    """Add to what is known what `value` says; a sentence where that is nothing."""
     said = _said(value, asked)
     if isinstance(said, str):
         return said
@@ -90,12 +86,12 @@ def _object(value: Any) -> Any:
 
 
 def _update(said: ClarifyAnswer, asked: PendingQuestion) -> dict[str, Any]:
-    """Put together what was said: a letter first, then what is named, which is more exact."""
+    """Put together what was said; what is named is more exact than a letter."""
     update: dict[str, Any] = {}
-    known, trigger = asked.known, asked.finding.triggers[0]
+    known, trigger = asked.known, asked.coherence.triggers[0]
     if said.choice:
         update |= options(trigger, known, asked.allowed)["ab".index(said.choice)].update
-    elif said.confirm and asked.finding.decision is Decision.CONFIRM:
+    elif said.confirm and asked.coherence.decision is Decision.CONFIRM:
         update |= options(Trigger.SEVERAL, known, asked.allowed)[0].update
     if said.candidates:
         update |= choose_files(known, tuple(map(clean, said.candidates)))
@@ -147,7 +143,10 @@ _ARGUMENT = re.compile(r"[/._:=-]")
 
 
 def read_prose(text: str, page: str, allowed: Collection[str], catalogue: Catalogue) -> ClarifyAnswer | str:
-    """Read what a person wrote, what the page says itself left out; a sentence where it says no to something."""
+    """Read what a person wrote; a sentence where it says no to something.
+
+    What the page says itself is left out.
+    """
     said = "\n".join(_own_lines(text[:MAX_READ], page))
     if _NO.search(_QUOTED.sub(" ", said)):
         return NEGATED
@@ -175,7 +174,7 @@ def _is_yes(said: str, named: Collection[str]) -> bool:
 
 
 def _own_lines(text: str, page: str) -> Iterator[str]:
-    """Take out the page: whole lines of it, and those that an answer was written behind; and what quotes or asks."""
+    """Take out the page's lines, unless followed by more, and quotes and questions."""
     known = sorted(filter(None, map(str.strip, page.splitlines())), key=len, reverse=True)
     for line in map(str.strip, text.splitlines()[:MAX_LINES]):
         start = next((each for each in known if line.startswith(each)), "")
@@ -189,7 +188,7 @@ def _path(word: str) -> str:
 
 
 def _is_test(path: str) -> bool:
-    """Tell whether a word is a place of tests: a test file, a folder of tests, or a pattern of these."""
+    """Tell whether a word is a test file, a folder or a pattern of tests."""
     if "/" not in path and "." not in path:
         return False
     return role_of(path) is Role.TEST and fault(path.rstrip("/").replace("*", "x").replace("?", "x"), JUDGED) is None
@@ -209,7 +208,7 @@ def _commands(text: str, catalogue: Catalogue) -> Iterator[VerifyTool]:
 
 
 def _spoken(text: str, first: Collection[str], known: Collection[str]) -> Iterator[str]:
-    """Cut commands out of sentences: from a tool's name on, as long as the words look like its arguments."""
+    """Cut commands out of sentences: a tool's name and what looks like its arguments."""
     for line in text.splitlines():
         words = [word.strip("`\"'(),;").rstrip(".:") for word in line.split()]
         for start in (index for index, word in enumerate(words) if word in first):

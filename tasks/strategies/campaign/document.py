@@ -1,22 +1,11 @@
-"""OUTPUT_PLAN: the plan document, which is the seed's plan.json and more keys beside it (seed 003).
+"""OUTPUT_PLAN: the document of a campaign, with its task graph drawn.
 
-Beside plan.json's own: `confidence` (the header), `complexity`, `task_count`, `framework_confidence`,
-`idioms_enforced`, `outside` (candidates that the goal does not allow), `graph`, `mermaid`, `progress` and `drafted_by`
-(whose the tasks are: of the goal, of the templates, or of a drafter).
+It is plan.json, and beside its keys stand `confidence` (the header), `complexity`, `task_count`,
+`framework_confidence`, `idioms_enforced`, `outside` (candidates that the goal does not allow), `graph`, `mermaid`,
+`progress` and `drafted_by` (whose the tasks are: of the goal, of the templates, or of a drafter).
 
-
-OUTPUT_PLAN: the plan document, which is the seed's plan.json and more keys beside it (seed 003).
-
-Beside plan.json's own: `confidence` (the header), `complexity`, `task_count`, `framework_confidence`,
-`idioms_enforced`, `outside` (candidates that the goal does not allow), `graph`, `mermaid`, `progress` and `drafted_by`
-(whose the tasks are: of the goal, of the templates, or of a drafter).
-
-
-The task graph as people see it: drawn with box characters as the seed does, and as Mermaid.
-
-Tasks in a row are one line. Where lines end in one task they are joined by a bracket; a line that goes off from another
-one begins with the numbers of what it waits for.
-
+In the drawn graph tasks in a row are one line. Where lines end in one task they are joined by a bracket; a line that
+goes off from another one begins with the numbers of what it waits for.
 """
 
 from __future__ import annotations
@@ -29,6 +18,8 @@ from schemas.campaign_plan import CampaignPlan, PlanTask
 from tasks.strategies.campaign.formulas import score, task_count
 from tasks.strategies.campaign.sequence import graph, kebab
 from tasks.strategies.campaign.state import Knowledge, TaskProgress
+
+ARROW = " ──→ "
 
 
 def campaign_name(objective: str) -> str:
@@ -60,7 +51,7 @@ def progress_report(progress: Mapping[str, TaskProgress]) -> dict[str, Any]:
 def document_with(
     document: Mapping[str, Any], tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]
 ) -> dict[str, Any]:
-    """Write other tasks into a document."""
+    """Write other tasks and their progress into a document."""
     listed = [task.model_dump(mode="json", exclude_none=True) for task in tasks]
     drawn = {"graph": drawing(tasks), "mermaid": mermaid(tasks)}
     return {**document, "tasks": listed, **drawn, "progress": progress_report(progress)}
@@ -74,9 +65,6 @@ def _measured(known: Knowledge) -> dict[str, Any]:
         "idioms_enforced": known.confidence >= LEAST_CONFIDENCE,
         "outside": list(known.outside),
     }
-
-
-ARROW = " ──→ "
 
 
 def mermaid(tasks: Sequence[PlanTask]) -> str:
@@ -104,7 +92,10 @@ def drawing(tasks: Sequence[PlanTask]) -> str:
 
 
 def _rows(waits: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Take the graph apart into rows, by their first task: in a row each waits for the one before, and for no other."""
+    """Take the graph apart into rows, by their first task.
+
+    In a row each task waits for the one before, and for no other.
+    """
     followers: dict[str, list[str]] = {name: [] for name in waits}
     for name, others in waits.items():
         for other in others:
@@ -119,10 +110,10 @@ def _rows(waits: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 
 def _joins(waits: Mapping[str, Sequence[str]], rows: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Find the rows that end in the first task of another one, each used once; no row is on both sides."""
+    """Find the rows that end in the first task of another one."""
     by_end = {row[-1]: head for head, row in rows.items()}
     joins: dict[str, list[str]] = {}
-    used: set[str] = set()
+    used: set[str] = set()  # each row is joined once, on one side
     for head in rows:
         others = [by_end[other] for other in waits[head] if other in by_end]
         if len(others) == len(waits[head]) > 1 and used.isdisjoint((*others, head)):

@@ -1,7 +1,8 @@
-"""Tasks that a drafter writes: asked for, judged as a goal's own tasks are, and what stands in for them.
+"""Tasks that a drafter writes, and what stands in for them.
 
-A drafter that the worker asks (`http`, `cli`, `backend`) is asked before the plan exists, and never after. A controller
-(`queue`) is asked by a step of the plan, and again by another where the campaign is stuck.
+They are judged as a goal's own tasks are, and what is wrong goes back to the drafter. A drafter that the worker asks
+(`http`, `cli`, `backend`) is asked before the plan exists, and never after. A controller (`queue`) is asked by a step
+of the plan, and again by another where the campaign is stuck.
 """
 
 from __future__ import annotations
@@ -54,9 +55,10 @@ _MISTAKES = 10
 
 
 def consult(known: Knowledge, phase: Phase, scope: CampaignScope, setting: Setting) -> Answer:
-    """Have the worker's drafter write the tasks; people come first where an exploration leaves something unclear.
+    """Have the worker's drafter write the tasks.
 
-    Where nothing explored the repository, the drafter goes by what the goal carries.
+    People come first where an exploration leaves something unclear. Where nothing explored the repository, the drafter
+    goes by what the goal carries.
     """
     if is_explored(scope) and coherence_of(known, scope).decision is not Decision.PROCEED:
         return plan_unaided(known, phase, scope)
@@ -78,13 +80,13 @@ def consult(known: Knowledge, phase: Phase, scope: CampaignScope, setting: Setti
 
 
 def queue_cycle(growth: Growth, state: CampaignState, catalogue: Catalogue | None = None) -> QueueCycle[Any]:
-    """Say what the answer of the step that drafts becomes: the plan, or the plan anew."""
+    """Say what the draft of a step becomes: the plan, or another one."""
     scope = scope_of(growth, state, catalogue)
     return (_first if state.waits == DRAFT else _anew)(growth, state, scope)
 
 
 def mistakes_in(refusal: Refusal) -> str:
-    """Say what was wrong, as the next attempt and people read it."""
+    """Say what was wrong with a draft, in a line."""
     return fit(refusal.told, MAX_TOLD)
 
 
@@ -106,7 +108,7 @@ def outline_of_draft(output: Any, state: CampaignState, scope: CampaignScope, by
 def merge_draft(
     output: Any, state: CampaignState, tasks: Sequence[PlanTask], scope: CampaignScope
 ) -> tuple[PlanTask, ...] | Refusal:
-    """Put the changed and new tasks that `output` holds among `tasks`; complete ones stay."""
+    """Put the tasks that `output` holds among `tasks`; complete ones stay."""
     found = _read(output)
     if isinstance(found, Refusal):
         return found
@@ -128,7 +130,7 @@ def fallback_phase(why: str) -> Phase:
 
 
 def _first(growth: Growth, state: CampaignState, scope: CampaignScope) -> QueueCycle[Outline]:
-    """Plan with the drafted tasks; else by the templates, or not at all where the operator wants it so."""
+    """Plan with the drafted tasks, else by the templates, or halt."""
 
     def fall_back(end: End, _: Refusal | None) -> Unfolding:
         why = _cause(end)
@@ -164,7 +166,7 @@ def _anew(growth: Growth, state: CampaignState, scope: CampaignScope) -> QueueCy
 
 
 def _plan_without(known: Knowledge, phase: Phase, scope: CampaignScope, refusal: Refusal) -> Answer:
-    """Plan without the drafter, and say so; or not at all, where the operator wants it so."""
+    """Plan without the drafter, and say so; or reject the goal."""
     if scope.terms.reject:
         return Rejected(FAILED, refusal.errors)
     made = plan_unaided(known, phase, _without_drafter(scope))
@@ -178,7 +180,7 @@ def _without_drafter(scope: CampaignScope) -> CampaignScope:
 
 
 def _judge_steps(steps: Sequence[PlannedStep], before: int, scope: CampaignScope) -> Refusal | None:
-    """Judge the steps that tasks make as any plan is judged, if there is room for them."""
+    """Judge the steps that tasks make, if there is room for them."""
     crowded = crowd(steps, room_for(scope.goal, before), "These tasks", ROOT)
     errors = crowded or validate(scope.goal, steps, scope.catalogue, JUDGED)
     return Refusal(errors) if errors else None

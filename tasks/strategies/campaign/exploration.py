@@ -1,12 +1,7 @@
-"""What a goal and an exploration make known: the step that explores, and how its answer is read.
+"""READ_EXPLORATION: what the goal says, and what an exploration adds to it.
 
-The step that explores a repository for a campaign, and what becomes of its answer (seed 003, READ_EXPLORATION).
-
-READ_EXPLORATION: what a goal says, and what the four modes of an exploration add to it (seed 003).
-
-At least three of the four must have come to something, unless the operator says otherwise. With fewer, planning falls
-back on what is remembered.
-
+At least three of its four modes must have come to something, unless the operator says otherwise. With fewer, planning
+falls back on what is remembered.
 """
 
 from __future__ import annotations
@@ -52,6 +47,18 @@ FALLING_BACK = Phase("READ_EXPLORATION", "Step: exploration, Status: falling bac
 RETRIES = 1  # a second refusal leaves memory to go by, before too many failures in a row end the plan
 _MODES = ("one mode", "two modes", "three modes", "all four modes")
 _TOLD = 3  # mistakes of a document
+UNSURE = 0.5  # how sure a framework is of which nobody says how sure it is
+MAX_CANDIDATES = 32
+MAX_READING = 100  # characters of one side of an or
+_NAMED_FAILURES, _NAMED_PATTERNS, _NAMED_OUTSIDE = 5, 3, 10
+_HEADINGS, _IDIOMS, _WORDS = 16, 10, 100
+_NOTHING = frozenset({"", NONE, "null", "unknown", "n/a"})
+_Mode = TypeVar("_Mode", StructureMode, PatternMode, MemoryMode, DeltaMode)
+_RANK = {Relevance.HIGH: 0, Relevance.MEDIUM: 1, Relevance.LOW: 2}
+_HEADER = re.compile(r"^##[ \t]+(\S.*)$", re.MULTILINE)
+_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t\r]*$|\Z)", re.MULTILINE | re.DOTALL)
+_OR = re.compile(r"(?<![\w-])or(?![\w-])", re.IGNORECASE)  # never of "for", "error" or "or-tools"
+_SENTENCE = re.compile(r"\n|[.;!?](?=\s|$)")
 
 _ASKED = (
     'Answer in `output` with one JSON object of four modes, each with a "status" of ok, partial or error: '
@@ -65,7 +72,7 @@ _ASKED = (
 
 
 def explore_step(goal: Goal, least: int) -> PlannedStep:
-    """Make the step that asks for an exploration, `least` modes of which must come to something."""
+    """Make the step that asks for an exploration with at least `least` sound modes."""
     asked = _ASKED.replace("{quorum}", _MODES[least - 1])
     mode = MODE_OF_TYPE[StepType.EXPLORE]
     constraints = guidance(goal.constraints)
@@ -86,7 +93,7 @@ def explore_step(goal: Goal, least: int) -> PlannedStep:
 def read_exploration(
     known: Knowledge, exploration: Exploration | None, scope: CampaignScope
 ) -> tuple[Knowledge, Phase]:
-    """Add an exploration to what is known, or only its memory where too few of its modes came to something."""
+    """Add an exploration, or only its memory where too few of its modes are sound."""
     if exploration is None:
         return known, FALLING_BACK
     most = scope.terms.failures
@@ -98,7 +105,7 @@ def read_exploration(
 
 
 def parse_exploration(output: Any) -> Exploration | str:
-    """Read an exploration from whatever a controller answered; a sentence where it is none."""
+    """Read an exploration out of any answer; a sentence says why it is none."""
     try:
         output = read_json(output)
     except ValueError:
@@ -116,20 +123,6 @@ def parse_exploration(output: Any) -> Exploration | str:
     return found
 
 
-UNSURE = 0.5  # how sure a framework is of which nobody says how sure it is
-MAX_CANDIDATES = 32
-MAX_READING = 100  # characters of one side of an or
-_NAMED_FAILURES, _NAMED_PATTERNS, _NAMED_OUTSIDE = 5, 3, 10
-_HEADINGS, _IDIOMS, _WORDS = 16, 10, 100
-_NOTHING = frozenset({"", NONE, "null", "unknown", "n/a"})
-_Mode = TypeVar("_Mode", StructureMode, PatternMode, MemoryMode, DeltaMode)
-_RANK = {Relevance.HIGH: 0, Relevance.MEDIUM: 1, Relevance.LOW: 2}
-_HEADER = re.compile(r"^##[ \t]+(\S.*)$", re.MULTILINE)
-_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}\1[`~]*[ \t\r]*$|\Z)", re.MULTILINE | re.DOTALL)
-_OR = re.compile(r"(?<![\w-])or(?![\w-])", re.IGNORECASE)  # never of "for", "error" or "or-tools"
-_SENTENCE = re.compile(r"\n|[.;!?](?=\s|$)")
-
-
 def objective_of(goal: Goal) -> str:
     """Take the objective of a campaign, or else the goal's sentence, without attacks."""
     given = goal.campaign.objective if goal.campaign else None
@@ -139,9 +132,10 @@ def objective_of(goal: Goal) -> str:
 def knowledge_of_goal(
     goal: Goal, files: Sequence[str], test: VerifyTool | None, tested: Sequence[str], failures: int
 ) -> Knowledge:
-    """Collect what the goal alone says, `failures` that it remembers at most.
+    """Collect what the goal alone says.
 
-    `files` are what it allows, `tested` the languages of its test command.
+    `files` are what it allows, `test` is its test command and `tested` the languages of that, `failures` how many of
+    those that it remembers count.
     """
     given = goal.campaign or CampaignInput()
     objective = objective_of(goal)
@@ -172,13 +166,13 @@ def _of_readme(objective: str, context: GoalContext) -> tuple[str, ...]:
 
 
 def count_sound_modes(exploration: Exploration) -> int:
-    """Count the modes that came to something; one that ended in an error, or is missing, does not count."""
+    """Count the modes that are there and did not end in an error."""
     modes = (exploration.structure, exploration.pattern, exploration.memory, exploration.delta)
     return sum(mode is not None and mode.status is not ModeStatus.ERROR for mode in modes)
 
 
 def add_exploration(known: Knowledge, exploration: Exploration, allowed: Sequence[str], failures: int) -> Knowledge:
-    """Add what an exploration found; nothing of a mode that ended in an error is believed."""
+    """Add what the sound modes of an exploration found."""
     known = _structured(known, sound_mode(exploration.structure))
     known = _patterned(known, sound_mode(exploration.pattern))
     known = add_memory(known, sound_mode(exploration.memory), failures)
@@ -206,7 +200,7 @@ def _structured(known: Knowledge, found: StructureMode | None) -> Knowledge:
 
 
 def _patterned(known: Knowledge, found: PatternMode | None) -> Knowledge:
-    """Take the framework of the goal before the one that was found, and the idioms that were found before ours."""
+    """Prefer the goal's framework to the one found, and found idioms to ours."""
     if found is None:
         return known
     seen_name = (_word(found.framework) or NONE).lower()
@@ -220,7 +214,7 @@ def _patterned(known: Knowledge, found: PatternMode | None) -> Knowledge:
 
 
 def add_memory(known: Knowledge, memory: Memory | None, most: int) -> Knowledge:
-    """Go by this memory instead of an older one, and by at most so many of its failures."""
+    """Go by this memory instead of an older one, with at most `most` failures."""
     if memory is None:
         return known
     failures = memory.failures[:most]
@@ -232,7 +226,7 @@ def add_memory(known: Knowledge, memory: Memory | None, most: int) -> Knowledge:
 
 
 def _located(known: Knowledge, candidates: Iterable[Candidate], allowed: frozenset[str]) -> Knowledge:
-    """Keep the candidates that the goal allows, the surest ones first, and note the others."""
+    """Keep the allowed candidates, the surest ones first, and note the others."""
     best = sorted(candidates, key=lambda each: _RANK[each.relevance])
     inside = {path: each for each in reversed(best) if (path := clean(each.path)) in allowed}
     seen = tuple(
@@ -254,7 +248,7 @@ def _seen(path: str, candidate: Candidate) -> CandidateFile:
 
 
 def _word(text: str | None) -> str | None:
-    """Read a name in lower case; None where it says that there is none."""
+    """Read a name; None where it says that there is none."""
     word = fit(text or "", _WORDS)
     return None if word.lower() in _NOTHING else word
 
@@ -264,12 +258,12 @@ def _lines(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def sections(objective: str) -> tuple[str, ...]:
-    """List the `##` headers of a text, those in fenced blocks left out."""
+    """List the `##` headers of a text, without those in fenced blocks."""
     return tuple(header.strip() for header in _HEADER.findall(_FENCED.sub("", objective)))
 
 
 def readings(objective: str) -> tuple[str, ...]:
-    """Take the two sides of the first word "or", which leaves open what is wanted; empty where there is none."""
+    """Take the two sides of the first "or"; empty where there is none."""
     for sentence in _SENTENCE.split(objective):
         left, *right = _OR.split(sentence.strip("# \t"), maxsplit=1)
         sides = tuple(fit(side.strip(" ,/"), MAX_READING) for side in (left, *right))

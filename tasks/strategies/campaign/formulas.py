@@ -1,4 +1,4 @@
-"""The numbers of a campaign: complexity, how many tasks, where to look, how many tool calls (seed 003).
+"""The numbers of a campaign: complexity, tasks, lines to look at, tool calls.
 
 `sections` are the `##` headers of the objective; the failure cost is that of the failures which the exploration, or
 else the goal, hands over as fitting the objective, in thousands.
@@ -14,7 +14,7 @@ from tasks.strategies.campaign.frameworks import framework
 from tasks.strategies.campaign.state import Knowledge
 
 MAX_DESIGNED = 7
-LEAST_BUDGET, MOST_BUDGET = 5, 9
+LEAST_BUDGET, MOST_BUDGET = 5, 9  # tool calls: the least are reading, writing, verifying and two more
 LINES_BEFORE, LINES_AFTER = 5, 15
 _FINE = 6  # digits that count: below them is what floats make up
 
@@ -25,7 +25,7 @@ def failure_cost_k(costs: Iterable[float]) -> float:
 
 
 def complexity(sections: int, cost_k: float, level: int) -> float:
-    """Say how complex a campaign is: C."""
+    """Compute C, how complex a campaign is."""
     return round(sections * 2 + cost_k / 5 + level * 3, _FINE)
 
 
@@ -40,7 +40,7 @@ def target_lines(first: int, last: int) -> str:
 
 
 def budget(files: int, *, prior_failures: bool, sure_framework: bool) -> int:
-    """Say how many tool calls a task with `files` has: reading, writing, verifying and two more, then extras."""
+    """Say how many tool calls a task over `files` files has."""
     extra = max(0, files - 1) + (2 if prior_failures or sure_framework else 0)
     return min(MOST_BUDGET, LEAST_BUDGET + extra)
 

@@ -1,4 +1,4 @@
-"""The frameworks that campaigns know: how much each adds to the complexity, and its idioms (seed 003).
+"""The frameworks that campaigns know: how much each adds to the complexity, and its idioms.
 
 Where a goal does not name one and nothing explored the repository, they are looked for in the texts that it carries.
 """
@@ -59,12 +59,12 @@ _UNKNOWN = Framework(0, Idioms())
 
 
 def framework(name: str) -> Framework:
-    """Find a framework, in whatever case it is written; one that nobody knows weighs nothing and asks for nothing."""
+    """Find a framework in any case; an unknown one weighs and asks for nothing."""
     return FRAMEWORKS.get(name.strip().lower(), _UNKNOWN)
 
 
 def detect_framework(context: GoalContext) -> tuple[str, float]:
-    """Name the framework that the texts of a goal speak of, and how sure that is."""
+    """Find the framework that a goal's texts speak of, and how sure that is."""
     found = _by_readme(context) or _by_imports(context) or _by_manifest(context)
     return found or (NONE, BY_NOTHING)
 

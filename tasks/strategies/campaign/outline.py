@@ -1,4 +1,4 @@
-"""From what is known to a plan: the phases in their order, up to a question or to steps (seed 003, "Phase Flow")."""
+"""The phases from what is known to a plan, up to a question or to steps."""
 
 from __future__ import annotations
 
@@ -29,27 +29,30 @@ TEMPLATES, GOAL = "templates", "goal"  # where tasks come from, beside the draft
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """How far planning came: to steps, to a question, or to what makes a plan impossible."""
+    """How far planning came: to steps, to a question, or to a trouble."""
 
     state: CampaignState
     document: Mapping[str, Any]
     phases: tuple[Phase, ...]
     steps: tuple[PlannedStep, ...] = ()
     question: Question | None = None
-    trouble: FieldError | None = None
+    trouble: FieldError | None = None  # that makes a plan impossible
 
 
 def outline(known: Knowledge, scope: CampaignScope, rounds: int = 0, before: int = 0) -> Outline:
-    """Plan as far as what is known goes; nothing goes past CLARIFY and CONFIRM. `before` are the steps so far."""
-    finding = coherence_of(known, scope)
-    if finding.decision is Decision.PROCEED:
+    """Plan as far as what is known goes; nothing goes past CLARIFY and CONFIRM.
+
+    `rounds` are the answers of people so far, `before` the steps.
+    """
+    coherence = coherence_of(known, scope)
+    if coherence.decision is Decision.PROCEED:
         plan = _drafting if scope.terms.drafter == QUEUE else outline_of_templates
         return with_phases(plan(known, scope, rounds, before), *decision_phases(known), *_too_late(scope))
-    put = question_of(finding, known, scope.objective, scope.allowed)
+    put = question_of(coherence, known, scope.objective, scope.allowed)
     return Outline(
         CampaignState(known=known, terms=scope.terms, waits=put.kind, rounds=rounds, made=before),
-        document_of(scope.objective, known, finding.decision),
-        decision_phases(known, finding.decision),
+        document_of(scope.objective, known, coherence.decision),
+        decision_phases(known, coherence.decision),
         question=put,
         trouble=_all_outside(known),
     )
@@ -57,7 +60,7 @@ def outline(known: Knowledge, scope: CampaignScope, rounds: int = 0, before: int
 
 def outline_of_templates(known: Knowledge, scope: CampaignScope, rounds: int = 0, before: int = 0) -> Outline:
     """Plan with the tasks that follow from what is known."""
-    project = project_of(scope.goal, known, scope.allowed, scope.catalogue)
+    project = project_of(known, scope)
     tasks = design_tasks(known, project, campaign_name(scope.objective))
     return outline_of_tasks(known, tasks, scope, TEMPLATES, rounds, before)
 
@@ -66,7 +69,7 @@ def outline_of_tasks(
     known: Knowledge, tasks: Sequence[PlanTask], scope: CampaignScope, by: str, rounds: int = 0, before: int = 0
 ) -> Outline:
     """Write the plan of these tasks; `by` says where they come from."""
-    made = steps_of(tasks, StepFrame(known, project_of(scope.goal, known, scope.allowed, scope.catalogue)))
+    made = steps_of(tasks, StepFrame(known, project_of(known, scope)))
     progress = {seq: TaskProgress(steps=tuple(step.step_id for step in steps)) for seq, steps in made.items()}
     steps = tuple(step for some in made.values() for step in some)
     plan = document_of(scope.objective, known, Decision.PROCEED, tasks)
@@ -96,7 +99,7 @@ def draft_of(made: Outline) -> Answer:
 
 
 def unfold(made: Outline, why: str) -> Unfolding:
-    """Go on as outlined."""
+    """Go on as outlined, or halt where a plan is impossible."""
     trouble = made.trouble
     errors = [trouble.model_dump()] if trouble else []
     return Unfolding(
@@ -122,7 +125,7 @@ def with_phases(made: Outline, *phases: Phase) -> Outline:
 
 
 def _too_late(scope: CampaignScope) -> tuple[Phase, ...]:
-    """Tell that a drafter which only the worker can ask had no part in a plan that people had to answer for first."""
+    """Tell that the worker's drafter had no part, since people were asked first."""
     name = scope.terms.drafter
     if name in (NONE, QUEUE):
         return ()
@@ -141,8 +144,11 @@ def _drafting(known: Knowledge, scope: CampaignScope, rounds: int, before: int) 
 
 
 def coherence_of(known: Knowledge, scope: CampaignScope) -> Coherence:
-    """Decide whether planning may go on: what a plan that waits was asked is found again by this."""
-    project = project_of(scope.goal, known, scope.allowed, scope.catalogue)
+    """Decide whether planning may go on.
+
+    What a waiting plan asked is found again by this: it follows from what is known alone.
+    """
+    project = project_of(known, scope)
     return check_coherence(known, verifiable=bool(project.tests))
 
 

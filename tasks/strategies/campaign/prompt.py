@@ -1,6 +1,7 @@
-"""The prompt of a drafter, section by section: what is known of a campaign, and what a plan of it must be.
+"""The prompt of a drafter, section by section.
 
-All that comes from outside is sanitised and stands on lines that begin with the mark of data; our own words never do.
+It says what is known of a campaign, and what a plan of it must be. All that comes from outside is sanitised and quoted;
+our own words never stand on a line with the mark of data.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from tasks.strategies.campaign.formulas import LEAST_BUDGET, MOST_BUDGET, score,
 from tasks.strategies.campaign.state import CampaignScope, CandidateFile, Knowledge, changeable_files
 from tasks.strategies.campaign.verification import project_of
 from tasks.text.fields import fit, several_lines
+from tasks.text.quoting import quote
 from tasks.toolchain.catalogue import render
 
-MARK = "| "
 MAX_SECTION = 4800  # characters; the objective has more
 MAX_LINE = 300
 MAX_LISTED = 300  # files
@@ -55,7 +56,10 @@ def prompt_of(
     errors: Sequence[FieldError] = (),
     with_schema: bool = False,
 ) -> str:
-    """Ask for the tasks of a campaign, or for other ones where it is `stuck`; `errors` are those of the last answer."""
+    """Ask for the tasks of a campaign.
+
+    A campaign that is `stuck` is asked for other ones; `errors` are those of the last answer.
+    """
     return "\n\n".join(filter(None, _sections(known, scope, stuck, errors, with_schema)))
 
 
@@ -81,9 +85,9 @@ def _sections(
 
 
 def _data(title: str, origin: str, lines: Iterable[str], size: int = MAX_SECTION) -> str:
-    """Quote outside words under our own heading; what only several lines together say is sanitised too."""
-    told = fit("\n".join(filter(None, lines)), size, several_lines)
-    return "\n".join([f"# {title} ({origin})", *(MARK + line for line in told.splitlines())]) if told else ""
+    """Quote outside words under our own heading; nothing where there are none."""
+    told = "\n".join(filter(None, lines))  # as a whole: what only several lines together say is sanitised, too
+    return quote(title, origin, told, size) if fit(told, size, several_lines) else ""
 
 
 def _listed(paths: Sequence[str]) -> list[str]:
@@ -116,8 +120,8 @@ def _told(error: FieldError) -> str:
 
 
 def _commands(known: Knowledge, scope: CampaignScope) -> str:
-    """Name what may verify: the project's own command, the recipes, and an example of every tool."""
-    tests = project_of(scope.goal, known, scope.allowed, scope.catalogue).tests
+    """Name what may verify: the project's command, recipes, an example of each tool."""
+    tests = project_of(known, scope).tests
     own = [f"- `{render(tests)}` runs the tests of this project"] if tests else []
     recipes = ", ".join(scope.catalogue.recipes)
     examples = ", ".join(f"`{each.example}`" for each in scope.catalogue.contracts.values())

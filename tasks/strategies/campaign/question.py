@@ -1,14 +1,8 @@
-"""What keeps a campaign from being planned, and the page on which a person is asked about it.
+"""COHERENCE_CHECK: whether a campaign can be planned, and the question to a person where not.
 
-COHERENCE_CHECK: can a verification be written from a task's delta alone? (seed 003)
-
-The decision is a value, not a text that is looked through. What is missing or dangling among the dependencies of tasks
-that a goal brings is an error of these (`given.py`), not a question.
-
-
-A question as a page that is answered in writing: the seed's three headers, always alike for what is known.
-
-The two ways out that a question offers, and what choosing one of them means for the plan (seed 003, "Options").
+It can be where a verification can be written from a task's delta alone. What is missing or dangling among the
+dependencies of tasks that a goal brings is an error of these, not a question. A page is always alike for what is known;
+it offers two ways out, and each says what choosing it means for the plan.
 """
 
 from __future__ import annotations
@@ -23,6 +17,9 @@ from tasks.rules.strategy import Question
 from tasks.strategies.campaign.state import CandidateFile, Knowledge
 from tasks.text.fields import fit, opening
 from tasks.toolchain.files import Role, files_of
+
+SHOWN = 50  # characters of the objective
+MAX_CHOSEN = 10  # files that one letter may choose
 
 
 class Trigger(StrEnum):
@@ -58,7 +55,7 @@ class Coherence:
 
 
 def likely_files(known: Knowledge) -> tuple[str, ...]:
-    """List the candidates that are to change: none of those that hardly fit."""
+    """List the candidates that are to change, without those that hardly fit."""
     return tuple(each.path for each in known.candidates if each.relevance is not Relevance.LOW)
 
 
@@ -77,7 +74,7 @@ ROWS: tuple[tuple[Decision, Trigger, Callable[[Knowledge, bool], bool]], ...] = 
 
 
 def check_coherence(known: Knowledge, verifiable: bool) -> Coherence:
-    """Decide whether planning may go on; `verifiable` says that there is a command which runs the tests."""
+    """Decide whether planning may go on; `verifiable`: some command runs the tests."""
     open_rows = [(decision, trigger) for decision, trigger, holds in ROWS if holds(known, verifiable)]
     if not open_rows:
         return Coherence(Decision.PROCEED)
@@ -85,19 +82,16 @@ def check_coherence(known: Knowledge, verifiable: bool) -> Coherence:
     return Coherence(decision, tuple(trigger for each, trigger in open_rows if each is decision))
 
 
-SHOWN = 50  # characters of the objective
+def question_of(coherence: Coherence, known: Knowledge, objective: str, allowed: Sequence[str]) -> Question:
+    """Put to a person what `coherence` leaves open."""
+    document = page_of(coherence, known, objective, allowed)
+    return Question(coherence.decision.value.lower(), coherence.questions, document)
 
 
-def question_of(finding: Coherence, known: Knowledge, objective: str, allowed: Sequence[str]) -> Question:
-    """Put to a person what `finding` leaves open."""
-    document = page_of(finding, known, objective, allowed)
-    return Question(finding.decision.value.lower(), finding.questions, document)
-
-
-def page_of(finding: Coherence, known: Knowledge, objective: str, allowed: Sequence[str]) -> str:
-    """Write the page."""
-    first, second = options(finding.triggers[0], known, allowed)
-    asked = [f"{number}. {each}" for number, each in enumerate(finding.questions, 1)]
+def page_of(coherence: Coherence, known: Knowledge, objective: str, allowed: Sequence[str]) -> str:
+    """Write the question as a page (Markdown) that is answered in writing."""
+    first, second = options(coherence.triggers[0], known, allowed)
+    asked = [f"{number}. {each}" for number, each in enumerate(coherence.questions, 1)]
     lines = (
         "## Blocking Questions",
         *asked,
@@ -115,12 +109,9 @@ def page_of(finding: Coherence, known: Knowledge, objective: str, allowed: Seque
     return "\n".join(lines) + "\n"
 
 
-MAX_CHOSEN = 10  # files that one letter may choose
-
-
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A reading, what it does to the tasks, and what is known once it is chosen."""
+    """A way out: its reading, what it does to tasks, what it makes known."""
 
     reading: str
     result: str
@@ -128,12 +119,12 @@ class Option:
 
 
 def options(trigger: Trigger, known: Knowledge, allowed: Sequence[str]) -> tuple[Option, Option]:
-    """Offer A and B for what blocks the plan."""
+    """Offer A and B for what keeps the plan from going on."""
     return _OFFERS[trigger](known, allowed)
 
 
 def choose_files(known: Knowledge, paths: Sequence[str]) -> dict[str, Any]:
-    """Make these files the ones that are meant; what is known of them stays."""
+    """Update what is known, so that these files are the ones meant."""
     seen = {each.path: each for each in known.candidates}
     high = {"relevance": Relevance.HIGH}
     meant = (seen.get(path, CandidateFile(path=path, relevance=Relevance.HIGH)) for path in dict.fromkeys(paths))
@@ -176,7 +167,7 @@ def _approach(known: Knowledge, _: Sequence[str]) -> tuple[Option, Option]:
 
 
 def _reading(known: Knowledge, words: str) -> Option:
-    """Choose one side of an "or", and the candidates that it names where it names any."""
+    """Choose one side of an "or", with the candidates that it names, if any."""
     named = tuple(each for each in known.candidates if _mentions(words, each.path))
     update = {"reading": words, "readings": (), "candidates": named or known.candidates}
     return Option(f'"{words}"', "every task is for this alone", update)

@@ -1,4 +1,4 @@
-"""What happens to a campaign that is stuck: it is planned anew, once unless the operator says otherwise (seed 003).
+"""A campaign that is stuck is planned anew: once, unless the operator says otherwise.
 
 What is complete stays. The drafter `queue` is asked what is to be done otherwise, and may add tasks. Without it what
 was blocked comes again, each after a step that finds out why, and so does all that waited for it. Progress is what
@@ -44,7 +44,10 @@ def ask_anew(growth: Growth, state: CampaignState, scope: CampaignScope) -> Unfo
 
 
 def replan_by_templates(growth: Growth, state: CampaignState, scope: CampaignScope) -> Unfolding | None:
-    """Have all that is not complete come again, and find out first what blocked it; None where that is too much."""
+    """Have all that is not complete come again, after finding out what blocked it.
+
+    None where that is too much for one expansion, or the graph would not hold.
+    """
     tasks = tasks_of(growth.document)
     left = [task for task in tasks if task.seq not in complete_tasks(state)]
     blocked = set(causes(state.progress)) - set(state.finding)
@@ -61,7 +64,7 @@ def replan_with(growth: Growth, state: CampaignState, tasks: Sequence[PlanTask],
     """Go on with `tasks`, of which the complete ones stay."""
     left = [task for task in tasks if task.seq not in complete_tasks(state)]
     exploring = {task.seq for task in left} & set(state.finding)
-    project = project_of(scope.goal, state.known, scope.allowed, scope.catalogue)
+    project = project_of(state.known, scope)
     frame = StepFrame(state.known, project, redo_suffix(state.replans), exploring, _reasons(tasks, state.progress))
     made = steps_of(left, frame)
     steps = tuple(step for some in made.values() for step in some)
@@ -76,7 +79,7 @@ def replan_with(growth: Growth, state: CampaignState, tasks: Sequence[PlanTask],
 
 
 def situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) -> list[str]:
-    """Say how far the campaign is: what was delivered, what is blocked and why, what remains."""
+    """Say what was delivered, what is blocked and why, and what remains."""
     counts = Counter(each.status for each in progress.values())
     told = ", ".join(f"{counts[status]} {status.replace('_', ' ')}" for status in TaskStatus if counts[status])
     return [f"{told} of {len(tasks)} tasks", *(_line(task, progress[task.seq]) for task in tasks)]
@@ -90,7 +93,7 @@ def _line(task: PlanTask, progress: TaskProgress) -> str:
 
 
 def is_worth_it(progress: Mapping[str, TaskProgress]) -> bool:
-    """Tell whether planning anew may help: a task is blocked, or at least two can no longer be reached."""
+    """Tell whether planning anew may help: a task is blocked, or two are unreachable."""
     left = [seq for seq, each in progress.items() if each.status is not TaskStatus.COMPLETE]
     return bool(causes(progress)) or len(left) >= LEAST_UNREACHABLE
 
@@ -102,7 +105,7 @@ def causes(progress: Mapping[str, TaskProgress]) -> dict[str, str]:
 
 
 def add_causes(tasks: Sequence[PlanTask], again: Sequence[PlanTask], blocked: Collection[str]) -> tuple[PlanTask, ...]:
-    """Put before each blocked task a new one that finds out why; it has the next free number."""
+    """Put a new task before each blocked one, which finds out why."""
     taken = {task.seq for task in tasks}
     free = (seq for seq in map("{:03}".format, count(1)) if seq not in taken)
     changed: list[PlanTask] = []
@@ -116,7 +119,7 @@ def add_causes(tasks: Sequence[PlanTask], again: Sequence[PlanTask], blocked: Co
 
 
 def _cause(task: PlanTask, seq: str) -> PlanTask:
-    """Make the task that looks into a blocked one: it changes nothing, and is verified as that one is."""
+    """Make the task that looks into a blocked one and changes nothing."""
     return PlanTask(
         seq=seq,
         slug=kebab(f"find-out-{task.slug}"),

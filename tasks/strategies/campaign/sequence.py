@@ -1,14 +1,9 @@
-"""Which tasks there are and what they wait for: their graph, and the design of one.
-
-The tasks of a campaign as a graph: what waits for what, what is wrong with that, how deep it is, how it changes.
-
-DESIGN_SEQUENCE: which tasks there are and what they wait for (seed 003).
+"""DESIGN_SEQUENCE: which tasks there are and what they wait for; the graph of them.
 
 The count of the formula is the number of tasks, wherever there is something of its own for each of them to do: a source
 file or a section of the objective for every BUILD, a test file for every SPEC. Where there is less, there are fewer
 tasks; there are never more. One task is a BUILD; of two, one writes the tests; from three on, a VERIFY ends the plan.
 The rest are branches of SPEC and BUILD over files of their own, which run side by side.
-
 """
 
 from __future__ import annotations
@@ -77,7 +72,10 @@ def depth(waits: Mapping[str, Sequence[str]]) -> int:
 def merge(
     tasks: Sequence[PlanTask], changed: Sequence[PlanTask], complete: Collection[str]
 ) -> tuple[PlanTask, ...] | str:
-    """Put changed and new tasks into a plan, all or none: complete tasks stay; a sentence where it would not hold."""
+    """Put changed and new tasks into a plan, all or none.
+
+    Complete tasks stay as they are; a sentence says why the plan would not hold.
+    """
     new = {task.seq: task for task in changed}
     if len(new) < len(changed):
         return "A task comes twice."
@@ -95,7 +93,7 @@ WHOLE = 4  # letters of a name that mean it anywhere, as in AuthTest
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How many BUILDs each branch has, whether branches begin with a SPEC, and whether a VERIFY ends them."""
+    """The BUILDs of each branch, and whether SPECs begin and a VERIFY ends them."""
 
     builds: tuple[int, ...]
     specs: bool
@@ -109,17 +107,17 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """A task before it has a verification and a budget; `after` are the places of those it waits for."""
+    """A task before it has a verification and a budget."""
 
     type: TaskType
     slug: str
     delta: tuple[str, ...] = ()
-    after: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()  # places of those it waits for
     tests: tuple[str, ...] = ()  # those that show whether it is done
 
 
 def shape(count: int, sources: int, tests: int, sections: int) -> Shape:
-    """Share out `count` tasks among so many source files, test files and sections of the objective."""
+    """Share out `count` tasks among so many source files, tests and sections."""
     verify = count >= 3 or (count == 2 and not tests)
     rest = count - verify
     specs = rest >= 2 and tests > 0
@@ -129,7 +127,7 @@ def shape(count: int, sources: int, tests: int, sections: int) -> Shape:
 
 
 def split(items: Sequence[T], parts: int) -> tuple[tuple[T, ...], ...]:
-    """Cut `items` into `parts` pieces in order, the first ones longer by one where it does not come out even."""
+    """Cut `items` into `parts` runs of nearly one length, longer ones first."""
     size, more = divmod(len(items), parts)
     ends = [size * number + min(number, more) for number in range(parts + 1)]
     return tuple(tuple(items[start:end]) for start, end in pairwise(ends))
@@ -138,7 +136,7 @@ def split(items: Sequence[T], parts: int) -> tuple[tuple[T, ...], ...]:
 def sequence(
     count: int, sources: Sequence[str], tests: Sequence[str], sections: Sequence[str], name: str
 ) -> tuple[Sketch, ...]:
-    """Design the tasks in an order in which they could run; `name` is that of the campaign."""
+    """Design the tasks of the campaign `name` in an order in which they could run."""
     made = shape(count, len(sources), len(tests), len(sections))
     parts = iter(split(sections, sum(made.builds)))
     sketches: list[Sketch] = []
@@ -156,7 +154,7 @@ def sequence(
 def _branch(
     at: int, files: tuple[str, ...], tests: tuple[str, ...], headings: Sequence[Sequence[str]], specs: bool
 ) -> Iterator[Sketch]:
-    """Make a branch that begins at the place `at`: BUILDs side by side over files of their own, else in a row."""
+    """Make a branch at the place `at`: BUILDs side by side, else in a row."""
     first: tuple[int, ...] = ()
     if specs:
         yield Sketch(TaskType.SPEC, f"spec-{_stem(files[0])}", tests)
@@ -174,7 +172,10 @@ def _branch(
 
 
 def pair(groups: Sequence[Sequence[str]], tests: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Give each group of source files its tests: those named after one of them, at least one where there are enough."""
+    """Give each group of source files its tests.
+
+    First those that are named after one of the files; each group has at least one where there are enough.
+    """
     left = list(tests)
     taken: list[list[str]] = [[] for _ in groups]
     for kin_only in (True, False):

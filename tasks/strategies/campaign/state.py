@@ -1,9 +1,4 @@
-"""What a campaign keeps between the ends of its steps, and what it is planned within.
-
-What a campaign keeps between the ends of its steps: what is known, how often was asked, how far its tasks are.
-
-What a campaign is planned within: its goal, its files, its tools, and who writes its tasks.
-"""
+"""What a campaign keeps between its steps, and what it is planned within."""
 
 from __future__ import annotations
 
@@ -23,17 +18,17 @@ from tasks.toolchain.files import Role, role_of
 
 
 class CandidateFile(Record):
-    """A candidate file, as much of it as a plan needs: its functions begin at `first` to `last`."""
+    """A candidate file, as much of it as a plan needs."""
 
     path: str
     relevance: Relevance
     function: str = ""
-    first: int = 0
-    last: int = 0
+    first: int = 0  # line at which the first of its functions begins; 0: none is known
+    last: int = 0  # and the last
 
 
 class Knowledge(Record):
-    """All that planning goes by; it grows by an exploration and by answers."""
+    """All that planning goes by; an exploration and answers add to it."""
 
     sections: int = 0
     headings: tuple[str, ...] = ()
@@ -82,15 +77,15 @@ class TaskProgress(Record):
 
 
 class CampaignState(Record):
-    """The state of a campaign; `waits` is for an exploration, a person's answer, or a draft of its tasks."""
+    """The strategy state of a campaign."""
 
     known: Knowledge
     terms: CampaignTerms = CampaignTerms()
     prompt: str | None = None  # of the draft that it waits for
     made: int = 0  # steps so far
-    waits: str | None = None
-    rounds: int = 0
-    replans: int = 0
+    waits: str | None = None  # for an exploration or a draft: the step; for a person: clarify or confirm
+    rounds: int = 0  # answers of people so far
+    replans: int = 0  # times that it was planned anew
     finding: tuple[str, ...] = ()  # tasks that only find out what blocked another one
     progress: dict[str, TaskProgress] = Field(default_factory=dict)
 
@@ -125,7 +120,7 @@ def terms_of(goal: Goal, setting: Setting) -> CampaignTerms:
 
 
 def scope_of(growth: Growth, state: CampaignState, catalogue: Catalogue | None = None) -> CampaignScope:
-    """See what a campaign that runs is planned within."""
+    """Find what a running campaign is planned within."""
     objective, goal = (growth.document or {}).get("objective"), growth.goal
     words = objective if isinstance(objective, str) else goal.goal
     return CampaignScope(

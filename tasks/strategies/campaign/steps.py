@@ -1,10 +1,7 @@
-"""Tasks as governed steps: the step that asks for tasks, the steps of each task, and how far their ends bring it.
+"""The steps that draft and carry out tasks, and what their ends say.
 
-The step that asks a controller with an agent for the tasks of a campaign (the drafter `queue`).
-
-Tasks become governed steps: SPEC and BUILD patch their delta, VERIFY tests, and each says how much it may use.
-
-How far the tasks of a campaign are, by the ends of their steps: what was delivered, and what blocks them.
+SPEC and BUILD patch their delta, VERIFY tests, and each says how much it may use. Only the last step of a task can pass
+its verification, so only that must.
 """
 
 from __future__ import annotations
@@ -30,8 +27,25 @@ from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit, gu
 from tasks.toolchain.catalogue import render
 
 DRAFT = "draft"  # the step, and what the campaign waits for as long as it runs; what it is called anew ends like -r2
+RETRIES = 1  # then the task is blocked, and the campaign is planned anew before failures in a row end it
+MAX_DELIVERED, MAX_REASON = 200, 100  # characters
 
 _ASKED = "Answer in `output` with what the prompt of this step's input asks for, by its schema. Change nothing."
+_INTENTS = {
+    TaskType.SPEC: "Write the tests first, before the code that they test ({slug}), for: {goal}",
+    TaskType.BUILD: "Implement this task alone ({slug}), so that its tests pass, for: {goal}",
+    TaskType.VERIFY: "Run the verification of the whole campaign ({slug}) after: {goal}",
+}
+_SUCCESS = {
+    TaskType.SPEC: "The tests say what is wanted, and are well-formed.",
+    TaskType.BUILD: "The code does what its tests say, and the verification passes.",
+    TaskType.VERIFY: "The verification passes.",
+}
+_WHY = "Find out why this task was blocked, without changing anything ({slug}), for: {goal}"
+_WHY_SUCCESS = "The cause is named, and what the task has to do otherwise."
+_MAX_ID = 56  # of a step's id, before what is appended to it
+_DELIVERED = ("delivered", "summary", "result", "message")  # where controllers say what they did
+_SKIPPED = "skipped by an operator"
 
 
 def drafting_step(goal: Goal, attempts: int, step_id: str = DRAFT) -> PlannedStep:
@@ -48,29 +62,13 @@ def drafting_step(goal: Goal, attempts: int, step_id: str = DRAFT) -> PlannedSte
 
 
 def redo_suffix(replans: int) -> str:
-    """Write how the steps end that are made when a campaign is planned anew for the `replans`-th time."""
+    """Write how steps are called that are made by the `replans`-th planning anew."""
     return f"-r{replans + 1}"
 
 
 def draft_input(state: CampaignState, step_id: str) -> dict[str, Any]:
     """Give the prompt to the step that drafts."""
     return {"mode": "plan" if step_id == DRAFT else "replan", "prompt": state.prompt, "schema": TASKS_SCHEMA}
-
-
-_INTENTS = {
-    TaskType.SPEC: "Write the tests first, before the code that they test ({slug}), for: {goal}",
-    TaskType.BUILD: "Implement this task alone ({slug}), so that its tests pass, for: {goal}",
-    TaskType.VERIFY: "Run the verification of the whole campaign ({slug}) after: {goal}",
-}
-_SUCCESS = {
-    TaskType.SPEC: "The tests say what is wanted, and are well-formed.",
-    TaskType.BUILD: "The code does what its tests say, and the verification passes.",
-    TaskType.VERIFY: "The verification passes.",
-}
-_WHY = "Find out why this task was blocked, without changing anything ({slug}), for: {goal}"
-_WHY_SUCCESS = "The cause is named, and what the task has to do otherwise."
-RETRIES = 1  # then the task is blocked, and the campaign is planned anew before failures in a row end it
-_MAX_ID = 56  # of a step's id, before what is appended to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +83,9 @@ class StepFrame:
 
 
 def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[PlannedStep, ...]]:
-    """Make the steps of each of `tasks`; what they wait for beyond these is over."""
+    """Make the steps of each of `tasks`, by its number."""
     ids = {task.seq: _ids(task, frame) for task in tasks}
-    ends = {seq: names[-1] for seq, names in ids.items()}
+    ends = {seq: names[-1] for seq, names in ids.items()}  # what tasks wait for beyond these is over
     return {task.seq: tuple(_steps(task, ids[task.seq], ends, frame)) for task in tasks}
 
 
@@ -100,14 +98,14 @@ def _ids(task: PlanTask, frame: StepFrame) -> tuple[str, ...]:
 
 
 def _pieces(task: PlanTask, frame: StepFrame) -> tuple[Piece, ...]:
-    """Split what a task changes into what one step may touch; what changes nothing is one step."""
+    """Split what a task changes into what one step may touch."""
     if task.type is TaskType.VERIFY or task.seq in frame.exploring:
         return (Piece((), RiskLevel.LOW),)
     return pieces(tuple(dict.fromkeys((*task.delta, *(task.creates or ())))))
 
 
 def _steps(task: PlanTask, ids: Sequence[str], ends: Mapping[str, str], frame: StepFrame) -> Iterator[PlannedStep]:
-    """Make the steps of a task, one after the other; only the last can pass its verification, so only it must."""
+    """Make the steps of a task, one after the other."""
     waits = tuple(ends[seq] for seq in parents(task.depends) if seq in ends)
     catalogue = frame.project.catalogue
     tools = tuple(map(catalogue.separated, read_commands(task.verify, catalogue)))
@@ -154,7 +152,7 @@ def _step(
 
 
 def _intent(sentence: str, task: PlanTask, frame: StepFrame) -> str:
-    """Say what is wanted: the goal's words, cut if need be, and the reading of them that is meant, which is not."""
+    """Say what is wanted and which reading is meant; only the goal's words are cut."""
     meant = f" (what is meant: {frame.known.reading})" if frame.known.reading else ""
     sentence = sentence.replace("{slug}", task.slug.replace("-", " ")) + meant
     return fit(fill(sentence, fit(frame.project.goal.goal, MAX_INTENT), MAX_INTENT), MAX_INTENT)
@@ -200,19 +198,13 @@ def _of_idioms(known: Knowledge) -> str:
     return f"Idioms of {known.framework}{doubt}: {', '.join(filter(None, (asked, banned)))}."
 
 
-MAX_DELIVERED, MAX_REASON = 200, 100
-
-_DELIVERED = ("delivered", "summary", "result", "message")  # where controllers say what they did
-_SKIPPED = "skipped by an operator"
-
-
 def tasks_of(document: Mapping[str, Any] | None) -> tuple[PlanTask, ...]:
-    """Read the tasks of a plan document of ours."""
+    """Read the tasks of a document."""
     return tuple(PlanTask.model_validate(each) for each in (document or {}).get("tasks", ()))
 
 
 def task_of(state: CampaignState, step_id: str) -> str | None:
-    """Find the task that a step, which has not ended yet, belongs to."""
+    """Find the task of a step that has not ended yet."""
     return next((seq for seq, each in state.progress.items() if step_id in each.steps), None)
 
 
@@ -266,7 +258,7 @@ def delivery(output: Any) -> str | None:
 
 
 def blocked_reason(output: Any) -> str | None:
-    """Take the reason of a controller that reports to be blocked; None where it does not."""
+    """Take the reason of a controller that says it is blocked, if it does."""
     if not isinstance(output, dict) or output.get("status") != TaskStatus.BLOCKED:
         return None
     reason = output.get("reason")

@@ -1,4 +1,4 @@
-"""The six verbs of a campaign, in the order of its life: draft, input_for, refusal, advance, answer, stuck."""
+"""How a campaign is planned and goes on: the six verbs, in order of life."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _QUESTIONS = {each.value.lower() for each in (Decision.CLARIFY, Decision.CONFIRM
 
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:
-    """Answer a campaign with its steps, a question, a first step that asks, or a drafter's prompt. Pure."""
+    """Answer with steps, a question, a step that asks, or a drafter's prompt. Pure."""
     allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
     test, unknown = read_test_command(goal, partial(read_command, catalogue=catalogue))
     if errors := allowed.errors + tuple(map(_short, unknown)) + _nothing_allowed(goal, allowed.files):
@@ -73,7 +73,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:
 
 
 def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Give the objective to who explores, a prompt to who drafts, its task to any other step."""
+    """Give a step what it needs: the objective, a prompt, or its task."""
     state, document = CampaignState.model_validate(growth.state), growth.document or {}
     step_id = str(facts.get("step_id"))
     if step_id == EXPLORE:
@@ -86,7 +86,7 @@ def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
 
 
 def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:
-    """Say why an exploration or a draft is no use, or that a task is blocked."""
+    """Say why an exploration or draft is no use, or a task is blocked."""
     state, step_id = CampaignState.model_validate(growth.state), facts.get("step_id")
     if step_id == state.waits == EXPLORE:
         found = parse_exploration(output)
@@ -115,7 +115,7 @@ def advance(growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
 
 
 def answer(growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:
-    """Go on from what a person said, ask again, or say why that was no answer."""
+    """Go on from a person's answer, ask again, or say why it is none."""
     state = CampaignState.model_validate(growth.state)
     if state.waits not in _QUESTIONS:
         return "The campaign asks nothing."
@@ -132,7 +132,7 @@ def answer(growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:
 
 
 def stuck(growth: Growth, catalogue: Catalogue) -> Unfolding | None:
-    """Plan anew what is not complete; None where that was done often enough, or nothing is blocked."""
+    """Plan anew what is not complete, unless that was done often enough or cannot help."""
     state = CampaignState.model_validate(growth.state)
     if state.replans >= state.terms.replans or not is_worth_it(state.progress):
         return None

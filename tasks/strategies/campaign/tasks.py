@@ -1,8 +1,7 @@
-"""The tasks of plan.json: made of what is known, or judged where a goal or a drafter brings them.
+"""LOCATE_TARGETS and SET_BUDGETS: the tasks of plan.json, designed or brought by somebody.
 
-LOCATE_TARGETS and SET_BUDGETS: sketches become the tasks of plan.json (seed 003).
-
-Tasks that a goal brings along: everything wrong with them at once, else the tasks of plan.json (seed 003).
+Tasks that a goal or a drafter brings are judged first: everything wrong with them is told at once. What they leave out
+is filled in by the same formulas.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ MAX_TESTS = 10  # test files of a campaign
 
 
 def design_tasks(known: Knowledge, project: Project, campaign: str) -> tuple[PlanTask, ...]:
-    """Make the tasks of a campaign from its candidates, the tests that it may write, and its sections."""
+    """Make the tasks of a campaign from its candidates, tests and sections."""
     meant = likely_files(known)
     sources = tuple(path for path in meant if role_of(path) is not Role.TEST) or meant
     tests = tests_for(sources, known, project.files)
@@ -47,9 +46,10 @@ def design_tasks(known: Knowledge, project: Project, campaign: str) -> tuple[Pla
 
 
 def tests_for(sources: Sequence[str], known: Knowledge, allowed: Sequence[str]) -> tuple[str, ...]:
-    """Choose the test files that may be written: those that were named, else those named after the source files.
+    """Choose the test files that may be written.
 
-    Where none is, all of the allowed ones stand in, unless they are too many to guess.
+    Those that a person or the exploration named, else those named after the source files. Where none is, all of the
+    allowed ones stand in, unless they are too many to guess.
     """
     if known.untested:
         return ()
@@ -107,7 +107,7 @@ class TaskContext:
 def judge_tasks(
     tasks: Sequence[GivenTask], allowed: Sequence[str], catalogue: Catalogue, root: str = POINTER
 ) -> tuple[FieldError, ...]:
-    """Judge the tasks of a whole plan, which are at `root`; empty where nothing is wrong."""
+    """Judge the tasks of a whole plan, with pointers below `root`."""
     if not tasks:
         return (FieldError(pointer=root, code="no_tasks", message="A plan needs at least one task."),)
     return (*judge_each(tasks, allowed, catalogue, root), *_order(tasks, root))
@@ -127,7 +127,7 @@ def judge_each(
 
 
 def plan_tasks(tasks: Sequence[GivenTask], known: Knowledge, catalogue: Catalogue) -> tuple[PlanTask, ...]:
-    """Make plan.json's tasks of tasks without errors; what they leave out is filled in by the formulas."""
+    """Make plan.json's tasks of tasks without errors."""
     return tuple(_planned(task, known, catalogue) for task in tasks)
 
 
@@ -217,14 +217,14 @@ def _depends(task: GivenTask, _: TaskContext) -> TaskFaults:
 
 
 def _waits(depends: object) -> tuple[str, ...] | None:
-    """Read `depends` as it came; None where it is no text and no list of texts."""
+    """Read `depends` as it came; None where it holds no texts."""
     names = depends if isinstance(depends, list | tuple) else (depends,)
     texts = tuple(name for name in names if isinstance(name, str))
     return texts if len(texts) == len(names) else None
 
 
 def _order(tasks: Sequence[GivenTask], root: str) -> Iterator[FieldError]:
-    """Judge the graph, unless tasks share a number: then nobody can say what waits for what."""
+    """Judge the graph, unless tasks share a number: then none is known."""
     waits: Mapping[str, tuple[str, ...]] = {task.seq: parents(_waits(task.depends) or ()) for task in tasks}
     if len(waits) < len(tasks):
         return

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schemas.base import RiskLevel
-from schemas.goal import Goal
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.rules.risk import below
-from tasks.strategies.campaign.state import Knowledge
+from tasks.strategies.campaign.state import CampaignScope, Knowledge
 from tasks.strategies.drafting.project import Check, Project
 from tasks.toolchain.catalogue import AND, Catalogue
 from tasks.toolchain.languages import LANGUAGES
 
 
 def read_command(text: str, catalogue: Catalogue) -> VerifyTool:
-    """Read one command, which may not be one that changes files; UnknownCommand names the nearest."""
+    """Read one command; UnknownCommand where it changes files, or names the nearest."""
     tool = catalogue.match(text)
     if below(RiskLevel.LOW, catalogue.contracts[tool.tool].min_risk):
         raise UnknownCommand(f"{tool.tool} may change files, so it verifies nothing.")
@@ -24,22 +23,25 @@ def read_command(text: str, catalogue: Catalogue) -> VerifyTool:
 
 
 def read_commands(text: str, catalogue: Catalogue, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
-    """Read what a task's `verify` says: commands joined by `&&`, or the name of a recipe."""
+    """Read a task's `verify`: commands joined by `&&`, or a recipe's name."""
     if text.strip() in catalogue.recipes:
         return catalogue.recipe(text.strip(), files)
     return tuple(read_command(each.strip(), catalogue) for each in text.split(AND))
 
 
-def project_of(goal: Goal, known: Knowledge, allowed: Sequence[str], catalogue: Catalogue) -> Project:
-    """See a goal as what is known says: its own test command goes before what its language usually uses."""
-    language = LANGUAGES.get(known.language or "")
+def project_of(known: Knowledge, scope: CampaignScope) -> Project:
+    """See the project of a campaign as far as it is known.
+
+    Its own test command goes before what its language usually uses.
+    """
+    language, catalogue = LANGUAGES.get(known.language or ""), scope.catalogue
     usual = catalogue.recipe(language.test) if language else ()
     own = read_commands(known.test_command, catalogue) if known.test_command else ()
-    return Project(goal, tuple(allowed), language, own or usual, catalogue)
+    return Project(scope.goal, scope.allowed, language, own or usual, catalogue)
 
 
 def syntax_checks(project: Project, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-    """Choose what can be said of tests before the code that they test: that they are well-formed."""
+    """Choose what verifies tests before their code is there: they are well-formed."""
     if project.language is None:
         return ()
     return project.catalogue.recipe(project.language.quick, files)
@@ -48,7 +50,7 @@ def syntax_checks(project: Project, files: Sequence[str]) -> tuple[VerifyTool, .
 def code_checks(
     project: Project, files: tuple[str, ...], tests: tuple[str, ...], *, verified: bool
 ) -> tuple[VerifyTool, ...]:
-    """Choose the verification of code: the tests that show it; else that it is well-formed, if all tests run later."""
+    """Choose what verifies code: its tests, else its form if all tests run later."""
     if tests:
         return project.check(Check.NEW_TESTS, tests)
     return project.check(Check.QUICK if verified else Check.TESTS, files)
