@@ -29,7 +29,7 @@ class Route:
 
 
 # goal -> accepted plan | rejected | nothing to do; one goal at a time, since it may wait for a model
-GOALS = Route("planner.decompose", (streams.GOALS,), (goals.plan, creation.accepted, creation.refused), is_slow=True)
+GOALS = Route("planner.decompose", (streams.GOALS,), (goals.plan, creation.accept, creation.refuse), is_slow=True)
 # clocks that have run out -> expired attempts, plans out of time, work that was left over
 UPKEEP = Route("planner.upkeep", (), (upkeep.apply,), per_partition=True)
 # outcomes -> next steps, retries, the end of the plan; many at a time, grouped by plan; commands about one plan first
@@ -41,5 +41,5 @@ OUTCOMES = Route(
     sweeper=UPKEEP,
 )
 # commands about more than one plan -> what stands for each of them, now and later
-COMMANDS = Route("planner.orders", (streams.COMMANDS,), (bulk_commands.kept, bulk_commands.lifted), is_slow=True)
+COMMANDS = Route("planner.orders", (streams.COMMANDS,), (bulk_commands.record, bulk_commands.lift), is_slow=True)
 ROUTES = (GOALS, OUTCOMES, COMMANDS, UPKEEP)

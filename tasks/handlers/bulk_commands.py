@@ -32,20 +32,20 @@ def scopes_of(tenant: str, repo: str | None) -> list[str]:
     return [*found, f"{Scope.REPOSITORY.value}:{repo}"] if repo else found
 
 
-def kept(order: Command, now: int, records: Records) -> dict[str, bytes]:
+def record(order: Command, now: int, records: Records) -> dict[str, bytes]:
     """Say what is to be kept of a pause, a halt or a cancel beside `records`; nothing more if it is among them."""
     name = f"{order.command.value} {scope_of(order)}"
     found = records.get(name.encode())
     if found and codec.loads(found)["command_id"] == order.command_id:
         return {}
     until = milliseconds(order.until) if order.until else 0
-    record = {"actor": order.actor, "reason": order.reason, "command_id": order.command_id, "until": until}
+    kept = {"actor": order.actor, "reason": order.reason, "command_id": order.command_id, "until": until}
     if order.command is CommandName.CANCEL:
-        record |= {"until": 0, "before": now}  # harmless to later plans, and the next cancel takes its place
-    return {name: codec.dumps(record)}
+        kept |= {"until": 0, "before": now}  # harmless to later plans, and the next cancel takes its place
+    return {name: codec.dumps(kept)}
 
 
-def lifted(order: Command) -> list[str]:
+def lift(order: Command) -> list[str]:
     """Name what a resume lifts."""
     return [f"{command.value} {scope_of(order)}" for command in LIFTED]
 
@@ -55,12 +55,12 @@ def is_over(order: Command, now: int) -> bool:
     return order.until is not None and milliseconds(order.until) <= now
 
 
-def over(records: Records, now: int) -> list[bytes]:
+def find_over(records: Records, now: int) -> list[bytes]:
     """Name the records whose time is over."""
     return [name for name, raw in records.items() if name != COUNT and 0 < codec.loads(raw)["until"] <= now]
 
 
-def standing(records: Records, tenant: str, repo: str | None, created: int, now: int) -> WiderOrder | None:
+def find_standing(records: Records, tenant: str, repo: str | None, created: int, now: int) -> WiderOrder | None:
     """Find what stands for a plan: what ends it before what pauses it, the widest first."""
     if not records:
         return None

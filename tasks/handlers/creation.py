@@ -20,7 +20,7 @@ from tasks.plan.snapshot import Grant, Snapshot, Step, WiderOrder
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import expansion, requests
 from tasks.policy.expansion import dependents_of, insert, new_step
-from tasks.policy.halt import explained
+from tasks.policy.halt import explain
 from tasks.policy.pre_steps import looks_prepared
 from tasks.rules import budget, quota
 from tasks.rules.strategy import Draft, Rejected
@@ -38,7 +38,7 @@ CHUNK = 64  # steps a commit: their specs, windows, states and places in the que
 
 
 @dataclass(frozen=True, slots=True)
-class Birth:
+class PlanSeed:
     """Who the plan will be; ids, time and the seed of its leases are arguments, never made here."""
 
     plan_id: str
@@ -57,22 +57,22 @@ class Birth:
     requires_receipts: bool = False
 
 
-def accepted(birth: Birth, goal: Goal, draft: Draft) -> Iterator[Changeset]:
+def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]:
     """Yield the commits that create the plan; only the last makes it READY and starts its first steps."""
     goal = draft.goal or goal
     dependents = dependents_of(draft.steps)
-    version, counts = birth.version, {S.PENDING.value: 0, S.BLOCKED.value: 0}
+    version, counts = plan_seed.version, {S.PENDING.value: 0, S.BLOCKED.value: 0}
     taken = [step.step_id for step in draft.steps if looks_prepared(step.step_id)]
     total = len(draft.steps)
     if draft.question:
-        yield _asking(birth, goal, draft)
+        yield _asking(plan_seed, goal, draft)
         return
     for number, chunk in enumerate(batches(draft.steps, CHUNK)):
         steps = [new_step(number * CHUNK + place, step) for place, step in enumerate(chunk)]
-        record = replace(_record(birth, goal, draft), version=version, counts=counts)
+        record = replace(_record(plan_seed, goal, draft), version=version, counts=counts)
         if taken:
             record.halting["taken"] = taken
-        unit = UnitOfWork(_snapshot(birth, record, steps))
+        unit = UnitOfWork(_snapshot(plan_seed, record, steps))
         insert(unit, steps, dependents)
         last = number * CHUNK + len(chunk) == total
         record.dirty.add("live")
@@ -90,9 +90,9 @@ def accepted(birth: Birth, goal: Goal, draft: Draft) -> Iterator[Changeset]:
         version += 1
 
 
-def _asking(birth: Birth, goal: Goal, draft: Draft) -> Changeset:
+def _asking(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Changeset:
     """Make the commit of a plan that has to be told something before it can be made: it waits in CREATED."""
-    unit = UnitOfWork(_snapshot(birth, _record(birth, goal, draft), []))
+    unit = UnitOfWork(_snapshot(plan_seed, _record(plan_seed, goal, draft), []))
     _announce(unit, goal, draft)
     _book(unit, draft)
     if draft.question:
@@ -100,25 +100,25 @@ def _asking(birth: Birth, goal: Goal, draft: Draft) -> Changeset:
     return outcomes.advance(unit)
 
 
-def drafting(birth: Birth, goal: Goal, patience_ms: int) -> Changeset:
+def await_draft(plan_seed: PlanSeed, goal: Goal, patience_ms: int) -> Changeset:
     """Make the commit of a plan that a drafter is asked about: it can be seen and cancelled, and is made from CREATED.
 
     After `patience_ms` without a plan it is REJECTED.
     """
-    unit = UnitOfWork(_snapshot(birth, _record(birth, goal), []))
+    unit = UnitOfWork(_snapshot(plan_seed, _record(plan_seed, goal), []))
     _announce(unit, goal, Draft(()))
     requests.await_draft(unit, patience_ms)
     return outcomes.advance(unit)
 
 
-def refused(birth: Birth, goal: Goal, answer: Rejected) -> Changeset:
+def refuse(plan_seed: PlanSeed, goal: Goal, answer: Rejected) -> Changeset:
     """Make the commit that keeps a REJECTED plan with every error, so that its producer can read why."""
     goal = answer.goal or goal
-    unit = UnitOfWork(_snapshot(birth, _record(birth, goal), []))
+    unit = UnitOfWork(_snapshot(plan_seed, _record(plan_seed, goal), []))
     unit.plan.halt = {
         "rule": "rejected",
         "reason": answer.reason,
-        "evidence": explained(unit, "rejected", {"errors": [error.model_dump() for error in answer.errors]}),
+        "evidence": explain(unit, "rejected", {"errors": [error.model_dump() for error in answer.errors]}),
     }
     _announce(unit, goal, Draft((), findings=answer.findings))
     budget.book(unit.plan, answer.tokens)
@@ -162,25 +162,25 @@ def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
     expansion.tell_phases(unit, draft.phases)
 
 
-def _record(birth: Birth, goal: Goal, draft: Draft | None = None) -> PlanRecord:
+def _record(plan_seed: PlanSeed, goal: Goal, draft: Draft | None = None) -> PlanRecord:
     context = goal.context
     return PlanRecord(
-        version=birth.version,
+        version=plan_seed.version,
         state=P.CREATED.value,
         head=PlanHead(
-            goal_id=birth.goal_id,
+            goal_id=plan_seed.goal_id,
             kind=goal.kind.value,
             tenant=goal.tenant,
             repo=context.repo,
-            seed=birth.seed,
+            seed=plan_seed.seed,
             context={
                 "repo": context.repo,
                 "base_sha": context.base_sha,
                 "failing_tests": context.failing_tests[:20],
             },
-            limits=budget.limits_of(goal) | ({budget.RECEIPTS: 0} if birth.requires_receipts else {}),
+            limits=budget.limits_of(goal) | ({budget.RECEIPTS: 0} if plan_seed.requires_receipts else {}),
             approvals=[level.value for level in goal.approvals],
-            policy_version=birth.policy_version,
+            policy_version=plan_seed.policy_version,
             tools=[dict(tool) for tool in draft.tools] if draft else [],
             streak=draft.streak if draft else None,
         ),
@@ -188,24 +188,24 @@ def _record(birth: Birth, goal: Goal, draft: Draft | None = None) -> PlanRecord:
         spent=dict.fromkeys(USAGE_NAMES, 0),
         halting={"consecutive": 0},
         counts={},
-        times={"created": birth.created or birth.now, "down": birth.down},
+        times={"created": plan_seed.created or plan_seed.now, "down": plan_seed.down},
         revision=1,
     )
 
 
-def _snapshot(birth: Birth, record: PlanRecord, steps: Sequence[Step]) -> Snapshot:
+def _snapshot(plan_seed: PlanSeed, record: PlanRecord, steps: Sequence[Step]) -> Snapshot:
     return Snapshot(
-        plan_id=birth.plan_id,
-        now=birth.now,
+        plan_id=plan_seed.plan_id,
+        now=plan_seed.now,
         record=record,
         steps={step.step_id: step for step in steps},
         windows={},
         active={},
         ready=[],
         todo=[],
-        reply_to=birth.reply_to,
-        lease_prefix=birth.lease_prefix,
-        order=birth.order,
-        grants=birth.grants,
-        full=birth.full,
+        reply_to=plan_seed.reply_to,
+        lease_prefix=plan_seed.lease_prefix,
+        order=plan_seed.order,
+        grants=plan_seed.grants,
+        full=plan_seed.full,
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from schemas.goal import Goal
 from tasks.rules.goal_cleaning import clean_goal
 from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Setting
-from tasks.rules.validation import rejected, validate
+from tasks.rules.validation import reject, validate
 from tasks.strategies.registry import strategy_of
 from tasks.text.forbidden_paths import Forbidden
 from tasks.text.paths import TABOO, fault, is_glob
@@ -24,7 +24,7 @@ def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SET
     """
     fit = clean_goal(goal)
     planned = _without_forbidden(fit.goal, setting.forbidden)
-    answer = rejected("invalid_goal", fit.errors) if fit.errors else _answer(planned, catalogue, setting)
+    answer = reject("invalid_goal", fit.errors) if fit.errors else _answer(planned, catalogue, setting)
     if planned is goal or isinstance(answer, NothingToDo | Consult):
         return answer
     return replace(answer, goal=answer.goal or planned, findings=fit.findings)
@@ -48,5 +48,5 @@ def _answer(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     if answer.question:
         return replace(answer, tools=keep(catalogue, None))
     if errors := validate(goal, answer.steps, catalogue, setting.forbidden):
-        return rejected("invalid_plan", errors)
+        return reject("invalid_plan", errors)
     return replace(answer, tools=keep(catalogue, answer.steps if answer.state is None else None))

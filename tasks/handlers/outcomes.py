@@ -58,7 +58,7 @@ def apply(snapshot: Snapshot, reports: Sequence[Report]) -> Changeset:
         unit.change.verdicts.append(verdict)
         if verdict is Verdict.APPLIED:
             _take(unit, snapshot.steps[report.outcome.step_id], report)
-            expansion.hear(unit)
+            expansion.on_steps_ended(unit)
         else:
             told = {"step_id": report.outcome.step_id, "attempt": report.attempt, "verdict": verdict}
             lacks = verdict is Verdict.REFUSED and outcome_verdict.lacks_lease(
@@ -75,7 +75,7 @@ def advance(unit: UnitOfWork) -> Changeset:
     if unit.plan.state not in completion.ENDED:
         operator_changes.look(unit)
         graph.propagate(unit)
-        expansion.hear(unit)
+        expansion.on_steps_ended(unit)
         schedule.dispatch(unit)
         waits.keep_time(unit)
         budget.warn(unit)
@@ -100,15 +100,15 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
     failure = outcome_verdict.failure_of(facts, outcome)
     doubt = None if failure or outcome_verdict.is_proved(facts, outcome) else _tell_doubt(unit, step, outcome)
     if doubt and budget.requires_receipts(unit.plan.head):
-        failure = outcome_verdict.unproven(doubt)
+        failure = outcome_verdict.failure_without_proof(doubt)
     failure = failure or expansion.refusal(unit, step, outcome)
-    halt = halt_rules.fired(halt_rules.record(unit, step, outcome, failure), failure)
+    halt = halt_rules.first_fired(halt_rules.record(unit, step, outcome, failure), failure)
     if failure is None:
         succeed(unit, step)
         step.status.previous = pre_steps.found(facts, outcome)
         if doubt:
             pre_steps.note_doubt(step)
-        expansion.hear(unit)  # there may be more to do
+        expansion.on_steps_ended(unit)  # there may be more to do
         spared = unit.plan.state in PLAN_ENDS or (halt and halt.spares_completed and completion.is_satisfied(unit.plan))
         if halt and not spared:
             halting.halt(unit, halt.rule, halt.reason, halt.evidence)
@@ -145,7 +145,7 @@ def _tell_figures(unit: UnitOfWork, step: Step, report: Report, used: int, wrong
         wrong["tokens_used"] = Wrong(told, used)
     if wrong:
         about = {"step_id": step.step_id, "attempt": step.status.attempt}
-        unit.emit("outcome.out_of_range", {**about, "figures": outcome_verdict.told_of(wrong)})
+        unit.emit("outcome.out_of_range", {**about, "figures": outcome_verdict.describe_wrong(wrong)})
 
 
 def succeed(unit: UnitOfWork, step: Step) -> None:

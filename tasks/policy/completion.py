@@ -26,7 +26,7 @@ def finish(unit: UnitOfWork) -> None:
     if plan.state not in (P.READY, P.EXECUTING) or unit.snapshot.active or unit.change.more:
         return
     if unit.ready:
-        out_of = None if unit.is_stopped else budget.exhausted(plan)
+        out_of = None if unit.is_stopped else budget.first_exhausted(plan)
         if out_of:
             used = plan.spent[out_of]
             evidence = {"value": used, "limit": plan.limits[out_of], "limit_name": out_of, "spent": plan.spent}

@@ -66,7 +66,7 @@ def tell_phases(unit: UnitOfWork, phases: Iterable[Phase]) -> None:
         unit.emit("plan.phase", {"phase": phase.name, "status": phase.status})
 
 
-def hear(unit: UnitOfWork) -> None:
+def on_steps_ended(unit: UnitOfWork) -> None:
     """Have the strategy hear of every step that has ended. Raises NeedsSteps where the snapshot lacks their specs."""
     while unit.ends:
         step = unit.ends.pop(0)

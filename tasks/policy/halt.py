@@ -77,7 +77,7 @@ def halt(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any], 
         step = unit.snapshot.steps[step_id]
         cancel(unit, step)
         _halt_step(unit, step, rule)
-    unit.plan.halt = {"rule": rule, "reason": reason, "evidence": explained(unit, rule, evidence)}
+    unit.plan.halt = {"rule": rule, "reason": reason, "evidence": explain(unit, rule, evidence)}
     unit.plan.dirty.add("halt")
     if unit.plan.state == P.READY:
         unit.move_plan(P.EXECUTING.value, "executing")
@@ -87,7 +87,7 @@ def halt(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any], 
 def _reject(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any]) -> None:
     """End a plan that waited to be told something before it could be made: CREATED->VALIDATING->REJECTED."""
     errors = evidence.get("errors") or [{"pointer": "", "code": rule, "message": reason}]
-    told = explained(unit, "rejected", {**evidence, "errors": errors})
+    told = explain(unit, "rejected", {**evidence, "errors": errors})
     unit.plan.halt = {"rule": "rejected", "reason": rule, "evidence": told}
     unit.plan.dirty.add("halt")
     unit.change.settles = GoalVerdict.REJECTED.value
@@ -111,7 +111,7 @@ def _halt_step(unit: UnitOfWork, step: Step, rule: str) -> None:
     unit.move_step(step, S.HALTED.value, "halted", reason=rule)
 
 
-def explained(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any]) -> dict[str, Any]:
+def explain(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any]) -> dict[str, Any]:
     """Add what every end is explained by: version, values and limit, events, what would let the plan go on."""
     return {
         **_met(unit, evidence),

@@ -148,7 +148,7 @@ def remember(unit: UnitOfWork, step: Step, category: str) -> None:
     counters["failed"] = [*counters.get("failed", ()), entry][-MAX_REMEMBERED:]
 
 
-def fired(seen: Seen, failure: dict[str, Any] | None) -> Halt | None:
+def first_fired(seen: Seen, failure: dict[str, Any] | None) -> Halt | None:
     """Name the first rule that fires: what halts at once, then the table."""
     if seen.quiet:
         return None

@@ -14,7 +14,7 @@ from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt, halt_rules
-from tasks.rules.risk import RISK, ROLLBACK, below
+from tasks.rules.risk import RISK, ROLLBACK, is_below
 
 
 def tighten_plan(unit: UnitOfWork, files: Collection[str]) -> None:
@@ -47,7 +47,7 @@ def risk_refusal(unit: UnitOfWork, step: Step, level: str, files: Collection[str
     facts, row = step.facts, RISK[RiskLevel(level)]
     if step.step_id in unit.snapshot.active:
         return "the step is in flight"
-    if not below(facts["risk_level"], RiskLevel(level)):
+    if not is_below(facts["risk_level"], RiskLevel(level)):
         return f"its risk is {facts['risk_level']}, and risk can only be raised"
     count = len(facts["allowed_files"] if files is None else {*files})
     if count > row.max_files:

@@ -103,7 +103,7 @@ def doubt(facts: dict[str, Any], outcome: Outcome, *, requires_receipts: bool) -
     return f"there is no receipt of {', '.join(sorted(wanted - shown))}{word}"
 
 
-def unproven(doubt: str) -> dict[str, Any]:
+def failure_without_proof(doubt: str) -> dict[str, Any]:
     """Make the failure of a success that is not taken without proof.
 
     It is UNKNOWN: nobody knows what the verification would have said, so no strategy could mend what it found.
@@ -162,7 +162,7 @@ def _wrong(metrics: Metrics) -> dict[str, Wrong]:
     return {name: Wrong(told, min(max(0, told), MOST)) for name, told in figures.items() if not 0 <= told <= MOST}
 
 
-def told_of(wrong: dict[str, Wrong]) -> dict[str, Any]:
+def describe_wrong(wrong: dict[str, Wrong]) -> dict[str, Any]:
     """Lay out what was wrong for an event; a figure beyond all measure is told as the largest that fits."""
     return {
         name: {"told": min(max(-(2**53), each.told), 2**53), "counted": each.counted} for name, each in wrong.items()

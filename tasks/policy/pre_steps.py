@@ -23,7 +23,7 @@ from schemas.stored import StepStatus
 from tasks.base.errors import UnknownCommand
 from tasks.plan.snapshot import Step
 from tasks.policy.outcome_verdict import fit_evidence
-from tasks.rules.risk import RISK, below, estimate
+from tasks.rules.risk import RISK, estimate, is_below
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
 from tasks.toolchain.contract import Part, operand
 from tasks.toolchain.focus import focus
@@ -140,7 +140,7 @@ def prepare(
     risk = RiskLevel.LOW
     for tool in tools:
         least = catalogue.contracts[tool.tool].min_risk
-        risk = least if below(risk, least) else risk
+        risk = least if is_below(risk, least) else risk
     files = tuple(path for path in step.allowed_files if any(operand(path) in tool.argv for tool in tools))
     files = files or step.allowed_files  # a tool that is given no files works on the whole project
     return PlannedStep(

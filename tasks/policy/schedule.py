@@ -33,12 +33,12 @@ def dispatch(unit: UnitOfWork) -> None:
     slots = plan.head.limits["max_parallel"] or 1
     busy = {path for attempt in snapshot.active.values() for path in attempt.files}
     for step in sorted(unit.ready.values(), key=_place):
-        if len(snapshot.active) >= slots or len(started) >= MAX_DISPATCHES or budget.exhausted(plan):
+        if len(snapshot.active) >= slots or len(started) >= MAX_DISPATCHES or budget.first_exhausted(plan):
             break
         if step.spec is None or not operator_changes.fits(unit, step):  # it starts in a next look at the queue
             unit.change.more = True
         elif _may_start(unit, step) and busy.isdisjoint((facts := step.facts)["allowed_files"]):
-            most = quota.allowed(unit, budget.available(plan, "tokens", facts["estimate"]["tokens"]))
+            most = quota.allowance(unit, budget.available(plan, "tokens", facts["estimate"]["tokens"]))
             if most is None:
                 break
             _start(unit, step, most)

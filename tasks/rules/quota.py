@@ -12,7 +12,7 @@ from tasks.plan.unit_of_work import UnitOfWork
 from tasks.rules import budget
 
 
-def allowed(unit: UnitOfWork, wanted: int) -> int | None:
+def allowance(unit: UnitOfWork, wanted: int) -> int | None:
     """Say how many of `wanted` tokens the grants leave to an attempt; None where it cannot start now."""
     for scope, grant in unit.snapshot.grants.items():
         left = grant.left - unit.tokens_used

@@ -55,7 +55,7 @@ def estimate(mode: Mode) -> StepEstimate:
     return _ESTIMATES[mode]
 
 
-def below(level: RiskLevel, other: RiskLevel) -> bool:
+def is_below(level: RiskLevel, other: RiskLevel) -> bool:
     """Tell whether `level` is a lower risk than `other`."""
     return _ORDER.index(level) < _ORDER.index(other)
 
@@ -143,18 +143,18 @@ def assess(files: Iterable[str]) -> Assessment:
     worst = Assessment()
     for path in files:
         found = _of_file(path)
-        if below(worst.level, found.level):
+        if is_below(worst.level, found.level):
             worst = found
     return worst
 
 
-def raised(declared: RiskLevel, files: Iterable[str]) -> Assessment:
+def assess_declared(declared: RiskLevel, files: Iterable[str]) -> Assessment:
     """Assess a step that was declared to be of a level; `why` is empty where that level holds."""
     found = assess(files)
-    return found if below(declared, found.level) else Assessment(declared)
+    return found if is_below(declared, found.level) else Assessment(declared)
 
 
-def told(found: Assessment, guidance: str | None) -> str | None:
+def explain_raise(found: Assessment, guidance: str | None) -> str | None:
     """Put the reason of a raised level before what the controller is told anyway."""
     reason = f"Risk {found.level}: {found.why}." if found.why else ""
     return " ".join(filter(None, (reason, guidance))) or None

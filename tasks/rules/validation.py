@@ -20,7 +20,7 @@ from tasks.base.batches import batches
 from tasks.base.errors import UnknownCommand
 from tasks.rules.budget import limits_of
 from tasks.rules.cycles import cycles, name_cycle
-from tasks.rules.risk import RISK, below, raised
+from tasks.rules.risk import RISK, assess_declared, is_below
 from tasks.rules.strategy import Rejected
 from tasks.text.fields import MAX_INTENT, MAX_TITLE
 from tasks.text.forbidden_paths import FORBIDDEN, JUDGED, Forbidden
@@ -58,7 +58,7 @@ def validate(
     return _first(_errors(goal, steps, catalogue, forbidden))
 
 
-def rejected(reason: str, errors: tuple[FieldError, ...]) -> Rejected:
+def reject(reason: str, errors: tuple[FieldError, ...]) -> Rejected:
     """Reject for `errors`; where they all have one code, that is the reason."""
     codes = {error.code for error in errors}
     return Rejected(codes.pop() if len(codes) == 1 else reason, _first(errors))
@@ -182,13 +182,13 @@ def _verification(step: PlannedStep, around: Surroundings) -> Found:
             continue
         if contract.id != tool.tool:
             yield "/verify", "tool_mismatch", f"This command is of {contract.id}, not of {tool.tool}."
-        if below(step.risk_level, contract.min_risk):
+        if is_below(step.risk_level, contract.min_risk):
             yield "/verify", "tool_needs_risk", f"{contract.id} may be used by {contract.min_risk} steps and above."
 
 
 def _risk(step: PlannedStep, _: Surroundings) -> Found:
     limits = RISK[step.risk_level]
-    if (found := raised(step.risk_level, step.allowed_files)).why:
+    if (found := assess_declared(step.risk_level, step.allowed_files)).why:
         yield "/risk_level", "risk_too_low", f"{found.why}: such a step is at least {found.level}."
     if step.controller_task_spec.type is not StepType.PATCH:
         return

@@ -642,7 +642,7 @@ def test_a_tenant_has_as_many_plans_as_have_not_ended(store: Store) -> None:
 def test_a_plan_that_is_rejected_is_not_counted(store: Store) -> None:
     born, goal = a_birth(PLAN), a_goal(tenant="acme")
 
-    assert store.commit([Write(creation.refused(born, goal, Rejected("unsafe", ())))]) == ["ok"]
+    assert store.commit([Write(creation.refuse(born, goal, Rejected("unsafe", ())))]) == ["ok"]
 
     assert store.fields(PARTITION.tenants) == {}
 

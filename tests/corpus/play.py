@@ -49,7 +49,7 @@ class Player(Running):
         setting, version = Setting(now=self.store.now, **about), 0
         answer = goals.plan(goal, CATALOGUE, setting)
         if isinstance(answer, Consult):
-            self._commit([creation.drafting(a_birth(now=self.store.now), goal, PATIENCE_MS)])
+            self._commit([creation.await_draft(a_birth(now=self.store.now), goal, PATIENCE_MS)])
             self.store.wait(DRAFTING_MS)
             version, answer = 1, self._consult(goal, setting, drafted, answer)
         if isinstance(answer, NothingToDo):
@@ -69,7 +69,7 @@ class Player(Running):
 
     def _keep(self, goal: Goal, answer: Draft | Rejected, version: int) -> None:
         order = self.store.standing(goal.tenant, goal.context.repo, self.store.now)
-        birth = creation.Birth(
+        plan_seed = creation.PlanSeed(
             plan_id=PLAN,
             goal_id="goal-1",
             now=self.store.now,
@@ -82,9 +82,9 @@ class Player(Running):
             created=self.store.now - version * DRAFTING_MS,
         )
         if isinstance(answer, Rejected):
-            self._commit([creation.refused(birth, goal, answer)])
+            self._commit([creation.refuse(plan_seed, goal, answer)])
             return
-        self._commit(list(creation.accepted(birth, goal, answer)))
+        self._commit(list(creation.accept(plan_seed, goal, answer)))
         if self.changes[-1].more or self.changes[-1].short:
             self.report()
 

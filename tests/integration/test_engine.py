@@ -18,7 +18,7 @@ from schemas import codec
 from schemas.goal import MAX_GOAL_BYTES
 from schemas.outcome import MAX_OUTPUT_BYTES
 from tasks.handlers import creation, goals
-from tasks.handlers.creation import Birth
+from tasks.handlers.creation import PlanSeed
 from tasks.rules.strategy import Draft
 from tests.conftest import wait_until
 from worker.engine import ids
@@ -631,8 +631,8 @@ def _begin_creation(here: Services, redis: Redis, body: dict[str, Any], chunks: 
     answer = goals.plan(goal)
     assert isinstance(answer, Draft)
     ago = time.time_ns() // 1_000_000 - 5000
-    birth = Birth(plan_id, "ci-1", ago, "dead worker's seed", P0.outcomes, P0.lease_prefix(plan_id))
-    changes = list(creation.accepted(birth, goal, answer))[:chunks]
+    plan_seed = PlanSeed(plan_id, "ci-1", ago, "dead worker's seed", P0.outcomes, P0.lease_prefix(plan_id))
+    changes = list(creation.accept(plan_seed, goal, answer))[:chunks]
     assert here.home(0).store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
     return plan_id
 

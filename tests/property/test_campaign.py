@@ -131,7 +131,7 @@ class Campaign(Running):
         self.plan_id = PLAN
         self.clocks, self.short_of_memory = NO_CLOCKS, False
         self.store, self.keys = MemoryStore(PARTITION), PARTITION.plan(PLAN)
-        self.changes = list(creation.accepted(a_birth(now=self.store.now), goal, draft))
+        self.changes = list(creation.accept(a_birth(now=self.store.now), goal, draft))
         assert self.store.commit([Write(change) for change in self.changes]) == ["ok"] * len(self.changes)
         self.store.refill(self.changes[-1].short)
         if self.changes[-1].more or self.changes[-1].short:

@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from schemas.stored import HOT, Attempt, PlanRecord, StepStatus, decode_plan
 from schemas.times import DAY_MS
-from tasks.handlers.bulk_commands import standing
+from tasks.handlers.bulk_commands import find_standing
 from tasks.plan.changeset import MAX_STEP_CHANGES, Changeset
 from tasks.plan.snapshot import WINDOW, Grant, Lease, Snapshot, Step, WiderOrder, Window
 from worker.store.keys import CONTROLLERS, GROUP, Partition, PlanKeys
@@ -86,7 +86,7 @@ class MemoryStore:
     def standing(self, tenant: str, repo: str | None, created: int) -> WiderOrder | None:
         """What stands for such a plan."""
         records = {name.encode(): raw for name, raw in self.hash(self.partition.scopes).items()}
-        return standing(records, tenant, repo, created, self.now)
+        return find_standing(records, tenant, repo, created, self.now)
 
     def grants(self, scopes: Sequence[str]) -> dict[str, Grant]:
         """What is left of the day budgets of `scopes`."""

@@ -18,7 +18,7 @@ from schemas.stored import Attempt, PlanRecord, StepStatus
 from tasks.base.errors import NeedsSteps
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers import commands, creation, outcomes, upkeep
-from tasks.handlers.creation import Birth
+from tasks.handlers.creation import PlanSeed
 from tasks.handlers.outcomes import Report
 from tasks.handlers.upkeep import NO_CLOCKS
 from tasks.plan.changeset import Changeset
@@ -100,8 +100,8 @@ def a_goal(
     return Goal.model_validate({**body, "limits": {**plenty, **limits}})
 
 
-def a_birth(plan: str = PLAN, version: int = 0, now: int = EPOCH_MS, seed: str = "seed") -> Birth:
-    return Birth(plan, "goal-1", now, seed, PARTITION.outcomes, PARTITION.lease_prefix(plan), version)
+def a_birth(plan: str = PLAN, version: int = 0, now: int = EPOCH_MS, seed: str = "seed") -> PlanSeed:
+    return PlanSeed(plan, "goal-1", now, seed, PARTITION.outcomes, PARTITION.lease_prefix(plan), version)
 
 
 def a_plan(
@@ -116,7 +116,7 @@ def a_plan(
 ) -> list[Changeset]:
     """The commits that create a plan of these steps, made with this catalogue."""
     made = Draft(steps, tools=keep(catalogue, steps), **draft)
-    return list(creation.accepted(replace(a_birth(plan, version, now), **born), a_goal(**limits), made))
+    return list(creation.accept(replace(a_birth(plan, version, now), **born), a_goal(**limits), made))
 
 
 def a_report(step_id: str, attempt: int | None = None, lease: str | None = None, **said: Any) -> Report:

@@ -59,7 +59,7 @@ def _nodes(path: Path) -> Iterator[ast.AST]:
 
 def _codes(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Call):
-        place = {"rejected": 0, "Fault": 0, "field_error": 1}.get(_name(node), len(node.args))
+        place = {"reject": 0, "Fault": 0, "field_error": 1}.get(_name(node), len(node.args))
         for argument in (*node.args[place : place + 1], *(each.value for each in node.keywords if each.arg == "code")):
             yield from _words(argument)
     elif isinstance(node, ast.Yield) and isinstance(node.value, ast.Tuple):

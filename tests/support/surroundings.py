@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.command import Command
-from tasks.handlers.bulk_commands import kept, lifted
+from tasks.handlers.bulk_commands import lift, record
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, Running
 from worker.store.layout import MAX_QUEUE
@@ -32,9 +32,9 @@ def alter(plan: Running, number: int, what: str, value: Any) -> None:
     store = plan.store
     scopes = store.hash(PARTITION.scopes)
     if what == "stand":
-        scopes.update(kept(wide_order(number, *value), store.now, {}))
+        scopes.update(record(wide_order(number, *value), store.now, {}))
     elif what == "lift":
-        for name in lifted(wide_order(number, "resume", value)):
+        for name in lift(wide_order(number, "resume", value)):
             scopes.pop(name, None)
     elif what == "memory":
         plan.short_of_memory = value

@@ -10,7 +10,7 @@ from schemas.base import RiskLevel
 from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.handlers.goals import plan
-from tasks.rules.risk import ROLLBACK, Assessment, assess, raised
+from tasks.rules.risk import ROLLBACK, Assessment, assess, assess_declared
 from tasks.rules.strategy import Draft, Rejected
 
 LOW, MED, HIGH = RiskLevel
@@ -48,7 +48,7 @@ def test_a_step_is_as_risky_as_its_riskiest_file() -> None:
 
 @pytest.mark.parametrize(("declared", "level"), [(LOW, MED), (MED, MED), (HIGH, HIGH)])
 def test_a_level_is_raised_and_never_lowered(declared: RiskLevel, level: RiskLevel) -> None:
-    found = raised(declared, ["src/auth.py"])
+    found = assess_declared(declared, ["src/auth.py"])
 
     assert found.level is level
     assert bool(found.why) == (declared is LOW)

@@ -115,24 +115,24 @@ def test_a_budget_is_used_up_at_its_limit(spent: dict[str, int], word: str | Non
     plan = a_record()
     plan.spent.update(spent)
 
-    assert budget.exhausted(plan) == word
+    assert budget.first_exhausted(plan) == word
 
 
 def test_what_is_held_counts_as_gone() -> None:
     plan = a_record(tokens=1000)
     budget.reserve(plan, ESTIMATE)
 
-    assert budget.exhausted(plan) == "tokens"
+    assert budget.first_exhausted(plan) == "tokens"
     assert budget.remaining_fraction(plan) == 0.0
 
 
 def test_no_tool_calls_at_all_is_a_limit_that_only_a_call_breaks() -> None:
     plan = a_record()
     plan.limits["tool_calls"] = 0
-    before = budget.exhausted(plan)
+    before = budget.first_exhausted(plan)
     plan.spent["tool_calls"] = 1
 
-    assert (before, budget.exhausted(plan)) == (None, "tool_calls")
+    assert (before, budget.first_exhausted(plan)) == (None, "tool_calls")
 
 
 @pytest.mark.parametrize(

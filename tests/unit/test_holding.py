@@ -9,7 +9,7 @@ import pytest
 from schemas.base import RiskLevel
 from schemas.times import rfc3339
 from tasks.handlers import outcomes, upkeep
-from tasks.handlers.bulk_commands import kept, lifted
+from tasks.handlers.bulk_commands import lift, record
 from tasks.policy.holds import MEMORY_MS
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, Running, a_report, a_step, plan_id, some_steps
@@ -23,11 +23,11 @@ HOUR_MS = 3_600_000
 
 def stand(store: MemoryStore, name: str, scope: str = "tenant", target: str | None = "acme", **more: Any) -> None:
     """Let an order stand; plans hear of it when they are looked at next."""
-    store.hash(PARTITION.scopes).update(kept(an_order(name, scope, target, **more), store.now, {}))
+    store.hash(PARTITION.scopes).update(record(an_order(name, scope, target, **more), store.now, {}))
 
 
-def lift(store: MemoryStore, scope: str = "tenant", target: str | None = "acme") -> None:
-    for name in lifted(an_order("resume", scope, target)):
+def lift_scope(store: MemoryStore, scope: str = "tenant", target: str | None = "acme") -> None:
+    for name in lift(an_order("resume", scope, target)):
         store.hash(PARTITION.scopes).pop(name, None)
 
 
@@ -44,7 +44,7 @@ def test_a_pause_of_any_width_holds_a_plan_until_it_is_lifted(scope: str, target
     assert plan.record.held.startswith(f"pause of {scope}")
     assert plan.record.held.endswith("by ada: why")
 
-    lift(plan.store, scope, target)
+    lift_scope(plan.store, scope, target)
     plan.look()
 
     assert list(plan.active) == ["b"]
@@ -68,7 +68,7 @@ def test_a_plan_yet_to_come_is_held_from_its_first_moment() -> None:
     plan = of_acme(a_step("a"), store=store)
 
     assert (plan.state, plan.active) == ("READY", {})
-    lift(store)
+    lift_scope(store)
     plan.look()
     assert (plan.state, list(plan.active)) == ("EXECUTING", ["a"])
 
@@ -135,7 +135,7 @@ def test_the_wall_clock_stands_still_while_a_plan_is_held() -> None:
     wait_sweeping(plan, 10 * HOUR_MS, every=HOUR_MS)
     assert plan.state == "EXECUTING"
 
-    lift(plan.store)
+    lift_scope(plan.store)
     plan.look()
     plan.store.wait(600_000 - 1)
     plan.sweep()
@@ -152,7 +152,7 @@ def test_an_attempt_in_flight_hears_of_a_wide_pause_and_of_its_end() -> None:
     plan.look()
     assert plan.store.lease(plan.plan_id, "a")["action"] == "pause"
 
-    lift(plan.store)
+    lift_scope(plan.store)
     plan.look()
 
     assert plan.store.lease(plan.plan_id, "a")["action"] == "continue"
@@ -164,7 +164,7 @@ def test_a_plan_that_is_paused_itself_stays_so_when_the_wider_pause_is_lifted() 
     stand(plan.store, "pause")
     plan.look()
     plan.obey(an_order("pause", "plan", None, plan_id=plan.plan_id))
-    lift(plan.store)
+    lift_scope(plan.store)
     plan.report(a_report("a"))
 
     assert plan.active == {}
@@ -191,7 +191,7 @@ def test_an_approval_of_a_plan_that_is_held_counts_once_it_is_released() -> None
 
     plan.obey(an_order("approve", "step", None, plan_id=plan.plan_id, step_id="a"))
     assert plan.active == {}
-    lift(plan.store)
+    lift_scope(plan.store)
     plan.look()
 
     assert list(plan.active) == ["a"]

@@ -79,7 +79,7 @@ def test_a_record_that_lacks_what_it_needs_is_still_refused() -> None:
 def test_keys_of_a_standing_order_are_passed_over() -> None:
     order = {"actor": "ada", "reason": "why", "command_id": "c", "until": 0, **NEWER}
 
-    found = bulk_commands.standing({b"pause all": codec.dumps(order)}, "default", None, 1, 2)
+    found = bulk_commands.find_standing({b"pause all": codec.dumps(order)}, "default", None, 1, 2)
 
     assert found is not None
     assert (found.command, found.actor) == ("pause", "ada")

@@ -9,7 +9,7 @@ import pytest
 from schemas.command import Command
 from schemas.times import rfc3339
 from tasks.handlers import bulk_commands
-from tasks.handlers.bulk_commands import kept, lifted, scope_of, standing
+from tasks.handlers.bulk_commands import find_standing, lift, record, scope_of
 
 NOW = 1_800_000_000_000
 
@@ -23,12 +23,12 @@ def stood(*orders: Command, now: int = NOW) -> dict[bytes, bytes]:
     """What is kept of these orders, given one after the other."""
     records: dict[bytes, bytes] = {b"orders": b"%d" % len(orders)}
     for order in orders:
-        records |= {name.encode(): raw for name, raw in kept(order, now, records).items()}
+        records |= {name.encode(): raw for name, raw in record(order, now, records).items()}
     return records
 
 
 def found(records: dict[bytes, bytes], tenant: str = "acme", repo: str | None = "acme/shop", **when: int) -> str | None:
-    order = standing(records, tenant, repo, when.get("created", NOW), when.get("now", NOW))
+    order = find_standing(records, tenant, repo, when.get("created", NOW), when.get("now", NOW))
     return order and f"{order.command} {order.scope}"
 
 
@@ -66,8 +66,8 @@ def test_an_order_with_an_end_is_over_then_and_swept_away_with_the_next() -> Non
 
     assert found(records, now=NOW + 999) == "pause tenant:acme"
     assert found(records, now=NOW + 1000) is None
-    assert bulk_commands.over(records, NOW + 999) == []
-    assert bulk_commands.over(records, NOW + 1000) == [b"pause tenant:acme"]
+    assert bulk_commands.find_over(records, NOW + 999) == []
+    assert bulk_commands.find_over(records, NOW + 1000) == [b"pause tenant:acme"]
 
 
 def test_a_cancel_is_for_plans_that_were_there_and_a_halt_for_those_to_come_too() -> None:
@@ -82,9 +82,9 @@ def test_a_cancel_is_not_forgotten_while_no_worker_runs_and_the_next_one_takes_i
     week = 7 * 86_400_000
     records = stood(an_order("cancel"))
     assert found(records, now=NOW + week) == "cancel tenant:acme"
-    assert bulk_commands.over(records, NOW + week) == []
+    assert bulk_commands.find_over(records, NOW + week) == []
 
-    later = kept(an_order("cancel", command_id="c-2"), NOW + week, records)
+    later = record(an_order("cancel", command_id="c-2"), NOW + week, records)
 
     assert [name.encode() for name in later] == [name for name in records if name != b"orders"]
 
@@ -93,17 +93,17 @@ def test_an_order_that_is_obeyed_again_from_its_beginning_reaches_no_further() -
     cancel = an_order("cancel")
     records = stood(cancel)
 
-    assert kept(cancel, NOW + 60_000, records) == {}
-    assert kept(an_order("cancel", command_id="c-2"), NOW + 60_000, records) != {}
+    assert record(cancel, NOW + 60_000, records) == {}
+    assert record(an_order("cancel", command_id="c-2"), NOW + 60_000, records) != {}
 
 
 def test_a_resume_lifts_pause_and_halt_of_its_own_scope() -> None:
-    assert lifted(an_order("resume")) == ["pause tenant:acme", "halt tenant:acme"]
-    assert lifted(an_order("resume", "all", None)) == ["pause all", "halt all"]
+    assert lift(an_order("resume")) == ["pause tenant:acme", "halt tenant:acme"]
+    assert lift(an_order("resume", "all", None)) == ["pause all", "halt all"]
 
 
 def test_what_stands_says_who_ordered_it_and_why() -> None:
-    order = standing(stood(an_order("pause")), "acme", None, NOW, NOW)
+    order = find_standing(stood(an_order("pause")), "acme", None, NOW, NOW)
 
     assert order is not None
     assert (order.actor, order.reason, order.command_id, order.until) == ("ada", "why", "c-1", 0)

@@ -9,7 +9,7 @@ from redis import Redis
 from schemas.envelope import FieldError
 from schemas.goal import Goal
 from tasks.rules.strategy import Consult, Drafted, Rejected, Setting
-from tasks.rules.validation import rejected
+from tasks.rules.validation import reject
 from worker.drafters import drafter_of
 from worker.drafters.artifacts import Artifacts
 from worker.drafters.base import Drafter, secrets_of
@@ -41,7 +41,7 @@ class Consulting:
         """Say who drafts for `goal`, and with which options of the operator's; or that it cannot have whom it asks."""
         drafter = choose(goal.kind, goal.drafter, self._settings)
         if isinstance(drafter, FieldError):
-            return rejected(drafter.code, (drafter,))
+            return reject(drafter.code, (drafter,))
         return Setting(drafter=drafter, options=self._settings.planning, forbidden=self._settings.forbidden)
 
     def ask(

@@ -10,8 +10,8 @@ from redis import Redis
 from schemas import codec
 from schemas.envelope import Problem
 from schemas.goal import Goal
-from tasks.handlers.bulk_commands import standing
-from tasks.handlers.creation import Birth
+from tasks.handlers.bulk_commands import find_standing
+from tasks.handlers.creation import PlanSeed
 from worker.engine import ids
 from worker.engine.quota import Quota
 from worker.store.keys import Partition
@@ -46,7 +46,7 @@ class Door:
         detail = f"The server's memory is {self.memory.share:.0%} full; replay the goal once there is room."
         return Problem.of("out_of_memory", detail, status=507)
 
-    def birth(self, home: Partition, goal: Goal, goal_id: str, plan_id: str) -> Birth:
+    def plan_seed(self, home: Partition, goal: Goal, goal_id: str, plan_id: str) -> PlanSeed:
         """Gather who the plan will be, the server's time, and what stands for its tenant and its repository."""
         tenant, repo = goal.tenant, goal.context.repo
         scopes = self.quota.of(tenant, repo)
@@ -60,7 +60,7 @@ class Door:
         (seconds, microseconds), (version, live), orders, down, *grants = pipeline.execute()
         now = seconds * 1000 + microseconds // 1000
         created = codec.loads(live)["times"]["created"] if live else now
-        return Birth(
+        return PlanSeed(
             plan_id=plan_id,
             goal_id=goal_id,
             now=now,
@@ -70,7 +70,7 @@ class Door:
             lease_prefix=home.lease_prefix(plan_id),
             version=int(version or 0),
             down=int(down or 0),
-            order=standing(orders, tenant, repo, created, now),
+            order=find_standing(orders, tenant, repo, created, now),
             requires_receipts=self.requires_receipts,
             grants=self.quota.grants(scopes, grants[0], now) if scopes else {},
         )

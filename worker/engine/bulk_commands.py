@@ -131,13 +131,13 @@ class WideOrders:
                 self._stand(part, [], {})
             return refusal
         if order.command is CommandName.RESUME:
-            gone = [self._stand(part, bulk_commands.lifted(order), {}) for part in self._partitions]
+            gone = [self._stand(part, bulk_commands.lift(order), {}) for part in self._partitions]
             return None if any(gone) else "nothing is paused or halted in this scope"
         if bulk_commands.is_over(order, now):
             return "`until` is over"
         for part in self._partitions:
             found: Any = self._client.hgetall(part.scopes)
-            self._stand(part, bulk_commands.over(found, now), bulk_commands.kept(order, now, found))
+            self._stand(part, bulk_commands.find_over(found, now), bulk_commands.record(order, now, found))
         return None
 
     def _stand(self, part: Partition, lifted: Sequence[str | bytes], kept: Mapping[str, bytes]) -> int:

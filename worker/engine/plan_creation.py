@@ -15,12 +15,12 @@ from schemas.goal import Goal
 from tasks.base.batches import batches
 from tasks.base.errors import Overtaken
 from tasks.handlers import creation, goals
-from tasks.handlers.creation import Birth
+from tasks.handlers.creation import PlanSeed
 from tasks.plan import history
 from tasks.plan.changeset import Changeset
 from tasks.rules import budget
 from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Rejected, Setting
-from tasks.rules.validation import rejected
+from tasks.rules.validation import reject
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
 from worker.drafters.consulting import Consulting
 from worker.engine.admission import Door
@@ -83,31 +83,31 @@ class Maker:
         if made := self.made(plan_id):
             return made
         home = self._home(plan_id)
-        birth = self._door.birth(home.partition, goal, goal_id, plan_id)
-        setting = self._setting(home.partition, goal, birth.now)
+        plan_seed = self._door.plan_seed(home.partition, goal, goal_id, plan_id)
+        setting = self._setting(home.partition, goal, plan_seed.now)
         if isinstance(setting, Rejected):
-            return self._keep(home, birth, goal, setting)
+            return self._keep(home, plan_seed, goal, setting)
         answer = goals.plan(goal, self._catalogue, setting)
         if isinstance(answer, Consult):
-            answer, tokens = self._consult(home, birth, goal, setting, answer)
-            birth = self._door.birth(home.partition, goal, goal_id, plan_id)  # time has passed
+            answer, tokens = self._consult(home, plan_seed, goal, setting, answer)
+            plan_seed = self._door.plan_seed(home.partition, goal, goal_id, plan_id)  # time has passed
             if made := self.made(plan_id):  # it was ended meanwhile, or another worker was faster
                 if made.verdict is GoalVerdict.REJECTED:
                     limit = budget.limits_of(goal)["tokens"]
                     paid = tokens if limit is None else min(tokens, limit)
-                    self._door.quota.charge(home.partition, birth.grants, paid, birth.now)
+                    self._door.quota.charge(home.partition, plan_seed.grants, paid, plan_seed.now)
                 return made
-        return self._keep(home, birth, goal, answer)
+        return self._keep(home, plan_seed, goal, answer)
 
-    def _keep(self, home: Home, birth: Birth, goal: Goal, answer: Answer) -> Made:
+    def _keep(self, home: Home, plan_seed: PlanSeed, goal: Goal, answer: Answer) -> Made:
         if isinstance(answer, NothingToDo):
             return Made(GoalVerdict.NOTHING_TO_DO, answer.reason)
         if isinstance(answer, Rejected):
-            self._create(home, [creation.refused(birth, goal, answer)])
+            self._create(home, [creation.refuse(plan_seed, goal, answer)])
             return Made(GoalVerdict.REJECTED, answer.reason)
         assert isinstance(answer, Draft)  # noqa: S101 (no strategy asks more than MOST_QUESTIONS)
-        while full := self._create(home, list(creation.accepted(birth, goal, answer))):
-            birth = replace(birth, full=birth.full | {full})
+        while full := self._create(home, list(creation.accept(plan_seed, goal, answer))):
+            plan_seed = replace(plan_seed, full=plan_seed.full | {full})
         return Made(GoalVerdict.NEEDS_INPUT, answer.question.kind) if answer.question else Made(GoalVerdict.PLANNED)
 
     def _setting(self, home: Partition, goal: Goal, now: int) -> Setting | Rejected:
@@ -122,23 +122,25 @@ class Maker:
         found: Any = self._client.hgetall(home.recall(name))
         return replace(setting, recall={field.decode(): int(count) for field, count in found.items()})
 
-    def _consult(self, home: Home, birth: Birth, goal: Goal, setting: Setting, question: Answer) -> tuple[Answer, int]:
+    def _consult(
+        self, home: Home, plan_seed: PlanSeed, goal: Goal, setting: Setting, question: Answer
+    ) -> tuple[Answer, int]:
         """Ask the goal's drafter until its strategy has a plan; meanwhile the plan can be seen and cancelled.
 
         Returns what the strategy made of the answers, and the tokens that they took.
         """
-        if error := _used_up(birth):
-            return rejected(error.code, (error,)), 0
-        if birth.version == 0:
-            self._create(home, [creation.drafting(birth, goal, self._consulting.patience_ms)])
-        key = home.partition.plan(birth.plan_id).plan
+        if error := _used_up(plan_seed):
+            return reject(error.code, (error,)), 0
+        if plan_seed.version == 0:
+            self._create(home, [creation.await_draft(plan_seed, goal, self._consulting.patience_ms)])
+        key = home.partition.plan(plan_seed.plan_id).plan
 
         def stop() -> bool:
             return self._client.hget(key, "state") != PlanState.CREATED.value.encode()
 
         while isinstance(question, Consult) and len(setting.drafted) < MOST_QUESTIONS and not stop():
             number = len(setting.drafted) + 1
-            said = self._consulting.ask(setting.drafter, home.partition, birth.plan_id, number, question, stop)
+            said = self._consulting.ask(setting.drafter, home.partition, plan_seed.plan_id, number, question, stop)
             setting = replace(setting, drafted=(*setting.drafted, said))
             question = goals.plan(goal, self._catalogue, setting)
         return question, sum(said.tokens for said in setting.drafted)
@@ -163,9 +165,9 @@ class Maker:
         return None
 
 
-def _used_up(birth: Birth) -> FieldError | None:
+def _used_up(plan_seed: PlanSeed) -> FieldError | None:
     """Say that no drafter is asked for whom nothing is left to pay with today."""
-    scope = next((name for name, grant in birth.grants.items() if grant.exhausted and grant.left <= 0), None)
+    scope = next((name for name, grant in plan_seed.grants.items() if grant.exhausted and grant.left <= 0), None)
     if scope is None:
         return None
     message = (

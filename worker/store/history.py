@@ -12,7 +12,7 @@ from schemas.base import FailureCategory
 from schemas.outcome import Outcome
 from schemas.step import unpack_step
 from schemas.times import rfc3339
-from tasks.policy.outcome_verdict import doubt, failure_of, unproven
+from tasks.policy.outcome_verdict import doubt, failure_of, failure_without_proof
 from worker.store.keys import PlanKeys
 
 LOG_PAGE = 500
@@ -77,7 +77,7 @@ def _failure(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None:
     if failure := failure_of(facts, outcome):
         return failure
     why = doubt(facts, outcome, requires_receipts=True)
-    return unproven(why) if why else None
+    return failure_without_proof(why) if why else None
 
 
 def _refusal(why: str | None) -> dict[str, Any]:

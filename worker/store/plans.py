@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from schemas.stored import Attempt, StepStatus, decode_plan
 from tasks.base.errors import PlannerError
-from tasks.handlers.bulk_commands import Records, standing
+from tasks.handlers.bulk_commands import Records, find_standing
 from tasks.plan.snapshot import Grant, Lease, Snapshot, Step, Window
 from worker.store import functions
 from worker.store.commits import Commits
@@ -136,7 +136,7 @@ class PlanStore:
             leases={step: Lease(*lease) for step, lease in zip(ask.steps, leases, strict=False) if lease[0]}
             if leases
             else {},
-            order=standing(scopes, record.head.tenant, record.head.repo, record.times["created"], now),
+            order=find_standing(scopes, record.head.tenant, record.head.repo, record.times["created"], now),
             grants={scope.decode(): Grant(left, over == b"1") for scope, left, over in _each(grants, 3)}
             if grants
             else {},

@@ -11,7 +11,7 @@ from schemas.campaign_plan import PlanTask
 from schemas.envelope import FieldError
 from schemas.step import PlannedStep
 from tasks.rules.strategy import MAX_UNFOLDED, Answer, Draft, Phase, Question, Unfolding
-from tasks.rules.validation import rejected
+from tasks.rules.validation import reject
 from tasks.strategies.campaign.document import campaign_name, document_of, progress_report
 from tasks.strategies.campaign.exploration import EXPLORE, explore_step
 from tasks.strategies.campaign.formulas import first_function, score
@@ -93,7 +93,7 @@ def plan_unaided(known: Knowledge, phase: Phase, scope: CampaignScope) -> Answer
 def draft_of(made: Outline) -> Answer:
     """Make a draft of as much of a plan as there is."""
     if made.trouble:
-        return rejected(made.trouble.code, (made.trouble,))
+        return reject(made.trouble.code, (made.trouble,))
     state = made.state.model_dump(mode="json")
     return Draft(made.steps, made.document, state=state, question=made.question, phases=made.phases)
 

@@ -15,7 +15,7 @@ from schemas.campaign import LEAST_CONFIDENCE, TaskStatus, TaskType
 from schemas.campaign_plan import TASKS_SCHEMA, PlanTask
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.rules.risk import ROLLBACK, estimate, raised, told
+from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.rules.strategy import End
 from tasks.strategies.campaign.sequence import parents
 from tasks.strategies.campaign.state import CampaignState, Knowledge, TaskProgress
@@ -143,7 +143,9 @@ def _step(
         depends_on=depends_on,
         rollback_hint=ROLLBACK if files else None,
         phase=phase,
-        guidance=fit(told(raised(RiskLevel.LOW, files), _guidance(task, files, frame)) or "", MAX_GUIDANCE),
+        guidance=fit(
+            explain_raise(assess_declared(RiskLevel.LOW, files), _guidance(task, files, frame)) or "", MAX_GUIDANCE
+        ),
         verify_tools=tools,
         retry_limit=RETRIES,
         queue=frame.project.goal.queue,

@@ -12,7 +12,7 @@ from schemas.campaign_plan import PlanTask
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from tasks.rules.strategy import Answer, End, Growth, Phase, Setting, Unfolding
-from tasks.rules.validation import rejected
+from tasks.rules.validation import reject
 from tasks.strategies.campaign.answers import PendingQuestion, learn
 from tasks.strategies.campaign.document import progress_report
 from tasks.strategies.campaign.drafts import consult, mistakes_in, queue_cycle
@@ -58,7 +58,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:
     allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
     test, unknown = read_test_command(goal, partial(read_command, catalogue=catalogue))
     if errors := allowed.errors + tuple(map(_short, unknown)) + _nothing_allowed(goal, allowed.files):
-        return rejected("invalid_goal", errors)
+        return reject("invalid_goal", errors)
     terms = terms_of(goal, setting)
     tested = catalogue.contracts[test.tool].languages if test else ()
     scope = CampaignScope(goal, objective_of(goal), allowed.files, catalogue, terms)
@@ -145,7 +145,7 @@ def _draft_given(known: Knowledge, phase: Phase, scope: CampaignScope) -> Answer
     """Plan with the tasks that the goal brings."""
     tasks = scope.goal.campaign.tasks or () if scope.goal.campaign else ()
     if errors := judge_tasks(tasks, scope.allowed, scope.catalogue):
-        return rejected("invalid_tasks", errors)
+        return reject("invalid_tasks", errors)
     made = outline_of_tasks(known, plan_tasks(tasks, known, scope.catalogue), scope, GOAL)
     return draft_of(with_phases(made, phase, *decision_phases(known)))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from schemas.base import RiskLevel
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
-from tasks.rules.risk import below
+from tasks.rules.risk import is_below
 from tasks.strategies.campaign.state import CampaignScope, Knowledge
 from tasks.strategies.drafting.project import Check, Project
 from tasks.toolchain.catalogue import AND, Catalogue
@@ -17,7 +17,7 @@ from tasks.toolchain.languages import LANGUAGES
 def read_command(text: str, catalogue: Catalogue) -> VerifyTool:
     """Read one command; UnknownCommand where it changes files, or names the nearest."""
     tool = catalogue.match(text)
-    if below(RiskLevel.LOW, catalogue.contracts[tool.tool].min_risk):
+    if is_below(RiskLevel.LOW, catalogue.contracts[tool.tool].min_risk):
         raise UnknownCommand(f"{tool.tool} may change files, so it verifies nothing.")
     return tool
 

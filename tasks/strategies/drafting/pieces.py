@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.base import RiskLevel
-from tasks.rules.risk import RISK, raised
+from tasks.rules.risk import RISK, assess_declared
 from tasks.toolchain.files import Role, chunks, files_of
 
 PHASES = {  # of a step whose risk level asks for two
@@ -31,7 +31,7 @@ class Piece:
 def level_of(files: Sequence[str]) -> RiskLevel:
     """Say how risky a change is that nobody has judged: code is MED, documents and tests alone are LOW, or by name."""
     harmless = len(files_of(files, Role.DOCUMENT, Role.TEST)) == len(files)
-    return raised(RiskLevel.LOW if harmless else RiskLevel.MED, files).level
+    return assess_declared(RiskLevel.LOW if harmless else RiskLevel.MED, files).level
 
 
 def fits_one_step(files: Sequence[str]) -> bool:

@@ -15,7 +15,7 @@ from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
-from tasks.rules.risk import below
+from tasks.rules.risk import is_below
 from tasks.rules.validation import MAX_TOOLS
 from tasks.text.forbidden_paths import JUDGED, Forbidden
 from tasks.text.paths import expand_globs
@@ -120,7 +120,7 @@ def commands_in(
 
 def keep_permitted(tools: Iterable[VerifyTool], catalogue: Catalogue, level: RiskLevel) -> tuple[VerifyTool, ...]:
     """Keep the tools that a step of this level may run."""
-    return tuple(tool for tool in tools if not below(level, catalogue.contracts[tool.tool].min_risk))
+    return tuple(tool for tool in tools if not is_below(level, catalogue.contracts[tool.tool].min_risk))
 
 
 def _known(text: str, catalogue: Catalogue, files: Sequence[str]) -> Iterator[VerifyTool]:

@@ -14,7 +14,7 @@ from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.rules.risk import ROLLBACK, below, estimate, raised, told
+from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise, is_below
 from tasks.rules.strategy import MAX_UNFOLDED
 from tasks.rules.validation import max_steps
 from tasks.strategies.drafting.order import Named, Ordered, free_name, order_steps
@@ -190,7 +190,9 @@ def _made(
     mode = MODE_OF_TYPE[kind]
     phase = f"{PHASES[piece.phase]} " if piece.phase else ""
     asked = fit(phase + _listed(step.actions), MAX_HINT)
-    cautions = told(raised(RiskLevel.LOW, piece.files), _listed((*project.goal.constraints, *step.cautions)))
+    cautions = explain_raise(
+        assess_declared(RiskLevel.LOW, piece.files), _listed((*project.goal.constraints, *step.cautions))
+    )
     return PlannedStep(
         step_id=step_id,
         title=fit(step.title, MAX_TITLE) or step_id,
@@ -230,5 +232,5 @@ def _level(tools: Sequence[VerifyTool], catalogue: Catalogue) -> RiskLevel:
     level = RiskLevel.LOW
     for tool in tools:
         least = catalogue.contracts[tool.tool].min_risk
-        level = least if below(level, least) else level
+        level = least if is_below(level, least) else level
     return level

@@ -15,7 +15,7 @@ from schemas.evolution_plan import PlanningAgentResponse
 from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Growth, Phase, Rejected, Setting, Unfolding
-from tasks.rules.validation import rejected
+from tasks.rules.validation import reject
 from tasks.strategies.drafting.cycle import (
     FAILED,
     QUEUE,
@@ -64,7 +64,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     project = project_of(goal, catalogue, setting.forbidden)
     errors = project if isinstance(project, tuple) else shortcomings(goal, project, setting.drafter)
     if errors or isinstance(project, tuple) or goal.evolution is None:
-        return rejected("invalid_goal", errors)
+        return reject("invalid_goal", errors)
     based = start_at_base(goal, goal.evolution)
     growth = _begin(based, goal.evolution, project, setting)
     if setting.drafter == QUEUE:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.gap import ActionType, PlannedAction
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.rules.risk import RISK, ROLLBACK, below, estimate, raised, told
+from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_raise, is_below
 from tasks.strategies.drafting.project import Check, only_documents
 from tasks.strategies.gap_report.document import Iteration, level_of
 from tasks.strategies.gap_report.verification import verification
@@ -98,8 +98,8 @@ def _pieces(action: PlannedAction, iteration: Iteration) -> Iterator[PatchPiece]
 def _level(files: Sequence[str], action: ActionType, iteration: Iteration) -> RiskLevel:
     worst = RiskLevel.LOW
     for path in files:
-        level = raised(level_of(path, action, failed=iteration.failed), (path,)).level
-        worst = level if below(worst, level) else worst
+        level = assess_declared(level_of(path, action, failed=iteration.failed), (path,)).level
+        worst = level if is_below(worst, level) else worst
     return worst
 
 
@@ -118,7 +118,7 @@ def _patch(
         "risk_level": piece.level,
         "controller_task_spec": asked,
         "rollback_hint": ROLLBACK,
-        "guidance": told(raised(declared, piece.files), iteration.guidance),
+        "guidance": explain_raise(assess_declared(declared, piece.files), iteration.guidance),
     }
     return step.model_copy(update=changes)
 

@@ -16,7 +16,7 @@ from schemas.gap import MAX_TARGETS, ActionType, Gap, IterationPlan
 from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.rules.strategy import MAX_UNFOLDED, Answer, Draft, End, Growth, NothingToDo, Phase, Setting, Unfolding
-from tasks.rules.validation import max_steps, rejected
+from tasks.rules.validation import max_steps, reject
 from tasks.strategies.drafting.project import Project, read_test_command
 from tasks.strategies.gap_report.choice import Choice, Rules, choose, gaps_in
 from tasks.strategies.gap_report.constraints import Protection, Shield
@@ -44,7 +44,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     """Answer `goal` with the iteration that closes its most critical gap. Pure."""
     given = goal.gap_report
     if given is None:
-        return rejected("missing_gap_report", (field_error("/gap_report", "missing_gap_report", "Send a gap report."),))
+        return reject("missing_gap_report", (field_error("/gap_report", "missing_gap_report", "Send a gap report."),))
     gaps = gaps_in(given)
     if not gaps:
         return NothingToDo("no_gap")
@@ -52,7 +52,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     test, unknown = read_test_command(goal, catalogue.match)
     shield = Shield(Protection.of((*PROTECTED, *given.protected_paths)), allowed.files, setting.forbidden)
     if errors := allowed.errors + unknown + _overworked(shield, gaps):
-        return rejected("invalid_goal", errors)
+        return reject("invalid_goal", errors)
     rules = Rules.of(setting.options)
     history = GapHistory.of(given.recent_records, setting.recall, rules.max_failures)
     choice = choose(goal, given, gaps, history, shield, rules)
@@ -119,10 +119,10 @@ def _plan(project: Project, choice: Choice, history: GapHistory, now: int) -> An
     exploring = must_explore(iteration)
     pieces = () if exploring else pieces_of(iteration)
     if not exploring and not pieces:
-        return rejected("no_allowed_files", (_outside(iteration),))
+        return reject("no_allowed_files", (_outside(iteration),))
     made = (explore_step(iteration),) if exploring else make_steps(iteration, pieces)
     if errors := _shortcomings(project.goal, made):
-        return rejected("invalid_goal", errors)
+        return reject("invalid_goal", errors)
     return Draft(
         made,
         iteration.plan.model_dump(mode="json"),

@@ -15,7 +15,7 @@ from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.review_plan import Milestone, Plan
 from schemas.review_qr import QrItem, QrPhase
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.rules.risk import RISK, estimate, raised
+from tasks.rules.risk import RISK, assess_declared, estimate
 from tasks.strategies.drafting.pieces import TEMPLATE_PHASES
 from tasks.strategies.drafting.project import Check, Project, keep_permitted, only_documents
 from tasks.strategies.reviewed_plan.milestones import (
@@ -100,7 +100,7 @@ def least_level(files: tuple[str, ...]) -> RiskLevel:
 
 def split_files(files: Sequence[str], least: RiskLevel) -> tuple[WorkPiece, ...]:
     """Split files by what the risk of each allows, riskier ones first, so that tests come last."""
-    level_of = {path: raised(least, (path,)).level for path in files}
+    level_of = {path: assess_declared(least, (path,)).level for path in files}
     found: list[tuple[tuple[str, ...], RiskLevel, str | None]] = []
     for level in reversed(tuple(RISK)):
         for part in chunks([path for path in files if level_of[path] is level], RISK[level].max_files):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.review_qr import ItemStatus, QrFile, QrItem, QrPhase, Severity
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.rules.risk import ROLLBACK, estimate, raised, told
+from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.strategies.reviewed_plan.milestones import RoleName
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fit
 from tasks.toolchain.catalogue import render
@@ -95,7 +95,7 @@ def patch_step(
     phase: str | None = None,
 ) -> PlannedStep:
     """Make a step that writes `files`; its risk is never below what they ask for."""
-    risk = raised(level, files)
+    risk = assess_declared(level, files)
     mode = MODE_OF_TYPE[StepType.PATCH]
     return PlannedStep(
         step_id=step_id,
@@ -110,7 +110,7 @@ def patch_step(
         depends_on=depends_on,
         rollback_hint=ROLLBACK,
         phase=phase or brief.name,
-        guidance=fit(told(risk, guidance) or guidance, MAX_GUIDANCE),
+        guidance=fit(explain_raise(risk, guidance) or guidance, MAX_GUIDANCE),
         verify_tools=tools,
         queue=role.value,
         estimate=estimate(mode),

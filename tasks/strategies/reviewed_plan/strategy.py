@@ -19,7 +19,7 @@ from schemas.review import ReviewDocument, ReviewedPlanInput, ReviewState, StepE
 from schemas.review_plan import Plan
 from schemas.review_qr import GateVerdict
 from tasks.rules.strategy import Answer, Draft, End, Growth, Setting, Unfolding
-from tasks.rules.validation import rejected
+from tasks.rules.validation import reject
 from tasks.strategies.drafting.project import Project, keep_permitted, read_test_command
 from tasks.strategies.reviewed_plan.decision import continue_loop, overrule, read_decision
 from tasks.strategies.reviewed_plan.document import execution_errors, make_report, open_document, planning_errors, tally
@@ -45,13 +45,13 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     test, unknown = read_test_command(goal, catalogue.match)
     project = Project.of(goal, allowed.files, test, catalogue)
     if errors := (*allowed.errors, *unknown, *_errors(goal, given, project, testable=not unknown)):
-        return rejected("invalid_goal", errors)
+        return reject("invalid_goal", errors)
     try:
         document = open_document(goal, given, setting.now)
     except ValidationError as error:
-        return rejected("invalid_plan", tuple(_unclean(error)))
+        return reject("invalid_plan", tuple(_unclean(error)))
     if found := tuple(_plan_errors(given, document.plan, allowed.files)):
-        return rejected("invalid_plan", found)
+        return reject("invalid_plan", found)
     first = Turn(goal, allowed.files, catalogue, setting.now, begin_state(given, project), document)
     turn = go(first, FIRST[given.workflow])
     made = turn.expansion("")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.rules.risk import RISK, ROLLBACK, estimate, raised, told
+from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.strategies.drafting import cycle
 from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, Piece
 from tasks.strategies.drafting.project import Check, Project, only_documents
@@ -59,7 +59,7 @@ def _of_row(project: Project, row: Row, waits: tuple[str, ...]) -> tuple[Planned
 
 def _pieces(row: Row, files: tuple[str, ...]) -> tuple[Piece, ...]:
     """Split a row's files by what the risk of each allows; riskier ones go apart and first, so that tests stay last."""
-    level_of = {path: raised(row.risk, (path,)).level for path in files}
+    level_of = {path: assess_declared(row.risk, (path,)).level for path in files}
     pieces: list[Piece] = []
     for level in reversed(tuple(RISK)):
         for part in chunks([path for path in files if level_of[path] is level], RISK[level].max_files):
@@ -111,7 +111,7 @@ def _step(
 ) -> PlannedStep:
     mode = MODE_OF_TYPE[kind]
     goal = project.goal
-    risk = raised(RiskLevel.LOW if only_documents(files) else row.risk, files)
+    risk = assess_declared(RiskLevel.LOW if only_documents(files) else row.risk, files)
     return PlannedStep(
         step_id=step_id,
         title=row.title,
@@ -124,7 +124,7 @@ def _step(
         success_criteria=row.success,
         depends_on=depends_on,
         rollback_hint=ROLLBACK if files else None,
-        guidance=told(risk, guidance(goal.constraints)),
+        guidance=explain_raise(risk, guidance(goal.constraints)),
         verify_tools=tools,
         queue=goal.queue,
         estimate=estimate(mode),

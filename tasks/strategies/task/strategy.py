@@ -13,7 +13,7 @@ from schemas.step import PlannedStep
 from schemas.task_draft import TASK_DRAFT_SCHEMA
 from tasks.rules.risk import RISK
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Growth, Phase, Rejected, Setting, Unfolding
-from tasks.rules.validation import max_steps, rejected, validate
+from tasks.rules.validation import max_steps, reject, validate
 from tasks.strategies.drafting.cycle import FAILED, NONE, QUEUE, DraftOptions, QueueCycle, Refusal, WorkerCycle, failure
 from tasks.strategies.drafting.project import Project, read_test_command
 from tasks.strategies.drafting.steps import room_for
@@ -41,7 +41,7 @@ def draft(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NOWHE
     allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
     test, unknown = read_test_command(goal, catalogue.match)
     if errors := allowed.errors + unknown:
-        return rejected("invalid_goal", errors)
+        return reject("invalid_goal", errors)
     if goal.steps is not None:
         return _take_supplied(goal, allowed, catalogue, setting.forbidden)
     project = Project.of(goal, allowed.files, test, catalogue)
@@ -89,7 +89,7 @@ def _take_supplied(goal: Goal, allowed: Expanded, catalogue: Catalogue, forbidde
     follow = set() if allowed.files else {"outside_allowlist"}  # of every file, where none is allowed
     found = validate(goal, steps, catalogue, forbidden)
     others = (error for error in found if error.pointer not in told and error.code not in follow)
-    return rejected("invalid_plan", (*errors, *others))
+    return reject("invalid_plan", (*errors, *others))
 
 
 def _fill_template(project: Project) -> Answer:
@@ -98,10 +98,10 @@ def _fill_template(project: Project) -> Answer:
         kind = GoalType.GENERIC  # documentation is neither designed nor tested
     template = TEMPLATES[kind]
     if not project.files and any(row.type is StepType.PATCH for row in template.rows):
-        return rejected("no_allowed_files", (_no_allowed_files(project.goal),))
+        return reject("no_allowed_files", (_no_allowed_files(project.goal),))
     steps = template_steps(project, template)
     if errors := _shortcomings(project, template, steps):
-        return rejected("invalid_goal", errors)
+        return reject("invalid_goal", errors)
     return Draft(steps, describe_template(project, kind, template))
 
 

@@ -7,7 +7,7 @@ from schemas.envelope import FieldError
 from schemas.goal import Estimate, Goal, SuppliedStep
 from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate
 from tasks.base.errors import UnknownCommand
-from tasks.rules.risk import ROLLBACK, estimate, raised, told
+from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.rules.validation import MAX_ERRORS
 from tasks.text.fields import guidance
 from tasks.text.paths import clean
@@ -43,7 +43,7 @@ def _planned(goal: Goal, step: SuppliedStep, advice: str | None, catalogue: Cata
     tools = catalogue.expand(step.verify, files)
     kind = step.type or _type_of(step)
     mode = step.mode or MODE_OF_TYPE[kind]
-    risk = raised(step.risk_level, files)
+    risk = assess_declared(step.risk_level, files)
     undo = step.rollback_hint or (ROLLBACK if risk.why else None)  # nobody asked for one at its level
     return PlannedStep(
         step_id=step.step_id,
@@ -57,7 +57,7 @@ def _planned(goal: Goal, step: SuppliedStep, advice: str | None, catalogue: Cata
         success_criteria=step.success_criteria,
         depends_on=step.depends_on,
         rollback_hint=undo,
-        guidance=told(risk, advice),
+        guidance=explain_raise(risk, advice),
         verify_tools=tools,
         retry_limit=step.retry_limit,
         queue=step.queue or goal.queue,
