@@ -62,7 +62,7 @@ def learn(value: Any, asked: PendingQuestion) -> Knowledge | str:
 def _said(value: Any, asked: PendingQuestion) -> ClarifyAnswer | str:
     value = _object(value)
     if isinstance(value, str):
-        return read_prose(value, asked.page, frozenset(asked.allowed), asked.catalogue)
+        return _read_prose(value, asked.page, frozenset(asked.allowed), asked.catalogue)
     if isinstance(value, bool):
         return ClarifyAnswer(confirm=value)
     if not isinstance(value, dict):
@@ -142,7 +142,7 @@ _QUOTED = re.compile(r"`([^`\n]{1,500})`")
 _ARGUMENT = re.compile(r"[/._:=-]")
 
 
-def read_prose(text: str, page: str, allowed: Collection[str], catalogue: Catalogue) -> ClarifyAnswer | str:
+def _read_prose(text: str, page: str, allowed: Collection[str], catalogue: Catalogue) -> ClarifyAnswer | str:
     """Read what a person wrote; a sentence where it says no to something.
 
     What the page says itself is left out.

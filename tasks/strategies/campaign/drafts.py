@@ -71,10 +71,10 @@ def consult(known: Knowledge, phase: Phase, scope: CampaignScope, setting: Setti
     return WorkerCycle(
         attempts=scope.terms.attempts,
         ask=ask(),
-        judge=lambda output: outline_of_draft(output, state, scope, by),
+        judge=lambda output: _outline_of_draft(output, state, scope, by),
         silence=lambda why: field_error("/drafter", FAILED, fit(f"The drafter did not answer: {why}.", 300)),
         repair=lambda _, refusal: ask(refusal.errors),
-        accept=lambda made, _: draft_of(with_phases(made, phase, *decision_phases(known), drafted_phase(made, by))),
+        accept=lambda made, _: draft_of(with_phases(made, phase, *decision_phases(known), _drafted_phase(made, by))),
         fall_back=lambda refusal, _: _plan_without(known, phase, scope, refusal),
     ).answer(setting.drafted)
 
@@ -90,7 +90,7 @@ def mistakes_in(refusal: Refusal) -> str:
     return fit(refusal.told, MAX_TOLD)
 
 
-def outline_of_draft(output: Any, state: CampaignState, scope: CampaignScope, by: str) -> Outline | Refusal:
+def _outline_of_draft(output: Any, state: CampaignState, scope: CampaignScope, by: str) -> Outline | Refusal:
     """Plan with the tasks that `output` holds."""
     found = _read(output)
     if isinstance(found, Refusal):
@@ -105,7 +105,7 @@ def outline_of_draft(output: Any, state: CampaignState, scope: CampaignScope, by
     return Refusal((made.trouble,)) if made.trouble else _judge_steps(made.steps, state.made, scope) or made
 
 
-def merge_draft(
+def _merge_draft(
     output: Any, state: CampaignState, tasks: Sequence[PlanTask], scope: CampaignScope
 ) -> tuple[PlanTask, ...] | Refusal:
     """Put the tasks that `output` holds among `tasks`; complete ones stay."""
@@ -119,12 +119,12 @@ def merge_draft(
     return _refuse("invalid_graph", merged) if isinstance(merged, str) else merged
 
 
-def drafted_phase(made: Outline, by: str) -> Phase:
+def _drafted_phase(made: Outline, by: str) -> Phase:
     """Tell that tasks come from a drafter."""
     return Phase(DRAFTING, f"Step: draft, Status: {len(made.state.progress)} tasks by the drafter {by}")
 
 
-def fallback_phase(why: str) -> Phase:
+def _fallback_phase(why: str) -> Phase:
     """Tell that no draft was of use."""
     return Phase(DRAFTING, f"Step: draft, Status: falling back on the templates ({why})")
 
@@ -139,11 +139,11 @@ def _first(growth: Growth, state: CampaignState, scope: CampaignScope) -> QueueC
             reason = f"The drafts of the tasks are of no use: {why}"
             return Unfolding(growth.state, growth.document, reason, halt=("planning_failed", reason, evidence))
         made = outline_of_templates(state.known, _without_drafter(scope), state.rounds, state.made)
-        return unfold(with_phases(made, fallback_phase(why)), "The tasks are those of the templates.")
+        return unfold(with_phases(made, _fallback_phase(why)), "The tasks are those of the templates.")
 
     return QueueCycle(
-        judge=lambda output: outline_of_draft(output, state, scope, QUEUE),
-        accept=lambda made, _: unfold(with_phases(made, drafted_phase(made, QUEUE)), "The tasks are drafted."),
+        judge=lambda output: _outline_of_draft(output, state, scope, QUEUE),
+        accept=lambda made, _: unfold(with_phases(made, _drafted_phase(made, QUEUE)), "The tasks are drafted."),
         fall_back=fall_back,
     )
 
@@ -152,7 +152,7 @@ def _anew(growth: Growth, state: CampaignState, scope: CampaignScope) -> QueueCy
     """Plan anew with the drafted tasks, else by the templates."""
 
     def judge(output: Any) -> Unfolding | Refusal:
-        tasks = merge_draft(output, state, tasks_of(growth.document), scope)
+        tasks = _merge_draft(output, state, tasks_of(growth.document), scope)
         if isinstance(tasks, Refusal):
             return tasks
         made = replan_with(growth, state, tasks, scope)
@@ -160,7 +160,7 @@ def _anew(growth: Growth, state: CampaignState, scope: CampaignScope) -> QueueCy
 
     def fall_back(end: End, _: Refusal | None) -> Unfolding | None:
         made = replan_by_templates(growth, state, scope)
-        return replace(made, phases=(fallback_phase(_cause(end)), *made.phases)) if made else None
+        return replace(made, phases=(_fallback_phase(_cause(end)), *made.phases)) if made else None
 
     return QueueCycle(judge=judge, accept=lambda made, _: made, fall_back=fall_back)
 
@@ -172,7 +172,7 @@ def _plan_without(known: Knowledge, phase: Phase, scope: CampaignScope, refusal:
     made = plan_unaided(known, phase, _without_drafter(scope))
     if not isinstance(made, Draft):
         return made
-    return replace(made, phases=(*made.phases[:3], fallback_phase(mistakes_in(refusal)), *made.phases[3:]))
+    return replace(made, phases=(*made.phases[:3], _fallback_phase(mistakes_in(refusal)), *made.phases[3:]))
 
 
 def _without_drafter(scope: CampaignScope) -> CampaignScope:

@@ -97,11 +97,11 @@ def read_exploration(
     if exploration is None:
         return known, FALLING_BACK
     most = scope.terms.failures
-    if count_sound_modes(exploration) < scope.terms.quorum:
-        memory = sound_mode(exploration.memory)
+    if _count_sound(exploration) < scope.terms.quorum:
+        memory = _sound(exploration.memory)
         told = memory is not None and (memory.failures or memory.patterns)
-        return add_memory(known, memory if told else None, most), FALLING_BACK
-    return add_exploration(known, exploration, scope.allowed, most), READING
+        return _add_memory(known, memory if told else None, most), FALLING_BACK
+    return _add_exploration(known, exploration, scope.allowed, most), READING
 
 
 def parse_exploration(output: Any) -> Exploration | str:
@@ -154,7 +154,7 @@ def knowledge_of_goal(
         language=language.name if language else None,
         test_command=render((test,)) if test else None,
     )
-    return add_memory(known, given.memory, failures)
+    return _add_memory(known, given.memory, failures)
 
 
 def _of_readme(objective: str, context: GoalContext) -> tuple[str, ...]:
@@ -165,22 +165,22 @@ def _of_readme(objective: str, context: GoalContext) -> tuple[str, ...]:
     return next(filter(None, found), ())
 
 
-def count_sound_modes(exploration: Exploration) -> int:
+def _count_sound(exploration: Exploration) -> int:
     """Count the modes that are there and did not end in an error."""
     modes = (exploration.structure, exploration.pattern, exploration.memory, exploration.delta)
     return sum(mode is not None and mode.status is not ModeStatus.ERROR for mode in modes)
 
 
-def add_exploration(known: Knowledge, exploration: Exploration, allowed: Sequence[str], failures: int) -> Knowledge:
+def _add_exploration(known: Knowledge, exploration: Exploration, allowed: Sequence[str], failures: int) -> Knowledge:
     """Add what the sound modes of an exploration found."""
-    known = _structured(known, sound_mode(exploration.structure))
-    known = _patterned(known, sound_mode(exploration.pattern))
-    known = add_memory(known, sound_mode(exploration.memory), failures)
-    delta = sound_mode(exploration.delta)
+    known = _structured(known, _sound(exploration.structure))
+    known = _patterned(known, _sound(exploration.pattern))
+    known = _add_memory(known, _sound(exploration.memory), failures)
+    delta = _sound(exploration.delta)
     return _located(known, delta.candidates if delta else (), frozenset(allowed))
 
 
-def sound_mode(mode: _Mode | None) -> _Mode | None:
+def _sound(mode: _Mode | None) -> _Mode | None:
     """Keep a mode that did not end in an error."""
     return None if mode is None or mode.status is ModeStatus.ERROR else mode
 
@@ -213,7 +213,7 @@ def _patterned(known: Knowledge, found: PatternMode | None) -> Knowledge:
     return known.model_copy(update={"framework": name, "idioms": idioms, "confidence": found.confidence})
 
 
-def add_memory(known: Knowledge, memory: Memory | None, most: int) -> Knowledge:
+def _add_memory(known: Knowledge, memory: Memory | None, most: int) -> Knowledge:
     """Go by this memory instead of an older one, with at most `most` failures."""
     if memory is None:
         return known

@@ -35,7 +35,7 @@ LEAST_UNREACHABLE = 2
 
 def ask_anew(growth: Growth, state: CampaignState, scope: CampaignScope) -> Unfolding:
     """Have a controller draft what is to be done otherwise."""
-    prompt = prompt_of(state.known, scope, stuck=situation(tasks_of(growth.document), state.progress))
+    prompt = prompt_of(state.known, scope, stuck=_situation(tasks_of(growth.document), state.progress))
     waits = DRAFT + redo_suffix(state.replans)
     state = state.model_copy(update={"waits": waits, "prompt": prompt, "made": state.made + 1})
     step = drafting_step(scope.goal, state.terms.attempts, waits)
@@ -50,8 +50,8 @@ def replan_by_templates(growth: Growth, state: CampaignState, scope: CampaignSco
     """
     tasks = tasks_of(growth.document)
     left = [task for task in tasks if task.seq not in complete_tasks(state)]
-    blocked = set(causes(state.progress)) - set(state.finding)
-    merged = merge(tasks, add_causes(tasks, left, blocked), complete_tasks(state))
+    blocked = set(_causes(state.progress)) - set(state.finding)
+    merged = merge(tasks, _add_causes(tasks, left, blocked), complete_tasks(state))
     if isinstance(merged, str):
         return None
     fresh = tuple(task.seq for task in merged if task.seq not in state.progress)
@@ -78,7 +78,7 @@ def replan_with(growth: Growth, state: CampaignState, tasks: Sequence[PlanTask],
     return Unfolding(state.model_dump(mode="json"), document, why, steps, _phases(tasks), replaces=True)
 
 
-def situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) -> list[str]:
+def _situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) -> list[str]:
     """Say what was delivered, what is blocked and why, and what remains."""
     counts = Counter(each.status for each in progress.values())
     told = ", ".join(f"{counts[status]} {status.replace('_', ' ')}" for status in TaskStatus if counts[status])
@@ -95,16 +95,16 @@ def _line(task: PlanTask, progress: TaskProgress) -> str:
 def is_worth_it(progress: Mapping[str, TaskProgress]) -> bool:
     """Tell whether planning anew may help: a task is blocked, or two are unreachable."""
     left = [seq for seq, each in progress.items() if each.status is not TaskStatus.COMPLETE]
-    return bool(causes(progress)) or len(left) >= LEAST_UNREACHABLE
+    return bool(_causes(progress)) or len(left) >= LEAST_UNREACHABLE
 
 
-def causes(progress: Mapping[str, TaskProgress]) -> dict[str, str]:
+def _causes(progress: Mapping[str, TaskProgress]) -> dict[str, str]:
     """Name the tasks that were blocked by themselves, and why."""
     blocked = {seq: each for seq, each in progress.items() if each.status is TaskStatus.BLOCKED}
     return {seq: each.reason or "" for seq, each in blocked.items() if each.blocked_by is None}
 
 
-def add_causes(tasks: Sequence[PlanTask], again: Sequence[PlanTask], blocked: Collection[str]) -> tuple[PlanTask, ...]:
+def _add_causes(tasks: Sequence[PlanTask], again: Sequence[PlanTask], blocked: Collection[str]) -> tuple[PlanTask, ...]:
     """Put a new task before each blocked one, which finds out why."""
     taken = {task.seq for task in tasks}
     free = (seq for seq in map("{:03}".format, count(1)) if seq not in taken)
@@ -133,7 +133,7 @@ def _cause(task: PlanTask, seq: str) -> PlanTask:
 
 def _reasons(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) -> dict[str, str]:
     """Tell blocked tasks, and the new ones before them, why they were blocked."""
-    blocked = causes(progress)
+    blocked = _causes(progress)
     told = dict(blocked)
     for task in tasks:
         if task.seq in blocked:

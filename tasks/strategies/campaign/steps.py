@@ -236,7 +236,7 @@ def _change(
         return {"status": TaskStatus.BLOCKED, "blocked_by": blocker}
     if left:
         return {"status": TaskStatus.IN_PROGRESS}
-    told = _SKIPPED if end.state == StepState.SKIPPED else delivery(end.output)
+    told = _SKIPPED if end.state == StepState.SKIPPED else _delivery(end.output)
     return {"status": TaskStatus.COMPLETE, "delivered": told}
 
 
@@ -251,7 +251,7 @@ def _is_blocked(task: TaskProgress | None) -> bool:
     return task is not None and task.status is TaskStatus.BLOCKED
 
 
-def delivery(output: Any) -> str | None:
+def _delivery(output: Any) -> str | None:
     """Take what a controller says it delivered, in a few words."""
     said = output
     if isinstance(output, dict):

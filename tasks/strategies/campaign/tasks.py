@@ -28,14 +28,24 @@ from tasks.text.paths import clean, fault
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.files import Role, files_of, role_of
 
+POINTER = "/campaign/tasks"
+MAX_MESSAGE = 300  # characters of what is wrong with a task, which may repeat some of it
+MAX_SOURCE = 200  # characters of what a task says of its verification
 MAX_TESTS = 10  # test files of a campaign
+
+_SEQ = re.compile(r"[0-9]{3}")
+_SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_AGAIN = re.compile(r"-r[0-9]+$")
+_LINES = re.compile(r"[0-9]{1,7}-[0-9]{1,7}")
+
+_Faults = Iterator[tuple[str, str, str]]  # pointer within the task, code, sentence
 
 
 def design_tasks(known: Knowledge, project: Project, campaign: str) -> tuple[PlanTask, ...]:
     """Make the tasks of a campaign from its candidates, tests and sections."""
     meant = likely_files(known)
     sources = tuple(path for path in meant if role_of(path) is not Role.TEST) or meant
-    tests = tests_for(sources, known, project.files)
+    tests = _tests_for(sources, known, project.files)
     count = task_count(score(known))
     sketches = sequence(count, sources, tests, known.headings, campaign)
     if not all(syntax_checks(project, each.delta) for each in sketches if each.type is TaskType.SPEC):
@@ -45,7 +55,7 @@ def design_tasks(known: Knowledge, project: Project, campaign: str) -> tuple[Pla
     return tuple(_task(place, sketch, known, project, verified=verified) for place, sketch in enumerate(sketches))
 
 
-def tests_for(sources: Sequence[str], known: Knowledge, allowed: Sequence[str]) -> tuple[str, ...]:
+def _tests_for(sources: Sequence[str], known: Knowledge, allowed: Sequence[str]) -> tuple[str, ...]:
     """Choose the test files that may be written.
 
     Those that a person or the exploration named, else those named after the source files. Where none is, all of the
@@ -60,7 +70,7 @@ def tests_for(sources: Sequence[str], known: Knowledge, allowed: Sequence[str]) 
     return tuple(path for path in chosen[:MAX_TESTS] if path not in sources)
 
 
-def task_number(place: int) -> str:
+def _number(place: int) -> str:
     """Write the place of a task, from 0, as its number."""
     return f"{place + 1:03}"
 
@@ -72,31 +82,19 @@ def _task(place: int, sketch: Sketch, known: Knowledge, project: Project, *, ver
         TaskType.VERIFY: lambda: project.tests,
     }[sketch.type]()
     return PlanTask(
-        seq=task_number(place),
+        seq=_number(place),
         slug=kebab(sketch.slug),
         type=sketch.type,
         delta=sketch.delta,
         verify=project.catalogue.typed(tools),
         budget=budget_of(sketch.delta, known),
-        depends=depends_on(tuple(map(task_number, sketch.after))),
+        depends=depends_on(tuple(map(_number, sketch.after))),
         target_lines=(target_lines_of(sketch.delta, known) or None) if sketch.type is TaskType.BUILD else None,
     )
 
 
-POINTER = "/campaign/tasks"
-MAX_MESSAGE = 300  # characters of what is wrong with a task, which may repeat some of it
-MAX_SOURCE = 200  # characters of what a task says of its verification
-
-_SEQ = re.compile(r"[0-9]{3}")
-_SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_AGAIN = re.compile(r"-r[0-9]+$")
-_LINES = re.compile(r"[0-9]{1,7}-[0-9]{1,7}")
-
-TaskFaults = Iterator[tuple[str, str, str]]  # pointer within the task, code, sentence
-
-
 @dataclass(frozen=True, slots=True)
-class TaskContext:
+class _Context:
     """What a task is judged against beside itself."""
 
     allowed: frozenset[str]
@@ -117,7 +115,7 @@ def judge_each(
     tasks: Sequence[GivenTask], allowed: Sequence[str], catalogue: Catalogue, root: str = POINTER
 ) -> tuple[FieldError, ...]:
     """Judge each of the tasks, and nothing of what they wait for."""
-    around = TaskContext(frozenset(allowed), Counter(task.seq for task in tasks), catalogue)
+    around = _Context(frozenset(allowed), Counter(task.seq for task in tasks), catalogue)
     return tuple(
         FieldError(pointer=f"{root}/{index}{pointer}", code=code, message=fit(message, MAX_MESSAGE))
         for index, task in enumerate(tasks)
@@ -154,21 +152,21 @@ def _tools(task: GivenTask, catalogue: Catalogue) -> tuple[VerifyTool, ...]:
     return read_commands(task.verify, catalogue, tuple(map(clean, (*task.delta, *task.creates))))
 
 
-def _seq(task: GivenTask, around: TaskContext) -> TaskFaults:
+def _seq(task: GivenTask, around: _Context) -> _Faults:
     if not _SEQ.fullmatch(task.seq):
         yield "/seq", "invalid_seq", "A task's number has three digits, such as 001."
     elif around.seqs[task.seq] > 1:
         yield "/seq", "duplicate_seq", f"More than one task has the number {task.seq}."
 
 
-def _slug(task: GivenTask, _: TaskContext) -> TaskFaults:
+def _slug(task: GivenTask, _: _Context) -> _Faults:
     if not _SLUG.fullmatch(task.slug):
         yield "/slug", "invalid_slug", "A slug is kebab-case: lower-case letters and digits, joined by hyphens."
     elif _AGAIN.search(task.slug):
         yield "/slug", "reserved_slug", "A slug cannot end like -r2: so end the steps of tasks that come again."
 
 
-def _files(task: GivenTask, around: TaskContext) -> TaskFaults:
+def _files(task: GivenTask, around: _Context) -> _Faults:
     named: tuple[tuple[str, Sequence[str]], ...] = (("delta", task.delta), ("creates", task.creates))
     for field, paths in named:
         for place, path in enumerate(paths):
@@ -180,7 +178,7 @@ def _files(task: GivenTask, around: TaskContext) -> TaskFaults:
         yield "/delta", "empty_delta", "A task that changes something must name its files, in delta or creates."
 
 
-def _verify(task: GivenTask, around: TaskContext) -> TaskFaults:
+def _verify(task: GivenTask, around: _Context) -> _Faults:
     if not task.verify.strip():
         yield "/verify", "empty_verify", "A task must say how it is verified."
         return
@@ -191,7 +189,7 @@ def _verify(task: GivenTask, around: TaskContext) -> TaskFaults:
         yield "/verify", "unknown_command", str(error)
 
 
-def _preflight(task: GivenTask, around: TaskContext) -> TaskFaults:
+def _preflight(task: GivenTask, around: _Context) -> _Faults:
     for place, command in enumerate(task.preflight):
         try:
             read_command(command, around.catalogue)
@@ -199,19 +197,19 @@ def _preflight(task: GivenTask, around: TaskContext) -> TaskFaults:
             yield f"/preflight/{place}", "unknown_command", str(error)
 
 
-def _budget(task: GivenTask, _: TaskContext) -> TaskFaults:
+def _budget(task: GivenTask, _: _Context) -> _Faults:
     if task.budget is not None and not (LEAST_BUDGET <= task.budget <= MOST_BUDGET and task.budget == int(task.budget)):
         yield "/budget", "budget_range", f"A budget is {LEAST_BUDGET} to {MOST_BUDGET} tool calls."
 
 
-def _target_lines(task: GivenTask, _: TaskContext) -> TaskFaults:
+def _target_lines(task: GivenTask, _: _Context) -> _Faults:
     if not all(_LINES.fullmatch(lines) for lines in task.target_lines.values()):
         yield "/target_lines", "invalid_target_lines", "Lines are written as 10-40."
     if set(map(clean, task.target_lines)) - set(map(clean, task.delta)):
         yield "/target_lines", "unknown_target", "Only files of the delta have lines to look at."
 
 
-def _depends(task: GivenTask, _: TaskContext) -> TaskFaults:
+def _depends(task: GivenTask, _: _Context) -> _Faults:
     if _waits(task.depends) is None:
         yield "/depends", "depends_type", 'A task depends on "none", on a number or on a list of numbers.'
 
@@ -234,7 +232,7 @@ def _order(tasks: Sequence[GivenTask], root: str) -> Iterator[FieldError]:
 
 
 # One row a rule.
-CHECKS: tuple[Callable[[GivenTask, TaskContext], TaskFaults], ...] = (
+CHECKS: tuple[Callable[[GivenTask, _Context], _Faults], ...] = (
     _seq,
     _slug,
     _files,
