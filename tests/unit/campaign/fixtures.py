@@ -13,6 +13,15 @@ from tasks.rules.validation import validate
 from tasks.strategies import campaign
 from tasks.toolchain.catalogue import CATALOGUE
 
+TASK: dict[str, Any] = {
+    "seq": "001",
+    "slug": "impl-auth",
+    "type": "BUILD",
+    "delta": ["src/auth.py"],
+    "verify": "pytest -q tests/test_auth.py",
+    "budget": 7,
+    "depends": "none",
+}
 FILES = ("src/auth.py", "src/api.py", "src/pages.py", "tests/test_auth.py", "tests/test_api.py")
 
 
@@ -63,6 +72,11 @@ def explored(*candidates: dict[str, Any], text: str = "Add sessions to the servi
 def codes(answer: Any) -> list[tuple[str, str]]:
     assert isinstance(answer, Rejected), answer
     return [(error.pointer, error.code) for error in answer.errors]
+
+
+def tasks(*changes: dict[str, Any]) -> list[dict[str, Any]]:
+    """Tasks as goals and drafters write them, numbered in turn; each differs from TASK by one of `changes`."""
+    return [{**TASK, "seq": f"{place:03}", **change} for place, change in enumerate(changes, 1)]
 
 
 def tasks_in(made: Draft | Unfolding | Running) -> list[dict[str, Any]]:

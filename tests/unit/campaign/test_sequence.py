@@ -22,7 +22,7 @@ from tasks.strategies.campaign.sequence import (
     split,
 )
 from tasks.toolchain.catalogue import CATALOGUE
-from tests.unit.campaign.making import an_exploration, candidate, drafted, explored, tasks_in
+from tests.unit.campaign.fixtures import an_exploration, candidate, drafted, explored, tasks_in
 
 
 @pytest.mark.parametrize(

@@ -8,21 +8,17 @@ import pytest
 from pydantic import ValidationError
 
 from schemas.campaign import MAX_TASKS
-from tests.unit.campaign.making import Running, a_goal, an_exploration, answered, candidate, codes, drafted, tasks_in
-
-TASK: dict[str, Any] = {
-    "seq": "001",
-    "slug": "impl-auth",
-    "type": "BUILD",
-    "delta": ["src/auth.py"],
-    "verify": "pytest -q tests/test_auth.py",
-    "budget": 7,
-    "depends": "none",
-}
-
-
-def tasks(*changes: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{**TASK, "seq": f"{place:03}", **change} for place, change in enumerate(changes, 1)]
+from tests.unit.campaign.fixtures import (
+    Running,
+    a_goal,
+    an_exploration,
+    answered,
+    candidate,
+    codes,
+    drafted,
+    tasks,
+    tasks_in,
+)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import pytest
 from schemas import codec
 from tasks.rules.strategy import Setting, Unfolding
 from tasks.strategies import campaign
-from tests.unit.campaign.making import Running, a_goal, an_exploration, candidate, tasks_in
-from tests.unit.campaign.test_given import tasks
+from tests.unit.campaign.fixtures import Running, a_goal, an_exploration, candidate, tasks, tasks_in
 
 EXPLORE = {"step_id": "explore"}
 
