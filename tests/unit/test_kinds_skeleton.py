@@ -28,18 +28,31 @@ class Kind:
     asks: bool = True  # a drafter: so it has a prompt
 
 
-KINDS = {  # a kind that has not been brought onto the skeleton yet is left out
+KINDS = {
     GoalKind.CAMPAIGN: Kind(
         frozenset({"answers", "drafts", "exploration", "formulas", "frameworks", "outline", "question", "replan"})
         | {"sequence", "tasks", "verification"}
     ),
     GoalKind.EVOLUTION: Kind(frozenset({"plan_parser", "request", "trajectory"})),
+    GoalKind.GAP_REPORT: Kind(
+        frozenset({"actions", "analysis", "choice", "constraints", "evidence", "history", "places", "verification"}),
+        asks=False,
+    ),
+    GoalKind.REVIEWED_PLAN: Kind(
+        frozenset({"decision", "gate", "implementation", "integrity", "markdown", "material", "milestones"})
+        | {"operations", "rows", "words", "workflow"},
+        asks=False,
+    ),
     GoalKind.TASK: Kind(frozenset({"goal_type", "plan_parser", "supplied", "templates"})),
 }
 
 
 def tree_of(kind: str, module: str) -> ast.Module:
     return ast.parse((STRATEGIES / kind / f"{module}.py").read_text())
+
+
+def test_no_kind_is_left_out() -> None:
+    assert set(KINDS) == set(GoalKind)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -17,6 +17,7 @@ from schemas.stored import Attempt, PlanHead, StepStatus, decode_plan
 from tasks.handlers import bulk_commands
 from tasks.strategies.campaign.state import CampaignState
 from tasks.strategies.evolution.state import EvolutionState
+from tasks.strategies.gap_report.state import IterationState
 from tasks.strategies.task.state import TaskState
 from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import a_report, a_step
@@ -96,7 +97,10 @@ def test_keys_of_a_step_are_written_again_with_those_of_its_parts() -> None:
 
 @pytest.mark.parametrize(
     "kept",
-    [CampaignState, TaskState, EvolutionState, ReviewState, ReviewDocument, PlanningAgentResponse, IterationPlan],
+    [
+        *(CampaignState, EvolutionState, IterationState, ReviewState, TaskState),
+        *(ReviewDocument, PlanningAgentResponse, IterationPlan),
+    ],
 )
 def test_what_strategies_keep_and_read_back_are_records_at_any_depth(kept: type[BaseModel]) -> None:
     forgetful = [model for model in _models(kept) if model.model_config.get("extra") != "allow"]

@@ -1,4 +1,7 @@
-"""Where a gate does not pass a person decides: keep fixing, accept with a reason, or stop."""
+"""What a person decides about a gate that does not pass.
+
+The work is sent back once more, or what failed is accepted with a reason, or the plan is stopped.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ _FORM = 'Answer: {"decision": "continue" or "accept" or "stop", "reason": "..."}
 
 
 def read_decision(value: Any, turn: Turn, phase: QrPhase) -> PersonsDecision | str:
-    """Read what a person said, as an object or as `accept: reason`; a sentence where that decides nothing."""
+    """Read what a person said: an object, or `accept: reason`.
+
+    A sentence says why that decides nothing.
+    """
     try:
         said = PersonsDecision.model_validate(_spelled_out(value) if isinstance(value, str) else value)
     except ValidationError as error:
@@ -55,7 +61,7 @@ def _spelled_out(text: str) -> dict[str, str]:
 
 
 def continue_loop(turn: Turn, phase: QrPhase) -> Turn:
-    """Allow as many iterations again; the fails of each item are counted anew."""
+    """Allow a gate as many iterations again, and count the fails of its items anew."""
     loop, file = turn.loop(phase), turn.file(phase)
     limit = loop.iteration + turn.state.max_iterations - 1
     fresh = tuple(item.model_copy(update={"fail_count": 0}) for item in file.items)
@@ -64,7 +70,7 @@ def continue_loop(turn: Turn, phase: QrPhase) -> Turn:
 
 
 def overrule(turn: Turn, phase: QrPhase, reason: str) -> Turn:
-    """Let the gate pass by a person's word: every item that is not right is accepted for the reason given."""
+    """Let the gate pass: what is not right is accepted for a person's reason."""
     file = turn.document.qr[phase]  # as the gate left it, at the iteration that was judged
     why = fit(reason, 1000)
     wrong = {item.id for item in file.items if item.status is not ItemStatus.PASS}

@@ -1,4 +1,4 @@
-"""The document of a reviewed plan: what planning begins with, how plan.json freezes, and what became of it.
+"""The document of a reviewed plan: how it begins, freezes, and ends in a report.
 
 plan.json begins empty or supplied, context.json with nothing left open; the report says what was planned, what became
 of each milestone, and what the gates said.
@@ -54,9 +54,10 @@ WORST = (StepState.FAILED.value, StepState.SKIPPED.value, StepState.DONE.value)
 
 
 def open_document(goal: Goal, given: ReviewedPlanInput, now: int) -> ReviewDocument:
-    """Begin with the plan that was supplied, without what we do not know of it, or with an empty one.
+    """Begin a document with the plan that was supplied, or with an empty one.
 
-    ValidationError where cleaning leaves nothing of a text of that plan that must not be empty.
+    What we do not know of a supplied plan is left out. ValidationError where cleaning leaves nothing of a text of that
+    plan that must not be empty.
     """
     plan = empty_plan(goal, now)
     if given.plan is not None:
@@ -65,14 +66,20 @@ def open_document(goal: Goal, given: ReviewedPlanInput, now: int) -> ReviewDocum
 
 
 def empty_plan(goal: Goal, now: int) -> Plan:
-    """Make an empty plan.json; its id follows from the goal and the time, so that the same draft is the same plan."""
+    """Make an empty plan.json.
+
+    Its id follows from the goal and the time, so that the same draft is the same plan.
+    """
     digest = hashlib.blake2b(codec.dumps([goal.goal_id, goal.goal, now]), digest_size=16).hexdigest()
     parts = (digest[:8], digest[8:12], f"8{digest[13:16]}", f"8{digest[17:20]}", digest[20:])  # a UUID of version 8
     return Plan(plan_id="-".join(parts), created_at=rfc3339(now))
 
 
 def fill_context(goal: Goal, context: ReviewContext) -> ReviewContext:
-    """Fill in what context.json leaves out: the goal is the task, and every other list says that it has nothing."""
+    """Fill in what context.json leaves out.
+
+    The goal is the task, and every other list says that it has nothing.
+    """
     given = fit_model(ReviewContext, context)
     empty: dict[str, tuple[str, ...]] = {
         name: (word,) for name, word in SENTINELS.items() if not any(map(str.strip, getattr(given, name)))
@@ -85,7 +92,10 @@ def fill_context(goal: Goal, context: ReviewContext) -> ReviewContext:
 
 
 def freeze(document: ReviewDocument, now: int) -> ReviewDocument:
-    """Freeze plan.json, its waves written down, and derive plan.md from it; a frozen one stays as it is."""
+    """Freeze plan.json with its waves, and derive plan.md from it.
+
+    A frozen plan stays as it is.
+    """
     plan = document.plan
     if plan.frozen_at is None:
         last = {"frozen_at": rfc3339(now), "milestone_dependencies": write_waves(plan)}
@@ -94,7 +104,7 @@ def freeze(document: ReviewDocument, now: int) -> ReviewDocument:
 
 
 def write_waves(plan: Plan) -> MilestoneDependencies:
-    """Write down the waves that follow from what the milestones depend on, where none were given."""
+    """Write down the waves that follow from the dependencies, where none were given."""
     given = plan.milestone_dependencies
     if given.waves:
         return given
@@ -112,7 +122,7 @@ def execution_errors(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iter
 
 
 def planning_errors(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[FieldError]:
-    """Say why a plan cannot be worked on: what is wrong with it now makes every change of it wrong."""
+    """Say why a plan cannot be worked on: every change of it would be wrong."""
     yield from _told(chain(faults(plan, frozenset(allowed) or None), size_faults(plan)), pointer)
 
 
@@ -123,7 +133,7 @@ def _told(faults_: Iterable[str], pointer: str) -> Iterator[FieldError]:
 
 
 def begin_outcomes(document: ReviewDocument) -> ReviewDocument:
-    """Begin the outcomes: every milestone is still to be done, here or by whom it was delegated to."""
+    """Begin the outcomes: every milestone is still to be done, or delegated."""
     outcomes = {
         each.id: MilestoneOutcome(outcome=DELEGATED, delegated_to=delegate_of(each))
         if is_external(each)
@@ -134,7 +144,7 @@ def begin_outcomes(document: ReviewDocument) -> ReviewDocument:
 
 
 def tally(turn: Turn) -> Turn:
-    """Put how the steps of a part ended to their milestones."""
+    """Note how the steps of a part ended with their milestones."""
     outcomes = dict(turn.document.outcomes)
     for end in turn.state.ended:
         name = milestone_of(end.step_id)
@@ -151,7 +161,7 @@ def _worst(before: str, now: str) -> str:
 
 
 def reconcile(turn: Turn, answer: Reconciliation) -> Turn:
-    """Lay plan and outcome side by side; AnswerRefused where the reviewer left a milestone out."""
+    """Lay plan and outcome side by side; AnswerRefused where a milestone is left out."""
     said = {each.id: each for each in answer.milestones}
     known = {each.id for each in turn.plan.milestones}
     if said.keys() != known or len(said) != len(answer.milestones):

@@ -1,4 +1,4 @@
-"""A gate: which severities block when, what a review makes of its items, what they come to, and how the loop moves.
+"""A gate: what a review makes of its items, and what they come to.
 
 The first review makes the items, every review decides them. A PASS may be checked again, since a fix can break what
 was right.
@@ -32,7 +32,7 @@ EVERY, SERIOUS, ONLY_MUST = (MUST, SHOULD, COULD), (MUST, SHOULD), (MUST,)
 
 Schedule = tuple[tuple[int, tuple[Severity, ...]], ...]
 
-# From which iteration on what blocks: the document's own table, and the two of the first implementation.
+# From which iteration on what blocks; `seed` is what a goal has that asks for none.
 SCHEDULES: Mapping[str, Schedule] = {
     "seed": ((1, EVERY), (3, SERIOUS), (5, ONLY_MUST)),
     "early": ((1, EVERY), (3, SERIOUS), (4, ONLY_MUST)),
@@ -58,7 +58,7 @@ def schedule_of(given: str | Sequence[SeverityRow]) -> Schedule:
 
 
 def schedule_faults(schedule: Schedule) -> Iterator[str]:
-    """Say why these rows are no schedule: it begins at 1, goes up, and MUST blocks always."""
+    """Say why these rows are no schedule: where it begins, that it goes up, MUST."""
     starts = [start for start, _ in schedule]
     if not starts or starts[0] != 1 or sorted(set(starts)) != starts:
         yield "A severity schedule begins at iteration 1 and goes up."
@@ -72,7 +72,7 @@ def severities_at(schedule: Schedule, iteration: int) -> tuple[Severity, ...]:
 
 
 def move(loop: Loop, passed: bool) -> Loop:
-    """Move the loop by what its gate said; a FAIL begins the next iteration."""
+    """Move a loop by what its gate said; a FAIL begins the next iteration."""
     state = MOVES.get((loop.state, passed))
     if state is None:
         raise IllegalTransition(f"The loop is {loop.state} and does not move any more.")
@@ -106,12 +106,12 @@ def converge(file: QrFile, severities: Collection[Severity], cap: int | None) ->
 
 
 def capped_items(file: QrFile, severities: Collection[Severity], cap: int | None) -> tuple[QrItem, ...]:
-    """List what blocks and has failed as often as the cap allows; none where there is no cap."""
+    """List what blocks and has failed as often as the cap, if any, allows."""
     return tuple(item for item in blocking_items(file, severities) if cap is not None and item.fail_count >= cap)
 
 
 def judge(file: QrFile, severities: tuple[Severity, ...], claimed: str | None) -> GateRecord:
-    """Sum the items up; the reviewer's own word is kept, and where it says otherwise, that too."""
+    """Sum the items up, beside the reviewer's own word where that says otherwise."""
     shut = blocking_items(file, severities)
     verdict = GateVerdict.FAIL if shut or not file.items else GateVerdict.PASS
     return GateRecord(
@@ -139,7 +139,10 @@ def _counts(file: QrFile) -> dict[Severity, dict[ItemStatus, int]]:
 
 
 def take_review(file: QrFile, review: Review, severities: Collection[Severity]) -> QrFile:
-    """Decide the items as the review says; AnswerRefused where it leaves one open or gives no ground."""
+    """Decide the items as a review says.
+
+    AnswerRefused where it leaves one open or gives no ground.
+    """
     known = {item.id: item for item in file.items}
     if wrong := sum_up(_faults(file, review, severities)):
         raise AnswerRefused(wrong)
@@ -167,7 +170,7 @@ def _faults(file: QrFile, review: Review, severities: Collection[Severity]) -> I
 
 
 def _decide(item: QrItem | None, said: ReviewedItem) -> QrItem:
-    """Decide an item; what is checked and how much it matters stays as it was when the item was made."""
+    """Decide an item; what it checks, and how much that matters, stays."""
     failed = said.status is ItemStatus.FAIL
     base = item or _new(said)
     return base.model_copy(

@@ -1,4 +1,4 @@
-"""The steps that carry a plan out: code intents wave by wave, then the documents around what was changed.
+"""The steps that carry a plan out: its code, wave by wave, then documents.
 
 They are within the allowlist and split by risk. Milestones of a wave run side by side; where two of them share a file,
 the later number waits for the earlier.
@@ -36,12 +36,12 @@ _SCOPE = re.compile(r"(?:file:)?(?P<path>.+?)(?::[L\d][\dL,:-]*)?")
 
 @dataclass(frozen=True)
 class WorkRound:
-    """Where a round of work takes place: the project, the plan, the round, and what failed before it."""
+    """A round of work: its project and plan, and what failed before it."""
 
     brief: Brief
     project: Project
     plan: Plan
-    iteration: int = 1
+    iteration: int = 1  # of its gate
     failed: tuple[QrItem, ...] = ()
 
     @cached_property
@@ -58,12 +58,12 @@ class WorkRound:
 
 @dataclass(frozen=True, slots=True)
 class WorkPiece:
-    """The files of one step, their risk, whether it is the last that writes code, and its phase where it has two."""
+    """The files of one step and their risk."""
 
     files: tuple[str, ...]
     level: RiskLevel = RiskLevel.LOW
-    is_last: bool = False
-    phase: str | None = None
+    is_last: bool = False  # of those that write code
+    phase: str | None = None  # where the level asks for two
 
 
 def path_of(item: QrItem) -> str:
@@ -73,7 +73,7 @@ def path_of(item: QrItem) -> str:
 
 
 def wave_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | None:
-    """Make the steps of one wave, dependencies first, its test last; None where there are no more waves."""
+    """Make the steps of a wave, its test last; None past the last wave."""
     waves = waves_of(work.plan)
     if number >= len(waves):
         return None
@@ -94,12 +94,12 @@ def wave_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | None:
 
 
 def least_level(files: tuple[str, ...]) -> RiskLevel:
-    """Say how risky it is to change these files, whatever else is known of them."""
+    """Say how risky a change of these files is at least."""
     return RiskLevel.LOW if only_documents(files) else CODE_LEVEL
 
 
 def split_files(files: Sequence[str], least: RiskLevel) -> tuple[WorkPiece, ...]:
-    """Split files by what the risk of each allows, riskier ones first, so that tests come last."""
+    """Split files by what the risk of each allows, riskier ones first."""
     level_of = {path: assess_declared(least, (path,)).level for path in files}
     found: list[tuple[tuple[str, ...], RiskLevel, str | None]] = []
     for level in reversed(tuple(RISK)):
@@ -110,9 +110,10 @@ def split_files(files: Sequence[str], least: RiskLevel) -> tuple[WorkPiece, ...]
 
 
 def checks_of(project: Project, piece: WorkPiece) -> tuple[VerifyTool, ...]:
-    """Choose a piece's verification: the tests where it ends the code, a quick look before, none for documents.
+    """Choose the verification of a piece.
 
-    A quick look that the piece's risk does not allow is the tests, of which `draft` has seen that it does.
+    It is the tests where the piece ends the code, a quick look before, and nothing for documents. A quick look that the
+    piece's risk does not allow is the tests, of which `draft` has seen that it does.
     """
     if only_documents(piece.files):
         return ()
@@ -196,7 +197,7 @@ def round_of(turn: Turn, brief: Brief, phase: QrPhase) -> WorkRound:
 
 
 def document_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | None:
-    """Make the steps that document the outcome, all at once; in later rounds for what failed as well."""
+    """Make the steps that document the outcome; later rounds have what failed as well."""
     if number:
         return None
     own = _planned(work.plan)
@@ -226,7 +227,7 @@ def document_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | No
 
 
 def documents_near(plan: Plan, allowed: Sequence[str]) -> tuple[str, ...]:
-    """List the documents of the allowlist that lie beside or above a file of the plan."""
+    """List the allowed documents that lie beside or above a file of the plan."""
     folders = {folder for path in _planned(plan) for folder in _folders(path)}
     return tuple(path for path in allowed if role_of(path) is Role.DOCUMENT and path.rpartition("/")[0] in folders)
 

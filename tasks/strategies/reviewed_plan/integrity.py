@@ -1,4 +1,4 @@
-"""What plan.json must hold: everything that is named is there, each phase has left nothing out, diffs are well-formed.
+"""What must hold of plan.json: references, complete phases, well-formed diffs.
 
 Where a hunk lies is not judged: a plan is made before the code has changed.
 """
@@ -29,7 +29,10 @@ _NOWHERE = "/dev/null"
 
 
 def faults(plan: Plan, allowed: Collection[str] | None) -> Iterator[str]:
-    """Say everything that is wrong, each with its kind in front; without an allowlist any clean path will do."""
+    """Say everything that is wrong, each with its kind in front.
+
+    Without an allowlist any clean path will do.
+    """
     yield from _doubled(plan)
     yield from _decision_refs(plan)
     yield from wave_faults(plan)
@@ -39,9 +42,10 @@ def faults(plan: Plan, allowed: Collection[str] | None) -> Iterator[str]:
 
 
 def size_faults(plan: Plan) -> Iterator[str]:
-    """Say whether a plan is too large for a goal that executes it, which names its files once more.
+    """Say that a plan is too large for a goal that executes it.
 
-    What freezing writes does not count, so that a plan that was not too large never is once it is frozen.
+    Such a goal names the files of the plan once more. What freezing writes does not count, so that a plan that was not
+    too large never is once it is frozen.
     """
     order = plan.milestone_dependencies.model_copy(update={"waves": (), "version": 1})
     written = plan.model_copy(update={"frozen_at": None, "milestone_dependencies": order})
@@ -112,12 +116,12 @@ def _files(milestone: Milestone, allowed: Collection[str] | None) -> Iterator[st
 
 
 def gaps(plan: Plan, phase: QrPhase) -> Iterator[str]:
-    """Say what the work of `phase` leaves missing: what nobody but its own role can add."""
+    """Say what the work of `phase` leaves out, which only its own role can add."""
     yield from CHECKS[phase](plan)
 
 
 def is_coded(milestone: Milestone) -> bool:
-    """Whether code is written for a milestone here: not for documentation, nor for what others do."""
+    """Tell whether code is written for a milestone here."""
     return not milestone.is_documentation_only and not is_external(milestone)
 
 
@@ -154,7 +158,7 @@ CHECKS: Mapping[QrPhase, Callable[[Plan], Iterator[str]]] = {
 
 
 def diff_fault(diff: str, path: str) -> str | None:
-    """Say what is wrong with a diff that should change `path` and nothing else; None where it is well-formed."""
+    """Say what is wrong with a diff that should change `path` and nothing else."""
     lines = diff.rstrip("\n").split("\n")
     start = next((number for number, line in enumerate(lines) if line.startswith("--- ")), None)
     if start is None or not all(_PREAMBLE.fullmatch(line) for line in lines[:start]):

@@ -1,4 +1,4 @@
-"""plan.md: plan.json for people. It is derived, and nothing ever reads it back (seed 002, "JSON-IR-First")."""
+"""plan.md: plan.json for people; it is derived, and nothing ever reads it back."""
 
 from __future__ import annotations
 

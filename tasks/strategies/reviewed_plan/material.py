@@ -1,4 +1,4 @@
-"""What a step's controller is given beside its guidance: the documents its row reads, and what it may answer."""
+"""What a step is given: documents that its row reads, and what it may answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StepView:
 
 
 def material_of(brief: Brief, view: StepView) -> dict[str, Any]:
-    """Hand a step what its row reads: enough to do it without anything of earlier steps."""
+    """Hand a step what its row reads, which is enough to do it."""
     found = {name: READERS[name](view) for name in brief.reads}
     writes = {name: _fields(name) for name in brief.writes}
     role = brief.role.value if brief.role else None
@@ -59,7 +59,7 @@ def _qr(view: StepView) -> Any:
 
 
 def _milestone(view: StepView) -> Any:
-    """Take out of the plan what one milestone rests on: whoever carries it out needs no more."""
+    """Take out of the plan what one milestone rests on, and no more."""
     plan, name = view.document.plan, milestone_of(view.step_id)
     found = next((each for each in plan.milestones if each.id == name), None)
     if found is None:

@@ -1,4 +1,4 @@
-"""The milestones of plan.json: who carries each out, in which wave, and which files it may touch.
+"""The milestones of plan.json: who does each, in which wave, with which files.
 
 Given waves must cover every milestone once and keep the order; without them milestones of one depth form a wave. Each
 role is a queue.
@@ -28,12 +28,12 @@ WORKERS = (RoleName.DEVELOPER, RoleName.WRITER)  # who may change files
 
 
 def delegate_of(milestone: MilestoneFacts) -> str | None:
-    """Name whom a milestone was delegated to, as a role where it is one; `@agent-` may stand before it."""
+    """Name whom a milestone was delegated to, without the `@agent-` before it."""
     return milestone.delegated_to.strip().removeprefix("@agent-") if milestone.delegated_to else None
 
 
 def is_external(milestone: MilestoneFacts) -> bool:
-    """Whether somebody outside of this plan does the milestone, so that it has no steps here."""
+    """Tell whether somebody else does a milestone, so that it has no steps here."""
     name = delegate_of(milestone)
     return name is not None and name not in WORKERS
 
@@ -46,7 +46,7 @@ def worker_of(milestone: MilestoneFacts) -> RoleName:
 
 
 def waves_of(plan: Plan) -> tuple[tuple[Milestone, ...], ...]:
-    """List the waves of a plan that has no wave faults, milestones of a wave by their number."""
+    """List the waves of a plan without wave faults, milestones by their number."""
     known = {each.id: each for each in plan.milestones}
     waves = [wave.milestones for wave in plan.milestone_dependencies.waves] or _derived(plan)
     return tuple(tuple(sorted((known[name] for name in wave), key=lambda each: each.number)) for wave in waves)

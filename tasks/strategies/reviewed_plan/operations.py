@@ -1,7 +1,8 @@
-"""Typed operations on the entities of plan.json, the only way in which it changes: all of an answer, or none of it.
+"""Typed operations on the entities of plan.json, the only way in which it changes.
 
-An operation is refused when the plan is frozen, when its writer may not write that entity (foreign), when it was made
-for another version (stale), or when it leaves a reference that leads nowhere (dangling).
+All operations of an answer are applied, or none. An operation is refused when the plan is frozen, when its writer may
+not write that entity (foreign), when it was made for another version (stale), or when it leaves a reference that leads
+nowhere (dangling).
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class EntityType:
-    """One row: an entity without a `prefix` is the only one of its place; an `owned` one lies in a milestone."""
+    """A row of the table of entities."""
 
     model: type[Entity]
     place: tuple[str, ...]
-    prefix: str | None = None
-    owned: bool = False
+    prefix: str | None = None  # of its ids; None: it is the only one of its place
+    owned: bool = False  # by a milestone, in which it lies
 
 
 ENTITIES: Mapping[str, EntityType] = {
@@ -62,7 +63,7 @@ ENTITIES: Mapping[str, EntityType] = {
 
 
 def places(plan: JsonObject, kind: EntityType) -> Iterator[tuple[str | None, Any]]:
-    """Find every place of an entity in an encoded plan, each with the milestone that owns it."""
+    """Find every place of an entity in an encoded plan, with its milestone."""
     if not kind.owned:
         yield None, _at(plan, kind.place)
         return
@@ -77,7 +78,7 @@ def _at(record: JsonObject, place: tuple[str, ...]) -> Any:
 
 
 class AnswerRefused(PlannerError):
-    """This operation cannot be applied to this plan."""
+    """An answer cannot be taken: this says why, to whoever gave it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Writer:
 
 
 def apply(plan: Plan, operations: Sequence[Operation], writer: Writer) -> Plan:
-    """Apply all operations, in order; AnswerRefused where one of them, or what comes out, cannot be. Pure."""
+    """Apply all operations, in order; AnswerRefused where one cannot be. Pure."""
     if plan.frozen_at is not None:
         raise AnswerRefused(f"frozen: plan.json was frozen at {plan.frozen_at} and is not written any more")
     body = plan.model_dump(mode="json")
@@ -168,7 +169,10 @@ VERBS: Mapping[str, Callable[[JsonObject, EntityType, Operation, Writer], None]]
 
 
 def _find(body: JsonObject, kind: EntityType, operation: Operation) -> tuple[JsonObject, list[JsonObject]]:
-    """Find what an operation is about, with the list it lies in; its version must be the one that was read."""
+    """Find what an operation is about, with the list it lies in.
+
+    Its version must be the one that was read.
+    """
     for owner, place in places(body, kind):
         for record in [place] if kind.prefix is None else place:
             if operation.id == (owner if kind.prefix is None else record["id"]):
@@ -185,7 +189,7 @@ def _check_version(record: JsonObject, operation: Operation) -> None:
 
 
 def _valid(kind: EntityType, value: JsonObject) -> JsonObject:
-    """Judge a whole entity, its words made clean; a field that it does not have is a mistake."""
+    """Judge a whole entity, its words made clean; other fields are a mistake."""
     try:
         fit = kind.model.model_validate(value, extra="forbid").model_dump(mode="json")
         found: dict[str, Any] = kind.model.model_validate(clean_words(fit)).model_dump(mode="json")

@@ -1,4 +1,4 @@
-"""The kinds of rows that a workflow has: each function closes over one row's fixed part and makes its handlers.
+"""The kinds of rows in a workflow: each function makes the handlers of a row.
 
 `enter` is what happens when the workflow comes to the row: it hands out steps and waits, or decides and names the next
 row. `leave` is what happens when the row's steps have ended; AnswerRefused says why their answer is no use.
@@ -20,7 +20,6 @@ from tasks.strategies.drafting.steps import room_for
 from tasks.strategies.reviewed_plan import gate
 from tasks.strategies.reviewed_plan.decision import ask
 from tasks.strategies.reviewed_plan.document import make_report, reconcile, tally
-from tasks.strategies.reviewed_plan.gate import take_review
 from tasks.strategies.reviewed_plan.implementation import WorkRound, round_of
 from tasks.strategies.reviewed_plan.integrity import gaps
 from tasks.strategies.reviewed_plan.operations import AnswerRefused, Writer, apply
@@ -89,7 +88,10 @@ def execute_dispatch_step(brief: Brief, phase: QrPhase, then: Change | None = No
 def patch_dispatch_step(
     brief: Brief, phase: QrPhase, make: Callable[[WorkRound, int], tuple[PlannedStep, ...] | None]
 ) -> WorkflowRow:
-    """Make a row whose roles change files: its waves one after the other, a wave in parts that fit one commit."""
+    """Make a row whose roles change files, wave by wave.
+
+    A wave is handed out in parts that fit one commit.
+    """
 
     def enter(turn: Turn) -> Moved:
         return _next(turn.with_loop(phase, turn.loop(phase)).with_state(wave=0, part=1))
@@ -98,7 +100,7 @@ def patch_dispatch_step(
         return _next(tally(turn).with_state(part=turn.state.part + 1))
 
     def _next(turn: Turn) -> Moved:
-        """Hand out the next part that has steps; past the last wave the row has passed."""
+        """Hand out the next part that has steps; the last wave ends the row."""
         work = round_of(turn, brief, phase)
         size = room_for(turn.goal, 0)
         while (wave := make(work, turn.state.wave)) is not None:
@@ -125,14 +127,14 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
             return turn, brief.ahead
         review = _parse(Review, output)
         file = turn.file(phase)
-        decided = take_review(file, review, gate.severities_at(turn.state.schedule, file.iteration))
+        decided = gate.take_review(file, review, gate.severities_at(turn.state.schedule, file.iteration))
         return replace(turn.with_file(decided), review=fit(review.verdict or "", 20) or None), brief.ahead
 
     return WorkflowRow(brief, enter, leave, reads_answer=True)
 
 
 def qr_gate_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> WorkflowRow:
-    """Make a row that sums the items up: on, back to the work, or to a person where that has gone on for too long."""
+    """Make a row that sums the items up: on, back, or to a person."""
 
     def enter(turn: Turn) -> Moved:
         severities = gate.severities_at(turn.state.schedule, turn.file(phase).iteration)
@@ -157,7 +159,7 @@ def qr_gate_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> Wo
 
 
 def reconcile_step(brief: Brief) -> WorkflowRow:
-    """Make the last row: its reviewer lays plan and outcome side by side, and the report is written."""
+    """Make the last row, whose reviewer lays plan and outcome side by side."""
 
     def enter(turn: Turn) -> Moved:
         step = role_step(brief, StepType.REVIEW, brief.name, turn.goal.goal, (), turn.goal.constraints)
@@ -182,7 +184,7 @@ def open_gate(turn: Turn, phase: QrPhase, then: Change | None) -> Turn:
 
 
 def _part(wave: tuple[PlannedStep, ...], start: int, size: int) -> tuple[PlannedStep, ...]:
-    """Cut a part out of a wave; what its steps waited for in earlier parts has ended."""
+    """Cut a part out of a wave, whose earlier parts have ended."""
     part = wave[start : start + size]
     own = {step.step_id for step in part}
     return tuple(

@@ -1,4 +1,4 @@
-"""One turn of the workflow: what is known, what is kept, and what comes out of it so far. A value."""
+"""A turn of the workflow: what is known, kept, and comes out of it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,10 @@ class Turn:
         return replace(self, phases=(*self.phases, Phase(name, status)))
 
     def hand_out(self, row: str, steps: tuple[PlannedStep, ...]) -> Turn:
-        """Hand out the steps of a row, and wait for all of them; a step fails for good before the plan is halted."""
+        """Hand out the steps of a row, and wait for all of them.
+
+        A step fails for good before the failures in a row would halt the plan.
+        """
         most = max((limits_of(self.goal)["consecutive_failures"] or MAX_RETRIES) - 2, 0)
         steps = tuple(step.model_copy(update={"retry_limit": min(step.retry_limit, most)}) for step in steps)
         opened = self.with_state(row=row, open=tuple(step.step_id for step in steps), ended=(), failed=False)
@@ -128,7 +131,7 @@ def turn_of(growth: Growth, catalogue: Catalogue, state: ReviewState) -> Turn:
 
 
 def project_in(turn: Turn) -> Project:
-    """Read the project as it was at the beginning, whatever of the goal has not been kept since."""
+    """Read the project as it was at the beginning, from what was kept since."""
     context = turn.goal.context.model_copy(update={"language": turn.state.language})
     goal = turn.goal.model_copy(update={"context": context})
     test, unknown = read_test_command(goal, turn.catalogue.match)

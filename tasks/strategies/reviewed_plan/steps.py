@@ -1,4 +1,4 @@
-"""How the steps of this kind are made: what a role is told of its phase, and of what failed before."""
+"""The steps of a reviewed plan: what roles are told, also of what failed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ORDER = list(Severity)
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """The fixed part of one row of the workflow: who does what, and where it leads."""
+    """The fixed part of a row: who does what, and where it leads."""
 
     number: int
     name: str

@@ -1,8 +1,4 @@
-"""The strategy of the kind `reviewed_plan`: its six verbs in the order of a plan's life.
-
-Whatever a role answers is judged before it counts (`refusal`), and applied as a whole when its step ends (`advance`).
-A review that finds faults is no failure: it sends the work back as new steps, until a person has to decide.
-"""
+"""The six verbs of a reviewed plan, in the order of its life."""
 
 from __future__ import annotations
 
@@ -39,7 +35,7 @@ MAX_UNTOUCHED = 5  # files told of one step
 
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
-    """Answer a goal with the first step of its workflow, or with everything that keeps it from beginning. Pure."""
+    """Answer a goal with the first step of its workflow, or with its errors. Pure."""
     given = goal.reviewed_plan or ReviewedPlanInput()
     allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
     test, unknown = read_test_command(goal, catalogue.match)
@@ -59,7 +55,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
 
 
 def input_for(growth: Growth, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Hand a step of the open row what it reads: enough to do it without anything of earlier steps. Pure."""
+    """Hand a step of the open row the documents that it reads. Pure."""
     state = state_of(growth)
     row = ROWS.get(state.row)
     if row is None or facts.get("step_id") not in state.open:
@@ -124,7 +120,7 @@ def answer(growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:
 
 
 def stuck(growth: Growth, catalogue: Catalogue) -> Unfolding | None:  # noqa: ARG001 (the protocol's)
-    """Leave a plan whose step failed for good to its end; its report has said so since then."""
+    """Leave a plan whose step failed for good: its report has said so since."""
     return None
 
 
@@ -147,7 +143,10 @@ def _errors(goal: Goal, given: ReviewedPlanInput, project: Project, *, testable:
 
 
 def _untested(project: Project) -> Iterator[FieldError]:
-    """Say that no step that changes code can run the tests: told here, not when the whole plan is made."""
+    """Say that no step that changes code can run the tests.
+
+    It is said here, before anybody has worked on the plan.
+    """
     if not project.tests:
         sentence = "No verification is known for these files: set context.test_command or context.language."
         yield field_error("/context/test_command", "no_verification", sentence)
@@ -157,7 +156,7 @@ def _untested(project: Project) -> Iterator[FieldError]:
 
 
 def _plan_errors(given: ReviewedPlanInput, plan: Plan, allowed: tuple[str, ...]) -> Iterator[FieldError]:
-    """Say why the plan that was supplied cannot be carried out, or not be worked on."""
+    """Say why the supplied plan cannot be carried out, or not be worked on."""
     pointer = "/reviewed_plan/plan"
     if given.workflow is Workflow.EXECUTE:
         yield from execution_errors(plan, allowed, pointer)
@@ -169,7 +168,7 @@ def _plan_errors(given: ReviewedPlanInput, plan: Plan, allowed: tuple[str, ...])
 
 
 def _unclean(error: ValidationError) -> Iterator[FieldError]:
-    """Say which texts of a supplied plan do not fit once they are clean: most often nothing is left of them."""
+    """Say which texts of a supplied plan do not fit, most often empty, once clean."""
     for each in error.errors():
         place = "/".join(fit(str(name), 100) for name in each["loc"])
         yield field_error(f"/reviewed_plan/plan/{place}", "invalid_plan", f"Once cleaned: {each['msg']}.")
@@ -189,7 +188,7 @@ def _note_end(state: ReviewState, end: End) -> ReviewState:
 
 
 def _block(turn: Turn, end: End) -> Unfolding:
-    """Write down how far the plan came: no row follows a step that failed for good."""
+    """Report how far the plan came: no row follows a step failed for good."""
     turn = tally(turn)
     report = make_report(turn.document, "BLOCKED", summary=f"{turn.state.row} did not succeed.")
     return turn.with_document(report=report).expansion(f"{end.step_id} is {end.state}")

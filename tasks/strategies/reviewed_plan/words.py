@@ -1,4 +1,4 @@
-"""Words from outside made fit for what this kind keeps and says: cleaned for the documents, cut for the steps."""
+"""Words from outside, cleaned for the documents and cut for the steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_FAULTS = 5  # told at once
 
 
 def clean_words(value: Any, name: str = "") -> Any:
-    """Sanitise every text of a document that has passed its model, keys as well; code stays as it is."""
+    """Sanitise every text and key of a valid document; code stays as it is."""
     if isinstance(value, str):
         return _text(value, name)
     if isinstance(value, dict):
@@ -32,7 +32,10 @@ def clean_words(value: Any, name: str = "") -> Any:
 
 
 def fit_model(model: type[M], value: M) -> M:
-    """Clean a document, each text cut to its field; ValidationError where one is left empty or names nothing."""
+    """Clean a document, each text cut to its field.
+
+    ValidationError where one is left empty or names nothing.
+    """
     known = model.model_validate(value.model_dump(mode="json"), extra="ignore")
     body = clean_words(known.model_dump(mode="json"))
     try:
@@ -45,7 +48,7 @@ def fit_model(model: type[M], value: M) -> M:
 
 
 def _text(text: str, name: str) -> str:
-    """Clean a text as what it is: of a drawing that holds no attack and no control every character counts."""
+    """Clean a text as what it is: of a harmless drawing every character counts."""
     drawn = name == DRAWING and not _CONTROLS.search(text) and not sanitize(text, Treatment.FLAG).findings
     return text if name == CODE or drawn else sanitize(text).text
 

@@ -1,4 +1,4 @@
-"""The whole workflow as one table: eleven rows of planning, nine of execution (seed 002, "Workflow Phases").
+"""The whole workflow as one table: eleven rows of planning, nine of execution.
 
 A row says who works, what is read and written, what is told and checked, and where pass and fail lead.
 """
@@ -30,7 +30,13 @@ from tasks.strategies.reviewed_plan.words import MAX_FAULTS, sum_up
 
 ARCHITECT, DEVELOPER, WRITER, REVIEWER = RoleName
 DESIGN, CODE, DOCS, IMPL_CODE, IMPL_DOCS = QrPhase
-CONTEXT, PLAN, QR, MILESTONE, OUTCOMES = "context", "plan", "qr", "milestone", "outcomes"  # see material.py
+CONTEXT, PLAN, QR, MILESTONE, OUTCOMES = (
+    "context",
+    "plan",
+    "qr",
+    "milestone",
+    "outcomes",
+)  # what material has readers for
 
 ITEMS = "Answer items, each with id, scope, check, severity (MUST, SHOULD, COULD), status PASS or FAIL, and a finding "
 VERDICTS = ITEMS + "for every FAIL. Decide every open item again; what passed before may be checked again as well."
@@ -214,7 +220,7 @@ FIRST: Mapping[Workflow, str] = MappingProxyType(
 
 
 def go(turn: Turn, name: str | None) -> Turn:
-    """Go from row to row until one waits, or the part of the workflow that was asked for is over."""
+    """Go from row to row until one waits, or the wanted part is over."""
     while name in PARTS[turn.state.workflow] and name is not None:
         turn, name = ROWS[name].enter(turn)
     return turn
