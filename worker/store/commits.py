@@ -21,7 +21,7 @@ from redis import Redis
 from worker.store import functions
 from worker.store.clients import Connects
 from worker.store.keys import Partition
-from worker.store.shelf import Kept, Other, Shelf
+from worker.store.commit_journal import Kept, Other, Shelf
 
 log = logging.getLogger("planner.commits")
 
