@@ -17,7 +17,7 @@ from tests.conftest import wait_until
 from tests.unit.evolution.given import a_goal, a_plan
 from worker.process.container import Services
 from worker.settings.settings import Settings
-from worker.store import functions, keys, verdicts
+from worker.store import functions, goal_record, keys
 from worker.store.keys import Partition
 from worker.streams.inbox import Inbox
 
@@ -269,6 +269,6 @@ def test_a_verdict_takes_the_place_only_of_one_that_is_open(
     if stands:
         redis.hset(key, "verdict", stands)
 
-    assert verdicts.settle(client, "g", "PLANNED", "because", *verdicts.OPEN) == written
+    assert goal_record.settle(client, "g", "PLANNED", "because", *goal_record.OPEN) == written
     assert redis.exists(key) == bool(stands)
     assert goal(redis, "g").get("verdict") == ("PLANNED" if written else stands)

@@ -21,10 +21,10 @@ from tasks.handlers import creation, goals
 from tasks.handlers.creation import PlanSeed
 from tasks.rules.strategy import Draft
 from tests.conftest import wait_until
-from worker.engine import ids
+from worker.engine.admission import fresh_plan_id
 from worker.process.container import Services
 from worker.settings.settings import Settings
-from worker.store import functions, keys
+from worker.store import functions, goal_record, keys
 from worker.store.keys import CONTROLLERS, GROUP, Partition
 from worker.store.layout import Write
 from worker.streams.decode import read_goal
@@ -627,7 +627,7 @@ def _begin_creation(here: Services, redis: Redis, body: dict[str, Any], chunks: 
     found = read_goal(entry, 2**23)
     assert isinstance(found, tuple)
     goal, digest = found
-    plan_id, _, _ = here.decomposer._claim("ci-1", ids.plan_id(None), digest)
+    plan_id, _, _ = goal_record.claim(here.client, "ci-1", fresh_plan_id(None), digest, 600)
     answer = goals.plan(goal)
     assert isinstance(answer, Draft)
     ago = time.time_ns() // 1_000_000 - 5000

@@ -13,7 +13,7 @@ from tests.conftest import RunningWorker, wait_until
 from tests.integration.test_partitions import read
 from tests.support.faults import consumes, kill, spawn
 from worker.bench import fleet
-from worker.engine import ids
+from worker.engine.admission import fresh_plan_id
 from worker.start import worker_command
 from worker.store import keys
 from worker.store.keys import Partition, partition_of
@@ -28,7 +28,7 @@ def goals(partitions: int, each: int, steps: int) -> list[bytes]:
     made: dict[int, list[bytes]] = {number: [] for number in range(partitions)}
     for number in range(10_000):
         repo = f"acme/shop-{number}"
-        place = partition_of(ids.plan_id(repo), partitions)
+        place = partition_of(fresh_plan_id(repo), partitions)
         if len(made[place]) < each:
             goal = codec.loads(fleet.goal(number, steps)) | {"context": {"repo": repo}}
             made[place].append(codec.dumps(goal))

@@ -6,14 +6,15 @@ from collections.abc import Callable
 
 from redis import Redis
 
+from schemas.base import GoalKind
 from schemas.envelope import FieldError
 from schemas.goal import Goal
 from tasks.rules.strategy import Consult, Drafted, Rejected, Setting
 from tasks.rules.validation import reject
+from tasks.text.fields import fit
 from worker.drafters import drafter_of
 from worker.drafters.artifacts import Artifacts
 from worker.drafters.base import Drafter, secrets_of
-from worker.drafters.choice import choose
 from worker.drafters.recorded import Recorded
 from worker.settings.drafters import schema_mode
 from worker.settings.settings import Settings
@@ -68,3 +69,23 @@ class Consulting:
         modes["schema"] = schema_mode(here, drafter, question)
         directory = here.planning_debug_dir
         return Artifacts(directory, modes, secrets_of(here)) if directory else None
+
+
+NONE = "none"
+USUAL = {GoalKind.TASK: NONE, GoalKind.CAMPAIGN: "queue", GoalKind.EVOLUTION: "queue"}  # the kinds that can use one
+
+
+def choose(kind: GoalKind, asked: str | None, settings: Settings) -> str | FieldError:
+    """Name the drafter of a goal of `kind`, or say why it cannot have the one that it asked for."""
+    if kind not in USUAL:
+        return NONE if asked in (None, NONE) else _refusal(f"A goal of the kind {kind} is planned without a drafter")
+    name = asked or settings.drafter or USUAL[kind]
+    enabled = (NONE, *(each for each in settings.drafters if each != NONE))
+    if name in enabled:
+        return name
+    what = f"The drafter {fit(name, 64)} is" if asked else f"The drafter {name} of the kind {kind} is"
+    return _refusal(f"{what} not enabled here; there are {', '.join(enabled)}")
+
+
+def _refusal(sentence: str) -> FieldError:
+    return FieldError(pointer="/drafter", code="drafter_not_enabled", message=f"{sentence}.")

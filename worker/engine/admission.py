@@ -1,7 +1,9 @@
-"""What a new plan meets: whether there is room for it, and what stands for it from its first moment."""
+"""What a new plan meets: whether there is room for it, its id, and what stands for it from its first moment."""
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +14,8 @@ from schemas.envelope import Problem
 from schemas.goal import Goal
 from tasks.handlers.bulk_commands import find_standing
 from tasks.handlers.creation import PlanSeed
-from worker.engine import ids
 from worker.engine.quota import Quota
-from worker.store.keys import Partition
+from worker.store.keys import Partition, bucket
 from worker.store.memory import Memory
 
 
@@ -65,7 +66,7 @@ class Door:
             goal_id=goal_id,
             now=now,
             created=created,
-            seed=ids.seed(),
+            seed=lease_secret(),
             reply_to=home.outcomes,
             lease_prefix=home.lease_prefix(plan_id),
             version=int(version or 0),
@@ -74,3 +75,21 @@ class Door:
             requires_receipts=self.requires_receipts,
             grants=self.quota.grants(scopes, grants[0], now) if scopes else {},
         )
+
+
+def _uuid7_hex() -> str:
+    """Make a UUIDv7 as 32 hex digits: sorts by its millisecond (RFC 9562 section 5.7)."""
+    ms, noise = time.time_ns() // 1_000_000, int.from_bytes(os.urandom(10))
+    value = ms << 80 | 0x7 << 76 | (noise >> 68) << 64 | 0b10 << 62 | noise & (1 << 62) - 1
+    return f"{value:032x}"
+
+
+def fresh_plan_id(repo: str | None) -> str:
+    """Make a plan id, in the bucket of its repository, else in one of its own."""
+    unique = _uuid7_hex()
+    return f"plan_{bucket(repo or unique)}-{unique}"
+
+
+def lease_secret() -> str:
+    """Make the secret from which the leases of a plan are derived."""
+    return os.urandom(12).hex()

@@ -21,7 +21,7 @@ from tasks.plan.snapshot import Clocks, Snapshot
 from worker.engine.quota import Quota
 from worker.engine.router import Intake
 from worker.engine.work import Decided, Work
-from worker.store import functions, verdicts
+from worker.store import functions, goal_record
 from worker.store import keys as names
 from worker.store.commits import Commits
 from worker.store.functions import FunctionsMissing
@@ -269,4 +269,4 @@ class Engine:
         It lies in another slot, so it is written before the commit: who dies in between leaves the answer pending.
         """
         reason = (view.record.halt or {}).get("reason", "")
-        verdicts.settle(self._client, view.record.head.goal_id, change.settles, reason, *verdicts.OPEN)
+        goal_record.settle(self._client, view.record.head.goal_id, change.settles, reason, *goal_record.OPEN)

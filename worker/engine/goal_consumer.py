@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -18,11 +17,10 @@ from schemas.base import GoalVerdict, unknown_fields
 from schemas.envelope import Problem
 from schemas.goal import Goal
 from tasks.base.errors import Overtaken
-from worker.engine import ids
-from worker.engine.admission import Door
+from worker.engine.admission import Door, fresh_plan_id
 from worker.engine.engine import DRAIN_S
 from worker.engine.plan_creation import Made, Maker
-from worker.store import functions, keys, verdicts
+from worker.store import functions, goal_record, keys
 from worker.store.functions import FunctionsMissing
 from worker.streams.decode import read_goal
 from worker.streams.inbox import Entry, Inbox
@@ -138,7 +136,9 @@ class Decomposer:
         if is_new and (refusal := self._door.refusal(goal)):  # its id stays free for when it is sent again
             self._bury(entry, refusal)
             return
-        plan_id, verdict, known = self._claim(goal_id, ids.plan_id(goal.context.repo), digest)
+        plan_id, verdict, known = goal_record.claim(
+            self._client, goal_id, fresh_plan_id(goal.context.repo), digest, self._retention_s
+        )
         if known != digest:
             detail = f"The goal id {goal_id} was used before, for {plan_id}, with another body."
             self._bury(entry, Problem.of("goal_conflict", detail, status=409))
@@ -149,29 +149,9 @@ class Decomposer:
             log.info("goal decided", extra={"goal_id": goal_id, "plan_id": plan_id, "verdict": made.verdict})
             self._answer(entry, goal, goal_id, made)
 
-    def _claim(self, goal_id: str, plan_id: str, digest: str) -> tuple[str, str, str]:
-        """Make the goal's record unless it exists; returns the plan, verdict and digest that stand there.
-
-        Only the making is refused by a server whose memory is full.
-        """
-        key = keys.goal_id(goal_id)
-        found: Any = self._client.hmget(key, "plan_id", "verdict", "digest")
-        if None not in found:
-            self._client.expire(key, self._retention_s)
-            return found[0].decode(), found[1].decode(), found[2].decode()
-        pipeline = self._client.pipeline(transaction=True)
-        pipeline.hsetnx(key, "digest", digest)
-        pipeline.hsetnx(key, "plan_id", plan_id)
-        pipeline.hsetnx(key, "verdict", GoalVerdict.PENDING.value)
-        pipeline.hsetnx(key, "reason", "")
-        pipeline.expire(key, self._retention_s)
-        pipeline.hmget(key, "plan_id", "verdict", "digest")
-        plan, verdict, known = pipeline.execute()[-1]
-        return plan.decode(), verdict.decode(), known.decode()
-
     def _answer(self, entry: Entry, goal: Goal, goal_id: str, made: Made) -> None:
         key = keys.goal_id(goal_id)  # where another verdict stands, its plan was answered before we were here
-        verdicts.settle(self._client, goal_id, made.verdict, made.reason, GoalVerdict.PENDING)
+        goal_record.settle(self._client, goal_id, made.verdict, made.reason, GoalVerdict.PENDING)
         counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal))
         self._client.expire(key, self._retention_s)
         self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted), *self._inbox.drop((entry,))])

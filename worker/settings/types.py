@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import shlex
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
 from pydantic_settings import NoDecode
 
+from schemas import codec
 from tasks.text.forbidden_paths import wrong_name
 from worker.sandbox.paths import Grant, grants
-from worker.settings import lists, sentinel
+from worker.settings import sentinel
 
 
 def _readable(url: str) -> str:
@@ -25,14 +27,40 @@ def _forbiddable(name: str) -> str:
     return name
 
 
+def _names(value: Any) -> Any:
+    """Read names that are separated by commas."""
+    return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+
+
+def _argv(value: Any) -> Any:
+    """Read a command: a JSON list of words, or words that are quoted as for a shell, which is never asked."""
+    if not isinstance(value, str):
+        return value
+    try:
+        words = codec.loads(value) if value.lstrip().startswith("[") else shlex.split(value)
+    except ValueError as error:
+        raise ValueError(f"is neither a JSON list nor words: {error}") from error
+    return tuple(words)
+
+
+def _variables(value: Any) -> Any:
+    """Read a JSON object of texts."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return codec.loads(value)
+    except ValueError:  # whose text would quote what may be a secret
+        raise ValueError("is no JSON object") from None
+
+
 RedisUrl = Annotated[
     str, StringConstraints(pattern=r"^(redis|rediss|unix|redis\+sentinel)://."), AfterValidator(_readable)
 ]
 DrafterName = Literal["none", "queue", "http", "cli", "backend"]
-DrafterNames = Annotated[tuple[DrafterName, ...], NoDecode, BeforeValidator(lists.names)]
+DrafterNames = Annotated[tuple[DrafterName, ...], NoDecode, BeforeValidator(_names)]
 CheckName = Literal["ruff-check", "ruff-format", "black", "flake8", "mypy", "pyright", "compileall"]
-CheckNames = Annotated[tuple[CheckName, ...], NoDecode, BeforeValidator(lists.names)]
-Argv = Annotated[tuple[str, ...], NoDecode, BeforeValidator(lists.argv)]
+CheckNames = Annotated[tuple[CheckName, ...], NoDecode, BeforeValidator(_names)]
+Argv = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_argv)]
 Grants = Annotated[tuple[Grant, ...], NoDecode, BeforeValidator(grants)]
-Names = Annotated[tuple[Annotated[str, AfterValidator(_forbiddable)], ...], NoDecode, BeforeValidator(lists.names)]
-Variables = Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(lists.variables)]
+Names = Annotated[tuple[Annotated[str, AfterValidator(_forbiddable)], ...], NoDecode, BeforeValidator(_names)]
+Variables = Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(_variables)]

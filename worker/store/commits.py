@@ -20,8 +20,8 @@ from redis import Redis
 
 from worker.store import functions
 from worker.store.clients import Connects
-from worker.store.keys import Partition
 from worker.store.commit_journal import Kept, Other, Shelf
+from worker.store.keys import Partition
 
 log = logging.getLogger("planner.commits")
 
