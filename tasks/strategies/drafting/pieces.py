@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from schemas.base import RiskLevel
@@ -47,9 +47,21 @@ def pieces(files: Sequence[str]) -> tuple[Piece, ...]:
     together = level_of(files)
     if fits_one_step(files) and not RISK[together].two_phase:
         return (Piece(tuple(files), together),) if files else ()
-    found: list[Piece] = []
-    levels = {path: level_of((path,)) for path in files}
+    return split(files, lambda path: level_of((path,)))
+
+
+def split(files: Sequence[str], level_of_file: Callable[[str], RiskLevel]) -> tuple[Piece, ...]:
+    """Cut `files` into pieces, one for each phase where a level has two."""
+    return tuple(
+        Piece(part, level, phase)
+        for part, level in cut(files, level_of_file)
+        for phase in (PHASES if RISK[level].two_phase else (None,))
+    )
+
+
+def cut(files: Sequence[str], level_of_file: Callable[[str], RiskLevel]) -> Iterator[tuple[tuple[str, ...], RiskLevel]]:
+    """Cut `files` by the level of each and by what that allows, riskier ones first."""
+    levels = {path: level_of_file(path) for path in files}
     for level in reversed(tuple(RISK)):
         for part in chunks([path for path in files if levels[path] is level], RISK[level].max_files):
-            found += [Piece(part, level, phase) for phase in (PHASES if RISK[level].two_phase else (None,))]
-    return tuple(found)
+            yield part, level

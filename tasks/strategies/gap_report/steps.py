@@ -13,12 +13,12 @@ from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.gap import ActionType, PlannedAction
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_raise, is_below
+from tasks.strategies.drafting.pieces import cut
 from tasks.strategies.drafting.project import Check, only_documents
 from tasks.strategies.gap_report.document import Iteration, level_of
 from tasks.strategies.gap_report.verification import verification
 from tasks.text.fields import MAX_INTENT, MAX_TITLE, fit
 from tasks.toolchain.catalogue import render
-from tasks.toolchain.files import chunks
 
 EXPLORE_ID = "explore-scope"
 VERIFY_ID = "verify"
@@ -85,12 +85,8 @@ def _pieces(action: PlannedAction, iteration: Iteration) -> Iterator[PatchPiece]
             yield PatchPiece(action, iteration.allowed, _level(iteration.allowed, ActionType.MODIFY, iteration))
         return
     files = tuple(path for path in iteration.allowed if path in action.target_files)
-    level_of_file = {path: _level((path,), action.action_type, iteration) for path in files}
-    found = [
-        PatchPiece(action, part, level)
-        for level in reversed(tuple(RISK))
-        for part in chunks([path for path in files if level_of_file[path] is level], RISK[level].max_files)
-    ]
+    parts = cut(files, lambda path: _level((path,), action.action_type, iteration))
+    found = [PatchPiece(action, part, level) for part, level in parts]
     for number, piece in enumerate(found, 1):
         yield replace(piece, part=f" ({number} of {len(found)})") if len(found) > 1 else piece
 

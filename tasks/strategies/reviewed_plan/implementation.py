@@ -16,7 +16,7 @@ from schemas.review_plan import Milestone, Plan
 from schemas.review_qr import QrItem, QrPhase
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import RISK, assess_declared, estimate
-from tasks.strategies.drafting.pieces import TEMPLATE_PHASES
+from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, split
 from tasks.strategies.drafting.project import Check, Project, keep_permitted, only_documents
 from tasks.strategies.reviewed_plan.milestones import (
     RoleName,
@@ -28,7 +28,7 @@ from tasks.strategies.reviewed_plan.milestones import (
 from tasks.strategies.reviewed_plan.state import Turn, project_in
 from tasks.strategies.reviewed_plan.steps import Brief, failed_items, guidance_for, patch_step, suffix
 from tasks.toolchain.catalogue import Catalogue, render
-from tasks.toolchain.files import Role, chunks, role_of
+from tasks.toolchain.files import Role, role_of
 
 CODE_LEVEL = RiskLevel.MED  # of a step that changes code, at least
 _SCOPE = re.compile(r"(?:file:)?(?P<path>.+?)(?::[L\d][\dL,:-]*)?")
@@ -100,13 +100,9 @@ def least_level(files: tuple[str, ...]) -> RiskLevel:
 
 def split_files(files: Sequence[str], least: RiskLevel) -> tuple[WorkPiece, ...]:
     """Split files by what the risk of each allows, riskier ones first."""
-    level_of = {path: assess_declared(least, (path,)).level for path in files}
-    found: list[tuple[tuple[str, ...], RiskLevel, str | None]] = []
-    for level in reversed(tuple(RISK)):
-        for part in chunks([path for path in files if level_of[path] is level], RISK[level].max_files):
-            found += [(part, level, phase) for phase in (TEMPLATE_PHASES if RISK[level].two_phase else (None,))]
-    last = max((number for number, (part, *_) in enumerate(found) if not only_documents(part)), default=-1)
-    return tuple(WorkPiece(part, level, number == last, phase) for number, (part, level, phase) in enumerate(found))
+    found = split(files, lambda path: assess_declared(least, (path,)).level)
+    last = max((number for number, each in enumerate(found) if not only_documents(each.files)), default=-1)
+    return tuple(WorkPiece(each.files, each.level, number == last, each.phase) for number, each in enumerate(found))
 
 
 def checks_of(project: Project, piece: WorkPiece) -> tuple[VerifyTool, ...]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_raise
+from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.strategies.drafting import cycle
-from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, Piece
+from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, Piece, split
 from tasks.strategies.drafting.project import Check, Project, only_documents
 from tasks.strategies.task.templates import Row, Template
 from tasks.text.fields import MAX_INTENT, fill, fit, guidance
 from tasks.toolchain.catalogue import render
-from tasks.toolchain.files import chunks, files_of
+from tasks.toolchain.files import files_of
 
 DRAFT_ID = "draft-plan"
 VERIFY_ID = "verify-plan"
@@ -49,22 +49,12 @@ def _of_row(project: Project, row: Row, waits: tuple[str, ...]) -> tuple[Planned
     if row.or_every and not files:
         files = project.files
     if row.type is StepType.PATCH:
-        return _patches(project, row, _pieces(row, files), waits)
+        return _patches(project, row, split(files, lambda path: assess_declared(row.risk, (path,)).level), waits)
     tools = project.check(row.check, files)
     if (row.roles and not files) or (row.check is Check.FOCUSED and not tools):
         return ()
     kind = StepType.REVIEW if row.type is StepType.TEST and not tools else row.type  # no tool: somebody must look
     return (_step(project, row, row.step_id, kind, tools=tools, depends_on=waits),)
-
-
-def _pieces(row: Row, files: tuple[str, ...]) -> tuple[Piece, ...]:
-    """Split a row's files by what the risk of each allows; riskier ones go apart and first, so that tests stay last."""
-    level_of = {path: assess_declared(row.risk, (path,)).level for path in files}
-    pieces: list[Piece] = []
-    for level in reversed(tuple(RISK)):
-        for part in chunks([path for path in files if level_of[path] is level], RISK[level].max_files):
-            pieces += [Piece(part, level, phase) for phase in (TEMPLATE_PHASES if RISK[level].two_phase else (None,))]
-    return tuple(pieces)
 
 
 def _patches(project: Project, row: Row, pieces: tuple[Piece, ...], waits: tuple[str, ...]) -> tuple[PlannedStep, ...]:
