@@ -21,7 +21,8 @@ from tasks.handlers import creation, goals
 from tasks.handlers.creation import PlanSeed
 from tasks.rules.strategy import Draft
 from tests.conftest import wait_until
-from worker.engine.admission import fresh_plan_id
+from worker.engine.admission import Door, fresh_plan_id
+from worker.engine.plan_creation import Maker
 from worker.process.container import Services
 from worker.settings.settings import Settings
 from worker.store import functions, goal_record, keys
@@ -607,6 +608,34 @@ def test_a_creation_that_was_cut_short_is_finished_once(here: Services, redis: R
     assert [after for _, _, after in moves(redis, plan_id)].count("DONE") == 160
     assert stats(redis)["applied"] == 160
     assert waiting(redis, keys.GOALS) == (0, 0)
+
+
+@pytest.mark.parametrize(("owner", "look"), [(Maker, "made"), (Door, "plan_seed")])
+def test_a_goal_that_two_workers_take_at_once_is_made_once(
+    here: Services, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch, owner: type, look: str
+) -> None:
+    """Each takes one of two copies; after either look of ours at what is there, the other makes the plan."""
+    asked, others = getattr(owner, look), [services(redis_url)]
+
+    def looking(*args: Any) -> Any:
+        seen = asked(*args)
+        if others:
+            with others.pop() as other:
+                other.decomposer.drain()
+                work(redis)
+                drain(other)
+        return seen
+
+    monkeypatch.setattr(owner, look, looking)
+    publish(redis, a_goal(3, goal_id="ci-1"))
+    publish(redis, a_goal(3, goal_id="ci-1"))
+    (plan_id,) = plan(here, redis)
+    while work(redis):
+        drain(here)
+
+    assert [after for _, _, after in moves(redis, plan_id)].count("DONE") == 3
+    assert state(redis, plan_id) == "COMPLETED"
+    assert (redis.xlen(QUEUE), waiting(redis, keys.GOALS)) == (0, (0, 0))
 
 
 def test_a_refusal_that_is_answered_late_still_says_why(here: Services, redis: Redis) -> None:

@@ -80,10 +80,10 @@ class Maker:
 
     def make(self, goal: Goal, goal_id: str, plan_id: str) -> Made:
         """Make the plan unless it is there already; raises Overtaken where what it rests on has changed meanwhile."""
-        if made := self.made(plan_id):
-            return made
         home = self._home(plan_id)
         plan_seed = self._door.plan_seed(home.partition, goal, goal_id, plan_id)
+        if made := self.made(plan_id):  # after the version was read: who makes it from now on has another one
+            return made
         setting = self._setting(home.partition, goal, plan_seed.now)
         if isinstance(setting, Rejected):
             return self._keep(home, plan_seed, goal, setting)
