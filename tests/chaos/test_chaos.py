@@ -118,7 +118,7 @@ def say(capsys: pytest.CaptureFixture[str], text: str) -> None:
 
 def live_through(run: Run, server: Server, workers: Workers, redis: Redis) -> None:
     """Have faults for a time, then calm until every plan has ended and no stream holds anything."""
-    people = People(server.url, run.seed, run.count, 0.65 * run.faults_s, run.tally)
+    people = People(server.url, run.seed, run.count, 0.65 * run.faults_s, run.tally, at_once=False)
     killer = Killer(server, workers, run.seed, run.faults_s, run.tally)
 
     def over() -> bool:
