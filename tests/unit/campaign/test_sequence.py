@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import integers
 
 from schemas.base import RiskLevel, StepType
 from schemas.campaign import TaskType
@@ -56,10 +58,7 @@ def test_the_shape_of_a_plan(
     assert (found.builds, found.specs, found.verify, found.count) == (builds, specs, verify, tasks)
 
 
-@pytest.mark.parametrize("sections", range(9))
-@pytest.mark.parametrize("tests", range(5))
-@pytest.mark.parametrize("sources", range(1, 9))
-@pytest.mark.parametrize("count", range(1, 8))
+@given(count=integers(1, 7), sources=integers(1, 8), tests=integers(0, 4), sections=integers(0, 8))
 def test_the_count_is_the_formulas_wherever_every_task_has_something_to_do(
     count: int, sources: int, tests: int, sections: int
 ) -> None:
