@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from schemas.base import FailureCategory, GoalKind, GoalVerdict
 from schemas.base import PlanState as P
@@ -26,7 +26,7 @@ from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt, requests
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.policy.pre_steps import looks_prepared
-from tasks.rules.strategy import MAX_UNFOLDED, Draft, End, Growth, Phase, Unfolding, Unfolds
+from tasks.rules.strategy import MAX_UNFOLDED, Draft, End, Growth, Phase, Strategy, Unfolding
 from tasks.rules.validation import max_steps, validate
 from tasks.strategies.registry import strategy_of
 from tasks.text.forbidden_paths import JUDGED
@@ -119,8 +119,8 @@ def input_for(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
     return _strategy(unit).input_for(_growth(unit), step.facts) if unit.growth else None
 
 
-def _strategy(unit: UnitOfWork) -> Unfolds:
-    return cast("Unfolds", strategy_of(GoalKind(unit.plan.head.kind)))
+def _strategy(unit: UnitOfWork) -> Strategy:
+    return strategy_of(GoalKind(unit.plan.head.kind))
 
 
 def _catalogue(unit: UnitOfWork) -> Catalogue:

@@ -1,4 +1,4 @@
-"""What a strategy answers: a draft of a plan, what a draft unfolds to, or why there is none."""
+"""What a strategy is asked and what it answers: a first draft of a plan, how the plan goes on, or why there is none."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tasks.base.policy_version import POLICY_VERSION
 from tasks.text.forbidden_paths import FORBIDDEN, Forbidden
 from tasks.toolchain.catalogue import Catalogue
 
-MAX_UNFOLDED = 64  # steps that one end or one answer may add: they go into one commit
+MAX_UNFOLDED = 64  # steps that may be added at once: they go into one commit
 
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """What a drafter said to one question: `output` is text or JSON from outside, None where the call failed."""
+    """What a drafter said to one question."""
 
-    output: Any = None
+    output: Any = None  # text or JSON from outside; None where the call failed
     error: str | None = None  # why there is no output
     tokens: int = 0  # that the call used up
     duration_ms: int = 0
@@ -30,11 +30,11 @@ class Drafted:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What surrounds a goal when it is planned; made by the worker, so that a strategy stays pure."""
+    """What surrounds a goal when it is planned, from outside of all strategies."""
 
     now: int = 0  # ms
     recall: Mapping[str, int] = field(default_factory=dict)  # what earlier plans of the same kind and repository left
-    drafter: str = "none"  # none: templates; queue: a DRAFT step for a controller; else the worker asks, see Consult
+    drafter: str = "none"  # none: templates; queue: a step asks a controller; else the worker asks, see Consult
     drafted: tuple[Drafted, ...] = ()  # what the worker's drafter said so far, in order
     options: Mapping[str, Any] = field(default_factory=dict)  # settings of the operator for this kind
     forbidden: Forbidden = FORBIDDEN  # paths that no goal may allow
@@ -42,7 +42,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A phase that a strategy went through, told as the event `plan.phase`."""
+    """A phase that a strategy went through, which the event `plan.phase` tells."""
 
     name: str
     status: str  # a line for people
@@ -59,9 +59,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """First steps of a plan, in order, and the document of its kind; not validated yet.
+    """First steps of a plan and the document of its kind, not validated yet.
 
-    With a `question` there are no steps: the plan waits for its answer, and unfolds from that.
+    With a `question` there are no steps: the plan waits for its answer, and goes on from that.
     """
 
     steps: tuple[PlannedStep, ...]
@@ -69,7 +69,7 @@ class Draft:
     goal: Goal | None = None  # as it was planned, where attacks were taken out of it
     findings: tuple[str, ...] = ()  # the class of each of these
     tools: tuple[Mapping[str, Any], ...] = ()  # the operator's contracts that go with the plan
-    state: Mapping[str, Any] | None = None  # what the strategy needs to unfold the plan later; None: it never will
+    state: Mapping[str, Any] | None = None  # what the strategy needs to go on with the plan later; None: it never will
     question: Question | None = None
     phases: tuple[Phase, ...] = ()
     counted: str | None = None  # of recall: raised by one with this plan, if it still is `seen`
@@ -80,7 +80,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """No plan: every error at once, each with a pointer into the goal or the plan."""
+    """Every error for which there is no plan, with a pointer each."""
 
     reason: str
     errors: tuple[FieldError, ...]
@@ -98,7 +98,7 @@ class NothingToDo:
 
 @dataclass(frozen=True, slots=True)
 class Consult:
-    """A drafter has to be asked first: the strategy is called again with what it said in `Setting.drafted`."""
+    """A drafter has to be asked first; what it says comes back in `Setting.drafted`."""
 
     prompt: str  # sanitised, with the origin of what comes from outside marked
     schema: Mapping[str, Any] | None = None  # JSON Schema of the answer; None for text
@@ -110,7 +110,7 @@ Answer = Draft | Rejected | NothingToDo | Consult
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A plan that unfolds, as its strategy sees it: the goal, and what the strategy left last time."""
+    """A plan that expands, as its strategy sees it."""
 
     goal: Goal  # without what only a draft reads; its allowed_files are literal paths
     state: Mapping[str, Any]
@@ -122,7 +122,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a step of a plan that unfolds ended: DONE, FAILED after its last attempt, or SKIPPED."""
+    """How a step of a plan ended: DONE, FAILED after its last attempt, or SKIPPED."""
 
     step_id: str
     facts: Mapping[str, Any]  # the step as it was planned (PlannedStep as JSON)
@@ -136,7 +136,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Unfolding:
-    """How a plan goes on: what its strategy keeps from now on, and what is added to the plan.
+    """How a plan goes on: what its strategy keeps, and what is added.
 
     New steps may wait for each other, never for older ones; no two steps of a plan may have one id, ever.
     """
@@ -152,32 +152,35 @@ class Unfolding:
 
 
 class Strategy(Protocol):
-    """How one kind of goal becomes steps: a module of this package. Its functions are pure."""
+    """How one kind of goal becomes steps and goes on, in six pure functions.
+
+    `draft` is called while a plan is made, the others within the commit of what they are about. Each kind is a package
+    of tasks/strategies that has them.
+    """
 
     def draft(self, goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
         """Answer `goal` with first steps, or with a question, or say why there are none."""
         ...
 
-
-class Unfolds(Strategy, Protocol):
-    """A strategy whose plans go on from what their steps answer: each of these is called within a commit."""
-
-    def refusal(self, growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:
-        """Say why what a controller answered with success is no use: the attempt failed, and its next one reads why."""
+    def input_for(self, growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Say what an attempt of a step is given beside its spec."""
         ...
 
-    def input_for(self, growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Say what the controller of a step is given beside its spec, as the plan stands when an attempt starts."""
+    def refusal(self, growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:
+        """Say why what a controller answered with success is no use.
+
+        The attempt failed then, and the next one reads why.
+        """
         ...
 
     def advance(self, growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
-        """Unfold from the end of a step; None where nothing changes."""
+        """Go on from the end of a step; None where nothing changes."""
         ...
 
     def answer(self, growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:
-        """Unfold from what a person said to the last question; a sentence where that is no answer to it."""
+        """Go on from a person's answer, or say why it is none."""
         ...
 
     def stuck(self, growth: Growth, catalogue: Catalogue) -> Unfolding | None:
-        """Go on where steps failed and nothing else can run; None where the plan cannot be saved, and halts."""
+        """Go on where steps failed and nothing else can run; None where the plan halts."""
         ...

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from schemas.base import GoalKind
-from tasks.rules.strategy import Unfolds
+from tasks.rules.strategy import Strategy
 
 STRATEGIES = Path(__file__).parents[2] / "tasks" / "strategies"
 VERBS = ("draft", "input_for", "refusal", "advance", "answer", "stuck")  # in the order of a plan's life
@@ -88,7 +88,7 @@ def test_a_strategy_is_its_six_verbs_in_order_of_life(kind: GoalKind) -> None:
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_verb_takes_what_the_protocol_gives(kind: GoalKind, verb: str) -> None:
-    wanted = list(inspect.signature(getattr(Unfolds, verb)).parameters.values())[1:]
+    wanted = list(inspect.signature(getattr(Strategy, verb)).parameters.values())[1:]
     taken = list(inspect.signature(getattr(import_module(f"tasks.strategies.{kind}"), verb)).parameters.values())
 
     assert [each.annotation for each in taken] == [each.annotation for each in wanted]

@@ -76,7 +76,7 @@ class WorkerCycle(Generic[Plan]):
     fall_back: Callable[[Refusal, Sequence[Drafted]], Answer]
 
     def answer(self, drafted: Sequence[Drafted]) -> Answer:
-        """Ask, ask again for what was wrong, take the answer that is of use, or fall back."""
+        """Ask, ask again, take the answer that is of use, or fall back."""
         if not drafted:
             return self.ask
         found = self.read(drafted[-1])
@@ -99,7 +99,7 @@ class QueueCycle(Generic[Plan]):
     fall_back: Callable[[End, Refusal | None], Unfolding | None]  # None: the step has no answer at all
 
     def refusal(self, output: Any) -> Refusal | None:
-        """Say what is wrong with an answer; its attempt failed, and the next one mends it."""
+        """Say what is wrong with an answer, for the next attempt to mend."""
         found = self.judge(output)
         return found if isinstance(found, Refusal) else None
 
@@ -114,7 +114,7 @@ class QueueCycle(Generic[Plan]):
 def draft_step(
     goal: Goal, step_id: str, *, title: str, intent: str, guidance: str, attempts: int, success: str = "", read: int = 0
 ) -> PlannedStep:
-    """Make the step in which a controller's agent answers the prompt that it finds in its input.
+    """Make the step whose input is a prompt that a controller's agent answers.
 
     `read` are the characters of that prompt, where the kind's are long enough to count.
     """
@@ -135,7 +135,10 @@ def draft_step(
 
 
 def attempts_within(goal: Goal, wanted: int) -> int:
-    """Say how often a step may ask before its failures in a row would halt the plan."""
+    """Say how often a step may ask, of `wanted` attempts.
+
+    With one more, its failures in a row would halt the plan.
+    """
     failures = limits_of(goal)["consecutive_failures"] or MAX_ATTEMPTS + 1
     return max(1, min(wanted, MAX_ATTEMPTS, failures - 1))
 
@@ -146,6 +149,6 @@ def failure(why: str) -> FieldError:
 
 
 def _paid(answer: Answer, drafted: Sequence[Drafted]) -> Answer:
-    """Have the plan pay for all that was asked about it, whether there is one or not."""
+    """Count the tokens of all that was asked, whether there is a plan or not."""
     tokens = sum(said.tokens for said in drafted)
     return replace(answer, tokens=tokens) if isinstance(answer, Draft | Rejected) else answer

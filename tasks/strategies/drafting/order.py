@@ -15,8 +15,8 @@ _NO_ID = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """What a drafted step is called, and what it says it waits for, in its drafter's words."""
+class NamedStep:
+    """What a drafted step is called and waits for, in its drafter's words."""
 
     name: str
     title: str
@@ -25,7 +25,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """For each step in turn its id and the positions of those it waits for; and what was wrong."""
+    """The id of each step, the positions it waits for, and what was wrong."""
 
     ids: tuple[str, ...]
     waits: tuple[tuple[int, ...], ...]
@@ -33,7 +33,7 @@ class Ordered:
 
 
 def slug(name: str, size: int = MAX_ID) -> str:
-    """Make an id of a name, as far as it has letters and digits that an id may have."""
+    """Make an id of the letters and digits of a name that an id may have."""
     folded = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return _NO_ID.sub("-", folded).strip("-")[:size].strip("-")
 
@@ -47,7 +47,7 @@ def free_name(name: str, taken: set[str]) -> str:
     return found
 
 
-def order_steps(steps: Sequence[Named], taken: set[str]) -> Ordered:
+def order_steps(steps: Sequence[NamedStep], taken: set[str]) -> Ordered:
     """Give every step an id of its own and resolve what it waits for.
 
     A name that is used twice, an unknown or circular dependency is a fault, and left out. Where no step names any
@@ -62,7 +62,7 @@ def order_steps(steps: Sequence[Named], taken: set[str]) -> Ordered:
     return Ordered(ids, tuple(map(tuple, waits)), tuple(faults))
 
 
-def _repeated(steps: Sequence[Named]) -> Iterator[tuple[str, str]]:
+def _repeated(steps: Sequence[NamedStep]) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     for at, step in enumerate(steps):
         if step.name in seen:
@@ -70,7 +70,7 @@ def _repeated(steps: Sequence[Named]) -> Iterator[tuple[str, str]]:
         seen.add(step.name)
 
 
-def _resolved(steps: Sequence[Named], faults: list[tuple[str, str]]) -> list[list[int]]:
+def _resolved(steps: Sequence[NamedStep], faults: list[tuple[str, str]]) -> list[list[int]]:
     """Find steps by what they are called: their name, else its id, else their title."""
     known: dict[str, int] = {}
     for key in (_by_name, _by_slug, _by_title):
@@ -90,15 +90,15 @@ def _resolved(steps: Sequence[Named], faults: list[tuple[str, str]]) -> list[lis
     return waits
 
 
-def _by_name(step: Named) -> str:
+def _by_name(step: NamedStep) -> str:
     return step.name.strip()
 
 
-def _by_slug(step: Named) -> str:
+def _by_slug(step: NamedStep) -> str:
     return slug(step.name)
 
 
-def _by_title(step: Named) -> str:
+def _by_title(step: NamedStep) -> str:
     return step.title.strip().casefold()
 
 

@@ -29,7 +29,10 @@ class Piece:
 
 
 def level_of(files: Sequence[str]) -> RiskLevel:
-    """Say how risky a change is that nobody has judged: code is MED, documents and tests alone are LOW, or by name."""
+    """Say how risky a change is that nobody has judged.
+
+    Code is MED, documents and tests alone are LOW, unless their names say more.
+    """
     harmless = len(files_of(files, Role.DOCUMENT, Role.TEST)) == len(files)
     return assess_declared(RiskLevel.LOW if harmless else RiskLevel.MED, files).level
 
@@ -40,9 +43,10 @@ def fits_one_step(files: Sequence[str]) -> bool:
 
 
 def pieces(files: Sequence[str]) -> tuple[Piece, ...]:
-    """Split `files`; riskier ones go apart and first, and tests come last, where they can prove the whole.
+    """Split `files` into what one step may touch.
 
-    Files that fit into one step stay together, at the level of the riskiest, unless that level asks for two phases.
+    Riskier ones go apart and first, and tests come last, where they can prove the whole. Files that fit into one step
+    stay together, at the level of the riskiest, unless that level asks for two phases.
     """
     together = level_of(files)
     if fits_one_step(files) and not RISK[together].two_phase:

@@ -79,13 +79,13 @@ class Project:
         return self.catalogue.recipe(self.language.quick if check is Check.QUICK else self.language.build, files)
 
     def _narrowed(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
-        """Aim the last of the project's tests, the one that runs them, at these; empty where it cannot be done."""
+        """Aim the last of the project's tests at these; empty where it cannot be done."""
         narrowed = self.catalogue.narrow(self.tests[-1], names) if self.tests and names else None
         return (*self.tests[:-1], narrowed) if narrowed else ()
 
 
 def project_of(goal: Goal, catalogue: Catalogue, forbidden: Forbidden = JUDGED) -> Project | tuple[FieldError, ...]:
-    """Read what a goal says of its project, or what is wrong with its allowlist or test command."""
+    """Read what a goal says of its project, or what is wrong with that."""
     allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=forbidden)
     test, unknown = read_test_command(goal, catalogue.match)
     return allowed.errors + unknown or Project.of(goal, allowed.files, test, catalogue)
@@ -94,7 +94,7 @@ def project_of(goal: Goal, catalogue: Catalogue, forbidden: Forbidden = JUDGED) 
 def read_test_command(
     goal: Goal, match: Callable[[str], VerifyTool]
 ) -> tuple[VerifyTool | None, tuple[FieldError, ...]]:
-    """Read the goal's own test command with `match`; an error where that does not know it."""
+    """Read the goal's own test command; an error where `match` does not know it."""
     command = (goal.context.test_command or "").strip()
     try:
         return (match(command) if command else None), ()
@@ -110,7 +110,7 @@ def only_documents(files: tuple[str, ...]) -> bool:
 def commands_in(
     lines: Iterable[str], catalogue: Catalogue, files: Sequence[str], level: RiskLevel
 ) -> tuple[VerifyTool, ...]:
-    """Take the catalogue's commands out of `lines`: those that a step of this level may run, each once."""
+    """Take the catalogue's commands out of `lines` that a step of `level` may run."""
     found: dict[tuple[str, ...], VerifyTool] = {}
     for line in lines:
         for text in (line.strip(), *_QUOTED.findall(line)):

@@ -17,7 +17,7 @@ from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise, is_below
 from tasks.rules.strategy import MAX_UNFOLDED
 from tasks.rules.validation import max_steps
-from tasks.strategies.drafting.order import Named, Ordered, free_name, order_steps
+from tasks.strategies.drafting.order import NamedStep, Ordered, free_name, order_steps
 from tasks.strategies.drafting.pieces import PHASES, Piece, fits_one_step, pieces
 from tasks.strategies.drafting.project import Check, Project, commands_in, keep_permitted, only_documents
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit
@@ -46,7 +46,7 @@ class DraftedStep:
 
 @dataclass(frozen=True, slots=True)
 class Governed:
-    """The steps made of a draft, what was wrong with it, what was left out, and which of its steps want files."""
+    """The steps made of a draft, and what was found wrong, left out or without files."""
 
     steps: tuple[PlannedStep, ...]
     faults: tuple[tuple[str, str], ...] = ()  # pointer and sentence: the drafter should mend these
@@ -70,12 +70,13 @@ def govern(
     taken: frozenset[str] = frozenset(),
     found: Mapping[int, tuple[str, ...]] | None = None,
 ) -> Governed:
-    """Make governed steps of drafted ones; `found` are files that were looked for, `taken` ids that are in use.
+    """Make governed steps of drafted ones.
 
-    No step is made while one is unplaced: all of them can only wait for each other when they come together.
+    `found` are files that were looked for, `taken` ids that are in use. No step is made while one is unplaced: all of
+    them can only wait for each other when they come together.
     """
     used = set(taken)
-    order = order_steps([Named(step.name, step.title, step.waits) for step in drafted], used)
+    order = order_steps([NamedStep(step.name, step.title, step.waits) for step in drafted], used)
     places = [_place(project, step, (found or {}).get(at)) for at, step in enumerate(drafted)]
     faults = order.faults + tuple((f"/steps/{at}/files", each.fault) for at, each in enumerate(places) if each.fault)
     notes = tuple((f"/steps/{at}/files", each.note) for at, each in enumerate(places) if each.note)
@@ -85,7 +86,7 @@ def govern(
 
 
 def room_for(goal: Goal, before: int) -> int:
-    """Say how many steps may be added at once to a plan that has `before` steps."""
+    """Say how many steps may be added at once to `before` steps."""
     return min(MAX_UNFOLDED, max_steps(goal) - before)
 
 
@@ -101,7 +102,7 @@ def crowd(
 def last_check(
     project: Project, steps: Sequence[PlannedStep], tools: tuple[VerifyTool, ...], step_id: str, about: str
 ) -> tuple[PlannedStep, ...]:
-    """Make the step `step_id` that runs `tools` after all `steps`; none where the last does so already."""
+    """Make a step that runs `tools` after `steps`; none where the last does so."""
     changed = tuple(path for step in steps for path in step.allowed_files)
     ends = _ends(steps)
     if not tools or not changed or only_documents(changed) or _is_covered(ends, tools):
@@ -141,7 +142,7 @@ def _place(project: Project, step: DraftedStep, found: tuple[str, ...] | None) -
 def _all(
     project: Project, drafted: Sequence[DraftedStep], order: Ordered, places: Sequence[_Place], used: set[str]
 ) -> tuple[PlannedStep, ...]:
-    """Make the steps in an order in which what a step waits for has been made before it."""
+    """Make the steps, each after those it waits for."""
     ends: dict[int, str] = {}
     made: dict[int, tuple[PlannedStep, ...]] = {}
     left = list(range(len(drafted)))
@@ -169,7 +170,10 @@ def _of_step(
 
 
 def _tools(project: Project, step: DraftedStep, piece: Piece, *, last: bool) -> tuple[VerifyTool, ...]:
-    """Only the last piece can make the tests pass, so only that must; what is but documentation proves nothing."""
+    """Choose the tools of a piece: only the last can make the tests pass.
+
+    What is but documentation proves nothing.
+    """
     if not last:
         usual = () if only_documents(piece.files) else project.check(Check.QUICK, piece.files)
     else:

@@ -19,7 +19,7 @@ MAX_RAW = 8000  # characters of the answer that are kept
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The answer that was taken: its plan, what it said, and what it took to get it."""
+    """The answer that was taken, and what it took to get it."""
 
     plan: PlanningPlan
     output: Any
@@ -36,7 +36,7 @@ def document_of(growth: Growth) -> PlanningAgentResponse:
 
 
 def drafted_plan(growth: Growth) -> PlanningPlan:
-    """Read the plan that was drafted; there is one from the end of the drafting on."""
+    """Read the drafted plan; there is one once drafting has ended."""
     plan = document_of(growth).plan
     if plan is None:
         raise LookupError("This plan has not been drafted yet.")

@@ -66,7 +66,7 @@ def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> P
 
 
 def judge(growth: Growth, output: Any) -> ParsedPlan | Refusal:
-    """Read an answer as the plan that it could become, whoever gave it, or say what has to be mended.
+    """Read an answer as a plan, or say what has to be mended.
 
     In the modes that are not strict only what leaves nothing to be done is an error.
     """
@@ -78,7 +78,7 @@ def judge(growth: Growth, output: Any) -> ParsedPlan | Refusal:
 
 
 def find_places(growth: Growth, output: Any) -> Places | str:
-    """Read which files were found for the steps that name none, or say why the answer is of no use."""
+    """Read the files for steps without any, or why an answer is no use."""
     found = places(output, drafted_plan(growth), state_of(growth).unplaced, project_in(growth))
     if not any(found.values()):
         return NOTHING_FOUND
@@ -110,7 +110,7 @@ def _strict(output: Any, _: str, __: PlanningAgentRequest) -> ParsedPlan | Refus
 
 
 def _lenient(output: Any, text: str, request: PlanningAgentRequest) -> ParsedPlan | Refusal:
-    """Read by the schema; else cut what is too long; else keep the fields that are right in themselves."""
+    """Read by the schema; else cut; else keep the fields that are right."""
     found = _strict(output, text, request)
     if isinstance(found, ParsedPlan):
         return found
@@ -166,7 +166,7 @@ def _synthetic(
     fields: Mapping[str, Any] = MappingProxyType({}),
     errors: tuple[FieldError, ...] = (),
 ) -> ParsedPlan:
-    """Make a plan of one step out of free text, within the limits that every other plan has."""
+    """Make a plan of one step out of free text, within any plan's limits."""
     criteria = _lines(request.acceptance_criteria, 20) or [TEST_LINE]
     short = fit(text, 512)
     made = {
@@ -186,7 +186,10 @@ def _synthetic(
 
 
 def _only_step(mode: ValidationMode, request: PlanningAgentRequest, text: str, criteria: list[str]) -> dict[str, Any]:
-    """`text` is cut to what an action may hold; whoever carries the step out finds all of it as the fallback plan."""
+    """Make the step of a plan of free text.
+
+    It is cut to what an action may hold; all of it is the fallback plan.
+    """
     return {
         "id": f"{'lenient' if mode is ValidationMode.LENIENT else 'free'}-1",
         "title": fit(request.goal, 120) or "Carry the plan out",
@@ -197,7 +200,7 @@ def _only_step(mode: ValidationMode, request: PlanningAgentRequest, text: str, c
 
 
 def _plan(output: PlanningOutput) -> PlanningPlan:
-    """Take the words of an answer over, sanitised: its limits hold for what they have become, too."""
+    """Take the words of an answer over, sanitised and within its limits."""
     return PlanningPlan(
         summary=fit(output.plan_summary, 512, several_lines),
         rationale=fit(output.rationale, 2048, several_lines),
@@ -230,7 +233,10 @@ def _lines(lines: Iterable[str], most: int, size: int = 200) -> list[str]:
 
 
 def _errors(error: ValidationError) -> tuple[FieldError, ...]:
-    """Tell each error once, where it is: that a list lacks the item which is wrong is no error of its own."""
+    """Tell each error once, where it is.
+
+    That a list lacks the item which is wrong is no error of its own.
+    """
     found = error.errors(include_url=False, include_input=False, include_context=False)
     within = {each["loc"][:depth] for each in found for depth in range(1, len(each["loc"]))}
     return tuple(

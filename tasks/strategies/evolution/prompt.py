@@ -95,7 +95,7 @@ def _sections(
 
 
 def _inspirations(request: PlanningAgentRequest) -> Iterator[str]:
-    """Give each inspiration the same room, so that the last one is not lost to the first."""
+    """Give each inspiration the same room, so that the last is not lost."""
     if not request.inspirations:
         yield "# Inspirations\nNone"
         return
@@ -105,7 +105,10 @@ def _inspirations(request: PlanningAgentRequest) -> Iterator[str]:
 
 
 def _data(title: str, origin: str, parts: Parts, size: int) -> str:
-    """Quote outside words under our own heading; what only several lines together say is sanitised too."""
+    """Quote outside words under our own heading.
+
+    What only several lines together say is sanitised too.
+    """
     lines = sanitize("\n".join(squeeze(parts, size))).text.split("\n")
     return "\n".join([f"# {title} ({origin})", *(MARK + line for line in lines)])
 
@@ -120,7 +123,7 @@ def _hint(request: PlanningAgentRequest) -> str:
 
 
 def commit_parts(commit: CommitPlanningContext) -> Parts:
-    """Put a commit into words: a part for each thing that is known of it, a line for each of its lines."""
+    """Put a commit into words: a part for each thing that is known."""
     return [
         [f"Hash: {fit(commit.commit_hash, 64)}", f"Subject: {fit(commit.subject, 72)}"],
         [f"Change summary: {fit(commit.change_summary, MAX_CHANGE)}"],
@@ -134,7 +137,10 @@ def commit_parts(commit: CommitPlanningContext) -> Parts:
 
 
 def squeeze(parts: Parts, size: int) -> list[str]:
-    """Take lines from the end of the longest part until all is at most `size` bytes; a mark stands where they were."""
+    """Shorten the longest parts from their ends, until all has `size` bytes.
+
+    A mark stands where lines were.
+    """
     kept = [list(part) for part in parts]
     weights = [weight(part) for part in kept]
     while sum(weights) > size:
@@ -150,7 +156,7 @@ def _shorter(part: list[str]) -> list[str]:
 
 
 def weight(lines: Sequence[str]) -> int:
-    """Say how many bytes `lines` take up in a prompt, with the mark of data and the line's end."""
+    """Count the bytes of `lines` in a prompt, marks and line ends among them."""
     return sum(len(line.encode()) + 3 for line in lines)
 
 

@@ -46,7 +46,10 @@ class Prepared:
 
 
 def prepare(evolution: Evolution, goal: Goal, options: TrajectoryOptions) -> Prepared:
-    """Make the request of `goal`: its sentence counts where its input has none, and its constraints always."""
+    """Make the request of `goal`.
+
+    Its sentence counts where its input has none, and its constraints always.
+    """
     asked = evolution.goal if evolution.goal and evolution.goal.strip() else goal.goal
     told = (*evolution.constraints, *(fit(each, MAX_BULLET, several_lines) for each in goal.constraints))
     evolution = evolution.model_copy(update={"constraints": tuple(dict.fromkeys(told))[:MAX_CONSTRAINTS]})
@@ -122,7 +125,7 @@ def _bare(base: CommitPlanningContext) -> CommitPlanningContext:
 
 
 def _known(value: Any) -> Any:
-    """Drop the fields of messages that the wire does not know, at any depth: nobody bounds them."""
+    """Drop unknown fields of messages, at any depth: nobody bounds them."""
     if isinstance(value, tuple):
         return tuple(map(_known, value))
     if not isinstance(value, Inbound):

@@ -44,7 +44,10 @@ def state_of(growth: Growth) -> EvolutionState:
 
 
 def project_in(growth: Growth) -> Project:
-    """Read the project of a plan as its draft did: the listing that told its language is not kept."""
+    """Read the project of a plan as its draft did.
+
+    The listing that told its language is not kept, so the state says it.
+    """
     state, goal = state_of(growth), growth.goal
     context = goal.context.model_copy(update={"language": state.language})
     constraints = {fit(each, MAX_BULLET): each for each in (*state.request.constraints, *goal.constraints)}

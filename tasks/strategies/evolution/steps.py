@@ -30,7 +30,7 @@ NO_ORDER = "Nothing of the plan may be done yet: only read."
 
 
 def draft_step(goal: Goal, asked: str, prompt: str, attempts: int) -> PlannedStep:
-    """Make the step that asks a controller's agent for the plan of what is `asked`; it has to read the prompt."""
+    """Make the step that asks a controller for the plan of what is `asked`."""
     sentence = "Answer the prompt of this step's input with a plan for: {goal}"
     return cycle.draft_step(
         goal,
@@ -63,7 +63,10 @@ def find_step(goal: Goal, plan: PlanningPlan, unplaced: Sequence[int]) -> Planne
 
 
 def places(output: Any, plan: PlanningPlan, unplaced: Sequence[int], project: Project) -> Places:
-    """Read which allowed files were found for each step that named none; of one list every such step has all."""
+    """Read which allowed files were found for each step that named none.
+
+    Of one list every such step has all.
+    """
     files = output.get("files", output) if isinstance(output, Mapping) else output
     allowed = frozenset(project.files)
     found: dict[int, tuple[str, ...]] = {}
@@ -80,7 +83,7 @@ def plan_steps(
     criteria: Sequence[str] = (),
     found: Places | None = None,
 ) -> Governed:
-    """Make governed steps of a plan, and a last one that verifies all of it where that is more than they do.
+    """Make governed steps of a plan, and a last one that verifies it.
 
     `criteria` are what the goal is accepted by, `found` the files of steps that name none.
     """
@@ -118,7 +121,10 @@ def fallback_steps(project: Project, plan: PlanningPlan, files: tuple[str, ...],
 def _last_check(
     project: Project, plan: PlanningPlan, steps: Sequence[PlannedStep], criteria: Sequence[str]
 ) -> tuple[PlannedStep, ...]:
-    """Run the goal's own tests and the plan's commands at the end: a drafter may ask for more tests, never for less."""
+    """Run the goal's own tests and the plan's commands at the end.
+
+    A drafter may ask for more tests, never for less.
+    """
     tools = _once((*project.tests, *commands_in(plan.validation, project.catalogue, project.files, RiskLevel.HIGH)))
     words = {
         "success_criteria": fit("; ".join((*criteria, *plan.validation)), MAX_SUCCESS),

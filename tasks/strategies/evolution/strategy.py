@@ -60,7 +60,7 @@ MAX_LISTED = 500  # files that a step which looks for some is shown
 
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
-    """Answer `goal` with the step that asks, ask the worker's drafter, or say what it lacks. Pure."""
+    """Answer `goal` with the step that asks, or ask the worker's drafter."""
     project = project_of(goal, catalogue, setting.forbidden)
     errors = project if isinstance(project, tuple) else shortcomings(goal, project, setting.drafter)
     if errors or isinstance(project, tuple) or goal.evolution is None:
@@ -74,7 +74,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
 
 
 def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Give the prompt to the step that drafts, and the allowlist to the one that looks for files."""
+    """Give the prompt to who drafts, and the allowlist to who looks for files."""
     state = state_of(growth)
     if facts["step_id"] == DRAFT_ID and state.prompt:
         return {"prompt": state.prompt, "schema": schema_of(growth), "validation_mode": mode_of(growth).value}
@@ -85,7 +85,7 @@ def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
 
 
 def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:
-    """Say what a drafter has to mend; in the modes that are not strict only what leaves nothing to be done."""
+    """Say what a drafter has to mend, or that no files were found."""
     if facts["step_id"] == DRAFT_ID:
         found = _queue_cycle(growth).refusal(output)
         return found.told if found else None
@@ -96,7 +96,7 @@ def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None
 
 
 def advance(growth: Growth, end: End, _: Catalogue) -> Unfolding | None:
-    """Unfold the plan from its draft, and remember whether any of its steps has changed something."""
+    """Expand the plan from its draft, and note whether a step changed something."""
     return _AFTER[state_of(growth).stage](growth, end)
 
 
@@ -106,7 +106,7 @@ def answer(_: Growth, __: Any, ___: Catalogue) -> Unfolding | str:
 
 
 def stuck(growth: Growth, _: Catalogue) -> Unfolding | None:
-    """Carry the fallback plan out, once, where no step of the plan came to change anything."""
+    """Carry the fallback plan out, once, where no step has changed anything."""
     state = state_of(growth)
     if state.stage is not Stage.WORKING or state.patched or state.fell_back:
         return None
@@ -129,7 +129,7 @@ def stuck(growth: Growth, _: Catalogue) -> Unfolding | None:
 
 
 def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting) -> Growth:
-    """Make the state and the document of a plan whose question has yet to be asked."""
+    """Make the state and the document of a plan that is yet to be drafted."""
     options = DraftOptions.of(setting.options)
     mode = evolution.validation_mode or ValidationMode(options.validation_mode or ValidationMode.LENIENT)
     made = prepare(evolution, goal, TrajectoryOptions.of(setting.options))
@@ -162,7 +162,10 @@ def _ask_controller(growth: Growth) -> Draft:
 
 
 def _worker_cycle(growth: Growth) -> WorkerCycle[ParsedPlan]:
-    """Lay out how the worker's drafter is asked; a call that failed is asked again as it was."""
+    """Lay out how the worker's drafter is asked.
+
+    What a call that failed was asked, is asked again.
+    """
     prompt, schema, mode = state_of(growth).prompt or "", schema_of(growth), mode_of(growth).value
     first = Consult(prompt, schema, mode)
 
@@ -195,7 +198,7 @@ def _refused(cycle: WorkerCycle[ParsedPlan], drafted: Sequence[Drafted]) -> tupl
 
 
 def _give_up(refusal: Refusal, drafted: Sequence[Drafted]) -> Rejected:
-    """Reject the goal: how often was asked, how long, for how many tokens, and the last errors."""
+    """Reject the goal, and say how often was asked, and the last errors."""
     tokens = sum(said.tokens for said in drafted)
     told = f"{_no_plan(len(drafted))} in {_seconds(drafted):.1f} s for {tokens} tokens; the last errors follow."
     return Rejected(FAILED, (failure(told), *refusal.errors))
@@ -256,7 +259,7 @@ def _halt(growth: Growth, end: End) -> Unfolding:
 
 
 def _take(growth: Growth, taken: Taken) -> Unfolding:
-    """Unfold a drafted plan into its steps, or into the one that finds out which files some of them are about."""
+    """Expand a drafted plan to its steps, or to one that looks for files."""
     state = state_of(growth)
     made = plan_steps(project_in(growth), taken.plan, state.request.acceptance_criteria)
     document = describe_draft(growth, taken, made).model_dump(mode="json")
@@ -271,7 +274,7 @@ def _take(growth: Growth, taken: Taken) -> Unfolding:
 
 
 def _place(growth: Growth, found: Places) -> Unfolding:
-    """Unfold the plan with the files that were found for its steps."""
+    """Expand the plan with the files that were found for its steps."""
     state, document = state_of(growth), document_of(growth)
     criteria = state.request.acceptance_criteria
     made = plan_steps(project_in(growth), drafted_plan(growth), criteria, found)
@@ -283,7 +286,7 @@ def _place(growth: Growth, found: Places) -> Unfolding:
 def _work(
     state: EvolutionState, document: Mapping[str, Any], steps: tuple[PlannedStep, ...], phase: Phase
 ) -> Unfolding:
-    """Add the steps of the plan; from now on the state knows which they are and what they are about."""
+    """Add the steps of the plan, and remember them and their files."""
     files = tuple(dict.fromkeys(path for step in steps for path in step.allowed_files))
     update = {"stage": Stage.WORKING, "unplaced": (), "ids": _ids(steps), "files": files}
     kept = state.model_copy(update=update).model_dump(mode="json")

@@ -51,12 +51,12 @@ DEFAULTS = TrajectoryOptions()
 
 @dataclass(frozen=True, slots=True)
 class Depths:
-    """How deep each commit of a chain lies below its anchor; `whole` says whether the anchor was reached."""
+    """How deep each commit of a chain lies below its anchor."""
 
     of: Mapping[str, int]
     anchor: str
     mode: str  # experiment_root or chain_root
-    whole: bool
+    whole: bool  # the anchor was reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,10 @@ class Rollup:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Which steps of a path are shown: a head and a tail one by one, and whole chunks between by their summaries."""
+    """Which steps of a path are shown.
+
+    A head and a tail one by one, and whole chunks between by their summaries.
+    """
 
     earliest: int  # the first so many
     chunks: tuple[tuple[int, int], ...]  # from, up to and without
@@ -90,14 +93,17 @@ class History:
     def of(
         cls, cards: Sequence[CommitCard], base: str, root: str | None = None, summaries: Sequence[ChunkSummary] = ()
     ) -> History:
-        """Index what a goal brought; of two cards or summaries for the same thing the last one counts."""
+        """Index what a goal brought; of two for the same thing the last counts."""
         known = {card.commit_hash: card for card in cards}
         written = {(each.start_commit_hash, each.end_commit_hash, each.block_size): each for each in summaries}
         return cls(known, dict.fromkeys(ancestors(known, base)), root, written)
 
 
 def rollup(history: History, tip: str, options: TrajectoryOptions = DEFAULTS) -> Rollup:
-    """Tell how `tip` came about since it parted from the base; one line says so where that is not known."""
+    """Tell how `tip` came about since it parted from the base.
+
+    One line says so where that is not known.
+    """
     found = unique_path(history.cards, history.base, tip)
     if found is None:
         return Rollup((NO_OVERLAP,))
@@ -135,7 +141,7 @@ def spans(at: Sequence[int], options: TrajectoryOptions = DEFAULTS) -> Spans:
 
 
 def _earliest(first: int, n: int, block: int, raw: int, recent: int) -> int:
-    """Show the rest of the block that the path begins in, or else two steps for orientation."""
+    """Count the steps of the block that the path begins in, or else two."""
     rest = min(block - (first - 1) % block, n, raw, recent) if first % block != 1 else 0
     return rest or min(2, raw, recent)
 
@@ -210,7 +216,10 @@ def ancestors(cards: Cards, tip: str) -> Iterator[str]:
 
 
 def unique_path(cards: Cards, base: Mapping[str, None], tip: str) -> tuple[str, tuple[str, ...]] | None:
-    """Find the last commit that `tip` shares with `base`, the ancestors of another, and the path from there."""
+    """Find the last commit that `tip` shares with `base`, and the path from there.
+
+    `base` are the ancestors of another commit.
+    """
     path: list[str] = []
     for each in ancestors(cards, tip):
         if each in base:
@@ -220,7 +229,7 @@ def unique_path(cards: Cards, base: Mapping[str, None], tip: str) -> tuple[str, 
 
 
 def depths(cards: Cards, tip: str, shared: str, root: str | None) -> Depths:
-    """Count from the experiment's root where `tip` came by it, else from its earliest ancestor that is known."""
+    """Count the depths from the experiment's root, or the earliest known ancestor."""
     line = list(ancestors(cards, tip))
     rooted = root in line
     whole = rooted or len(line) < MAX_DEPTH

@@ -22,7 +22,7 @@ def describe_template(project: Project, kind: GoalType, template: Template) -> d
 
 
 def describe_draft(found: ParsedDraft, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe a drafted plan: who drafted it, what it comes to, what was changed without asking."""
+    """Describe a drafted plan: what it comes to, and what was changed without asking."""
     return {**about, "summary": found.summary, "notes": list(found.notes)}
 
 

@@ -106,7 +106,7 @@ RULES = (
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A goal's text as its lower-case words, with the verb that leads it where one does."""
+    """A goal's text as its lower-case words, with the verb that leads it."""
 
     words: tuple[str, ...]
     lead: str
@@ -136,7 +136,7 @@ def sentence_of(text: str) -> Sentence:
 
 
 def goal_type(goal: Goal) -> GoalType:
-    """Tell what kind of task `goal` is; a repair is routed on by what its failure log says."""
+    """Tell what type of task `goal` is, by its words and its failure log."""
     sentence = sentence_of(goal.goal)
     found = next((rule.type for rule in RULES if rule.holds(sentence)), GoalType.GENERIC)
     context = goal.context
@@ -156,7 +156,10 @@ _NAMED_PLACE = re.compile(r"::\w|[\w/]\.[a-z]{1,4}\b")  # `test_a.py`, `TestX::t
 
 
 def _log_of(goal: Goal) -> LogSign:
-    """Read the log; one that says nothing matters only where nothing else says what to repair."""
+    """Read the failure log of `goal`.
+
+    One that says nothing matters only where nothing else says what to repair.
+    """
     context = goal.context
     found = read_log(context.failure_log or "", (*context.files, *goal.allowed_files))
     known = bool(context.failing_tests) or bool(_NAMED_PLACE.search(goal.goal))

@@ -71,7 +71,10 @@ def _within(sections: Iterable[str], room: int) -> Iterator[str]:
 
 
 def _cut(section: str, most: int) -> str:
-    """Keep the whole lines that fit, with a mark where there were more; nothing where only the heading would fit."""
+    """Keep the whole lines that fit, and mark where there were more.
+
+    Nothing is kept where only the heading would fit.
+    """
     if len(section) <= most:
         return section
     kept = section[: max(0, most - len(CUT))].split("\n")[:-1]

@@ -33,7 +33,10 @@ def draft_step(goal: Goal, attempts: int) -> PlannedStep:
 
 
 def template_steps(project: Project, template: Template) -> tuple[PlannedStep, ...]:
-    """Make the template's steps; what waits for a row that dropped out waits for what that row waited for."""
+    """Make the steps of a template.
+
+    What waits for a row that dropped out waits for what that row waited for.
+    """
     steps: list[PlannedStep] = []
     ends: dict[str, tuple[str, ...]] = {}
     for row in template.rows:
@@ -58,7 +61,10 @@ def _of_row(project: Project, row: Row, waits: tuple[str, ...]) -> tuple[Planned
 
 
 def _patches(project: Project, row: Row, pieces: tuple[Piece, ...], waits: tuple[str, ...]) -> tuple[PlannedStep, ...]:
-    """Make one step a piece, one after the other; only the last can make the tests pass, so only it must."""
+    """Make one step a piece, one after the other.
+
+    Only the last can make the tests pass, so only it must.
+    """
     steps: list[PlannedStep] = []
     for number, piece in enumerate(pieces, 1):
         files = piece.files

@@ -37,7 +37,7 @@ MAX_WHY = 300  # characters of why a draft is of no use
 
 
 def draft(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NOWHERE) -> Answer:
-    """Answer `goal` with the steps it brings, or those of its drafter or of its template. Pure."""
+    """Answer `goal` with its own steps, or those of its drafter or template."""
     allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
     test, unknown = read_test_command(goal, catalogue.match)
     if errors := allowed.errors + unknown:
@@ -65,7 +65,7 @@ def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None
 
 
 def advance(growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
-    """Go on with the drafted plan, or with the template's where no draft is of use."""
+    """Go on with the drafted plan, or with the template's."""
     return _queue_cycle(growth, catalogue).go_on(end) if end.step_id == DRAFT_ID else None
 
 
@@ -106,7 +106,7 @@ def _fill_template(project: Project) -> Answer:
 
 
 def _shortcomings(project: Project, template: Template, steps: tuple[PlannedStep, ...]) -> tuple[FieldError, ...]:
-    """Say what the goal lacks, in terms of the goal, where the validator could only speak of the steps."""
+    """Say what the goal lacks, where the validator could only speak of steps."""
     limit = max_steps(project.goal)
     if len(steps) > limit >= len(template.rows):
         sentence = (
@@ -165,7 +165,10 @@ def _asks_for_change(template: Answer) -> bool:
 
 
 def _use_template(template: Answer, refusal: Refusal, options: DraftOptions) -> Answer:
-    """Use the template's plan, and say so; or none, where the operator wants it so or there is none."""
+    """Use the template's plan, and say so; or none.
+
+    There is none where the operator wants it so, or where the template has none.
+    """
     why = _why(refusal)
     if isinstance(template, Draft) and options.fallback:
         return replace(template, document=describe_fallback(template.document, why), phases=(_fallback_phase(why),))
@@ -174,7 +177,7 @@ def _use_template(template: Answer, refusal: Refusal, options: DraftOptions) -> 
 
 
 def _ask_controller(project: Project, template: Answer, options: DraftOptions, prompt: str) -> Answer:
-    """Begin with the step that asks; the template's steps are kept in case its answer is of no use."""
+    """Begin with the step that asks, and keep the template's steps."""
     usable = isinstance(template, Draft) and options.fallback and len(template.steps) <= room_for(project.goal, 1)
     state = TaskState(
         prompt=prompt,

@@ -19,7 +19,7 @@ TYPE_OF_MODE = {Mode.PATCH: StepType.PATCH, Mode.TEST: StepType.TEST, Mode.READ_
 def convert(
     goal: Goal, supplied: tuple[SuppliedStep, ...], catalogue: Catalogue
 ) -> tuple[tuple[PlannedStep, ...], tuple[FieldError, ...]]:
-    """Make planned steps of supplied ones; each verification that the catalogue does not know is an error.
+    """Make planned steps of supplied ones; an unknown verification is an error.
 
     Such a step comes out without its verification, so that everything else about it can still be judged. Reading
     stops where there are more errors than will be told.

@@ -21,7 +21,7 @@ CODE = (Role.SOURCE, Role.MANIFEST, Role.TEST)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One step of a template. `roles` choose its files; a row that needs files and finds none drops out."""
+    """One step of a template; one that needs files and finds none drops out."""
 
     step_id: str
     title: str

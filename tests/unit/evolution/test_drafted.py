@@ -10,7 +10,7 @@ from schemas.base import RiskLevel
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
 from schemas.goal import Goal
 from tasks.rules.validation import validate
-from tasks.strategies.drafting.order import Named, free_name, order_steps, slug
+from tasks.strategies.drafting.order import NamedStep, free_name, order_steps, slug
 from tasks.strategies.drafting.pieces import fits_one_step, level_of, pieces
 from tasks.strategies.drafting.project import Project, commands_in, project_of
 from tasks.strategies.drafting.steps import DraftedStep, govern
@@ -112,7 +112,7 @@ def test_an_id_is_given_once() -> None:
 
 
 def order(*steps: tuple[str, tuple[str, ...]]) -> Any:
-    return order_steps([Named(name, f"Title of {name}", waits) for name, waits in steps], set())
+    return order_steps([NamedStep(name, f"Title of {name}", waits) for name, waits in steps], set())
 
 
 @pytest.mark.parametrize(
