@@ -313,7 +313,7 @@ def test_workers_of_this_version_go_on_with_what_those_of_one_to_come_have_writt
 
 
 def test_the_workers_of_the_version_before_are_really_its_own(older: Version) -> None:
-    asked = [sys.executable, "-c", "import worker.settings.settings; print(worker.settings.settings.__file__)"]
+    asked = [sys.executable, "-c", "import worker; print(worker.__file__)"]
     said = subprocess.run(asked, cwd=older.sources, env={"PYTHONPATH": str(older.sources)}, capture_output=True)
 
     assert said.stdout.decode().startswith(str(older.sources))
