@@ -61,6 +61,10 @@ def edited(text: str, changes: Changes) -> str:
     return text
 
 
+# Loading them, where this project is developed, takes longer than the tests of a demo.
+_IDLE_PLUGINS = ("anyio", "hypothesispytest", "valkey", "xdist", "xdist.looponfail")
+
+
 def pyproject(name: str, version: str, more: str = "") -> str:
     """Write the pyproject.toml of a package with tests."""
     return f'''\
@@ -71,4 +75,5 @@ version = "{version}"
 {more}[tool.pytest.ini_options]
 testpaths = ["tests"]
 pythonpath = ["."]
+addopts = "{" ".join(f"-p no:{plugin}" for plugin in _IDLE_PLUGINS)}"
 '''
