@@ -14,11 +14,11 @@ from schemas.review import ReviewContext
 from schemas.review_qr import QrFile, QrItem, QrPhase
 from tasks.strategies.reviewed_plan.markdown import plan_md
 from tasks.strategies.reviewed_plan.material import READERS
+from tests.unit.reviewed_plan.plans import whole
 from tests.unit.reviewed_plan.plays import a_goal, begin, failing, run
 
-PLAN_ID = "253e67c0-76e3-88e9-891f-3d3a16e623d5"
-# What the document names, entity by entity.
-SEED: dict[type[BaseModel], str] = {
+# The fields that everybody who reads plan.json may count on, entity by entity.
+FIELDS: dict[type[BaseModel], str] = {
     of.Plan: "schema_version plan_id created_at frozen_at overview planning_context invisible_knowledge milestones "
     "milestone_dependencies",
     of.Overview: "title problem approach",
@@ -46,63 +46,6 @@ SEED: dict[type[BaseModel], str] = {
 OURS = {"version", "depends_on", "iteration", "severity", "fail_count", "accepted", "acceptance_reason"}
 
 
-def whole() -> dict[str, Any]:
-    """A plan in which every text occurs nowhere else."""
-    words = (f"word{number}" for number in range(1000))
-
-    def some(names: str, **more: Any) -> dict[str, Any]:
-        return {name: next(words) for name in names.split()} | more
-
-    def comment(name: str) -> dict[str, Any]:
-        return some(f"{name} comment source", decision_ref="DL-001")
-
-    return {
-        "plan_id": PLAN_ID,
-        "created_at": "2026-09-21",
-        "frozen_at": next(words),
-        "overview": some("title problem approach"),
-        "planning_context": {
-            "decision_log": [some("decision reasoning_chain timestamp", id="DL-001")],
-            "rejected_alternatives": [some("alternative rejection_reason", id="RA-001", decision_ref="DL-001")],
-            "constraints": [some("type description source", id="C-001")],
-            "known_risks": [some("risk mitigation anchor", id="R-001", decision_ref="DL-001")],
-        },
-        "invisible_knowledge": {
-            "architecture": some("diagram_ascii description"),
-            "data_flow": some("diagram_ascii description"),
-            "structure_rationale": next(words),
-            "invariants": [next(words)],
-            "tradeoffs": [next(words)],
-        },
-        "milestones": [
-            {
-                **some("name delegated_to", id="M-001", number=1, files=[next(words)], flags=[next(words)]),
-                "requirements": [next(words)],
-                "acceptance_criteria": [next(words)],
-                "is_documentation_only": True,
-                "tests": {
-                    **some("type backing skip_reason", files=[next(words)]),
-                    "scenarios": {name: [next(words)] for name in ("normal", "edge", "error")},
-                },
-                "code_intents": [
-                    some("file function behavior", id="CI-001", decision_refs=["DL-001"], params={"n": next(words)})
-                ],
-                "code_changes": [
-                    some("file diff", id="CC-001", intent_ref="CI-001", why_comments=[next(words)], context_lines=7)
-                ],
-                "documentation": {
-                    "module_comment": next(words),
-                    "docstrings": [some("function docstring")],
-                    "algorithm_blocks": [comment("function")],
-                    "inline_comments": [comment("location")],
-                },
-            },
-            some("name", id="M-002", number=2, files=["x.py"], depends_on=["M-001"]),
-        ],
-        "milestone_dependencies": {"diagram_ascii": next(words)},
-    }
-
-
 def texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
@@ -111,9 +54,9 @@ def texts(value: Any) -> Iterator[str]:
             yield from texts(each)
 
 
-@pytest.mark.parametrize("model", SEED)
-def test_every_field_of_the_seed_is_there_and_no_other_but_ours(model: type[BaseModel]) -> None:
-    fields = set(SEED[model].split())
+@pytest.mark.parametrize("model", FIELDS)
+def test_every_named_field_is_there_and_no_other_but_ours(model: type[BaseModel]) -> None:
+    fields = set(FIELDS[model].split())
 
     assert fields <= model.model_fields.keys() <= fields | OURS
 

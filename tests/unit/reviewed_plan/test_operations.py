@@ -13,10 +13,10 @@ from schemas.review_plan import MAX_PLAN_BYTES, Plan
 from tasks.strategies.reviewed_plan import integrity
 from tasks.strategies.reviewed_plan.document import empty_plan, execution_errors, freeze
 from tasks.strategies.reviewed_plan.operations import ENTITIES, AnswerRefused, Writer, apply
+from tests.unit.reviewed_plan.plans import EMPTY, SINGLE, VALUES
 from tests.unit.reviewed_plan.plays import CODE, DESIGN, DOCS, FILES, NOW, change, diff, intent, milestone, op, overview
 
 EVERYTHING = Writer(tuple(ENTITIES), NOW, frozenset(FILES))
-EMPTY = empty_plan(Goal(goal="x"), NOW)
 
 
 def write(*operations: Any, plan: Plan = EMPTY, writer: Writer = EVERYTHING) -> Plan:
@@ -50,22 +50,6 @@ def test_a_whole_plan_is_written_by_operations() -> None:
     assert second.documentation.module_comment == "Greets"
 
 
-VALUES: dict[str, dict[str, Any]] = {
-    "decision": {"decision": "Do it"},
-    "rejected_alternative": {"alternative": "Do not", "rejection_reason": "No", "decision_ref": "DL-001"},
-    "constraint": {"type": "MUST", "description": "Be fast", "source": "user"},
-    "risk": {"risk": "It breaks", "mitigation": "Test it", "anchor": "src/a.py:L1-L2", "decision_ref": "DL-001"},
-    "milestone": {"number": 9, "name": "More", "files": ["src/c.py"]},
-    "code_intent": {"milestone": "M-001", "file": "src/a.py", "behavior": "More", "params": {"n": "a number"}},
-    "code_change": {
-        "milestone": "M-001",
-        "intent_ref": "CI-001",
-        "file": "src/a.py",
-        "diff": diff("src/a.py"),
-        "context_lines": 1,
-        "why_comments": ["because"],
-    },
-}
 NEXT_IDS = {
     "decision": "DL-002",
     "rejected_alternative": "RA-001",
@@ -74,11 +58,6 @@ NEXT_IDS = {
     "milestone": "M-003",
     "code_intent": "CI-003",
     "code_change": "CC-003",
-}
-SINGLE = {
-    "overview": {"approach": "Carefully"},
-    "invisible_knowledge": {"invariants": ["a, b"], "architecture": {"diagram_ascii": "[a]-[b]"}},
-    "milestone_dependencies": {"waves": [{"wave": 1, "milestones": ["M-001"]}, {"wave": 2, "milestones": ["M-002"]}]},
 }
 
 
