@@ -115,7 +115,9 @@ def test_the_version_is_told(planner: Callable[..., Result]) -> None:
 
 
 def test_help_is_quick_because_it_loads_neither_celery_nor_sentry_nor_redis() -> None:
-    code = "import sys, worker.cli; print({'celery', 'sentry_sdk', 'redis', 'pydantic'} & set(sys.modules))"
+    code = (
+        "import sys, worker.cli.commands.app; print({'celery', 'sentry_sdk', 'redis', 'pydantic'} & set(sys.modules))"
+    )
     printed = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert printed.stdout == "set()\n"
 

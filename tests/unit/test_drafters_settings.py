@@ -18,7 +18,7 @@ from schemas.envelope import FieldError
 from schemas.goal import Goal
 from tasks.rules.strategy import Consult, Rejected, Setting
 from worker import drafters
-from worker.cli import goal_publisher
+from worker.cli import publisher
 from worker.cli.commands import submit
 from worker.cli.commands.app import app
 from worker.cli.console import USAGE
@@ -302,12 +302,12 @@ def test_who_drafts_can_be_asked_for_on_the_command_line(monkeypatch: pytest.Mon
     def linked() -> Iterator[Any]:
         yield SimpleNamespace(settings=SimpleNamespace(max_goal_bytes=10_000))
 
-    def publish(_: Any, data: bytes, __: str | None) -> goal_publisher.Sent:
+    def publish(_: Any, data: bytes, __: str | None) -> publisher.Sent:
         sent.append(codec.loads(data))
-        return goal_publisher.Sent("1-1", "1-1")
+        return publisher.Sent("1-1", "1-1")
 
     monkeypatch.setattr(submit, "linked", linked)
-    monkeypatch.setattr(goal_publisher, "publish", publish)
+    monkeypatch.setattr(publisher, "publish", publish)
 
     ended = CliRunner().invoke(app, ["submit", "--goal", "Fix it", "--file", "a.py", "--drafter", "http"])
 

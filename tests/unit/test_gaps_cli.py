@@ -21,7 +21,7 @@ from tasks.rules.strategy import Draft, Setting
 from tasks.strategies import gap_report
 from tasks.strategies.gap_report.analysis import RoadmapItem
 from tasks.toolchain.catalogue import CATALOGUE
-from worker.cli import goal_publisher
+from worker.cli import publisher
 from worker.cli.commands import submit
 from worker.cli.commands.app import app
 from worker.sources import gaps, inbox, roadmap, sarif
@@ -395,12 +395,12 @@ def planner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Re
     def linked() -> Iterator[Any]:
         yield SimpleNamespace(settings=SimpleNamespace(max_goal_bytes=MAX_GOAL_BYTES))
 
-    def publish(_: Any, data: bytes, goal_id: str | None) -> goal_publisher.Sent:
+    def publish(_: Any, data: bytes, goal_id: str | None) -> publisher.Sent:
         (tmp_path / "sent.json").write_bytes(data)
-        return goal_publisher.Sent("1-1", goal_id or "1-1")
+        return publisher.Sent("1-1", goal_id or "1-1")
 
     monkeypatch.setattr(submit, "linked", linked)
-    monkeypatch.setattr(goal_publisher, "publish", publish)
+    monkeypatch.setattr(publisher, "publish", publish)
     monkeypatch.chdir(tmp_path)
     return lambda *words, stdin=None: CliRunner().invoke(app, ["submit", *map(str, words)], input=stdin)
 

@@ -13,7 +13,7 @@ from schemas.event import EVENT_PREFIX, EVENT_SUFFIX
 from schemas.plan import PlanView
 from tasks.plan.lifecycle import PLAN_ENDS
 from worker.cli.console import Link, say_json
-from worker.cli.render.plan import plain
+from worker.cli.render.plan import event_line, plain
 from worker.host.terminal import Terminal
 from worker.store import queries
 from worker.store.keys import Partition, partition_of
@@ -21,21 +21,10 @@ from worker.store.keys import Partition, partition_of
 BLOCK_S = 1.0
 PAGE = 500
 ENDS = frozenset({"plan.completed", "plan.halted", "plan.rejected"})
-STYLES = {
-    "done": "green",
-    "completed": "bold green",
-    "failed": "red",
-    "halted": "bold red",
-    "rejected": "bold red",
-    "retried": "yellow",
-    "expired": "yellow",
-    "started": "bold",
-    "unverified": "yellow",
-}
 
 
 class Watcher:
-    """Tells the events of one plan, first those that were, then those that come."""
+    """Prints the events of one plan, first those that were, then those that come."""
 
     def __init__(self, link: Link, plan: PlanView, *, as_json: bool) -> None:
         self._link, self._plan, self._as_json = link, plan, as_json
@@ -43,14 +32,14 @@ class Watcher:
         self._console = Terminal(highlight=False)
 
     def run(self) -> str:
-        """Tell events until the plan has ended; returns its state."""
+        """Print events until the plan has ended; returns its state."""
         if not self._as_json:
             self._console.print(Text(self._plan.plan_id, "bold"), Text(plain(self._plan.goal), "dim"), soft_wrap=True)
         for entry, what, data in self._events():
             if self._as_json:
                 say_json({"id": entry, "type": f"{EVENT_PREFIX}{what}{EVENT_SUFFIX}", "data": data}, line=True)
             else:
-                self._console.print(_line(what, data))
+                self._console.print(event_line(what, data))
         return self._now().state
 
     def _now(self) -> PlanView:
@@ -74,19 +63,3 @@ class Watcher:
 def _before(created_at: str) -> str:
     """Name the place in the stream just before a time."""
     return f"{int(datetime.fromisoformat(created_at).timestamp() * 1000) - 1}-0"
-
-
-def _line(what: str, data: dict[str, Any]) -> Text:
-    style = STYLES.get(what.rpartition(".")[2], "")
-    attempt = f" #{data['attempt']}" if (data.get("attempt") or 0) > 1 else ""
-    moved = f"{data['from']} → {data['to']}" if data.get("from") != data.get("to") else ""
-    phase = f"{data['phase']}: {data['status']}" if data.get("phase") else ""
-    return Text.assemble(
-        (data["at"][11:23], "dim"),
-        "  ",
-        (f"{what:<17}", style),
-        f"  {data.get('step_id', '')}{attempt}".ljust(24),
-        "  ",
-        (moved, "dim"),
-        ("  " if moved else "") + plain(data.get("reason") or phase),
-    )

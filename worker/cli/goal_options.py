@@ -1,14 +1,18 @@
-"""A goal on the command line: its JSON and a test report, read or refused in a sentence."""
+"""What a goal is made of on the command line: its JSON and its sources, each read or refused in a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from schemas import codec
 from schemas.envelope import Problem
+from schemas.gap import InboxItem
+from tasks.base.errors import PlannerError
+from tasks.strategies.gap_report.analysis import RoadmapItem
 from worker.cli.console import USAGE, Failure
-from worker.sources import junit
+from worker.sources import inbox, junit, roadmap, sarif
 from worker.streams.decode import read_goal
 from worker.streams.inbox import Entry
 
@@ -37,10 +41,36 @@ def report_of(text: bytes) -> junit.Report:
         raise Failure.of("invalid_report", str(error), USAGE) from error
 
 
-def checked(body: Mapping[str, Any], max_bytes: int) -> bytes:
-    """Encode a goal after reading it exactly as the worker will; raises Failure with every error."""
+def encode(body: Mapping[str, Any], max_bytes: int) -> bytes:
+    """Encode a goal that the worker can read; raises Failure with every error."""
     data = codec.dumps(body)
     answer = read_goal(Entry("", b"", {b"data": data}), max_bytes)
     if isinstance(answer, Problem):
         raise Failure(answer, USAGE)
     return data
+
+
+def findings_of(log: bytes, name: str, folder: Path) -> tuple[sarif.Finding, ...]:
+    """Read a SARIF log; files are named relative to `folder`."""
+    try:
+        return sarif.read(log, folder)
+    except PlannerError as error:
+        raise Failure.of("invalid_sarif", f"{name}: {error}", USAGE) from error
+
+
+def items_of(text: bytes, name: str) -> tuple[RoadmapItem, ...]:
+    """Read a roadmap."""
+    try:
+        return roadmap.read(text.decode())
+    except UnicodeDecodeError as error:
+        raise Failure.of("invalid_roadmap", f"{name} is not UTF-8.", USAGE) from error
+    except PlannerError as error:
+        raise Failure.of("invalid_roadmap", f"{name}: {error}", USAGE) from error
+
+
+def wishes_of(folder: Path) -> tuple[InboxItem, ...]:
+    """Read an inbox."""
+    try:
+        return inbox.read(folder)
+    except PlannerError as error:
+        raise Failure.of("invalid_inbox", str(error), USAGE) from error

@@ -1,4 +1,4 @@
-"""What an order is about: one plan, or all plans of a repository, of a tenant, or everybody's; and until when."""
+"""What a command is about: one plan, or all plans of a repository, of a tenant, or everybody's; and until when."""
 
 from __future__ import annotations
 
@@ -9,51 +9,85 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import USAGE, Failure
+from worker.cli.console import MISSING, USAGE, Failure, Link
 from worker.host.terminal import confirm
 
 if TYPE_CHECKING:
     from schemas.command import Scope
+    from schemas.plan import PlanView
 
-Which = Annotated[str | None, typer.Argument(metavar="PLAN", help="The id of a plan, its beginning, or a goal's id.")]
+PLAN_HELP = "The id of a plan, its beginning, or a goal's id."
+PlanName = Annotated[str, typer.Argument(metavar="PLAN", help=PLAN_HELP)]
+AnyPlan = Annotated[str | None, typer.Argument(metavar="PLAN", help=PLAN_HELP)]
 Repository = Annotated[
     str | None, typer.Option("--repository", metavar="R", help="Every plan of this repository, as goals name it.")
 ]
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="T", help="Every plan of this tenant.")]
 Everyone = Annotated[bool, typer.Option("--all", help="Every plan there is.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before an order about all plans.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a command about all plans.")]
 
 LENGTH = re.compile(r"([1-9][0-9]{0,5})([smhd])")
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
+def find(link: Link, prefix: str) -> PlanView:
+    """Return the plan that `prefix` means; raises Failure for none and for several."""
+    from worker.store import queries
+
+    plan_id = resolve(link, prefix)
+    view = queries.plan(link.client, link.partitions, plan_id)
+    if view is None:
+        answer = queries.goal(link.client, prefix)
+        why = f"{answer.verdict} {answer.reason}".strip() if answer else "it is being made, or was forgotten"
+        raise Failure.of("no_such_plan", f"{prefix} has no plan: {why}.", MISSING)
+    return view
+
+
+def resolve(link: Link, prefix: str) -> str:
+    """Return the id of the plan that `prefix` means; raises Failure as `find` does."""
+    from worker.store import queries
+
+    try:
+        return queries.resolve(link.client, link.partitions, prefix)
+    except queries.NoSuchPlan as error:
+        raise Failure.of("no_such_plan", str(error), MISSING) from error
+    except queries.Ambiguous as error:
+        raise Failure.of("ambiguous_plan", str(error), USAGE) from error
+
+
 @dataclass(frozen=True, slots=True)
-class Aim:
-    """How far an order reaches, and what it names there."""
+class Target:
+    """How far a command reaches, and what it names there."""
 
     scope: Scope
     plan: str | None = None
-    target: str | None = None
+    name: str | None = None  # of the repository or the tenant
 
     def __str__(self) -> str:
         from schemas.command import Scope
 
         if self.scope is Scope.ALL:
             return "every plan there is"
-        return self.plan or f"every plan of the {self.scope} {self.target}"
+        return self.plan or f"every plan of the {self.scope} {self.name}"
 
 
-def aim(plan: str | None, repository: str | None, tenant: str | None, everyone: bool = False) -> Aim:
+def one_plan(plan: str, step: str | None = None) -> Target:
+    """Aim at a plan, or at one of its steps."""
+    from schemas.command import Scope
+
+    return Target(Scope.STEP if step else Scope.PLAN, plan=plan)
+
+
+def one_of(plan: str | None, repository: str | None, tenant: str | None, everyone: bool = False) -> Target:
     """Take the one that was named; raises Failure for none and for several."""
     from schemas.command import Scope
 
-    named = [
-        Aim(scope, plan=name if scope is Scope.PLAN else None, target=None if scope is Scope.PLAN else name)
-        for scope, name in ((Scope.PLAN, plan), (Scope.REPOSITORY, repository), (Scope.TENANT, tenant))
-        if name
+    named = [Target(Scope.PLAN, plan=plan)] if plan else []
+    named += [
+        Target(scope, name=name) for scope, name in ((Scope.REPOSITORY, repository), (Scope.TENANT, tenant)) if name
     ]
     if everyone:
-        named.append(Aim(Scope.ALL))
+        named.append(Target(Scope.ALL))
     if len(named) != 1:
         detail = "Name one PLAN, or say --repository, --tenant or --all: exactly one of them."
         raise Failure.of("no_aim" if not named else "several_aims", detail, USAGE)
@@ -61,7 +95,7 @@ def aim(plan: str | None, repository: str | None, tenant: str | None, everyone: 
 
 
 def moment(text: str | None) -> datetime | None:
-    """Read `--until`: a time such as 2026-11-21T20:30:00Z, or how long from now, such as 30m, 2h or 1d."""
+    """Read `--until`: a time such as 2026-11-21T20:30:00Z, or a length such as 2h."""
     if text is None:
         return None
     now = datetime.now(UTC)
@@ -78,12 +112,12 @@ def moment(text: str | None) -> datetime | None:
     return until
 
 
-def may_go(name: str, about: Aim, *, yes: bool, as_json: bool) -> bool:
-    """Ask before an order that ends all plans; raises Failure where nobody can be asked."""
+def may_go(name: str, target: Target, *, yes: bool, as_json: bool) -> bool:
+    """Ask before a command that ends all plans; raises Failure where nobody can be asked."""
     from schemas.command import Scope
 
-    if yes or about.scope is not Scope.ALL:
+    if yes or target.scope is not Scope.ALL:
         return True
     if as_json:
         raise Failure.of("not_asked", "With --json nobody is asked: say --yes too.", USAGE)
-    return confirm(f"{name.capitalize()} {about}?")
+    return confirm(f"{name.capitalize()} {target}?")

@@ -11,18 +11,21 @@ from typing import Annotated
 import typer
 
 from worker.cli.commands import (
-    answer,
+    bench,
+    controller,
     dead,
+    demo,
     doctor,
     explain,
     export,
-    extras,
     health,
+    partitions,
     plan_commands,
     plans,
-    run,
+    schemas,
     submit,
     up,
+    worker,
 )
 from worker.host.terminal import line
 
@@ -51,26 +54,38 @@ def _planner(
     pass
 
 
-app.command(rich_help_panel="Try it")(extras.demo)
-app.command(rich_help_panel="Try it")(up.up)
-app.command(rich_help_panel="Use it")(submit.submit)
-app.command(rich_help_panel="Use it")(plans.plans)
-app.command(rich_help_panel="Use it")(plans.show)
-app.command(rich_help_panel="Use it")(plans.watch)
-app.command(rich_help_panel="Use it")(explain.explain)
-ORDERS = ("approve", "reject", "skip", "pause", "resume", "halt", "cancel", "tighten", "top-up")
-for name in ORDERS:
-    app.command(name, rich_help_panel="Order it")(getattr(plan_commands, name.replace("-", "_")))
-app.command(rich_help_panel="Order it")(answer.answer)
-app.command(rich_help_panel="Run it")(run.worker)
-app.command(rich_help_panel="Run it")(run.controller)
-app.command(rich_help_panel="Run it")(run.partitions)
-app.command(rich_help_panel="Run it")(health.health)
-app.add_typer(dead.app, name="dead", rich_help_panel="Run it")
-app.command(rich_help_panel="Run it")(doctor.doctor)
-app.command(rich_help_panel="Run it")(export.export)
-app.command(rich_help_panel="Build on it")(extras.schemas)
-app.command(rich_help_panel="Build on it")(extras.bench)
+PANELS = {  # in the order of `planner --help`
+    "Try it": (demo.demo, up.up),
+    "Use it": (submit.submit, plans.plans, plans.show, plans.watch, explain.explain),
+    "Command it": (
+        plan_commands.approve,
+        plan_commands.reject,
+        plan_commands.skip,
+        plan_commands.pause,
+        plan_commands.resume,
+        plan_commands.halt,
+        plan_commands.cancel,
+        plan_commands.tighten,
+        plan_commands.top_up,
+        plan_commands.answer,
+    ),
+    "Run it": (
+        worker.worker,
+        controller.controller,
+        partitions.partitions,
+        health.health,
+        dead.app,
+        doctor.doctor,
+        export.export,
+    ),
+    "Build on it": (schemas.schemas, bench.bench),
+}
+for panel, members in PANELS.items():
+    for member in members:
+        if isinstance(member, typer.Typer):
+            app.add_typer(member, name="dead", rich_help_panel=panel)
+        else:
+            app.command(member.__name__.replace("_", "-"), rich_help_panel=panel)(member)
 
 
 def main() -> None:

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from worker.cli.console import FAILED, OK, Json, command, linked, say, say_json
-from worker.cli.plan_argument import resolve
 from worker.cli.render.progress import Progress
+from worker.cli.target import resolve
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from worker.doctor.finding import Finding
     from worker.doctor.rounds import Rounds
 
@@ -34,6 +32,7 @@ def doctor(
     Plans may go on meanwhile: what is told of a plan was seen twice. Exit code 0 if all is well, or was mended; 1 if
     not.
     """
+    from worker.cli.render.doctor import draw
     from worker.doctor.finding import Site
     from worker.doctor.repair import mend
     from worker.doctor.rounds import Rounds
@@ -52,7 +51,7 @@ def doctor(
     if as_json:
         say_json(_document(found, rounds, left))
     else:
-        say(_picture(found, rounds))
+        say(draw(found, rounds))
     return FAILED if left else OK
 
 
@@ -64,34 +63,3 @@ def _document(found: list[Finding], rounds: Rounds, left: int) -> dict[str, Any]
         "findings": [finding.document() for finding in found],
         "notes": rounds.notes,
     }
-
-
-def _picture(found: list[Finding], rounds: Rounds) -> RenderableType:
-    """Draw each finding: what and of what, a sentence, what to do; then how much was looked at."""
-    from rich.console import Group
-    from rich.padding import Padding
-    from rich.text import Text
-
-    from worker.cli.render.plan import plain
-
-    styles = {"error": "bold red", "warning": "yellow", "fixed": "green"}
-    parts: list[RenderableType] = []
-    for each in found:
-        kind = "fixed" if each.fixed else each.severity.value
-        parts.append(Text.assemble((f"{kind:8} ", styles[kind]), f"{each.check:16} ", plain(each.subject)))
-        parts.append(Padding(Text(plain(each.sentence)), (0, 0, 0, 9)))
-        if not each.fixed:
-            fixable = " (--fix can)" if each.repair and "--fix" not in each.do else ""
-            parts.append(Padding(Text(plain(each.do + fixable), "dim"), (0, 0, 0, 9)))
-    parts += [Text(plain(f"note     {note}"), "dim") for note in rounds.notes]
-    return Group(*parts, Text(_summary(found, rounds)))
-
-
-def _summary(found: list[Finding], rounds: Rounds) -> str:
-    from worker.doctor.finding import many
-
-    looked = f"Looked at {many(rounds.plans, 'plan')} and {many(rounds.queues, 'queue')}"
-    if not found:
-        return f"{looked}: all is well."
-    fixed = sum(finding.fixed for finding in found)
-    return f"{looked}: {many(len(found), 'finding')}" + (f", {fixed:,} fixed." if fixed else ".")

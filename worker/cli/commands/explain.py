@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from worker.cli.console import MISSING, Failure, Json, command, linked, say, say_json
-from worker.cli.plan_argument import Which, find
+from worker.cli.target import PlanName, find
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from schemas.plan import PlanView
 
 Step = Annotated[str | None, typer.Argument(metavar="[STEP]", help="Only this step.")]
 
 
 @command
-def explain(plan: Which, step: Step = None, as_json: Json = False) -> None:
+def explain(plan: PlanName, step: Step = None, as_json: Json = False) -> None:
     """Explain a plan: the rule that ended it, the values that met its limit, and what happened to each step.
 
     [b]planner explain ci-4711[/b]
@@ -28,6 +25,7 @@ def explain(plan: Which, step: Step = None, as_json: Json = False) -> None:
 
     [b]planner explain ci-4711 --json | jq .halt.evidence.unblock[/b]
     """
+    from worker.cli.render.explanation import draw
     from worker.store.history import story
     from worker.store.keys import Partition, partition_of
 
@@ -38,7 +36,7 @@ def explain(plan: Which, step: Step = None, as_json: Json = False) -> None:
     if step and step not in {each.step_id for each in view.steps}:
         raise Failure.of("no_such_step", f"{view.plan_id} has no step {step!r}.", MISSING)
     explained = explanation(view, attempts, step)
-    say_json(explained) if as_json else say(drawn(explained))
+    say_json(explained) if as_json else say(draw(explained))
 
 
 def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only: str | None) -> dict[str, Any]:
@@ -69,54 +67,3 @@ def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only:
         "halt": halt,
         "steps": steps,
     }
-
-
-def drawn(explained: dict[str, Any]) -> RenderableType:
-    """Draw an explanation for people."""
-    from rich.console import Group
-    from rich.text import Text
-
-    from worker.cli.render.plan import plain
-
-    head = f"{explained['plan_id']}  {explained['state']}  revision {explained['revision']}"
-    paused = [f"paused: {explained['paused_by']}"] if explained["paused_by"] else []
-    lines = [head, *paused, *_halt(explained["halt"]), *_steps(explained["steps"])]
-    return Group(*(Text(plain(line)) for line in lines))
-
-
-def _halt(halt: dict[str, Any] | None) -> Iterator[str]:
-    if halt is None:
-        return
-    evidence = halt["evidence"]
-    yield f"rule {halt['rule']} (policy version {evidence['policy_version']}): {halt['reason']}"
-    if "value" in evidence:
-        limit = "none" if evidence["limit"] is None else evidence["limit"]
-        yield f"  value {evidence['value']}, limit {limit}"
-    for error in evidence.get("errors", ()):
-        yield f"  {error['pointer'] or '/'}  {error['message']} ({error['code']})"
-    for event in evidence["events"]:
-        yield f"  {event['at']}  {_told(event)}"
-    if evidence["unblock"]:
-        yield f"  to go on: {evidence['unblock']}"
-
-
-def _told(event: dict[str, Any]) -> str:
-    if "category" in event:
-        return f"{event['step_id']} attempt {event['attempt']}: {event['category']}"
-    actor = f"by {event['actor']}" if "actor" in event else ""
-    return " ".join(filter(None, (event["what"], event.get("step_id"), actor)))
-
-
-def _steps(steps: list[dict[str, Any]]) -> Iterator[str]:
-    from worker.cli.render.plan import UNVERIFIED
-
-    for step in steps:
-        before = f", inserted before the next attempt of {step['inserted_by']}" if step["inserted_by"] else ""
-        doubt = "" if step["verified"] is not False else f", {UNVERIFIED}"
-        yield f"{step['step_id']}  {step['state']}{before}{doubt}"
-        for attempt in step["attempts"]:
-            why = ": ".join(str(attempt[name]) for name in ("category", "reason") if attempt[name])
-            yield f"  {attempt['at']}  attempt {attempt['attempt']}  {attempt['result']}  {why}".rstrip()
-            if revised := attempt.get("revision"):
-                changed = ", ".join(revised["diff"])
-                yield f"    revision {revised['revision']}: {revised['rule']} (changed: {changed})"

@@ -12,14 +12,14 @@ from typing import IO, Annotated
 import typer
 
 from worker.cli.console import MISSING, USAGE, Failure, Json, command, linked
-from worker.cli.plan_argument import Which, resolve
 from worker.cli.render.progress import Progress
+from worker.cli.target import PlanName, resolve
 from worker.host.terminal import JsonOutput
 
 
 @command
 def export(
-    plan: Which,
+    plan: PlanName,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", dir_okay=False, help="Into this file; it is there once complete.")
     ] = None,

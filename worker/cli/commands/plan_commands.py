@@ -1,67 +1,79 @@
-"""Orders: to one plan or one of its steps, or to every plan of a repository, of a tenant, or of all."""
+"""Commands of operators: to a plan or a step, or to every plan of a repository, of a tenant, or of all."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from worker.cli import target
-from worker.cli.command_publisher import send
-from worker.cli.console import FAILED, USAGE, Failure, Json, command
-from worker.cli.plan_argument import Which
-from worker.cli.target import Aim, Everyone, Repository, Tenant, Yes
+from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, linked, read_source, say, say_json
+from worker.cli.target import AnyPlan, Everyone, PlanName, Repository, Target, Tenant, Yes, find, one_plan
+
+REFUSED = "dev.planner.command.refused.v1"
 
 Step = Annotated[str, typer.Argument(metavar="STEP", help="The id of the step.")]
 AnyStep = Annotated[str | None, typer.Argument(metavar="STEP", help="The id of a step; the whole plan without it.")]
-Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with the order.")]
-Actor = Annotated[str | None, typer.Option("--actor", help="Who orders it; you, unless said.")]
+Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with the command.")]
+Actor = Annotated[str | None, typer.Option("--actor", help="Who commands it; you, unless said.")]
 Until = Annotated[
     str | None,
     typer.Option("--until", metavar="TIME", help="When it ends by itself: 2026-11-21T20:30:00Z, 30m, 2h, 1d."),
 ]
 
 
-def one(plan: str, step: str | None = None) -> Aim:
-    """Aim at a plan, or at one of its steps."""
-    from schemas.command import Scope
+def _send(name: str, about: Target, reason: str, actor: str | None, as_json: bool, **more: Any) -> int:
+    """Publish a command and print what became of it; exit code 1 where it was refused."""
+    import getpass
 
-    return Aim(Scope.STEP if step else Scope.PLAN, plan=plan)
+    from schemas.command import CommandName
+    from worker.cli import publisher
+
+    with linked(block_s=publisher.ANSWER_S) as link:
+        plan_id = find(link, about.plan).plan_id if about.plan else None
+        said = {"reason": reason, "actor": actor or getpass.getuser(), "plan_id": plan_id, "target": about.name}
+        told = publisher.command(link, command=CommandName(name), scope=about.scope, **said, **more)
+    obeyed = told["type"] != REFUSED
+    if as_json:
+        say_json(told)
+    else:
+        say(f"{name}: done" if obeyed else f"{name}: refused, {told['data'].get('reason')}")
+    return OK if obeyed else FAILED
 
 
 @command
-def approve(plan: Which, step: Step, reason: Reason = "", actor: Actor = None, as_json: Json = False) -> int:
+def approve(plan: PlanName, step: Step, reason: Reason = "", actor: Actor = None, as_json: Json = False) -> int:
     """Let a step start that waits for an approval.
 
     [b]planner approve 3c-0199 migrate-schema --reason "reviewed with the DBA"[/b]
     """
-    return send("approve", one(plan, step), reason, actor, as_json, step_id=step)
+    return _send("approve", one_plan(plan, step), reason, actor, as_json, step_id=step)
 
 
 @command
-def reject(plan: Which, step: Step, reason: Reason = "", actor: Actor = None, as_json: Json = False) -> int:
+def reject(plan: PlanName, step: Step, reason: Reason = "", actor: Actor = None, as_json: Json = False) -> int:
     """Refuse a step that waits for an approval; its plan halts.
 
     [b]planner reject 3c-0199 migrate-schema --reason "not this week"[/b]
     """
-    return send("reject", one(plan, step), reason, actor, as_json, step_id=step)
+    return _send("reject", one_plan(plan, step), reason, actor, as_json, step_id=step)
 
 
 @command
-def skip(plan: Which, step: Step, reason: Reason = "", actor: Actor = None, as_json: Json = False) -> int:
+def skip(plan: PlanName, step: Step, reason: Reason = "", actor: Actor = None, as_json: Json = False) -> int:
     """Skip a step that is not in flight; what depends on it goes on as if it were done.
 
     A blocked step is skipped in its turn. To skip one that is in flight, pause the plan and skip it when it has ended.
 
     [b]planner skip 3c-0199 update-docs --reason "written already"[/b]
     """
-    return send("skip", one(plan, step), reason, actor, as_json, step_id=step)
+    return _send("skip", one_plan(plan, step), reason, actor, as_json, step_id=step)
 
 
 @command
 def pause(
-    plan: target.Which = None,
+    plan: AnyPlan = None,
     repository: Repository = None,
     tenant: Tenant = None,
     everyone: Everyone = False,
@@ -78,13 +90,13 @@ def pause(
 
     [b]planner pause --tenant acme --reason "their repository moves"[/b]
     """
-    about, end = target.aim(plan, repository, tenant, everyone), target.moment(until)
-    return send("pause", about, reason, actor, as_json, until=end)
+    about, end = target.one_of(plan, repository, tenant, everyone), target.moment(until)
+    return _send("pause", about, reason, actor, as_json, until=end)
 
 
 @command
 def resume(
-    plan: target.Which = None,
+    plan: AnyPlan = None,
     repository: Repository = None,
     tenant: Tenant = None,
     everyone: Everyone = False,
@@ -98,12 +110,12 @@ def resume(
 
     [b]planner resume --tenant acme[/b]
     """
-    return send("resume", target.aim(plan, repository, tenant, everyone), reason, actor, as_json)
+    return _send("resume", target.one_of(plan, repository, tenant, everyone), reason, actor, as_json)
 
 
 @command
 def halt(
-    plan: target.Which = None,
+    plan: AnyPlan = None,
     repository: Repository = None,
     tenant: Tenant = None,
     everyone: Everyone = False,
@@ -120,15 +132,15 @@ def halt(
 
     [b]planner halt --repository acme/shop --reason "a leaked key"[/b]
     """
-    about = target.aim(plan, repository, tenant, everyone)
+    about = target.one_of(plan, repository, tenant, everyone)
     if not target.may_go("halt", about, yes=yes, as_json=as_json):
         return FAILED
-    return send("halt", about, reason, actor, as_json)
+    return _send("halt", about, reason, actor, as_json)
 
 
 @command
 def cancel(
-    plan: target.Which = None,
+    plan: AnyPlan = None,
     repository: Repository = None,
     tenant: Tenant = None,
     everyone: Everyone = False,
@@ -143,15 +155,15 @@ def cancel(
 
     [b]planner cancel --repository acme/shop --reason "the backlog was emptied"[/b]
     """
-    about = target.aim(plan, repository, tenant, everyone)
+    about = target.one_of(plan, repository, tenant, everyone)
     if not target.may_go("cancel", about, yes=yes, as_json=as_json):
         return FAILED
-    return send("cancel", about, reason, actor, as_json)
+    return _send("cancel", about, reason, actor, as_json)
 
 
 @command
 def tighten(
-    plan: Which,
+    plan: PlanName,
     step: AnyStep = None,
     file: Annotated[list[Path] | None, typer.Option("--file", help="A file that is left; may be repeated.")] = None,
     risk: Annotated[str | None, typer.Option("--risk", help="The risk of the step from now on: MED or HIGH.")] = None,
@@ -173,12 +185,12 @@ def tighten(
     }
     if not value:
         raise Failure.of("nothing_to_tighten", "Say --file for each file that is left, or --risk.", USAGE)
-    return send("tighten", one(plan, step), reason, actor, as_json, step_id=step, value=value)
+    return _send("tighten", one_plan(plan, step), reason, actor, as_json, step_id=step, value=value)
 
 
 @command
 def top_up(
-    plan: target.Which = None,
+    plan: AnyPlan = None,
     tokens: Annotated[int, typer.Option(min=0, help="More tokens.")] = 0,
     patch_cycles: Annotated[int, typer.Option(min=0, help="More patch cycles.")] = 0,
     failing_outcomes: Annotated[int, typer.Option(min=0, help="More failing outcomes.")] = 0,
@@ -201,9 +213,51 @@ def top_up(
         "failing_outcomes": failing_outcomes,
         "wall_clock_s": wall_clock_s,
     }
-    about, value = target.aim(plan, repository, tenant), {name: amount for name, amount in amounts.items() if amount}
+    about, value = target.one_of(plan, repository, tenant), {name: amount for name, amount in amounts.items() if amount}
     if not value:
         raise Failure.of("nothing_to_add", "Say what to add, such as --tokens 50000.", USAGE)
     if not about.plan and set(value) != {"tokens"}:
         raise Failure.of("only_tokens", "A day budget is of tokens: say --tokens alone.", USAGE)
-    return send("top_up", about, reason, actor, as_json, value=value)
+    return _send("top_up", about, reason, actor, as_json, value=value)
+
+
+@command
+def answer(
+    plan: PlanName,
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE|-]", help="The answer: text or JSON; - is stdin.")
+    ] = None,
+    step: Annotated[str | None, typer.Option("--step", help="The step that asks, where several do.")] = None,
+    answer: Annotated[str, typer.Option("--answer", help="What is answered, such as yes or no.")] = "",
+    reason: Reason = "",
+    actor: Actor = None,
+    as_json: Json = False,
+) -> int:
+    """Answer what a plan asks; `planner show` tells its questions.
+
+    A question may come as a page: write the answers into it and send it back. A step that waits for an approval asks
+    whether it may start: yes approves it, no ends the plan. Where only one step asks, --step may be left out.
+
+    [b]planner show 3c-0199 --json | jq -r .waiting.document > page.md[/b]
+
+    [b]planner answer 3c-0199 page.md --reason "as the team decided"[/b]
+
+    [b]planner answer 3c-0199 --step migrate-schema --answer yes --reason "reviewed with the DBA"[/b]
+    """
+    if bool(file) == bool(answer):
+        raise Failure.of("no_answer_given", "Say a FILE, or --answer, such as --answer yes.", USAGE)
+    value = _value(file) if file else answer
+    return _send("answer", one_plan(plan, step), reason, actor, as_json, step_id=step, value=value)
+
+
+def _value(source: str) -> Any:
+    """Read an answer: JSON where it is an object or a list, else text as it stands."""
+    from schemas import codec
+
+    raw = read_source(source)
+    if raw.lstrip()[:1] in (b"{", b"["):
+        try:
+            return codec.loads(raw)
+        except codec.DecodeError as error:
+            raise Failure.of("invalid_json", f"{source} begins like JSON and is none: {error}.", USAGE) from error
+    return raw.decode(errors="replace")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from worker.cli.console import FAILED, OK, Json, command, linked, say, say_json
-from worker.cli.plan_argument import Which, find
+from worker.cli.target import PlanName, find
 
 MOST_STEPS = 200
 
@@ -39,7 +39,7 @@ def plans(
 
 @command
 def show(
-    plan: Which,
+    plan: PlanName,
     every_step: Annotated[bool, typer.Option("--all", help=f"Draw more than {MOST_STEPS} steps.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -59,7 +59,7 @@ def show(
 
 
 @command
-def watch(plan: Which, as_json: Json = False) -> int:
+def watch(plan: PlanName, as_json: Json = False) -> int:
     """Follow a plan live until it ends, from its beginning.
 
     [b]planner watch ci-4711[/b]

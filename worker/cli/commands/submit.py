@@ -96,7 +96,7 @@ def submit(
     An inbox has one Markdown file a wish: title, what, why, priority, constraints as front matter or as headings.
     """
     from worker.cli import goal_options
-    from worker.cli.goal_publisher import errors_of, publish, wait_for
+    from worker.cli.publisher import errors_of, publish, wait_for
     from worker.sources.goal import with_options
 
     given = {
@@ -111,7 +111,7 @@ def submit(
     if not body:
         raise Failure.of("no_goal", NO_GOAL, USAGE)
     with linked() as link:
-        sent = publish(link, goal_options.checked(body, link.settings.max_goal_bytes), body.get("goal_id"))
+        sent = publish(link, goal_options.encode(body, link.settings.max_goal_bytes), body.get("goal_id"))
         told: dict[str, Any] = {"goal_id": sent.goal_id, "plan_id": None, "verdict": None, "reason": "", "errors": []}
         if wait:
             answer = wait_for(link, sent, timeout)
@@ -138,7 +138,7 @@ def _from_sources(
 def _with_gaps(
     body: dict[str, Any], sources: Sources, report: Report | None, allowed: Sequence[str]
 ) -> dict[str, Any] | Nothing:
-    from worker.cli import gap_options as gaps
+    from worker.cli import goal_options as gaps
     from worker.sources.gaps import GapSources, goal_of
 
     here = Path.cwd()

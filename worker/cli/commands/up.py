@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from worker import start
-from worker.cli.commands.run import check_drafters, shares
+from worker.cli.commands.worker import check_drafters, shares
 from worker.cli.console import FAILED, OK, Failure, SecretsFd, command, configured, say
 from worker.host import nearby_server
 from worker.settings import credentials

@@ -1,9 +1,13 @@
-"""Plans drawn for a terminal. Texts of goals and steps come from outside: shown without their control characters."""
+"""Plans, their steps and events, drawn for a terminal.
+
+Texts of goals and steps come from outside: they are shown without their control characters.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -12,7 +16,6 @@ from rich.text import Text
 
 from schemas.base import PlanState, StepState
 from schemas.plan import Budget, BudgetLine, Halt, PlanSummary, PlanView, StepView
-from worker.cli.render.tree import arrange
 
 STEP_LOOKS = {
     StepState.DONE: ("✔", "green"),
@@ -29,9 +32,21 @@ PLAN_STYLES = {
     PlanState.HALTED: "bold red",
     PlanState.REJECTED: "red",
 }
+EVENT_STYLES = {
+    "done": "green",
+    "completed": "bold green",
+    "failed": "red",
+    "halted": "bold red",
+    "rejected": "bold red",
+    "retried": "yellow",
+    "expired": "yellow",
+    "started": "bold",
+    "unverified": "yellow",
+}
 OPEN_STEPS = frozenset({StepState.PENDING, StepState.BLOCKED})
 SHORT = len("plan_3c-") + 12  # bucket and millisecond: as a rule as good as the whole id
 BAR = 20
+UNVERIFIED = "not verified: nothing proves this success"
 
 
 def plain(text: object) -> str:
@@ -57,7 +72,7 @@ def overview(plans: Sequence[PlanSummary], now: datetime | None = None) -> Table
 
 
 def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:
-    """Draw a plan: what it is for, where it stands, what it used up, why it ended, and its steps as a tree."""
+    """Draw a plan: its goal, state, budgets, why it ended, and its steps as a tree."""
     head = Text.assemble((plan.plan_id, "bold"), "  ", _state(plan), f"  revision {plan.revision}")
     about = f"goal {plan.goal_id}  {plan.kind}  {plan.created_at[:19].replace('T', ' ')} UTC"
     parts: list[RenderableType] = [head, Text(plain(plan.goal)), Text(plain(about), "dim"), ""]
@@ -82,7 +97,7 @@ def _age(plan: PlanSummary, now: datetime) -> str:
 
 
 def span(seconds: int) -> str:
-    """Write a time in its largest unit, such as `3 min`; none is below 0 s, whatever a clock says."""
+    """Write a time in its largest unit, such as `3 min`; never below 0 s, whatever clocks say."""
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds // length} {unit}"
@@ -149,9 +164,71 @@ def _work(step: StepView) -> Iterator[Text]:
         yield Text(f"after {_listed(step.depends_on)}", "dim")
 
 
-UNVERIFIED = "not verified: nothing proves this success"
-
-
 def _listed(words: Iterable[str], most: int = 10) -> str:
     listed = list(words)
     return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
+
+
+def arrange(steps: Sequence[StepView]) -> Iterator[tuple[str, StepView]]:
+    """Yield each step with the branch of the tree in front of it.
+
+    A step stands below the deepest one that it depends on: what runs one after the other stands flat, what branches is
+    indented.
+    """
+    children = _children(steps)
+    waiting = _branches(children[""], "")
+    while waiting:
+        step, branch, below = waiting.pop()
+        yield branch, step
+        waiting += _branches(children[step.step_id], below)
+
+
+def _branches(siblings: Sequence[StepView], before: str) -> list[tuple[StepView, str, str]]:
+    """Give siblings their branches, the last first; a single child goes on where its parent stands."""
+    if len(siblings) < 2:
+        return [(step, before, before) for step in siblings]
+    rest = [(step, before + "├ ", before + "│ ") for step in siblings[:-1]]
+    return [(siblings[-1], before + "└ ", before + "  "), *reversed(rest)]
+
+
+def _children(steps: Sequence[StepView]) -> dict[str, list[StepView]]:
+    depths = _depths({step.step_id: step.depends_on for step in steps})
+    children: dict[str, list[StepView]] = {"": [], **{step.step_id: [] for step in steps}}
+    for step in steps:
+        known = [each for each in step.depends_on if each in depths]
+        parent = max(known, key=lambda each: depths[each], default="")
+        children[parent].append(step)
+    return children
+
+
+def _depths(depends_on: dict[str, Sequence[str]]) -> dict[str, int]:
+    """Count the longest way to each step; without recursion, since a plan may be a chain of thousands."""
+    depths: dict[str, int] = {}
+    for first in depends_on:
+        stack = [first]
+        while stack:
+            known = [each for each in depends_on[stack[-1]] if each in depends_on]
+            missing = [each for each in known if each not in depths]
+            if missing:
+                stack += missing
+            else:
+                step = stack.pop()
+                depths[step] = 1 + max((depths[each] for each in known), default=0)
+    return depths
+
+
+def event_line(what: str, data: dict[str, Any]) -> Text:
+    """Draw an event of the type `what`: its time, step, move and reason."""
+    style = EVENT_STYLES.get(what.rpartition(".")[2], "")
+    attempt = f" #{data['attempt']}" if (data.get("attempt") or 0) > 1 else ""
+    moved = f"{data['from']} → {data['to']}" if data.get("from") != data.get("to") else ""
+    phase = f"{data['phase']}: {data['status']}" if data.get("phase") else ""
+    return Text.assemble(
+        (data["at"][11:23], "dim"),
+        "  ",
+        (f"{what:<17}", style),
+        f"  {data.get('step_id', '')}{attempt}".ljust(24),
+        "  ",
+        (moved, "dim"),
+        ("  " if moved else "") + plain(data.get("reason") or phase),
+    )

@@ -1,0 +1,102 @@
+"""`planner worker`: a process that decides; and which workers a planner needs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from worker import start
+from worker.cli.console import USAGE, Failure, SecretsFd, command, configured
+from worker.host.terminal import line
+
+if TYPE_CHECKING:
+    from worker.settings.settings import Settings
+
+SLOW = frozenset({"http", "cli", "backend"})  # drafters that a worker waits for
+
+
+class Pool(StrEnum):
+    """How a worker runs tasks side by side."""
+
+    PREFORK = "prefork"
+    SOLO = "solo"
+    THREADS = "threads"
+
+
+class Level(StrEnum):
+    """The least level that is logged."""
+
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+
+
+@command
+def worker(
+    pool: Annotated[Pool, typer.Option("--pool", "-P", help="Processes, the worker's own process, or threads.")] = (
+        Pool.PREFORK
+    ),
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Tasks side by side.")] = 1,
+    queues: Annotated[str | None, typer.Option("--queues", "-Q", help="Only these, such as planner.decompose.")] = None,
+    recycle: Annotated[
+        int | None, typer.Option("--max-tasks-per-child", min=1, help="Replace a pool process after so many tasks.")
+    ] = None,
+    loglevel: Annotated[Level | None, typer.Option("--loglevel", "-l", help="Else PLANNER_LOG_LEVEL.")] = None,
+    secrets_fd: SecretsFd = None,
+) -> None:
+    """Run a planner worker: [b]celery -A worker worker[/b] with the right flags.
+
+    [b]planner worker -c 2[/b]
+
+    [b]planner worker --queues planner.decompose[/b]   only turns goals into plans
+
+    Ends on SIGTERM when the work in hand is done, after PLANNER_STOP_S at the latest; then others go on with the rest.
+    Exit code 0; 70 when it was stuck and ended itself (see PLANNER_WATCHDOG_S); 1 when it could not start.
+    """
+    from worker.settings import credentials
+
+    settings = configured(secrets_fd)
+    check_drafters(settings)
+    if queues is None and len(apart := shares(settings)) > 1:
+        told = "While this worker drafts it does nothing else, for minutes. Run two, each with one of"
+        line(f"{told}: --queues {' --queues '.join(map(str, apart))}", err=True)
+    _check_queues(queues)
+    command = start.worker_command(pool, concurrency, queues, loglevel or settings.log_level, recycle)
+    sys.stdout.flush()
+    environment, _ = credentials.handed_on(os.environ, credentials.of(settings))
+    with start.stop_signals_wait():
+        os.execve(command[0], command, environment)  # noqa: S606 (no shell is wanted)
+
+
+def check_drafters(settings: Settings) -> None:
+    """Raise a Failure with a sentence for each drafter that is enabled and cannot be used here."""
+    from worker import drafters
+    from worker.drafters.base import WrongDrafter
+
+    try:
+        drafters.check(settings)
+    except WrongDrafter as error:
+        raise Failure.of("wrong_settings", str(error), USAGE) from error
+
+
+def shares(settings: Settings) -> tuple[str | None, ...]:
+    """Say which workers a planner needs at least, by their queues: a draft may take minutes, so that is one's own."""
+    from tasks.routes import GOALS, ROUTES
+
+    if not SLOW.intersection(settings.drafters):
+        return (None,)
+    return (GOALS.task, ",".join(route.task for route in ROUTES if route is not GOALS))
+
+
+def _check_queues(queues: str | None) -> None:
+    """Raise a Failure for a queue that no route has."""
+    from tasks.routes import ROUTES
+
+    known, asked = [route.task for route in ROUTES], queues.split(",") if queues else []
+    if wrong := [queue for queue in asked if queue not in known]:
+        raise Failure.of("unknown_queue", f"No queue {', '.join(wrong)}; there are {', '.join(known)}.", USAGE)

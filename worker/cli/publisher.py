@@ -1,0 +1,121 @@
+"""Publishing goals and commands, and waiting for what the planner says of them."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from redis import Redis
+from redis.exceptions import NoPermissionError, OutOfMemoryError
+
+from schemas import codec
+from schemas.base import GoalVerdict
+from schemas.command import Command
+from schemas.envelope import DeadEntry
+from schemas.plan import GoalAnswer
+from worker.cli.console import FAILED, USAGE, Failure, Link
+from worker.store import functions, keys, queries
+from worker.store.functions import FunctionsMissing
+from worker.store.keys import Partition, partition_of
+
+LOOK_S = 0.05
+DEAD_PAGE = 1000
+ANSWER_S = 10.0  # until a command that nobody answers is given up
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A goal on the stream; without an id of its own the entry's serves."""
+
+    entry: str
+    goal_id: str
+
+
+def publish(link: Link, data: bytes, goal_id: str | None) -> Sent:
+    """Add a goal to the stream."""
+    entry: Any = link.client.xadd(keys.GOALS, {"data": data})
+    return Sent(entry.decode(), goal_id or entry.decode())
+
+
+def wait_for(link: Link, sent: Sent, timeout_s: float) -> GoalAnswer:
+    """Return the planner's answer; raises Failure for a dead goal, or where none comes."""
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        if _taken(link, sent):
+            _check_alive(link, sent)
+            answer = queries.goal(link.client, sent.goal_id)
+            if answer and answer.verdict is not GoalVerdict.PENDING:
+                return answer
+        time.sleep(LOOK_S)
+    detail = f"No verdict on goal {sent.goal_id} within {timeout_s:g} s. Is a worker running (`planner worker`)?"
+    raise Failure.of("no_verdict", detail)
+
+
+def _taken(link: Link, sent: Sent) -> bool:
+    """Whether the planner is done with the entry; a producer that may not read the stream goes by the goal's record."""
+    try:
+        return not link.client.xrange(keys.GOALS, sent.entry, sent.entry)
+    except NoPermissionError:
+        return True
+
+
+def _check_alive(link: Link, sent: Sent) -> None:
+    """Look for the goal in the dead stream, which holds nothing of it from before it was sent."""
+    try:
+        found: Any = link.client.xrange(keys.GOALS_DEAD, min=sent.entry, count=DEAD_PAGE)
+    except NoPermissionError:
+        return
+    for _, fields in found:
+        dead = DeadEntry.model_validate(codec.loads(fields[b"problem"]))
+        if dead.entry == sent.entry:
+            raise Failure(dead.problem, FAILED)
+
+
+def errors_of(link: Link, answer: GoalAnswer) -> list[dict[str, str]]:
+    """List what was wrong with a REJECTED goal; its plan keeps that."""
+    try:
+        plan = queries.plan(link.client, link.partitions, answer.plan_id)
+    except NoPermissionError:
+        return []
+    errors: list[dict[str, str]] = plan.halt.evidence.get("errors", []) if plan and plan.halt else []
+    return errors
+
+
+def command(link: Link, **fields: Any) -> dict[str, Any]:
+    """Put a command where it is obeyed; returns the event that answers it, as JSON."""
+    try:
+        made = Command(command_id=uuid.uuid4().hex, **fields)
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise Failure.of("wrong_order", f"That is no order: {wrong}.", USAGE) from error
+    home = Partition(partition_of(made.plan_id, link.partitions) if made.plan_id else 0)
+    last: Any = link.client.xrevrange(home.events, count=1)
+    after = last[0][0] if last else b"0"
+    _add(link.client, home.commands if made.plan_id else keys.COMMANDS, codec.encode(made, exclude_none=True))
+    return _answer(link, home.events, after, made.command_id)
+
+
+def _add(client: Redis, stream: str, data: bytes) -> None:
+    """Put a command into its stream: on a full server by the function that may, for the command may end plans."""
+    try:
+        client.xadd(stream, {"data": data})
+    except OutOfMemoryError as full:
+        try:
+            functions.call(client, "FCALL", functions.ORDER, 1, stream, data)
+        except (FunctionsMissing, NoPermissionError):
+            raise full from None
+
+
+def _answer(link: Link, events: str, after: bytes, command_id: str) -> dict[str, Any]:
+    """Wait for the event that answers the command."""
+    end = time.monotonic() + ANSWER_S
+    while (left := end - time.monotonic()) > 0:
+        reply: Any = link.client.xread({events: after}, count=100, block=max(1, int(1000 * left)))
+        for entry, fields in [pair for _, found in reply or () for pair in found]:
+            after, data = entry, codec.loads(fields[b"data"])
+            if data.get("command_id") == command_id:
+                return {"type": fields[b"type"].decode(), "data": data}
+    raise Failure.of("no_answer", f"No worker took the order in {ANSWER_S:g} s. Is one running (`planner worker`)?")

@@ -1,0 +1,37 @@
+"""What the doctor found, drawn for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from worker.cli.render.plan import plain
+from worker.doctor.finding import Finding, many
+from worker.doctor.rounds import Rounds
+
+STYLES = {"error": "bold red", "warning": "yellow", "fixed": "green"}
+
+
+def draw(found: Sequence[Finding], rounds: Rounds) -> RenderableType:
+    """Draw each finding with what to do, then how much was looked at."""
+    parts: list[RenderableType] = []
+    for each in found:
+        kind = "fixed" if each.fixed else each.severity.value
+        parts.append(Text.assemble((f"{kind:8} ", STYLES[kind]), f"{each.check:16} ", plain(each.subject)))
+        parts.append(Padding(Text(plain(each.sentence)), (0, 0, 0, 9)))
+        if not each.fixed:
+            fixable = " (--fix can)" if each.repair and "--fix" not in each.do else ""
+            parts.append(Padding(Text(plain(each.do + fixable), "dim"), (0, 0, 0, 9)))
+    parts += [Text(plain(f"note     {note}"), "dim") for note in rounds.notes]
+    return Group(*parts, Text(_summary(found, rounds)))
+
+
+def _summary(found: Sequence[Finding], rounds: Rounds) -> str:
+    looked = f"Looked at {many(rounds.plans, 'plan')} and {many(rounds.queues, 'queue')}"
+    if not found:
+        return f"{looked}: all is well."
+    fixed = sum(finding.fixed for finding in found)
+    return f"{looked}: {many(len(found), 'finding')}" + (f", {fixed:,} fixed." if fixed else ".")

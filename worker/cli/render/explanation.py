@@ -1,0 +1,55 @@
+"""An explanation of a plan, drawn for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from worker.cli.render.plan import UNVERIFIED, plain
+
+
+def draw(explained: dict[str, Any]) -> RenderableType:
+    """Draw what `planner explain --json` prints."""
+    head = f"{explained['plan_id']}  {explained['state']}  revision {explained['revision']}"
+    paused = [f"paused: {explained['paused_by']}"] if explained["paused_by"] else []
+    lines = [head, *paused, *_halt(explained["halt"]), *_steps(explained["steps"])]
+    return Group(*(Text(plain(line)) for line in lines))
+
+
+def _halt(halt: dict[str, Any] | None) -> Iterator[str]:
+    if halt is None:
+        return
+    evidence = halt["evidence"]
+    yield f"rule {halt['rule']} (policy version {evidence['policy_version']}): {halt['reason']}"
+    if "value" in evidence:
+        limit = "none" if evidence["limit"] is None else evidence["limit"]
+        yield f"  value {evidence['value']}, limit {limit}"
+    for error in evidence.get("errors", ()):
+        yield f"  {error['pointer'] or '/'}  {error['message']} ({error['code']})"
+    for event in evidence["events"]:
+        yield f"  {event['at']}  {_told(event)}"
+    if evidence["unblock"]:
+        yield f"  to go on: {evidence['unblock']}"
+
+
+def _told(event: dict[str, Any]) -> str:
+    if "category" in event:
+        return f"{event['step_id']} attempt {event['attempt']}: {event['category']}"
+    actor = f"by {event['actor']}" if "actor" in event else ""
+    return " ".join(filter(None, (event["what"], event.get("step_id"), actor)))
+
+
+def _steps(steps: list[dict[str, Any]]) -> Iterator[str]:
+    for step in steps:
+        before = f", inserted before the next attempt of {step['inserted_by']}" if step["inserted_by"] else ""
+        doubt = "" if step["verified"] is not False else f", {UNVERIFIED}"
+        yield f"{step['step_id']}  {step['state']}{before}{doubt}"
+        for attempt in step["attempts"]:
+            why = ": ".join(str(attempt[name]) for name in ("category", "reason") if attempt[name])
+            yield f"  {attempt['at']}  attempt {attempt['attempt']}  {attempt['result']}  {why}".rstrip()
+            if revised := attempt.get("revision"):
+                changed = ", ".join(revised["diff"])
+                yield f"    revision {revised['revision']}: {revised['rule']} (changed: {changed})"
