@@ -64,7 +64,15 @@ def pytest_report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
         (here / name).write_text(text)
     options = ["-q", "-p", "no:cacheprovider", "--continue-on-collection-errors", "--junitxml=report.xml"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    command = [sys.executable, "-m", "pytest", *options, "-o", f"junit_family={request.param}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--disable-plugin-autoload",
+        *options,
+        "-o",
+        f"junit_family={request.param}",
+    ]
     subprocess.run(command, cwd=here, env=environment, capture_output=True, timeout=120, check=False)
     return (here / "report.xml").read_bytes()
 
