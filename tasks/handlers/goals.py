@@ -11,8 +11,7 @@ from tasks.rules.validation import reject, validate
 from tasks.strategies.registry import strategy_of
 from tasks.text.forbidden_paths import Forbidden
 from tasks.text.paths import TABOO, fault, is_glob
-from tasks.toolchain.catalogue import CATALOGUE, Catalogue
-from tasks.toolchain.catalogue_snapshot import keep
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts
 
 NO_SETTING = Setting()
 
@@ -46,7 +45,7 @@ def _answer(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     if not isinstance(answer, Draft):
         return answer
     if answer.question:
-        return replace(answer, tools=keep(catalogue, None))
+        return replace(answer, tools=keep_contracts(catalogue, None))
     if errors := validate(goal, answer.steps, catalogue, setting.forbidden):
         return reject("invalid_plan", errors)
-    return replace(answer, tools=keep(catalogue, answer.steps if answer.state is None else None))
+    return replace(answer, tools=keep_contracts(catalogue, answer.steps if answer.state is None else None))

@@ -31,8 +31,7 @@ from tasks.rules.validation import max_steps, validate
 from tasks.strategies.registry import strategy_of
 from tasks.text.forbidden_paths import JUDGED
 from tasks.text.paths import expand_globs
-from tasks.toolchain.catalogue import Catalogue
-from tasks.toolchain.catalogue_snapshot import catalogue_of
+from tasks.toolchain.catalogue import Catalogue, catalogue_of
 
 NOBODY: Mapping[str, Any] = MappingProxyType({})
 FIRST_LOOK_MS = 60_000  # a wider order that came while the plan was made may not have reached it

@@ -18,8 +18,7 @@ from schemas.outcome import Outcome
 from schemas.stored import PlanRecord
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.toolchain.classify import signature
-from tasks.toolchain.taxonomy import FAMILY, HALTS_AT_ONCE, Family
+from tasks.toolchain.classify import FAMILY, HALTS_AT_ONCE, Family, signature
 
 MAX_VERIFICATIONS = 64  # whose flips are counted: the counters are written with every commit
 MAX_REMEMBERED = 8  # failures of a plan, and steps that made it grow, told as the events that led to a halt

@@ -25,34 +25,24 @@ from tasks.plan.snapshot import Step
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.rules.risk import RISK, estimate, is_below
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
-from tasks.toolchain.contract import Part, operand
+from tasks.toolchain.contract import operand
 from tasks.toolchain.focus import focus
-from tasks.toolchain.languages import LANGUAGES, Language, language_of
+from tasks.toolchain.language import Language
+from tasks.toolchain.languages import LANGUAGES, language_of
 
 MAX_ID = 64
-_PY, _GO = (".py",), (".go",)
-_NODE = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx", ".mts", ".cts")
-_ESLINT = (Part("npx eslint", _NODE, "npx eslint ."),)
-
+# By purpose and language. A syntax check is the quick one of the language.
 _RECIPES = MappingProxyType(
     {
-        "types-python": (Part("mypy", _PY, "mypy ."),),
-        "types-typescript": (Part("npx tsc --noEmit"),),
-        "types-go": (Part("go vet ./..."),),
-        "types-rust": (Part("cargo check"),),
-        "types-cpp": (Part("cmake --build build"),),
-        "fix-python": (Part("ruff check --fix", _PY),),
-        "fix-typescript": _ESLINT,
-        "fix-javascript": _ESLINT,
-        "fix-go": (Part("gofmt -l", _GO),),
-        "fix-rust": (Part("cargo fmt --check"),),
-        "dependencies-python": (Part("python -m pip check"),),
-        "dependencies-typescript": (Part("npx tsc --noEmit"),),
-        "dependencies-javascript": (Part("node --check", (".js", ".mjs", ".cjs"), each=True),),
-        "dependencies-go": (Part("go build ./..."),),
-        "dependencies-rust": (Part("cargo check"),),
-        "dependencies-cpp": (Part("cmake -S . -B build"),),
-        **{f"syntax-{language.name}": CATALOGUE.recipes[language.quick] for language in LANGUAGES.values()},
+        f"{purpose}-{language.name}": parts
+        for language in LANGUAGES.values()
+        for purpose, parts in (
+            ("syntax", CATALOGUE.recipes[language.quick]),
+            ("types", language.types),
+            ("fix", language.fix),
+            ("dependencies", language.dependencies),
+        )
+        if parts
     }
 )
 

@@ -14,7 +14,7 @@ from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt_rules, revision_table, waits
 from tasks.policy.revision_table import Revision
-from tasks.toolchain.catalogue_snapshot import catalogue_of
+from tasks.toolchain.catalogue import catalogue_of
 
 
 def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Outcome) -> bool:

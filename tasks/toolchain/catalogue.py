@@ -10,16 +10,20 @@ import difflib
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from schemas.goal import ToolCall, Verify
-from schemas.step import VerifyTool
+from schemas.step import PlannedStep, VerifyTool
 from tasks.base.errors import UnknownCommand
+from tasks.base.policy_version import POLICY_VERSION, ChangedRule
 from tasks.toolchain.contract import MANY, Contract, Part, Reading, fits, operand
 from tasks.toolchain.files import Role, role_of
-from tasks.toolchain.tools import RECIPES, TOOLS
+from tasks.toolchain.languages import RECIPES, TOOLS
 
 AND = " && "
 _WORD = re.compile(r"[\w.-]+")
@@ -194,3 +198,34 @@ def _cut(text: str) -> str:
 
 
 CATALOGUE = Catalogue.of(TOOLS, RECIPES)
+_CONTRACTS = TypeAdapter(tuple[Contract, ...])
+
+
+def keep_contracts(catalogue: Catalogue, steps: Iterable[PlannedStep] | None) -> tuple[dict[str, Any], ...]:
+    """Encode the contracts that are not ours: those that `steps` use, and those that stand in the place of one of ours.
+
+    The latter bind what a revision may insert. A plan that unfolds (`steps` None) may come to use any of them.
+    """
+    if catalogue is CATALOGUE:
+        return ()
+    wanted = {tool.tool for step in steps or () for tool in step.verify_tools} | CATALOGUE.contracts.keys()
+    theirs = (each for each in catalogue.contracts.values() if CATALOGUE.contracts.get(each.id) != each)
+    kept = tuple(each for each in theirs if steps is None or each.id in wanted)
+    return tuple(_CONTRACTS.dump_python(kept, mode="json"))
+
+
+def catalogue_of(kept: Sequence[dict[str, Any]], policy_version: int = POLICY_VERSION) -> Catalogue:
+    """Make the catalogue of a plan that keeps these contracts and began under this version: ours for most."""
+    made = _extended(_CONTRACTS.validate_python(kept)) if kept else CATALOGUE
+    return made if policy_version >= ChangedRule.END_OF_OPTIONS.since else _without_end_of_options(made)
+
+
+@lru_cache(maxsize=64)
+def _extended(contracts: tuple[Contract, ...]) -> Catalogue:
+    return CATALOGUE.extended(contracts)
+
+
+@lru_cache(maxsize=64)
+def _without_end_of_options(catalogue: Catalogue) -> Catalogue:
+    contracts = (replace(each, end_of_options=False) for each in catalogue.contracts.values())
+    return Catalogue.of(contracts, catalogue.recipes)

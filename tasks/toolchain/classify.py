@@ -8,14 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from hashlib import sha256
 from itertools import islice
+from types import MappingProxyType
 
-from schemas.base import FailureCategory
-from tasks.toolchain.pattern import Dialect, Rule
-from tasks.toolchain.patterns import dialects
-from tasks.toolchain.taxonomy import OWN, category_named
+from schemas.base import FailureCategory as Category
+from tasks.toolchain.language import OutputParser, OutputRule, Rank
+from tasks.toolchain.languages import TOOLCHAINS
 
 MAX_TEXT = 64 * 1024  # characters looked at: half of them from the head, half from the tail
 MAX_TRACE = 500
@@ -25,14 +26,92 @@ _TRACE_HEAD = 120  # of a trace that is too long, the rest is its end: that is w
 # colours, and the time stamps that CI puts before every line
 _NOISE = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\r|(?m:^\d{4}-\d\d-\d\dT[\d:.]{5,20}Z ?)")
 _GROUP_NAME = re.compile(r"\?P<\w+>")
-_NOT_OURS = re.compile(r"^(?:<|node:|/usr/|_testmain\.)|(?:^|/)(?:site-packages|node_modules|lib/python[\d.]*|rustc)/")
+
+
+class Family(StrEnum):
+    """The branches of the taxonomy tree (seed 001, "Failure Taxonomy")."""
+
+    TEST = "TEST"
+    COMPILE = "COMPILE"
+    SANDBOX = "SANDBOX"
+    BUDGET = "BUDGET"
+
+
+TREE = MappingProxyType(
+    {
+        Family.TEST: (Category.TEST_REGRESSION, Category.TEST_TIMEOUT, Category.FLAKY_TEST),
+        Family.COMPILE: (
+            Category.COMPILATION_ERROR,
+            Category.TYPE_ERROR,
+            Category.LINT_ERROR,
+            Category.IMPORT_ERROR,
+        ),
+        Family.SANDBOX: (
+            Category.SANDBOX_VIOLATION,
+            Category.HYGIENE_VIOLATION,
+            Category.ALLOWLIST_VIOLATION,
+        ),
+        Family.BUDGET: (Category.BUDGET_EXCEEDED,),
+    }
+)
+
+# UNKNOWN and the planner's own stand outside the tree: no controller saw what went wrong.
+FAMILY = MappingProxyType({category: family for family, members in TREE.items() for category in members})
+
+HALTS_AT_ONCE = frozenset(TREE[Family.SANDBOX] + TREE[Family.BUDGET])
+
+OWN = frozenset({Category.LEASE_EXPIRED, Category.OUTPUT_REFUSED})  # only the planner can know of these
+FROM_OUTSIDE = frozenset(Category) - OWN
+
+# Words of the seed's older vocabularies (spec/task.md 1.1) and of common tools that mean one of ours beyond doubt.
+# RUNTIME_ERROR, PERMISSION_DENIED, RESOURCE_EXHAUSTED and the like do not: their text decides.
+ALIASES = MappingProxyType(
+    {
+        "TIMEOUT": Category.TEST_TIMEOUT,
+        "TIMED_OUT": Category.TEST_TIMEOUT,
+        "TEST_FAILURE": Category.TEST_REGRESSION,
+        "TEST_FAILED": Category.TEST_REGRESSION,
+        "REGRESSION": Category.TEST_REGRESSION,
+        "LOGIC_REGRESSION": Category.TEST_REGRESSION,
+        "FLAKY": Category.FLAKY_TEST,
+        "BUILD_ERROR": Category.COMPILATION_ERROR,
+        "COMPILE_ERROR": Category.COMPILATION_ERROR,
+        "SYNTAX_ERROR": Category.COMPILATION_ERROR,
+        "TYPE_CHECK_ERROR": Category.TYPE_ERROR,
+        "LINT": Category.LINT_ERROR,
+        "DEPENDENCY_CONFLICT": Category.IMPORT_ERROR,
+        "MISSING_DEPENDENCY": Category.IMPORT_ERROR,
+        "MODULE_NOT_FOUND": Category.IMPORT_ERROR,
+        "BUDGET_EXHAUSTED": Category.BUDGET_EXCEEDED,
+    }
+)
+
+
+def category_named(word: str | None) -> Category | None:
+    """Read a controller's own word, in any case and with spaces or hyphens; None where it means none of ours."""
+    name = "_".join((word or "").upper().replace("-", " ").replace("_", " ").split())
+    category = ALIASES.get(name) or Category.__members__.get(name)
+    return category if category in FROM_OUTSIDE else None
+
+
+# A controller without evidence may say a category as plain text. It halts plans, so any tool's own line goes first.
+_PLAIN = tuple(OutputRule(rf"{word}(?:: |$)", word) for word in sorted(HALTS_AT_ONCE | {Category.FLAKY_TEST}))
+_OF_TOOL = MappingProxyType({name: parser for each in TOOLCHAINS for name, parser in each.output.items()})
+_ANY = (*(rule for rank in Rank for each in TOOLCHAINS for rule in each.ranked.get(rank, ())), *_PLAIN)
+_NOT_OURS = re.compile("|".join(("^/usr/", *filter(None, (each.foreign_files for each in TOOLCHAINS)))))
+
+
+def output_parser(tool: str | None) -> OutputParser:
+    """Find the rules for what `tool` (a contract's id) prints; for no tool or an unknown one, every rule there is."""
+    name = tool or ""
+    return _OF_TOOL.get(name) or _OF_TOOL.get(name.partition("-")[0], _ANY)
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """What a text says went wrong; UNKNOWN with empty fields where it says nothing we know."""
 
-    category: FailureCategory
+    category: Category
     failing_tests: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     line: int | None = None
@@ -43,7 +122,7 @@ class Diagnosis:
 @dataclass(frozen=True, slots=True)
 class _Hit:
     order: int
-    rule: Rule
+    rule: OutputRule
     at: re.Match[str]
 
     def get(self, group: str) -> str:
@@ -57,12 +136,12 @@ class _Hit:
 def classify(text: str, *, tool: str | None = None, timed_out: bool = False) -> Diagnosis:
     """Say what failure `text`, printed by the contract `tool`, tells of. Same text, same answer; linear in the text."""
     shown = _NOISE.sub("", _shorten(text, MAX_TEXT // 2, MAX_TEXT // 2))
-    hits = list(_hits(shown, dialects(tool)))
+    hits = list(_hits(shown, output_parser(tool)))
     first = min((hit for hit in hits if hit.rule.category), key=lambda hit: hit.order, default=None)
-    category = first.rule.category if first and first.rule.category else FailureCategory.UNKNOWN
+    category = first.rule.category if first and first.rule.category else Category.UNKNOWN
     start = next((hit.at.start() for hit in hits if first and hit.rule.category is category), len(shown))
     return Diagnosis(
-        FailureCategory.TEST_TIMEOUT if timed_out else category,
+        Category.TEST_TIMEOUT if timed_out else category,
         _unique((hit.get("test").rstrip() for hit in hits), MAX_TESTS),
         _unique((name for hit in hits if not _NOT_OURS.search(name := hit.get("file"))), MAX_FILES),
         _line(hits, start),
@@ -71,12 +150,12 @@ def classify(text: str, *, tool: str | None = None, timed_out: bool = False) -> 
     )
 
 
-def category_of(word: str | None, text: str) -> FailureCategory:
+def category_of(word: str | None, text: str) -> Category:
     """Take a controller's own `word` if it is a category of ours, else what `text` says, else UNKNOWN. Never raises."""
     return category_named(word) or classify(text).category
 
 
-def _hits(text: str, rules: Dialect) -> Iterator[_Hit]:
+def _hits(text: str, rules: OutputParser) -> Iterator[_Hit]:
     """Find the lines that any rule describes, each with the first rule that may."""
     seen = {""}
     for found in _combined(rules).finditer(text):
@@ -89,7 +168,7 @@ def _hits(text: str, rules: Dialect) -> Iterator[_Hit]:
 
 
 @cache
-def _combined(rules: Dialect) -> re.Pattern[str]:
+def _combined(rules: OutputParser) -> re.Pattern[str]:
     """Join the rules, so that one pass finds the few lines that are worth a closer look."""
     parts = (f"(?P<r{order}>{_GROUP_NAME.sub('?:', rule.pattern)})" for order, rule in enumerate(rules))
     return re.compile(f"^(?=.)(?:{'|'.join(parts)})", re.MULTILINE)
@@ -138,7 +217,7 @@ _VARIABLE = (
 )
 
 
-def signature(category: FailureCategory, failing_tests: Iterable[str], trace: str) -> str:
+def signature(category: Category, failing_tests: Iterable[str], trace: str) -> str:
     """Name a failure so that the same one has the same name again (DESIGN.md section 5, "identical failure").
 
     Numbers, paths, addresses, ids and timings of the trace do not count. Empty evidence has no name: "".

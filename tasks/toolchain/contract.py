@@ -206,6 +206,39 @@ class Part:
     each: bool = False
 
 
+SILENT = ("-s|--silent",)  # what runners of scripts take
+_SCRIPTS = {  # of a category: the kind of its names is `<key>_script`, the value an example
+    ToolCategory.TEST: ("test", "test"),
+    ToolCategory.LINT: ("lint", "lint"),
+    ToolCategory.TYPE_CHECK: ("type", "typecheck"),
+    ToolCategory.BUILD: ("build", "build"),
+    ToolCategory.VALIDATE: ("check", "check"),
+}
+
+
+def scripts(
+    name: str, spellings: tuple[str, ...], languages: tuple[str, ...] = (), test_tails: tuple[str, ...] = ()
+) -> tuple[Contract, ...]:
+    """Make one contract a category for a runner of named scripts; the name alone tells the category."""
+    return tuple(
+        Contract(
+            id=f"{name}-{kind}",
+            spellings=spellings,
+            example=f"{spellings[0]} {example}",
+            category=category,
+            timeout_s=300,
+            positional=f"{kind}_script",
+            least=1,
+            most=1,
+            options=SILENT,
+            tails=test_tails if category is ToolCategory.TEST else (),
+            ran_codes=(0, 1, 2),
+            languages=languages,
+        )
+        for category, (kind, example) in _SCRIPTS.items()
+    )
+
+
 def spell(tool: str, *runners: str) -> tuple[str, ...]:
     """List the ways to call `tool`: by its own name and through each of `runners`."""
     return (tool, *(runner.format(tool) for runner in runners))

@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 
+from tasks.toolchain.languages import TOOLCHAINS
+
 
 class LogSign(StrEnum):
     """What the log tells."""
@@ -21,43 +23,37 @@ class LogSign(StrEnum):
     SILENT = "silent"  # a log that says nothing
 
 
-_DEPENDENCY = re.compile(
-    r"\bResolutionImpossible\b|\bVersionConflict\b|\bERESOLVE\b|\bresolution-too-deep\b"
-    r"|could not find a version that satisfies|no matching distribution found|conflicting dependencies"
-    r"|failed to select a version for|missing go\.sum entry|no required module provides package"
-    r"|cannot find module providing package|incompatible peer dependenc|no solution found when resolving",
-    re.I,
+_SIGNS = tuple(each.signs for each in TOOLCHAINS)
+_BUILD = r"\bcompilation (?:terminated|failed)\b|\bbuild failed\b|\bcompiler error\b"
+_FAILING = (
+    r"\b[A-Z]\w*(?:Error|Exception)\b|^FAIL(?:ED)?\b|\bassert(?:ion)?\b.{0,80}\bfailed\b|\btimed out\b"
+    r"|\b[1-9]\d* (?:tests? )?(?:failed|failing|failures?)\b|\bexpected\b.{0,200}\b(?:got|received|actual)\b"
 )
-_MISSING_MODULE = re.compile(r"No module named ['\"]?([A-Za-z_]\w*)|Cannot find (?:module|package) '([@\w][^'./]*)")
-_BUILD = re.compile(
-    r"\bundefined reference to\b|\bld returned \d+ exit status|\blinker command failed|error: linking with"
-    r"|^CMake Error\b|^(?:g?make|ninja)(?:\[\d+\])?: \*\*\*|^ninja: build stopped|\bcould not compile `"
-    r"|\berror\[E\d{4}\]|\bcompilation (?:terminated|failed)\b|\bfatal error: .{1,200}: No such file"
-    r"|\berror TS\d{4}\b|\bbuild failed\b|\[build failed\]|\bBUILD FAILED\b|\bcompiler error\b",
-    re.I | re.M,
-)
-_REPAIRABLE = re.compile(
-    r"\b[A-Z]\w*(?:Error|Exception)\b|^E   |\bTraceback \(most recent call last\)|^FAIL(?:ED)?\b|^[ \t]*--- FAIL:"
-    r"|\bpanicked at\b|^panic: |^[ \t]*[✕✗●] |\bassert(?:ion)?\b.{0,80}\bfailed\b|\bSegmentation fault\b|\btimed out\b"
-    r"|\bcontext deadline exceeded\b|\b[1-9]\d* (?:tests? )?(?:failed|failing|failures?)\b"
-    r"|\bexpected\b.{0,200}\b(?:got|received|actual)\b",
-    re.M,
-)
+
+
+def _any(*alternatives: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+    return re.compile("|".join(filter(None, alternatives)), flags)
+
+
+_IS_DEPENDENCY = _any(*(each.dependency for each in _SIGNS), flags=re.I)
+_MISSING_MODULE = _any(*(each.missing_module for each in _SIGNS))
+_IS_BUILD = _any(_BUILD, *(each.build for each in _SIGNS), flags=re.I | re.M)
+_IS_FAILING = _any(_FAILING, *(each.failing for each in _SIGNS), flags=re.M)
 
 
 def read_log(log: str, files: Sequence[str] = ()) -> LogSign:
     """Say what `log` shows; `files` of the repository tell a module of its own from a missing dependency."""
     if not log.strip():
         return LogSign.NONE
-    if _DEPENDENCY.search(log) or _misses_foreign_module(log, files):
+    if _IS_DEPENDENCY.search(log) or _misses_foreign_module(log, files):
         return LogSign.DEPENDENCY
-    if _BUILD.search(log):
+    if _IS_BUILD.search(log):
         return LogSign.BUILD
-    return LogSign.REPAIRABLE if _REPAIRABLE.search(log) else LogSign.SILENT
+    return LogSign.REPAIRABLE if _IS_FAILING.search(log) else LogSign.SILENT
 
 
 def _misses_foreign_module(log: str, files: Sequence[str]) -> bool:
-    missing = {found[1] or found[2] for found in _MISSING_MODULE.finditer(log)}
+    missing = {found[found.lastindex or 0] for found in _MISSING_MODULE.finditer(log)}
     if not missing:
         return False
     own = {part.split(".")[0] for path in files for part in path.split("/")}

@@ -6,34 +6,12 @@ import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-MANIFESTS = {
-    "pyproject.toml": "python",
-    "setup.py": "python",
-    "setup.cfg": "python",
-    "requirements.txt": "python",
-    "requirements-dev.txt": "python",
-    "Pipfile": "python",
-    "Pipfile.lock": "python",
-    "poetry.lock": "python",
-    "uv.lock": "python",
-    "tox.ini": "python",
-    "tsconfig.json": "typescript",
-    "package.json": "javascript",
-    "package-lock.json": "javascript",
-    "yarn.lock": "javascript",
-    "pnpm-lock.yaml": "javascript",
-    "go.mod": "go",
-    "go.sum": "go",
-    "Cargo.toml": "rust",
-    "Cargo.lock": "rust",
-    "CMakeLists.txt": "cpp",
-    "conanfile.txt": "cpp",
-    "vcpkg.json": "cpp",
-}
+from tasks.toolchain.languages import MANIFESTS, TOOLCHAINS
 
 _REQUIREMENTS = re.compile(r"requirements[\w.-]*\.(?:txt|in)")
 _TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testdata"})
-_TEST_NAME = re.compile(r"(?:test_.*|conftest)\.py|.*[._-](?:test|tests|spec)\.\w+|.*Tests?\.\w+")
+_TEST_NAMES = (r".*[._-](?:test|tests|spec)\.\w+", r".*Tests?\.\w+", *(each.test_names for each in TOOLCHAINS))
+_TEST_NAME = re.compile("|".join(filter(None, _TEST_NAMES)))
 _DOCUMENT = re.compile(r".*\.(?:md|rst|txt|adoc)|(?:README|CHANGELOG|CONTRIBUTING|LICENSE|NOTICE|AUTHORS)", re.I)
 
 

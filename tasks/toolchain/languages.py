@@ -1,82 +1,45 @@
-"""The languages we can verify: how they are recognised, and which recipes of the catalogue check them."""
+"""The table of languages, and what follows from it: tools, recipes, and how a goal's language is found.
+
+Who adds a language writes its module (`language.Toolchain` says what is in it) and adds it to `TOOLCHAINS`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from schemas.goal import GoalContext
-from tasks.toolchain.files import MANIFESTS, name_of
+from tasks.toolchain import cpp, go, node, python, rust
+from tasks.toolchain.contract import Contract, Part, scripts
+from tasks.toolchain.language import Language, Toolchain
 
-
-@dataclass(frozen=True, slots=True)
-class Language:
-    """One language; `quick`, `build` and `test` are recipes of the catalogue, from cheap to thorough."""
-
-    name: str
-    aliases: tuple[str, ...]
-    suffixes: tuple[str, ...]
-    quick: str
-    build: str
-    test: str
-
-
-_TABLE = (
-    Language(
-        name="python",
-        aliases=("py", "python3"),
-        suffixes=(".py", ".pyi"),
-        quick="python-syntax",
-        build="python-syntax",
-        test="python-test-only",
-    ),
-    Language(
-        name="typescript",
-        aliases=("ts", "tsx"),
-        suffixes=(".ts", ".tsx", ".mts", ".cts"),
-        quick="node-types",
-        build="node-types",
-        test="node-test-only",
-    ),
-    Language(
-        name="javascript",
-        aliases=("js", "jsx", "node", "nodejs"),
-        suffixes=(".js", ".mjs", ".cjs", ".jsx"),
-        quick="node-syntax",
-        build="node-syntax",
-        test="node-test-only",
-    ),
-    Language(
-        name="go",
-        aliases=("golang",),
-        suffixes=(".go",),
-        quick="go-syntax",
-        build="go-build",
-        test="go-test-only",
-    ),
-    Language(
-        name="rust",
-        aliases=("rs",),
-        suffixes=(".rs",),
-        quick="rust-check",
-        build="rust-check",
-        test="rust-test-only",
-    ),
-    Language(
-        name="cpp",
-        aliases=("c++", "cc", "cxx", "c"),
-        suffixes=(".cpp", ".cc", ".cxx", ".c", ".hpp", ".hh", ".hxx", ".h"),
-        quick="cpp-build",
-        build="cpp-build",
-        test="cpp-full",
-    ),
+TOOLCHAINS: tuple[Toolchain, ...] = (
+    python.TOOLCHAIN,
+    node.TOOLCHAIN,
+    go.TOOLCHAIN,
+    rust.TOOLCHAIN,
+    cpp.TOOLCHAIN,
 )
+_MAKE = scripts("make", ("make",))  # targets that a project of any language may have
 
-LANGUAGES: Mapping[str, Language] = MappingProxyType({each.name: each for each in _TABLE})
-_BY_WORD = {word: each for each in _TABLE for word in (each.name, *each.aliases)}
-_BY_SUFFIX = {suffix: each for each in _TABLE for suffix in each.suffixes}
+TOOLS: tuple[Contract, ...] = (
+    *(tool for each in TOOLCHAINS for tool in each.tools),
+    *(tool for each in TOOLCHAINS for tool in each.scripts),
+    *_MAKE,
+)
+RECIPES: Mapping[str, tuple[Part, ...]] = MappingProxyType(
+    dict(item for each in TOOLCHAINS for item in each.recipes.items())
+    | dict(item for each in TOOLCHAINS for item in each.checks.items())
+)
+LANGUAGES: Mapping[str, Language] = MappingProxyType(
+    {language.name: language for each in TOOLCHAINS for language in each.languages}
+)
+MANIFESTS: Mapping[str, str] = MappingProxyType(
+    {manifest: language.name for language in LANGUAGES.values() for manifest in language.manifests}
+)
+_BY_WORD = {word: each for each in LANGUAGES.values() for word in (each.name, *each.aliases)}
+_BY_SUFFIX = {suffix: each for each in LANGUAGES.values() for suffix in each.suffixes}
 
 
 def language_of(context: GoalContext, files: Iterable[str], tested: Sequence[str] = ()) -> Language | None:
@@ -104,10 +67,10 @@ def _of_suffix(path: str) -> Language | None:
 
 
 def _of_manifest(path: str) -> Language | None:
-    return LANGUAGES.get(MANIFESTS.get(name_of(path), ""))
+    return LANGUAGES.get(MANIFESTS.get(path.rpartition("/")[2], ""))
 
 
 def _most_common(found: Iterable[Language | None]) -> Language | None:
     """Take the most frequent one; of equals the one that the table names first."""
     counts = Counter(each for each in found if each)
-    return max(_TABLE, key=lambda each: counts[each]) if counts else None
+    return max(LANGUAGES.values(), key=lambda each: counts[each]) if counts else None

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from schemas import codec
 from schemas.step import unpack_step
 from tasks.policy.halt_rules import AT_ONCE
-from tasks.toolchain.taxonomy import HALTS_AT_ONCE
+from tasks.toolchain.classify import HALTS_AT_ONCE
 from tests.integration.test_engine import P0, answer, drain, here, plan, report, services, specs, state
 from worker.cli.commands.app import app
 from worker.process.container import Services

@@ -10,7 +10,7 @@ from redis import Redis
 
 from schemas import codec
 from tasks.policy.halt_rules import AT_ONCE
-from tasks.toolchain.taxonomy import HALTS_AT_ONCE
+from tasks.toolchain.classify import HALTS_AT_ONCE
 from tests.conftest import running_worker, wait_until
 from tests.integration.test_main_job import HOME, publish, verdict_of
 

@@ -24,8 +24,7 @@ from tasks.handlers.upkeep import NO_CLOCKS
 from tasks.plan.changeset import Changeset
 from tasks.plan.snapshot import Clocks, Snapshot
 from tasks.rules.strategy import Draft
-from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
-from tasks.toolchain.catalogue_snapshot import keep
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts, render
 from tests.support.memory_store import EPOCH_MS, MemoryStore
 from worker.engine.work import MAX_PAGE
 from worker.store.keys import Partition
@@ -115,7 +114,7 @@ def a_plan(
     **limits: Any,
 ) -> list[Changeset]:
     """The commits that create a plan of these steps, made with this catalogue."""
-    made = Draft(steps, tools=keep(catalogue, steps), **draft)
+    made = Draft(steps, tools=keep_contracts(catalogue, steps), **draft)
     return list(creation.accept(replace(a_birth(plan, version, now), **born), a_goal(**limits), made))
 
 

@@ -10,12 +10,15 @@ from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.toolchain.catalogue import CATALOGUE, render, words
 from tasks.toolchain.contract import KINDS, Contract, ToolCategory, fits
-from tasks.toolchain.tools import SEED_RECIPES
 from tests.support.smuggling import SMUGGLED_WORDS, smuggled_lines
 
 SEED_TOOLS = """
     pytest pytest-focused ruff-check ruff-fix mypy pyright py-compile npm-test jest eslint tsc go-test go-vet cargo-test
     cargo-clippy cmake-build ctest
+"""
+
+SEED_RECIPES = """
+    python-quick python-full python-test-only python-focused-test node-quick node-full go-full rust-full
 """
 
 
@@ -31,7 +34,8 @@ def test_the_example_of_the_seed_is_read_and_told_unchanged() -> None:
 def test_the_seventeen_tools_and_eight_recipes_of_the_seed_are_there() -> None:
     assert set(SEED_TOOLS.split()) <= set(CATALOGUE.contracts)
     assert len(SEED_TOOLS.split()) == 17
-    assert len(SEED_RECIPES) == 8
+    assert set(SEED_RECIPES.split()) <= set(CATALOGUE.recipes)
+    assert len(SEED_RECIPES.split()) == 8
 
 
 @pytest.mark.parametrize("contract", CATALOGUE.contracts.values(), ids=lambda contract: contract.id)

@@ -7,8 +7,18 @@ from pathlib import Path
 import pytest
 
 from schemas.base import FailureCategory as Category
-from tasks.toolchain.classify import MAX_TRACE, Diagnosis, category_of, classify, signature
-from tasks.toolchain.taxonomy import FAMILY, FROM_OUTSIDE, HALTS_AT_ONCE, OWN, Family
+from tasks.toolchain.classify import (
+    FAMILY,
+    FROM_OUTSIDE,
+    HALTS_AT_ONCE,
+    MAX_TRACE,
+    OWN,
+    Diagnosis,
+    Family,
+    category_of,
+    classify,
+    signature,
+)
 
 OUTPUTS = Path(__file__).parents[1] / "fixtures" / "outputs"
 

@@ -15,7 +15,7 @@ from tasks.policy.halt import UNBLOCK
 from tasks.policy.halt_rules import AT_ONCE, MAX_REMEMBERED, MAX_VERIFICATIONS, RULES
 from tasks.policy.schedule import SILENT_MS
 from tasks.rules.strategy import Question
-from tasks.toolchain.taxonomy import HALTS_AT_ONCE
+from tasks.toolchain.classify import HALTS_AT_ONCE
 from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import PYTEST, Running, a_failure, a_report, a_step, some_steps
 from tests.unit.test_commands import WEEK_MS, order

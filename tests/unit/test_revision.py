@@ -14,8 +14,7 @@ from tasks.base.policy_version import POLICY_VERSION
 from tasks.policy import revision_table
 from tasks.policy.pre_steps import MAX_ID, PREPARATIONS, looks_prepared, name_of
 from tasks.policy.revision_table import TABLE, Evidence, revise
-from tasks.toolchain.catalogue import CATALOGUE, Catalogue
-from tasks.toolchain.catalogue_snapshot import catalogue_of
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
 from tests.support.plans import PLAN, Running, a_report, a_step
 from tests.unit.test_tools_file import EXAMPLE as TOOLS_EXAMPLE
 from worker.settings.tools_file import extended

@@ -12,8 +12,7 @@ from schemas.campaign_plan import Idioms
 from schemas.goal import Goal
 from tasks.rules.strategy import Growth, Setting
 from tasks.strategies.drafting.cycle import NONE, DraftOptions
-from tasks.toolchain.catalogue import Catalogue
-from tasks.toolchain.catalogue_snapshot import catalogue_of
+from tasks.toolchain.catalogue import Catalogue, catalogue_of
 from tasks.toolchain.files import Role, role_of
 
 

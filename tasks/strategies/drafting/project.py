@@ -21,7 +21,8 @@ from tasks.text.forbidden_paths import JUDGED, Forbidden
 from tasks.text.paths import expand_globs
 from tasks.toolchain.catalogue import Catalogue
 from tasks.toolchain.files import Role, files_of
-from tasks.toolchain.languages import Language, language_of
+from tasks.toolchain.language import Language
+from tasks.toolchain.languages import language_of
 
 _QUOTED = re.compile(r"`([^`]+)`")
 

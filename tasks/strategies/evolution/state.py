@@ -10,8 +10,7 @@ from tasks.rules.strategy import Growth
 from tasks.strategies.drafting.project import Project, project_of
 from tasks.strategies.evolution.request import MAX_BULLET
 from tasks.text.fields import fit
-from tasks.toolchain.catalogue import CATALOGUE
-from tasks.toolchain.catalogue_snapshot import catalogue_of
+from tasks.toolchain.catalogue import CATALOGUE, catalogue_of
 
 
 class Stage(StrEnum):

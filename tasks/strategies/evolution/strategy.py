@@ -52,8 +52,7 @@ from tasks.strategies.evolution.steps import (
 )
 from tasks.strategies.evolution.trajectory import TrajectoryOptions
 from tasks.text.fields import fit
-from tasks.toolchain.catalogue import Catalogue
-from tasks.toolchain.catalogue_snapshot import keep
+from tasks.toolchain.catalogue import Catalogue, keep_contracts
 
 MAX_ERROR = 500
 MAX_LISTED = 500  # files that a step which looks for some is shown
@@ -149,7 +148,7 @@ def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting)
         request=remember(made.request),
     )
     literal = goal.model_copy(update={"allowed_files": project.files})
-    tools = keep(project.catalogue, None)
+    tools = keep_contracts(project.catalogue, None)
     return Growth(literal, state.model_dump(mode="json"), document.model_dump(mode="json"), setting.now, tools)
 
 

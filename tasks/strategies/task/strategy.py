@@ -28,8 +28,7 @@ from tasks.strategies.task.templates import TEMPLATES, Template
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import Forbidden
 from tasks.text.paths import Expanded, expand_globs
-from tasks.toolchain.catalogue import CATALOGUE, Catalogue
-from tasks.toolchain.catalogue_snapshot import catalogue_of
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
 
 NOWHERE = Setting()
 WORKING: Mapping[str, Any] = TaskState().model_dump(mode="json")  # the state once there is a plan

@@ -1,0 +1,114 @@
+"""What a language brings: its tools, what they print, and how its files are recognised and checked.
+
+Each language is a module beside this one that makes one `Toolchain`, and has one entry in `languages.TOOLCHAINS`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from schemas.base import FailureCategory as Category
+from tasks.toolchain.contract import Contract, Part
+
+REGRESSION, TIMEOUT, FLAKY = Category.TEST_REGRESSION, Category.TEST_TIMEOUT, Category.FLAKY_TEST
+COMPILE, TYPE = Category.COMPILATION_ERROR, Category.TYPE_ERROR
+LINT, IMPORT = Category.LINT_ERROR, Category.IMPORT_ERROR
+
+FILE = r"(?P<file>[^\s:'\"()]{1,300})"
+AT = r":(?P<line>\d{1,7})"
+AT_COL = AT + r":\d{1,7}"
+SYNTAX = r"(?P<code>SyntaxError|IndentationError|TabError)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # a rule is itself: parsers are keys of a cache
+class OutputRule:
+    """A line's shape and what it means; without a category it only locates.
+
+    A pattern describes one line from its first character, so words inside a test's name or a printed text count for
+    nothing. Its groups are `test`, `file`, `line` and `code`. Repeats are bounded or cannot overlap, which keeps it
+    linear in the line. `needs` is the `name` of a rule that must have matched above; a `telling` line is where the
+    trace begins.
+    """
+
+    pattern: str
+    category: Category | None = None
+    needs: str = ""
+    name: str = ""
+    telling: bool = False
+    line: re.Pattern[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "line", re.compile(f"^(?:{self.pattern})", re.MULTILINE))
+
+
+OutputParser = tuple[OutputRule, ...]  # the first rule that fits a line reads it
+
+ARROW = OutputRule(rf" *--> {FILE}{AT_COL}$")  # rustc and ruff point alike
+
+
+class Rank(IntEnum):
+    """Whose lines count first where nobody said which tool printed them."""
+
+    RUNNER = 0  # runs tests, and prints lines that no other tool prints
+    TEST = 1  # runs tests, and prints lines that others print too
+    CHECK = 2  # compiles, checks types or looks for lint
+    INSTALLER = 3
+    RUNTIME = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Language:
+    """One language of a goal: how it is told and recognised, and what checks it.
+
+    `quick`, `build` and `test` name recipes of the catalogue, from cheap to thorough. `types`, `fix` and `dependencies`
+    are what a revision puts before the next attempt; empty where no tool of ours does that.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    suffixes: tuple[str, ...]
+    manifests: tuple[str, ...]
+    quick: str
+    build: str
+    test: str
+    types: tuple[Part, ...] = ()
+    fix: tuple[Part, ...] = ()
+    dependencies: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSigns:
+    """What a failure log says there is to repair: alternatives of regular expressions, each within a line.
+
+    `dependency` and `build` are read in any case. `missing_module` has one group: the first part of the module's name.
+    """
+
+    dependency: str = ""
+    build: str = ""
+    missing_module: str = ""
+    failing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Toolchain:
+    """The tools that several languages may share, and how their output is read.
+
+    `output` has the parser of a contract by its id, or by the id's first word: `pytest-focused` needs no row of its
+    own. `ranked` are the same rules for output whose tool nobody told. Where two contracts read the same words, the
+    narrower one stands first; `scripts` run what a project names for itself, and come after the tools of every
+    language. `checks` are the recipes that its languages name, and that only they need.
+    """
+
+    languages: tuple[Language, ...]
+    tools: tuple[Contract, ...]
+    checks: Mapping[str, tuple[Part, ...]]
+    output: Mapping[str, OutputParser]
+    ranked: Mapping[Rank, OutputParser]
+    signs: LogSigns
+    foreign_files: str = ""  # a regular expression: files in traces that are not the repository's
+    recipes: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
+    scripts: tuple[Contract, ...] = ()
+    test_names: str = ""  # a regular expression of whole names, where the usual ones do not do

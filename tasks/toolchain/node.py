@@ -1,0 +1,254 @@
+"""JavaScript and TypeScript: npm, jest, vitest, node, eslint, prettier, tsc and what they print."""
+
+from __future__ import annotations
+
+from tasks.toolchain.contract import SILENT, Contract, Part, ToolCategory, scripts, spell
+from tasks.toolchain.language import (
+    AT,
+    AT_COL,
+    COMPILE,
+    FILE,
+    FLAKY,
+    IMPORT,
+    LINT,
+    REGRESSION,
+    TIMEOUT,
+    TYPE,
+    Language,
+    LogSigns,
+    OutputParser,
+    OutputRule,
+    Rank,
+    Toolchain,
+)
+
+_JS = (".js", ".mjs", ".cjs")
+_NODE = (*_JS, ".jsx", ".ts", ".tsx", ".mts", ".cts")
+_BOTH, _TS = ("javascript", "typescript"), ("typescript",)
+_RUNNERS = ("npx {}", "npx --no-install {}", "pnpm exec {}", "yarn {}")
+_WATCHLESS = ("--watchAll=false", "--run", "--ci")
+
+_TOOLS = (
+    Contract(
+        id="npm-test",
+        spellings=("npm test", "npm t"),
+        example="npm test",
+        category=ToolCategory.TEST,
+        timeout_s=300,
+        options=SILENT,
+        tails=_WATCHLESS,
+        languages=_BOTH,
+    ),
+    Contract(
+        id="jest",
+        spellings=spell("npx jest", "npx --no-install jest", "pnpm exec jest", "yarn jest"),
+        example="npx jest src/auth.test.js --verbose",
+        category=ToolCategory.TEST,
+        timeout_s=300,
+        positional="path",
+        end_of_options=True,
+        options=("--verbose|--silent|--ci|--bail|-i|--runInBand|--no-cache|--coverage|--watchAll=false",),
+        focus="test_id",
+        focus_most=20,
+        languages=_BOTH,
+    ),
+    Contract(
+        id="vitest",
+        spellings=("npx vitest run", "npx --no-install vitest run", "pnpm exec vitest run", "yarn vitest run"),
+        example="npx vitest run src/auth.test.ts",
+        category=ToolCategory.TEST,
+        timeout_s=300,
+        positional="path",
+        options=("--silent|--no-coverage|--coverage|--bail=1|--reporter=(?:default|verbose|dot|junit|json)",),
+        focus="test_id",
+        focus_most=20,
+        languages=_BOTH,
+    ),
+    Contract(
+        id="node-test",
+        spellings=("node --test",),
+        example="node --test test/auth.test.js",
+        category=ToolCategory.TEST,
+        timeout_s=300,
+        positional="path",
+        end_of_options=True,
+        focus="test_id",
+        focus_most=20,
+        languages=_BOTH,
+    ),
+    Contract(
+        id="node-check",
+        spellings=("node --check",),
+        example="node --check src/auth.js",
+        category=ToolCategory.VALIDATE,
+        timeout_s=10,
+        positional="path",
+        least=1,
+        most=1,
+        end_of_options=True,
+        languages=_BOTH,
+    ),
+    Contract(
+        id="eslint",
+        spellings=spell("eslint", *_RUNNERS),
+        example="npx eslint src",
+        category=ToolCategory.LINT,
+        timeout_s=60,
+        positional="path",
+        end_of_options=True,
+        options=(r"--quiet|--no-color|--cache|--max-warnings=\d{1,4}",),
+        languages=_BOTH,
+    ),
+    Contract(
+        id="prettier",
+        spellings=spell("prettier", *_RUNNERS),
+        example="npx prettier --check src",
+        category=ToolCategory.LINT,
+        timeout_s=60,
+        positional="path",
+        least=1,
+        end_of_options=True,
+        required=("--check",),
+        languages=_BOTH,
+    ),
+    Contract(
+        id="tsc",
+        spellings=spell("tsc", *_RUNNERS),
+        example="npx tsc --noEmit",
+        category=ToolCategory.TYPE_CHECK,
+        timeout_s=120,
+        options=("--strict|--skipLibCheck|--pretty",),
+        required=("--noEmit",),
+        ran_codes=(0, 1, 2),
+        languages=_TS,
+    ),
+)
+
+_RUNNERS_OF_SCRIPTS = (
+    *scripts("npm-run", ("npm run", "npm run-script"), _BOTH, _WATCHLESS),
+    *scripts("pnpm", ("pnpm", "pnpm run"), _BOTH, _WATCHLESS),
+    *scripts("yarn", ("yarn", "yarn run"), _BOTH, _WATCHLESS),
+)
+
+_ESLINT = Part("npx eslint", _NODE, "npx eslint .")
+_TSC = Part("npx tsc --noEmit")
+_TESTS = Part("npm test")
+_SYNTAX = Part("node --check", _JS, each=True)
+
+_RECIPES = {
+    "node-quick": (_ESLINT,),
+    "node-full": (_ESLINT, _TSC, _TESTS),
+}
+
+_CHECKS = {
+    "node-syntax": (_SYNTAX,),
+    "node-types": (_TSC,),
+    "node-test-only": (_TESTS,),
+}
+
+_TYPESCRIPT = Language(
+    name="typescript",
+    aliases=("ts", "tsx"),
+    suffixes=(".ts", ".tsx", ".mts", ".cts"),
+    manifests=("tsconfig.json",),
+    quick="node-types",
+    build="node-types",
+    test="node-test-only",
+    types=(_TSC,),
+    fix=(_ESLINT,),
+    dependencies=(_TSC,),
+)
+_JAVASCRIPT = Language(
+    name="javascript",
+    aliases=("js", "jsx", "node", "nodejs"),
+    suffixes=(".js", ".mjs", ".cjs", ".jsx"),
+    manifests=("package.json", "package-lock.json", "yarn.lock", "pnpm-lock.yaml"),
+    quick="node-syntax",
+    build="node-syntax",
+    test="node-test-only",
+    fix=(_ESLINT,),
+    dependencies=(_SYNTAX,),
+)
+
+_JS_FILE = r"(?P<file>[^\s:]{1,300}\.[cm]?[jt]sx?)"
+_TSC_LINE = rf" *{FILE}[(:](?P<line>\d{{1,7}})[,:]\d{{1,7}}\)?(?:: | - )error "
+_ESLINT_LINE = r" +(?P<line>\d{1,7}):\d{1,7} +error +"
+
+JS_TESTS: OutputParser = (
+    OutputRule(r" +● Test suite failed to run$", name="load"),
+    OutputRule(
+        r" {4}(?:(?P<code>SyntaxError): |Jest encountered an unexpected token$)", COMPILE, needs="load", telling=True
+    ),
+    OutputRule(
+        r" {4}Cannot find module '[^'\n]{1,300}' from '(?P<file>[^'\n]{1,300})'$", IMPORT, needs="load", telling=True
+    ),
+    OutputRule(r"⎯+ Failed Suites \d+ ⎯+$", name="suite"),
+    OutputRule(
+        r"Error: (?:Cannot find (?:package|module)|Failed to resolve import) ", IMPORT, needs="suite", telling=True
+    ),
+    OutputRule(r" +thrown: \"Exceeded timeout of \d+ ", TIMEOUT, telling=True),
+    OutputRule(r"Error: (?:Test|Hook) timed out in \d+ms\.$", TIMEOUT, telling=True),
+    OutputRule(r" +Error: Timeout of \d+ms exceeded\.", TIMEOUT, telling=True),
+    OutputRule(r" {2}● (?!Console$)(?P<test>\S.{0,300})$", REGRESSION, telling=True),
+    OutputRule(r" FAIL {2}(?P<test>(?P<file>[^\s>]{1,300}) > .{1,300})$", REGRESSION, telling=True),
+    OutputRule(r"not ok \d+ - (?P<test>(?!.{0,300} # (?:TODO|SKIP)).{1,300})$", REGRESSION, telling=True),
+    OutputRule(r" {2}[1-9]\d* failing$", REGRESSION, telling=True),
+    OutputRule(r" {4,40}\d{1,5}\) (?P<test>\S.{0,300})$"),
+    OutputRule(r"Tests: +(?:\d+ [a-z]+, ){0,9}[1-9]\d* failed,", REGRESSION),
+    OutputRule(rf" ?FAIL {{1,2}}{_JS_FILE}(?: |$)", REGRESSION),
+    OutputRule(r" LOGGING RETRY ERRORS {2}(?P<test>.{1,300})$", FLAKY),
+    OutputRule(rf" +(?:at (?:.{{1,200}} \()?|\u276f )(?:file://)?{FILE}{AT_COL}\)?$"),
+)
+
+TSC: OutputParser = (
+    OutputRule(rf"{_TSC_LINE}(?P<code>TS1\d{{3}}): ", COMPILE),
+    OutputRule(rf"{_TSC_LINE}(?!TS1\d{{3}}:|TS2307:|TS2792:|TS7016:)(?P<code>TS\d{{4,5}}): ", TYPE),
+    OutputRule(rf"{_TSC_LINE}(?P<code>TS\d{{4,5}}): ", IMPORT),
+)
+
+ESLINT: OutputParser = (
+    OutputRule(r"(?P<file>/[^\s:]{1,300})$"),
+    OutputRule(rf"{_ESLINT_LINE}Parsing error: ", COMPILE),
+    OutputRule(rf"{_ESLINT_LINE}.{{0,500}} {{2}}(?P<code>[@\w/-]{{2,80}})$", LINT),
+    OutputRule(r"ESLint found too many warnings", LINT),
+    OutputRule(r"\[warn\] Code style issues found", LINT),
+    OutputRule(r"\[warn\] (?P<file>[^\s:]{1,300}\.\w{1,10})$"),
+)
+
+NODE: OutputParser = (
+    OutputRule(rf"(?:file://)?(?P<file>/[^\s:]{{1,300}}){AT}$", telling=True),
+    OutputRule(r"Error: Cannot find module '", IMPORT),
+    OutputRule(r"Error \[(?P<code>ERR_MODULE_NOT_FOUND)\]: .{1,300} imported from (?P<file>\S{1,300})$", IMPORT),
+    OutputRule(r"(?P<code>SyntaxError): ", COMPILE),
+    OutputRule(r"(?P<code>AssertionError)(?::| \[)", REGRESSION),
+    OutputRule(r"(?P<code>TypeError|ReferenceError): ", TYPE),
+)
+
+NPM: OutputParser = (OutputRule(r"npm (?:ERR!|error) code (?P<code>ERESOLVE|ETARGET|E404|EPEERINVALID)$", IMPORT),)
+
+_RUN = TSC + ESLINT + NPM + NODE
+
+TOOLCHAIN = Toolchain(
+    languages=(_TYPESCRIPT, _JAVASCRIPT),
+    tools=_TOOLS,
+    scripts=_RUNNERS_OF_SCRIPTS,
+    recipes=_RECIPES,
+    checks=_CHECKS,
+    output={
+        "jest": JS_TESTS + _RUN,
+        "vitest": JS_TESTS + _RUN,
+        "npm": JS_TESTS + _RUN,
+        "node": JS_TESTS + NODE,
+        "eslint": ESLINT + NODE,
+        "prettier": ESLINT,
+        "tsc": TSC + NODE,
+    },
+    ranked={Rank.RUNNER: JS_TESTS, Rank.CHECK: TSC + ESLINT, Rank.INSTALLER: NPM, Rank.RUNTIME: NODE},
+    signs=LogSigns(
+        dependency=r"\bERESOLVE\b|incompatible peer dependenc",
+        build=r"\berror TS\d{4}\b",
+        missing_module=r"Cannot find (?:module|package) '([@\w][^'./]*)",
+        failing=r"^[ \t]*[✕✗●] ",
+    ),
+    foreign_files=r"^node:|(?:^|/)node_modules/",
+)

@@ -1,0 +1,360 @@
+"""Python: pytest, unittest, ruff, mypy, pyright, pip and what they print."""
+
+from __future__ import annotations
+
+from schemas.base import RiskLevel
+from tasks.toolchain.contract import Contract, Part, ToolCategory, spell
+from tasks.toolchain.language import (
+    ARROW,
+    AT,
+    AT_COL,
+    COMPILE,
+    FILE,
+    FLAKY,
+    IMPORT,
+    LINT,
+    REGRESSION,
+    SYNTAX,
+    TIMEOUT,
+    TYPE,
+    Language,
+    LogSigns,
+    OutputParser,
+    OutputRule,
+    Rank,
+    Toolchain,
+)
+
+_PY = (".py",)
+_RUNNERS = ("python -m {}", "python3 -m {}", "uv run {}", "poetry run {}")
+_PYTEST_OPTIONS = (
+    r"-[vqxsl]{1,4}",
+    "--verbose|--quiet|--exitfirst|--showlocals|--strict-markers|--strict-config|--disable-warnings",
+    "--no-header|--no-summary|--no-cov|--full-trace",
+    "--tb=(?:auto|long|short|line|native|no)",
+    r"--(?:maxfail|durations)=\d{1,3}",
+    r"-r[a-zA-Z]{1,5}",
+    "--color=(?:yes|no|auto)",
+)
+_RUFF_OPTIONS = (
+    "-q|--quiet|-v|--verbose|-n|--no-cache|--no-fix|--show-fixes|--preview",
+    "--output-format=(?:concise|full|github|gitlab|grouped|json|json-lines|junit|pylint)",
+)
+_MYPY_OPTIONS = (
+    "--strict|--ignore-missing-imports|--pretty|--no-error-summary|--show-error-codes|--no-incremental",
+    "--check-untyped-defs|--explicit-package-bases|--namespace-packages",
+)
+_PYTEST = spell("pytest", *_RUNNERS)
+_PYTHON = ("python",)
+
+_TOOLS = (
+    Contract(
+        id="pytest-focused",
+        spellings=_PYTEST,
+        example="pytest tests/test_auth.py -x -v --tb=short",
+        category=ToolCategory.TEST,
+        timeout_s=60,
+        positional="test",
+        least=1,
+        end_of_options=True,
+        options=_PYTEST_OPTIONS,
+        valued=(("-n", "count"),),
+        required=("-x",),
+        focus="test_id",
+        focus_most=20,
+        languages=_PYTHON,
+    ),
+    Contract(
+        id="pytest",
+        spellings=_PYTEST,
+        example="pytest tests/test_auth.py -v",
+        category=ToolCategory.TEST,
+        timeout_s=300,
+        positional="test",
+        end_of_options=True,
+        options=_PYTEST_OPTIONS,
+        valued=(("-n", "count"),),
+        focus="test_id",
+        focus_most=20,
+        languages=_PYTHON,
+    ),
+    Contract(
+        id="unittest",
+        spellings=("python -m unittest discover", "python -m unittest", "python3 -m unittest"),
+        example="python -m unittest -v",
+        category=ToolCategory.TEST,
+        timeout_s=300,
+        positional="module",
+        options=("-v|--verbose|-q|--quiet|-f|--failfast|-b|--buffer",),
+        valued=(("-s", "path"), ("-t", "path")),
+        ran_codes=(0, 1, 5),
+        languages=_PYTHON,
+    ),
+    Contract(
+        id="tox",
+        spellings=("tox run", "tox", "python -m tox"),
+        example="tox -q",
+        category=ToolCategory.TEST,
+        timeout_s=600,
+        options=("-q|--quiet|-v|--verbose",),
+        valued=(("-e", "environment"),),
+        languages=_PYTHON,
+    ),
+    Contract(
+        id="ruff-fix",
+        spellings=spell("ruff check", *_RUNNERS),
+        example="ruff check src/auth.py --fix",
+        category=ToolCategory.LINT,
+        timeout_s=30,
+        positional="path",
+        least=1,
+        end_of_options=True,
+        options=_RUFF_OPTIONS,
+        required=("--fix",),
+        ran_codes=(0,),
+        languages=_PYTHON,
+        min_risk=RiskLevel.MED,
+    ),
+    Contract(
+        id="ruff-check",
+        spellings=spell("ruff check", *_RUNNERS),
+        example="ruff check src/auth.py",
+        category=ToolCategory.LINT,
+        timeout_s=30,
+        positional="path",
+        end_of_options=True,
+        options=_RUFF_OPTIONS,
+        languages=_PYTHON,
+    ),
+    Contract(
+        id="ruff-format",
+        spellings=spell("ruff format", *_RUNNERS),
+        example="ruff format --check src/auth.py",
+        category=ToolCategory.LINT,
+        timeout_s=30,
+        positional="path",
+        end_of_options=True,
+        options=("-q|--quiet|--diff|--preview|--no-cache|-n",),
+        required=("--check",),
+        languages=_PYTHON,
+    ),
+    Contract(
+        id="black",
+        spellings=spell("black", *_RUNNERS),
+        example="black --check src/auth.py",
+        category=ToolCategory.LINT,
+        timeout_s=60,
+        positional="path",
+        least=1,
+        end_of_options=True,
+        options=("-q|--quiet|--diff",),
+        required=("--check",),
+        languages=_PYTHON,
+    ),
+    Contract(
+        id="flake8",
+        spellings=spell("flake8", *_RUNNERS),
+        example="flake8 src",
+        category=ToolCategory.LINT,
+        timeout_s=60,
+        positional="path",
+        end_of_options=True,
+        options=("-q|--quiet|--count|--statistics|--show-source",),
+        languages=_PYTHON,
+    ),
+    Contract(
+        id="mypy",
+        spellings=spell("mypy", *_RUNNERS),
+        example="mypy src --ignore-missing-imports",
+        category=ToolCategory.TYPE_CHECK,
+        timeout_s=120,
+        positional="path",
+        end_of_options=True,
+        options=_MYPY_OPTIONS,
+        languages=_PYTHON,
+    ),
+    Contract(
+        id="pyright",
+        spellings=spell("pyright", *_RUNNERS, "npx {}"),
+        example="pyright src",
+        category=ToolCategory.TYPE_CHECK,
+        timeout_s=60,
+        positional="path",
+        options=("--warnings|--stats|--outputjson",),
+        languages=_PYTHON,
+    ),
+    Contract(
+        id="py-compile",
+        spellings=("python -m py_compile", "python3 -m py_compile"),
+        example="python -m py_compile src/auth.py",
+        category=ToolCategory.VALIDATE,
+        timeout_s=10,
+        positional="path",
+        least=1,
+        languages=_PYTHON,
+    ),
+    Contract(
+        id="compileall",
+        spellings=("python -m compileall", "python3 -m compileall"),
+        example="python -m compileall -q src",
+        category=ToolCategory.BUILD,
+        timeout_s=60,
+        positional="path",
+        least=1,
+        end_of_options=True,
+        options=("-q{1,2}|-f",),
+        languages=_PYTHON,
+    ),
+    Contract(
+        id="pip-check",
+        spellings=("python -m pip check", "python3 -m pip check", "pip check", "uv pip check"),
+        example="python -m pip check",
+        category=ToolCategory.VALIDATE,
+        timeout_s=60,
+        languages=_PYTHON,
+    ),
+)
+
+_COMPILE = Part("python -m py_compile", _PY)
+_RUFF = Part("ruff check", _PY, "ruff check .")
+_MYPY = Part("mypy", _PY, "mypy .")
+_TESTS = Part("pytest -q")
+
+_RECIPES = {
+    "python-quick": (_COMPILE, _RUFF),
+    "python-full": (_COMPILE, _RUFF, _MYPY, _TESTS),
+    "python-test-only": (_TESTS,),
+    "python-focused-test": (Part("pytest -x -v --tb=short", _PY, "pytest -x -v --tb=short", tests=True),),
+}
+
+_CHECKS = {
+    "python-syntax": (_COMPILE,),
+}
+
+_LANGUAGE = Language(
+    name="python",
+    aliases=("py", "python3"),
+    suffixes=(".py", ".pyi"),
+    manifests=(
+        *("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "requirements-dev.txt", "Pipfile"),
+        *("Pipfile.lock", "poetry.lock", "uv.lock", "tox.ini"),
+    ),
+    quick="python-syntax",
+    build="python-syntax",
+    test="python-test-only",
+    types=(_MYPY,),
+    fix=(Part("ruff check --fix", _PY),),
+    dependencies=(Part("python -m pip check"),),
+)
+
+_PY_FILE = r"(?P<file>[^\s:'\"()]{1,300}\.pyi?)"
+_TEST = r"(?P<test>[^\s:]{1,300}\.py::(?:(?! - )[^\n]){1,300}?)"
+_NO_IMPORT = r"(?P<code>ModuleNotFoundError|ImportError)"
+_DOTTED = r"(?:\w{1,60}\.){0,5}"
+_PERCENT = r"(?: +\[ *\d+%\])?$"
+_PYRIGHT = rf" +{_PY_FILE}{AT_COL} - error: "
+_DEEPER = r".*(?:\n[^\S\n]{4,}\S.*){0,20}\("  # pyright names the rule at the end of the last, deeper line
+
+# A test that ran and failed is a regression whatever it raised; what stops a module from loading is not.
+PYTEST: OutputParser = (
+    OutputRule(rf"_{{3,}} ERROR collecting {FILE} _{{3,}}$", name="load"),
+    OutputRule(r"ImportError while loading conftest '(?P<file>[^'\n]{1,300})'\.$", name="load"),
+    OutputRule(rf"E {{3,}}{SYNTAX}: ", COMPILE, needs="load", telling=True),
+    OutputRule(rf"E {{3,}}{_NO_IMPORT}: ", IMPORT, needs="load", telling=True),
+    OutputRule(rf"(?:FAILED|ERROR) {_TEST}(?:$| - (?!Failed: Timeout)(?:(?P<code>[A-Z]\w{{1,60}}): )?)", REGRESSION),
+    OutputRule(rf"(?:FAILED|ERROR) {_TEST} - Failed: Timeout", TIMEOUT),
+    OutputRule(r"E {3,}Failed: Timeout [>(]", TIMEOUT, telling=True),
+    OutputRule(r"(?:\S{1,300} )?\+{10,} Timeout \+{10,}$", TIMEOUT),
+    OutputRule(rf"(?:\[gw\d+\] \[ *\d+%\] )(?:FAILED|ERROR) {_TEST} *$", REGRESSION),
+    OutputRule(rf"{_TEST} (?:FAILED|ERROR){_PERCENT}", REGRESSION),
+    OutputRule(rf"(?:FAILED|ERROR) {_PY_FILE}(?: +- (?:(?P<code>[A-Z]\w{{1,60}})(?:: |$))?.*)?$", REGRESSION),
+    OutputRule(rf"{_TEST} RERUN{_PERCENT}"),
+    OutputRule(r"(?:=+ )?(?!.{0,200}\b\d+ (?:failed|error))\d+ passed\b.{0,200}, \d+ rerun\b.{0,100} in \d", FLAKY),
+    OutputRule(r"E {3,}File \"(?P<file>[^\"\n]{1,300})\", line (?P<line>\d{1,7})$", telling=True),
+    OutputRule(r"E {3,}(?:(?P<code>[A-Z][\w.]{1,80}(?:Error|Exception))\b|\S)", REGRESSION, telling=True),
+    OutputRule(r"(?:=+ )?(?:\d+ [a-z]+, ){0,9}[1-9]\d* (?:failed|errors?)\b.{0,200} in \d", REGRESSION),
+    OutputRule(rf"{_PY_FILE}{AT}: (?:in \S|[A-Z]\w*$|$)"),
+)
+
+UNITTEST: OutputParser = (
+    OutputRule(r"ImportError: Failed to import test module", name="load"),
+    OutputRule(rf"{SYNTAX}: ", COMPILE, needs="load"),
+    OutputRule(rf"{_NO_IMPORT}: ", IMPORT, needs="load"),
+    OutputRule(r"(?:FAIL|ERROR): \w+ \((?P<test>[\w.]{1,300})\)", REGRESSION),
+)
+
+# The taxonomy has no class for run-time errors; the three under TYPE are what a type check before the retry finds.
+PYTHON: OutputParser = (
+    OutputRule(r"Traceback \(most recent call last\):$", telling=True),
+    OutputRule(r" +File \"(?P<file>[^\"\n]{1,300})\", line (?P<line>\d{1,7})"),
+    OutputRule(rf"(?:Sorry: )?{SYNTAX}: ", COMPILE),
+    OutputRule(rf"{_NO_IMPORT}: ", IMPORT),
+    OutputRule(r"\S{0,300}python[\d.]*(?:\.exe)?: No module named ", IMPORT),
+    OutputRule(r"(?P<code>AssertionError)(?::| \[|$)", REGRESSION),
+    OutputRule(rf"(?P<code>{_DOTTED}(?:TimeoutError|TimeoutExpired))(?:: |$)", TIMEOUT),
+    OutputRule(r"(?P<code>TypeError|AttributeError|NameError): ", TYPE),
+    OutputRule(rf"(?P<code>{_DOTTED}[A-Z]\w{{0,60}}(?:Error|Exception))(?:: |$)"),
+)
+
+MYPY: OutputParser = (
+    OutputRule(rf"{_PY_FILE}{AT}(?::\d+)?: error: .*\[(?P<code>syntax)\]$", COMPILE),
+    OutputRule(rf"{_PY_FILE}{AT}(?::\d+)?: error: (?!.*\[import[a-z-]*\]$)(?:.*\[(?P<code>[a-z-]+)\]$)?", TYPE),
+    OutputRule(rf"{_PY_FILE}{AT}(?::\d+)?: error: .*\[(?P<code>import[a-z-]*)\]$", IMPORT),
+)
+
+PYRIGHT: OutputParser = (
+    OutputRule(rf"{_PYRIGHT}(?!{_DEEPER}report)", COMPILE),  # every finding but a syntax error has a rule's name
+    OutputRule(
+        rf"{_PYRIGHT}(?!.*\(reportMissing(?:Imports|ModuleSource)\)$){_DEEPER}(?P<code>report\w{{2,60}})\)$", TYPE
+    ),
+    OutputRule(rf"{_PYRIGHT}.*\((?P<code>report\w{{2,60}})\)$", IMPORT),
+)
+
+RUFF: OutputParser = (
+    OutputRule(rf"{_PY_FILE}{AT_COL}: (?:(?P<code>E999|E0001)\b|(?:invalid-syntax|SyntaxError): )", COMPILE),
+    OutputRule(r"invalid-syntax: .{1,300}\n(?= *--> )", COMPILE),
+    OutputRule(rf"{_PY_FILE}{AT_COL}: (?P<code>[A-Z]{{1,8}}\d{{2,5}}):? ", LINT),
+    OutputRule(r"(?P<code>[A-Z]{1,8}\d{2,5})(?: \[\*\])? \S.{0,300}\n(?= *--> )", LINT),
+    OutputRule(r"unformatted: File would be reformatted$", LINT),
+    OutputRule(rf"would reformat {_PY_FILE}$", LINT),
+    ARROW,
+)
+
+PIP: OutputParser = (
+    OutputRule(r"ERROR: (?:No matching distribution found for|Cannot install|(?P<code>ResolutionImpossible):)", IMPORT),
+    OutputRule(r"(?:error:| *\u00d7) No solution found when resolving dependencies", IMPORT),
+)
+
+_RUN = UNITTEST + PIP + PYTHON
+
+TOOLCHAIN = Toolchain(
+    languages=(_LANGUAGE,),
+    tools=_TOOLS,
+    recipes=_RECIPES,
+    checks=_CHECKS,
+    output={
+        "pytest": PYTEST + _RUN,
+        "unittest": _RUN,
+        "py": PYTHON,
+        "compileall": PYTHON,
+        "mypy": MYPY + PYTHON,
+        "pyright": PYRIGHT,
+        "ruff": RUFF,
+        "black": RUFF,
+        "flake8": RUFF,
+    },
+    ranked={
+        Rank.RUNNER: PYTEST + UNITTEST,
+        Rank.CHECK: MYPY + PYRIGHT + RUFF,
+        Rank.INSTALLER: PIP,
+        Rank.RUNTIME: PYTHON,
+    },
+    signs=LogSigns(
+        dependency=r"\bResolutionImpossible\b|\bVersionConflict\b|\bresolution-too-deep\b|conflicting dependencies"
+        r"|no matching distribution found|could not find a version that satisfies|no solution found when resolving",
+        missing_module=r"No module named ['\"]?([A-Za-z_]\w*)",
+        failing=r"^E   |\bTraceback \(most recent call last\)",
+    ),
+    foreign_files=r"^<|(?:^|/)(?:site-packages|lib/python[\d.]*)/",
+    test_names=r"(?:test_.*|conftest)\.py",
+)

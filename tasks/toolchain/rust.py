@@ -1,0 +1,147 @@
+"""Rust: cargo test, clippy, build, check and fmt and what they print."""
+
+from __future__ import annotations
+
+from tasks.toolchain.contract import Contract, Part, ToolCategory
+from tasks.toolchain.language import (
+    ARROW,
+    AT_COL,
+    COMPILE,
+    FILE,
+    IMPORT,
+    LINT,
+    REGRESSION,
+    TYPE,
+    Language,
+    LogSigns,
+    OutputParser,
+    OutputRule,
+    Rank,
+    Toolchain,
+)
+
+_RUST = ("rust",)
+_CARGO_OPTIONS = (
+    "-q|--quiet|-v|--verbose|--all|--workspace|--lib|--bins|--tests|--all-targets|--all-features|--locked",
+    "--no-default-features|--offline|--release|--no-fail-fast",
+)
+_CARGO_PACKAGE = (("-p", "name"), ("--package", "name"))
+
+_TOOLS = (
+    Contract(
+        id="cargo-test",
+        spellings=("cargo test", "cargo nextest run"),
+        example="cargo test",
+        category=ToolCategory.TEST,
+        timeout_s=300,
+        positional="test_name",
+        most=1,
+        options=_CARGO_OPTIONS,
+        valued=_CARGO_PACKAGE,
+        tails=("--nocapture", "--test-threads=1"),
+        focus="test_name",
+        ran_codes=(0, 101),
+        languages=_RUST,
+    ),
+    Contract(
+        id="cargo-clippy",
+        spellings=("cargo clippy",),
+        example="cargo clippy -- -D warnings",
+        category=ToolCategory.LINT,
+        timeout_s=120,
+        options=_CARGO_OPTIONS,
+        valued=_CARGO_PACKAGE,
+        tails=("-D warnings",),
+        ran_codes=(0, 101),
+        languages=_RUST,
+    ),
+    Contract(
+        id="cargo-build",
+        spellings=("cargo build",),
+        example="cargo build",
+        category=ToolCategory.BUILD,
+        timeout_s=300,
+        options=_CARGO_OPTIONS,
+        valued=_CARGO_PACKAGE,
+        ran_codes=(0, 101),
+        languages=_RUST,
+    ),
+    Contract(
+        id="cargo-check",
+        spellings=("cargo check",),
+        example="cargo check",
+        category=ToolCategory.BUILD,
+        timeout_s=300,
+        options=_CARGO_OPTIONS,
+        valued=_CARGO_PACKAGE,
+        ran_codes=(0, 101),
+        languages=_RUST,
+    ),
+    Contract(
+        id="cargo-fmt",
+        spellings=("cargo fmt",),
+        example="cargo fmt --check",
+        category=ToolCategory.LINT,
+        timeout_s=30,
+        options=("--all|-q|--quiet",),
+        required=("--check",),
+        languages=_RUST,
+    ),
+)
+
+_CHECK, _TESTS = Part("cargo check"), Part("cargo test")
+
+_RECIPES = {
+    "rust-full": (Part("cargo clippy -- -D warnings"), _TESTS),
+}
+
+_CHECKS = {
+    "rust-check": (_CHECK,),
+    "rust-test-only": (_TESTS,),
+}
+
+_LANGUAGE = Language(
+    name="rust",
+    aliases=("rs",),
+    suffixes=(".rs",),
+    manifests=("Cargo.toml", "Cargo.lock"),
+    quick="rust-check",
+    build="rust-check",
+    test="rust-test-only",
+    types=(_CHECK,),
+    fix=(Part("cargo fmt --check"),),
+    dependencies=(_CHECK,),
+)
+
+_MISTYPED = r"E0(?:061|107|277|282|283|308|369|412|425|560|599|600|604|605|606|609|614|618)"
+
+RUST: OutputParser = (
+    OutputRule(r"error\[(?P<code>E0432|E0433|E0463)\]: ", IMPORT, telling=True),
+    OutputRule(r"error: (?:no matching package|failed to select a version|failed to get )", IMPORT),
+    OutputRule(rf"error\[(?P<code>{_MISTYPED})\]: ", TYPE, telling=True),
+    OutputRule(r"error\[(?P<code>E\d{4})\]: ", COMPILE, telling=True),
+    OutputRule(r" +[=|] note: `-[DF] (?P<code>[\w:-]{2,80})` implied by ", LINT),
+    OutputRule(r" +[=|] note: .{0,20}#\[deny\((?P<code>[\w:]{2,80})\)\]", LINT),
+    OutputRule(rf"Diff in {FILE}(?: at line |:)(?P<line>\d{{1,7}}):$", LINT),
+    OutputRule(r"error: .{1,500}\n(?= *--> )", COMPILE, telling=True),
+    OutputRule(r"test (?P<test>\S.{0,300}) \.\.\. FAILED$", REGRESSION),
+    OutputRule(r"---- (?P<test>\S{1,300}) stdout ----$", REGRESSION, telling=True),
+    OutputRule(r"test result: FAILED\.", REGRESSION),
+    OutputRule(rf"thread '.{{1,300}}' .{{0,30}}panicked at {FILE}{AT_COL}:$", telling=True),
+    ARROW,
+)
+
+TOOLCHAIN = Toolchain(
+    languages=(_LANGUAGE,),
+    tools=_TOOLS,
+    recipes=_RECIPES,
+    checks=_CHECKS,
+    output={"cargo": RUST},
+    ranked={Rank.RUNNER: RUST},
+    signs=LogSigns(
+        dependency=r"failed to select a version for",
+        build=r"error: linking with|\bcould not compile `|\berror\[E\d{4}\]",
+        failing=r"\bpanicked at\b",
+    ),
+    foreign_files=r"(?:^|/)rustc/",
+)
