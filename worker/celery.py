@@ -125,7 +125,7 @@ def _in_each_child(**_: Any) -> None:
 
 @signals.worker_process_shutdown.connect
 def _at_the_end_of_a_child(**_: Any) -> None:
-    release.hand_back_own(settings)
+    release.release_own_claims(settings)
 
 
 @signals.worker_shutting_down.connect

@@ -14,8 +14,8 @@ import pytest
 from redis import Redis
 
 from tests.conftest import RunningWorker, wait_until
-from tests.integration.test_nudges import MANY, SLOTS, applied, goals
 from tests.integration.test_partitions import read
+from tests.integration.test_wakeups import MANY, SLOTS, applied, goals
 from tests.support.faults import consumes, kill, spawn
 from tests.support.servers import Server
 from worker.bench import fleet

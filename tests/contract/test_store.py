@@ -21,10 +21,10 @@ from tests.support.memory_store import MemoryStore, Stream
 from tests.support.plans import (
     PARTITION,
     PLAN,
-    a_birth,
     a_failure,
     a_goal,
     a_plan,
+    a_plan_seed,
     a_report,
     a_step,
     plan_id,
@@ -640,7 +640,7 @@ def test_a_tenant_has_as_many_plans_as_have_not_ended(store: Store) -> None:
 
 
 def test_a_plan_that_is_rejected_is_not_counted(store: Store) -> None:
-    born, goal = a_birth(PLAN), a_goal(tenant="acme")
+    born, goal = a_plan_seed(PLAN), a_goal(tenant="acme")
 
     assert store.commit([Write(creation.refuse(born, goal, Rejected("unsafe", ())))]) == ["ok"]
 
@@ -718,7 +718,7 @@ def test_the_lock_of_orders_is_held_renewed_and_given_back_by_its_holder_alone(r
 
 
 def test_a_day_grants_no_more_than_it_has_and_a_top_up_counts_once(real: Real) -> None:
-    key = keys.granted(1, TENANT)
+    key = keys.day_grants(1, TENANT)
 
     def given(wanted: int) -> Any:
         return functions.call(real.client, "FCALL", functions.GRANT, 1, key, 1000, wanted, 60)

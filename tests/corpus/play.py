@@ -17,7 +17,7 @@ from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, NothingToDo, Rejected, Setting
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.memory_store import MemoryStore
-from tests.support.plans import PARTITION, PLAN, Running, a_birth
+from tests.support.plans import PARTITION, PLAN, Running, a_plan_seed
 from tests.support.surroundings import TENANT, alter
 from worker.store.layout import Write
 
@@ -49,7 +49,7 @@ class Player(Running):
         setting, version = Setting(now=self.store.now, **about), 0
         answer = goals.plan(goal, CATALOGUE, setting)
         if isinstance(answer, Consult):
-            self._commit([creation.await_draft(a_birth(now=self.store.now), goal, PATIENCE_MS)])
+            self._commit([creation.await_draft(a_plan_seed(now=self.store.now), goal, PATIENCE_MS)])
             self.store.wait(DRAFTING_MS)
             version, answer = 1, self._consult(goal, setting, drafted, answer)
         if isinstance(answer, NothingToDo):

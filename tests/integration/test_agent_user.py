@@ -24,7 +24,7 @@ from worker.drafters.base import WrongDrafter
 from worker.drafters.cli import CliDrafter
 from worker.sandbox import landlock
 from worker.sandbox.process import Job
-from worker.sandbox.sandbox import Mode, Sandbox
+from worker.sandbox.sandbox import Sandbox, SandboxMode
 from worker.sandbox.user import User, WrongUser
 from worker.settings.settings import Settings
 
@@ -214,7 +214,7 @@ def test_a_run_that_is_stopped_ends_the_daemons_of_the_other_user(folder: Path) 
     place.mkdir()
     os.chown(place, 1000, 1000)
     code = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > pid; sleep 600' & sleep 600"
-    sandbox = Sandbox(Mode.OFF, user=User.find("1000"))
+    sandbox = Sandbox(SandboxMode.OFF, user=User.find("1000"))
 
     def pid() -> int:
         return int((place / "pid").read_text() or 0) if (place / "pid").exists() else 0

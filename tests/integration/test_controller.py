@@ -25,7 +25,7 @@ from schemas.outcome import FailureEvidence, Outcome
 from tests.conftest import wait_until
 from worker.controller import ControllerConfig, loop, mailbox, run, verify
 from worker.sandbox import bubblewrap
-from worker.sandbox.paths import Grant
+from worker.sandbox.paths import PathGrant
 from worker.store import functions
 
 ROOT = Path(__file__).parents[2]
@@ -170,7 +170,7 @@ def config(
 
     def make(**changes: Any) -> ControllerConfig:
         usual: dict[str, Any] = {"redis_url": redis_url, "workdir": repo.path, "command": command, "heartbeat_s": 0.05}
-        usual |= {"worktrees": tmp_path / "trees", "tool_paths": (Grant(tmp_path, writable=True),)}
+        usual |= {"worktrees": tmp_path / "trees", "tool_paths": (PathGrant(tmp_path, writable=True),)}
         return ControllerConfig(**usual | changes)
 
     return make

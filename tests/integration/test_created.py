@@ -15,7 +15,7 @@ from schemas import codec
 from tasks.rules.strategy import Consult, Drafted
 from tests.conftest import wait_until
 from tests.unit.evolution.given import a_goal, a_plan
-from worker.process.container import Services
+from worker.process.container import Container
 from worker.settings.settings import Settings
 from worker.store import functions, goal_record, keys
 from worker.store.keys import Partition
@@ -42,28 +42,28 @@ class Scripted:
 
 
 class Worker:
-    """The services of a worker process in this one, with a drafter of its own."""
+    """The container of a worker process in this one, with a drafter of its own."""
 
     def __init__(self, url: str, patch: pytest.MonkeyPatch, **settings: Any) -> None:
         self.drafter = Scripted()
         patch.setattr("worker.drafters.consulting.drafter_of", lambda *_: self.drafter)
         given = {"redis_url": url, "drafters": ("none", "queue", "http"), "llm_model": "openai:x"}
-        self.services = Services(Settings(**given | settings))
-        functions.load(self.services.client)
+        self.container = Container(Settings(**given | settings))
+        functions.load(self.container.client)
         self._first_use()
 
     def _first_use(self) -> None:
         """Have the drafter made now: the next worker patches in its own."""
-        self.services.decomposer._maker._consulting._drafters["http"] = self.drafter
+        self.container.goal_consumer._creation._consulting._drafters["http"] = self.drafter
 
     def decompose(self) -> None:
-        self.services.decomposer.drain()
+        self.container.goal_consumer.drain()
 
     def look(self) -> None:
         """Do what lies there: wide orders, orders and outcomes, clocks that have run out."""
-        self.services.wide.drain()
-        self.services.home(0).engine.drain()
-        self.services.home(0).engine.sweep(self.services.name)
+        self.container.bulk_commands.drain()
+        self.container.context(0).engine.drain()
+        self.container.context(0).engine.sweep(self.container.name)
 
     def look_until(self, holds: Callable[[], bool]) -> None:
         def looked() -> bool:
@@ -84,7 +84,7 @@ def hire(redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
 
     yield make
     for one in made:
-        one.services.client.close()
+        one.container.client.close()
 
 
 def send(redis: Redis, goal_id: str, **more: Any) -> None:
@@ -233,12 +233,14 @@ def test_two_workers_that_take_over_goals_ask_about_each_once(redis: Redis, hire
     one, two = hire(claim_idle_s=1), hire(claim_idle_s=1)
     for goal_id in ("g-1", "g-2"):
         send(redis, goal_id)
-        Inbox(one.services.client, keys.GOALS, keys.GOALS_DEAD, f"dead-{goal_id}").read(count=1)
+        Inbox(one.container.client, keys.GOALS, keys.GOALS_DEAD, f"dead-{goal_id}").read(count=1)
     asked, answered = threading.Event(), threading.Event()
 
     def slowly() -> Drafted:
         """Long enough for the goal that is taken over beside this one to be taken over again."""
-        thread = threading.Thread(target=lambda: wait_until(lambda: two.services.decomposer.recover(1000)), daemon=True)
+        thread = threading.Thread(
+            target=lambda: wait_until(lambda: two.container.goal_consumer.recover(1000)), daemon=True
+        )
         thread.start()
         assert asked.wait(20)
         return GOOD
@@ -249,7 +251,7 @@ def test_two_workers_that_take_over_goals_ask_about_each_once(redis: Redis, hire
         return GOOD
 
     one.drafter.answers, two.drafter.answers = [slowly], [more_slowly]
-    wait_until(lambda: one.services.decomposer.recover(1))
+    wait_until(lambda: one.container.goal_consumer.recover(1))
     answered.set()
 
     wait_until(lambda: goal(redis, "g-2")["verdict"] == "PLANNED")
@@ -265,7 +267,7 @@ def test_two_workers_that_take_over_goals_ask_about_each_once(redis: Redis, hire
 def test_a_verdict_takes_the_place_only_of_one_that_is_open(
     redis: Redis, hire: Callable[..., Worker], stands: str | None, written: bool
 ) -> None:
-    client, key = hire().services.client, keys.goal_id("g")
+    client, key = hire().container.client, keys.goal_id("g")
     if stands:
         redis.hset(key, "verdict", stands)
 

@@ -20,7 +20,7 @@ from worker.store import dead as store
 from worker.store import functions, keys, queries
 from worker.store.dead_entry import Filter
 from worker.store.keys import Partition
-from worker.streams.inbox import Entry, Inbox
+from worker.streams.inbox import Inbox, StreamEntry
 
 P0 = Partition(0)
 NASTY = b'{"goal": "\x1b]0;owned\x07\x1b[31mred\xc2\x9b2J \xe2\x80\xae"}'
@@ -51,16 +51,18 @@ def send(planner: Planner, stream: str, data: bytes, **fields: str) -> str:
 
 
 def take(planner: Planner) -> None:
-    planner.services.decomposer.drain()
-    planner.services.home(0).engine.drain()
+    planner.container.goal_consumer.drain()
+    planner.container.context(0).engine.drain()
 
 
-def bury(redis: Redis, data: bytes, code: str = "invalid_json", stream: str = P0.outcomes, **fields: str) -> str:
+def dead_letter(redis: Redis, data: bytes, code: str = "invalid_json", stream: str = P0.outcomes, **fields: str) -> str:
     """Put an entry into the dead stream of partition 0, without a worker; returns its name."""
     functions.load(redis)
     inbox = Inbox(redis, stream, P0.dead, "me")
-    entry = Entry(stream, b"1-1", {b"data": data, **{name.encode(): value.encode() for name, value in fields.items()}})
-    redis.execute_command(*inbox.bury(entry, Problem.of(code, "It is wrong."), 0)[0])
+    entry = StreamEntry(
+        stream, b"1-1", {b"data": data, **{name.encode(): value.encode() for name, value in fields.items()}}
+    )
+    redis.execute_command(*inbox.dead_letter(entry, Problem.of(code, "It is wrong."), 0)[0])
     last: Any = redis.xrevrange(P0.dead, count=1)
     return "0/" + str(last[0][0].decode())
 
@@ -134,7 +136,7 @@ def test_an_entry_is_shown_with_every_error_and_where_it_came_from(
 
 
 def test_no_byte_of_an_entry_steers_the_terminal(run: Callable[..., Result], planner: Planner) -> None:
-    name = bury(planner.client, NASTY, source="\x1b[2J")
+    name = dead_letter(planner.client, NASTY, source="\x1b[2J")
 
     outputs = [run(*words).stdout for words in (["show", name], ["show", name, "--json"], ["list"])]
 
@@ -145,7 +147,7 @@ def test_no_byte_of_an_entry_steers_the_terminal(run: Callable[..., Result], pla
 
 
 def test_data_that_is_no_text_is_kept_for_scripts(run: Callable[..., Result], planner: Planner) -> None:
-    name = bury(planner.client, b"\xff\x00\xfe")
+    name = dead_letter(planner.client, b"\xff\x00\xfe")
 
     found = told(run("show", name, "--json"))
 
@@ -165,8 +167,10 @@ def test_entries_of_every_dead_stream_are_listed_and_named(run: Callable[..., Re
     functions.load(redis)
     each = ((keys.GOALS, keys.GOALS_DEAD), (keys.COMMANDS, keys.COMMANDS_DEAD), (P0.commands, P0.dead))
     for stream, dead in each:
-        entry = Entry(stream, b"1-1", {b"data": b"x"})
-        redis.execute_command(*Inbox(redis, stream, dead, "me").bury(entry, Problem.of("invalid_json", "x"), 0)[0])
+        entry = StreamEntry(stream, b"1-1", {b"data": b"x"})
+        redis.execute_command(
+            *Inbox(redis, stream, dead, "me").dead_letter(entry, Problem.of("invalid_json", "x"), 0)[0]
+        )
 
     names = [entry["entry"] for entry in told(run("list", "--json"))["entries"]]
     run("replay", *names)
@@ -181,7 +185,7 @@ def test_entries_of_every_dead_stream_are_listed_and_named(run: Callable[..., Re
 def test_a_goal_is_replayed_with_its_fields_and_becomes_its_plan(
     run: Callable[..., Result], planner: Planner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decomposer = planner.services.decomposer
+    decomposer = planner.container.goal_consumer
     monkeypatch.setattr(decomposer, "_max_bytes", 10)
     send(planner, keys.GOALS, codec.dumps({"goal": "Fix b", "allowed_files": ["b.py"]}), id="ci-9", source="ci")
     (name,) = names(planner)
@@ -203,8 +207,8 @@ def test_a_goal_is_replayed_with_its_fields_and_becomes_its_plan(
 def test_a_goal_without_an_id_that_is_sent_twice_makes_one_plan(planner: Planner) -> None:
     body = codec.dumps({"goal": "Fix b", "allowed_files": ["b.py"]})
     inbox = Inbox(planner.client, keys.GOALS, keys.GOALS_DEAD, "me")
-    entry = Entry(keys.GOALS, b"5-5", {b"data": body})
-    planner.client.execute_command(*inbox.bury(entry, Problem.of("poison", "x"), 0)[0])
+    entry = StreamEntry(keys.GOALS, b"5-5", {b"data": body})
+    planner.client.execute_command(*inbox.dead_letter(entry, Problem.of("poison", "x"), 0)[0])
     (dead,) = store.newest(planner.client, 1, Filter())
 
     store.replay(planner.client, [dead])
@@ -220,7 +224,7 @@ def test_an_outcome_is_replayed_with_plan_attempt_and_lease(run: Callable[..., R
     spec: Any = planner.client.xrange(P0.steps("default"))
     lease = codec.loads(spec[0][1][b"data"])["lease"]
     body = codec.dumps({"step_id": "look", "success": True, "tests_passed": True})
-    name = bury(planner.client, body, "poison", plan_id=plan_id, attempt="1", lease=lease)
+    name = dead_letter(planner.client, body, "poison", plan_id=plan_id, attempt="1", lease=lease)
 
     assert run("replay", name).output == "Sent back 1.\n"
     take(planner)
@@ -264,7 +268,7 @@ def test_an_entry_without_data_is_sent_back_without(run: Callable[..., Result], 
 
 
 def test_an_entry_that_names_another_stream_is_not_sent_there(run: Callable[..., Result], planner: Planner) -> None:
-    name = bury(planner.client, b"{}", stream="planner:{0}:events")
+    name = dead_letter(planner.client, b"{}", stream="planner:{0}:events")
 
     assert run("replay", name).exit_code == 1
     assert not planner.client.exists("planner:{0}:events")
@@ -272,8 +276,8 @@ def test_an_entry_that_names_another_stream_is_not_sent_there(run: Callable[...,
 
 def test_a_replay_by_cause_pages_through_and_leaves_the_rest(run: Callable[..., Result], planner: Planner) -> None:
     for _ in range(120):
-        bury(planner.client, b"{}", "poison")
-    bury(planner.client, b"{}")
+        dead_letter(planner.client, b"{}", "poison")
+    dead_letter(planner.client, b"{}")
 
     assert told(run("replay", "--cause", "poison", "--json"))["replayed"] == 120
     assert planner.client.xlen(P0.outcomes) == 120
@@ -282,7 +286,7 @@ def test_a_replay_by_cause_pages_through_and_leaves_the_rest(run: Callable[..., 
 
 def test_a_replay_keeps_the_order_in_which_entries_died(run: Callable[..., Result], planner: Planner) -> None:
     for number in range(5):
-        bury(planner.client, b"%d" % number)
+        dead_letter(planner.client, b"%d" % number)
 
     run("replay", "--all")
 
@@ -363,7 +367,7 @@ def test_an_editor_that_saves_nothing_sends_nothing(
     lines: list[str],
     code: str,
 ) -> None:
-    name = bury(planner.client, b"{}")
+    name = dead_letter(planner.client, b"{}")
     editor(tmp_path, monkeypatch, *lines)
 
     result = run("replay", name, "--edit", "--json")
@@ -377,7 +381,7 @@ def test_a_missing_editor_is_a_sentence(
 ) -> None:
     monkeypatch.setenv("VISUAL", "/no/such/editor")
 
-    result = run("replay", bury(planner.client, b"{}"), "--edit", "--json")
+    result = run("replay", dead_letter(planner.client, b"{}"), "--edit", "--json")
 
     assert (result.exit_code, told(result)["code"]) == (2, "no_editor")
 
@@ -390,7 +394,7 @@ def test_only_one_entry_can_be_edited(run: Callable[..., Result], redis: Redis) 
 
 
 def test_dropping_asks_first(run: Callable[..., Result], planner: Planner) -> None:
-    name = bury(planner.client, b"{}")
+    name = dead_letter(planner.client, b"{}")
 
     no, scripted = run("drop", name, stdin="n\n"), run("drop", name, "--json")
 
@@ -402,8 +406,8 @@ def test_dropping_asks_first(run: Callable[..., Result], planner: Planner) -> No
 
 
 def test_dropping_by_cause_leaves_the_rest(run: Callable[..., Result], planner: Planner) -> None:
-    kept = bury(planner.client, b"{}", "poison")
-    bury(planner.client, b"{}")
+    kept = dead_letter(planner.client, b"{}", "poison")
+    dead_letter(planner.client, b"{}")
 
     assert told(run("drop", "--cause", "invalid_json", "--yes", "--json")) == {"dropped": 1}
     assert names(planner) == [kept]
@@ -415,11 +419,14 @@ def test_dropping_by_cause_leaves_the_rest(run: Callable[..., Result], planner: 
 def test_a_flood_does_not_grow_the_dead_stream_past_its_cap_and_the_rest_is_counted(
     run: Callable[..., Result], redis: Redis
 ) -> None:
-    inbox, entry = Inbox(redis, P0.outcomes, P0.dead, "me", max_dead=100), Entry(P0.outcomes, b"1-1", {b"data": b"x"})
+    inbox, entry = (
+        Inbox(redis, P0.outcomes, P0.dead, "me", max_dead=100),
+        StreamEntry(P0.outcomes, b"1-1", {b"data": b"x"}),
+    )
     functions.load(redis)
     pipeline = redis.pipeline(transaction=False)
     for _ in range(1000):
-        pipeline.execute_command(*inbox.bury(entry, Problem.of("invalid_json", "x"), 0)[0])
+        pipeline.execute_command(*inbox.dead_letter(entry, Problem.of("invalid_json", "x"), 0)[0])
     pipeline.execute()
 
     assert 100 <= redis.xlen(P0.dead) <= 200  # whole nodes of the stream go
@@ -430,7 +437,7 @@ def test_a_flood_does_not_grow_the_dead_stream_past_its_cap_and_the_rest_is_coun
 
 
 def test_the_fields_beside_the_data_are_kept_as_far_as_there_is_room(redis: Redis) -> None:
-    bury(redis, b"{}", **{f"field{number}": "v" * 1000 for number in range(40)})
+    dead_letter(redis, b"{}", **{f"field{number}": "v" * 1000 for number in range(40)})
 
     (dead,) = store.newest(redis, 1, Filter())
 

@@ -109,7 +109,7 @@ def large(planner: Planner) -> str:
     ]  # fmt: skip
     plan_id = planner.submit(steps=steps, limits={"max_steps": 300, "max_parallel": 3})
     planner.report("s-0", plan_id)
-    planner.services.home(0).engine.carry_on(plan_id)
+    planner.container.context(0).engine.carry_on(plan_id)
     return plan_id
 
 
@@ -424,7 +424,7 @@ def test_keys_of_a_plan_that_is_gone_are_found_and_expire(planner: Planner, doct
     assert [each["check"] for each in found["findings"]] == ["plan.gone", *["keys.orphan"] * 3]
     assert found["well"]
     assert all(planner.client.ttl(key) > 0 for key in (k.steps, k.status, k.log))
-    planner.services.home(0).engine.sweep("me")
+    planner.container.context(0).engine.sweep("me")
     assert planner.client.zcard(P0.plans) == 0
     assert told(doctor("--json"))["findings"] == []
 
@@ -601,7 +601,7 @@ def test_the_role_of_operators_may_look_and_may_not_mend(
 ) -> None:
     lose_timer(planner.client, executing(planner))
     planner.client.xadd(keys.GOALS, {"data": "not json"})
-    planner.services.decomposer.drain()
+    planner.container.goal_consumer.drain()
 
     with as_role(planner.client, "operator", server_url, monkeypatch) as run:
         looked, listed = run("doctor"), told(run("dead", "list"))["entries"]
@@ -623,7 +623,7 @@ def test_the_role_of_the_planner_may_mend_and_replay(
     leave_spec(planner.client, plan_id)
     planner.client.xgroup_destroy(P0.commands, GROUP)
     planner.client.xadd(keys.GOALS, {"data": "not json"})
-    planner.services.decomposer.drain()
+    planner.container.goal_consumer.drain()
 
     with as_role(planner.client, "planner", server_url, monkeypatch) as run:
         mended, replayed = told(run("doctor", "--fix")), told(run("dead", "replay", "--all"))

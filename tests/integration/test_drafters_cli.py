@@ -23,7 +23,7 @@ from worker.drafters import cli
 from worker.drafters.base import MAX_ANSWER, STOPPED, WrongDrafter, estimate
 from worker.drafters.cli import CliDrafter
 from worker.sandbox import bubblewrap
-from worker.sandbox.paths import Grant
+from worker.sandbox.paths import PathGrant
 from worker.settings.settings import Settings
 
 PROGRAM = """
@@ -77,7 +77,7 @@ def asks(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asks:
 
     def ask(words: str, question: Consult = QUESTION, stop: Callable[[], bool] = lambda: False, **more: Any) -> Drafted:
         given: dict[str, Any] = {"cli_command": f"{program} {words}", "cli_timeout_s": 20.0, "drafters": ("cli",)}
-        given |= {"cli_paths": (Grant(tmp_path, writable=True),), **more}
+        given |= {"cli_paths": (PathGrant(tmp_path, writable=True),), **more}
         return CliDrafter(Settings(**given)).ask(question, stop)
 
     return ask

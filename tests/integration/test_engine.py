@@ -21,9 +21,9 @@ from tasks.handlers import creation, goals
 from tasks.handlers.creation import PlanSeed
 from tasks.rules.strategy import Draft
 from tests.conftest import wait_until
-from worker.engine.admission import Door, fresh_plan_id
-from worker.engine.plan_creation import Maker
-from worker.process.container import Services
+from worker.engine.admission import Admission, fresh_plan_id
+from worker.engine.plan_creation import PlanCreation
+from worker.process.container import Container
 from worker.settings.settings import Settings
 from worker.store import functions, goal_record, keys
 from worker.store.keys import CONTROLLERS, GROUP, Partition
@@ -37,20 +37,20 @@ NOBODY = f"plan_00-{0:032x}"
 
 
 @contextmanager
-def services(url: str, **settings: Any) -> Iterator[Services]:
-    """A worker's services, as its Celery tasks have them."""
-    made = Services(Settings(redis_url=url, **settings))
+def container(url: str, **settings: Any) -> Iterator[Container]:
+    """A worker's container, as its Celery tasks have them."""
+    made = Container(Settings(redis_url=url, **settings))
     functions.load(made.client)
     made.goals.create_group()
-    made.home(0).engine.catch_up()  # as before everything else
-    made.home(0).engine._intake._inbox.create_group()
+    made.context(0).engine.catch_up()  # as before everything else
+    made.context(0).engine._router._inbox.create_group()
     yield made
     made.client.close()
 
 
 @pytest.fixture
-def here(redis_url: str) -> Iterator[Services]:
-    with services(redis_url) as made:
+def here(redis_url: str) -> Iterator[Container]:
+    with container(redis_url) as made:
         yield made
 
 
@@ -79,11 +79,11 @@ def publish(redis: Redis, goal: dict[str, Any] | bytes, **beside: Any) -> str:
     return str(entry.decode())
 
 
-def plan(here: Services, redis: Redis, *published: dict[str, Any]) -> list[str]:
+def plan(here: Container, redis: Redis, *published: dict[str, Any]) -> list[str]:
     """Publish goals and decompose all that wait; returns the ids of all plans."""
     for goal in published:
         publish(redis, goal)
-    while here.decomposer.drain():
+    while here.goal_consumer.drain():
         pass
     return plans(redis)
 
@@ -130,8 +130,8 @@ def report(redis: Redis, fields: Any) -> str:
     return str(entry.decode())
 
 
-def drain(here: Services) -> None:
-    while here.home(0).engine.drain():
+def drain(here: Container) -> None:
+    while here.context(0).engine.drain():
         pass
 
 
@@ -183,7 +183,7 @@ STEP = b'{"step_id":"s-0","success":true,"plan_id":"%s"' % NOBODY.encode()
     ],
 )
 def test_an_outcome_that_cannot_be_read_is_dead_with_its_reason(
-    here: Services, redis: Redis, fields: dict[str, Any], code: str
+    here: Container, redis: Redis, fields: dict[str, Any], code: str
 ) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
     entry = report(redis, fields)
@@ -212,7 +212,7 @@ def test_an_outcome_that_cannot_be_read_is_dead_with_its_reason(
     ],
 )
 def test_an_outcome_for_nobody_has_a_verdict_and_writes_nothing_else(
-    here: Services, redis: Redis, fields: dict[str, Any], verdict: str
+    here: Container, redis: Redis, fields: dict[str, Any], verdict: str
 ) -> None:
     report(redis, fields)
 
@@ -231,7 +231,7 @@ POISON = [
 
 
 @pytest.mark.parametrize(("fields", "said"), POISON)
-def test_no_entry_stops_the_partition(here: Services, redis: Redis, fields: Any, said: Any) -> None:
+def test_no_entry_stops_the_partition(here: Container, redis: Redis, fields: Any, said: Any) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
     body = {"step_id": "s-0", "success": True, "plan_id": NOBODY, **said}
     report(redis, {"data": json.dumps(body), **fields})
@@ -243,7 +243,7 @@ def test_no_entry_stops_the_partition(here: Services, redis: Redis, fields: Any,
 
 
 @pytest.mark.parametrize("number", [b"-7", b"1e400", b"9" * 5000, b"0.5", b"1" + b"0" * 30])
-def test_no_outcome_is_refused_for_the_value_of_a_number(here: Services, redis: Redis, number: bytes) -> None:
+def test_no_outcome_is_refused_for_the_value_of_a_number(here: Container, redis: Redis, number: bytes) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
     said = codec.dumps({**codec.loads(answer(specs(redis)[0])["data"]), "metrics": {"tokens_used": 0}})
     report(redis, {"data": said.replace(b'":0', b'":' + number)[:-1] + b',"future":' + number + b"}"})
@@ -256,7 +256,7 @@ def test_no_outcome_is_refused_for_the_value_of_a_number(here: Services, redis: 
     assert 0 <= spent <= 10**8
 
 
-def test_an_attempt_of_any_size_has_a_verdict(here: Services, redis: Redis) -> None:
+def test_an_attempt_of_any_size_has_a_verdict(here: Container, redis: Redis) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
     said = {"step_id": "s-0", "success": True, "plan_id": plan_id}
     report(redis, {"data": codec.dumps(said), "attempt": "9" * 30})
@@ -266,7 +266,7 @@ def test_an_attempt_of_any_size_has_a_verdict(here: Services, redis: Redis) -> N
     assert waiting(redis) == (0, 0)
 
 
-def test_an_attempt_zero_beside_the_message_is_not_applied_twice(here: Services, redis: Redis) -> None:
+def test_an_attempt_zero_beside_the_message_is_not_applied_twice(here: Container, redis: Redis) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
     failed = codec.dumps({"step_id": "s-0", "success": False, "plan_id": plan_id})
     for _ in range(2):
@@ -276,7 +276,7 @@ def test_an_attempt_zero_beside_the_message_is_not_applied_twice(here: Services,
     assert stats(redis).get("applied", 0) <= 1
 
 
-def test_an_entry_that_cannot_be_decided_does_not_take_its_neighbours_along(here: Services, redis: Redis) -> None:
+def test_an_entry_that_cannot_be_decided_does_not_take_its_neighbours_along(here: Container, redis: Redis) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
     (spec,) = specs(redis)
     redis.xadd(
@@ -286,13 +286,13 @@ def test_an_entry_that_cannot_be_decided_does_not_take_its_neighbours_along(here
 
     drain(here)
     for _ in range(6):
-        here.home(0).engine.recover(0)
+        here.context(0).engine.recover(0)
 
     assert state(redis, plan_id) == "COMPLETED"
 
 
 def test_an_entry_for_another_partition_is_forwarded(redis_url: str, redis: Redis) -> None:
-    with services(redis_url, partitions=4) as here:
+    with container(redis_url, partitions=4) as here:
         fields = {b"data": b'{"step_id":"s-0","success":true}', b"plan_id": b"plan_07-%032x" % 0, b"attempt": b"1"}
         report(redis, fields)
 
@@ -320,7 +320,7 @@ def test_an_entry_for_another_partition_is_forwarded(redis_url: str, redis: Redi
     ],
 )
 def test_a_goal_that_cannot_be_read_is_dead_with_its_reason(
-    here: Services, redis: Redis, goal: bytes, code: str
+    here: Container, redis: Redis, goal: bytes, code: str
 ) -> None:
     publish(redis, goal)
 
@@ -332,7 +332,7 @@ def test_a_goal_that_cannot_be_read_is_dead_with_its_reason(
     assert waiting(redis, keys.GOALS) == (0, 0)
 
 
-def test_a_goal_nested_deeper_than_can_be_written_is_dead_at_once(here: Services, redis: Redis) -> None:
+def test_a_goal_nested_deeper_than_can_be_written_is_dead_at_once(here: Container, redis: Redis) -> None:
     publish(redis, b'{"goal":"x","a":' + nested(500) + b"}")
 
     plan(here, redis)
@@ -340,7 +340,7 @@ def test_a_goal_nested_deeper_than_can_be_written_is_dead_at_once(here: Services
     assert waiting(redis, keys.GOALS) == (0, 0)
 
 
-def test_a_goal_whose_entry_has_no_data_is_dead(here: Services, redis: Redis) -> None:
+def test_a_goal_whose_entry_has_no_data_is_dead(here: Container, redis: Redis) -> None:
     redis.xadd(keys.GOALS, {"goal": "x"})
 
     plan(here, redis)
@@ -348,7 +348,7 @@ def test_a_goal_whose_entry_has_no_data_is_dead(here: Services, redis: Redis) ->
     assert [buried["problem"]["code"] for buried in dead(redis, keys.GOALS_DEAD)] == ["no_data"]
 
 
-def test_fifty_plans_are_completed_each_step_once_and_the_streams_are_empty(here: Services, redis: Redis) -> None:
+def test_fifty_plans_are_completed_each_step_once_and_the_streams_are_empty(here: Container, redis: Redis) -> None:
     plan_ids = plan(here, redis, *[a_goal(5) for _ in range(50)])
 
     while work(redis):
@@ -367,15 +367,15 @@ def test_fifty_plans_are_completed_each_step_once_and_the_streams_are_empty(here
 
 
 def test_two_engines_on_one_partition_lose_nothing_and_do_nothing_twice(redis_url: str, redis: Redis) -> None:
-    with services(redis_url) as one, services(redis_url) as two:
+    with container(redis_url) as one, container(redis_url) as two:
         plan_ids = plan(one, redis, *[a_goal(8, limits={"max_parallel": 4}, steps=_free(8)) for _ in range(20)])
         over = threading.Event()
         failures: list[BaseException] = []
 
-        def engine(here: Services) -> None:
+        def engine(here: Container) -> None:
             try:
                 while not over.is_set():
-                    here.home(0).engine.drain()
+                    here.context(0).engine.drain()
             except BaseException as error:
                 failures.append(error)
 
@@ -395,7 +395,7 @@ def test_two_engines_on_one_partition_lose_nothing_and_do_nothing_twice(redis_ur
     assert waiting(redis) == (0, 0)
 
 
-def test_an_outcome_that_is_sent_again_and_again_applies_once(here: Services, redis: Redis) -> None:
+def test_an_outcome_that_is_sent_again_and_again_applies_once(here: Container, redis: Redis) -> None:
     (plan_id,) = plan(here, redis, a_goal(2))
     (spec,) = specs(redis)
     for _ in range(5):
@@ -408,42 +408,42 @@ def test_an_outcome_that_is_sent_again_and_again_applies_once(here: Services, re
     assert state(redis, plan_id) == "EXECUTING"
 
 
-def test_what_a_dead_worker_had_read_is_taken_over(here: Services, redis: Redis) -> None:
+def test_what_a_dead_worker_had_read_is_taken_over(here: Container, redis: Redis) -> None:
     plan_ids = plan(here, redis, *[a_goal(1) for _ in range(10)])
     work(redis)
     redis.xreadgroup(GROUP, "dead-worker", {P0.outcomes: ">"}, count=100)
 
     drain(here)
     left = waiting(redis)
-    taken = here.home(0).engine.recover(0)
+    taken = here.context(0).engine.recover(0)
 
     assert (left, taken) == ((10, 10), 10)
     assert Counter(state(redis, plan_id) for plan_id in plan_ids) == {"COMPLETED": 10}
     assert waiting(redis) == (0, 0)
 
 
-def test_all_of_what_a_dead_worker_had_read_is_taken_over_at_once(here: Services, redis: Redis) -> None:
+def test_all_of_what_a_dead_worker_had_read_is_taken_over_at_once(here: Container, redis: Redis) -> None:
     plan(here, redis, a_goal(200, limits={"max_parallel": 64}, steps=_free(200)))
     for _ in range(200):
         report(redis, {"data": STEP + b"}"})
     redis.xreadgroup(GROUP, "dead-worker", {P0.outcomes: ">"}, count=1000)
 
-    assert here.home(0).engine.recover(0) == 200
+    assert here.context(0).engine.recover(0) == 200
     assert waiting(redis) == (0, 0)
 
 
-def test_what_a_living_worker_has_read_is_left_to_it(here: Services, redis: Redis) -> None:
+def test_what_a_living_worker_has_read_is_left_to_it(here: Container, redis: Redis) -> None:
     report(redis, {"data": STEP + b"}"})
     redis.xreadgroup(GROUP, "living", {P0.outcomes: ">"})
 
-    assert here.home(0).engine.recover(60_000) == 0
+    assert here.context(0).engine.recover(60_000) == 0
     assert waiting(redis) == (1, 1)
 
 
 @pytest.mark.parametrize("who", ["dead-worker", "here"])
 @pytest.mark.parametrize("stream", [keys.GOALS, P0.outcomes, P0.commands, keys.COMMANDS])
 def test_an_entry_that_was_deleted_and_never_acknowledged_is_dropped_and_not_dead(
-    here: Services, redis: Redis, stream: str, who: str
+    here: Container, redis: Redis, stream: str, who: str
 ) -> None:
     """As it is left by a worker that dies, or loses its connection, in the middle of dropping it."""
     reader = Inbox(here.client, stream, "", here.name if who == "here" else who)
@@ -454,16 +454,16 @@ def test_an_entry_that_was_deleted_and_never_acknowledged_is_dropped_and_not_dea
     redis.execute_command(*first)
     assert waiting(redis, stream) == (0, 1)
     drain(here)  # its first one reads what is pending here
-    here.home(0).engine.recover(0)
-    here.decomposer._take_pending()
-    here.decomposer.recover(0)
-    here.wide.drain()
+    here.context(0).engine.recover(0)
+    here.goal_consumer._take_pending()
+    here.goal_consumer.recover(0)
+    here.bulk_commands.drain()
 
     assert waiting(redis, stream) == (0, 0)
     assert [redis.xlen(name) for name in (keys.GOALS_DEAD, P0.dead, keys.COMMANDS_DEAD)] == [0, 0, 0]
 
 
-def test_a_server_that_lost_the_functions_gets_them_again_and_nothing_is_lost(here: Services, redis: Redis) -> None:
+def test_a_server_that_lost_the_functions_gets_them_again_and_nothing_is_lost(here: Container, redis: Redis) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
     work(redis)
     redis.function_flush()
@@ -475,7 +475,7 @@ def test_a_server_that_lost_the_functions_gets_them_again_and_nothing_is_lost(he
     assert (stats(redis)["applied"], waiting(redis)) == (1, (0, 0))
 
 
-def test_a_server_that_lost_the_functions_has_no_entry_dead_twice(here: Services, redis: Redis) -> None:
+def test_a_server_that_lost_the_functions_has_no_entry_dead_twice(here: Container, redis: Redis) -> None:
     plan(here, redis, a_goal(1))
     work(redis)
     report(redis, {"data": b"not json"})
@@ -486,24 +486,24 @@ def test_a_server_that_lost_the_functions_has_no_entry_dead_twice(here: Services
     assert len(dead(redis)) == 1
 
 
-def test_a_server_that_lost_the_functions_still_gets_its_plans(here: Services, redis: Redis) -> None:
+def test_a_server_that_lost_the_functions_still_gets_its_plans(here: Container, redis: Redis) -> None:
     redis.function_flush()
 
     assert len(plan(here, redis, a_goal(1))) == 1
 
 
-def test_a_sweep_looks_at_plans_whose_timer_has_run_out(here: Services, redis: Redis) -> None:
+def test_a_sweep_looks_at_plans_whose_timer_has_run_out(here: Container, redis: Redis) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
     (spec,) = specs(redis)
     functions.call(redis, "FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1")
     redis.hset(spec["lease_key"], mapping={"claimed": 1, "renewed": 1})
     redis.zadd(P0.timers, {plan_id: 1})
 
-    here.home(0).engine.sweep("me")
+    here.context(0).engine.sweep("me")
     assert specs(redis) == []
 
     def tried_again() -> bool:
-        here.home(0).engine.sweep("me")
+        here.context(0).engine.sweep("me")
         return bool(specs(redis))
 
     wait_until(tried_again, what="it is tried again after a while")
@@ -515,7 +515,7 @@ def test_a_sweep_looks_at_plans_whose_timer_has_run_out(here: Services, redis: R
 
 
 def test_a_plan_whose_look_fails_is_not_looked_at_again_at_once(
-    here: Services, redis: Redis, caplog: pytest.LogCaptureFixture
+    here: Container, redis: Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
     (spec,) = specs(redis)
@@ -523,12 +523,12 @@ def test_a_plan_whose_look_fails_is_not_looked_at_again_at_once(
     redis.hdel(P0.plan(plan_id).steps, "s-0")  # a defect of ours, whichever
     redis.zadd(P0.timers, {plan_id: 1})
 
-    here.home(0).engine.sweep("me")
+    here.context(0).engine.sweep("me")
 
     assert 1 <= [record.message for record in caplog.records].count("decision failed") <= 5
 
 
-def test_a_plan_that_cannot_be_read_does_not_stop_the_others(here: Services, redis: Redis) -> None:
+def test_a_plan_that_cannot_be_read_does_not_stop_the_others(here: Container, redis: Redis) -> None:
     broken, other = plan(here, redis, a_goal(1), a_goal(1))
     work(redis)
     redis.hset(P0.plan(broken).plan, "live", "{")
@@ -538,15 +538,15 @@ def test_a_plan_that_cannot_be_read_does_not_stop_the_others(here: Services, red
     assert state(redis, other) == "COMPLETED"
 
 
-def test_a_timer_of_a_plan_that_is_gone_goes(here: Services, redis: Redis) -> None:
+def test_a_timer_of_a_plan_that_is_gone_goes(here: Container, redis: Redis) -> None:
     redis.zadd(P0.timers, {NOBODY: 1})
 
-    here.home(0).engine.sweep("me")
+    here.context(0).engine.sweep("me")
 
     assert redis.zcard(P0.timers) == 0
 
 
-def test_the_same_goal_under_the_same_id_is_one_plan(here: Services, redis: Redis) -> None:
+def test_the_same_goal_under_the_same_id_is_one_plan(here: Container, redis: Redis) -> None:
     goal = a_goal(2, goal_id="ci-1")
     reordered = dict(reversed(goal.items()))
 
@@ -557,7 +557,7 @@ def test_the_same_goal_under_the_same_id_is_one_plan(here: Services, redis: Redi
     assert dead(redis, keys.GOALS_DEAD) == []
 
 
-def test_another_goal_under_the_same_id_is_a_conflict(here: Services, redis: Redis) -> None:
+def test_another_goal_under_the_same_id_is_a_conflict(here: Container, redis: Redis) -> None:
     plan_ids = plan(here, redis, a_goal(2, goal_id="ci-1"), a_goal(3, goal_id="ci-1"))
 
     (buried,) = dead(redis, keys.GOALS_DEAD)
@@ -566,11 +566,11 @@ def test_another_goal_under_the_same_id_is_a_conflict(here: Services, redis: Red
     assert plan_ids[0] in buried["problem"]["detail"]
 
 
-def test_the_same_goal_without_an_id_is_two_goals(here: Services, redis: Redis) -> None:
+def test_the_same_goal_without_an_id_is_two_goals(here: Container, redis: Redis) -> None:
     assert len(plan(here, redis, a_goal(2), a_goal(2))) == 2
 
 
-def test_the_id_of_the_entry_serves_a_goal_that_has_none(here: Services, redis: Redis) -> None:
+def test_the_id_of_the_entry_serves_a_goal_that_has_none(here: Container, redis: Redis) -> None:
     for _ in range(2):
         publish(redis, a_goal(2), id="event-1")
 
@@ -578,7 +578,7 @@ def test_the_id_of_the_entry_serves_a_goal_that_has_none(here: Services, redis: 
     assert redis.hget(keys.goal_id("event-1"), "verdict") == b"PLANNED"
 
 
-def test_a_goal_is_answered_where_its_producer_looks(here: Services, redis: Redis) -> None:
+def test_a_goal_is_answered_where_its_producer_looks(here: Container, redis: Redis) -> None:
     entry = publish(redis, {"goal": "Fix it", "steps": []})
     (plan_id,) = plan(here, redis)
 
@@ -591,14 +591,14 @@ def test_a_goal_is_answered_where_its_producer_looks(here: Services, redis: Redi
 
 
 @pytest.mark.parametrize("chunks", [0, 1, 2, 3])
-def test_a_creation_that_was_cut_short_is_finished_once(here: Services, redis: Redis, chunks: int) -> None:
+def test_a_creation_that_was_cut_short_is_finished_once(here: Container, redis: Redis, chunks: int) -> None:
     body = a_goal(160, goal_id="ci-1", steps=_free(160), limits={"max_parallel": 64})
     publish(redis, body)
     here.goals.read()
     plan_id = _begin_creation(here, redis, body, chunks)
 
-    here.decomposer.recover(0)
-    here.home(0).engine.sweep("me")  # the clock that every plan has from its creation
+    here.goal_consumer.recover(0)
+    here.context(0).engine.sweep("me")  # the clock that every plan has from its creation
     while work(redis):
         drain(here)
 
@@ -610,18 +610,18 @@ def test_a_creation_that_was_cut_short_is_finished_once(here: Services, redis: R
     assert waiting(redis, keys.GOALS) == (0, 0)
 
 
-@pytest.mark.parametrize(("owner", "look"), [(Maker, "made"), (Door, "plan_seed")])
+@pytest.mark.parametrize(("owner", "look"), [(PlanCreation, "find"), (Admission, "plan_seed")])
 def test_a_goal_that_two_workers_take_at_once_is_made_once(
-    here: Services, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch, owner: type, look: str
+    here: Container, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch, owner: type, look: str
 ) -> None:
     """Each takes one of two copies; after either look of ours at what is there, the other makes the plan."""
-    asked, others = getattr(owner, look), [services(redis_url)]
+    asked, others = getattr(owner, look), [container(redis_url)]
 
     def looking(*args: Any) -> Any:
         seen = asked(*args)
         if others:
             with others.pop() as other:
-                other.decomposer.drain()
+                other.goal_consumer.drain()
                 work(redis)
                 drain(other)
         return seen
@@ -638,7 +638,7 @@ def test_a_goal_that_two_workers_take_at_once_is_made_once(
     assert (redis.xlen(QUEUE), waiting(redis, keys.GOALS)) == (0, (0, 0))
 
 
-def test_a_refusal_that_is_answered_late_still_says_why(here: Services, redis: Redis) -> None:
+def test_a_refusal_that_is_answered_late_still_says_why(here: Container, redis: Redis) -> None:
     publish(redis, {"goal": "Fix it", "goal_id": "ci-1", "steps": []})
     plan(here, redis)
     why = redis.hget(keys.goal_id("ci-1"), "reason")
@@ -650,7 +650,7 @@ def test_a_refusal_that_is_answered_late_still_says_why(here: Services, redis: R
     assert redis.hget(keys.goal_id("ci-1"), "reason") == why
 
 
-def _begin_creation(here: Services, redis: Redis, body: dict[str, Any], chunks: int) -> str:
+def _begin_creation(here: Container, redis: Redis, body: dict[str, Any], chunks: int) -> str:
     """Do what a worker does that dies after so many commits of the creation."""
     (entry,) = here.goals.read(after="0")
     found = read_goal(entry, 2**23)
@@ -662,7 +662,7 @@ def _begin_creation(here: Services, redis: Redis, body: dict[str, Any], chunks: 
     ago = time.time_ns() // 1_000_000 - 5000
     plan_seed = PlanSeed(plan_id, "ci-1", ago, "dead worker's seed", P0.outcomes, P0.lease_prefix(plan_id))
     changes = list(creation.accept(plan_seed, goal, answer))[:chunks]
-    assert here.home(0).store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
+    assert here.context(0).store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
     return plan_id
 
 
@@ -672,7 +672,7 @@ def _free(count: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("value", [b"[" * 300 + b"]" * 300, b"NaN"])
 def test_an_order_that_cannot_be_kept_is_dead_at_once_and_spares_its_neighbours(
-    here: Services, redis: Redis, value: bytes
+    here: Container, redis: Redis, value: bytes
 ) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
     order = b'{"command_id":"c-%d","command":"pause","scope":"plan","plan_id":"%s","actor":"a","reason":"r","value":%s}'
@@ -685,15 +685,15 @@ def test_an_order_that_cannot_be_kept_is_dead_at_once_and_spares_its_neighbours(
     assert redis.xlen(P0.commands) == 0
 
 
-def test_an_outage_of_five_minutes_halts_no_plan(here: Services, redis: Redis) -> None:
+def test_an_outage_of_five_minutes_halts_no_plan(here: Container, redis: Redis) -> None:
     """Nobody swept for that long: silent controllers get their time again, and the wall clocks stood still."""
     (plan_id,) = plan(here, redis, a_goal(1, limits={"wall_clock_s": 120}))
     (spec,) = specs(redis)
     functions.call(redis, "FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1")
-    here.home(0).engine.sweep(here.name)
+    here.context(0).engine.sweep(here.name)
     five_minutes_ago(redis, plan_id, spec["lease_key"], redis.hgetall(P0.sweep))
 
-    here.home(0).engine.sweep(here.name)
+    here.context(0).engine.sweep(here.name)
 
     assert state(redis, plan_id) == "EXECUTING"
     assert [spec["attempt"] for spec in specs(redis)] == [1]
@@ -719,7 +719,7 @@ def an_hour_to_come(redis: Redis, plan_id: str, lease: str) -> None:
     redis.zadd(P0.timers, {plan_id: ahead + 10_000})
 
 
-def test_a_clock_that_is_set_back_keeps_no_plan_locked(here: Services, redis: Redis) -> None:
+def test_a_clock_that_is_set_back_keeps_no_plan_locked(here: Container, redis: Redis) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
     (spec,) = specs(redis)
     an_hour_to_come(redis, plan_id, spec["lease_key"])
@@ -731,7 +731,7 @@ def test_a_clock_that_is_set_back_keeps_no_plan_locked(here: Services, redis: Re
 
 
 def test_a_clock_that_is_set_back_does_not_hide_a_controller_that_is_silent(
-    here: Services, redis: Redis, monkeypatch: pytest.MonkeyPatch
+    here: Container, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tasks.handlers.upkeep.SILENT_MS", 500)
     (plan_id,) = plan(here, redis, a_goal(1))
@@ -739,33 +739,33 @@ def test_a_clock_that_is_set_back_does_not_hide_a_controller_that_is_silent(
     functions.call(redis, "FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1")
     an_hour_to_come(redis, plan_id, spec["lease_key"])
 
-    here.home(0).engine.sweep(here.name)
+    here.context(0).engine.sweep(here.name)
     due: Any = redis.zscore(P0.timers, plan_id)
     clock: Any = redis.time()
     assert due <= 1000 * (clock[0] + 1) + 10_000
     redis.zadd(P0.timers, {plan_id: 1})
-    here.home(0).engine.sweep(here.name)
+    here.context(0).engine.sweep(here.name)
     assert [spec["attempt"] for spec in specs(redis)] == [1]  # it has its time to renew by the new clock
 
     def taken_back() -> bool:
         redis.zadd(P0.timers, {plan_id: 1})
-        here.home(0).engine.sweep(here.name)
+        here.context(0).engine.sweep(here.name)
         return [spec["attempt"] for spec in specs(redis)] != [1]
 
     wait_until(taken_back, what="the attempt is taken back")
 
 
-def test_a_clock_that_is_set_back_does_not_keep_entries_from_being_taken_over(here: Services, redis: Redis) -> None:
+def test_a_clock_that_is_set_back_does_not_keep_entries_from_being_taken_over(here: Container, redis: Redis) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
     (spec,) = specs(redis)
     report(redis, answer(spec))
     reply: Any = redis.xreadgroup(GROUP, "gone", {P0.outcomes: ">"})
     deliver_in_an_hour(redis, reply[0][1][0][0])
     an_hour_to_come(redis, plan_id, spec["lease_key"])
-    here.home(0).engine.sweep(here.name)
+    here.context(0).engine.sweep(here.name)
 
     def applied() -> bool:
-        here.home(0).engine.recover(50)
+        here.context(0).engine.recover(50)
         return state(redis, plan_id) == "COMPLETED"
 
     wait_until(applied, what="the outcome is applied")
@@ -809,7 +809,7 @@ def five_minutes_ago(redis: Redis, plan_id: str, lease: str, sweep: Any) -> None
     redis.zadd(P0.timers, {plan_id: 1})
 
 
-def test_an_expiry_waits_for_an_older_outcome_that_nobody_has_applied(here: Services, redis: Redis) -> None:
+def test_an_expiry_waits_for_an_older_outcome_that_nobody_has_applied(here: Container, redis: Redis) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
     (spec,) = specs(redis)
     functions.call(redis, "FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1")
@@ -818,7 +818,7 @@ def test_an_expiry_waits_for_an_older_outcome_that_nobody_has_applied(here: Serv
     redis.xadd(P0.outcomes, early, id="50-1")  # it came before the lease ran out
     redis.zadd(P0.timers, {plan_id: 1})
 
-    here.home(0).engine.sweep(here.name)
+    here.context(0).engine.sweep(here.name)
     assert [spec["attempt"] for spec in specs(redis)] == [1]
     drain(here)
 
@@ -827,12 +827,12 @@ def test_an_expiry_waits_for_an_older_outcome_that_nobody_has_applied(here: Serv
 
 @pytest.mark.parametrize("duty", ["drain", "sweep", "recover"])
 def test_functions_that_get_lost_with_an_entry_in_hand_are_loaded_again_by_whatever_comes_next(
-    here: Services, redis: Redis, monkeypatch: pytest.MonkeyPatch, duty: str
+    here: Container, redis: Redis, monkeypatch: pytest.MonkeyPatch, duty: str
 ) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
     drain(here)
     work(redis)
-    engine = here.home(0).engine
+    engine = here.context(0).engine
 
     def broken() -> bool:
         raise RedisConnectionError("gone")
@@ -852,19 +852,19 @@ def test_functions_that_get_lost_with_an_entry_in_hand_are_loaded_again_by_whate
 
 @pytest.mark.parametrize("renewed", ["soon", "007", "1e3", "-5", "9" * 30, ""])
 def test_whatever_a_controller_writes_into_its_lease_the_attempt_ends(
-    here: Services, redis: Redis, renewed: str
+    here: Container, redis: Redis, renewed: str
 ) -> None:
     (plan_id,) = plan(here, redis, a_goal(1, limits={"lease_deaths": 1}))
     (spec,) = specs(redis)
     redis.hset(spec["lease_key"], mapping={"claimed": 1, "renewed": renewed})
     redis.zadd(P0.timers, {plan_id: 1})
 
-    here.home(0).engine.sweep(here.name)
+    here.context(0).engine.sweep(here.name)
 
     assert state(redis, plan_id) == "HALTED"
 
 
-def test_a_lease_of_another_type_does_not_keep_its_plan_from_halting(here: Services, redis: Redis) -> None:
+def test_a_lease_of_another_type_does_not_keep_its_plan_from_halting(here: Container, redis: Redis) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
     (spec,) = specs(redis)
     redis.set(spec["lease_key"], "mine")
@@ -880,14 +880,14 @@ def test_a_lease_of_another_type_does_not_keep_its_plan_from_halting(here: Servi
 
 @pytest.mark.parametrize("stream", [keys.GOALS, P0.outcomes, P0.commands])
 def test_an_entry_that_dies_while_the_functions_are_lost_is_not_lost(
-    here: Services, redis: Redis, monkeypatch: pytest.MonkeyPatch, stream: str
+    here: Container, redis: Redis, monkeypatch: pytest.MonkeyPatch, stream: str
 ) -> None:
     redis.xadd(stream, {"data": b"not json"})
-    monkeypatch.setattr(here.home(0).engine._intake, "_looked", 0.0)
+    monkeypatch.setattr(here.context(0).engine._router, "_looked", 0.0)
     redis.function_flush()
 
     drain(here)
-    here.decomposer.drain()
+    here.goal_consumer.drain()
 
     assert redis.xlen(stream) == 0
     assert len(dead(redis, keys.GOALS_DEAD if stream == keys.GOALS else P0.dead)) == 1

@@ -50,7 +50,7 @@ def test_everything_that_is_kept_stands_in_the_document(planner: Planner, run: C
     planner.report("look", plan_id, controller="ctl-7")
     planner.client.xadd(P0.outcomes, {"data": '{"step_id": 7}', "plan_id": plan_id})
     planner.client.xadd(P0.outcomes, {"data": '{"step_id": 8}'})
-    planner.services.home(0).engine.drain()
+    planner.container.context(0).engine.drain()
 
     told = document(run, "ci-1")
 
@@ -81,7 +81,7 @@ def test_neither_the_seed_nor_any_lease_is_in_it(planner: Planner, run: Callable
     handed_out += leases(planner)
     body = codec.dumps({"step_id": 7, "plan_id": plan_id, "lease": handed_out[-1]})
     planner.client.xadd(P0.outcomes, {"data": body, "lease": handed_out[-1]})
-    planner.services.home(0).engine.drain()
+    planner.container.context(0).engine.drain()
     head: Any = planner.client.hget(P0.plan(plan_id).plan, "head")
 
     text = run(plan_id).stdout
@@ -143,7 +143,7 @@ def test_a_dead_goal_that_this_plan_was_made_for_is_in_it(planner: Planner, run:
     planner.submit(goal_id="ci-2")
     planner.client.xadd(keys.GOALS, {"data": codec.dumps({"goal": "Another", "goal_id": "ci-2"})})
     planner.client.xadd(keys.GOALS, {"data": codec.dumps({"goal": 7, "goal_id": "ci-21"})})
-    planner.services.decomposer.drain()
+    planner.container.goal_consumer.drain()
 
     assert [dead["code"] for dead in document(run, "ci-2")["dead"]] == ["goal_conflict"]
 

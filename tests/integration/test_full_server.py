@@ -16,13 +16,13 @@ from typer.testing import CliRunner, Result
 from schemas import codec
 from schemas.envelope import FieldError, Problem
 from tests.conftest import running_worker, wait_until
-from tests.integration.test_engine import P0, a_goal, drain, plan, plans, publish, report, services, state, work
+from tests.integration.test_engine import P0, a_goal, container, drain, plan, plans, publish, report, state, work
 from tests.support.servers import Fleet, Server, all_done
 from tests.support.servers import publish as publish_many
 from worker.cli.commands.app import app
 from worker.store import dead, functions, keys, memory
 from worker.store.dead_entry import Filter
-from worker.streams.inbox import DEAD_PROBLEM_BYTES, Entry, Inbox
+from worker.streams.inbox import DEAD_PROBLEM_BYTES, Inbox, StreamEntry
 
 pytestmark = pytest.mark.outages
 
@@ -59,11 +59,11 @@ def bytes_of(redis: Redis, stream: str) -> int:
     return int(redis.memory_usage(stream, samples=0) or 0)
 
 
-def bury(redis: Redis, stream: str, count: int, data: bytes, max_bytes: int) -> None:
+def dead_letter(redis: Redis, stream: str, count: int, data: bytes, max_bytes: int) -> None:
     inbox = Inbox(redis, stream, STREAMS[stream], "me", dead_bytes=lambda: max_bytes)
-    entry = Entry(stream, b"1-1", {b"data": data, b"more": data[: 16 * 1024]})
+    entry = StreamEntry(stream, b"1-1", {b"data": data, b"more": data[: 16 * 1024]})
     for _ in range(count):
-        functions.call(redis, *inbox.bury(entry, Problem.of("invalid_json", "It is wrong."), 0)[0])
+        functions.call(redis, *inbox.dead_letter(entry, Problem.of("invalid_json", "It is wrong."), 0)[0])
 
 
 def flood(redis: Redis, stream: str, fields: dict[Any, Any]) -> None:
@@ -104,7 +104,7 @@ def test_a_dead_stream_stays_within_its_bytes(redis: Redis, stream: str) -> None
     functions.load(redis)
 
     for _ in range(4):
-        bury(redis, stream, 25, GARBAGE, 2 * MB)
+        dead_letter(redis, stream, 25, GARBAGE, 2 * MB)
         assert bytes_of(redis, STREAMS[stream]) < 2 * MB * 1.2
 
     assert redis.xlen(STREAMS[stream]) > 15
@@ -114,21 +114,21 @@ def test_a_dead_stream_stays_within_its_bytes(redis: Redis, stream: str) -> None
 def test_small_entries_give_way_to_large_ones_and_large_ones_to_small_ones(redis: Redis) -> None:
     functions.load(redis)
 
-    bury(redis, P0.outcomes, 3000, b"small", 2 * MB)
-    bury(redis, P0.outcomes, 60, GARBAGE, 2 * MB)
+    dead_letter(redis, P0.outcomes, 3000, b"small", 2 * MB)
+    dead_letter(redis, P0.outcomes, 60, GARBAGE, 2 * MB)
     assert bytes_of(redis, P0.dead) < 2 * MB * 1.2
-    bury(redis, P0.outcomes, 3000, b"small", 2 * MB)
+    dead_letter(redis, P0.outcomes, 3000, b"small", 2 * MB)
     assert bytes_of(redis, P0.dead) < 2 * MB * 1.2
 
     newest: Any = redis.xrevrange(P0.dead, count=1)
     assert newest[0][1][b"data"] == b"small"
-    assert dead.forgotten(redis, 1) == 6060 - redis.xlen(P0.dead)
+    assert dead.count_forgotten(redis, 1) == 6060 - redis.xlen(P0.dead)
 
 
 def test_one_entry_is_kept_even_where_there_is_room_for_none(redis: Redis) -> None:
     functions.load(redis)
 
-    bury(redis, P0.outcomes, 5, GARBAGE, 100)
+    dead_letter(redis, P0.outcomes, 5, GARBAGE, 100)
 
     assert redis.xlen(P0.dead) == 1
 
@@ -138,7 +138,7 @@ def test_a_server_that_does_not_tell_sizes_keeps_fewer_entries(redis: Redis, ser
     redis.execute_command("ACL", "SETUSER", "blind", "on", "nopass", "~*", "+@all", "-memory|usage")
 
     with Redis.from_url(server.url, username="blind", password="x") as blind:
-        bury(blind, P0.outcomes, 60, GARBAGE, 2 * MB)
+        dead_letter(blind, P0.outcomes, 60, GARBAGE, 2 * MB)
 
     assert bytes_of(redis, P0.dead) < 2 * MB
     assert redis.xlen(P0.dead) >= 8
@@ -150,7 +150,7 @@ def test_what_a_worker_of_an_older_version_buried_is_cut_by_the_next_one_of_ours
         redis.fcall("planner_bury_1", 2, P0.outcomes, P0.dead, "planner", "1-1", 100_000, "data", GARBAGE.decode())
     assert bytes_of(redis, P0.dead) > 6 * MB
 
-    bury(redis, P0.outcomes, 3, b"x", MB)
+    dead_letter(redis, P0.outcomes, 3, b"x", MB)
 
     assert bytes_of(redis, P0.dead) < MB
 
@@ -159,9 +159,9 @@ def test_the_reason_of_a_dead_entry_is_bounded_however_long_its_words_are(redis:
     functions.load(redis)
     errors = tuple(FieldError(pointer="/" + "\x01" * 100_000, code="wrong", message="é" * 9000) for _ in range(50))
     inbox = Inbox(redis, P0.outcomes, P0.dead, "me")
-    entry = Entry(P0.outcomes, b"1-1", {b"data": b"x"})
+    entry = StreamEntry(P0.outcomes, b"1-1", {b"data": b"x"})
 
-    functions.call(redis, *inbox.bury(entry, Problem.of("invalid_message", "\x02" * 10**6, errors), 0)[0])
+    functions.call(redis, *inbox.dead_letter(entry, Problem.of("invalid_message", "\x02" * 10**6, errors), 0)[0])
 
     found: Any = redis.xrange(P0.dead)
     written = found[0][1][b"problem"]
@@ -191,7 +191,7 @@ def test_a_flood_of_garbage_does_not_keep_good_goals_and_outcomes_out(
 
 def test_outcomes_of_plans_that_are_not_there_leave_nothing_but_a_number(server: Server, redis: Redis) -> None:
     told = codec.dumps({"plan_id": "plan_00-" + "0" * 32, "step_id": "s", "success": True, "note": GARBAGE.decode()})
-    with services(server.url) as here:
+    with container(server.url) as here:
         for _ in range(50):
             report(redis, {"data": told})
         before = set(redis.keys())
@@ -207,7 +207,7 @@ def test_what_is_free_again_is_noticed_though_the_server_was_asked_a_moment_ago(
 ) -> None:
     now = [0.0]
     monkeypatch.setattr("worker.store.memory.time.monotonic", lambda: now[0])
-    here = memory.Memory(redis)
+    here = memory.ServerMemory(redis)
     assert here.takes_goals
     with full(redis):
         now[0] += memory.LOOK_S
@@ -243,7 +243,7 @@ def test_doctor_and_readiness_tell_that_the_server_is_nearly_full(
 def test_the_doctor_looks_at_every_plan_of_a_full_server(
     server: Server, redis: Redis, run: Callable[..., Result]
 ) -> None:
-    with services(server.url) as here:
+    with container(server.url) as here:
         running, ended = plan(here, redis, a_goal(3), a_goal(1))
         work(redis)
         drain(here)
@@ -264,8 +264,8 @@ def test_the_doctor_looks_at_every_plan_of_a_full_server(
 
 def test_dead_entries_can_be_dropped_on_a_full_server(redis: Redis, run: Callable[..., Result]) -> None:
     functions.load(redis)
-    bury(redis, P0.outcomes, 60, b"small", MB)
-    bury(redis, keys.GOALS, 60, b"small", MB)
+    dead_letter(redis, P0.outcomes, 60, b"small", MB)
+    dead_letter(redis, keys.GOALS, 60, b"small", MB)
     first, *_ = dead.newest(redis, 1, Filter(stream="0"))
 
     with full(redis):
@@ -275,7 +275,7 @@ def test_dead_entries_can_be_dropped_on_a_full_server(redis: Redis, run: Callabl
     assert (dropped.exit_code, codec.loads(dropped.stdout)) == (0, {"dropped": 119})
     assert (redis.xlen(P0.dead), redis.xlen(keys.GOALS_DEAD)) == (0, 0)
     assert redis.hget(P0.stats, "dead_dropped") == b"60"
-    assert dead.forgotten(redis, 1) == 0
+    assert dead.count_forgotten(redis, 1) == 0
 
 
 def test_dead_entries_can_be_dropped_where_no_worker_of_this_version_has_been(
@@ -291,7 +291,7 @@ def test_dead_entries_can_be_dropped_where_no_worker_of_this_version_has_been(
 
 def test_a_replay_on_a_full_server_is_refused_with_a_sentence(redis: Redis, run: Callable[..., Result]) -> None:
     functions.load(redis)
-    bury(redis, P0.outcomes, 1, b"small", MB)
+    dead_letter(redis, P0.outcomes, 1, b"small", MB)
 
     with full(redis):
         refused = run("dead", "replay", "--all")
@@ -324,9 +324,9 @@ def test_orders_do_not_fill_a_full_server_either(redis: Redis, run: Callable[...
 
     with full(redis):
         for _ in range(1000):
-            functions.call(redis, "FCALL", functions.ORDER, 1, keys.COMMANDS, "{}")
+            functions.call(redis, "FCALL", functions.PUBLISH_COMMAND, 1, keys.COMMANDS, "{}")
         with pytest.raises(OutOfMemoryError):
-            functions.call(redis, "FCALL", functions.ORDER, 1, keys.COMMANDS, "{}")
+            functions.call(redis, "FCALL", functions.PUBLISH_COMMAND, 1, keys.COMMANDS, "{}")
 
     assert redis.xlen(keys.COMMANDS) == 1000
 
@@ -336,20 +336,20 @@ def test_a_stream_can_be_read_on_a_full_server_that_never_had_its_group(server: 
     report(redis, {"data": b"garbage"})
     publish(redis, b"garbage")
 
-    with services(server.url) as here, full(redis):
+    with container(server.url) as here, full(redis):
         drain(here)
-        here.decomposer.drain()
-        here.wide.drain()
+        here.goal_consumer.drain()
+        here.bulk_commands.drain()
 
     assert (redis.xlen(P0.outcomes), redis.xlen(P0.dead), redis.xlen(keys.GOALS_DEAD)) == (0, 1, 1)
 
 
 def test_a_goal_that_comes_again_to_a_full_server_is_a_duplicate(server: Server, redis: Redis) -> None:
-    with services(server.url) as here:
+    with container(server.url) as here:
         plan(here, redis, a_goal(1, goal_id="again"))
         publish(redis, a_goal(1, goal_id="again"))
         with full(redis):
-            while here.decomposer.drain():
+            while here.goal_consumer.drain():
                 pass
 
     assert redis.hget(keys.GOALS_STATS, "duplicate") == b"1"
@@ -359,17 +359,17 @@ def test_a_goal_that_comes_again_to_a_full_server_is_a_duplicate(server: Server,
 def test_a_goal_is_answered_though_the_server_became_full_while_it_was_planned(
     server: Server, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with services(server.url) as here:
-        make = here.decomposer._maker.make
+    with container(server.url) as here:
+        make = here.goal_consumer._creation.create
 
         def and_fill(*args: Any) -> Any:
             made = make(*args)
             redis.config_set("maxmemory", 1)
             return made
 
-        monkeypatch.setattr(here.decomposer._maker, "make", and_fill)
+        monkeypatch.setattr(here.goal_consumer._creation, "create", and_fill)
         publish(redis, a_goal(1, goal_id="g"))
-        while here.decomposer.drain():
+        while here.goal_consumer.drain():
             pass
         redis.config_set("maxmemory", 0)
 
@@ -381,11 +381,11 @@ def test_a_goal_is_answered_though_the_server_became_full_while_it_was_planned(
 def test_a_goal_for_which_there_was_room_until_it_was_claimed_is_dead_with_that_reason(
     server: Server, redis: Redis
 ) -> None:
-    with services(server.url) as here:
+    with container(server.url) as here:
         assert here.memory.takes_goals
         publish(redis, a_goal(1, goal_id="g"))
         with full(redis):
-            here.decomposer.drain()
+            here.goal_consumer.drain()
 
     (buried,) = dead.newest(redis, 1, Filter())
     assert buried.code == "out_of_memory"

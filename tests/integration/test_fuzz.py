@@ -70,7 +70,7 @@ class Answers:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._seen = dict.fromkeys((home.events for home in HOMES), b"0")
-        self.orders = 0
+        self.commands = 0
 
     def follow(self) -> None:
         """Read new events, before the stream is cut; an order about more than one plan is told in every partition."""
@@ -82,7 +82,7 @@ class Answers:
                 for _, fields in entries:
                     wide = b'"scope"' in fields[b"data"]
                     counts = fields[b"type"] in ORDERED and not (wide and stream.decode() != HOMES[0].events)
-                    self.orders += counts
+                    self.commands += counts
 
     def outcomes(self) -> int:
         """How many outcomes have their verdict."""
@@ -168,7 +168,7 @@ def test_no_entry_goes_without_an_answer_and_none_stops_a_worker(
 
         wait_until(lambda: answers.outcomes() + len(of(dead, ":outcomes")) == sent_to(sent, ":outcomes") + LIVE_STEPS)
         assert answers.goals() + len(of(dead, "planner:goals")) == sent[keys.GOALS] + 1
-        assert answers.orders + len(of(dead, "commands")) == sent_to(sent, "commands")
+        assert answers.commands + len(of(dead, "commands")) == sent_to(sent, "commands")
         assert [problem for problem in of(dead, "") if not (problem["code"] and problem["detail"])] == []
         assert [problem for problem in of(dead, "") if problem["code"] in ("poison", "unreadable")] == []
         assert live.recount.faults() == []
@@ -188,7 +188,7 @@ def figures(seed: int, sent: Counter[str], answers: Answers, dead: dict[str, lis
         f"sent, of seed {seed}": ", ".join(f"{count} to {stream}" for stream, count in sorted(sent.items())),
         "outcomes with a verdict": answers.outcomes(),
         "goals answered": answers.goals(),
-        "orders obeyed, refused or known": answers.orders,
+        "orders obeyed, refused or known": answers.commands,
         "dead": ", ".join(f"{count} {code}" for code, count in codes.most_common()),
     }
     return "\n".join(f"{name:32}{value}" for name, value in lines.items())

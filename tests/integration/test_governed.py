@@ -12,12 +12,12 @@ from schemas import codec
 from schemas.step import unpack_step
 from tasks.policy.halt_rules import AT_ONCE
 from tasks.toolchain.classify import HALTS_AT_ONCE
-from tests.integration.test_engine import P0, answer, drain, here, plan, report, services, specs, state
+from tests.integration.test_engine import P0, answer, container, drain, here, plan, report, specs, state
 from worker.cli.commands.app import app
-from worker.process.container import Services
+from worker.process.container import Container
 from worker.store import queries
 
-__all__ = ["here", "services"]
+__all__ = ["container", "here"]
 
 FILES = ["src/auth.py", "tests/test_auth.py"]
 
@@ -34,14 +34,14 @@ def a_goal(**limits: int) -> dict[str, Any]:
     return {"goal": "Fix it", "allowed_files": FILES, "steps": steps, "limits": {"max_parallel": 1, **limits}}
 
 
-def fail(here: Services, redis: Redis, category: str, **evidence: Any) -> None:
+def fail(here: Container, redis: Redis, category: str, **evidence: Any) -> None:
     (spec,) = specs(redis)
     report(redis, answer(spec, success=False, failure_evidence={"category": category, **evidence}))
     drain(here)
 
 
 @pytest.mark.parametrize("category", sorted(HALTS_AT_ONCE))
-def test_a_violation_halts_at_once(here: Services, redis: Redis, category: str) -> None:
+def test_a_violation_halts_at_once(here: Container, redis: Redis, category: str) -> None:
     (plan_id,) = plan(here, redis, a_goal())
 
     fail(here, redis, category)
@@ -53,7 +53,7 @@ def test_a_violation_halts_at_once(here: Services, redis: Redis, category: str) 
     assert specs(redis) == []
 
 
-def test_evidence_changes_neither_the_allowlist_nor_a_command(here: Services, redis: Redis) -> None:
+def test_evidence_changes_neither_the_allowlist_nor_a_command(here: Container, redis: Redis) -> None:
     (plan_id,) = plan(here, redis, a_goal(consecutive_failures=10, identical_failures=10))
     evil = {
         "top_failing_tests": ["x; rm -rf /", "tests/test_auth.py::test_it"],
@@ -74,7 +74,7 @@ def test_evidence_changes_neither_the_allowlist_nor_a_command(here: Services, re
             assert "rm -rf" not in unpack_step(raw)["verify"]
 
 
-def test_a_preparation_runs_first_and_then_the_step_again(here: Services, redis: Redis) -> None:
+def test_a_preparation_runs_first_and_then_the_step_again(here: Container, redis: Redis) -> None:
     (plan_id,) = plan(here, redis, a_goal())
 
     fail(here, redis, "TYPE_ERROR")
@@ -93,7 +93,7 @@ def test_a_preparation_runs_first_and_then_the_step_again(here: Services, redis:
 
 
 def test_a_halt_is_explained_to_people_and_scripts(
-    here: Services, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
+    here: Container, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (plan_id,) = plan(here, redis, a_goal())
     fail(here, redis, "TEST_REGRESSION", stack_trace_head="assert 1 == 2")
@@ -116,7 +116,7 @@ def test_a_halt_is_explained_to_people_and_scripts(
 
 
 def test_a_rejection_is_explained(
-    here: Services, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
+    here: Container, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (plan_id,) = plan(here, redis, {**a_goal(), "allowed_files": ["../x"]})
     monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)

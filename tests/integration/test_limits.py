@@ -16,29 +16,29 @@ from tests.integration.test_engine import (
     QUEUE,
     a_goal,
     answer,
+    container,
     dead,
     drain,
     plan,
     plans,
     publish,
     report,
-    services,
     specs,
     state,
     work,
 )
-from worker.process.container import Services
+from worker.process.container import Container
 from worker.store import functions, keys
-from worker.store.memory import Memory
+from worker.store.memory import ServerMemory
 
 FILLER = "filler"
 CHUNK = b"x" * 100_000
 
 
-def sweep(here: Services, redis: Redis, *plan_ids: str) -> None:
+def sweep(here: Container, redis: Redis, *plan_ids: str) -> None:
     """Look at these plans as if their timers had run out."""
     redis.zadd(P0.timers, dict.fromkeys(plan_ids, 1))
-    here.home(0).engine.sweep(here.name)
+    here.context(0).engine.sweep(here.name)
 
 
 def fill(redis: Redis, share: float, within: int = 20_000_000) -> None:
@@ -65,19 +65,19 @@ def roomy(redis: Redis) -> Iterator[Redis]:
     redis.delete(FILLER)
 
 
-def drain_orders(here: Services) -> None:
+def drain_orders(here: Container) -> None:
     """Make the groups of all streams, as a worker does at its start."""
-    here.home(0).engine._intake._orders.create_group()
+    here.context(0).engine._router._commands.create_group()
 
 
-def forget_memory(here: Services) -> None:
+def forget_memory(here: Container) -> None:
     here.memory._looked = float("-inf")
 
 
 def test_a_queue_takes_no_more_specs_than_its_limit_and_the_rest_waits_in_its_plans(
     redis_url: str, redis: Redis
 ) -> None:
-    with services(redis_url, max_queue=3) as here:
+    with container(redis_url, max_queue=3) as here:
         wide = [{**step, "depends_on": []} for step in a_goal(6)["steps"]]
         first, second = plan(here, redis, a_goal(6, steps=wide, limits={"max_parallel": 2}), a_goal(2))
         assert redis.xlen(QUEUE) == 3
@@ -100,7 +100,7 @@ def test_a_queue_takes_no_more_specs_than_its_limit_and_the_rest_waits_in_its_pl
 def test_a_tenant_has_no_more_live_plans_than_its_limit_and_its_goals_can_be_replayed(
     redis_url: str, redis: Redis
 ) -> None:
-    with services(redis_url, max_tenant_plans=2) as here:
+    with container(redis_url, max_tenant_plans=2) as here:
         plan(here, redis, *[a_goal(1, tenant="acme", goal_id=f"g{n}") for n in range(3)], a_goal(1, tenant="other"))
         assert len(plans(redis)) == 3
         (buried,) = dead(redis, keys.GOALS_DEAD)
@@ -118,7 +118,7 @@ def test_a_tenant_has_no_more_live_plans_than_its_limit_and_its_goals_can_be_rep
 
 
 def test_a_goal_that_is_refused_for_lack_of_memory_is_dead_with_that_reason(redis_url: str, roomy: Redis) -> None:
-    with services(redis_url) as here:
+    with container(redis_url) as here:
         fill(roomy, 0.85)
         forget_memory(here)
 
@@ -129,7 +129,7 @@ def test_a_goal_that_is_refused_for_lack_of_memory_is_dead_with_that_reason(redi
 
 
 def test_a_nearly_full_server_starts_no_step_until_there_is_room_again(redis_url: str, roomy: Redis) -> None:
-    with services(redis_url) as here:
+    with container(redis_url) as here:
         (plan_id,) = plan(here, roomy, a_goal(2))
         fill(roomy, 0.95)
         forget_memory(here)
@@ -148,7 +148,7 @@ def test_a_nearly_full_server_starts_no_step_until_there_is_room_again(redis_url
 
 def test_a_full_server_can_be_emptied(redis_url: str, roomy: Redis) -> None:
     """Commit, acknowledgement, heartbeat and dead entries pass where the server takes nothing else any more."""
-    with services(redis_url) as here:
+    with container(redis_url) as here:
         goals = [a_goal(1) for _ in range(20)]
         plan_ids = plan(here, roomy, *goals)
         for spec in specs(roomy):
@@ -165,9 +165,9 @@ def test_a_full_server_can_be_emptied(redis_url: str, roomy: Redis) -> None:
 
         beat = functions.call(roomy, "FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl")
         drain(here)
-        while here.decomposer.drain():
+        while here.goal_consumer.drain():
             pass
-        here.home(0).engine.sweep(here.name)
+        here.context(0).engine.sweep(here.name)
 
         assert beat[0] == b"continue"
         assert {state(roomy, each) for each in plan_ids} == {"COMPLETED"}
@@ -177,12 +177,12 @@ def test_a_full_server_can_be_emptied(redis_url: str, roomy: Redis) -> None:
 
 
 def test_memory_without_a_limit_is_never_full(redis: Redis) -> None:
-    assert Memory(redis).share == 0
-    assert Memory(redis).takes_goals
+    assert ServerMemory(redis).share == 0
+    assert ServerMemory(redis).takes_goals
 
 
 def test_a_goal_over_its_size_is_refused_before_it_is_parsed(redis_url: str, redis: Redis) -> None:
-    with services(redis_url, max_goal_bytes=2048) as here:
+    with container(redis_url, max_goal_bytes=2048) as here:
         publish(redis, b"{" + b" " * 5000)
         plan(here, redis)
 

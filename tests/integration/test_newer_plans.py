@@ -11,12 +11,12 @@ from schemas import codec
 from tasks.base import policy_version
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers.commands import needs_reconcile
-from tests.integration.test_engine import P0, a_goal, drain, plan, services, state, stats, work
+from tests.integration.test_engine import P0, a_goal, container, drain, plan, state, stats, work
 from worker.doctor import plans as checks
 from worker.doctor.finding import Site
 from worker.doctor.stored import read
 from worker.engine.router import FOR_NEWER
-from worker.process.container import Services
+from worker.process.container import Container
 from worker.store.keys import GROUP
 
 
@@ -51,7 +51,7 @@ def make_due(redis: Redis, plan_id: str) -> None:
 @pytest.fixture
 def left(redis_url: str, redis: Redis) -> Any:
     """A worker, and a plan of a newer version with an outcome, an order and a timer that has run out."""
-    with services(redis_url) as here:
+    with container(redis_url) as here:
         (plan_id,) = plan(here, redis, a_goal(2))
         before = raise_version(redis, plan_id)
         work(redis)
@@ -60,9 +60,9 @@ def left(redis_url: str, redis: Redis) -> Any:
         yield here, plan_id, before
 
 
-def look(here: Services) -> None:
+def look(here: Container) -> None:
     """Do all that a worker does of itself."""
-    engine = here.home(0).engine
+    engine = here.context(0).engine
     drain(here)
     engine.sweep(here.name)
     engine.recover(0)
@@ -91,7 +91,7 @@ def test_a_newer_worker_takes_over_what_was_left(
     look(here)
 
     monkeypatch.setattr(policy_version, "POLICY_VERSION", POLICY_VERSION + 1)
-    with services(redis_url) as newer:
+    with container(redis_url) as newer:
         look(newer)
 
     assert (held(redis), held(redis, P0.commands)) == (0, 0)
@@ -103,21 +103,21 @@ def test_the_sweep_of_an_older_worker_keeps_nothing_from_a_newer_one(
     left: Any, redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, plan_id, _ = left
-    here.home(0).engine.sweep(here.name)
+    here.context(0).engine.sweep(here.name)
 
     assert redis.zscore(P0.timers, plan_id) > 1  # type: ignore[operator]
     make_due(redis, plan_id)
     monkeypatch.setattr(policy_version, "POLICY_VERSION", POLICY_VERSION + 1)
-    with services(redis_url) as newer:
-        newer.home(0).engine.sweep(newer.name)
+    with container(redis_url) as newer:
+        newer.context(0).engine.sweep(newer.name)
 
     assert int(redis.zscore(P0.timers, plan_id) or 0) > 1
 
 
 def test_a_newer_plan_that_lost_commits_is_paused_by_any_worker(left: Any, redis: Redis) -> None:
     here, plan_id, _ = left
-    engine = here.home(0).engine
-    engine._intake.of(plan_id).orders.append((None, needs_reconcile(plan_id, 0)))
+    engine = here.context(0).engine
+    engine._router.of(plan_id).commands.append((None, needs_reconcile(plan_id, 0)))
     engine._settle()
 
     assert "needs_reconcile" in codec.loads(hash_of(redis, plan_id)[b"live"])["paused"]

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from schemas import codec
 from tests.conftest import running_worker, wait_until
-from tests.integration.test_engine import a_goal, answer, plan, services
+from tests.integration.test_engine import a_goal, answer, container, plan
 from worker.bench import fleet
 from worker.cli.commands.app import app
-from worker.process.container import Services
+from worker.process.container import Container
 from worker.start import worker_command
 from worker.store import deployment, keys
 from worker.store.deployment import WrongDeployment
@@ -72,7 +72,7 @@ def an_outcome(redis: Redis, number: int) -> tuple[str, dict[str, bytes]]:
     return spec["plan_id"], answer(spec)
 
 
-def planned_in(redis: Redis, here: Services, number: int) -> None:
+def planned_in(redis: Redis, here: Container, number: int) -> None:
     """Have a plan of one step made in this partition."""
     for tried in range(100):
         if partition_of(f"plan_{bucket(f'acme/shop-{tried}')}-", PARTITIONS) == number:
@@ -81,14 +81,14 @@ def planned_in(redis: Redis, here: Services, number: int) -> None:
 
 
 def test_an_outcome_finds_its_plan_where_that_lies_whatever_the_number_of_partitions_is(redis_url: str) -> None:
-    with Redis.from_url(redis_url) as redis, services(redis_url, partitions=PARTITIONS) as here:
+    with Redis.from_url(redis_url) as redis, container(redis_url, partitions=PARTITIONS) as here:
         planned_in(redis, here, 1)
         plan_id, outcome = an_outcome(redis, 1)
         other = next(n for n in range(4, 200) if partition_of(plan_id, n) not in (1, *range(PARTITIONS)))
         redis.xadd(Partition(1).outcomes, outcome)
 
-        with services(redis_url, partitions=other) as wrong:
-            while wrong.home(1).engine.drain():
+        with container(redis_url, partitions=other) as wrong:
+            while wrong.context(1).engine.drain():
                 pass
 
         assert redis.hget(Partition(1).plan(plan_id).plan, "state") == b"COMPLETED"
@@ -96,15 +96,15 @@ def test_an_outcome_finds_its_plan_where_that_lies_whatever_the_number_of_partit
 
 
 def test_what_comes_to_the_wrong_partition_is_sent_on_and_judged_there(redis_url: str) -> None:
-    with Redis.from_url(redis_url) as redis, services(redis_url, partitions=PARTITIONS) as here:
+    with Redis.from_url(redis_url) as redis, container(redis_url, partitions=PARTITIONS) as here:
         planned_in(redis, here, 1)
         plan_id, outcome = an_outcome(redis, 1)
         for number in (2, 1):
-            here.home(number).engine._intake._inbox.create_group()
+            here.context(number).engine._router._inbox.create_group()
         redis.xadd(Partition(2).outcomes, outcome)
 
         for number in (2, 1):
-            while here.home(number).engine.drain():
+            while here.context(number).engine.drain():
                 pass
 
         assert redis.hget(Partition(1).plan(plan_id).plan, "state") == b"COMPLETED"
@@ -165,7 +165,7 @@ def test_a_server_that_was_emptied_is_told_the_number_again(redis_url: str, tmp_
 
 
 def test_a_server_without_the_number_takes_the_one_that_fits_its_plans(redis_url: str) -> None:
-    with Redis.from_url(redis_url) as redis, services(redis_url, partitions=PARTITIONS) as here:
+    with Redis.from_url(redis_url) as redis, container(redis_url, partitions=PARTITIONS) as here:
         planned_in(redis, here, 1)
 
         with pytest.raises(WrongDeployment, match="it is in partition 1: set PLANNER_PARTITIONS"):
@@ -195,7 +195,7 @@ def test_commands_and_controllers_refuse_another_number_with_a_sentence(
 
 def test_the_number_is_changed_where_nothing_is_left(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLANNER_REDIS_URL", redis_url)
-    with Redis.from_url(redis_url) as redis, services(redis_url, partitions=PARTITIONS) as here:
+    with Redis.from_url(redis_url) as redis, container(redis_url, partitions=PARTITIONS) as here:
         deployment.join(redis, PARTITIONS)
         planned_in(redis, here, 1)
 

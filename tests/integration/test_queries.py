@@ -12,7 +12,7 @@ from redis import Redis
 from schemas import codec
 from schemas.plan import PlanView
 from schemas.stored import HOT, decode_plan
-from worker.process.container import Services
+from worker.process.container import Container
 from worker.settings.settings import Settings
 from worker.store import functions, keys, queries
 
@@ -30,8 +30,8 @@ class Planner:
     """The decomposer and the engine in this process."""
 
     def __init__(self, url: str, partitions: int = 1, **settings: Any) -> None:
-        self.services = Services(Settings(redis_url=url, partitions=partitions, **settings))
-        self.client = self.services.client
+        self.container = Container(Settings(redis_url=url, partitions=partitions, **settings))
+        self.client = self.container.client
         self.partitions = partitions
         functions.load(self.client)
         for stream in (keys.GOALS, *(keys.Partition(number).outcomes for number in range(partitions))):
@@ -41,14 +41,14 @@ class Planner:
         """Have a goal planned; returns the plan's id."""
         body = {"goal": "Fix b", "allowed_files": ["b.py"], "steps": STEPS, **goal}
         entry: Any = self.client.xadd(keys.GOALS, {"data": codec.dumps(body)})
-        self.services.decomposer.drain()
+        self.container.goal_consumer.drain()
         answer = queries.goal(self.client, goal.get("goal_id", entry.decode()))
         assert answer is not None
         return answer.plan_id
 
     def report(self, step_id: str, plan_id: str, **outcome: Any) -> None:
         """Have an outcome applied."""
-        home = self.services.home(keys.partition_of(plan_id, self.partitions))
+        home = self.container.context(keys.partition_of(plan_id, self.partitions))
         body = {"step_id": step_id, "success": True, "tests_passed": True, "plan_id": plan_id, **outcome}
         self.client.xadd(home.partition.outcomes, {"data": codec.dumps(body)})
         home.engine.drain()

@@ -189,5 +189,5 @@ def test_a_top_up_that_comes_twice_counts_once(worker: RunningWorker) -> None:
 
     wait_until(lambda: len(told()) == 2, what="both are answered")
     day = int(time.time() // 86_400)
-    call = ("FCALL", functions.GRANT, 1, keys.granted(day, "tenant:twice"), 0, 10**6, 60)
+    call = ("FCALL", functions.GRANT, 1, keys.day_grants(day, "tenant:twice"), 0, 10**6, 60)
     assert functions.call(redis, *call) == 70

@@ -15,10 +15,10 @@ from redis.exceptions import RedisError
 
 from schemas import codec
 from tests.conftest import running_worker, wait_until
-from tests.integration.test_engine import P0, a_goal, answer, drain, plan, report, services, specs, state
+from tests.integration.test_engine import P0, a_goal, answer, container, drain, plan, report, specs, state
 from worker.host import embedded_server
 from worker.host.embedded_server import free_port
-from worker.process.container import Services
+from worker.process.container import Container
 from worker.store import keys
 
 
@@ -36,12 +36,12 @@ class Copy:
 
 
 @contextmanager
-def a_worker(url: str, folder: Path) -> Iterator[Services]:
-    with services(url, state_dir=folder) as made:
+def a_worker(url: str, folder: Path) -> Iterator[Container]:
+    with container(url, state_dir=folder) as made:
         yield made
 
 
-def finish(redis: Redis, here: Services, plan_id: str) -> None:
+def finish(redis: Redis, here: Container, plan_id: str) -> None:
     """Report what this plan has in flight, and have `here` apply it."""
     for spec in specs(redis):
         if spec["plan_id"] == plan_id:
@@ -118,7 +118,7 @@ def test_what_a_dead_process_knew_is_taken_up_by_the_next(redis_url: str, redis:
         (first,) = plan(here, redis, a_goal(2))
         older = Copy(redis)
         finish(redis, here, first)
-        here.home(0).engine._commits.save()
+        here.context(0).engine._commits.save()
     (kept,) = tmp_path.glob("commits-*.json")
     known = codec.loads(kept.read_bytes())
     kept.write_bytes(codec.dumps({**known, "started": "another process"}))
@@ -145,7 +145,7 @@ def test_a_container_that_was_recreated_knows_what_the_one_before_it_had_changed
         first, second = plan(here, redis, a_goal(2), a_goal(2))
         older = Copy(redis)
         finish(redis, here, first)
-        here.home(0).engine._commits.save()
+        here.context(0).engine._commits.save()
     older.restore()
 
     with another_host(monkeypatch, "newer"), a_worker(redis_url, tmp_path) as after:
@@ -166,7 +166,7 @@ def test_a_recreated_container_pauses_every_plan_where_the_one_before_it_had_for
         older = Copy(redis)
         for plan_id in each[:2]:
             finish(redis, here, plan_id)
-        here.home(0).engine._commits.save()
+        here.context(0).engine._commits.save()
     older.restore()
 
     with another_host(monkeypatch, "newer"), a_worker(redis_url, tmp_path) as after:
@@ -182,7 +182,7 @@ def test_what_another_host_knew_is_told_once(
         (first,) = plan(here, redis, a_goal(2))
         older = Copy(redis)
         finish(redis, here, first)
-        here.home(0).engine._commits.save()
+        here.context(0).engine._commits.save()
     older.restore()
 
     with another_host(monkeypatch, "newer"):
@@ -204,7 +204,7 @@ def test_a_sweep_sees_a_rollback_though_no_outcome_comes_and_no_connection_was_l
         finish(redis, here, first)
         older.restore()
 
-        here.home(0).engine.sweep(here.name)
+        here.context(0).engine.sweep(here.name)
 
         assert [is_paused(redis, each) for each in (first, second)] == [True, False]
 
@@ -215,7 +215,7 @@ def test_a_process_that_idles_has_written_down_its_last_commit_within_seconds(
     with a_worker(redis_url, tmp_path) as here:
         (first,) = plan(here, redis, a_goal(2))
         finish(redis, here, first)
-        known = here.home(0).engine._commits.known
+        known = here.context(0).engine._commits.known
 
         def written() -> bool:
             return any(codec.loads(path.read_bytes())["known"] == known for path in tmp_path.glob("commits-*.json"))
@@ -229,7 +229,7 @@ def test_a_process_that_knows_less_sees_it_too(redis_url: str, redis: Redis, tmp
         first, second = plan(one, redis, a_goal(3), a_goal(9))
         older = Copy(redis)
         finish(redis, one, first)
-        one.home(0).engine._commits.save()
+        one.context(0).engine._commits.save()
         drain(two)
         older.restore()
         for each in (one, two):
@@ -250,7 +250,7 @@ def test_what_was_lost_is_told_although_the_connection_breaks_again(
         older = Copy(redis)
         finish(redis, here, first)
         older.restore()
-        engine = here.home(0).engine
+        engine = here.context(0).engine
 
         def broken() -> bool:
             raise RedisConnectionError("gone")
@@ -286,7 +286,7 @@ def test_a_process_that_starts_later_tells_of_no_rollback(
 def test_a_server_with_other_data_is_not_mistaken_for_a_rollback(redis_url: str, redis: Redis, tmp_path: Path) -> None:
     with a_worker(redis_url, tmp_path) as here:
         finish(redis, here, plan(here, redis, a_goal(1))[0])
-        here.home(0).engine._commits.save()
+        here.context(0).engine._commits.save()
     redis.flushdb()
 
     with a_worker(redis_url, tmp_path) as other:

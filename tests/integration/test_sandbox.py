@@ -16,7 +16,7 @@ from schemas import codec
 from tests.conftest import wait_until
 from tests.support import ordinary
 from worker.sandbox import bubblewrap, landlock, paths, process
-from worker.sandbox.paths import Grant
+from worker.sandbox.paths import PathGrant
 from worker.sandbox.process import Abandoned, Job
 from worker.sandbox.sandbox import Sandbox
 
@@ -149,10 +149,10 @@ def test_a_home_on_path_grants_no_home(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(("text", "why"), [("relative", "absolute"), ("/nowhere/at/all:rw", "no such path")])
 def test_a_path_that_cannot_be_granted_is_refused_with_a_sentence(text: str, why: str) -> None:
     with pytest.raises(paths.WrongPath, match=why):
-        Grant.parse(text)
+        PathGrant.parse(text)
 
 
-@pytest.mark.skipif(not bubblewrap.found(), reason="no bubblewrap that works here")
+@pytest.mark.skipif(not bubblewrap.find(), reason="no bubblewrap that works here")
 def test_in_bubblewrap_there_are_no_processes_and_no_files_of_others(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "secret").write_text("secret")

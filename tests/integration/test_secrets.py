@@ -79,7 +79,7 @@ def test_a_file_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_descriptor_is_read_once_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, number = credentials.handed_on({}, {"PLANNER_REDIS_URL": "redis://:word@host/0", "SENTRY_DSN": "https://k@s/1"})
+    _, number = credentials.hand_on({}, {"PLANNER_REDIS_URL": "redis://:word@host/0", "SENTRY_DSN": "https://k@s/1"})
     monkeypatch.setenv(credentials.DESCRIPTOR, str(number))
 
     first, second = load(), load()
@@ -125,7 +125,7 @@ def variables(way: str, url: str, directory: Path) -> tuple[dict[str, str], list
         (directory / "url").write_text(url)
         (directory / "url").chmod(0o644)
         return {"PLANNER_REDIS_URL_FILE": str(directory / "url")}, [], ()
-    _, number = credentials.handed_on({}, {"PLANNER_REDIS_URL": url})
+    _, number = credentials.hand_on({}, {"PLANNER_REDIS_URL": url})
     return {}, ["--secrets-fd", str(number)], (number,)
 
 

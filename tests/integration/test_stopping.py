@@ -164,9 +164,9 @@ def test_only_consumers_with_nothing_pending_are_ever_deleted(redis: Redis, monk
         redis.xgroup_createconsumer(stream, GROUP, "idle")
         redis.xreadgroup(GROUP, "busy", {stream: ">"})
 
-    assert release.tidy(redis, 1) == 0  # nobody was idle for long
+    assert release.delete_idle_consumers(redis, 1) == 0  # nobody was idle for long
     monkeypatch.setattr(release, "FORGOTTEN_MS", 0)
-    assert release.tidy(redis, 1) == 2
+    assert release.delete_idle_consumers(redis, 1) == 2
 
     assert [one["name"] for one in redis.xinfo_consumers(HOME.outcomes, GROUP)] == [b"busy"]
     assert redis.xpending(HOME.outcomes, GROUP)["pending"] == 1

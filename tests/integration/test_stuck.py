@@ -23,7 +23,7 @@ from worker.bench import fleet
 from worker.process.shutdown import STUCK
 from worker.settings.settings import Settings
 from worker.start import worker_command
-from worker.telemetry.status import living
+from worker.telemetry.status import living_workers
 
 pytestmark = pytest.mark.outages
 
@@ -101,7 +101,7 @@ def test_where_one_child_is_stuck_another_goes_on_with_its_partition(store: Serv
     with running_worker(store.url, tmp_path / "first.log") as first:
         publish(first.redis, 0, 2)
         stuck, other = wait_until(lambda: both_started(first.redis), 30, "two plans have started")
-    command = launch.command({"worker.NUDGE_STUCK_S": 1.0}, pool="prefork", stop=stuck["plan_id"])
+    command = launch.command({"worker.WAKEUP_STUCK_S": 1.0}, pool="prefork", stop=stuck["plan_id"])
     log = tmp_path / "stuck.log"
     process = spawn([*command, "--concurrency", "2"], store.url, log, PLANNER_CLAIM_IDLE_S="600")
     try:
@@ -132,7 +132,7 @@ def test_in_an_outage_of_the_store_a_worker_is_live_and_not_ready_and_stays(
     monkeypatch.setenv("PLANNER_STATE_DIR", str(tmp_path))
 
     def ready() -> bool:
-        (status,) = living(Settings())
+        (status,) = living_workers(Settings())
         return not status.troubles(time.time())
 
     with running_worker(store.url, tmp_path / "worker.log", PLANNER_STATE_DIR=str(tmp_path), **QUICK) as worker:
@@ -141,13 +141,13 @@ def test_in_an_outage_of_the_store_a_worker_is_live_and_not_ready_and_stays(
         with getattr(store, how)():
             wait_until(lambda: not ready(), what="not ready")
             time.sleep(1.5 * float(QUICK["PLANNER_WATCHDOG_S"]))
-            assert [status.store for status in living(Settings())] == [False]
+            assert [status.store for status in living_workers(Settings())] == [False]
             assert worker.process.poll() is None
         wait_until(ready, 20, "ready again")
         with Fleet(store.url):
             all_done(worker.redis, 5)
         assert not worker.logged("watchdog ends the worker")
-    assert living(Settings()) == []
+    assert living_workers(Settings()) == []
 
 
 def test_a_worker_that_starts_before_its_server_waits_is_live_and_can_be_stopped(
@@ -157,7 +157,7 @@ def test_a_worker_that_starts_before_its_server_waits_is_live_and_can_be_stopped
     store.kill()
     process = spawn(worker_command("solo"), store.url, tmp_path / "worker.log", PLANNER_STATE_DIR=str(tmp_path))
     try:
-        (status,) = wait_until(lambda: living(Settings()), 30, "live")
+        (status,) = wait_until(lambda: living_workers(Settings()), 30, "live")
         assert status.troubles(time.time()) == ["it consumes nothing", "the store does not answer"]
 
         process.send_signal(signal.SIGTERM)

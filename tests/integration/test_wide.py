@@ -9,7 +9,7 @@ import pytest
 from redis import Redis
 
 from schemas import codec
-from worker.engine.bulk_commands import WideOrders
+from worker.engine.bulk_commands import BulkCommands
 from worker.engine.quota import Quota
 from worker.store import clients, functions, keys
 from worker.store.keys import Partition
@@ -31,8 +31,8 @@ def an_inbox(client: Redis, name: str) -> Inbox:
     return Inbox(client, keys.COMMANDS, keys.COMMANDS_DEAD, name)
 
 
-def a_worker(client: Redis, name: str, partitions: int = 1) -> WideOrders:
-    return WideOrders(client, an_inbox(client, name), Quota(client, partitions, None, None), name, MAX_FAILURES)
+def a_worker(client: Redis, name: str, partitions: int = 1) -> BulkCommands:
+    return BulkCommands(client, an_inbox(client, name), Quota(client, partitions, None, None), name, MAX_FAILURES)
 
 
 def order(client: Redis, name: str, order_id: str, scope: str = "all", **more: Any) -> None:

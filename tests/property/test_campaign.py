@@ -16,7 +16,7 @@ from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.rules.strategy import Consult, Draft, Drafted, Rejected, Setting
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.memory_store import MemoryStore
-from tests.support.plans import NO_HALT, PARTITION, PLAN, Running, a_birth, a_failure, a_report
+from tests.support.plans import NO_HALT, PARTITION, PLAN, Running, a_failure, a_plan_seed, a_report
 from worker.store.layout import Write
 
 FILES = ["src/a.py", "src/b.py", "src/auth.py", "docs/a.md", "tests/test_a.py", "tests/test_b.py"]
@@ -131,7 +131,7 @@ class Campaign(Running):
         self.plan_id = PLAN
         self.clocks, self.short_of_memory = NO_CLOCKS, False
         self.store, self.keys = MemoryStore(PARTITION), PARTITION.plan(PLAN)
-        self.changes = list(creation.accept(a_birth(now=self.store.now), goal, draft))
+        self.changes = list(creation.accept(a_plan_seed(now=self.store.now), goal, draft))
         assert self.store.commit([Write(change) for change in self.changes]) == ["ok"] * len(self.changes)
         self.store.refill(self.changes[-1].short)
         if self.changes[-1].more or self.changes[-1].short:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from tests.support import no_landlock
 from worker.sandbox import bubblewrap
-from worker.sandbox.paths import Grant
+from worker.sandbox.paths import PathGrant
 from worker.sandbox.process import Job
-from worker.sandbox.sandbox import Mode, NoSandbox, Sandbox
+from worker.sandbox.sandbox import NoSandbox, Sandbox, SandboxMode
 from worker.settings import credentials
 
 SECRET = "a-very-secret-word"
@@ -101,7 +101,7 @@ sys.stdout.write(json.dumps({"got": got, "works": works}))
 
 def main(folder: Path, *, without_landlock: bool) -> None:
     """Make what is to be kept, run the agent, look what is left."""
-    bubblewrap.found = lambda *_: None  # type: ignore[assignment]
+    bubblewrap.find = lambda *_: None  # type: ignore[assignment]
     for name in ("state", "other", "tree"):
         (folder / name).mkdir()
     for name in ("secret", "state/commits", "other/code.py", "login"):
@@ -113,8 +113,8 @@ def main(folder: Path, *, without_landlock: bool) -> None:
     if without_landlock:
         no_landlock.forbid()
     told = {"required": _required()}
-    grant = Grant(folder / "login")
-    sandbox = Sandbox(Mode.AUTO, (grant,), (folder / "state",))
+    grant = PathGrant(folder / "login")
+    sandbox = Sandbox(SandboxMode.AUTO, (grant,), (folder / "state",))
     argv = [sys.executable, "-IS", "-c", HOSTILE, str(os.getpid()), str(folder)]
     ended = sandbox.run(Job(argv, folder / "tree", SECONDS, lambda: True), writable=(folder / "tree",))
     with suppress(ValueError):
@@ -133,7 +133,7 @@ def _has(process: Path, folder: Path) -> bool:
 
 def _required() -> str:
     try:
-        Sandbox(Mode.REQUIRE).check()
+        Sandbox(SandboxMode.REQUIRE).check()
     except NoSandbox as error:
         return str(error)
     return "there is one"

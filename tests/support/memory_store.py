@@ -177,7 +177,7 @@ class MemoryStore:
         return Lease(lease["attempt"], lease.get("claimed", 0), lease.get("renewed", 0)) if lease else None
 
     def _commit(self, write: Write) -> str | ResponseError:
-        change = write.change
+        change = write.changeset
         k = self.partition.plan(change.plan_id)
         version = int(self.keys.get(k.plan, {}).get("version", 0))
         if version != change.expected:

@@ -99,7 +99,7 @@ def a_goal(
     return Goal.model_validate({**body, "limits": {**plenty, **limits}})
 
 
-def a_birth(plan: str = PLAN, version: int = 0, now: int = EPOCH_MS, seed: str = "seed") -> PlanSeed:
+def a_plan_seed(plan: str = PLAN, version: int = 0, now: int = EPOCH_MS, seed: str = "seed") -> PlanSeed:
     return PlanSeed(plan, "goal-1", now, seed, PARTITION.outcomes, PARTITION.lease_prefix(plan), version)
 
 
@@ -109,13 +109,13 @@ def a_plan(
     version: int = 0,
     now: int = EPOCH_MS,
     catalogue: Catalogue = CATALOGUE,
-    born: Any = MappingProxyType({}),  # more of its Birth
+    born: Any = MappingProxyType({}),  # more of its PlanSeed
     draft: Any = MappingProxyType({}),  # more of its Draft
     **limits: Any,
 ) -> list[Changeset]:
     """The commits that create a plan of these steps, made with this catalogue."""
     made = Draft(steps, tools=keep_contracts(catalogue, steps), **draft)
-    return list(creation.accept(replace(a_birth(plan, version, now), **born), a_goal(**limits), made))
+    return list(creation.accept(replace(a_plan_seed(plan, version, now), **born), a_goal(**limits), made))
 
 
 def a_report(step_id: str, attempt: int | None = None, lease: str | None = None, **said: Any) -> Report:

@@ -18,7 +18,7 @@ from tests.support.plans import PARTITION, PLAN, Running, a_failure, a_plan, a_r
 from worker.store.layout import Write
 from worker.store.plans import Ask
 from worker.streams.decode import read_command
-from worker.streams.inbox import Entry
+from worker.streams.inbox import StreamEntry
 
 WEEK_MS = 7 * 86_400_000
 
@@ -229,7 +229,7 @@ REACHES = {
 @pytest.mark.parametrize("scope", Scope)
 def test_an_order_reaches_as_far_as_the_wire_says_and_no_further(name: CommandName, scope: Scope) -> None:
     data = {"command_id": "c", "command": name, "scope": scope, "plan_id": PLAN, "step_id": "a", "target": "acme"}
-    entry = Entry("commands", b"1-0", {b"data": codec.dumps({**data, "actor": "ada", "reason": ""})})
+    entry = StreamEntry("commands", b"1-0", {b"data": codec.dumps({**data, "actor": "ada", "reason": ""})})
 
     found = read_command(entry)
 
@@ -246,7 +246,7 @@ def test_an_order_that_does_not_name_what_it_is_about_is_none(scope: str, missin
     name = "skip" if scope == "step" else "pause"
     data = {"command_id": "c", "command": name, "scope": scope, "plan_id": PLAN, "step_id": "a", "target": "acme"}
     del data[missing]
-    entry = Entry("commands", b"1-0", {b"data": codec.dumps({**data, "actor": "ada", "reason": ""})})
+    entry = StreamEntry("commands", b"1-0", {b"data": codec.dumps({**data, "actor": "ada", "reason": ""})})
 
     found = read_command(entry)
 

@@ -14,7 +14,7 @@ from tasks.policy.outcome_verdict import MOST, MOST_GROWTH_KB, Wrong, within_ran
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_failure, a_report, a_step
 from worker.streams.decode import read_outcome
-from worker.streams.inbox import Entry
+from worker.streams.inbox import StreamEntry
 
 NUMBERS = st.one_of(
     st.integers(-(10**40), 10**40),
@@ -30,9 +30,9 @@ def written(number: Any) -> str:
     return {"inf": "1e999", "-inf": "-1e999"}.get(text, text)
 
 
-def entry(*fields: str) -> Entry:
+def entry(*fields: str) -> StreamEntry:
     body = ",".join(['"step_id":"a"', f'"plan_id":"{PLAN}"', '"success":true', *fields])
-    return Entry(PARTITION.outcomes, b"1-0", {b"data": b"{" + body.encode() + b"}"})
+    return StreamEntry(PARTITION.outcomes, b"1-0", {b"data": b"{" + body.encode() + b"}"})
 
 
 def told(plan: Running, what: str) -> list[dict[str, Any]]:

@@ -12,12 +12,12 @@ from tasks.policy.schedule import SILENT_MS
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import PLAN, PYTEST, Running, a_failure, a_report, a_step
-from worker.store.history import Story, told
+from worker.store.history import Story, story_of
 
 
 def story(plan: Running) -> Story:
     stored = plan.store.hash(plan.keys.steps)
-    return told(plan.log, {step: unpack_step(raw) for step, raw in stored.items() if step[0] != ">"})
+    return story_of(plan.log, {step: unpack_step(raw) for step, raw in stored.items() if step[0] != ">"})
 
 
 def short(attempts: list[dict[str, Any]]) -> list[tuple[int, str, str | None]]:

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from worker.process.wakeup_ledger import DEAF_S, LOST_S, Key, Ledger, State
+from worker.process.wakeup_ledger import DEAF_S, LOST_S, Key, Ledger, WakeupState
 
 KEY = Key("planner.outcomes", (0,))
 OTHER = Key("planner.outcomes", (1,))
@@ -30,7 +30,7 @@ def in_hand(*nudges: tuple[str, Key]) -> dict[str, Request]:
     return {each: Request(each, key.task, list(key.args)) for each, key in nudges}
 
 
-def look(ledger: Ledger, key: Key, now: float, *nudges: tuple[str, Key], stuck_s: float = math.inf) -> State:
+def look(ledger: Ledger, key: Key, now: float, *nudges: tuple[str, Key], stuck_s: float = math.inf) -> WakeupState:
     return ledger.look(key, in_hand(*nudges), now, stuck_s)
 
 
@@ -38,33 +38,33 @@ def test_a_nudge_that_waits_while_every_slot_is_busy_is_not_lost() -> None:
     ledger = Ledger(slots=1)
     ledger.send(KEY, "a", 0.0)
 
-    assert {look(ledger, KEY, float(now), ("x", OTHER)) for now in range(60)} == {State.BUSY}
+    assert {look(ledger, KEY, float(now), ("x", OTHER)) for now in range(60)} == {WakeupState.BUSY}
 
 
 def test_a_nudge_that_a_free_worker_is_not_given_is_lost() -> None:
     ledger = Ledger(slots=2)
     ledger.send(KEY, "a", 0.0)
 
-    assert look(ledger, KEY, LOST_S / 2, ("x", OTHER)) is State.BUSY
-    assert look(ledger, KEY, LOST_S, ("x", OTHER)) is State.FREE
+    assert look(ledger, KEY, LOST_S / 2, ("x", OTHER)) is WakeupState.BUSY
+    assert look(ledger, KEY, LOST_S, ("x", OTHER)) is WakeupState.FREE
 
 
 def test_a_nudge_has_gone_when_a_later_one_of_its_queue_was_received() -> None:
     ledger = Ledger(slots=1)
     ledger.send(KEY, "a", 0.0)
     ledger.send(OTHER, "b", 0.0)
-    ledger.received("b")
+    ledger.note_received("b")
 
-    assert look(ledger, KEY, 0.01, ("b", OTHER)) is State.FREE
+    assert look(ledger, KEY, 0.01, ("b", OTHER)) is WakeupState.FREE
 
 
 def test_a_nudge_is_under_way_until_it_was_received_and_has_ended() -> None:
     ledger = Ledger(slots=2)
     ledger.send(KEY, "a", 0.0)
-    ledger.received("a")
+    ledger.note_received("a")
 
-    assert look(ledger, KEY, 5.0, ("a", KEY)) is State.BUSY
-    assert look(ledger, KEY, 5.1) is State.FREE
+    assert look(ledger, KEY, 5.0, ("a", KEY)) is WakeupState.BUSY
+    assert look(ledger, KEY, 5.1) is WakeupState.FREE
 
 
 def test_two_threads_do_not_send_the_same() -> None:
@@ -77,19 +77,19 @@ def test_two_threads_do_not_send_the_same() -> None:
 def test_a_nudge_that_is_stuck_does_not_keep_the_next_one_back() -> None:
     ledger = Ledger(slots=2)
     ledger.send(KEY, "a", 0.0)
-    ledger.received("a")
+    ledger.note_received("a")
 
-    assert look(ledger, KEY, 0.0, ("a", KEY), stuck_s=10.0) is State.BUSY
-    assert look(ledger, KEY, 10.0, ("a", KEY), stuck_s=10.0) is State.FREE
+    assert look(ledger, KEY, 0.0, ("a", KEY), stuck_s=10.0) is WakeupState.BUSY
+    assert look(ledger, KEY, 10.0, ("a", KEY), stuck_s=10.0) is WakeupState.FREE
 
 
 def test_a_worker_that_hears_nothing_from_its_broker_works_by_itself_and_sends_no_second_nudge() -> None:
     ledger = Ledger(slots=1)
     ledger.send(KEY, "a", 0.0)
 
-    assert ledger.look(KEY, None, DEAF_S / 2, math.inf) is State.BUSY
-    assert ledger.look(KEY, None, DEAF_S, math.inf) is State.DEAF
-    assert look(ledger, KEY, DEAF_S + 0.1) is State.BUSY  # it is heard again, and may be given the nudge
+    assert ledger.look(KEY, None, DEAF_S / 2, math.inf) is WakeupState.BUSY
+    assert ledger.look(KEY, None, DEAF_S, math.inf) is WakeupState.DEAF
+    assert look(ledger, KEY, DEAF_S + 0.1) is WakeupState.BUSY  # it is heard again, and may be given the nudge
 
 
 def test_whatever_is_under_way_has_its_turn_within_a_drain() -> None:
@@ -111,7 +111,7 @@ def test_no_more_nudges_wait_than_there_is_work_of_a_kind_whatever_happens(seed:
     for _ in range(5000):
         now += rng.uniform(0.001, 0.02)
         for key in rng.sample(keys, len(keys)):
-            if look(ledger, key, now, *hand.items()) is State.FREE:
+            if look(ledger, key, now, *hand.items()) is WakeupState.FREE:
                 name = next(names)
                 assert ledger.send(key, name, now) is not None
                 broker.append((name, key))
@@ -121,7 +121,7 @@ def test_no_more_nudges_wait_than_there_is_work_of_a_kind_whatever_happens(seed:
         while broker and len(hand) < slots:
             name, key = broker.popleft()
             hand[name] = key
-            ledger.received(name)
+            ledger.note_received(name)
         for name in [name for name in hand if rng.random() < 0.3]:
             done[hand.pop(name)] += 1
 

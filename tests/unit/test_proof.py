@@ -11,7 +11,7 @@ from schemas.event import EventData
 from schemas.step import unpack_step
 from tasks.policy.pre_steps import is_verified
 from tests.support.plans import PARTITION, PYTEST, Running, a_failure, a_report, a_step
-from worker.store.history import told
+from worker.store.history import story_of
 
 RUFF = PYTEST.model_copy(update={"tool": "ruff", "argv": ("ruff", "check")})
 PASSED = {"tool": "pytest", "exit_code": 0}
@@ -117,7 +117,7 @@ def test_explain_says_why_a_success_failed() -> None:
     plan = reported({}, (PYTEST,), requires_receipts=True)
     facts = {"a": unpack_step(plan.store.hash(plan.keys.steps)["a"])}
 
-    (attempt,) = told(plan.log, facts)["a"]
+    (attempt,) = story_of(plan.log, facts)["a"]
 
     assert (attempt["result"], attempt["category"]) == ("RETRIED", "UNKNOWN")
     assert "receipt" in attempt["reason"]

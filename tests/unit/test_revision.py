@@ -17,7 +17,7 @@ from tasks.policy.revision_table import TABLE, Evidence, revise
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
 from tests.support.plans import PLAN, Running, a_report, a_step
 from tests.unit.test_tools_file import EXAMPLE as TOOLS_EXAMPLE
-from worker.settings.tools_file import extended
+from worker.settings.tools_file import catalogue_with
 from worker.store.plans import Ask
 
 C = FailureCategory
@@ -183,7 +183,7 @@ def test_the_tool_of_a_preparation_is_of_the_language_of_the_step(command: str, 
 
 
 RSPEC = VerifyTool(tool="rspec", argv=("rspec", "spec"), timeout_s=100)
-RUBY = extended(
+RUBY = catalogue_with(
     """
     [tools.rspec]
     spellings = ["rspec"]
@@ -224,7 +224,7 @@ def test_an_operators_tool_is_narrowed_and_given_time_as_one_of_ours() -> None:
 
 
 def test_a_plan_keeps_only_the_operators_contracts_that_it_rests_on() -> None:
-    lean = Running(a_patch(), catalogue=extended(TOOLS_EXAMPLE))
+    lean = Running(a_patch(), catalogue=catalogue_with(TOOLS_EXAMPLE))
 
     assert [tool["id"] for tool in a_ruby_plan().record.head.tools] == ["rspec", "mypy"]
     assert catalogue_of(a_ruby_plan().record.head.tools).contracts["rspec"] == RUBY.contracts["rspec"]

@@ -49,7 +49,7 @@ def watched(consumed: set[str], partitions: int) -> list[Watched]:
         return (stream, task, sweeper, args, timers)
 
     parts = [Partition(number) for number in range(partitions)]
-    return lifecycle._watches(watch, frozenset(consumed), parts)  # type: ignore[arg-type, return-value]
+    return lifecycle._pollers(watch, frozenset(consumed), parts)  # type: ignore[arg-type, return-value]
 
 
 @pytest.mark.parametrize("name", [*(route.task for route in ROUTES), *ADDRESSES])
@@ -84,5 +84,5 @@ def test_every_stream_of_a_route_is_watched_and_swept_once() -> None:
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.streams])
-def test_a_worker_of_one_queue_watches_its_streams_alone(route: Route) -> None:
+def test_a_worker_of_one_queue_pollers_its_streams_alone(route: Route) -> None:
     assert {task for _, task, *_ in watched({route.task}, partitions=1)} == {route.task}

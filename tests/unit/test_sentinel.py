@@ -5,22 +5,22 @@ from __future__ import annotations
 import pytest
 
 from worker.settings import sentinel
-from worker.settings.sentinel import Place, broker_options, broker_url, parse
+from worker.settings.sentinel import SentinelUrl, broker_options, broker_url, parse
 
 
 @pytest.mark.parametrize(
     ("url", "place"),
     [
-        ("redis+sentinel://a:1,b:2/mymaster", Place((("a", 1), ("b", 2)), "mymaster", 0, None, None)),
-        ("redis+sentinel://a/m/3", Place((("a", 26379),), "m", 3, None, None)),
-        ("redis+sentinel://planner:p%40ss@a:1/m", Place((("a", 1),), "m", 0, "planner", "p@ss")),
+        ("redis+sentinel://a:1,b:2/mymaster", SentinelUrl((("a", 1), ("b", 2)), "mymaster", 0, None, None)),
+        ("redis+sentinel://a/m/3", SentinelUrl((("a", 26379),), "m", 3, None, None)),
+        ("redis+sentinel://planner:p%40ss@a:1/m", SentinelUrl((("a", 1),), "m", 0, "planner", "p@ss")),
         (
             "redis+sentinel://:secret@[::1]:1,10.0.0.1/m/0",
-            Place((("::1", 1), ("10.0.0.1", 26379)), "m", 0, None, "secret"),
+            SentinelUrl((("::1", 1), ("10.0.0.1", 26379)), "m", 0, None, "secret"),
         ),
     ],
 )
-def test_what_a_url_says(url: str, place: Place) -> None:
+def test_what_a_url_says(url: str, place: SentinelUrl) -> None:
     assert sentinel.is_watched(url)
     assert parse(url) == place
 

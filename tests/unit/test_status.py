@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from worker.cli.commands.app import app
 from worker.settings.settings import Settings
-from worker.telemetry.status import FRESH_S, LAG_S, Status, StatusFile, living, remove
+from worker.telemetry.status import FRESH_S, LAG_S, Status, StatusFile, living_workers, remove
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def dead_pid() -> int:
 def test_what_was_written_is_read(settings: Settings) -> None:
     StatusFile(settings).write(status := a_status())
 
-    assert living(settings) == [status]
+    assert living_workers(settings) == [status]
     assert health() == health("--live") == (0, "Live: 1 worker.")
     assert health("--ready") == (0, "Ready: 1 worker.")
 
@@ -108,14 +108,14 @@ def test_a_broken_file_is_no_worker(settings: Settings) -> None:
     assert settings.state_dir
     next(settings.state_dir.iterdir()).write_text('{"pid": ')
 
-    assert living(settings) == []
+    assert living_workers(settings) == []
 
 
 def test_at_its_end_a_process_takes_its_file_down(settings: Settings) -> None:
     StatusFile(settings).write(a_status())
     remove(settings)
 
-    assert living(settings) == []
+    assert living_workers(settings) == []
 
 
 def test_where_it_cannot_write_a_worker_says_so_once(

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from schemas.envelope import FieldError, Problem
 from worker.cli import console
-from worker.host.printable import escaped, harmless
+from worker.host.printable import escape_json, harmless
 from worker.host.terminal import Terminal
 from worker.telemetry.logs import JsonLines
 
@@ -76,8 +76,8 @@ def test_a_refused_messages_pointer_cannot_steer(capsys: pytest.CaptureFixture[s
 def test_escaped_json_says_the_same(text: str) -> None:
     document = json.dumps({"text": text}, ensure_ascii=False)
 
-    assert escaped(document).replace("\n", "").isprintable()
-    assert json.loads(escaped(document)) == {"text": text}
+    assert escape_json(document).replace("\n", "").isprintable()
+    assert json.loads(escape_json(document)) == {"text": text}
 
 
 @given(st.text())

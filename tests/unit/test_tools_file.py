@@ -14,9 +14,9 @@ from tasks.rules.strategy import Draft, Rejected
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.contract import KINDS, Contract, Part, ToolCategory
 from tests.support.smuggling import SMUGGLED_WORDS, smuggled_lines
-from worker.process.container import Services
+from worker.process.container import Container
 from worker.settings.settings import WrongSettings, load
-from worker.settings.tools_file import WrongTools, catalogue, extended
+from worker.settings.tools_file import WrongTools, catalogue, catalogue_with
 
 DOCS = Path(__file__).parents[2] / "docs/tools.md"
 EXAMPLE = re.findall(r"```toml\n(.*?)```", DOCS.read_text(), re.S)[0]
@@ -31,12 +31,12 @@ timeout_s = 10
 
 def sentences(text: str) -> list[str]:
     with pytest.raises(WrongTools) as wrong:
-        extended(text)
+        catalogue_with(text)
     return str(wrong.value).splitlines()
 
 
 def test_the_documented_example_is_read() -> None:
-    made = extended(EXAMPLE)
+    made = catalogue_with(EXAMPLE)
 
     assert list(made.contracts)[:3] == ["rspec", "bazel-test", "rubocop"]
     assert [tool.tool for tool in made.recipe("ruby-full", ["lib/a.rb"])] == ["rubocop", "rspec"]
@@ -44,12 +44,12 @@ def test_the_documented_example_is_read() -> None:
     assert "rspec" not in CATALOGUE.contracts
 
 
-ADDED = [extended(EXAMPLE).contracts[name] for name in ("rspec", "bazel-test", "rubocop")]
+ADDED = [catalogue_with(EXAMPLE).contracts[name] for name in ("rspec", "bazel-test", "rubocop")]
 
 
 @pytest.mark.parametrize("contract", ADDED, ids=lambda contract: contract.id)
 def test_an_operators_contract_refuses_what_is_smuggled_in(contract: Contract) -> None:
-    made = extended(EXAMPLE)
+    made = catalogue_with(EXAMPLE)
 
     for line in smuggled_lines(contract):
         with pytest.raises(UnknownCommand):
@@ -73,7 +73,7 @@ def test_an_operators_contract_refuses_what_is_smuggled_in(contract: Contract) -
     ],
 )
 def test_options_are_literal_words_with_typed_places(command: str, accepted: bool) -> None:
-    made = extended(EXAMPLE)
+    made = catalogue_with(EXAMPLE)
 
     if accepted:
         assert made.match(command)
@@ -88,7 +88,7 @@ def test_a_goal_may_use_what_an_operator_added_and_nothing_else() -> None:
     )
 
     assert isinstance(plan(goal), Rejected)
-    answer = plan(goal, extended(EXAMPLE))
+    answer = plan(goal, catalogue_with(EXAMPLE))
     assert isinstance(answer, Draft)
     assert answer.steps[-1].verify == "bundle exec rspec"
 
@@ -96,7 +96,7 @@ def test_a_goal_may_use_what_an_operator_added_and_nothing_else() -> None:
 def test_a_contract_with_an_id_of_ours_takes_its_place() -> None:
     slow = TOOL.replace("mine]", "pytest]").replace("mine check", "pytest").replace("= 10", "= 900")
 
-    made = extended(slow + 'positional = "test"\noptions = ["-q", "-x", "-v", "--tb=short"]')
+    made = catalogue_with(slow + 'positional = "test"\noptions = ["-q", "-x", "-v", "--tb=short"]')
 
     assert made.match("pytest").timeout_s == 900
     assert list(made.contracts) == list(CATALOGUE.contracts)
@@ -104,7 +104,7 @@ def test_a_contract_with_an_id_of_ours_takes_its_place() -> None:
 
 
 def test_a_new_contract_is_tried_before_ours() -> None:
-    assert extended(TOOL.replace("mine check", "cargo test")).match("cargo test").tool == "mine"
+    assert catalogue_with(TOOL.replace("mine check", "cargo test")).match("cargo test").tool == "mine"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_right_file_is_read_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     path.write_text("[broken")
 
     assert "rspec" in catalogue(settings.tools_file).contracts
-    assert Services(settings).decomposer._maker._catalogue is catalogue(settings.tools_file)
+    assert Container(settings).goal_consumer._creation._catalogue is catalogue(settings.tools_file)
     assert catalogue(None) is CATALOGUE
 
 

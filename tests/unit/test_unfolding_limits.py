@@ -22,9 +22,9 @@ from tests.support.plans import (
     PLAN,
     PYTEST,
     Running,
-    a_birth,
     a_failure,
     a_goal,
+    a_plan_seed,
     a_report,
     a_step,
     some_steps,
@@ -110,7 +110,7 @@ def test_a_draft_as_dear_as_the_plan_leaves_nothing_for_its_steps(tokens: int) -
 
 def made(name: str) -> list[Changeset]:
     """The commits of a goal whose draft took 5000 tokens and is counted."""
-    plan_seed, goal = replace(a_birth(), grants=BUDGET), a_goal(tenant="acme", repo="acme/shop", kind="campaign")
+    plan_seed, goal = replace(a_plan_seed(), grants=BUDGET), a_goal(tenant="acme", repo="acme/shop", kind="campaign")
     steps = {"a step": 1, "one commit": 3, "several commits": 200}.get(name, 0)
     draft = Draft(tuple(some_steps(steps)), tokens=5000, counted="iterations")
     if name == "a question":
@@ -140,7 +140,7 @@ def drafting() -> Running:
     plan = Running.__new__(Running)
     plan.plan_id, plan.store, plan.keys = PLAN, MemoryStore(PARTITION), PARTITION.plan(PLAN)
     plan.clocks, plan.short_of_memory, plan.changes = Clocks(), False, []
-    plan.store.commit([Write(creation.await_draft(a_birth(), a_goal(), PATIENCE_MS))])
+    plan.store.commit([Write(creation.await_draft(a_plan_seed(), a_goal(), PATIENCE_MS))])
     return plan
 
 
@@ -167,7 +167,7 @@ def test_no_drafter_is_late_because_the_planner_was_away() -> None:
 
 
 def test_a_plan_is_as_old_as_what_was_asked_about_it() -> None:
-    plan_seed = replace(a_birth(), created=EPOCH_MS - HOUR_MS)
+    plan_seed = replace(a_plan_seed(), created=EPOCH_MS - HOUR_MS)
 
     (change,) = creation.accept(plan_seed, a_goal(), Draft(tuple(some_steps(1))))
 
@@ -180,6 +180,6 @@ def test_what_a_goal_says_beyond_its_fields_is_not_read_with_every_decision() ->
         {**a_goal(kind="campaign").model_dump(mode="json"), **junk, "context": junk, "limits": junk}
     )
 
-    (change,) = creation.accept(a_birth(), goal, Draft((), state={}, question=ASKED))
+    (change,) = creation.accept(a_plan_seed(), goal, Draft((), state={}, question=ASKED))
 
     assert b"xxx" not in change.fields["growth"]

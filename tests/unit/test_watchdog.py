@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from worker.process.watchdog import Judge, Pool, Pulse, Sight
+from worker.process.watchdog import Beat, Judge, Sight, WorkerPool
 from worker.store import keys
 from worker.store.keys import Partition
 
@@ -38,9 +38,9 @@ class Life:
         beat = 1000.0
         for _ in range(seconds):
             self.now += 1
-            pulses = [Pulse(stream, beat if stream in hung else self.now, alive) for stream in self.streams]
-            pool = Pool(self.slots, frozenset({1}), {task: task.split("#")[0] for task in tasks})
-            if verdict := self._judge.verdict(sight, pulses, pool, self.now):
+            beats = [Beat(stream, beat if stream in hung else self.now, alive) for stream in self.streams]
+            pool = WorkerPool(self.slots, frozenset({1}), {task: task.split("#")[0] for task in tasks})
+            if verdict := self._judge.verdict(sight, beats, pool, self.now):
                 return verdict
         return ""
 

@@ -16,7 +16,7 @@ from worker.host.terminal import confirm
 from worker.store import keys
 from worker.store.dead_entry import Dead
 from worker.streams.decode import read_command, read_goal, read_outcome
-from worker.streams.inbox import Entry
+from worker.streams.inbox import StreamEntry
 
 
 def edited(link: Link, dead: Dead, *, ask: bool) -> bytes:
@@ -41,7 +41,7 @@ def edited(link: Link, dead: Dead, *, ask: bool) -> bytes:
 
 
 def _check(link: Link, dead: Dead, data: bytes) -> Problem | None:
-    entry = Entry(dead.origin, dead.source.encode(), {**dead.again(data), DATA: data})
+    entry = StreamEntry(dead.origin, dead.source.encode(), {**dead.again(data), DATA: data})
     if dead.origin == keys.GOALS:
         goal = read_goal(entry, link.settings.max_goal_bytes)
         return goal if isinstance(goal, Problem) else _conflict(link, entry, goal[0].goal_id, goal[1])
@@ -49,7 +49,7 @@ def _check(link: Link, dead: Dead, data: bytes) -> Problem | None:
     return found if isinstance(found, Problem) else None
 
 
-def _conflict(link: Link, entry: Entry, goal_id: str | None, digest: str) -> Problem | None:
+def _conflict(link: Link, entry: StreamEntry, goal_id: str | None, digest: str) -> Problem | None:
     """Find out whether the goal's id stands for another body already."""
     name = goal_id or entry.field("id") or ""
     known = link.client.hget(keys.goal_id(name), "digest")

@@ -14,7 +14,7 @@ from tasks.strategies.gap_report.analysis import RoadmapItem
 from worker.cli.console import USAGE, Failure
 from worker.sources import inbox, junit, roadmap, sarif
 from worker.streams.decode import read_goal
-from worker.streams.inbox import Entry
+from worker.streams.inbox import StreamEntry
 
 ADDED_TO = ("context", "gap_report")  # what options and sources put more into
 
@@ -44,7 +44,7 @@ def report_of(text: bytes) -> junit.Report:
 def encode(body: Mapping[str, Any], max_bytes: int) -> bytes:
     """Encode a goal that the worker can read; raises Failure with every error."""
     data = codec.dumps(body)
-    answer = read_goal(Entry("", b"", {b"data": data}), max_bytes)
+    answer = read_goal(StreamEntry("", b"", {b"data": data}), max_bytes)
     if isinstance(answer, Problem):
         raise Failure(answer, USAGE)
     return data

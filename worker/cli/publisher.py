@@ -104,7 +104,7 @@ def _add(client: Redis, stream: str, data: bytes) -> None:
         client.xadd(stream, {"data": data})
     except OutOfMemoryError as full:
         try:
-            functions.call(client, "FCALL", functions.ORDER, 1, stream, data)
+            functions.call(client, "FCALL", functions.PUBLISH_COMMAND, 1, stream, data)
         except (FunctionsMissing, NoPermissionError):
             raise full from None
 

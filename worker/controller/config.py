@@ -8,8 +8,8 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from worker.sandbox.paths import Grant
-from worker.sandbox.sandbox import Mode
+from worker.sandbox.paths import PathGrant
+from worker.sandbox.sandbox import SandboxMode
 from worker.sandbox.user import User
 
 
@@ -35,8 +35,8 @@ class ControllerConfig:
     heartbeat_s: float = 20.0  # a third of the lease's 60 s
     agent_timeout_s: float = 900.0  # what the planner grants a claimed attempt beside its verification
     worktrees: Path | None = None  # where worktrees are made; None: the system's temporary directory
-    sandbox: Mode = Mode.AUTO  # whether agents and verifications are confined
+    sandbox: SandboxMode = SandboxMode.AUTO  # whether agents and verifications are confined
     agent_user: User | None = None  # whom agents and verifications run as, where that is not us
-    agent_paths: tuple[Grant, ...] = ()  # what the agent may reach beside its worktree and the system
-    tool_paths: tuple[Grant, ...] = ()  # what the verifications may, and the agent too
+    agent_paths: tuple[PathGrant, ...] = ()  # what the agent may reach beside its worktree and the system
+    tool_paths: tuple[PathGrant, ...] = ()  # what the verifications may, and the agent too
     hidden: tuple[Path, ...] = ()  # what neither may reach, although it lies in one of those

@@ -29,7 +29,7 @@ from worker.controller.repository import Repository
 from worker.controller.spec import Spec
 from worker.controller.worktree import Worktree, worktree
 from worker.host.git import GitError
-from worker.sandbox.paths import named
+from worker.sandbox.paths import grants_of
 from worker.sandbox.sandbox import NoSandbox, Sandbox
 from worker.store.clients import RefusedRedis, check_version, refusal
 
@@ -86,7 +86,7 @@ class Controller:
         self._config, self._redis, self._tree, self._stop = config, redis, tree, stop
         self._argv = shlex.split(config.command)
         tool = Sandbox(config.sandbox, config.tool_paths, config.hidden, config.agent_user)
-        self._sandboxes = Sandboxes(tool.granting(*config.agent_paths, *named(self._argv)), tool)
+        self._sandboxes = Sandboxes(tool.with_grants(*config.agent_paths, *grants_of(self._argv)), tool)
         tool.check()
         streams = step_streams(config.queues, config.partitions)
         self._mailbox = Mailbox(redis, streams, config.name, stop)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from worker.drafters.base import Drafter, WrongDrafter
-from worker.settings.drafters import unread
+from worker.settings.drafters import unread_settings
 
 if TYPE_CHECKING:
     from worker.settings.settings import Settings
@@ -39,7 +39,7 @@ def check(settings: Settings) -> None:
 
 def warn() -> None:
     """Log the `WORKER_*` settings that are set and that nobody reads."""
-    for sentence in unread(os.environ):
+    for sentence in unread_settings(os.environ):
         log.warning(sentence)
 
 

@@ -23,7 +23,7 @@ from worker.drafters.base import (
     MAX_ERROR,
     STOPPED,
     Stop,
-    Watch,
+    Stopwatch,
     WrongDrafter,
     estimate,
     place_fault,
@@ -68,10 +68,10 @@ class BackendDrafter:
 
     def ask(self, question: Consult, stop: Stop) -> Drafted:
         """Answer `question` within PLANNER_PLANNING_TIMEOUT_SECONDS."""
-        watch = Watch()
+        watch = Stopwatch()
         limit, paid = self._settings.planning_timeout_seconds, estimate(question.prompt)
         if fault := place_fault(self._settings.cli_working_dir):
-            return watch.failed(f"the working directory {fault}", 0)
+            return watch.failure(f"the working directory {fault}", 0)
         found: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
         Thread(target=self._run, args=(self._task(question), found), name="backend", daemon=True).start()
         while watch.passed_s < limit:
@@ -79,12 +79,12 @@ class BackendDrafter:
                 said, error = found.get(timeout=min(POLL_S, max(0.01, limit - watch.passed_s)))
             except Empty:
                 if stop():
-                    return watch.failed(STOPPED, paid)
+                    return watch.failure(STOPPED, paid)
                 continue
             if error is not None:
-                return watch.failed(f"{type(error).__name__}: {error}", paid, self._secrets)
+                return watch.failure(f"{type(error).__name__}: {error}", paid, self._secrets)
             return _answer(said, watch, paid, self._secrets)
-        return watch.failed(f"no answer within {limit:g} s", paid)
+        return watch.failure(f"no answer within {limit:g} s", paid)
 
     def _run(self, task: StructuredAgentTask, found: SimpleQueue[tuple[Any, BaseException | None]]) -> None:
         try:
@@ -133,12 +133,12 @@ def _wrong(path: str, why: str) -> WrongDrafter:
     return WrongDrafter(f"PLANNER_PLANNING_BACKEND: {path} cannot be used: {fit_redacted(why, MAX_ERROR)}.")
 
 
-def _answer(said: Any, watch: Watch, paid: int, secrets: tuple[str, ...]) -> Drafted:
+def _answer(said: Any, watch: Stopwatch, paid: int, secrets: tuple[str, ...]) -> Drafted:
     output = getattr(said, "stdout", None)
     if not isinstance(output, str):
-        return watch.failed("the backend returned no text as stdout", paid)
+        return watch.failure("the backend returned no text as stdout", paid)
     if len(output) > MAX_ANSWER:
-        return watch.failed(f"the answer is longer than {MAX_ANSWER} characters", paid)
+        return watch.failure(f"the answer is longer than {MAX_ANSWER} characters", paid)
     command, stderr = getattr(said, "command", ()), getattr(said, "stderr", "")
     words = command if isinstance(command, list | tuple) else ()
-    return watch.answered(output, paid + estimate(output), secrets, words, stderr if isinstance(stderr, str) else "")
+    return watch.answer(output, paid + estimate(output), secrets, words, stderr if isinstance(stderr, str) else "")

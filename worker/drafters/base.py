@@ -42,7 +42,7 @@ class Drafter(Protocol):
         ...
 
 
-class Watch:
+class Stopwatch:
     """Measures one call."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Watch:
         """Seconds since the call began."""
         return time.monotonic() - self._started
 
-    def answered(
+    def answer(
         self,
         output: str,
         tokens: int,
@@ -63,9 +63,11 @@ class Watch:
     ) -> Drafted:
         """Make the answer of a call that succeeded, without the `secrets` and what is surely one."""
         said = mask(output, secrets)
-        return Drafted(said, None, tokens, int(self.passed_s * 1000), shown(command, secrets), heard(stderr, secrets))
+        return Drafted(
+            said, None, tokens, int(self.passed_s * 1000), mask_command(command, secrets), mask_stderr(stderr, secrets)
+        )
 
-    def failed(self, why: str, tokens: int, secrets: tuple[str, ...] = ()) -> Drafted:
+    def failure(self, why: str, tokens: int, secrets: tuple[str, ...] = ()) -> Drafted:
         """Make the answer of a call that failed: `why` is outside words, made harmless and short."""
         error = fit_redacted(why[:READ_FOR_ERROR], MAX_ERROR, secrets)
         return Drafted(None, error or "failed without a word", tokens, int(self.passed_s * 1000))
@@ -76,7 +78,7 @@ def estimate(*texts: str) -> int:
     return -(-sum(map(len, texts)) // CHARACTERS_A_TOKEN)
 
 
-def shown(command: Iterable[Any], secrets: tuple[str, ...] = ()) -> tuple[str, ...]:
+def mask_command(command: Iterable[Any], secrets: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Tell a command without its secrets: the known ones, and words after an option that is named like one."""
     return tuple(_words(list(command)[:MAX_WORDS], secrets))
 
@@ -87,7 +89,7 @@ def _words(command: list[Any], secrets: tuple[str, ...]) -> Iterator[str]:
         yield MARK if hidden else fit_redacted(str(word), MAX_WORD, secrets)
 
 
-def heard(stderr: str, secrets: tuple[str, ...] = ()) -> str:
+def mask_stderr(stderr: str, secrets: tuple[str, ...] = ()) -> str:
     """Keep the end of what was said beside the answer: no secrets, no orders, and not much of it."""
     return fit_redacted(redact(stderr, secrets)[-MAX_STDERR:], MAX_STDERR, secrets, several_lines)
 

@@ -22,15 +22,15 @@ from worker.drafters.base import (
     READ_FOR_ERROR,
     STOPPED,
     Stop,
-    Watch,
+    Stopwatch,
     WrongDrafter,
     estimate,
     place_fault,
     secrets_of,
 )
-from worker.sandbox.paths import named
-from worker.sandbox.process import Abandoned, Job, Limits, TooMuchPrinted
-from worker.sandbox.sandbox import Mode, NoSandbox, Sandbox
+from worker.sandbox.paths import grants_of
+from worker.sandbox.process import Abandoned, Job, ResourceLimits, TooMuchPrinted
+from worker.sandbox.sandbox import NoSandbox, Sandbox, SandboxMode
 from worker.sandbox.user import User, WrongUser
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ class CliDrafter:
             self._user = User.find(settings.agent_user) if settings.agent_user else None
         except WrongUser as error:
             raise WrongDrafter(f"PLANNER_AGENT_USER: {error}") from error
-        granted = (*settings.cli_paths, *named(settings.cli_command))
-        self._sandbox = Sandbox(Mode(settings.sandbox), granted, settings.private, self._user)
+        granted = (*settings.cli_paths, *grants_of(settings.cli_command))
+        self._sandbox = Sandbox(SandboxMode(settings.sandbox), granted, settings.private, self._user)
         try:
             self._sandbox.check()
         except NoSandbox as error:
@@ -80,24 +80,24 @@ class CliDrafter:
 
     def ask(self, question: Consult, stop: Stop) -> Drafted:
         """Answer `question` within PLANNER_CLI_TIMEOUT_S."""
-        watch = Watch()
+        watch = Stopwatch()
         with TemporaryDirectory(prefix="planner-draft-", ignore_cleanup_errors=True) as directory:
             answer = self._answer(question, stop, watch, Path(directory))
         said = {"drafter": "cli", "tokens": answer.tokens, "duration_ms": answer.duration_ms}
         log.info("draft answered" if answer.error is None else "draft failed", extra=said)
         return answer
 
-    def _answer(self, question: Consult, stop: Stop, watch: Watch, here: Path) -> Drafted:
+    def _answer(self, question: Consult, stop: Stop, watch: Stopwatch, here: Path) -> Drafted:
         paid = estimate(question.prompt)
         if fault := place_fault(self._settings.cli_working_dir):
-            return watch.failed(f"the working directory {fault}", 0)
+            return watch.failure(f"the working directory {fault}", 0)
         cwd = here / "work"
         cwd.mkdir()
         argv = self._argv(question.schema, here / "schema.json")
         if self._user:
             self._user.own(here)
         memory = self._settings.cli_memory_mb
-        limits = Limits(memory * 1024 * 1024 if memory else None, MAX_ANSWER, MAX_NOISE, MAX_ANSWER)
+        limits = ResourceLimits(memory * 1024 * 1024 if memory else None, MAX_ANSWER, MAX_NOISE, MAX_ANSWER)
         place = self._settings.cli_working_dir
         stdin = question.prompt.encode(errors="replace")
         seconds, env = self._settings.cli_timeout_s, self._environment()
@@ -105,17 +105,17 @@ class CliDrafter:
         try:
             ended = self._sandbox.run(job, writable=() if place else (cwd,), readable=(here,))
         except TooMuchPrinted:
-            return watch.failed(TOO_LONG, paid)
+            return watch.failure(TOO_LONG, paid)
         except Abandoned:
-            return watch.failed(STOPPED, paid)
+            return watch.failure(STOPPED, paid)
         if ended.timed_out:
-            return watch.failed(f"no answer within {self._settings.cli_timeout_s:g} s", paid)
+            return watch.failure(f"no answer within {self._settings.cli_timeout_s:g} s", paid)
         if ended.exit_code:
-            return watch.failed(f"exit code {ended.exit_code}: {ended.stderr[:READ_FOR_ERROR]}", paid, self._secrets)
+            return watch.failure(f"exit code {ended.exit_code}: {ended.stderr[:READ_FOR_ERROR]}", paid, self._secrets)
         if ended.stdout_bytes > MAX_ANSWER:
-            return watch.failed(TOO_LONG, paid)
+            return watch.failure(TOO_LONG, paid)
         end = ended.stderr[-4 * READ_FOR_ERROR :]
-        return watch.answered(ended.stdout, estimate(question.prompt, ended.stdout), self._secrets, argv, end)
+        return watch.answer(ended.stdout, estimate(question.prompt, ended.stdout), self._secrets, argv, end)
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith("LC_")}

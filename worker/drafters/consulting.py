@@ -48,7 +48,7 @@ class Consulting:
     def ask(
         self,
         drafter: str,
-        home: Partition,
+        partition: Partition,
         plan_id: str,
         number: int,
         question: Consult,
@@ -59,7 +59,7 @@ class Consulting:
             made = drafter_of(self._settings, drafter)
             assert made is not None  # noqa: S101 (no strategy consults `none` or `queue`)
             self._drafters[drafter] = made
-        recorded = Recorded(self._client, home, self._drafters[drafter], self._artifacts(drafter, question))
+        recorded = Recorded(self._client, partition, self._drafters[drafter], self._artifacts(drafter, question))
         return recorded.ask(plan_id, number, question, stop)
 
     def _artifacts(self, drafter: str, question: Consult) -> Artifacts | None:

@@ -38,7 +38,7 @@ from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
 from tasks.rules.strategy import Consult, Drafted
 from tasks.text.secrets import fit_redacted
-from worker.drafters.base import MAX_ANSWER, MAX_ERROR, STOPPED, Stop, Watch, WrongDrafter, estimate, secrets_of
+from worker.drafters.base import MAX_ANSWER, MAX_ERROR, STOPPED, Stop, Stopwatch, WrongDrafter, estimate, secrets_of
 
 if TYPE_CHECKING:
     from worker.settings.settings import Settings
@@ -107,7 +107,7 @@ class HttpDrafter:
 
     def ask(self, question: Consult, stop: Stop) -> Drafted:
         """Answer `question` within PLANNER_LLM_TIMEOUT_S."""
-        watch, tally = Watch(), Tally(question.prompt)
+        watch, tally = Stopwatch(), Tally(question.prompt)
         answer = asyncio.run(self._watched(question, stop, watch, tally))
         said = {"drafter": "http", "tokens": answer.tokens, "duration_ms": answer.duration_ms}
         log.info("draft answered" if answer.error is None else "draft failed", extra=said)
@@ -128,32 +128,32 @@ class HttpDrafter:
         make: Callable[..., Provider[Any]] = infer_provider_class(name)
         return make(api_key=self._key)
 
-    async def _watched(self, question: Consult, stop: Stop, watch: Watch, tally: Tally) -> Drafted:
+    async def _watched(self, question: Consult, stop: Stop, watch: Stopwatch, tally: Tally) -> Drafted:
         """Wait for the answer, for the end of the time, and for `stop`, whatever comes first."""
         limit = self._settings.llm_timeout_s
         asking = asyncio.create_task(self._answer(question, watch, tally))
         try:
             while not (await asyncio.wait({asking}, timeout=min(POLL_S, max(0, limit - watch.passed_s))))[0]:
                 if stop():
-                    return watch.failed(STOPPED, int(tally))
+                    return watch.failure(STOPPED, int(tally))
                 if watch.passed_s >= limit:
-                    return watch.failed(f"no answer within {limit:g} s", int(tally))
+                    return watch.failure(f"no answer within {limit:g} s", int(tally))
             return asking.result()
         finally:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
 
-    async def _answer(self, question: Consult, watch: Watch, tally: Tally) -> Drafted:
+    async def _answer(self, question: Consult, watch: Stopwatch, tally: Tally) -> Drafted:
         try:
             async with self._model() as model:
                 said = await self._repeated(model, question, watch, tally)
-                return watch.answered(said, int(tally), self._secrets)
+                return watch.answer(said, int(tally), self._secrets)
         except Exception as error:
             if not isinstance(error, ModelAPIError | UnexpectedModelBehavior | TooLong):
                 log.exception("draft broke")
-            return watch.failed(_told(error), int(tally), self._secrets)
+            return watch.failure(_told(error), int(tally), self._secrets)
 
-    async def _repeated(self, model: Model[Any], question: Consult, watch: Watch, tally: Tally) -> str:
+    async def _repeated(self, model: Model[Any], question: Consult, watch: Stopwatch, tally: Tally) -> str:
         """Call until there is an answer; raises the last error when it is of no use or no time to call again."""
         asked = _parameters(model, question) if self._has_native_schema else ModelRequestParameters()
         pauses = count()

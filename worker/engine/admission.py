@@ -16,15 +16,15 @@ from tasks.handlers.bulk_commands import find_standing
 from tasks.handlers.creation import PlanSeed
 from worker.engine.quota import Quota
 from worker.store.keys import Partition, bucket
-from worker.store.memory import Memory
+from worker.store.memory import ServerMemory
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class Admission:
     """Lets plans in; a tenant has at most `max_plans` that have not ended."""
 
     client: Redis
-    memory: Memory
+    memory: ServerMemory
     quota: Quota
     max_plans: int
     requires_receipts: bool = False
@@ -32,7 +32,7 @@ class Door:
     def refusal(self, goal: Goal) -> Problem | None:
         """Say why no plan is made of `goal` now; it may be sent again later."""
         if not self.memory.takes_goals:
-            return self.full()
+            return self.out_of_memory()
         pipeline = self.client.pipeline(transaction=False)
         for number in range(self.quota.partitions):
             pipeline.hget(Partition(number).tenants, goal.tenant)
@@ -42,22 +42,22 @@ class Door:
         detail = f"The tenant {goal.tenant} has {live} plans that have not ended; the limit is {self.max_plans}."
         return Problem.of("tenant_full", detail, status=429)
 
-    def full(self) -> Problem:
+    def out_of_memory(self) -> Problem:
         """Say that the server has no room for a plan."""
         detail = f"The server's memory is {self.memory.share:.0%} full; replay the goal once there is room."
         return Problem.of("out_of_memory", detail, status=507)
 
-    def plan_seed(self, home: Partition, goal: Goal, goal_id: str, plan_id: str) -> PlanSeed:
+    def plan_seed(self, partition: Partition, goal: Goal, goal_id: str, plan_id: str) -> PlanSeed:
         """Gather who the plan will be, the server's time, and what stands for its tenant and its repository."""
         tenant, repo = goal.tenant, goal.context.repo
         scopes = self.quota.of(tenant, repo)
         pipeline: Any = self.client.pipeline(transaction=False)
         pipeline.time()
-        pipeline.hmget(home.plan(plan_id).plan, "version", "live")
-        pipeline.hgetall(home.scopes)
-        pipeline.hget(home.sweep, "down")
+        pipeline.hmget(partition.plan(plan_id).plan, "version", "live")
+        pipeline.hgetall(partition.scopes)
+        pipeline.hget(partition.sweep, "down")
         if scopes:
-            pipeline.hmget(home.grants, scopes)
+            pipeline.hmget(partition.grants, scopes)
         (seconds, microseconds), (version, live), orders, down, *grants = pipeline.execute()
         now = seconds * 1000 + microseconds // 1000
         created = codec.loads(live)["times"]["created"] if live else now
@@ -67,8 +67,8 @@ class Door:
             now=now,
             created=created,
             seed=lease_secret(),
-            reply_to=home.outcomes,
-            lease_prefix=home.lease_prefix(plan_id),
+            reply_to=partition.outcomes,
+            lease_prefix=partition.lease_prefix(plan_id),
             version=int(version or 0),
             down=int(down or 0),
             order=find_standing(orders, tenant, repo, created, now),

@@ -31,7 +31,7 @@ from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition, partition_of
 from worker.store.layout import EVENTS_CAP
 from worker.streams.decode import read_command
-from worker.streams.inbox import Entry, Inbox
+from worker.streams.inbox import Inbox, StreamEntry
 
 log = logging.getLogger("planner.wide")
 
@@ -44,7 +44,7 @@ class LostLock(PlannerError):
     """Another worker obeys orders now, since this one took too long."""
 
 
-class WideOrders:
+class BulkCommands:
     """Obeys what comes on `planner:commands`. One per process; not for several threads at once."""
 
     def __init__(self, client: Redis, inbox: Inbox, quota: Quota, token: str, max_failures: int) -> None:
@@ -76,7 +76,7 @@ class WideOrders:
         if not functions.call(self._client, *call):
             raise LostLock
 
-    def _try(self, entry: Entry) -> bool:
+    def _try(self, entry: StreamEntry) -> bool:
         """Take one order; a failure of ours is counted against it, and who fails too often is poison."""
         try:
             self._take(entry)
@@ -84,16 +84,16 @@ class WideOrders:
             raise
         except Exception:
             log.exception("order failed", extra={"entry": entry.entry_id.decode()})
-            burial = self._inbox.blame(entry, keys.COMMANDS_FAILURES, self._max_failures, _now())
-            if not burial:
+            removal = self._inbox.count_failure(entry, keys.COMMANDS_FAILURES, self._max_failures, _now())
+            if not removal:
                 return False
-            self._dead(entry, "poison", burial)
+            self._dead(entry, "poison", removal)
         return True
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: StreamEntry) -> None:
         found = read_command(entry) if entry.fields else None
         if isinstance(found, Problem):
-            self._dead(entry, found.code, self._inbox.bury(entry, found, _now()))
+            self._dead(entry, found.code, self._inbox.dead_letter(entry, found, _now()))
             return
         if found and found.scope in bulk_commands.WIDE:
             self._obey(found)
@@ -101,43 +101,43 @@ class WideOrders:
             self._forward(entry, str(found.plan_id))
         self._run(self._inbox.drop((entry,)))
 
-    def _dead(self, entry: Entry, code: str, burial: Sequence[Any]) -> None:
+    def _dead(self, entry: StreamEntry, code: str, removal: Sequence[Any]) -> None:
         log.warning("entry dead", extra={"stream": entry.stream, "entry": entry.entry_id.decode(), "code": code})
-        self._run([*burial, ("FCALL", functions.COUNT, 1, keys.COMMANDS_STATS, "dead", 1, f"dead:{code}", 1)])
+        self._run([*removal, ("FCALL", functions.COUNT, 1, keys.COMMANDS_STATS, "dead", 1, f"dead:{code}", 1)])
 
-    def _forward(self, entry: Entry, plan_id: str) -> None:
-        home = Partition(partition_of(plan_id, len(self._partitions)))
-        self._inbox.forward(entry, home.commands)
+    def _forward(self, entry: StreamEntry, plan_id: str) -> None:
+        partition = Partition(partition_of(plan_id, len(self._partitions)))
+        self._inbox.forward(entry, partition.commands)
 
-    def _obey(self, order: Command) -> None:
+    def _obey(self, command: Command) -> None:
         self._hold()
-        known = f"{keys.COMMANDS_KNOWN}:{order.command_id}"
+        known = f"{keys.COMMANDS_KNOWN}:{command.command_id}"
         seconds, microseconds = self._client.time()
         now = seconds * 1000 + microseconds // 1000
         if self._client.exists(known):
-            self._tell(order, "known", None, now)
+            self._tell(command, "known", None, now)
             return
-        refusal = self._do(order, now)
+        refusal = self._do(command, now)
         if not refusal:
-            self._look_again(bulk_commands.scope_of(order), now)
-        self._tell(order, "refused" if refusal else "obeyed", refusal or order.reason, now)
-        functions.call(self._client, "FCALL", functions.KNOW, 1, known, order.command.value, KNOWN_S)
+            self._look_again(bulk_commands.scope_of(command), now)
+        self._tell(command, "refused" if refusal else "obeyed", refusal or command.reason, now)
+        functions.call(self._client, "FCALL", functions.KNOW, 1, known, command.command.value, KNOWN_S)
 
-    def _do(self, order: Command, now: int) -> str | None:
+    def _do(self, command: Command, now: int) -> str | None:
         """Change what stands for the scope; returns why that cannot be."""
-        if order.command is CommandName.TOP_UP:
-            refusal = self._quota.top_up(bulk_commands.scope_of(order), order, now)
+        if command.command is CommandName.TOP_UP:
+            refusal = self._quota.top_up(bulk_commands.scope_of(command), command, now)
             for part in [] if refusal else self._partitions:
                 self._stand(part, [], {})
             return refusal
-        if order.command is CommandName.RESUME:
-            gone = [self._stand(part, bulk_commands.lift(order), {}) for part in self._partitions]
+        if command.command is CommandName.RESUME:
+            gone = [self._stand(part, bulk_commands.lift(command), {}) for part in self._partitions]
             return None if any(gone) else "nothing is paused or halted in this scope"
-        if bulk_commands.is_over(order, now):
+        if bulk_commands.is_over(command, now):
             return "`until` is over"
         for part in self._partitions:
             found: Any = self._client.hgetall(part.scopes)
-            self._stand(part, bulk_commands.find_over(found, now), bulk_commands.record(order, now, found))
+            self._stand(part, bulk_commands.find_over(found, now), bulk_commands.record(command, now, found))
         return None
 
     def _stand(self, part: Partition, lifted: Sequence[str | bytes], kept: Mapping[str, bytes]) -> int:
@@ -168,11 +168,11 @@ class WideOrders:
             if not cursor:
                 return
 
-    def _tell(self, order: Command, what: str, reason: str | None, now: int) -> None:
-        told: dict[str, str | None] = {"command_id": order.command_id, "command": order.command.value}
-        told |= {"actor": order.actor, "scope": bulk_commands.scope_of(order), "reason": reason, "at": rfc3339(now)}
+    def _tell(self, command: Command, what: str, reason: str | None, now: int) -> None:
+        told: dict[str, str | None] = {"command_id": command.command_id, "command": command.command.value}
+        told |= {"actor": command.actor, "scope": bulk_commands.scope_of(command), "reason": reason, "at": rfc3339(now)}
         data = codec.dumps({name: value for name, value in told.items() if value is not None})
-        log.info("order", extra={"command": order.command.value, "scope": told["scope"], "verdict": what})
+        log.info("order", extra={"command": command.command.value, "scope": told["scope"], "verdict": what})
         call = ("FCALL", functions.ADD, 1, self._partitions[0].events, EVENTS_CAP)
         functions.call(self._client, *call, "type", event_type(f"command.{what}"), "data", data)
 

@@ -19,7 +19,7 @@ from tasks.handlers.commands import needs_reconcile
 from tasks.plan.changeset import Changeset
 from tasks.plan.snapshot import Clocks, Snapshot
 from worker.engine.quota import Quota
-from worker.engine.router import Intake
+from worker.engine.router import Router
 from worker.engine.work import Decided, Work
 from worker.store import functions, goal_record
 from worker.store import keys as names
@@ -27,8 +27,8 @@ from worker.store.commits import Commits
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition
 from worker.store.layout import Write
-from worker.store.memory import Memory
-from worker.store.plans import Begun, NoSnapshot, PlanStore, Reconnected, RolledBack, Unreadable, full_queue
+from worker.store.memory import ServerMemory
+from worker.store.plans import Begun, NoSnapshot, PlanStore, Reconnected, RolledBack, UnreadablePlan, full_queue
 from worker.streams import release
 
 T = TypeVar("T")
@@ -52,15 +52,15 @@ class Engine:
     def __init__(
         self,
         store: PlanStore,
-        intake: Intake,
+        router: Router,
         client: Redis,
         partition: Partition,
         quota: Quota,
         commits: Commits,
-        memory: Memory,
+        memory: ServerMemory,
     ) -> None:
         self._store = store
-        self._intake = intake
+        self._router = router
         self._client = client
         self._partition = partition
         self._quota = quota
@@ -78,19 +78,19 @@ class Engine:
     def _drain(self, share: float) -> bool:
         end = time.monotonic() + DRAIN_S * share
         linger = LINGER_MS if share >= SHARE_TO_LINGER else None
-        while self._intake.read(linger):
+        while self._router.read(linger):
             self._settle()
             if time.monotonic() >= end:
                 break
         self._settle()  # the last counters
-        return bool(self._intake.waiting)
+        return bool(self._router.waiting)
 
     def recover(self, idle_ms: int) -> int:
         """Take over and apply what a dead worker had read; returns how many entries that were."""
         return self._surely(lambda: self._recover(idle_ms))
 
     def _recover(self, idle_ms: int) -> int:
-        taken = self._intake.take_over(idle_ms)
+        taken = self._router.take_over(idle_ms)
         if taken:
             self._apply_pending()
         return taken
@@ -100,7 +100,7 @@ class Engine:
         self._surely(lambda: self._carry_on(plan_id))
 
     def _carry_on(self, plan_id: str) -> None:
-        self._intake.of(plan_id)
+        self._router.of(plan_id)
         self._settle()
 
     def catch_up(self) -> None:
@@ -113,13 +113,13 @@ class Engine:
             return
         for page in batches(self._all_plans() if lost.plans is None else lost.plans, DUE_PAGE):
             for plan_id in page:
-                self._intake.of(plan_id).orders.append((None, needs_reconcile(plan_id, lost.base)))
+                self._router.of(plan_id).commands.append((None, needs_reconcile(plan_id, lost.base)))
             end = time.monotonic() + PATIENCE_S
-            while self._intake.waiting and time.monotonic() < end:
+            while self._router.waiting and time.monotonic() < end:
                 self._settle()
-            if self._intake.waiting:
+            if self._router.waiting:
                 raise Overtaken("plans that need a person are being decided about")
-        self._commits.told()
+        self._commits.forget_loss()
 
     def _all_plans(self) -> list[str]:
         found: Any = self._client.zrange(self._partition.plans, 0, -1)
@@ -130,7 +130,7 @@ class Engine:
         for tries_left in reversed(range(TRIES)):
             try:
                 if self._reread:
-                    self._intake.forget()
+                    self._router.forget()
                     self.catch_up()
                     self._apply_pending()
                 self._reread = True
@@ -148,7 +148,7 @@ class Engine:
         raise AssertionError  # not reached: the last try returned or raised
 
     def _apply_pending(self) -> None:
-        for _ in self._intake.pending():
+        for _ in self._router.read_pending():
             self._settle()
         self._settle()
 
@@ -168,9 +168,9 @@ class Engine:
             if not plans:
                 return
             for plan_id in plans:
-                self._intake.of(plan_id.decode()).due = clocks
+                self._router.of(plan_id.decode()).due = clocks
             self._settle()
-            if self._intake.waiting:  # another worker has its hands on them
+            if self._router.waiting:  # another worker has its hands on them
                 return
 
     def _due(self, token: str) -> tuple[list[bytes], Clocks]:
@@ -194,10 +194,10 @@ class Engine:
 
     def _round(self) -> bool:
         """Look once at every plan that waits; returns whether another look could help."""
-        works = list(self._intake.waiting.items())
+        works = list(self._router.waiting.items())
         asks = [work.ask(plan_id) for plan_id, work in works]
         decided: list[Decided] = []
-        if not works and not self._intake.has_news:
+        if not works and not self._router.has_news:
             return False
         tight = not self._memory.takes_steps  # asked before the talk, which has the connection to itself
         with self._store.talk() as talk:
@@ -206,67 +206,67 @@ class Engine:
                 fresh = self._decide_all(some, talk.snapshots(part), tight)
                 talk.commit([one.write for one in fresh])
                 decided += fresh
-            talk.beside(self._intake.take_beside())
+            talk.beside(self._router.take_beside())
             verdicts = talk.verdicts()
-        self._intake.send_on()
+        self._router.send_on()
         for one, verdict in zip(decided, verdicts, strict=True):
             self._finish(one, verdict)
-        return bool(decided and self._intake.waiting)
+        return bool(decided and self._router.waiting)
 
-    def _decide_all(self, works: Sequence[tuple[str, Work]], views: Sequence[Begun], tight: bool) -> list[Decided]:
+    def _decide_all(self, works: Sequence[tuple[str, Work]], snapshots: Sequence[Begun], tight: bool) -> list[Decided]:
         decided = []
-        for (plan_id, work), view in zip(works, views, strict=True):
-            if isinstance(view, Snapshot):
-                view.short_of_memory = tight
-                decided.append(self._decide(work, view))
-            elif view is NoSnapshot.GONE:
-                self._intake.gone(plan_id, work)
-            elif isinstance(view, Unreadable):
-                log.error("plan unreadable", extra={"plan_id": plan_id, "error": str(view)})
-                self._intake.failed(plan_id, work, time.time_ns() // 1_000_000)
+        for (plan_id, work), snapshot in zip(works, snapshots, strict=True):
+            if isinstance(snapshot, Snapshot):
+                snapshot.short_of_memory = tight
+                decided.append(self._decide(work, snapshot))
+            elif snapshot is NoSnapshot.GONE:
+                self._router.answer_gone(plan_id, work)
+            elif isinstance(snapshot, UnreadablePlan):
+                log.error("plan unreadable", extra={"plan_id": plan_id, "error": str(snapshot)})
+                self._router.isolate_failure(plan_id, work, time.time_ns() // 1_000_000)
         return decided
 
-    def _decide(self, work: Work, view: Snapshot) -> Decided:
+    def _decide(self, work: Work, snapshot: Snapshot) -> Decided:
         """Decide about one plan. Where that fails the commit writes nothing and only gives the lock back."""
-        plan_id, nothing = view.plan_id, Changeset(view.plan_id, view.record.version, view.now)
-        if is_newer(view.record) and not work.only_pauses:
-            self._intake.leave(plan_id, work, view.now)
+        plan_id, nothing = snapshot.plan_id, Changeset(snapshot.plan_id, snapshot.record.version, snapshot.now)
+        if is_newer(snapshot.record) and not work.only_pauses:
+            self._router.leave_to_newer(plan_id, work, snapshot.now)
             return Decided(plan_id, None, Write(nothing))
         try:
-            change = work.decide(view)
-            if change.settles:
-                self._settle_goal(change, view)
+            changeset = work.decide(snapshot)
+            if changeset.settles:
+                self._settle_goal(changeset, snapshot)
         except NeedsSteps as missing:
             work.extra |= missing.step_ids
         except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
             raise
         except Exception:
             log.exception("decision failed", extra={"plan_id": plan_id})
-            self._intake.failed(plan_id, work, view.now)
+            self._router.isolate_failure(plan_id, work, snapshot.now)
         else:
-            return Decided(plan_id, work, Write(change, work.acks()))
+            return Decided(plan_id, work, Write(changeset, work.acks()))
         return Decided(plan_id, None, Write(nothing))
 
     def _finish(self, one: Decided, verdict: str | ResponseError) -> None:
         if isinstance(verdict, ResponseError):
             log.error("commit refused", extra={"plan_id": one.plan_id, "error": str(verdict)})
-            self._intake.failed(one.plan_id, one.work or Work(), one.write.change.now)
+            self._router.isolate_failure(one.plan_id, one.work or Work(), one.write.changeset.now)
         elif verdict == "ok" and one.work:
-            change = one.write.change
-            for told in change.verdicts:
-                self._intake.applied[told] += 1
-            if change.short:
-                self._quota.refill(self._partition, change.short, change.now)
-            if one.work.done(change):
-                del self._intake.waiting[one.plan_id]
+            changeset = one.write.changeset
+            for told in changeset.verdicts:
+                self._router.applied[told] += 1
+            if changeset.short:
+                self._quota.refill(self._partition, changeset.short, changeset.now)
+            if one.work.finish(changeset):
+                del self._router.waiting[one.plan_id]
         elif (full := full_queue(verdict)) and one.work:
             one.work.full |= {full}
-            self._intake.applied["queue_full"] += 1
+            self._router.applied["queue_full"] += 1
 
-    def _settle_goal(self, change: Changeset, view: Snapshot) -> None:
+    def _settle_goal(self, changeset: Changeset, snapshot: Snapshot) -> None:
         """Give the goal of a plan that waited for an answer its verdict.
 
         It lies in another slot, so it is written before the commit: who dies in between leaves the answer pending.
         """
-        reason = (view.record.halt or {}).get("reason", "")
-        goal_record.settle(self._client, view.record.head.goal_id, change.settles, reason, *goal_record.OPEN)
+        reason = (snapshot.record.halt or {}).get("reason", "")
+        goal_record.settle(self._client, snapshot.record.head.goal_id, changeset.settles, reason, *goal_record.OPEN)

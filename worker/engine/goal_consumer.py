@@ -17,13 +17,13 @@ from schemas.base import GoalVerdict, unknown_fields
 from schemas.envelope import Problem
 from schemas.goal import Goal
 from tasks.base.errors import Overtaken
-from worker.engine.admission import Door, fresh_plan_id
+from worker.engine.admission import Admission, fresh_plan_id
 from worker.engine.engine import DRAIN_S
-from worker.engine.plan_creation import Made, Maker
+from worker.engine.plan_creation import GoalResult, PlanCreation
 from worker.store import functions, goal_record, keys
 from worker.store.functions import FunctionsMissing
 from worker.streams.decode import read_goal
-from worker.streams.inbox import Entry, Inbox
+from worker.streams.inbox import Inbox, StreamEntry
 
 log = logging.getLogger("planner.decompose")
 
@@ -32,16 +32,16 @@ RENEW_S = 10.0  # at the most, so that nobody takes over what we work on
 TRIES = 5  # at a goal whose plan rests on what others change
 
 
-class Decomposer:
+class GoalConsumer:
     """Takes goals one by one. One per process; not for several threads at once."""
 
     def __init__(
         self,
         client: Redis,
         inbox: Inbox,
-        maker: Maker,
+        creation: PlanCreation,
         *,
-        door: Door,
+        admission: Admission,
         max_bytes: int,
         max_failures: int,
         retention_s: int,
@@ -49,8 +49,8 @@ class Decomposer:
     ) -> None:
         self._client = client
         self._inbox = inbox
-        self._maker = maker
-        self._door = door
+        self._creation = creation
+        self._admission = admission
         self._max_bytes = max_bytes
         self._max_failures = max_failures
         self._retention_s = retention_s
@@ -94,10 +94,10 @@ class Decomposer:
             self._reread = True
             raise
 
-    def _try(self, entry: Entry) -> None:
+    def _try(self, entry: StreamEntry) -> None:
         """Take one goal; a failure of ours is counted against it, and who fails too often is poison."""
         try:
-            with self._inbox.renewing(entry, self._renew_s):
+            with self._inbox.renewal(entry, self._renew_s):
                 self._keep_at(entry)
         except FunctionsMissing:  # the server was emptied or replaced; nothing of the call happened
             functions.load(self._client)
@@ -105,61 +105,63 @@ class Decomposer:
         except (RedisConnectionError, RedisTimeoutError):  # not the goal's fault
             raise
         except OutOfMemoryError:  # it became full since the door was asked
-            self._bury(entry, self._door.full())
+            self._dead_letter(entry, self._admission.out_of_memory())
         except Exception:
             log.exception("goal failed", extra={"entry": entry.entry_id.decode()})
-            self._each(self._inbox.blame(entry, keys.GOALS_FAILURES, self._max_failures, _now()))
+            self._each(self._inbox.count_failure(entry, keys.GOALS_FAILURES, self._max_failures, _now()))
 
-    def _keep_at(self, entry: Entry) -> None:
+    def _keep_at(self, entry: StreamEntry) -> None:
         """Take one goal, again where another plan has taken of the same day budget meanwhile."""
         for _ in range(TRIES - 1):
             with suppress(Overtaken):
                 return self._take(entry)
         return self._take(entry)
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: StreamEntry) -> None:
         found = read_goal(entry, self._max_bytes) if entry.fields else None
         if isinstance(found, Problem):
-            self._bury(entry, found)
+            self._dead_letter(entry, found)
         elif found is None:  # deleted while it was pending
             self._each(self._inbox.drop((entry,)))
         else:
             self._plan(entry, *found)
 
-    def _plan(self, entry: Entry, goal: Goal, digest: str) -> None:
+    def _plan(self, entry: StreamEntry, goal: Goal, digest: str) -> None:
         beside = entry.field("id")
         if beside and not GOAL_ID.fullmatch(beside):
-            self._bury(entry, Problem.of("invalid_message", "The entry's field `id` cannot be the id of a goal."))
+            self._dead_letter(
+                entry, Problem.of("invalid_message", "The entry's field `id` cannot be the id of a goal.")
+            )
             return
         goal_id = goal.goal_id or beside or entry.entry_id.decode()
         is_new = not self._client.exists(keys.goal_id(goal_id))
-        if is_new and (refusal := self._door.refusal(goal)):  # its id stays free for when it is sent again
-            self._bury(entry, refusal)
+        if is_new and (refusal := self._admission.refusal(goal)):  # its id stays free for when it is sent again
+            self._dead_letter(entry, refusal)
             return
         plan_id, verdict, known = goal_record.claim(
             self._client, goal_id, fresh_plan_id(goal.context.repo), digest, self._retention_s
         )
         if known != digest:
             detail = f"The goal id {goal_id} was used before, for {plan_id}, with another body."
-            self._bury(entry, Problem.of("goal_conflict", detail, status=409))
+            self._dead_letter(entry, Problem.of("goal_conflict", detail, status=409))
         elif verdict != GoalVerdict.PENDING:
             self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, "duplicate", 1), *self._inbox.drop((entry,))])
         else:
-            made = self._maker.make(goal, goal_id, plan_id)
+            made = self._creation.create(goal, goal_id, plan_id)
             log.info("goal decided", extra={"goal_id": goal_id, "plan_id": plan_id, "verdict": made.verdict})
             self._answer(entry, goal, goal_id, made)
 
-    def _answer(self, entry: Entry, goal: Goal, goal_id: str, made: Made) -> None:
+    def _answer(self, entry: StreamEntry, goal: Goal, goal_id: str, made: GoalResult) -> None:
         key = keys.goal_id(goal_id)  # where another verdict stands, its plan was answered before we were here
         goal_record.settle(self._client, goal_id, made.verdict, made.reason, GoalVerdict.PENDING)
         counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal))
         self._client.expire(key, self._retention_s)
         self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted), *self._inbox.drop((entry,))])
 
-    def _bury(self, entry: Entry, problem: Problem) -> None:
+    def _dead_letter(self, entry: StreamEntry, problem: Problem) -> None:
         log.warning("goal dead", extra={"entry": entry.entry_id.decode(), "code": problem.code})
         counted = ("FCALL", functions.COUNT, 1, keys.GOALS_STATS, "dead", 1, f"dead:{problem.code}", 1)
-        self._each([*self._inbox.bury(entry, problem, _now()), counted])
+        self._each([*self._inbox.dead_letter(entry, problem, _now()), counted])
 
     def _each(self, commands: list[tuple[object, ...]]) -> None:
         """Send commands one by one: a server that is full takes no function inside of a transaction, if any at all."""

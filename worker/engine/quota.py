@@ -50,7 +50,7 @@ class Quota:
                 self._refill(partition, scope, day, lacked, exhausted=False)
                 continue
             wanted = max(lacked, limit // (GRANT_SHARE * self.partitions))
-            key = keys.granted(day, scope)
+            key = keys.day_grants(day, scope)
             given = functions.call(self.client, "FCALL", functions.GRANT, 1, key, limit, wanted, KEPT_S)
             self._refill(partition, scope, day, given, exhausted=given < lacked)
             self._warn(partition, scope, limit, now)
@@ -62,7 +62,7 @@ class Quota:
 
     def _warn(self, partition: Partition, scope: str, limit: int, now: int) -> None:
         """Tell, once a day and scope, that most of what the day allows has been granted."""
-        key = keys.granted(now // DAY_MS, scope)
+        key = keys.day_grants(now // DAY_MS, scope)
         found: Any = self.client.hmget(key, "granted", "extra")
         granted, extra = (int(value or 0) for value in found)
         if granted < WARN_SHARE * (limit + extra):
@@ -73,16 +73,16 @@ class Quota:
         call = ("FCALL", functions.ADD, 1, partition.events, EVENTS_CAP)
         functions.call(self.client, *call, "type", event_type("budget.low"), "data", codec.dumps(told))
 
-    def top_up(self, scope: str, order: Command, now: int) -> str | None:
+    def top_up(self, scope: str, command: Command, now: int) -> str | None:
         """Add `value.tokens` to what today allows, once an order; returns why that cannot be."""
-        tokens = order.value.get("tokens") if isinstance(order.value, dict) else None
-        if type(tokens) is not int or not 0 < tokens <= MAX_TOP_UP or set(order.value) != {"tokens"}:
+        tokens = command.value.get("tokens") if isinstance(command.value, dict) else None
+        if type(tokens) is not int or not 0 < tokens <= MAX_TOP_UP or set(command.value) != {"tokens"}:
             return 'a day budget is topped up by a `value` such as {"tokens": 50000}'
         if self._limit(scope) is None:
             return f"{scope} has no day budget"
         day = now // DAY_MS
-        key = keys.granted(day, scope)
-        functions.call(self.client, "FCALL", functions.TOP_UP, 1, key, order.command_id, tokens, KEPT_S)
+        key = keys.day_grants(day, scope)
+        functions.call(self.client, "FCALL", functions.TOP_UP, 1, key, command.command_id, tokens, KEPT_S)
         for number in range(self.partitions):
             self._refill(Partition(number), scope, day, 0, exhausted=False)
         return None

@@ -16,22 +16,22 @@ from worker.engine.work import Work
 from worker.store import functions, keys
 from worker.store.keys import Partition, partition_of
 from worker.streams.decode import read_command, read_outcome
-from worker.streams.inbox import Command, Entry, Inbox
+from worker.streams.inbox import Inbox, RedisCommand, StreamEntry
 
 log = logging.getLogger("planner.intake")
 
-ORDERS_S = 0.2  # between looks for orders while outcomes are drained
+COMMANDS_S = 0.2  # between looks for orders while outcomes are drained
 RETRY_MS = 60_000  # until a plan is looked at again whose look has failed
 FOR_NEWER = "newer-workers"  # the consumer that holds what only newer workers may decide
 NEWER_MS = 2000  # until the timer of such a plan runs out again, perhaps for a newer worker
 
 
-class Intake:
+class Router:
     """Holds what waits to be decided, by plan, and the commands that travel beside the next commits."""
 
-    def __init__(self, inbox: Inbox, orders: Inbox, partition: Partition, partitions: int, max_failures: int) -> None:
+    def __init__(self, inbox: Inbox, commands: Inbox, partition: Partition, partitions: int, max_failures: int) -> None:
         self._inbox = inbox
-        self._orders = orders
+        self._commands = commands
         self._partition = partition
         self._partitions = partitions
         self._max_failures = max_failures
@@ -40,8 +40,8 @@ class Intake:
         self.waiting: dict[str, Work] = {}
         self.applied: Counter[str] = Counter()  # of what was committed
         self.tally: Counter[str] = Counter()  # of what goes with `beside`
-        self.beside: list[Command] = []
-        self._astray: list[tuple[Entry, str]] = []  # entries about plans that are not here, and where they may be
+        self.beside: list[RedisCommand] = []
+        self._astray: list[tuple[StreamEntry, str]] = []  # entries about plans that are not here, and where they may be
 
     def of(self, plan_id: str) -> Work:
         """What waits for this plan."""
@@ -52,22 +52,22 @@ class Intake:
 
         Waits for up to `block_ms` for the first outcome; None reads what is there, orders too, and does not wait.
         """
-        if block_ms is None or time.monotonic() - self._looked >= ORDERS_S:
+        if block_ms is None or time.monotonic() - self._looked >= COMMANDS_S:
             self._looked = time.monotonic()
-            self._sort_orders(self._orders.read())
+            self._sort_commands(self._commands.read())
         self._sort(self._inbox.read(block_ms=None if self.waiting else block_ms))
         return bool(self.waiting or self.beside)
 
     def take_over(self, idle_ms: int) -> int:
         """Make entries ours that a dead worker had read; returns how many, to be read as pending."""
-        taken = self._inbox.take_over(idle_ms) + self._orders.take_over(idle_ms)
+        taken = self._inbox.take_over(idle_ms) + self._commands.take_over(idle_ms)
         if taken:
             log.warning("entries taken over", extra={"stream": self._inbox.stream, "count": taken})
         return taken
 
-    def pending(self) -> Iterator[None]:
+    def read_pending(self) -> Iterator[None]:
         """Read again, page by page, every entry that is pending here; what cannot be decided stays so."""
-        self._sort_orders(self._orders.read(after="0"))
+        self._sort_commands(self._commands.read(after="0"))
         after = "0"
         while entries := self._inbox.read(after=after):
             self._sort(entries)
@@ -81,20 +81,20 @@ class Intake:
         self.tally.clear()
         self._astray.clear()
 
-    def _sort_orders(self, entries: Sequence[Entry]) -> None:
+    def _sort_commands(self, entries: Sequence[StreamEntry]) -> None:
         for entry in entries:
             if not entry.fields:  # deleted while it was pending
-                self.beside += self._orders.drop((entry,))
+                self.beside += self._commands.drop((entry,))
                 continue
             found = read_command(entry)
             if isinstance(found, Problem):
-                self._bury(entry, found)
+                self._dead_letter(entry, found)
             elif found.plan_id is None or found.scope in WIDE:
                 self._forward(entry, keys.COMMANDS)
             else:
-                self.of(found.plan_id).orders.append((entry, found))
+                self.of(found.plan_id).commands.append((entry, found))
 
-    def _sort(self, entries: Sequence[Entry]) -> None:
+    def _sort(self, entries: Sequence[StreamEntry]) -> None:
         """Put each entry with its plan; what is not for us or cannot be read goes where it belongs."""
         for entry in entries:
             if not entry.fields:  # deleted while it was pending
@@ -102,13 +102,13 @@ class Intake:
                 continue
             found = self._read(entry)
             if isinstance(found, Problem):
-                self._bury(entry, found)
+                self._dead_letter(entry, found)
             else:
                 if found[1].unknown:
                     self.tally["unknown_fields"] += found[1].unknown
                 self.of(found[0]).reports.append((entry, found[1]))
 
-    def _read(self, entry: Entry) -> tuple[str, Report] | Problem:
+    def _read(self, entry: StreamEntry) -> tuple[str, Report] | Problem:
         """Read an outcome; what nobody thought of is one bad entry, not the end of the partition."""
         try:
             return read_outcome(entry)
@@ -116,7 +116,7 @@ class Intake:
             log.exception("entry unreadable", extra={"stream": entry.stream, "entry": entry.entry_id.decode()})
             return Problem.of("unreadable", f"Reading it failed: {type(error).__name__}.")
 
-    def _home(self, plan_id: str) -> Partition:
+    def _partition_of(self, plan_id: str) -> Partition:
         return Partition(partition_of(plan_id, self._partitions))
 
     @property
@@ -124,7 +124,7 @@ class Intake:
         """Whether something is to be written beside the commits."""
         return bool(self.beside or self.tally or self.applied)
 
-    def take_beside(self) -> list[Command]:
+    def take_beside(self) -> list[RedisCommand]:
         """Take the commands that go with the next commit, the counters among them: one each, whatever the batch."""
         told = self.tally + self.applied
         counts = [part for name, count in told.items() if count for part in (name, count)]
@@ -135,7 +135,7 @@ class Intake:
         self.applied.clear()
         return commands
 
-    def gone(self, plan_id: str, work: Work) -> None:
+    def answer_gone(self, plan_id: str, work: Work) -> None:
         """Answer messages about a plan that is not there: they write nothing but their verdict.
 
         What came to the wrong partition is sent on. It is looked for here first: where the number of partitions was
@@ -144,22 +144,22 @@ class Intake:
         del self.waiting[plan_id]
         if work.due:
             self.beside += [("ZREM", self._partition.timers, plan_id), ("ZREM", self._partition.plans, plan_id)]
-        if (home := self._home(plan_id)) != self._partition:
-            self._astray += [(entry, home.outcomes) for entry, _ in work.reports]
-            self._astray += [(entry, home.commands) for entry, _ in work.orders if entry]
+        if (partition := self._partition_of(plan_id)) != self._partition:
+            self._astray += [(entry, partition.outcomes) for entry, _ in work.reports]
+            self._astray += [(entry, partition.commands) for entry, _ in work.commands if entry]
             return
         self.tally[Verdict.UNKNOWN] += len(work.reports)
         self.beside += self._inbox.drop([entry for entry, _ in work.reports])
-        for entry in [entry for entry, _ in work.orders if entry]:
-            self._bury(entry, Problem.of("unknown_plan", f"There is no plan {plan_id}.", status=404))
+        for entry in [entry for entry, _ in work.commands if entry]:
+            self._dead_letter(entry, Problem.of("unknown_plan", f"There is no plan {plan_id}.", status=404))
 
-    def leave(self, plan_id: str, work: Work, now: int) -> None:
+    def leave_to_newer(self, plan_id: str, work: Work, now: int) -> None:
         """Leave a plan to workers that know its rules: they take over its entries, and its timer runs out once more.
 
         The entries go to a consumer that nobody is, so that whoever takes over next may be a newer worker. Without one
         they wait there, and come back to every worker once per `claim_idle_s`; nothing of the plan is lost or changed.
         """
-        entries = [entry for entry, _ in [*work.orders, *work.reports] if entry]
+        entries = [entry for entry, _ in [*work.commands, *work.reports] if entry]
         self.beside += self._inbox.give_away(entries, FOR_NEWER)
         if work.due:
             self.beside.append(("FCALL", functions.REMIND, 1, self._partition.timers, now + NEWER_MS, 0, plan_id))
@@ -169,7 +169,7 @@ class Intake:
             log.warning("plans left to newer workers", extra={"plan_id": plan_id})
         self._told_newer = True
 
-    def failed(self, plan_id: str, work: Work, now: int) -> None:
+    def isolate_failure(self, plan_id: str, work: Work, now: int) -> None:
         """Find the entry with which deciding fails, by trying them one by one; who fails too often is poison."""
         if len(work.messages) > 1:
             work.size = 1
@@ -177,17 +177,17 @@ class Intake:
         if work.due:  # its clocks can wait, and what else came is not to blame
             self.beside.append(("FCALL", functions.REMIND, 1, self._partition.timers, now + RETRY_MS, 0, plan_id))
         for entry in [entry for entry, _ in work.messages if entry]:
-            if burial := self._inbox.blame(entry, self._partition.failures, self._max_failures, now):
-                self._dead(entry, "poison", burial)
-        if work.done(Changeset(plan_id, 0, now)):
+            if removal := self._inbox.count_failure(entry, self._partition.failures, self._max_failures, now):
+                self._dead(entry, "poison", removal)
+        if work.finish(Changeset(plan_id, 0, now)):
             self.waiting.pop(plan_id, None)
 
-    def _bury(self, entry: Entry, problem: Problem) -> None:
-        self._dead(entry, problem.code, self._inbox.bury(entry, problem, time.time_ns() // 1_000_000))
+    def _dead_letter(self, entry: StreamEntry, problem: Problem) -> None:
+        self._dead(entry, problem.code, self._inbox.dead_letter(entry, problem, time.time_ns() // 1_000_000))
 
-    def _dead(self, entry: Entry, code: str, burial: Sequence[Command]) -> None:
+    def _dead(self, entry: StreamEntry, code: str, removal: Sequence[RedisCommand]) -> None:
         log.warning("entry dead", extra={"stream": entry.stream, "entry": entry.entry_id.decode(), "code": code})
-        self.beside += burial
+        self.beside += removal
         self.tally.update(("dead", f"dead:{code}"))
 
     def send_on(self) -> None:
@@ -196,6 +196,6 @@ class Intake:
             self._forward(entry, target)
         self._astray.clear()
 
-    def _forward(self, entry: Entry, target: str) -> None:
+    def _forward(self, entry: StreamEntry, target: str) -> None:
         self.beside += self._inbox.forward(entry, target)
         self.tally["forwarded"] += 1

@@ -12,7 +12,7 @@ def harmless(text: str) -> str:
     return "".join(char if char == "\n" or char.isprintable() else " " for char in text)
 
 
-def escaped(document: str) -> str:
+def escape_json(document: str) -> str:
     """Escape in JSON what it may hold as it is and a terminal might obey; it says the same afterwards."""
     if document.isascii() and "\x7f" not in document:
         return document

@@ -18,7 +18,7 @@ LINK = "{!r} is a symbolic link, and links are not followed: name what it leads 
 FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Unreadable(OSError):
+class UnreadableFile(OSError):
     """This is not a file that can be read; `strerror` says why in words that a person understands."""
 
 
@@ -34,7 +34,7 @@ def read(path: Path, most: int) -> bytes:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[int]:
+def open_folder(path: Path) -> Iterator[int]:
     """Open a folder by the same rule; raises OSError."""
     with folder(*_split(path)) as handle:
         yield handle
@@ -68,12 +68,12 @@ def read_at(handle: int, name: bytes, most: int, *, cut: bool = False) -> bytes:
     found = os.fstat(number)
     if not stat.S_ISREG(found.st_mode):
         os.close(number)
-        raise Unreadable(errno.EINVAL, IRREGULAR, os.fsdecode(name))
+        raise UnreadableFile(errno.EINVAL, IRREGULAR, os.fsdecode(name))
     with os.fdopen(number, "rb") as file:
         data = file.read(most + 1)
     if len(data) > most and not cut:
         size = max(found.st_size, len(data))
-        raise Unreadable(errno.EFBIG, f"it has {size} bytes, and the limit is {most}", os.fsdecode(name))
+        raise UnreadableFile(errno.EFBIG, f"it has {size} bytes, and the limit is {most}", os.fsdecode(name))
     return data[:most]
 
 
@@ -99,9 +99,9 @@ def _explained(name: bytes, handle: int) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno == errno.ENXIO:
-            raise Unreadable(error.errno, IRREGULAR, os.fsdecode(name)) from error
+            raise UnreadableFile(error.errno, IRREGULAR, os.fsdecode(name)) from error
         if error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(name, handle):
-            raise Unreadable(error.errno, LINK.format(os.fsdecode(name)), os.fsdecode(name)) from error
+            raise UnreadableFile(error.errno, LINK.format(os.fsdecode(name)), os.fsdecode(name)) from error
         raise
 
 

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from worker.host.printable import escaped, harmless
+from worker.host.printable import escape_json, harmless
 
 _CLEAR_LINE = "\r\x1b[2K"
 
@@ -36,7 +36,7 @@ def line(text: str, *, err: bool = False) -> None:
 
 def document(text: str) -> None:
     """Print JSON, which ends with its own line end."""
-    typer.echo(escaped(text), nl=False)
+    typer.echo(escape_json(text), nl=False)
 
 
 def confirm(question: str, *, default: bool | None = False) -> bool:
@@ -59,7 +59,7 @@ class JsonOutput:
 
     def write(self, piece: bytes | Any) -> int:
         """Write a piece; one may end within a character."""
-        self._out.write(escaped(self._decoder.decode(piece)).encode())
+        self._out.write(escape_json(self._decoder.decode(piece)).encode())
         return len(piece)
 
     def flush(self) -> None:

@@ -16,7 +16,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no types
 
     on_task_request: Callable[[Any], None]
 
-    def tell(self, received: Callable[[str], None]) -> None:
+    def notify(self, received: Callable[[str], None]) -> None:
         """Have `received` called with the id of each nudge that this worker is given, before it is worked on."""
         hand_on = self.on_task_request
 

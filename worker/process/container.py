@@ -11,13 +11,13 @@ from functools import cached_property
 from redis import Redis
 
 from worker.drafters.consulting import Consulting
-from worker.engine.admission import Door
-from worker.engine.bulk_commands import WideOrders
+from worker.engine.admission import Admission
+from worker.engine.bulk_commands import BulkCommands
 from worker.engine.engine import LINGER_MS, Engine
-from worker.engine.goal_consumer import Decomposer
-from worker.engine.plan_creation import Home, Maker
+from worker.engine.goal_consumer import GoalConsumer
+from worker.engine.plan_creation import PartitionContext, PlanCreation
 from worker.engine.quota import Quota
-from worker.engine.router import Intake
+from worker.engine.router import Router
 from worker.settings import tools_file
 from worker.settings.settings import Settings, load
 from worker.store import clients, keys
@@ -25,12 +25,12 @@ from worker.store.clients import Connects
 from worker.store.commits import Commits
 from worker.store.dead import places
 from worker.store.keys import Partition, partition_of
-from worker.store.memory import Memory
+from worker.store.memory import ServerMemory
 from worker.store.plans import PlanStore
 from worker.streams.inbox import Inbox, worker_name
 
 
-class Services:
+class Container:
     """What one thread of one process works with; clients are not shared across threads."""
 
     def __init__(self, settings: Settings) -> None:
@@ -38,7 +38,7 @@ class Services:
         self.name = worker_name()
         self.tidied = time.monotonic()  # when the consumers of others were looked at; not first of all at a start
         self._connects = Connects()
-        self._homes: dict[int, Home] = {}
+        self._contexts: dict[int, PartitionContext] = {}
 
     @cached_property
     def client(self) -> Redis:
@@ -46,22 +46,22 @@ class Services:
         return clients.connect(self.settings.redis_url, LINGER_MS / 1000, connects=self._connects)
 
     @cached_property
-    def decomposer(self) -> Decomposer:
+    def goal_consumer(self) -> GoalConsumer:
         """What turns goals into plans."""
         here = self.settings
-        door = Door(self.client, self.memory, self.quota, here.max_tenant_plans, here.require_receipts)
-        maker = Maker(
+        admission = Admission(self.client, self.memory, self.quota, here.max_tenant_plans, here.require_receipts)
+        creation = PlanCreation(
             self.client,
-            lambda plan_id: self.home(partition_of(plan_id, here.partitions)),
-            door,
+            lambda plan_id: self.context(partition_of(plan_id, here.partitions)),
+            admission,
             Consulting(self.client, here),
             tools_file.catalogue(here.tools_file),
         )
-        return Decomposer(
+        return GoalConsumer(
             self.client,
             self.goals,
-            maker,
-            door=door,
+            creation,
+            admission=admission,
             max_bytes=here.max_goal_bytes,
             max_failures=here.max_failures,
             retention_s=here.retention_s,
@@ -74,10 +74,10 @@ class Services:
         return self._inbox(keys.GOALS, keys.GOALS_DEAD)
 
     @cached_property
-    def memory(self) -> Memory:
+    def memory(self) -> ServerMemory:
         """How full the server is."""
         here = self.settings
-        return Memory(self.client, here.max_dead_share, len(places(here.partitions)))
+        return ServerMemory(self.client, here.max_dead_share, len(places(here.partitions)))
 
     @cached_property
     def quota(self) -> Quota:
@@ -86,38 +86,40 @@ class Services:
         return Quota(self.client, here.partitions, here.tenant_day_tokens, here.repository_day_tokens)
 
     @cached_property
-    def wide(self) -> WideOrders:
+    def bulk_commands(self) -> BulkCommands:
         """What obeys the orders about more than one plan."""
         inbox = self._inbox(keys.COMMANDS, keys.COMMANDS_DEAD)
-        return WideOrders(self.client, inbox, self.quota, self.name, self.settings.max_failures)
+        return BulkCommands(self.client, inbox, self.quota, self.name, self.settings.max_failures)
 
-    def home(self, number: int) -> Home:
+    def context(self, number: int) -> PartitionContext:
         """The store and the engine of a partition."""
-        if number not in self._homes:
-            self._homes[number] = self._make_home(Partition(number))
-        return self._homes[number]
+        if number not in self._contexts:
+            self._contexts[number] = self._make_context(Partition(number))
+        return self._contexts[number]
 
     def _inbox(self, stream: str, dead: str) -> Inbox:
         return Inbox(self.client, stream, dead, self.name, self.settings.max_dead, self.memory.dead_bytes)
 
-    def _make_home(self, partition: Partition) -> Home:
+    def _make_context(self, partition: Partition) -> PartitionContext:
         here, client = self.settings, self.client
         commits = Commits(client, partition, here.state, self._connects)
         store = PlanStore(client, partition, self.name, here.retention_s, commits, here.max_queue)
         inbox = self._inbox(partition.outcomes, partition.dead)
-        orders = self._inbox(partition.commands, partition.dead)
-        intake = Intake(inbox, orders, partition, here.partitions, here.max_failures)
-        return Home(partition, store, Engine(store, intake, client, partition, self.quota, commits, self.memory))
+        commands = self._inbox(partition.commands, partition.dead)
+        router = Router(inbox, commands, partition, here.partitions, here.max_failures)
+        return PartitionContext(
+            partition, store, Engine(store, router, client, partition, self.quota, commits, self.memory)
+        )
 
 
 _local = threading.local()
 
 
-def services() -> Services:
+def container() -> Container:
     """The services of this thread; a process that was forked makes its own."""
     if getattr(_local, "pid", None) != os.getpid():
-        _local.pid, _local.services = os.getpid(), Services(load())
+        _local.pid, _local.container = os.getpid(), Container(load())
         gc.freeze()  # what was imported stays; what a batch makes is gone with it, so collect seldom
         gc.set_threshold(50_000, 20, 20)
-    made: Services = _local.services
+    made: Container = _local.container
     return made

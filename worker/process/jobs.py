@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 
 from tasks import routes
-from worker.process.container import Services, services
+from worker.process.container import Container, container
 from worker.process.wakeup_ledger import Key
-from worker.streams.release import tidy
+from worker.streams.release import delete_idle_consumers
 
 MAX_PARTITIONS = 256  # as PLANNER_PARTITIONS has it
 TIDY_S = 600.0  # between looks for consumers of workers that are long gone
@@ -36,30 +36,30 @@ def _place(key: Key) -> int:
 
 def plan_goals(share: float) -> bool:
     """Plan goals until none waits, those of dead workers first; returns whether some may be left."""
-    here = services()
-    here.decomposer.recover(_idle_ms(here))
-    return here.decomposer.drain(share)
+    here = container()
+    here.goal_consumer.recover(_idle_ms(here))
+    return here.goal_consumer.drain(share)
 
 
 def apply_outcomes(share: float, partition: int) -> bool:
     """Apply the outcomes of a partition until none comes; returns whether some were read and not applied."""
-    return services().home(partition).engine.drain(share)
+    return container().context(partition).engine.drain(share)
 
 
 def keep_up(share: float, partition: int) -> bool:
     """Hand out a partition's due work, and take over what dead workers had read."""
-    here = services()
-    here.home(partition).engine.sweep(here.name, share)
-    here.home(partition).engine.recover(_idle_ms(here))
+    here = container()
+    here.context(partition).engine.sweep(here.name, share)
+    here.context(partition).engine.recover(_idle_ms(here))
     if time.monotonic() - here.tidied >= TIDY_S:
         here.tidied = time.monotonic()
-        tidy(here.client, here.settings.partitions)
+        delete_idle_consumers(here.client, here.settings.partitions)
     return False
 
 
 def obey_commands(_: float) -> bool:
     """Obey the orders about more than one plan; returns whether some may be left."""
-    return services().wide.drain()
+    return container().bulk_commands.drain()
 
 
 JOBS: dict[str, Callable[..., bool]] = {
@@ -71,5 +71,5 @@ JOBS: dict[str, Callable[..., bool]] = {
 _left = mmap.mmap(-1, len(JOBS) * MAX_PARTITIONS)  # a byte for each kind of work; the processes of a pool inherit it
 
 
-def _idle_ms(here: Services) -> int:
+def _idle_ms(here: Container) -> int:
     return int(here.settings.claim_idle_s * 1000)

@@ -19,11 +19,11 @@ from tasks.base.errors import PlannerError
 from tasks.routes import ROUTES
 from worker import drafters
 from worker.process import shutdown, solo_pool
-from worker.process.poller import NUDGE_STUCK_S, Watch
+from worker.process.poller import WAKEUP_STUCK_S, Poller
 from worker.process.readiness import wait_for_servers
-from worker.process.wakeup import Nudger
+from worker.process.wakeup import Wakeups
 from worker.process.wakeup_ledger import Ledger
-from worker.process.watchdog import Pool, Pulse, Watchdog
+from worker.process.watchdog import Beat, Watchdog, WorkerPool
 from worker.settings.settings import Settings, load
 from worker.store.keys import Partition
 from worker.telemetry.outage import Outage
@@ -33,7 +33,7 @@ log = logging.getLogger("planner.lifecycle")
 CANNOT_START = 1  # exit code
 JOIN_S = 5.0  # for a watch that works by itself or hangs
 EVERYWHERE = Partition(0)  # of routes without partitions
-BITE_S = 10.0  # from the warm shutdown of a worker that is stuck to its hard end
+TERMINATE_S = 10.0  # from the warm shutdown of a worker that is stuck to its hard end
 
 
 class Ingress(bootsteps.StartStopStep):
@@ -43,7 +43,7 @@ class Ingress(bootsteps.StartStopStep):
 
     def __init__(self, parent: Any, **kwargs: Any) -> None:
         super().__init__(parent, **kwargs)
-        self._watches: Sequence[Watch] = ()
+        self._pollers: Sequence[Poller] = ()
         self._watchdog: Watchdog | None = None
 
     def start(self, parent: Any) -> None:
@@ -63,30 +63,30 @@ class Ingress(bootsteps.StartStopStep):
             drafters.warn()
         has_plans = routes.OUTCOMES.task in consumed
         parts = [Partition(number) for number in range(settings.partitions if has_plans else 0)]
-        pool, bite = partial(_pool, parent), partial(_bite, settings)
-        self._watchdog = Watchdog(settings, broker, self._pulses, pool, bite, parts)
+        pool, terminate = partial(_pool, parent), partial(_terminate, settings)
+        self._watchdog = Watchdog(settings, broker, self._beats, pool, terminate, parts)
         self._watchdog.start()
         wait_for_servers(settings, store)
         ledger = Ledger(parent.pool.num_processes)
-        parent.consumer.tell(ledger.received)
+        parent.consumer.notify(ledger.note_received)
         solo_pool.HERE.is_used = isinstance(parent.pool, TaskPool)
-        nudger = Nudger(parent.app, broker, ledger, partial(_requests, parent), solo_pool.HERE)
-        watch = partial(Watch, settings.redis_url, store, nudger)
-        self._watches = _watches(watch, consumed, parts)
-        for one in self._watches:
+        wakeups = Wakeups(parent.app, broker, ledger, partial(_requests, parent), solo_pool.HERE)
+        poller = partial(Poller, settings.redis_url, store, wakeups)
+        self._pollers = _pollers(poller, consumed, parts)
+        for one in self._pollers:
             one.start()
 
     def stop(self, parent: Any) -> None:  # noqa: ARG002 (Celery's signature)
         """Stop asking for work; what runs goes on to its end."""
         if self._watchdog:
             self._watchdog.stop()
-        for watch in self._watches:
-            watch.stop()
-        for watch in self._watches:
-            watch.join(JOIN_S)
+        for poller in self._pollers:
+            poller.stop()
+        for poller in self._pollers:
+            poller.join(JOIN_S)
 
-    def _pulses(self) -> list[Pulse]:
-        return [watch.pulse() for watch in self._watches if watch.ident]
+    def _beats(self) -> list[Beat]:
+        return [poller.beat() for poller in self._pollers if poller.ident]
 
 
 def _requests(parent: Any) -> dict[str, Any] | None:
@@ -95,31 +95,29 @@ def _requests(parent: Any) -> dict[str, Any] | None:
     return state.requests if getattr(consumer, "connection", None) else None
 
 
-def _pool(parent: Any) -> Pool:
+def _pool(parent: Any) -> WorkerPool:
     try:
         info = parent.pool.info
     except AttributeError:  # the pool has ended, the worker is about to
         info = {}
     pids = {os.getpid(), *info.get("processes", ())}
     tasks = {request.id: request.name for request in tuple((_requests(parent) or {}).values())}
-    return Pool(int(info.get("max-concurrency", 1)), frozenset(pids), tasks)
+    return WorkerPool(int(info.get("max-concurrency", 1)), frozenset(pids), tasks)
 
 
-def _bite(settings: Settings, reason: str) -> None:
+def _terminate(settings: Settings, reason: str) -> None:
     log.critical("watchdog ends the worker", extra={"reason": reason, "exit_code": shutdown.STUCK})
-    shutdown.within(min(BITE_S, settings.stop_s), shutdown.STUCK, settings)
+    shutdown.within(min(TERMINATE_S, settings.stop_s), shutdown.STUCK, settings)
     state.should_stop = shutdown.STUCK
 
 
-def _watches(watch: Callable[..., Watch], consumed: frozenset[str], partitions: Sequence[Partition]) -> list[Watch]:
+def _pollers(poller: Callable[..., Poller], consumed: frozenset[str], partitions: Sequence[Partition]) -> list[Poller]:
     """Make a watch for each stream of the routes that are consumed; that of a route's last stream wakes its sweeper."""
     found = []
     for route in ROUTES:
-        homes = partitions if route.per_partition else (EVERYWHERE,)
-        for home, stream in product(homes, route.streams if route.task in consumed else ()):
+        places = partitions if route.per_partition else (EVERYWHERE,)
+        for partition, stream in product(places, route.streams if route.task in consumed else ()):
             sweeper = (route.sweeper or route).task if stream == route.streams[-1] else ""
-            own = (
-                {"args": (home.number,), "timers": home.timers, "stuck_s": NUDGE_STUCK_S} if route.per_partition else {}
-            )
-            found.append(watch(home.stream(stream), route.task, sweeper, **own))
+            own = {"args": (partition.number,), "timers": partition.timers, "stuck_s": WAKEUP_STUCK_S}
+            found.append(poller(partition.stream(stream), route.task, sweeper, **(own if route.per_partition else {})))
     return found

@@ -16,9 +16,9 @@ from redis import Redis
 from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
 from worker.process import jobs
-from worker.process.wakeup import Nudger
-from worker.process.wakeup_ledger import Key, State
-from worker.process.watchdog import Pulse
+from worker.process.wakeup import Wakeups
+from worker.process.wakeup_ledger import Key, WakeupState
+from worker.process.watchdog import Beat
 from worker.store import clients
 from worker.store.keys import GROUP
 from worker.streams.inbox import Inbox, worker_name
@@ -28,11 +28,13 @@ log = logging.getLogger("planner.ingress")
 
 BLOCK_MS = 200  # longest wait for news: also how late a due timer may be seen
 LOOK_S = 0.01  # between looks at whether a task of ours still runs
-NUDGE_STUCK_S = 10.0  # a task of a partition ends after DRAIN_S and a batch; one that runs for longer is not waited for
+WAKEUP_STUCK_S = (
+    10.0  # a task of a partition ends after DRAIN_S and a batch; one that runs for longer is not waited for
+)
 SWEEP_S = 5.0  # between looks for entries of dead workers
 
 
-class Watch(threading.Thread):
+class Poller(threading.Thread):
     """Sees to it that `task` is done when its stream has unread entries; and `upkeep`, if named, every SWEEP_S or when
     a timer is due. A nudge that has run for `stuck_s` no longer keeps the next one back: another process of the pool
     goes on then. Survives any error of a server.
@@ -42,7 +44,7 @@ class Watch(threading.Thread):
         self,
         url: str,
         store: Outage,
-        nudger: Nudger,
+        wakeups: Wakeups,
         stream: str,
         task: str,
         upkeep: str,
@@ -53,7 +55,7 @@ class Watch(threading.Thread):
         super().__init__(name=f"ingress-{stream}", daemon=True)
         self._url = url
         self._store = store
-        self._nudger = nudger
+        self._wakeups = wakeups
         self._stream = stream
         self._work = Key(task, args)
         self._upkeep = Key(upkeep, args) if upkeep else None
@@ -66,9 +68,9 @@ class Watch(threading.Thread):
         """Ask the thread to end; it does within BLOCK_MS, or when the work in its own hand is done."""
         self._ending.set()
 
-    def pulse(self) -> Pulse:
+    def beat(self) -> Beat:
         """Tell when this thread last went round, and whether it is there at all."""
-        return Pulse(self._stream, self._beat, self.is_alive() or self._ending.is_set())
+        return Beat(self._stream, self._beat, self.is_alive() or self._ending.is_set())
 
     def run(self) -> None:
         """Wait and nudge until stopped; a server that is away is waited for, and said once."""
@@ -94,11 +96,11 @@ class Watch(threading.Thread):
         while not self._ending.is_set():
             self._beat = time.monotonic()
             self._tick(client)
-            if self._nudger.state(self._work, self._stuck_s) is State.BUSY:
+            if self._wakeups.state(self._work, self._stuck_s) is WakeupState.BUSY:
                 self._ending.wait(LOOK_S)
                 continue
             if jobs.take_left(self._work) or self._has_news(client, inbox):
-                self._nudge(self._work)
+                self._wake(self._work)
             self._store.ends(self._stream)
 
     def _has_news(self, client: Redis, inbox: Inbox) -> bool:
@@ -115,12 +117,12 @@ class Watch(threading.Thread):
         now = time.monotonic()
         if not self._upkeep or now - self._ticked < BLOCK_MS / 1000:
             return
-        if self._nudger.state(self._upkeep, self._stuck_s) is State.BUSY:
+        if self._wakeups.state(self._upkeep, self._stuck_s) is WakeupState.BUSY:
             return
         self._ticked = now
         if now - self._swept >= SWEEP_S or (self._timers and self._is_due(client)):
             self._swept = now
-            self._nudge(self._upkeep)
+            self._wake(self._upkeep)
 
     def _is_due(self, client: Redis) -> bool:
         pipeline = client.pipeline(transaction=False)
@@ -129,8 +131,8 @@ class Watch(threading.Thread):
         first, (seconds, _) = pipeline.execute()
         return bool(first) and first[0][1] <= seconds * 1000
 
-    def _nudge(self, key: Key) -> None:
+    def _wake(self, key: Key) -> None:
         """Have it done: by the pool, or here and now where the broker does not take the nudge, or is not heard."""
-        state = self._nudger.state(key, self._stuck_s)
-        if state is State.DEAF or (state is State.FREE and not self._nudger.send(key)):
+        state = self._wakeups.state(key, self._stuck_s)
+        if state is WakeupState.DEAF or (state is WakeupState.FREE and not self._wakeups.send(key)):
             jobs.do(key)

@@ -12,7 +12,7 @@ from redis.exceptions import OutOfMemoryError, RedisError
 
 from worker.settings.settings import Settings
 from worker.store import clients, dead, deployment, functions
-from worker.store.memory import Memory
+from worker.store.memory import ServerMemory
 from worker.telemetry.outage import Outage, pause
 
 log = logging.getLogger("planner.admission")
@@ -44,7 +44,7 @@ def wait_for_servers(settings: Settings, store: Outage) -> None:
 def prepare(client: Redis, settings: Settings) -> None:
     """Check a server that answers, load the functions, agree with the other workers; raises what is in the way."""
     check(client, settings)
-    memory = Memory(client, settings.max_dead_share, len(dead.places(settings.partitions)))
+    memory = ServerMemory(client, settings.max_dead_share, len(dead.places(settings.partitions)))
     if gone := dead.cut(client, settings.partitions, memory.dead_bytes()):
         log.warning("dead entries gave way", extra={"count": gone})
     try:

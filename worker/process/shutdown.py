@@ -27,7 +27,7 @@ def within(seconds: float, code: int, settings: Settings) -> None:
 
 def tidy_up(settings: Settings, children: tuple[int, ...] = ()) -> None:
     """Hand back what is left, and take down the sign that a worker lives here."""
-    release.hand_back(settings, [os.getpid(), *children])
+    release.release_claims(settings, [os.getpid(), *children])
     status.remove(settings)
 
 

@@ -33,7 +33,9 @@ class Solo:
         self.is_used = False  # whether this process has such a pool
         self._threads = ThreadPoolExecutor(1, "solo-goals")
         self._lock = threading.Lock()
-        self._nudges: SimpleQueue[Key | None] | None = None  # None at its end; there is none while no goal has the slot
+        self._wakeups: SimpleQueue[Key | None] | None = (
+            None  # None at its end; there is none while no goal has the slot
+        )
         self._keys: set[Key] = set()  # that are queued or in hand
 
     def is_busy(self, key: Key) -> bool | None:
@@ -41,16 +43,16 @@ class Solo:
         with self._lock:
             if key in self._keys:
                 return True
-            return None if self._nudges is None or key.task == SLOW else False
+            return None if self._wakeups is None or key.task == SLOW else False
 
     def take(self, key: Key) -> bool:
         """Queue a nudge, unless it is there already; returns False where it is the broker's."""
         with self._lock:
-            if self._nudges is None or key.task == SLOW:
+            if self._wakeups is None or key.task == SLOW:
                 return False
             if key not in self._keys:
                 self._keys.add(key)
-                self._nudges.put(key)
+                self._wakeups.put(key)
             return True
 
     def plan(self, do: Do, key: Key, share: float) -> None:
@@ -58,20 +60,20 @@ class Solo:
 
         A worker that is asked to stop begins nothing more, and ends with the goal that it has in hand.
         """
-        nudges: SimpleQueue[Key | None] = SimpleQueue()
+        wakeups: SimpleQueue[Key | None] = SimpleQueue()
         with self._lock:
-            self._nudges = nudges
+            self._wakeups = wakeups
         planning = self._threads.submit(copy_context().run, do, key, share)  # what Sentry calls it is there
-        planning.add_done_callback(lambda _: self._end(nudges))
-        while each := nudges.get():
+        planning.add_done_callback(lambda _: self._end(wakeups))
+        while each := wakeups.get():
             if state.should_stop is None:
                 self._do(do, each)
         planning.result()
 
-    def _end(self, nudges: SimpleQueue[Key | None]) -> None:
+    def _end(self, wakeups: SimpleQueue[Key | None]) -> None:
         with self._lock:
-            self._nudges = None
-            nudges.put(None)
+            self._wakeups = None
+            wakeups.put(None)
 
     def _do(self, do: Do, key: Key) -> None:
         with self._lock:

@@ -12,7 +12,7 @@ from typing import Any
 from redis.exceptions import OutOfMemoryError
 
 from worker.process.solo_pool import Solo
-from worker.process.wakeup_ledger import Key, Ledger, State
+from worker.process.wakeup_ledger import Key, Ledger, WakeupState
 from worker.telemetry.outage import Outage
 
 log = logging.getLogger("planner.nudger")
@@ -26,7 +26,7 @@ OPTIONS = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S}
 Requests = Callable[[], Mapping[str, Any] | None]  # the nudges in hand by id; None while the broker is not heard
 
 
-class Nudger:
+class Wakeups:
     """Sends the nudges of all watches of a process over one connection, and keeps the ledger of them."""
 
     def __init__(self, app: Any, outage: Outage, ledger: Ledger, requests: Requests, solo: Solo) -> None:
@@ -40,7 +40,7 @@ class Nudger:
         self._failures = 0
         self._again = 0.0  # when the broker is tried next
 
-    def state(self, key: Key, stuck_s: float) -> State:
+    def state(self, key: Key, stuck_s: float) -> WakeupState:
         """Tell what may be done about `key`; as Ledger.look.
 
         An outage is not over before this worker hears from the broker again. Until then it sends none: nobody here
@@ -48,14 +48,14 @@ class Nudger:
         """
         requests = self._requests()
         state = self._ledger.look(key, requests, time.monotonic(), stuck_s)
-        if requests is None and state is State.FREE and self._outage.lasts:
-            state = State.DEAF
-        if state is State.DEAF:
+        if requests is None and state is WakeupState.FREE and self._outage.lasts:
+            state = WakeupState.DEAF
+        if state is WakeupState.DEAF:
             self._outage.begins("consumer", ConnectionError("The consumer of nudges is not connected."))
         elif requests is not None and self._outage.ends("consumer"):
             self._failures, self._again = 0, 0.0
         if (is_busy := self._solo.is_busy(key)) is not None:
-            return State.BUSY if is_busy else State.FREE
+            return WakeupState.BUSY if is_busy else WakeupState.FREE
         return state
 
     def send(self, key: Key) -> bool:
@@ -68,25 +68,25 @@ class Nudger:
         with self._lock:
             if time.monotonic() < self._again:
                 return False
-            nudge = str(uuid.uuid4())
-            share = self._ledger.send(key, nudge, time.monotonic())
+            wakeup = str(uuid.uuid4())
+            share = self._ledger.send(key, wakeup, time.monotonic())
             if share is None:
                 return True
             try:
-                self._send(key, nudge, share)
+                self._send(key, wakeup, share)
             except Exception as error:  # refused, stalled, full, renamed commands: whatever it is, we can do without
-                self._ledger.failed(key)
+                self._ledger.take_back(key)
                 self._failed(error)
                 return False
             self._failures = 0
             self._outage.ends("nudger")
             return True
 
-    def _send(self, key: Key, nudge: str, share: float) -> None:
+    def _send(self, key: Key, wakeup: str, share: float) -> None:
         if self._connection is None:
             options = {**self._app.conf.broker_transport_options, **OPTIONS}
             self._connection = self._app.connection_for_write(transport_options=options)
-        sent = {"task_id": nudge, "headers": {SHARE: share}, "connection": self._connection}
+        sent = {"task_id": wakeup, "headers": {SHARE: share}, "connection": self._connection}
         self._app.send_task(key.task, key.args, ignore_result=True, retry=False, **sent)
 
     def _failed(self, error: Exception) -> None:

@@ -38,7 +38,7 @@ class Request(Protocol):
         """The task's arguments."""
 
 
-class State(Enum):
+class WakeupState(Enum):
     """What a watch may do about its work."""
 
     FREE = "send a nudge"
@@ -74,7 +74,7 @@ class Ledger:
         self._taken: dict[Key, dict[str, float]] = {}  # requests in hand, and since when
         self._unable = 0.0  # when this worker was last seen unable to take a nudge: every slot busy, or deaf
 
-    def send(self, key: Key, nudge: str, now: float) -> float | None:
+    def send(self, key: Key, wakeup: str, now: float) -> float | None:
         """Enter a nudge that is about to be sent; returns which share of its time a drain may take.
 
         The share is such that whatever is under way has its turn within the time of one whole drain, since workers
@@ -84,26 +84,26 @@ class Ledger:
             if key in self._sent:
                 return None
             self._numbers += 1
-            self._sent[key] = _Sent(nudge, self._numbers, now)
-            self._keys[nudge] = key
+            self._sent[key] = _Sent(wakeup, self._numbers, now)
+            self._keys[wakeup] = key
             waiting = Counter(each.task for each in self._sent)
             return min(1.0, self._slots / (len(waiting) * max(waiting.values())))
 
-    def failed(self, key: Key) -> None:
+    def take_back(self, key: Key) -> None:
         """Take back a nudge that the broker did not take."""
         with self._lock:
             self._forget(key)
 
-    def received(self, nudge: str) -> None:
+    def note_received(self, wakeup: str) -> None:
         """Note that this worker was given a nudge, of its own or of another."""
         with self._lock:
-            if key := self._keys.get(nudge):
+            if key := self._keys.get(wakeup):
                 sent = self._sent[key]
                 sent.is_received = True
                 self._received[key.task] = max(self._received[key.task], sent.number)
                 del self._lost[key]
 
-    def look(self, key: Key, requests: Mapping[str, Request] | None, now: float, stuck_s: float) -> State:
+    def look(self, key: Key, requests: Mapping[str, Request] | None, now: float, stuck_s: float) -> WakeupState:
         """Tell what may be done about `key`; `requests` are what this worker has in hand, None where it is deaf."""
         with self._lock:
             sent = self._sent.get(key)
@@ -112,19 +112,19 @@ class Ledger:
             if requests is None:
                 return self._deaf(sent, now)
             if self._is_in_hand(key, requests, now, stuck_s):
-                return State.BUSY
+                return WakeupState.BUSY
             if sent is None:
-                return State.FREE
+                return WakeupState.FREE
             if not self._has_gone(key, sent, now):
-                return State.BUSY
+                return WakeupState.BUSY
 
             self._forget(key)
-            return State.FREE
+            return WakeupState.FREE
 
-    def _deaf(self, sent: _Sent | None, now: float) -> State:
+    def _deaf(self, sent: _Sent | None, now: float) -> WakeupState:
         if sent is None:
-            return State.FREE
-        return State.BUSY if now - sent.since < DEAF_S else State.DEAF
+            return WakeupState.FREE
+        return WakeupState.BUSY if now - sent.since < DEAF_S else WakeupState.DEAF
 
     def _is_in_hand(self, key: Key, requests: Mapping[str, Request], now: float, stuck_s: float) -> bool:
         """Whether the work is done here, by whosever nudge; not by one that has been at it for `stuck_s`."""

@@ -30,15 +30,15 @@ TURN_S = 1.0  # for each stream where there are very many: a busy one waits unti
 SLOW = {stream: route.task for route in ROUTES if route.is_slow for stream in route.streams}
 
 
-class Pulse(NamedTuple):
-    """A watch as the watchdog sees it; `beat` is monotonic, 0 before the first."""
+class Beat(NamedTuple):
+    """A watch as the watchdog sees it; `at` is monotonic, 0 before the first."""
 
     stream: str
-    beat: float
+    at: float
     alive: bool
 
 
-class Pool(NamedTuple):
+class WorkerPool(NamedTuple):
     """What this worker works with."""
 
     slots: int  # tasks at a time
@@ -72,18 +72,18 @@ class Judge:
         self._claim_idle_s = claim_idle_s
         self._since: dict[Standing, float] = {}
 
-    def verdict(self, sight: Sight | None, pulses: Sequence[Pulse], pool: Pool, now: float) -> str:
+    def verdict(self, sight: Sight | None, beats: Sequence[Beat], pool: WorkerPool, now: float) -> str:
         """Say in a few words why this worker is stuck; nothing where it is not, or where that cannot be told."""
-        if dead := [pulse.stream for pulse in pulses if not pulse.alive]:
+        if dead := [beat.stream for beat in beats if not beat.alive]:
             return f"the watch of {', '.join(dead)} has ended"
-        standing = self._standing(sight, pulses, pool) if sight else ()  # what was before an outage does not count
+        standing = self._standing(sight, beats, pool) if sight else ()  # what was before an outage does not count
         self._since = {each: self._since.get(each, now) for each in standing}
-        limit = max(self._limit_s, TURN_S * len(pulses))
+        limit = max(self._limit_s, TURN_S * len(beats))
         return next((each.reason for each, since in self._since.items() if now - since >= limit + each.extra_s), "")
 
-    def _standing(self, sight: Sight, pulses: Sequence[Pulse], pool: Pool) -> Iterator[Standing]:
+    def _standing(self, sight: Sight, beats: Sequence[Beat], pool: WorkerPool) -> Iterator[Standing]:
         """Name each thing that would have to move by itself, whatever else does; not what may take its time."""
-        for stream, beat, _ in pulses:
+        for stream, beat, _ in beats:
             if stream not in sight.at_work:
                 yield Standing(f"the watch of {stream} hangs", beat)
         slow = [task for task in pool.tasks.values() if task in sight.at_work]
@@ -105,17 +105,17 @@ class Watchdog(threading.Thread):
         self,
         settings: Settings,
         broker: Outage,
-        pulses: Callable[[], Sequence[Pulse]],
-        pool: Callable[[], Pool],
-        bite: Callable[[str], None],
+        beats: Callable[[], Sequence[Beat]],
+        pool: Callable[[], WorkerPool],
+        terminate: Callable[[str], None],
         partitions: Sequence[keys.Partition],
     ) -> None:
         super().__init__(name="watchdog", daemon=True)
         self._settings = settings
         self._broker = broker
-        self._pulses = pulses
+        self._beats = beats
         self._pool = pool
-        self._bite = bite
+        self._terminate = terminate
         self._partitions = partitions
         self._file = StatusFile(settings)
         self._since = time.time()
@@ -131,13 +131,13 @@ class Watchdog(threading.Thread):
         """Look until the process ends."""
         judge = Judge(self._settings.watchdog_s, self._settings.claim_idle_s)
         while True:
-            pulses, pool = self._pulses(), self._pool()
-            sight = self._look([pulse.stream for pulse in pulses], pool.pids)
-            self._tell(pulses, sight)
-            stuck = self._disagreement(pulses) or judge.verdict(sight, pulses, pool, time.monotonic())
+            beats, pool = self._beats(), self._pool()
+            sight = self._look([beat.stream for beat in beats], pool.pids)
+            self._tell(beats, sight)
+            stuck = self._disagreement(beats) or judge.verdict(sight, beats, pool, time.monotonic())
             if stuck and not self._ending.is_set():
                 self._ending.set()
-                self._bite(stuck)
+                self._terminate(stuck)
             time.sleep(LOOK_S)
 
     def _look(self, streams: Sequence[str], pids: frozenset[int]) -> Sight | None:
@@ -156,10 +156,10 @@ class Watchdog(threading.Thread):
             log.exception("watchdog failed")
         return None
 
-    def _disagreement(self, pulses: Sequence[Pulse]) -> str:
+    def _disagreement(self, beats: Sequence[Beat]) -> str:
         """Say why this worker may not go on with its server, which was emptied or given another number meanwhile."""
         try:
-            if self._client and pulses:  # else it is only starting, and is told there
+            if self._client and beats:  # else it is only starting, and is told there
                 deployment.join(self._client, self._settings.partitions)
         except deployment.WrongDeployment as error:
             return str(error)
@@ -192,7 +192,7 @@ class Watchdog(threading.Thread):
             memory=share_of(memory) if isinstance(memory, dict) else None,
         )
 
-    def _tell(self, pulses: Sequence[Pulse], sight: Sight | None) -> None:
+    def _tell(self, beats: Sequence[Beat], sight: Sight | None) -> None:
         now = time.time()
         self._file.write(
             Status(
@@ -200,7 +200,7 @@ class Watchdog(threading.Thread):
                 host=socket.gethostname(),
                 started=self._since,
                 beat=now,
-                streams={pulse.stream: now - (time.monotonic() - pulse.beat) for pulse in pulses if pulse.beat},
+                streams={beat.stream: now - (time.monotonic() - beat.at) for beat in beats if beat.at},
                 store=sight is not None,
                 broker=not self._broker.lasts,
                 sweep_lag_s=sight.lag_s if sight else None,

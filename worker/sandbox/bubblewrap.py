@@ -20,7 +20,7 @@ OURS = (sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({SOURCES
 
 
 @cache
-def found(user: User | None = None) -> str | None:
+def find(user: User | None = None) -> str | None:
     """Return the program where it is installed, and allowed to do its work here for `user` and to start us again."""
     program = shutil.which("bwrap")
     if not program:
@@ -44,7 +44,7 @@ def found(user: User | None = None) -> str | None:
             capture_output=True,
             timeout=PROBE_S,
             check=False,
-            **(user.started if user else {}),
+            **(user.spawn_options if user else {}),
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

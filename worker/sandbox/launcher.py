@@ -33,8 +33,8 @@ def main(descriptors: list[str]) -> None:
 
     Everything ends when the program ends, at SIGTERM, and when the other side of the second one is closed.
     """
-    order, control, status = map(int, descriptors)
-    with open(order, "rb", closefd=False) as file:
+    request, control, status = map(int, descriptors)
+    with open(request, "rb", closefd=False) as file:
         told = json.load(file)
     if IS_LINUX:
         landlock.prctl(DUMPABLE, 0)
@@ -48,8 +48,8 @@ def main(descriptors: list[str]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: asked.append(signal.SIGTERM))
     child = os.fork()
     if not child:
-        _become(told, order, (control, status, woken, wake))
-    os.close(order)
+        _become(told, request, (control, status, woken, wake))
+    os.close(request)
     code = _wait(child, control, woken, asked)
     if code is None:
         code = _end_politely(child, woken)
@@ -58,16 +58,16 @@ def main(descriptors: list[str]) -> None:
         os.write(status, json.dumps({"code": code}).encode())
 
 
-def enter(order: int) -> None:
+def enter(request: int) -> None:
     """Become the program of the order: what is left to do inside of bubblewrap."""
-    os.lseek(order, 0, os.SEEK_SET)
-    with os.fdopen(order, "rb") as file:
+    os.lseek(request, 0, os.SEEK_SET)
+    with os.fdopen(request, "rb") as file:
         told = json.load(file)
     _confine(told)
     _execute(told["argv"], told["env"])
 
 
-def _become(told: dict[str, Any], order: int, ours: tuple[int, ...]) -> None:
+def _become(told: dict[str, Any], request: int, ours: tuple[int, ...]) -> None:
     """Become the program; never returns."""
     try:
         signal.set_wakeup_fd(-1)
@@ -83,9 +83,9 @@ def _become(told: dict[str, Any], order: int, ours: tuple[int, ...]) -> None:
         if IS_LINUX:
             landlock.prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)  # a change of user would take it back
         if told["bwrap"]:
-            os.set_inheritable(order, True)
-            _execute([*told["bwrap"], str(order)], {})
-        os.close(order)
+            os.set_inheritable(request, True)
+            _execute([*told["bwrap"], str(request)], {})
+        os.close(request)
         _confine(told)
         _execute(told["argv"], told["env"])
     except BaseException as error:

@@ -28,14 +28,14 @@ class WrongPath(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class PathGrant:
     """A path that the operator lets a program reach."""
 
     path: Path
     writable: bool = False
 
     @classmethod
-    def parse(cls, text: str) -> Grant:
+    def parse(cls, text: str) -> PathGrant:
         """Read `PATH` or `PATH:rw`; `~` is the home. Raises WrongPath for one that is not absolute or not there."""
         name, colon, rights = text.rpartition(":")
         if not colon or rights not in ("r", "rw"):
@@ -50,15 +50,19 @@ class Grant:
 
 def grants(value: object) -> object:
     """Read grants that are separated by commas."""
-    return tuple(map(Grant.parse, filter(None, map(str.strip, value.split(","))))) if isinstance(value, str) else value
+    return (
+        tuple(map(PathGrant.parse, filter(None, map(str.strip, value.split(","))))) if isinstance(value, str) else value
+    )
 
 
-def named(command: Sequence[str]) -> tuple[Grant, ...]:
+def grants_of(command: Sequence[str]) -> tuple[PathGrant, ...]:
     """Grant the files that the words of an operator's command name, such as the script that an interpreter runs."""
-    return tuple(Grant(Path(word)) for word in command if word.startswith("/") and Path(word).is_file())
+    return tuple(PathGrant(Path(word)) for word in command if word.startswith("/") and Path(word).is_file())
 
 
-def rules(argv: Sequence[str], search: str, granted: Iterable[Grant], hidden: Iterable[Path]) -> list[tuple[str, str]]:
+def rules(
+    argv: Sequence[str], search: str, granted: Iterable[PathGrant], hidden: Iterable[Path]
+) -> list[tuple[str, str]]:
     """List what `argv` may reach, as (path, rights): `search` is its PATH, and nothing of `hidden` is in it."""
     secret = [os.path.realpath(path) for path in (*map(str, hidden), *PASSWORDS)]
     wanted = [(Path(path), READ) for path in SYSTEM]

@@ -56,7 +56,7 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ResourceLimits:
     """What a command may use: bytes of address space, of standard output and error; of those, how much is kept."""
 
     memory: int | None = None
@@ -65,7 +65,7 @@ class Limits:
     kept: int = TAIL_BYTES
 
 
-UNLIMITED = Limits()
+UNLIMITED = ResourceLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Job:
     stdin: bytes = b""
     merge: bool = False  # whether its standard error goes where its output goes
     env: Mapping[str, str] | None = None  # all of its environment; ours without what is private unless given
-    limits: Limits = UNLIMITED
+    limits: ResourceLimits = UNLIMITED
 
     @property
     def variables(self) -> dict[str, str]:
@@ -114,7 +114,7 @@ def run(job: Job, confinement: Confinement = UNCONFINED, temporary: Path | None 
     Raises TooMuchPrinted beyond the job's limits.
     """
     limits = job.limits
-    order = {
+    request = {
         "argv": list(map(str, job.argv)),
         "env": job.variables,
         "memory": limits.memory,
@@ -131,7 +131,7 @@ def run(job: Job, confinement: Confinement = UNCONFINED, temporary: Path | None 
             for file in (given, out, err):  # which it may open once more, as /dev/stderr
                 os.fchown(file.fileno(), user.uid, user.gid)
         printed = ((out, limits.stdout), (err, limits.stderr))
-        with _launched(order, job.cwd, given, out, out if job.merge else err) as program:
+        with _launched(request, job.cwd, given, out, out if job.merge else err) as program:
             is_over = _wait(program.process, time.monotonic() + job.timeout_s, job.wanted, printed)
             code = program.end()
         kept = limits.kept
@@ -170,11 +170,11 @@ class _Program:
 
 @contextmanager
 def _launched(
-    order: Mapping[str, Any], cwd: Path, given: IO[bytes], out: IO[bytes], err: IO[bytes]
+    request: Mapping[str, Any], cwd: Path, given: IO[bytes], out: IO[bytes], err: IO[bytes]
 ) -> Iterator[_Program]:
     _become_subreaper()
     with TemporaryFile() as file, ExitStack() as stack:
-        file.write(codec.dumps(order))
+        file.write(codec.dumps(request))
         file.seek(0)
         theirs, control = _pipe(stack)
         status, told = _pipe(stack)

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from worker.sandbox import bubblewrap, landlock, paths, process
-from worker.sandbox.paths import Grant
+from worker.sandbox.paths import PathGrant
 from worker.sandbox.process import SOURCES, UNCONFINED, Confinement, Finished, Job
 from worker.sandbox.user import User
 
@@ -30,7 +30,7 @@ class NoSandbox(Exception):
     """A sandbox is required, and this machine has none."""
 
 
-class Mode(StrEnum):
+class SandboxMode(StrEnum):
     """Whether foreign programs are confined: where that is possible, at any price, or never."""
 
     AUTO = "auto"
@@ -42,24 +42,24 @@ class Mode(StrEnum):
 class Sandbox:
     """How programs are confined: what they may reach beside the system and their own folder, and what never."""
 
-    mode: Mode = Mode.AUTO
-    grants: tuple[Grant, ...] = ()
+    mode: SandboxMode = SandboxMode.AUTO
+    grants: tuple[PathGrant, ...] = ()
     hidden: tuple[Path, ...] = ()
     user: User | None = None  # whom programs run as, where that is not us
 
-    def granting(self, *grants: Grant) -> Sandbox:
+    def with_grants(self, *grants: PathGrant) -> Sandbox:
         """Return a sandbox whose programs may reach more."""
         return replace(self, grants=self.grants + grants)
 
     def check(self) -> None:
         """Log once what this machine offers; raises NoSandbox with a sentence where that is nothing and must not be."""
-        if self.mode is Mode.OFF:
+        if self.mode is SandboxMode.OFF:
             _say_once("sandbox_off", 0, None, self.user)
             return
-        version, bwrap = landlock.abi(), bubblewrap.found(self.user)
+        version, bwrap = landlock.abi(), bubblewrap.find(self.user)
         if version or bwrap:
             _say_once("sandbox_ready", version, bwrap, self.user)
-        elif self.mode is Mode.REQUIRE:
+        elif self.mode is SandboxMode.REQUIRE:
             raise NoSandbox(NONE_HERE)
         else:
             _say_once("sandbox_absent", version, bwrap, self.user)
@@ -73,15 +73,15 @@ class Sandbox:
         given = job.variables
         if self.user:
             given |= self.user.variables
-        if self.mode is Mode.OFF:
+        if self.mode is SandboxMode.OFF:
             given |= self._real_home(given.get("HOME"))
             return process.run(replace(job, env=given), replace(UNCONFINED, user=self.user))
         with _temporary() as place:
             given |= {"TMPDIR": str(place / "tmp"), **self._home(place / "home", given.get("HOME"))}
             if self.user:
                 self.user.own(place)
-            grants = [Grant(path, writable=True) for path in (*writable, place)]
-            grants += [*map(Grant, (job.cwd, *readable)), *self.grants]
+            grants = [PathGrant(path, writable=True) for path in (*writable, place)]
+            grants += [*map(PathGrant, (job.cwd, *readable)), *self.grants]
             rules = paths.rules(job.argv, given.get("PATH", os.defpath), grants, self.hidden)
             return process.run(replace(job, env=given), self._confinement(rules, job.cwd, place), place)
 
@@ -111,7 +111,7 @@ class Sandbox:
         return {}
 
     def _confinement(self, rules: Sequence[tuple[str, str]], cwd: Path, place: Path) -> Confinement:
-        version, bwrap = landlock.abi(), bubblewrap.found(self.user)
+        version, bwrap = landlock.abi(), bubblewrap.find(self.user)
         if not bwrap:
             return Confinement(rules, landlock=bool(version), user=self.user)
         inner = [sys.executable, "-I", "-S", "-c", ENTER, SOURCES]

@@ -66,7 +66,7 @@ class User:
         return cls(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir)
 
     @property
-    def started(self) -> Mapping[str, Any]:
+    def spawn_options(self) -> Mapping[str, Any]:
         """Return what subprocess needs to start a program as this user."""
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
@@ -78,7 +78,9 @@ class User:
     def reaches(self, folder: str) -> bool:
         """Whether this user may enter `folder`."""
         enter = ["/bin/sh", "-c", 'cd -- "$1"', "sh", folder]
-        done = subprocess.run(enter, cwd="/", env={}, capture_output=True, timeout=PROBE_S, check=False, **self.started)  # noqa: S603 - a fixed command
+        done = subprocess.run(  # noqa: S603 - a fixed command
+            enter, cwd="/", env={}, capture_output=True, timeout=PROBE_S, check=False, **self.spawn_options
+        )
         return done.returncode == 0
 
     def own(self, top: Path) -> None:

@@ -85,7 +85,7 @@ def of(settings: Settings) -> dict[str, str]:
     return found
 
 
-def handed_on(environment: Mapping[str, str], secrets: Mapping[str, str]) -> tuple[dict[str, str], int]:
+def hand_on(environment: Mapping[str, str], secrets: Mapping[str, str]) -> tuple[dict[str, str], int]:
     """Return an environment without secrets for a process of ours, and the descriptor that it inherits them by."""
     number = _written(secrets)
     kept = {name: value for name, value in environment.items() if name not in NAMES | FILES}

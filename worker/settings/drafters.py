@@ -63,12 +63,12 @@ def schema_mode(settings: Settings, drafter: str, question: Consult) -> str:
     return "prompt" if drafter == "cli" and not has_place else "native"
 
 
-def unread(environment: Mapping[str, str]) -> list[str]:
+def unread_settings(environment: Mapping[str, str]) -> list[str]:
     """Say which `WORKER_*` settings are set and read by nobody: a sentence each."""
     return [f"{name} is not read here: {instead}." for name, instead in DROPPED.items() if environment.get(name)]
 
 
-def lacking(settings: Settings) -> list[str]:
+def missing_settings(settings: Settings) -> list[str]:
     """Say what is not set that the enabled drafters need: a sentence each."""
     enabled = {*settings.drafters, "none"}
     said = [sentence for name, is_there, sentence in _needs(settings) if name in enabled and not is_there]

@@ -23,7 +23,7 @@ URL = re.compile(
 HOST = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[^:\[\]]+)(?::(?P<port>\d{1,5}))?")
 
 
-class Place(NamedTuple):
+class SentinelUrl(NamedTuple):
     """What such a URL says."""
 
     sentinels: tuple[tuple[str, int], ...]
@@ -38,13 +38,13 @@ def is_watched(url: str) -> bool:
     return url.startswith(SCHEME)
 
 
-def parse(url: str) -> Place:
+def parse(url: str) -> SentinelUrl:
     """Read such a URL; raises ValueError with a sentence."""
     found = URL.fullmatch(url)
     hosts = [HOST.fullmatch(host) for host in found["hosts"].split(",")] if found else []
     if not found or not all(hosts):
         raise ValueError("a URL of sentinels reads redis+sentinel://host:port,host:port/master-name[/db]")
-    return Place(
+    return SentinelUrl(
         sentinels=tuple((host["host"].strip("[]"), int(host["port"] or PORT)) for host in hosts if host),
         master=unquote(found["master"]),
         db=int(found["db"] or 0),

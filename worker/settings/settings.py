@@ -17,7 +17,7 @@ from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
 from tasks.base.errors import PlannerError
 from tasks.text.forbidden_paths import FORBIDDEN_NAMES, Forbidden, forbid
 from worker.settings import credentials, tools_file
-from worker.settings.drafters import lacking, planning_options
+from worker.settings.drafters import missing_settings, planning_options
 from worker.settings.types import Argv, CheckNames, DrafterName, DrafterNames, Grants, Names, RedisUrl, Variables
 
 PREFIX = "PLANNER_"
@@ -258,7 +258,7 @@ def load() -> Settings:
     except ValidationError as error:
         wrong += [_told(each) for each in error.errors()]
     else:
-        wrong += [*_wrong_tools(settings), *lacking(settings)]
+        wrong += [*_wrong_tools(settings), *missing_settings(settings)]
     if wrong:
         raise WrongSettings("\n".join(wrong))
     return settings

@@ -140,10 +140,10 @@ class ToolsFile(_Table):
 @lru_cache(maxsize=8)
 def catalogue(path: Path | None) -> Catalogue:
     """Our catalogue with what the file at `path` adds; raises WrongTools with one sentence per mistake."""
-    return CATALOGUE if path is None else extended(_text(path))
+    return CATALOGUE if path is None else catalogue_with(_text(path))
 
 
-def extended(text: str) -> Catalogue:
+def catalogue_with(text: str) -> Catalogue:
     """Our catalogue with what `text` adds; raises WrongTools with one sentence per mistake."""
     try:
         file = ToolsFile.model_validate(tomllib.loads(text))

@@ -10,7 +10,7 @@ from pydantic_settings import NoDecode
 
 from schemas import codec
 from tasks.text.forbidden_paths import wrong_name
-from worker.sandbox.paths import Grant, grants
+from worker.sandbox.paths import PathGrant, grants
 from worker.settings import sentinel
 
 
@@ -61,6 +61,6 @@ DrafterNames = Annotated[tuple[DrafterName, ...], NoDecode, BeforeValidator(_nam
 CheckName = Literal["ruff-check", "ruff-format", "black", "flake8", "mypy", "pyright", "compileall"]
 CheckNames = Annotated[tuple[CheckName, ...], NoDecode, BeforeValidator(_names)]
 Argv = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_argv)]
-Grants = Annotated[tuple[Grant, ...], NoDecode, BeforeValidator(grants)]
+Grants = Annotated[tuple[PathGrant, ...], NoDecode, BeforeValidator(grants)]
 Names = Annotated[tuple[Annotated[str, AfterValidator(_forbiddable)], ...], NoDecode, BeforeValidator(_names)]
 Variables = Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(_variables)]

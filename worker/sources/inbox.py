@@ -38,7 +38,7 @@ def read(place: Path) -> tuple[InboxItem, ...]:
     Hidden files and a README are no wishes. A wish is a regular file: a link or a pipe is refused by its name.
     """
     try:
-        with regular_files.opened(place) as handle:
+        with regular_files.open_folder(place) as handle:
             with os.scandir(handle) as entries:
                 names = sorted(each.name for each in entries if each.name.endswith(".md") and _counts(each.name))
             if len(names) > MAX_FILES:

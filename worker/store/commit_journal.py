@@ -19,7 +19,7 @@ log = logging.getLogger("planner.commits")
 OLD_S = 7 * 86_400  # nobody can ask another host whether its process lives; one that does writes again
 
 
-class Kept(BaseModel):
+class JournalRecord(BaseModel):
     """What one process knows of one partition's commits, and which process it is; a newer version may add to it."""
 
     model_config = ConfigDict(frozen=True)
@@ -40,21 +40,21 @@ class Kept(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class OtherJournal:
     """The file of another process; whether that lives cannot be told of another host."""
 
     path: Path
-    kept: Kept
+    kept: JournalRecord
     lives: bool
 
     def forget(self) -> None:
         """Remove the file, now that its loss is told, unless its process has written another one meanwhile."""
         with suppress(OSError, ValidationError):
-            if Kept.model_validate_json(self.path.read_bytes()) == self.kept:
+            if JournalRecord.model_validate_json(self.path.read_bytes()) == self.kept:
                 self.path.unlink()
 
 
-class Shelf:
+class CommitJournal:
     """The files of one partition in `folder`; one is this object's own."""
 
     def __init__(self, folder: Path, partition: int) -> None:
@@ -62,7 +62,7 @@ class Shelf:
         self._prefix = f"commits-{partition}-"
         self._own = uuid.uuid4().hex
 
-    def put(self, born: str, kept: Kept) -> bool:
+    def put(self, born: str, kept: JournalRecord) -> bool:
         """Keep what is known of the data called `born`; returns whether that was possible, and says so if not."""
         path = self._folder / f"{self._prefix}{born}-{self._own}.json"
         fresh = path.with_suffix(".new")
@@ -75,7 +75,7 @@ class Shelf:
             return False
         return True
 
-    def others(self, born: str) -> list[Other]:
+    def others(self, born: str) -> list[OtherJournal]:
         """Read what other processes know of the data called `born`; removes files that are damaged."""
         found = []
         for path in sorted(self._folder.glob(f"{self._prefix}{born}-*.json")):
@@ -83,12 +83,12 @@ class Shelf:
                 continue
             with suppress(OSError):
                 try:
-                    kept = Kept.model_validate_json(path.read_bytes())
+                    kept = JournalRecord.model_validate_json(path.read_bytes())
                 except ValidationError:
                     path.unlink()
                 else:
                     lives = _lives(kept) and path.stat().st_mtime > time.time() - OLD_S
-                    found.append(Other(path, kept, lives))
+                    found.append(OtherJournal(path, kept, lives))
         return found
 
 
@@ -96,7 +96,7 @@ def _host() -> str:
     return socket.gethostname()
 
 
-def _lives(kept: Kept) -> bool:
+def _lives(kept: JournalRecord) -> bool:
     """Whether the process may still be there; of another host nobody can tell."""
     return kept.host != _host() or _started(kept.pid) == kept.started
 

@@ -20,7 +20,7 @@ from redis import Redis
 
 from worker.store import functions
 from worker.store.clients import Connects
-from worker.store.commit_journal import Kept, Other, Shelf
+from worker.store.commit_journal import CommitJournal, JournalRecord, OtherJournal
 from worker.store.keys import Partition
 
 log = logging.getLogger("planner.commits")
@@ -66,7 +66,7 @@ class Commits:
     ) -> None:
         self._client = client
         self._partition = partition
-        self._shelf = Shelf(folder, partition.number) if folder else None
+        self._journal = CommitJournal(folder, partition.number) if folder else None
         self._connects = connects
         self._compared = -1  # the connection on which it was
         self._compared_at = -COMPARE_S
@@ -76,7 +76,7 @@ class Commits:
         self._recent: dict[str, int] = {}  # plan -> number of its last commit, in their order
         self._forgotten = 0  # the highest number that `_recent` had to drop
         self._lost: Lost | None = None
-        self._heard: list[Other] = []  # whose loss is part of `_lost`
+        self._heard: list[OtherJournal] = []  # whose loss is part of `_lost`
         self._unsaved = False
         self.known = 0
 
@@ -115,7 +115,7 @@ class Commits:
         Returns what was lost and not yet `told`.
         """
         born = self._ask(self._epoch, self.known).born
-        others = self._shelf.others(born) if self._shelf else []
+        others = self._journal.others(born) if self._journal else []
         highest = max([(self._epoch, self.known), *((each.kept.epoch, each.kept.known) for each in others)])
         server = self._ask(*highest)  # where it lacks some of that it has begun a new epoch
         base = self._base_since(self._epoch, server)
@@ -135,7 +135,7 @@ class Commits:
         self._compared_at = time.monotonic()
         return self._lost
 
-    def told(self) -> None:
+    def forget_loss(self) -> None:
         """Forget what was lost: every plan has heard of it."""
         self._lost = None
         self.save()
@@ -148,8 +148,8 @@ class Commits:
         with self._lock:
             self._unsaved = False
             known = self.known  # before the plans: none of those numbers may lack its plan
-            if self._shelf and self._born and not self._shelf.put(self._born, self._kept(known)):
-                self._shelf = None
+            if self._journal and self._born and not self._journal.put(self._born, self._kept(known)):
+                self._journal = None
 
     def _ask(self, epoch: int, known: int) -> Count:
         key, fresh = self._partition.commits, uuid.uuid4().hex
@@ -160,7 +160,7 @@ class Commits:
         """Ask after which commit the server has lost some since that epoch; -1 for none."""
         return self._ask(epoch, 0).base if epoch < server.epoch else -1
 
-    def _take_up(self, others: list[Other], server: Count) -> None:
+    def _take_up(self, others: list[OtherJournal], server: Count) -> None:
         """Take what others know to be lost, and all else that those knew who live no more."""
         for each in others:
             kept, base = each.kept, self._base_since(each.kept.epoch, server)
@@ -177,8 +177,8 @@ class Commits:
                 self._recent = dict(sorted(merged.items(), key=lambda pair: pair[1]))
                 self._forgotten = max(self._forgotten, min(kept.forgotten, base) if base >= 0 else kept.forgotten)
 
-    def _kept(self, known: int) -> Kept:
-        return Kept(
+    def _kept(self, known: int) -> JournalRecord:
+        return JournalRecord(
             epoch=self._epoch,
             known=known,
             forgotten=self._forgotten,

@@ -11,7 +11,7 @@ from redis import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from worker.store import functions, keys
-from worker.store.dead_entry import Dead, Filter, Place, decode
+from worker.store.dead_entry import Dead, DeadStream, Filter, decode
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition
 
@@ -21,13 +21,13 @@ MAX_PAGE = 1000
 GOALS, COMMANDS = "goals", "commands"
 
 
-def places(partitions: int) -> list[Place]:
+def places(partitions: int) -> list[DeadStream]:
     """List every dead stream."""
-    found = [Place(GOALS, keys.GOALS_DEAD, keys.GOALS_STATS, frozenset({keys.GOALS}))]
-    found.append(Place(COMMANDS, keys.COMMANDS_DEAD, keys.COMMANDS_STATS, frozenset({keys.COMMANDS})))
+    found = [DeadStream(GOALS, keys.GOALS_DEAD, keys.GOALS_STATS, frozenset({keys.GOALS}))]
+    found.append(DeadStream(COMMANDS, keys.COMMANDS_DEAD, keys.COMMANDS_STATS, frozenset({keys.COMMANDS})))
     for number in range(partitions):
         part = Partition(number)
-        found.append(Place(str(number), part.dead, part.stats, frozenset({part.outcomes, part.commands})))
+        found.append(DeadStream(str(number), part.dead, part.stats, frozenset({part.outcomes, part.commands})))
     return found
 
 
@@ -60,7 +60,7 @@ def _batches(found: Iterable[Dead]) -> Iterator[list[Dead]]:
 
 
 def _pages(
-    client: Redis, place: Place, wanted: Filter, *, newest_first: bool = False, last: str = "+"
+    client: Redis, place: DeadStream, wanted: Filter, *, newest_first: bool = False, last: str = "+"
 ) -> Iterator[Dead]:
     first, count = str(wanted.since_ms), PAGE
     while True:
@@ -78,7 +78,7 @@ def _pages(
         count = max(1, min(MAX_PAGE, PAGE_BYTES // size))
 
 
-def named(client: Redis, partitions: int, name: str) -> Dead | None:
+def find(client: Redis, partitions: int, name: str) -> Dead | None:
     """Find the entry `goals/<id>` or `<partition>/<id>`; None if there is none."""
     where, _, entry = name.partition("/")
     for place in places(partitions):
@@ -114,12 +114,12 @@ def drop(client: Redis, batch: Sequence[Dead]) -> None:
     """
     for place, ids in _by_place(batch):
         try:
-            functions.call(client, "FCALL", functions.UNBURY, 2, place.key, place.stats, "dead_dropped", *ids)
+            functions.call(client, "FCALL", functions.DROP_DEAD, 2, place.key, place.stats, "dead_dropped", *ids)
         except FunctionsMissing:
             client.xdel(place.key, *ids)
 
 
-def _by_place(batch: Sequence[Dead]) -> list[tuple[Place, list[str]]]:
+def _by_place(batch: Sequence[Dead]) -> list[tuple[DeadStream, list[str]]]:
     places = dict.fromkeys(dead.place for dead in batch)
     return [(place, [dead.entry for dead in batch if dead.place == place]) for place in places]
 
@@ -141,12 +141,12 @@ def _cut(client: Redis, stream: str, max_bytes: int) -> int:
     return gone
 
 
-def forgotten(client: Redis, partitions: int) -> int:
+def count_forgotten(client: Redis, partitions: int) -> int:
     """Count the entries that gave way to newer ones (PLANNER_MAX_DEAD, PLANNER_MAX_DEAD_SHARE)."""
     return sum(_forgotten(client, place) for place in places(partitions))
 
 
-def _forgotten(client: Redis, place: Place) -> int:
+def _forgotten(client: Redis, place: DeadStream) -> int:
     if not client.exists(place.key):
         return 0
     info: Any = client.xinfo_stream(place.key)

@@ -18,7 +18,7 @@ BESIDE = "entry."  # what the names of an entry's other fields begin with in the
 REPLAYS = b"replays"  # field of an entry that was sent back: how often so far
 
 
-class Place(NamedTuple):
+class DeadStream(NamedTuple):
     """A dead stream: its short name, its key, the hash of its counters, and the streams whose entries die there."""
 
     name: str
@@ -46,7 +46,7 @@ class Filter(NamedTuple):
 class Dead:
     """A dead entry; `told` is its DeadEntry as it stands there, {} where it is none."""
 
-    place: Place
+    place: DeadStream
     entry: str
     told: dict[str, Any]
     data: bytes
@@ -169,7 +169,7 @@ def _goal_id(data: bytes) -> Any:
     return body.get("goal_id") if isinstance(body, dict) else None
 
 
-def decode(place: Place, entry: bytes, fields: dict[bytes, bytes] | None) -> Dead:
+def decode(place: DeadStream, entry: bytes, fields: dict[bytes, bytes] | None) -> Dead:
     """Read what stands in a dead stream, whoever wrote it."""
     fields = fields or {}
     try:

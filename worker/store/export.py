@@ -193,7 +193,7 @@ def _attempts(client: Redis, k: PlanKeys) -> Iterator[Item]:
         wanted = sorted(names)
         specs: Any = client.hmget(k.steps, wanted) if wanted else []
         facts = {step: unpack_step(raw) for step, raw in zip(wanted, specs, strict=True) if raw}
-        for step, attempts in history.told([line], facts).items():
+        for step, attempts in history.story_of([line], facts).items():
             yield from ({"step_id": step, **attempt} for attempt in attempts)
 
 

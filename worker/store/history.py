@@ -27,10 +27,10 @@ def story(client: Redis, k: PlanKeys) -> Story:
     lines = list(_lines(client, k))
     steps = sorted({step for line in lines for step, *_ in _ends(line)})
     found: Any = client.hmget(k.steps, steps) if steps else []
-    return told(lines, {step: unpack_step(raw) for step, raw in zip(steps, found, strict=True) if raw})
+    return story_of(lines, {step: unpack_step(raw) for step, raw in zip(steps, found, strict=True) if raw})
 
 
-def told(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]]) -> Story:
+def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]]) -> Story:
     """Fold the lines of a log into a story. Pure."""
     found: Story = {}
     for line in lines:

@@ -34,7 +34,7 @@ def stats_of(dead: str) -> str:
     return dead.removesuffix("dead") + "stats"
 
 
-def granted(day: int, scope: str) -> str:
+def day_grants(day: int, scope: str) -> str:
     """Hash {granted, extra}: what all partitions got of a scope's budget on a day, and what it was topped up by."""
     return f"planner:granted:{day}:{scope}"
 

@@ -22,7 +22,7 @@ MAX_QUEUE = 10_000  # specs; more stay in their plans until a place is free
 class Write(NamedTuple):
     """A change with the entries (stream, id) that it acknowledges."""
 
-    change: Changeset
+    changeset: Changeset
     acks: Sequence[tuple[str, bytes]] = ()
 
 
@@ -36,13 +36,13 @@ class Layout:
     commits: Commits
     max_queue: int
 
-    def commit_call(self, write: Write, orders: int | str = "") -> tuple[Any, ...]:
+    def commit_call(self, write: Write, commands_heard: int | str = "") -> tuple[Any, ...]:
         """Lay out a change as commit.lua reads it: KEYS, then counts, then SECTIONS in their order.
 
         `orders` is how many orders the partition had heard of when it was decided, if that matters.
         """
-        change, partition = write.change, self.partition
-        k = partition.plan(change.plan_id)
+        changeset, partition = write.changeset, self.partition
+        k = partition.plan(changeset.plan_id)
         keys = [*k, partition.timers, partition.events, partition.plans]
         keys += (partition.grants, partition.commits, partition.tenants, partition.scopes)
         sections = self._sections(write, _Places(keys))
@@ -51,64 +51,64 @@ class Layout:
             functions.COMMIT,
             len(keys),
             *keys,
-            change.plan_id,
-            change.expected,
+            changeset.plan_id,
+            changeset.expected,
             self.token,
-            int(change.changed),
-            change.now,
-            self.retention_s if change.ends else 0,
+            int(changeset.changed),
+            changeset.now,
+            self.retention_s if changeset.ends else 0,
             EVENTS_CAP,
-            change.log,
-            "" if change.wake is None else change.wake,
+            changeset.log,
+            "" if changeset.wake is None else changeset.wake,
             self.commits.field,
             self.commits.known,
             self.max_queue,
-            change.tenant,
-            orders,
+            changeset.tenant,
+            commands_heard,
             *map(floordiv, map(len, sections), SECTION_SIZES),
             *chain.from_iterable(sections),
         )
 
     def _sections(self, write: Write, place: _Places) -> tuple[Sequence[Any], ...]:
-        change = write.change
-        lease = self.partition.lease_prefix(change.plan_id)
+        changeset = write.changeset
+        lease = self.partition.lease_prefix(changeset.plan_id)
         return (
-            _flat(change.fields.items()),
-            _flat(change.statuses.items()),
-            _flat(change.specs.items()),
-            _flat([(index, step) for step, index in change.ready_add.items()]) if change.ready_add else (),
-            change.ready_remove,
-            self._ended(change, place, lease),
-            self._starts(change, place, lease),
-            (change.todo_pop,) if change.todo_pop else (),
-            [f"{step} {number}" for step, number in change.todo_push] if change.todo_push else (),
-            _flat(change.events),
+            _flat(changeset.fields.items()),
+            _flat(changeset.statuses.items()),
+            _flat(changeset.specs.items()),
+            _flat([(index, step) for step, index in changeset.ready_add.items()]) if changeset.ready_add else (),
+            changeset.ready_remove,
+            self._ended(changeset, place, lease),
+            self._starts(changeset, place, lease),
+            (changeset.todo_pop,) if changeset.todo_pop else (),
+            [f"{step} {number}" for step, number in changeset.todo_push] if changeset.todo_push else (),
+            _flat(changeset.events),
             _flat([(place(stream), entry) for stream, entry in write.acks]),
-            *(self._seldom(change, place, lease) if _has_seldom(change) else NOTHING_SELDOM),
+            *(self._seldom(changeset, place, lease) if _has_seldom(changeset) else NOTHING_SELDOM),
         )
 
-    def _ended(self, change: Changeset, place: _Places, lease: str) -> list[Any]:
+    def _ended(self, changeset: Changeset, place: _Places, lease: str) -> list[Any]:
         told: list[Any] = []
-        for step, attempt in change.ended.items():
+        for step, attempt in changeset.ended.items():
             queue = place(self.partition.steps(attempt.queue))
-            told += (step, queue, attempt.entry, place(lease + step), int(step in change.cancelled))
+            told += (step, queue, attempt.entry, place(lease + step), int(step in changeset.cancelled))
         return told
 
-    def _starts(self, change: Changeset, place: _Places, lease: str) -> list[Any]:
+    def _starts(self, changeset: Changeset, place: _Places, lease: str) -> list[Any]:
         told: list[Any] = []
-        for step, attempt, spec in change.dispatches:
+        for step, attempt, spec in changeset.dispatches:
             told += (step, place(self.partition.steps(attempt.queue)), place(lease + step), spec)
             told += (attempt.attempt, attempt.lease, attempt.tokens, attempt.encode())
         return told
 
-    def _seldom(self, change: Changeset, place: _Places, lease: str) -> tuple[Sequence[Any], ...]:
+    def _seldom(self, changeset: Changeset, place: _Places, lease: str) -> tuple[Sequence[Any], ...]:
         """Lay out the last sections, which the change of a plain outcome has not."""
         return (
-            _flat([(place(lease + step), renewed) for step, renewed in change.guards.items()]),
-            _flat([(place(lease + step), action) for step, action in change.actions.items()]),
-            _flat([(scope, tokens, change.rests_on.get(scope, "")) for scope, tokens in change.taken.items()]),
+            _flat([(place(lease + step), renewed) for step, renewed in changeset.guards.items()]),
+            _flat([(place(lease + step), action) for step, action in changeset.actions.items()]),
+            _flat([(scope, tokens, changeset.rests_on.get(scope, "")) for scope, tokens in changeset.taken.items()]),
             _flat(
-                [(place(self.partition.recall(one.name)), one.field, one.seen, one.change) for one in change.recalls]
+                [(place(self.partition.recall(one.name)), one.field, one.seen, one.change) for one in changeset.recalls]
             ),
         )
 
@@ -128,8 +128,8 @@ class _Places:
         return place
 
 
-def _has_seldom(change: Changeset) -> bool:
-    return bool(change.guards or change.actions or change.taken or change.recalls)
+def _has_seldom(changeset: Changeset) -> bool:
+    return bool(changeset.guards or changeset.actions or changeset.taken or changeset.recalls)
 
 
 def _flat(rows: Collection[Iterable[Any]]) -> Sequence[Any]:

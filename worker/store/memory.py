@@ -33,7 +33,7 @@ def share_of(info: Mapping[str, Any]) -> float:
     return int(info["used_memory"]) / limit if limit else 0.0
 
 
-class Memory:
+class ServerMemory:
     """The server's memory, asked for at most every LOOK_S, and every TIGHT_LOOK_S while something is refused.
 
     `dead_share` of it may be taken by what died, in `dead_streams` streams.

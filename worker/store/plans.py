@@ -29,7 +29,7 @@ class NoSnapshot(Enum):
     GONE = "there is no such plan"
 
 
-class Unreadable(PlannerError):
+class UnreadablePlan(PlannerError):
     """What is stored of this plan cannot be read."""
 
 
@@ -41,7 +41,7 @@ class RolledBack(PlannerError):
     """The server has lost commits that this worker knows of."""
 
 
-Begun: TypeAlias = Snapshot | NoSnapshot | Unreadable
+Begun: TypeAlias = Snapshot | NoSnapshot | UnreadablePlan
 
 
 class Ask(NamedTuple):
@@ -99,18 +99,18 @@ class PlanStore:
         """Lay out the reading of the orders that stand for more than one plan; few or none, and once a batch."""
         return ("HGETALL", self._partition.scopes)
 
-    def slice_of(self, ask: Ask, reply: Any, scopes: Records) -> Begun:
+    def snapshot_of(self, ask: Ask, reply: Any, scopes: Records) -> Begun:
         """Read what begin returned. A plan that cannot be read does not keep others from their turn."""
         if isinstance(reply, Exception):
-            return Unreadable(str(reply))
+            return UnreadablePlan(str(reply))
         if reply[1] != b"ok":
             return NoSnapshot[reply[1].decode().upper()]
         try:
-            return self._slice(ask, reply, scopes)
+            return self._snapshot(ask, reply, scopes)
         except (ValueError, TypeError, KeyError) as error:
-            return Unreadable(f"{type(error).__name__}: {error}")
+            return UnreadablePlan(f"{type(error).__name__}: {error}")
 
-    def _slice(self, ask: Ask, reply: Any, scopes: Records) -> Snapshot:
+    def _snapshot(self, ask: Ask, reply: Any, scopes: Records) -> Snapshot:
         now, _, hot, names, specs, records, windows, flying, queue, page, items, todo_length, leases, grants = reply
         record = decode_plan(hot)
         return Snapshot(
@@ -142,9 +142,9 @@ class PlanStore:
             else {},
         )
 
-    def commit_call(self, write: Write, orders: int | str = "") -> tuple[Any, ...]:
+    def commit_call(self, write: Write, commands_heard: int | str = "") -> tuple[Any, ...]:
         """Lay out a change as commit.lua reads it."""
-        return self._layout.commit_call(write, orders)
+        return self._layout.commit_call(write, commands_heard)
 
     def verdict(self, plan_id: str, reply: Any) -> str | ResponseError:
         """Read what commit returned, and keep the number of one that was made."""
@@ -164,7 +164,7 @@ class PlanTalk:
         self._store = store
         self._talk = functions.Talk(client)
         self._scopes: Records | None = None
-        self._orders: int | str = ""  # that the partition had heard of when `_scopes` was read
+        self._commands_heard: int | str = ""  # that the partition had heard of when `_scopes` was read
         self._plans: list[str] = []  # whose changes were sent
         self._beside = 0
 
@@ -188,15 +188,15 @@ class PlanTalk:
         if self._scopes is None:
             (found,) = self._talk.receive(1)
             records = dict(_each(found, 2))
-            self._orders = int(records.pop(b"orders", 0))
+            self._commands_heard = int(records.pop(b"orders", 0))
             self._scopes = records
         replies = self._talk.receive(len(asks))
-        return [self._store.slice_of(ask, reply, self._scopes) for ask, reply in zip(asks, replies, strict=True)]
+        return [self._store.snapshot_of(ask, reply, self._scopes) for ask, reply in zip(asks, replies, strict=True)]
 
     def commit(self, writes: Sequence[Write]) -> None:
         """Apply each change whose plan is still at its version, and whose wider orders are still those that stand."""
-        self._talk.send([self._store.commit_call(write, self._orders) for write in writes])
-        self._plans += [write.change.plan_id for write in writes]
+        self._talk.send([self._store.commit_call(write, self._commands_heard) for write in writes])
+        self._plans += [write.changeset.plan_id for write in writes]
 
     def beside(self, commands: Sequence[tuple[Any, ...]]) -> None:
         """Send commands behind the changes, in the same round trip."""

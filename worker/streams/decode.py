@@ -18,7 +18,7 @@ from schemas.goal import MAX_GOAL_BYTES, Goal
 from schemas.outcome import MAX_OUTCOME_BYTES, MAX_OUTPUT_BYTES, Outcome
 from tasks.handlers.commands import SCOPES
 from tasks.handlers.outcomes import Report
-from worker.streams.inbox import Entry
+from worker.streams.inbox import StreamEntry
 
 PLAN_ID = re.compile(r"plan_[0-9a-f]{2}-[0-9a-f]{32}")
 ATTEMPT = re.compile(r"[1-9][0-9]{0,6}")
@@ -34,7 +34,7 @@ NAMED_BY = {
 }
 
 
-def read_outcome(entry: Entry) -> tuple[str, Report] | Problem:
+def read_outcome(entry: StreamEntry) -> tuple[str, Report] | Problem:
     """Read an outcome; returns the plan that it is about and the report, or why it cannot be read."""
     data = entry.data
     if data is None:
@@ -98,7 +98,7 @@ def _bounded(data: bytes) -> bytes | None:
     return None
 
 
-def read_goal(entry: Entry, max_bytes: int) -> tuple[Goal, str] | Problem:
+def read_goal(entry: StreamEntry, max_bytes: int) -> tuple[Goal, str] | Problem:
     """Read a goal; returns it with the digest of its body, or why it cannot be read."""
     data = entry.data
     if data is None:
@@ -119,7 +119,7 @@ def read_goal(entry: Entry, max_bytes: int) -> tuple[Goal, str] | Problem:
     return goal, blake2b(canonical, digest_size=16).hexdigest()
 
 
-def read_command(entry: Entry) -> Command | Problem:
+def read_command(entry: StreamEntry) -> Command | Problem:
     """Read an operator's order; returns why it cannot be one. Which scope it has decides who obeys it."""
     data = entry.data
     if data is None:

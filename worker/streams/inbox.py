@@ -30,7 +30,7 @@ FAILURES_S = 7 * 86_400
 BATCH_ENTRIES = 256
 BATCH_BYTES = 4 * 1024 * 1024
 
-Command = tuple[Any, ...]
+RedisCommand = tuple[Any, ...]
 
 
 def worker_name() -> str:
@@ -38,7 +38,7 @@ def worker_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
-class Entry(NamedTuple):
+class StreamEntry(NamedTuple):
     """An entry as it was read; `fields` is empty where it was deleted meanwhile."""
 
     stream: str
@@ -81,14 +81,14 @@ class Inbox:
         self._dead_bytes = dead_bytes
         self._count = BATCH_ENTRIES // 4  # until the size of entries is known
 
-    def read(self, count: int = BATCH_ENTRIES, block_ms: int | None = None, after: str = ">") -> list[Entry]:
+    def read(self, count: int = BATCH_ENTRIES, block_ms: int | None = None, after: str = ">") -> list[StreamEntry]:
         """Read new entries, at most `count` and about BATCH_BYTES; `after="0"` reads again what is pending here."""
         block = () if block_ms is None else ("BLOCK", block_ms)
         wanted = min(count, self._count)
         call = ("XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", wanted, *block, "STREAMS", self.stream, after)
         reply = self._in_group(*call)
         found = reply[0][1] if reply else ()
-        entries = [Entry(self.stream, entry_id, _pairs(fields)) for entry_id, fields in found]
+        entries = [StreamEntry(self.stream, entry_id, _pairs(fields)) for entry_id, fields in found]
         self._adapt(entries)
         return entries
 
@@ -124,12 +124,12 @@ class Inbox:
         call = ("XAUTOCLAIM", self.stream, GROUP, self._consumer, idle_ms, "0-0", "COUNT", BATCH_ENTRIES, "JUSTID")
         return len(self._in_group(*call)[1])
 
-    def renew(self, entry: Entry) -> None:
+    def renew(self, entry: StreamEntry) -> None:
         """Show that we still work on `entry`, so that nobody takes it over."""
         self._client.xclaim(self.stream, GROUP, self._consumer, 0, [entry.entry_id], justid=True)
 
     @contextmanager
-    def renewing(self, entry: Entry, every_s: float) -> Iterator[None]:
+    def renewal(self, entry: StreamEntry, every_s: float) -> Iterator[None]:
         """Keep `entry` ours while it is worked on, which may take minutes."""
         done = threading.Event()
 
@@ -146,7 +146,7 @@ class Inbox:
             done.set()
             thread.join()
 
-    def bury(self, entry: Entry, problem: Problem, now: int) -> list[Command]:
+    def dead_letter(self, entry: StreamEntry, problem: Problem, now: int) -> list[RedisCommand]:
         """Make the commands that move `entry` to the dead stream with its reason and its raw bytes, cut at 64 kB.
 
         The entry's other fields stand beside them, cut at 16 kB, named `entry.<name>`; of its reason 16 kB are kept.
@@ -164,10 +164,19 @@ class Inbox:
         )
         fields = [part for name, value in beside.items() for part in (BESIDE.encode() + name, value)]
         told = ("problem", codec.encode(dead), "data", raw[:DEAD_DATA_BYTES])
-        place = ("FCALL", functions.BURY, 3, entry.stream, self._dead, stats_of(self._dead), GROUP, entry.entry_id)
+        place = (
+            "FCALL",
+            functions.DEAD_LETTER,
+            3,
+            entry.stream,
+            self._dead,
+            stats_of(self._dead),
+            GROUP,
+            entry.entry_id,
+        )
         return [(*place, self._max_dead, self._dead_bytes(), *told, *fields)]
 
-    def blame(self, entry: Entry, failures: str, limit: int, now: int) -> list[Command]:
+    def count_failure(self, entry: StreamEntry, failures: str, limit: int, now: int) -> list[RedisCommand]:
         """Count a failure against `entry` in the hash `failures`; passes on a full server too.
 
         Makes the commands that bury it as poison, and forget the count, once there are `limit` of them; else none.
@@ -177,21 +186,21 @@ class Inbox:
         if count < limit:
             return []
         problem = Problem.of("poison", f"It failed {count} times; the worker's log says how.", status=500)
-        return [*self.bury(entry, problem, now), ("HDEL", failures, entry.entry_id)]
+        return [*self.dead_letter(entry, problem, now), ("HDEL", failures, entry.entry_id)]
 
-    def forward(self, entry: Entry, target: str) -> list[Command]:
+    def forward(self, entry: StreamEntry, target: str) -> list[RedisCommand]:
         """Add `entry` as it is to another stream, perhaps of another slot; makes the commands that drop it here."""
         flat = [part for pair in entry.fields.items() for part in pair]
         functions.call(self._client, "FCALL", functions.ADD, 1, target, "", *flat)
         return self.drop((entry,))
 
-    def give_away(self, entries: Iterable[Entry], consumer: str) -> list[Command]:
+    def give_away(self, entries: Iterable[StreamEntry], consumer: str) -> list[RedisCommand]:
         """Make the commands that leave `entries` pending, each in its own stream, but with another consumer."""
         return [
             ("XCLAIM", stream, GROUP, consumer, 0, *those, "JUSTID") for stream, those in _by_stream(entries).items()
         ]
 
-    def drop(self, entries: Iterable[Entry]) -> list[Command]:
+    def drop(self, entries: Iterable[StreamEntry]) -> list[RedisCommand]:
         """Make the commands that delete and acknowledge `entries`, each in its own stream.
 
         In this order, since a transaction is refused by some servers that are full: what is deleted and still pending
@@ -203,14 +212,14 @@ class Inbox:
             for command in (("XDEL", stream, *those), ("XACK", stream, GROUP, *those))
         ]
 
-    def _adapt(self, entries: list[Entry]) -> None:
+    def _adapt(self, entries: list[StreamEntry]) -> None:
         """Ask for as many entries next time as fit into a batch, judging by these."""
         total = sum(entry.size for entry in entries)
         if total:
             self._count = max(1, min(BATCH_ENTRIES, BATCH_BYTES * len(entries) // total))
 
 
-def _by_stream(entries: Iterable[Entry]) -> dict[str, list[bytes]]:
+def _by_stream(entries: Iterable[StreamEntry]) -> dict[str, list[bytes]]:
     ids: dict[str, list[bytes]] = {}
     for entry in entries:
         ids.setdefault(entry.stream, []).append(entry.entry_id)
@@ -231,7 +240,7 @@ def _short(problem: Problem) -> Problem:
     return problem.model_copy(update={"detail": problem.detail[:DEAD_TEXT], "errors": tuple(kept)})
 
 
-def _beside(entry: Entry) -> dict[bytes, bytes]:
+def _beside(entry: StreamEntry) -> dict[bytes, bytes]:
     """Take the fields beside the data, as far as the dead stream keeps them."""
     kept: dict[bytes, bytes] = {}
     left = DEAD_FIELDS_BYTES

@@ -24,7 +24,7 @@ PAGE = 256
 PATIENCE_S = 2.0  # with a store that may be away: its entries are taken over later then
 
 
-def hand_back(settings: Settings, pids: Iterable[int]) -> None:
+def release_claims(settings: Settings, pids: Iterable[int]) -> None:
     """Let others claim at once what these processes of this host had read; a store that is away is left alone."""
     prefixes = [f"{socket.gethostname()}-{pid}-" for pid in pids]
     try:
@@ -38,12 +38,12 @@ def hand_back(settings: Settings, pids: Iterable[int]) -> None:
         log.warning("nothing handed back", extra={"error": str(error)})
 
 
-def hand_back_own(settings: Settings) -> None:
+def release_own_claims(settings: Settings) -> None:
     """Hand back what this very process had read."""
-    hand_back(settings, [os.getpid()])
+    release_claims(settings, [os.getpid()])
 
 
-def tidy(client: Redis, partitions: int) -> int:
+def delete_idle_consumers(client: Redis, partitions: int) -> int:
     """Delete consumers that were idle for an hour and have nothing pending; returns how many."""
     gone = sum(_tidy(client, stream, FORGOTTEN_MS, "") for stream in _streams(partitions))
     if gone:

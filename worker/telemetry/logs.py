@@ -17,12 +17,12 @@ import sentry_sdk
 from sentry_sdk.integrations.celery import CeleryIntegration
 
 from schemas import codec
-from worker.host.printable import escaped
+from worker.host.printable import escape_json
 from worker.settings.settings import Settings
 
 IDS = ("goal_id", "plan_id", "step_id", "attempt", "message_id", "trace_id")
 PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-NUDGES = ("celery.worker.strategy", "celery.app.trace")  # two lines for every nudge say nothing about plans
+WAKEUP_LOGGERS = ("celery.worker.strategy", "celery.app.trace")  # two lines for every nudge say nothing about plans
 
 # What may leave for Sentry. Everything that is not named here stays: a new release may collect more than this one.
 REPORTED = frozenset(
@@ -53,7 +53,7 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         try:
-            return escaped(codec.dumps(line, default=str).decode())
+            return escape_json(codec.dumps(line, default=str).decode())
         except TypeError:  # half a surrogate pair, or an integer beyond 64 bits; no line is lost for that
             return json.dumps(line, default=str)
 
@@ -63,7 +63,7 @@ def set_up_logs(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    for noisy in NUDGES:
+    for noisy in WAKEUP_LOGGERS:
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 

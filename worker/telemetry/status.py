@@ -81,7 +81,7 @@ def remove(settings: Settings) -> None:
         _path(settings).unlink(missing_ok=True)
 
 
-def living(settings: Settings) -> list[Status]:
+def living_workers(settings: Settings) -> list[Status]:
     """Read the files of this host's workers that live; removes those of processes that are gone."""
     return [status for status in _all(settings) if status.lives(time.time())]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from redis import Redis
 
     from worker.controller import ControllerConfig
-    from worker.sandbox.paths import Grant
+    from worker.sandbox.paths import PathGrant
     from worker.sandbox.user import User
 
 
@@ -71,8 +71,8 @@ def controller(
     Landlock: [b]--agent-user agent --agent-path /home/agent/.codex:rw[/b]
     """
     from worker.controller.config import ControllerConfig, unique_name
-    from worker.sandbox.sandbox import Mode as SandboxMode
     from worker.sandbox.sandbox import NoSandbox, Sandbox
+    from worker.sandbox.sandbox import SandboxMode as SandboxMode
     from worker.settings import credentials
     from worker.telemetry.logs import set_up_logs
 
@@ -109,11 +109,11 @@ def _user(name: str | None) -> User | None:
         raise Failure.of("wrong_user", f"--agent-user {error}", USAGE) from error
 
 
-def _grants(option: str, texts: list[str] | None) -> tuple[Grant, ...]:
-    from worker.sandbox.paths import Grant, WrongPath
+def _grants(option: str, texts: list[str] | None) -> tuple[PathGrant, ...]:
+    from worker.sandbox.paths import PathGrant, WrongPath
 
     try:
-        return tuple(map(Grant.parse, texts or ()))
+        return tuple(map(PathGrant.parse, texts or ()))
     except WrongPath as error:
         raise Failure.of("wrong_path", f"{option} {error}.", USAGE) from error
 

@@ -58,7 +58,7 @@ def list_entries(
             if len(shown) < limit:
                 shown.append(entry)
             progress.step()
-        forgotten = dead.forgotten(link.client, link.partitions)
+        forgotten = dead.count_forgotten(link.client, link.partitions)
     if as_json:
         counts = [{"code": code, "count": count} for code, count in causes.most_common()]
         entries = [entry.document(body=False) for entry in shown]
@@ -208,7 +208,7 @@ def _sentence(names: list[str] | None, cause: str, stream: str, since: str) -> s
 def _named(link: Link, name: str) -> Dead:
     from worker.store import dead
 
-    found = dead.named(link.client, link.partitions, name)
+    found = dead.find(link.client, link.partitions, name)
     if found is None:
         raise Failure.of("no_such_entry", f"There is no dead entry {name!r}; see planner dead list.", MISSING)
     return found

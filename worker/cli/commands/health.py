@@ -30,10 +30,10 @@ def health(
     Exit code 0 for yes, 1 for no, with one sentence. Needs no connection. Workers of other machines are not seen;
     several planners on one machine need a PLANNER_STATE_DIR each.
     """
-    from worker.telemetry.status import living
+    from worker.telemetry.status import living_workers
 
     settings = configured()
-    workers, now = living(settings), time.time()
+    workers, now = living_workers(settings), time.time()
     troubles = [f"worker {one.pid}: {trouble}" for one in workers if ready for trouble in one.troubles(now)]
     if not workers:
         troubles = [f"no worker of this machine beats in {settings.state}"]

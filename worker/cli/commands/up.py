@@ -104,7 +104,7 @@ def _start(workers: dict[str | None, Worker], url: str, concurrency: int, queues
 
 def _worker(url: str, concurrency: int, queues: str | None) -> Worker:
     """Start a worker in a session of its own: Ctrl-C reaches only us, and we end things in order."""
-    environment, secrets = credentials.handed_on(os.environ, credentials.read() | {"PLANNER_REDIS_URL": url})
+    environment, secrets = credentials.hand_on(os.environ, credentials.read() | {"PLANNER_REDIS_URL": url})
     command = start.worker_command(concurrency=concurrency, queues=queues)
     try:
         return subprocess.Popen(  # noqa: S603 (our own command)

@@ -68,7 +68,7 @@ def worker(
     _check_queues(queues)
     command = start.worker_command(pool, concurrency, queues, loglevel or settings.log_level, recycle)
     sys.stdout.flush()
-    environment, _ = credentials.handed_on(os.environ, credentials.of(settings))
+    environment, _ = credentials.hand_on(os.environ, credentials.of(settings))
     with start.stop_signals_wait():
         os.execve(command[0], command, environment)  # noqa: S606 (no shell is wanted)
 

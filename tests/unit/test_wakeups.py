@@ -12,8 +12,8 @@ from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import OutOfMemoryError
 
 from worker.process.solo_pool import Solo
-from worker.process.wakeup import FULL_RETRY_S, RETRY_S, Nudger
-from worker.process.wakeup_ledger import Key, Ledger, Request, State
+from worker.process.wakeup import FULL_RETRY_S, RETRY_S, Wakeups
+from worker.process.wakeup_ledger import Key, Ledger, Request, WakeupState
 from worker.telemetry.outage import Outage
 
 
@@ -31,7 +31,7 @@ def test_a_broker_that_is_full_is_tried_again_sooner_than_one_that_is_away(
         tried.append(now[0])
         raise OperationalError("no") from cause
 
-    one = Nudger(None, Outage("broker"), Ledger(1), dict, Solo())
+    one = Wakeups(None, Outage("broker"), Ledger(1), dict, Solo())
     monkeypatch.setattr(one, "_send", refuse)
     for second in range(100):
         now[0] = float(second)
@@ -55,22 +55,22 @@ def test_a_broker_is_back_when_this_worker_hears_from_it_and_is_tried_at_once(
         if refusal:
             raise refusal
 
-    one = Nudger(None, Outage("broker"), Ledger(1), lambda: hears, Solo())
+    one = Wakeups(None, Outage("broker"), Ledger(1), lambda: hears, Solo())
     monkeypatch.setattr(one, "_send", send)
-    assert one.state(key, 10) is State.FREE  # nobody has missed the broker yet
+    assert one.state(key, 10) is WakeupState.FREE  # nobody has missed the broker yet
     for _ in RETRY_S:
         assert not one.send(key)
         now[0] += RETRY_S[-1]
     refusal = None
 
-    assert one.state(key, 10) is State.DEAF
+    assert one.state(key, 10) is WakeupState.DEAF
     assert one.send(Key("planner.orders"))
-    assert one.state(key, 10) is State.DEAF
+    assert one.state(key, 10) is WakeupState.DEAF
     assert [record.message for record in caplog.records] == ["broker away"]
     refusal = OperationalError("refused")
     assert not one.send(key)
     refusal, hears = None, {}
 
-    assert one.state(key, 10) is State.FREE
+    assert one.state(key, 10) is WakeupState.FREE
     assert one.send(key)
     assert [record.message for record in caplog.records] == ["broker away", "broker back"]
