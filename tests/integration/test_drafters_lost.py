@@ -73,7 +73,7 @@ def test_a_slow_draft_stays_with_its_worker_while_others_plan_other_goals(redis_
         with drafting(redis_url, tmp_path, DRAFTING, DRAFTING, **given):
             plan_id = begin(fleet, llm, "goal-of-the-patient")
             since = client.time()[0]
-            while client.time()[0] < since + 4:  # each time the other worker looks for goals that nobody renews
+            while client.time()[0] < since + 3:  # each time the other worker looks for goals that nobody renews
                 assert fleet.submit(a_goal(drafter="none"))[0] == "PLANNED"
             llm.go_on.set()
             found: Any = wait_until(lambda: fleet.verdict("goal-of-the-patient"), what="a verdict")

@@ -15,9 +15,10 @@ from redis import Redis
 
 from schemas import codec
 from tests.conftest import wait_until
+from tests.support import launch
+from tests.support.faults import HASTE
 from tests.support.llm_server import LlmServer, Reply
 from tests.support.scripted import Fleet
-from worker.start import worker_command
 from worker.store import keys
 
 DRAFTING = "planner.decompose"
@@ -81,7 +82,7 @@ class Drafting:
         self.log = log
         variables = {**os.environ, "PLANNER_REDIS_URL": url, **environment}
         with log.open("wb") as file:
-            command = worker_command("solo", queues=queues)
+            command = launch.command(HASTE, queues=queues)
             self.process = subprocess.Popen(command, env=variables, stdout=file, stderr=file)
 
     def ready(self) -> None:

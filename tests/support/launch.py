@@ -41,6 +41,7 @@ def command(
     constants: Mapping[str, float],
     *,
     pool: str = "solo",
+    queues: str | None = None,
     stop: str = "",
     die: int = 0,
     newer: bool = False,
@@ -50,7 +51,7 @@ def command(
 
     It stops at a commit about the plan `stop`, dies at one commit in `die`, is of a `newer` version, runs on `host`.
     """
-    python, _, _, *celery = worker_command(pool)
+    python, _, _, *celery = worker_command(pool, queues=queues)
     changed = [f"{name}={value}" for name, value in constants.items()]
     changed += [
         f"{STOP}={stop}",
