@@ -30,7 +30,7 @@ def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SET
 
 
 def _without_forbidden(goal: Goal, forbidden: Forbidden) -> Goal:
-    """Leave forbidden files out of the listing that globs are expanded against, now and when the plan unfolds."""
+    """Leave forbidden files out of the listing that globs are expanded against, now and when the plan expands."""
     files = goal.context.files
     if not any(map(is_glob, goal.allowed_files)):
         return goal

@@ -38,7 +38,7 @@ class UnitOfWork:
         self.touched: dict[str, Step] = {}
         self.about = {"plan_id": snapshot.plan_id, "goal_id": snapshot.record.head.goal_id}
         self.at = rfc3339(snapshot.now)
-        self.ends: list[Step] = []  # of a plan that unfolds: steps of whose end its strategy has not heard
+        self.ends: list[Step] = []  # of a plan that expands: steps of whose end its strategy has not heard
         self.answers: dict[str, Outcome] = {}  # what their controllers said
         self.growth: dict[str, Any] | None = codec.loads(snapshot.record.growth) if snapshot.record.growth else None
         self.extra: dict[str, bytes] = {}  # fields of the plan that are written once, at its creation

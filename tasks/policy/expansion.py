@@ -26,7 +26,7 @@ from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt, requests
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.policy.pre_steps import looks_prepared
-from tasks.rules.strategy import MAX_UNFOLDED, Draft, End, Growth, Phase, Strategy, Unfolding
+from tasks.rules.strategy import MAX_EXPANSION, Draft, End, Expansion, LivePlan, Phase, Strategy
 from tasks.rules.validation import max_steps, validate
 from tasks.strategies.registry import strategy_of
 from tasks.text.forbidden_paths import JUDGED
@@ -36,7 +36,7 @@ from tasks.toolchain.catalogue import Catalogue, catalogue_of
 NOBODY: Mapping[str, Any] = MappingProxyType({})
 FIRST_LOOK_MS = 60_000  # a wider order that came while the plan was made may not have reached it
 KINDS = {kind.value: True for kind in GoalKind}
-DROPPED: dict[str, Any] = {  # of the goal, for what a plan unfolds to
+DROPPED: dict[str, Any] = {  # of the goal, for what a plan expands to
     **dict.fromkeys(("steps", *(kind for kind in KINDS if kind != GoalKind.TASK)), True),
     "context": {"documents", "failure_log", "manifests", "files"},
 }
@@ -74,16 +74,16 @@ def on_steps_ended(unit: UnitOfWork) -> None:
         if step.spec is None:
             raise NeedsSteps(frozenset({step.step_id}))
         if not step.facts["inserted_by"]:
-            found = _strategy(unit).advance(_growth(unit), _end(unit, step), _catalogue(unit))
+            found = _strategy(unit).advance(_live_plan(unit), _end(unit, step), _catalogue(unit))
             if found:
-                _unfold(unit, found)
+                _expand(unit, found)
 
 
 def refusal(unit: UnitOfWork, step: Step, outcome: Outcome) -> dict[str, Any] | None:
     """Say why an attempt that succeeded failed all the same: what it answered is no use to the strategy."""
     if unit.growth is None or step.facts["inserted_by"]:
         return None
-    why = _strategy(unit).refusal(_growth(unit), step.facts, outcome.output)
+    why = _strategy(unit).refusal(_live_plan(unit), step.facts, outcome.output)
     if why is None:
         return None
     unit.inputs.append(["output refused", step.step_id, step.status.attempt, fit_evidence(why)])
@@ -91,31 +91,31 @@ def refusal(unit: UnitOfWork, step: Step, outcome: Outcome) -> dict[str, Any] | 
 
 
 def answer(unit: UnitOfWork, value: Any, who: Mapping[str, Any]) -> str | None:
-    """Unfold from a person's answer; returns why it is none, and then the question stays.
+    """Expand from a person's answer; returns why it is none, and then the question stays.
 
     `who` goes into the evidence if that ends the plan.
     """
     if unit.growth is None:
         return "a drafter is asked, and nobody else can answer"
-    found = _strategy(unit).answer(_growth(unit), value, _catalogue(unit))
+    found = _strategy(unit).answer(_live_plan(unit), value, _catalogue(unit))
     if isinstance(found, str):
         return found
     requests.settle(unit)
-    _unfold(unit, found, who)
+    _expand(unit, found, who)
     return None
 
 
 def rescue(unit: UnitOfWork) -> bool:
     """Go on where steps failed and nothing else can run, if the strategy knows how."""
-    found = _strategy(unit).stuck(_growth(unit), _catalogue(unit)) if unit.growth else None
+    found = _strategy(unit).stuck(_live_plan(unit), _catalogue(unit)) if unit.growth else None
     if found:
-        _unfold(unit, found)
+        _expand(unit, found)
     return found is not None
 
 
 def input_for(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
     """Say what an attempt of `step` is given beside its spec."""
-    return _strategy(unit).input_for(_growth(unit), step.facts) if unit.growth else None
+    return _strategy(unit).input_for(_live_plan(unit), step.facts) if unit.growth else None
 
 
 def _strategy(unit: UnitOfWork) -> Strategy:
@@ -126,11 +126,11 @@ def _catalogue(unit: UnitOfWork) -> Catalogue:
     return catalogue_of(unit.plan.head.tools, unit.plan.head.policy_version)
 
 
-def _growth(unit: UnitOfWork) -> Growth:
+def _live_plan(unit: UnitOfWork) -> LivePlan:
     kept = unit.growth or {}
     goal = Goal.model_validate(kept["goal"])
     head = unit.plan.head
-    return Growth(goal, kept["state"], kept["document"], unit.snapshot.now, head.tools, head.policy_version)
+    return LivePlan(goal, kept["state"], kept["document"], unit.snapshot.now, head.tools, head.policy_version)
 
 
 def _end(unit: UnitOfWork, step: Step) -> End:
@@ -147,7 +147,7 @@ def _end(unit: UnitOfWork, step: Step) -> End:
     )
 
 
-def _unfold(unit: UnitOfWork, found: Unfolding, who: Mapping[str, Any] = NOBODY) -> None:
+def _expand(unit: UnitOfWork, found: Expansion, who: Mapping[str, Any] = NOBODY) -> None:
     unit.grow(state=_with_unknown(found.state, (unit.growth or {}).get("state") or {}), document=found.document)
     tell_phases(unit, found.phases)
     if found.halt:
@@ -168,20 +168,20 @@ def _with_unknown(state: Mapping[str, Any], before: Mapping[str, Any]) -> Mappin
     return {**state, **{name: value for name, value in before.items() if name not in state}} if state else state
 
 
-def _errors(unit: UnitOfWork, found: Unfolding) -> Sequence[FieldError]:
+def _errors(unit: UnitOfWork, found: Expansion) -> Sequence[FieldError]:
     """Judge what is added as any plan is judged, and against what the plan has already."""
     if not found.steps:
         if unit.plan.state == P.CREATED and not found.question:
             return (FieldError(pointer="/steps", code="no_steps", message="Nothing came of the answer."),)
         return ()
-    goal, known = _growth(unit).goal, {*(unit.growth or {})["ids"]}
+    goal, known = _live_plan(unit).goal, {*(unit.growth or {})["ids"]}
     errors = list(validate(goal, found.steps, _catalogue(unit), JUDGED))
     total, most = sum(unit.plan.counts.values()) + len(found.steps), max_steps(goal)
     if total > most:
         message = f"The plan would have {total} steps and may have {most}; raise limits.max_steps."
         errors.append(FieldError(pointer="/steps", code="too_many_steps", message=message))
-    if len(found.steps) > MAX_UNFOLDED:
-        message = f"{len(found.steps)} steps cannot be added at once; {MAX_UNFOLDED} can."
+    if len(found.steps) > MAX_EXPANSION:
+        message = f"{len(found.steps)} steps cannot be added at once; {MAX_EXPANSION} can."
         errors.append(FieldError(pointer="/steps", code="too_many_steps", message=message))
     for index, step in enumerate(found.steps):
         if step.step_id in known:
@@ -190,7 +190,7 @@ def _errors(unit: UnitOfWork, found: Unfolding) -> Sequence[FieldError]:
     return errors
 
 
-def _add(unit: UnitOfWork, found: Unfolding) -> None:
+def _add(unit: UnitOfWork, found: Expansion) -> None:
     plan, ids = unit.plan, [step.step_id for step in found.steps]
     if found.replaces:
         plan.halting["replaced"] = _not_done(unit)

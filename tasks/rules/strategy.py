@@ -13,7 +13,7 @@ from tasks.base.policy_version import POLICY_VERSION
 from tasks.text.forbidden_paths import FORBIDDEN, Forbidden
 from tasks.toolchain.catalogue import Catalogue
 
-MAX_UNFOLDED = 64  # steps that may be added at once: they go into one commit
+MAX_EXPANSION = 64  # steps that may be added at once: they go into one commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ Answer = Draft | Rejected | NothingToDo | Consult
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class LivePlan:
     """A plan that expands, as its strategy sees it."""
 
     goal: Goal  # without what only a draft reads; its allowed_files are literal paths
@@ -135,7 +135,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfolding:
+class Expansion:
     """How a plan goes on: what its strategy keeps, and what is added.
 
     New steps may wait for each other, never for older ones; no two steps of a plan may have one id, ever.
@@ -162,25 +162,25 @@ class Strategy(Protocol):
         """Answer `goal` with first steps, or with a question, or say why there are none."""
         ...
 
-    def input_for(self, growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def input_for(self, live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Say what an attempt of a step is given beside its spec."""
         ...
 
-    def refusal(self, growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:
+    def refusal(self, live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
         """Say why what a controller answered with success is no use.
 
         The attempt failed then, and the next one reads why.
         """
         ...
 
-    def advance(self, growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
+    def advance(self, live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
         """Go on from the end of a step; None where nothing changes."""
         ...
 
-    def answer(self, growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:
+    def answer(self, live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
         """Go on from a person's answer, or say why it is none."""
         ...
 
-    def stuck(self, growth: Growth, catalogue: Catalogue) -> Unfolding | None:
+    def stuck(self, live: LivePlan, catalogue: Catalogue) -> Expansion | None:
         """Go on where steps failed and nothing else can run; None where the plan halts."""
         ...

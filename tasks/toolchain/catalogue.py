@@ -204,7 +204,7 @@ _CONTRACTS = TypeAdapter(tuple[Contract, ...])
 def keep_contracts(catalogue: Catalogue, steps: Iterable[PlannedStep] | None) -> tuple[dict[str, Any], ...]:
     """Encode the contracts that are not ours: those that `steps` use, and those that stand in the place of one of ours.
 
-    The latter bind what a revision may insert. A plan that unfolds (`steps` None) may come to use any of them.
+    The latter bind what a revision may insert. A plan that expands (`steps` None) may come to use any of them.
     """
     if catalogue is CATALOGUE:
         return ()

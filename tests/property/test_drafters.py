@@ -11,7 +11,7 @@ from schemas import codec
 from schemas.goal import Goal
 from schemas.task_draft import TASK_DRAFT_SCHEMA
 from tasks.handlers import goals
-from tasks.rules.strategy import Consult, Draft, Drafted, End, Growth, Rejected, Setting
+from tasks.rules.strategy import Consult, Draft, Drafted, End, LivePlan, Rejected, Setting
 from tasks.rules.validation import validate
 from tasks.strategies import task
 from tasks.text.sanitize import sanitize
@@ -81,10 +81,10 @@ def test_any_answer_of_a_controller_is_refused_or_unfolds(output: Any, mode: str
     answer = goals.plan(GOAL, setting=Setting(drafter="queue", options={"validation_mode": mode}))
     assert not isinstance(answer, Consult | Rejected)
     assert isinstance(answer, Draft)
-    growth = Growth(GOAL, codec.loads(codec.dumps(answer.state)), answer.document, 0)
+    live = LivePlan(GOAL, codec.loads(codec.dumps(answer.state)), answer.document, 0)
 
-    refused = task.refusal(growth, {"step_id": "draft-plan"}, output)
-    found = task.advance(growth, End("draft-plan", {"step_id": "draft-plan"}, "DONE", output), CATALOGUE)
+    refused = task.refusal(live, {"step_id": "draft-plan"}, output)
+    found = task.advance(live, End("draft-plan", {"step_id": "draft-plan"}, "DONE", output), CATALOGUE)
 
     assert found is not None
     assert found.halt is None

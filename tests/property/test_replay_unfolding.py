@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.step import PlannedStep
 from tasks.policy import expansion
-from tasks.rules.strategy import End, Growth, Question, Unfolding
+from tasks.rules.strategy import End, Expansion, LivePlan, Question
 from tests.property.test_plan_machine import AROUND, DAY_TOKENS, LIMITS, METRICS, ORDERS, SAID, drafts
 from tests.property.test_replay import Again, everything, run
 from tests.support.growing import FILES, Script, goes_on
@@ -37,34 +37,34 @@ DOINGS = st.lists(
 )
 
 
-def _on(growth: Growth, *steps: PlannedStep, **said: Any) -> Unfolding | None:
-    count = growth.state.get("count", 0)
+def _on(live: LivePlan, *steps: PlannedStep, **said: Any) -> Expansion | None:
+    count = live.state.get("count", 0)
     return goes_on(*steps, state={"count": count + 1}, **said) if count < MOST else None
 
 
-def _named(growth: Growth, letter: str, number: int = 0) -> PlannedStep:
-    return a_step(f"{letter}-{growth.state.get('count', 0)}-{number}", files=["src/a.py"])
+def _named(live: LivePlan, letter: str, number: int = 0) -> PlannedStep:
+    return a_step(f"{letter}-{live.state.get('count', 0)}-{number}", files=["src/a.py"])
 
 
-def _on_end(growth: Growth, end: End) -> Unfolding | None:
+def _on_end(live: LivePlan, end: End) -> Expansion | None:
     if not isinstance(end.output, dict):
         return None
-    added = [_named(growth, "u", number) for number in range(end.output.get("add", 0))]
-    return _on(growth, *added, question=WHAT if "ask" in end.output else None)
+    added = [_named(live, "u", number) for number in range(end.output.get("add", 0))]
+    return _on(live, *added, question=WHAT if "ask" in end.output else None)
 
 
-def _on_answer(growth: Growth, value: Any) -> Unfolding | str:
+def _on_answer(live: LivePlan, value: Any) -> Expansion | str:
     if value == "no":
         return "no is no answer"
-    return _on(growth, *([_named(growth, "a")] if value == "yes" else [])) or "enough was said"
+    return _on(live, *([_named(live, "a")] if value == "yes" else [])) or "enough was said"
 
 
 STRATEGY = Script(
     on_end=_on_end,
     on_answer=_on_answer,
-    on_stuck=lambda growth: _on(growth, _named(growth, "r"), replaces=True),
+    on_stuck=lambda live: _on(live, _named(live, "r"), replaces=True),
     refuses=lambda output: "this is useless" if output == "useless" else None,
-    gives=lambda growth: {"count": growth.state.get("count", 0)},
+    gives=lambda live: {"count": live.state.get("count", 0)},
 )
 
 

@@ -244,7 +244,7 @@ def test_whatever_a_role_answers_is_taken_whole_or_refused_with_a_reason(row: st
     step_id = next(iter(play.open))
 
     why = play.refusal(step_id, output)
-    found = advance(play.growth, End(step_id, play.facts(step_id), "DONE", output), CATALOGUE)
+    found = advance(play.live, End(step_id, play.facts(step_id), "DONE", output), CATALOGUE)
 
     assert why is None or 0 < len(why) <= MOST_TOLD
     assert found is not None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tasks.policy import expansion
-from tasks.rules.strategy import End, Growth, Unfolding
+from tasks.rules.strategy import End, Expansion, LivePlan
 from tasks.toolchain.catalogue import Catalogue
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, Running
@@ -17,37 +17,37 @@ from tests.support.plans import PARTITION, Running
 FILES = [f"src/{name}.py" for name in "abcdefgh"]
 
 
-def goes_on(*steps: Any, state: Any = None, **said: Any) -> Unfolding:
+def goes_on(*steps: Any, state: Any = None, **said: Any) -> Expansion:
     """An unfolding that adds these steps."""
-    return Unfolding(state or {}, {"kind": "test"}, "the test says so", steps, **said)
+    return Expansion(state or {}, {"kind": "test"}, "the test says so", steps, **said)
 
 
 @dataclass
 class Script:
     """A strategy; `ends` are what it was told, in order."""
 
-    on_end: Callable[[Growth, End], Unfolding | None] = lambda *_: None
-    on_answer: Callable[[Growth, Any], Unfolding | str] = lambda *_: "no answer is expected"
-    on_stuck: Callable[[Growth], Unfolding | None] = lambda *_: None
+    on_end: Callable[[LivePlan, End], Expansion | None] = lambda *_: None
+    on_answer: Callable[[LivePlan, Any], Expansion | str] = lambda *_: "no answer is expected"
+    on_stuck: Callable[[LivePlan], Expansion | None] = lambda *_: None
     refuses: Callable[[Any], str | None] = lambda _: None
-    gives: Callable[[Growth], Mapping[str, Any] | None] = lambda _: None
+    gives: Callable[[LivePlan], Mapping[str, Any] | None] = lambda _: None
     ends: list[End] = field(default_factory=list)
 
-    def refusal(self, _: Growth, __: Mapping[str, Any], output: Any) -> str | None:
+    def refusal(self, _: LivePlan, __: Mapping[str, Any], output: Any) -> str | None:
         return self.refuses(output)
 
-    def input_for(self, growth: Growth, _: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        return self.gives(growth)
+    def input_for(self, live: LivePlan, _: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return self.gives(live)
 
-    def advance(self, growth: Growth, end: End, _: Catalogue) -> Unfolding | None:
+    def advance(self, live: LivePlan, end: End, _: Catalogue) -> Expansion | None:
         self.ends.append(end)
-        return self.on_end(growth, end)
+        return self.on_end(live, end)
 
-    def answer(self, growth: Growth, value: Any, _: Catalogue) -> Unfolding | str:
-        return self.on_answer(growth, value)
+    def answer(self, live: LivePlan, value: Any, _: Catalogue) -> Expansion | str:
+        return self.on_answer(live, value)
 
-    def stuck(self, growth: Growth, _: Catalogue) -> Unfolding | None:
-        return self.on_stuck(growth)
+    def stuck(self, live: LivePlan, _: Catalogue) -> Expansion | None:
+        return self.on_stuck(live)
 
 
 def growing(patch: pytest.MonkeyPatch, script: Script, *steps: Any, question: Any = None, **said: Any) -> Running:

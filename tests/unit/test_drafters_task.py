@@ -13,7 +13,7 @@ from schemas.goal import Goal
 from schemas.step import PlannedStep
 from schemas.task_draft import TASK_DRAFT_SCHEMA, TaskDraft
 from tasks.handlers import goals
-from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Growth, Rejected, Setting, Strategy, Unfolding
+from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, LivePlan, Rejected, Setting, Strategy
 from tasks.rules.validation import validate
 from tasks.strategies import registry, task
 from tasks.strategies.task.prompt import MAX_PROMPT, MAX_REPAIR
@@ -355,24 +355,24 @@ def test_more_steps_than_there_is_room_for_are_sent_back() -> None:
 # --- the queue: a controller drafts ---
 
 
-def queued(goal: Goal | None = None, **options: Any) -> tuple[Draft, Growth]:
+def queued(goal: Goal | None = None, **options: Any) -> tuple[Draft, LivePlan]:
     """A plan of one DRAFT step, and the plan as its strategy will see it: through JSON, without what is dropped."""
     goal = goal or a_goal()
     answer = asked(goal, drafter="queue", **options)
     assert isinstance(answer, Draft)
     kept = goal.model_dump(mode="json", exclude={"context": {"files", "manifests", "documents", "failure_log"}})
     state, document = codec.loads(codec.dumps([answer.state, answer.document]))
-    return answer, Growth(Goal.model_validate(kept), state, document, 0)
+    return answer, LivePlan(Goal.model_validate(kept), state, document, 0)
 
 
 def ended(output: Any = None, state: str = "DONE", step_id: str = "draft-plan", **fields: Any) -> End:
     return End(step_id, {"step_id": step_id, "mode": "read_only"}, state, output, **fields)
 
 
-def unfolded(growth: Growth, end: End) -> Unfolding:
-    found = task.advance(growth, end, CATALOGUE)
+def unfolded(live: LivePlan, end: End) -> Expansion:
+    found = task.advance(live, end, CATALOGUE)
     assert found is not None
-    assert validate(growth.goal, found.steps) == () or not found.steps
+    assert validate(live.goal, found.steps) == () or not found.steps
     return found
 
 
@@ -380,10 +380,10 @@ FACTS = {"step_id": "draft-plan"}
 
 
 def test_a_controller_is_asked_in_the_first_step() -> None:
-    answer, growth = queued()
+    answer, live = queued()
 
     (step,) = answer.steps
-    given = task.input_for(growth, FACTS)
+    given = task.input_for(live, FACTS)
 
     assert (step.step_id, step.controller_task_spec.type, step.mode) == ("draft-plan", "DRAFT", Mode.READ_ONLY)
     assert step.retry_limit == 1
@@ -404,19 +404,19 @@ def test_so_many_attempts_are_made_that_their_failures_do_not_halt_the_plan(
 
 @pytest.mark.parametrize("output", NOT_PLANS, ids=lambda output: output[:24])
 def test_an_answer_that_is_of_no_use_is_refused_with_what_to_mend(output: str) -> None:
-    _, growth = queued()
+    _, live = queued()
 
-    assert NOT_PLANS[output] in (task.refusal(growth, FACTS, output) or "")
+    assert NOT_PLANS[output] in (task.refusal(live, FACTS, output) or "")
 
 
 @pytest.mark.parametrize(
     "output", [a_plan(), codec.dumps(a_plan()).decode(), f"```json\n{codec.dumps(a_plan()).decode()}\n```"]
 )
 def test_an_answer_unfolds_to_its_steps(output: Any) -> None:
-    _, growth = queued(a_goal(context={"language": None, "files": ["src/a.py", "pyproject.toml"]}))
+    _, live = queued(a_goal(context={"language": None, "files": ["src/a.py", "pyproject.toml"]}))
 
-    assert task.refusal(growth, FACTS, output) is None
-    found = unfolded(growth, ended(output))
+    assert task.refusal(live, FACTS, output) is None
+    found = unfolded(live, ended(output))
 
     assert ids(found) == ["one"]
     assert [phase.name for phase in found.phases] == ["drafted"]
@@ -436,9 +436,9 @@ def test_an_answer_unfolds_to_its_steps(output: Any) -> None:
 )
 def test_the_template_stands_in_for_a_draft_that_failed(end: End, why: str) -> None:
     goal = a_goal(context={"failure_log": "E  AssertionError", "failing_tests": ["tests/test_a.py::test_x"]})
-    _, growth = queued(goal)
+    _, live = queued(goal)
 
-    found = unfolded(growth, end)
+    found = unfolded(live, end)
 
     assert ids(found) == ids(goals.plan(goal))
     assert found.replaces
@@ -453,9 +453,9 @@ def test_the_template_stands_in_for_a_draft_that_failed(end: End, why: str) -> N
     ids=["by setting", "no template"],
 )
 def test_without_a_template_plan_it_halts(goal: Goal, options: dict[str, Any]) -> None:
-    _, growth = queued(goal, **options)
+    _, live = queued(goal, **options)
 
-    found = unfolded(growth, ended(state="FAILED"))
+    found = unfolded(live, ended(state="FAILED"))
 
     assert found.steps == ()
     assert found.halt is not None
@@ -468,24 +468,24 @@ def test_a_template_is_kept_where_there_is_room_for_it_beside_the_draft(most: in
     template = goals.plan(goal)
     assert len(ids(template)) == 4
 
-    _, growth = queued(goal)
+    _, live = queued(goal)
 
-    assert len(growth.state["template"]) == (4 if is_kept else 0)
-    assert (unfolded(growth, ended(state="FAILED")).halt is None) is is_kept
+    assert len(live.state["template"]) == (4 if is_kept else 0)
+    assert (unfolded(live, ended(state="FAILED")).halt is None) is is_kept
 
 
 def test_what_looks_like_a_key_is_no_part_of_a_plan() -> None:
-    _, growth = queued()
+    _, live = queued()
 
-    found = unfolded(growth, ended(a_plan(a_step(intent="Use sk-proj-abcdefghijklmnop1234"))))
+    found = unfolded(live, ended(a_plan(a_step(intent="Use sk-proj-abcdefghijklmnop1234"))))
 
     assert found.steps[0].intent == "Use [secret]"
 
 
 def test_once_there_is_a_plan_nothing_unfolds_any_more() -> None:
-    _, growth = queued()
-    found = unfolded(growth, ended(a_plan()))
-    working = Growth(growth.goal, found.state, found.document, 0)
+    _, live = queued()
+    found = unfolded(live, ended(a_plan()))
+    working = LivePlan(live.goal, found.state, found.document, 0)
 
     assert task.advance(working, ended(step_id="one"), CATALOGUE) is None
     assert task.refusal(working, {"step_id": "one"}, "anything") is None

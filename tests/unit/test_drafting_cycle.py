@@ -9,7 +9,7 @@ import pytest
 from schemas.base import Mode, StepType
 from schemas.envelope import field_error
 from schemas.goal import Goal
-from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Rejected, Unfolding
+from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, Rejected
 from tasks.rules.validation import MAX_RETRIES, validate
 from tasks.strategies.drafting.cycle import (
     MAX_ATTEMPTS,
@@ -85,8 +85,8 @@ def test_where_asking_again_is_no_use_the_kind_falls_back_at_once(output: str) -
     assert isinstance(answer(output, attempts=5, asks_again=False), Rejected)
 
 
-def unfolding(why: str) -> Unfolding:
-    return Unfolding({}, None, why)
+def unfolding(why: str) -> Expansion:
+    return Expansion({}, None, why)
 
 
 QUEUED: QueueCycle[str] = QueueCycle(

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.goal import Goal
 from tasks.handlers.goals import plan
-from tasks.rules.strategy import Answer, Draft, End, Growth, Rejected, Setting, Unfolding
+from tasks.rules.strategy import Answer, Draft, End, Expansion, LivePlan, Rejected, Setting
 from tasks.rules.validation import validate
 from tasks.strategies.task import advance
 from tasks.toolchain.catalogue import CATALOGUE
@@ -113,9 +113,9 @@ def test_a_plan_in_flight_keeps_its_allowlist_whatever_is_forbidden_since(monkey
     step = {"id": "one", "title": "Do it", "intent": "So that it is done", "files": [".npmrc"]}
     end = End("draft-plan", {"step_id": "draft-plan"}, "DONE", {"summary": "Do it", "steps": [step]})
 
-    unfolded = advance(Growth(goal, answer.state, answer.document, 0), end, CATALOGUE)
+    unfolded = advance(LivePlan(goal, answer.state, answer.document, 0), end, CATALOGUE)
 
-    assert isinstance(unfolded, Unfolding)
+    assert isinstance(unfolded, Expansion)
     assert {path for each in unfolded.steps for path in each.allowed_files} == {".npmrc"}
     assert [error.code for error in validate(goal, unfolded.steps)] != []  # as a new goal it would be refused
 

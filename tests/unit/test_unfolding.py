@@ -9,7 +9,7 @@ import pytest
 from schemas import codec
 from schemas.command import Command
 from tasks.policy.requests import ANSWER_MS
-from tasks.rules.strategy import MAX_UNFOLDED, Phase, Question
+from tasks.rules.strategy import MAX_EXPANSION, Phase, Question
 from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import Running, a_failure, a_report, a_step
 
@@ -129,7 +129,7 @@ def test_what_unfolds_is_judged_like_any_plan(monkeypatch: pytest.MonkeyPatch, s
 
 
 def test_no_more_unfolds_at_once_than_one_commit_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = [a_step(f"s-{number}", files=("src/b.py",)) for number in range(MAX_UNFOLDED + 1)]
+    steps = [a_step(f"s-{number}", files=("src/b.py",)) for number in range(MAX_EXPANSION + 1)]
     plan = growing(monkeypatch, Script(on_end=lambda *_: goes_on(*steps)), a_step("a"))
 
     done(plan, "a")

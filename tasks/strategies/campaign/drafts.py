@@ -18,18 +18,18 @@ from schemas.campaign import Decision, DraftedTasks, TaskType
 from schemas.campaign_plan import TASKS_SCHEMA, PlanTask
 from schemas.envelope import FieldError, field_error
 from schemas.step import PlannedStep
-from tasks.rules.strategy import Answer, Consult, Draft, End, Growth, Phase, Rejected, Setting, Unfolding
+from tasks.rules.strategy import Answer, Consult, Draft, End, Expansion, LivePlan, Phase, Rejected, Setting
 from tasks.rules.validation import validate
 from tasks.strategies.campaign.outline import (
     Outline,
     coherence_of,
     decision_phases,
     draft_of,
+    expand,
     is_explored,
     outline_of_tasks,
     outline_of_templates,
     plan_unaided,
-    unfold,
     with_phases,
 )
 from tasks.strategies.campaign.prompt import prompt_of
@@ -79,10 +79,10 @@ def consult(known: Knowledge, phase: Phase, scope: CampaignScope, setting: Setti
     ).answer(setting.drafted)
 
 
-def queue_cycle(growth: Growth, state: CampaignState, catalogue: Catalogue | None = None) -> QueueCycle[Any]:
+def queue_cycle(live: LivePlan, state: CampaignState, catalogue: Catalogue | None = None) -> QueueCycle[Any]:
     """Say what the draft of a step becomes: the plan, or another one."""
-    scope = scope_of(growth, state, catalogue)
-    return (_first if state.waits == DRAFT else _anew)(growth, state, scope)
+    scope = scope_of(live, state, catalogue)
+    return (_first if state.waits == DRAFT else _anew)(live, state, scope)
 
 
 def mistakes_in(refusal: Refusal) -> str:
@@ -129,37 +129,37 @@ def _fallback_phase(why: str) -> Phase:
     return Phase(DRAFTING, f"Step: draft, Status: falling back on the templates ({why})")
 
 
-def _first(growth: Growth, state: CampaignState, scope: CampaignScope) -> QueueCycle[Outline]:
+def _first(live: LivePlan, state: CampaignState, scope: CampaignScope) -> QueueCycle[Outline]:
     """Plan with the drafted tasks, else by the templates, or halt."""
 
-    def fall_back(end: End, _: Refusal | None) -> Unfolding:
+    def fall_back(end: End, _: Refusal | None) -> Expansion:
         why = _cause(end)
         if state.terms.reject and end.state == StepState.FAILED:
             evidence = {"step_id": end.step_id, "attempts": state.terms.attempts, "last_error": why}
             reason = f"The drafts of the tasks are of no use: {why}"
-            return Unfolding(growth.state, growth.document, reason, halt=("planning_failed", reason, evidence))
+            return Expansion(live.state, live.document, reason, halt=("planning_failed", reason, evidence))
         made = outline_of_templates(state.known, _without_drafter(scope), state.rounds, state.made)
-        return unfold(with_phases(made, _fallback_phase(why)), "The tasks are those of the templates.")
+        return expand(with_phases(made, _fallback_phase(why)), "The tasks are those of the templates.")
 
     return QueueCycle(
         judge=lambda output: _outline_of_draft(output, state, scope, QUEUE),
-        accept=lambda made, _: unfold(with_phases(made, _drafted_phase(made, QUEUE)), "The tasks are drafted."),
+        accept=lambda made, _: expand(with_phases(made, _drafted_phase(made, QUEUE)), "The tasks are drafted."),
         fall_back=fall_back,
     )
 
 
-def _anew(growth: Growth, state: CampaignState, scope: CampaignScope) -> QueueCycle[Unfolding]:
+def _anew(live: LivePlan, state: CampaignState, scope: CampaignScope) -> QueueCycle[Expansion]:
     """Plan anew with the drafted tasks, else by the templates."""
 
-    def judge(output: Any) -> Unfolding | Refusal:
-        tasks = _merge_draft(output, state, tasks_of(growth.document), scope)
+    def judge(output: Any) -> Expansion | Refusal:
+        tasks = _merge_draft(output, state, tasks_of(live.document), scope)
         if isinstance(tasks, Refusal):
             return tasks
-        made = replan_with(growth, state, tasks, scope)
+        made = replan_with(live, state, tasks, scope)
         return _judge_steps(made.steps, state.made, scope) or made
 
-    def fall_back(end: End, _: Refusal | None) -> Unfolding | None:
-        made = replan_by_templates(growth, state, scope)
+    def fall_back(end: End, _: Refusal | None) -> Expansion | None:
+        made = replan_by_templates(live, state, scope)
         return replace(made, phases=(_fallback_phase(_cause(end)), *made.phases)) if made else None
 
     return QueueCycle(judge=judge, accept=lambda made, _: made, fall_back=fall_back)

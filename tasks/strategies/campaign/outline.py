@@ -10,7 +10,7 @@ from schemas.campaign import LEAST_CONFIDENCE, CampaignInput, Decision
 from schemas.campaign_plan import PlanTask
 from schemas.envelope import FieldError
 from schemas.step import PlannedStep
-from tasks.rules.strategy import MAX_UNFOLDED, Answer, Draft, Phase, Question, Unfolding
+from tasks.rules.strategy import MAX_EXPANSION, Answer, Draft, Expansion, Phase, Question
 from tasks.rules.validation import reject
 from tasks.strategies.campaign.document import campaign_name, document_of, progress_report
 from tasks.strategies.campaign.exploration import EXPLORE, explore_step
@@ -98,11 +98,11 @@ def draft_of(made: Outline) -> Answer:
     return Draft(made.steps, made.document, state=state, question=made.question, phases=made.phases)
 
 
-def unfold(made: Outline, why: str) -> Unfolding:
+def expand(made: Outline, why: str) -> Expansion:
     """Go on as outlined, or halt where a plan is impossible."""
     trouble = made.trouble
     errors = [trouble.model_dump()] if trouble else []
-    return Unfolding(
+    return Expansion(
         made.state.model_dump(mode="json"),
         made.document,
         why,
@@ -182,7 +182,7 @@ def _all_outside(known: Knowledge) -> FieldError | None:
 
 
 def _too_many(steps: Sequence[PlannedStep]) -> FieldError | None:
-    if len(steps) <= MAX_UNFOLDED:
+    if len(steps) <= MAX_EXPANSION:
         return None
-    message = f"These tasks make {len(steps)} steps, and {MAX_UNFOLDED} are the most: name fewer files."
+    message = f"These tasks make {len(steps)} steps, and {MAX_EXPANSION} are the most: name fewer files."
     return FieldError(pointer="/campaign/tasks", code="too_many_steps", message=message)

@@ -13,7 +13,7 @@ from itertools import count
 
 from schemas.campaign import TaskStatus, TaskType
 from schemas.campaign_plan import PlanTask
-from tasks.rules.strategy import MAX_UNFOLDED, Growth, Phase, Unfolding
+from tasks.rules.strategy import MAX_EXPANSION, Expansion, LivePlan, Phase
 from tasks.strategies.campaign.document import document_with
 from tasks.strategies.campaign.formulas import LEAST_BUDGET
 from tasks.strategies.campaign.prompt import prompt_of
@@ -33,22 +33,22 @@ from tasks.strategies.campaign.verification import project_of
 LEAST_UNREACHABLE = 2
 
 
-def ask_anew(growth: Growth, state: CampaignState, scope: CampaignScope) -> Unfolding:
+def ask_anew(live: LivePlan, state: CampaignState, scope: CampaignScope) -> Expansion:
     """Have a controller draft what is to be done otherwise."""
-    prompt = prompt_of(state.known, scope, stuck=_situation(tasks_of(growth.document), state.progress))
+    prompt = prompt_of(state.known, scope, stuck=_situation(tasks_of(live.document), state.progress))
     waits = DRAFT + redo_suffix(state.replans)
     state = state.model_copy(update={"waits": waits, "prompt": prompt, "made": state.made + 1})
     step = drafting_step(scope.goal, state.terms.attempts, waits)
     why = "The campaign is stuck, and its tasks are drafted anew."
-    return Unfolding(state.model_dump(mode="json"), growth.document, why, (step,), replaces=True)
+    return Expansion(state.model_dump(mode="json"), live.document, why, (step,), replaces=True)
 
 
-def replan_by_templates(growth: Growth, state: CampaignState, scope: CampaignScope) -> Unfolding | None:
+def replan_by_templates(live: LivePlan, state: CampaignState, scope: CampaignScope) -> Expansion | None:
     """Have all that is not complete come again, after finding out what blocked it.
 
     None where that is too much for one expansion, or the graph would not hold.
     """
-    tasks = tasks_of(growth.document)
+    tasks = tasks_of(live.document)
     left = [task for task in tasks if task.seq not in complete_tasks(state)]
     blocked = set(_causes(state.progress)) - set(state.finding)
     merged = merge(tasks, _add_causes(tasks, left, blocked), complete_tasks(state))
@@ -56,11 +56,11 @@ def replan_by_templates(growth: Growth, state: CampaignState, scope: CampaignSco
         return None
     fresh = tuple(task.seq for task in merged if task.seq not in state.progress)
     state = state.model_copy(update={"finding": (*state.finding, *fresh)})
-    made = replan_with(growth, state, merged, scope)
-    return made if len(made.steps) <= MAX_UNFOLDED else None
+    made = replan_with(live, state, merged, scope)
+    return made if len(made.steps) <= MAX_EXPANSION else None
 
 
-def replan_with(growth: Growth, state: CampaignState, tasks: Sequence[PlanTask], scope: CampaignScope) -> Unfolding:
+def replan_with(live: LivePlan, state: CampaignState, tasks: Sequence[PlanTask], scope: CampaignScope) -> Expansion:
     """Go on with `tasks`, of which the complete ones stay."""
     left = [task for task in tasks if task.seq not in complete_tasks(state)]
     exploring = {task.seq for task in left} & set(state.finding)
@@ -74,8 +74,8 @@ def replan_with(growth: Growth, state: CampaignState, tasks: Sequence[PlanTask],
     state = state.model_copy(update=update)
     after = f", {len(exploring)} of them after finding out what blocked it" if exploring else ""
     why = f"{len(left) - len(exploring)} tasks come again or are new{after}."
-    document = document_with(growth.document or {}, tasks, state.progress)
-    return Unfolding(state.model_dump(mode="json"), document, why, steps, _phases(tasks), replaces=True)
+    document = document_with(live.document or {}, tasks, state.progress)
+    return Expansion(state.model_dump(mode="json"), document, why, steps, _phases(tasks), replaces=True)
 
 
 def _situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) -> list[str]:

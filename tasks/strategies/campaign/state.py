@@ -10,7 +10,7 @@ from schemas.base import Record
 from schemas.campaign import Relevance, TaskStatus
 from schemas.campaign_plan import Idioms
 from schemas.goal import Goal
-from tasks.rules.strategy import Growth, Setting
+from tasks.rules.strategy import LivePlan, Setting
 from tasks.strategies.drafting.cycle import NONE, DraftOptions
 from tasks.toolchain.catalogue import Catalogue, catalogue_of
 from tasks.toolchain.files import Role, role_of
@@ -118,12 +118,12 @@ def terms_of(goal: Goal, setting: Setting) -> CampaignTerms:
     )
 
 
-def scope_of(growth: Growth, state: CampaignState, catalogue: Catalogue | None = None) -> CampaignScope:
+def scope_of(live: LivePlan, state: CampaignState, catalogue: Catalogue | None = None) -> CampaignScope:
     """Find what a running campaign is planned within."""
-    objective, goal = (growth.document or {}).get("objective"), growth.goal
+    objective, goal = (live.document or {}).get("objective"), live.goal
     words = objective if isinstance(objective, str) else goal.goal
     return CampaignScope(
-        goal, words, goal.allowed_files, catalogue or catalogue_of(growth.tools, growth.policy_version), state.terms
+        goal, words, goal.allowed_files, catalogue or catalogue_of(live.tools, live.policy_version), state.terms
     )
 
 

@@ -11,7 +11,7 @@ from schemas.campaign import LEAST_CONFIDENCE, MAX_OBJECTIVE, CampaignInput, Dec
 from schemas.campaign_plan import PlanTask
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
-from tasks.rules.strategy import Answer, End, Growth, Phase, Setting, Unfolding
+from tasks.rules.strategy import Answer, End, Expansion, LivePlan, Phase, Setting
 from tasks.rules.validation import reject
 from tasks.strategies.campaign.answers import PendingQuestion, learn
 from tasks.strategies.campaign.document import progress_report
@@ -29,10 +29,10 @@ from tasks.strategies.campaign.outline import (
     coherence_of,
     decision_phases,
     draft_of,
+    expand,
     outline,
     outline_of_tasks,
     plan_unaided,
-    unfold,
     with_phases,
 )
 from tasks.strategies.campaign.question import page_of
@@ -72,54 +72,54 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:
     return plan_unaided(known, phase, scope)
 
 
-def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Give a step what it needs: the objective, a prompt, or its task."""
-    state, document = CampaignState.model_validate(growth.state), growth.document or {}
+    state, document = CampaignState.model_validate(live.state), live.document or {}
     step_id = str(facts.get("step_id"))
     if step_id == EXPLORE:
-        return {"objective": document.get("objective", growth.goal.goal), "prior_knowledge": _remembered(state)}
+        return {"objective": document.get("objective", live.goal.goal), "prior_knowledge": _remembered(state)}
     if step_id == state.waits:
         return draft_input(state, step_id)
     tasks = {task.seq: task for task in tasks_of(document)}
     task = tasks.get(task_of(state, step_id) or "")
-    return _task_input(growth, state, task) if task else None
+    return _task_input(live, state, task) if task else None
 
 
-def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:
+def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
     """Say why an exploration or draft is no use, or a task is blocked."""
-    state, step_id = CampaignState.model_validate(growth.state), facts.get("step_id")
+    state, step_id = CampaignState.model_validate(live.state), facts.get("step_id")
     if step_id == state.waits == EXPLORE:
         found = parse_exploration(output)
         return found if isinstance(found, str) else None
     if step_id == state.waits:
-        refused = queue_cycle(growth, state).refusal(output)
+        refused = queue_cycle(live, state).refusal(output)
         return mistakes_in(refused) if refused else None
     reason = blocked_reason(output)
     return f"The task is blocked: {reason}" if reason else None
 
 
-def advance(growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
+def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     """Plan from an exploration or a draft; otherwise note how far a task is."""
-    state = CampaignState.model_validate(growth.state)
+    state = CampaignState.model_validate(live.state)
     if end.step_id == state.waits == EXPLORE:
-        return _plan_explored(growth, state, end, catalogue)
+        return _plan_explored(live, state, end, catalogue)
     if end.step_id == state.waits:
-        return queue_cycle(growth, state, catalogue).go_on(end)
+        return queue_cycle(live, state, catalogue).go_on(end)
     seq = task_of(state, end.step_id)
     if seq is None:
         return None
-    state = note_end(state, seq, end, growth.document or {})
-    document = {**(growth.document or {}), "progress": progress_report(state.progress)}
+    state = note_end(state, seq, end, live.document or {})
+    document = {**(live.document or {}), "progress": progress_report(state.progress)}
     status = state.progress[seq].status
-    return Unfolding(state.model_dump(mode="json"), document, f"Task {seq} is {status.replace('_', ' ')}.")
+    return Expansion(state.model_dump(mode="json"), document, f"Task {seq} is {status.replace('_', ' ')}.")
 
 
-def answer(growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:
+def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
     """Go on from a person's answer, ask again, or say why it is none."""
-    state = CampaignState.model_validate(growth.state)
+    state = CampaignState.model_validate(live.state)
     if state.waits not in _QUESTIONS:
         return "The campaign asks nothing."
-    scope = scope_of(growth, state, catalogue)
+    scope = scope_of(live, state, catalogue)
     coherence = coherence_of(state.known, scope)
     page = page_of(coherence, state.known, scope.objective, scope.allowed)
     known = learn(value, PendingQuestion(coherence, state.known, page, scope.allowed, catalogue))
@@ -128,17 +128,17 @@ def answer(growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:
     made = outline(known, scope, state.rounds + 1, state.made)
     if made.question and made.state.rounds >= state.terms.clarifications:
         return _give_up(made)
-    return unfold(made, f"Answer {made.state.rounds} was taken in.")
+    return expand(made, f"Answer {made.state.rounds} was taken in.")
 
 
-def stuck(growth: Growth, catalogue: Catalogue) -> Unfolding | None:
+def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
     """Plan anew what is not complete, unless that was done often enough or cannot help."""
-    state = CampaignState.model_validate(growth.state)
+    state = CampaignState.model_validate(live.state)
     if state.replans >= state.terms.replans or not is_worth_it(state.progress):
         return None
-    scope = scope_of(growth, state, catalogue)
+    scope = scope_of(live, state, catalogue)
     state = state.model_copy(update={"replans": state.replans + 1})
-    return (ask_anew if state.terms.drafter == QUEUE else replan_by_templates)(growth, state, scope)
+    return (ask_anew if state.terms.drafter == QUEUE else replan_by_templates)(live, state, scope)
 
 
 def _draft_given(known: Knowledge, phase: Phase, scope: CampaignScope) -> Answer:
@@ -162,12 +162,12 @@ def _nothing_allowed(goal: Goal, files: tuple[str, ...]) -> tuple[FieldError, ..
     return (field_error("/allowed_files", "no_allowed_files", message),)
 
 
-def _task_input(growth: Growth, state: CampaignState, task: PlanTask) -> Mapping[str, Any]:
+def _task_input(live: LivePlan, state: CampaignState, task: PlanTask) -> Mapping[str, Any]:
     """Give a task with what went before it and what is remembered."""
-    document, known = growth.document or {}, state.known
+    document, known = live.document or {}, state.known
     return {
         "campaign": document.get("campaign"),
-        "objective": fit(str(document.get("objective", growth.goal.goal)), MAX_OBJECTIVE, several_lines),
+        "objective": fit(str(document.get("objective", live.goal.goal)), MAX_OBJECTIVE, several_lines),
         "meant": known.reading or None,
         "task": task.model_dump(mode="json", exclude_none=True),
         "framework": known.framework,
@@ -192,18 +192,18 @@ def _remembered(state: CampaignState) -> dict[str, list[str]]:
     return {"failures": list(state.known.failures), "patterns": list(state.known.patterns)}
 
 
-def _plan_explored(growth: Growth, state: CampaignState, end: End, catalogue: Catalogue) -> Unfolding:
+def _plan_explored(live: LivePlan, state: CampaignState, end: End, catalogue: Catalogue) -> Expansion:
     """Plan with what was explored, or with what is remembered where nothing was."""
-    scope = scope_of(growth, state, catalogue)
+    scope = scope_of(live, state, catalogue)
     found = parse_exploration(end.output) if end.state == StepState.DONE else "It did not succeed."
     known, phase = read_exploration(state.known, None if isinstance(found, str) else found, scope)
-    return unfold(with_phases(outline(known, scope, before=state.made), phase), "The exploration has ended.")
+    return expand(with_phases(outline(known, scope, before=state.made), phase), "The exploration has ended.")
 
 
-def _give_up(made: Outline) -> Unfolding:
+def _give_up(made: Outline) -> Expansion:
     questions = list(made.question.questions) if made.question else []
     met = {"value": made.state.rounds, "limit": made.state.terms.clarifications, "limit_name": "clarifications"}
     evidence = {**met, "questions": questions}
     reason = f"{made.state.rounds} answers did not settle what is to be done."
     state = made.state.model_dump(mode="json")
-    return Unfolding(state, made.document, reason, phases=made.phases, halt=("clarification_limit", reason, evidence))
+    return Expansion(state, made.document, reason, phases=made.phases, halt=("clarification_limit", reason, evidence))

@@ -19,7 +19,7 @@ from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep
 from tasks.rules.budget import limits_of
 from tasks.rules.risk import estimate
-from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Rejected, Unfolding
+from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, Rejected
 from tasks.rules.validation import MAX_RETRIES
 
 NONE, QUEUE = "none", "queue"  # drafters that strategies know by name; all others are asked by the worker
@@ -95,15 +95,15 @@ class QueueCycle(Generic[Plan]):
     """What a kind brings for a controller that answers the step which asks."""
 
     judge: Callable[[Any], Plan | Refusal]
-    accept: Callable[[Plan, End], Unfolding | None]
-    fall_back: Callable[[End, Refusal | None], Unfolding | None]  # None: the step has no answer at all
+    accept: Callable[[Plan, End], Expansion | None]
+    fall_back: Callable[[End, Refusal | None], Expansion | None]  # None: the step has no answer at all
 
     def refusal(self, output: Any) -> Refusal | None:
         """Say what is wrong with an answer, for the next attempt to mend."""
         found = self.judge(output)
         return found if isinstance(found, Refusal) else None
 
-    def go_on(self, end: End) -> Unfolding | None:
+    def go_on(self, end: End) -> Expansion | None:
         """Take the draft of a step that is DONE; without one of use, fall back."""
         found = self.judge(end.output) if end.state == StepState.DONE else None
         if found is None or isinstance(found, Refusal):

@@ -15,7 +15,7 @@ from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise, is_below
-from tasks.rules.strategy import MAX_UNFOLDED
+from tasks.rules.strategy import MAX_EXPANSION
 from tasks.rules.validation import max_steps
 from tasks.strategies.drafting.order import NamedStep, Ordered, free_name, order_steps
 from tasks.strategies.drafting.pieces import PHASES, Piece, fits_one_step, pieces
@@ -87,7 +87,7 @@ def govern(
 
 def room_for(goal: Goal, before: int) -> int:
     """Say how many steps may be added at once to `before` steps."""
-    return min(MAX_UNFOLDED, max_steps(goal) - before)
+    return min(MAX_EXPANSION, max_steps(goal) - before)
 
 
 def crowd(

@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.evolution import ValidationMode
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningAgentResponse, PlanningPlan
-from tasks.rules.strategy import Growth
+from tasks.rules.strategy import LivePlan
 from tasks.strategies.drafting.steps import Governed
 from tasks.text.fields import several_lines
 from tasks.text.json_in_prose import as_text
@@ -30,32 +30,32 @@ class Taken:
     stderr: str = ""
 
 
-def document_of(growth: Growth) -> PlanningAgentResponse:
+def document_of(live: LivePlan) -> PlanningAgentResponse:
     """Read the document of a plan."""
-    return PlanningAgentResponse.model_validate(growth.document)
+    return PlanningAgentResponse.model_validate(live.document)
 
 
-def drafted_plan(growth: Growth) -> PlanningPlan:
+def drafted_plan(live: LivePlan) -> PlanningPlan:
     """Read the drafted plan; there is one once drafting has ended."""
-    plan = document_of(growth).plan
+    plan = document_of(live).plan
     if plan is None:
         raise LookupError("This plan has not been drafted yet.")
     return plan
 
 
-def mode_of(growth: Growth) -> ValidationMode:
+def mode_of(live: LivePlan) -> ValidationMode:
     """Tell how this plan's draft is read."""
-    return document_of(growth).validation_mode
+    return document_of(live).validation_mode
 
 
-def schema_of(growth: Growth) -> Mapping[str, Any] | None:
+def schema_of(live: LivePlan) -> Mapping[str, Any] | None:
     """Give the schema that the drafter is shown; free text has none."""
-    return None if mode_of(growth) is ValidationMode.NONE else PLANNING_OUTPUT_SCHEMA
+    return None if mode_of(live) is ValidationMode.NONE else PLANNING_OUTPUT_SCHEMA
 
 
-def describe_draft(growth: Growth, taken: Taken, made: Governed) -> PlanningAgentResponse:
+def describe_draft(live: LivePlan, taken: Taken, made: Governed) -> PlanningAgentResponse:
     """Add the plan, and what it took to get it, to the document."""
-    return document_of(growth).model_copy(
+    return document_of(live).model_copy(
         update={
             "plan": taken.plan,
             "raw_output": fit_redacted(as_text(taken.output), MAX_RAW, cut=several_lines),

@@ -17,7 +17,7 @@ from schemas.base import Mode
 from schemas.envelope import FieldError, field_error
 from schemas.evolution import PlanningAgentRequest, ValidationMode
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput, PlanningPlan, PlanStep, PlanStepOutput
-from tasks.rules.strategy import Growth
+from tasks.rules.strategy import LivePlan
 from tasks.strategies.drafting.cycle import QUEUE, Refusal
 from tasks.strategies.drafting.steps import crowd, room_for
 from tasks.strategies.evolution.document import document_of, drafted_plan, mode_of
@@ -65,39 +65,39 @@ def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> P
     return _READERS[mode](output, text, request)
 
 
-def judge(growth: Growth, output: Any) -> ParsedPlan | Refusal:
+def judge(live: LivePlan, output: Any) -> ParsedPlan | Refusal:
     """Read an answer as a plan, or say what has to be mended.
 
     In the modes that are not strict only what leaves nothing to be done is an error.
     """
-    found = parse(output, mode_of(growth), state_of(growth).request)
+    found = parse(output, mode_of(live), state_of(live).request)
     if isinstance(found, Refusal):
         return found
-    errors = tuple(_faults(growth, found.plan))
+    errors = tuple(_faults(live, found.plan))
     return Refusal(errors) if errors else found
 
 
-def find_places(growth: Growth, output: Any) -> Places | str:
+def find_places(live: LivePlan, output: Any) -> Places | str:
     """Read the files for steps without any, or why an answer is no use."""
-    found = places(output, drafted_plan(growth), state_of(growth).unplaced, project_in(growth))
+    found = places(output, drafted_plan(live), state_of(live).unplaced, project_in(live))
     if not any(found.values()):
         return NOTHING_FOUND
-    made = plan_steps(project_in(growth), drafted_plan(growth), state_of(growth).request.acceptance_criteria, found)
-    return Refusal(crowd(made.steps, _room(growth, 1))).told or found
+    made = plan_steps(project_in(live), drafted_plan(live), state_of(live).request.acceptance_criteria, found)
+    return Refusal(crowd(made.steps, _room(live, 1))).told or found
 
 
-def _faults(growth: Growth, plan: PlanningPlan) -> Sequence[FieldError]:
-    made = plan_steps(project_in(growth), plan, state_of(growth).request.acceptance_criteria)
-    if mode_of(growth) is ValidationMode.STRICT and made.faults:
+def _faults(live: LivePlan, plan: PlanningPlan) -> Sequence[FieldError]:
+    made = plan_steps(project_in(live), plan, state_of(live).request.acceptance_criteria)
+    if mode_of(live) is ValidationMode.STRICT and made.faults:
         return [field_error(where, "invalid_plan", why) for where, why in made.faults]
     if made.steps and all(step.mode is not Mode.PATCH for step in made.steps):
         return (field_error("/steps", "nothing_to_change", NOTHING_TO_CHANGE),)
-    return crowd(made.steps, _room(growth))
+    return crowd(made.steps, _room(live))
 
 
-def _room(growth: Growth, before: int = 0) -> int:
+def _room(live: LivePlan, before: int = 0) -> int:
     """Say how many steps the plan may still get; one that drafts counts too."""
-    return room_for(growth.goal, before + (document_of(growth).drafter == QUEUE))
+    return room_for(live.goal, before + (document_of(live).drafter == QUEUE))
 
 
 def _strict(output: Any, _: str, __: PlanningAgentRequest) -> ParsedPlan | Refusal:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from schemas.base import Record
 from schemas.evolution import PlanningAgentRequest
-from tasks.rules.strategy import Growth
+from tasks.rules.strategy import LivePlan
 from tasks.strategies.drafting.project import Project, project_of
 from tasks.strategies.evolution.request import MAX_BULLET
 from tasks.text.fields import fit
@@ -37,19 +37,19 @@ class EvolutionState(Record):
     fell_back: bool = False
 
 
-def state_of(growth: Growth) -> EvolutionState:
+def state_of(live: LivePlan) -> EvolutionState:
     """Read the state of a plan."""
-    return EvolutionState.model_validate(growth.state)
+    return EvolutionState.model_validate(live.state)
 
 
-def project_in(growth: Growth) -> Project:
+def project_in(live: LivePlan) -> Project:
     """Read the project of a plan as its draft did.
 
     The listing that told its language is not kept, so the state says it.
     """
-    state, goal = state_of(growth), growth.goal
+    state, goal = state_of(live), live.goal
     context = goal.context.model_copy(update={"language": state.language})
     constraints = {fit(each, MAX_BULLET): each for each in (*state.request.constraints, *goal.constraints)}
     told = goal.model_copy(update={"context": context, "constraints": tuple(constraints.values())})
-    found = project_of(told, catalogue_of(growth.tools, growth.policy_version))
+    found = project_of(told, catalogue_of(live.tools, live.policy_version))
     return found if isinstance(found, Project) else Project(goal, goal.allowed_files, None, (), CATALOGUE)

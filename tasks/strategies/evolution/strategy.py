@@ -14,7 +14,7 @@ from schemas.evolution import Evolution, ValidationMode
 from schemas.evolution_plan import PlanningAgentResponse
 from schemas.goal import Goal
 from schemas.step import PlannedStep
-from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Growth, Phase, Rejected, Setting, Unfolding
+from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, LivePlan, Phase, Rejected, Setting
 from tasks.rules.validation import reject
 from tasks.strategies.drafting.cycle import (
     FAILED,
@@ -65,61 +65,61 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     if errors or isinstance(project, tuple) or goal.evolution is None:
         return reject("invalid_goal", errors)
     based = start_at_base(goal, goal.evolution)
-    growth = _begin(based, goal.evolution, project, setting)
+    live = _begin(based, goal.evolution, project, setting)
     if setting.drafter == QUEUE:
-        return replace(_ask_controller(growth), goal=based)
-    answer = _worker_cycle(growth).answer(setting.drafted)
+        return replace(_ask_controller(live), goal=based)
+    answer = _worker_cycle(live).answer(setting.drafted)
     return replace(answer, goal=based) if isinstance(answer, Draft) else answer
 
 
-def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Give the prompt to who drafts, and the allowlist to who looks for files."""
-    state = state_of(growth)
+    state = state_of(live)
     if facts["step_id"] == DRAFT_ID and state.prompt:
-        return {"prompt": state.prompt, "schema": schema_of(growth), "validation_mode": mode_of(growth).value}
+        return {"prompt": state.prompt, "schema": schema_of(live), "validation_mode": mode_of(live).value}
     if facts["step_id"] == FIND_ID:
-        steps = [drafted_plan(growth).steps[at].as_dict() for at in state.unplaced]
-        return {"steps": steps, "allowed_files": list(growth.goal.allowed_files[:MAX_LISTED])}
+        steps = [drafted_plan(live).steps[at].as_dict() for at in state.unplaced]
+        return {"steps": steps, "allowed_files": list(live.goal.allowed_files[:MAX_LISTED])}
     return None
 
 
-def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:
+def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
     """Say what a drafter has to mend, or that no files were found."""
     if facts["step_id"] == DRAFT_ID:
-        found = _queue_cycle(growth).refusal(output)
+        found = _queue_cycle(live).refusal(output)
         return found.told if found else None
     if facts["step_id"] == FIND_ID:
-        sought = find_places(growth, output)
+        sought = find_places(live, output)
         return sought if isinstance(sought, str) else None
     return None
 
 
-def advance(growth: Growth, end: End, _: Catalogue) -> Unfolding | None:
+def advance(live: LivePlan, end: End, _: Catalogue) -> Expansion | None:
     """Expand the plan from its draft, and note whether a step changed something."""
-    return _AFTER[state_of(growth).stage](growth, end)
+    return _AFTER[state_of(live).stage](live, end)
 
 
-def answer(_: Growth, __: Any, ___: Catalogue) -> Unfolding | str:
+def answer(_: LivePlan, __: Any, ___: Catalogue) -> Expansion | str:
     """Answer that no question was asked: this kind has none."""
     return "An evolution plan asks no questions."
 
 
-def stuck(growth: Growth, _: Catalogue) -> Unfolding | None:
+def stuck(live: LivePlan, _: Catalogue) -> Expansion | None:
     """Carry the fallback plan out, once, where no step has changed anything."""
-    state = state_of(growth)
+    state = state_of(live)
     if state.stage is not Stage.WORKING or state.patched or state.fell_back:
         return None
-    plan = drafted_plan(growth)
+    plan = drafted_plan(live)
     if not plan.fallback_plan:
         return None
     taken = RESERVED | set(state.ids)
-    made = fallback_steps(project_in(growth), plan, state.files, taken)
+    made = fallback_steps(project_in(live), plan, state.files, taken)
     if not made.steps:
         return None
     kept = state.model_copy(update={"fell_back": True, "ids": (*state.ids, *_ids(made.steps))})
-    return Unfolding(
+    return Expansion(
         kept.model_dump(mode="json"),
-        growth.document,
+        live.document,
         "All steps of the plan failed: its fallback plan is carried out.",
         made.steps,
         phases=(Phase("fallback", "The fallback plan is carried out."),),
@@ -127,7 +127,7 @@ def stuck(growth: Growth, _: Catalogue) -> Unfolding | None:
     )
 
 
-def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting) -> Growth:
+def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting) -> LivePlan:
     """Make the state and the document of a plan that is yet to be drafted."""
     options = DraftOptions.of(setting.options)
     mode = evolution.validation_mode or ValidationMode(options.validation_mode or ValidationMode.LENIENT)
@@ -149,23 +149,23 @@ def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting)
     )
     literal = goal.model_copy(update={"allowed_files": project.files})
     tools = keep_contracts(project.catalogue, None)
-    return Growth(literal, state.model_dump(mode="json"), document.model_dump(mode="json"), setting.now, tools)
+    return LivePlan(literal, state.model_dump(mode="json"), document.model_dump(mode="json"), setting.now, tools)
 
 
-def _ask_controller(growth: Growth) -> Draft:
+def _ask_controller(live: LivePlan) -> Draft:
     """Begin with the step that asks."""
-    state = state_of(growth)
-    state = state.model_copy(update={"attempts": attempts_within(growth.goal, state.attempts)})
-    step = draft_step(growth.goal, state.request.goal, state.prompt or "", state.attempts)
-    return Draft((step,), growth.document, state=state.model_dump(mode="json"))
+    state = state_of(live)
+    state = state.model_copy(update={"attempts": attempts_within(live.goal, state.attempts)})
+    step = draft_step(live.goal, state.request.goal, state.prompt or "", state.attempts)
+    return Draft((step,), live.document, state=state.model_dump(mode="json"))
 
 
-def _worker_cycle(growth: Growth) -> WorkerCycle[ParsedPlan]:
+def _worker_cycle(live: LivePlan) -> WorkerCycle[ParsedPlan]:
     """Lay out how the worker's drafter is asked.
 
     What a call that failed was asked, is asked again.
     """
-    prompt, schema, mode = state_of(growth).prompt or "", schema_of(growth), mode_of(growth).value
+    prompt, schema, mode = state_of(live).prompt or "", schema_of(live), mode_of(live).value
     first = Consult(prompt, schema, mode)
 
     def repair(said: Drafted, refusal: Refusal) -> Consult:
@@ -174,13 +174,13 @@ def _worker_cycle(growth: Growth) -> WorkerCycle[ParsedPlan]:
     def accept(found: ParsedPlan, drafted: Sequence[Drafted]) -> Draft:
         last, notes = drafted[-1], (*_refused(cycle, drafted[:-1]), *found.notes)
         taken = Taken(found.plan, last.output, len(drafted), _seconds(drafted), notes, last.command, last.stderr)
-        made = _take(growth, taken)
+        made = _take(live, taken)
         return Draft(made.steps, made.document, state=made.state, phases=made.phases)
 
     cycle = WorkerCycle(
-        attempts=state_of(growth).attempts,
+        attempts=state_of(live).attempts,
         ask=first,
-        judge=partial(judge, growth),
+        judge=partial(judge, live),
         silence=lambda why: field_error("/drafter", "no_answer", fit(why, MAX_ERROR) or "no answer"),
         repair=repair,
         accept=accept,
@@ -211,72 +211,72 @@ def _no_plan(attempts: int) -> str:
     return f"could not produce a valid plan after {attempts} attempt(s)"
 
 
-def _queue_cycle(growth: Growth) -> QueueCycle[ParsedPlan]:
+def _queue_cycle(live: LivePlan) -> QueueCycle[ParsedPlan]:
     """Lay out what becomes of the answer to the step that asks."""
 
-    def accept(found: ParsedPlan, end: End) -> Unfolding:
-        seconds = (growth.now - state_of(growth).began) / 1000
-        return _take(growth, Taken(found.plan, end.output, end.attempt or 1, seconds, found.notes))
+    def accept(found: ParsedPlan, end: End) -> Expansion:
+        seconds = (live.now - state_of(live).began) / 1000
+        return _take(live, Taken(found.plan, end.output, end.attempt or 1, seconds, found.notes))
 
-    return QueueCycle(judge=partial(judge, growth), accept=accept, fall_back=lambda end, _: _halt(growth, end))
-
-
-def _after_drafting(growth: Growth, end: End) -> Unfolding | None:
-    return _queue_cycle(growth).go_on(end) if end.step_id == DRAFT_ID else None
+    return QueueCycle(judge=partial(judge, live), accept=accept, fall_back=lambda end, _: _halt(live, end))
 
 
-def _after_finding(growth: Growth, end: End) -> Unfolding | None:
+def _after_drafting(live: LivePlan, end: End) -> Expansion | None:
+    return _queue_cycle(live).go_on(end) if end.step_id == DRAFT_ID else None
+
+
+def _after_finding(live: LivePlan, end: End) -> Expansion | None:
     if end.step_id != FIND_ID:
         return None
-    found = find_places(growth, end.output) if end.state == StepState.DONE else ""
-    return _halt(growth, end) if isinstance(found, str) else _place(growth, found)
+    found = find_places(live, end.output) if end.state == StepState.DONE else ""
+    return _halt(live, end) if isinstance(found, str) else _place(live, found)
 
 
-def _after_working(growth: Growth, end: End) -> Unfolding | None:
-    state = state_of(growth)
+def _after_working(live: LivePlan, end: End) -> Expansion | None:
+    state = state_of(live)
     if state.patched or end.state != StepState.DONE or end.facts["mode"] != Mode.PATCH:
         return None
     kept = state.model_copy(update={"patched": True}).model_dump(mode="json")
-    return Unfolding(kept, growth.document, "A step of the plan has changed something.")
+    return Expansion(kept, live.document, "A step of the plan has changed something.")
 
 
-_AFTER: Mapping[Stage, Callable[[Growth, End], Unfolding | None]] = MappingProxyType(
+_AFTER: Mapping[Stage, Callable[[LivePlan, End], Expansion | None]] = MappingProxyType(
     {Stage.DRAFTING: _after_drafting, Stage.FINDING: _after_finding, Stage.WORKING: _after_working}
 )
 
 
-def _halt(growth: Growth, end: End) -> Unfolding:
+def _halt(live: LivePlan, end: End) -> Expansion:
     """Give up, with what the last attempt ran into."""
-    most = state_of(growth).attempts if end.step_id == DRAFT_ID else 1 + int(end.facts.get("retry_limit") or 0)
+    most = state_of(live).attempts if end.step_id == DRAFT_ID else 1 + int(end.facts.get("retry_limit") or 0)
     attempts = end.attempt or most
     reason = _no_plan(attempts)
     if end.state == StepState.SKIPPED:
         reason = f"{end.step_id} was skipped, and there is no plan without it"
     counted = {"value": attempts, "limit": most, "limit_name": "max_attempts"}
     evidence = {"step_id": end.step_id, "attempts": attempts, "last_error": end.failure, **counted}
-    return Unfolding(growth.state, growth.document, reason, halt=("planning_failed", reason, evidence))
+    return Expansion(live.state, live.document, reason, halt=("planning_failed", reason, evidence))
 
 
-def _take(growth: Growth, taken: Taken) -> Unfolding:
+def _take(live: LivePlan, taken: Taken) -> Expansion:
     """Expand a drafted plan to its steps, or to one that looks for files."""
-    state = state_of(growth)
-    made = plan_steps(project_in(growth), taken.plan, state.request.acceptance_criteria)
-    document = describe_draft(growth, taken, made).model_dump(mode="json")
+    state = state_of(live)
+    made = plan_steps(project_in(live), taken.plan, state.request.acceptance_criteria)
+    document = describe_draft(live, taken, made).model_dump(mode="json")
     phase = Phase("drafted", f"The plan is drafted: {len(taken.plan.steps)} step(s), attempt {taken.attempts}.")
     kept = state.model_copy(update={"prompt": None, "unplaced": made.unplaced})
     if not made.unplaced:
         return _work(kept, document, made.steps, phase)
     finding = kept.model_copy(update={"stage": Stage.FINDING}).model_dump(mode="json")
     why = "The plan is drafted, and some of its steps do not say which files they change."
-    steps = (find_step(growth.goal, taken.plan, made.unplaced),)
-    return Unfolding(finding, document, why, steps, phases=(phase,))
+    steps = (find_step(live.goal, taken.plan, made.unplaced),)
+    return Expansion(finding, document, why, steps, phases=(phase,))
 
 
-def _place(growth: Growth, found: Places) -> Unfolding:
+def _place(live: LivePlan, found: Places) -> Expansion:
     """Expand the plan with the files that were found for its steps."""
-    state, document = state_of(growth), document_of(growth)
+    state, document = state_of(live), document_of(live)
     criteria = state.request.acceptance_criteria
-    made = plan_steps(project_in(growth), drafted_plan(growth), criteria, found)
+    made = plan_steps(project_in(live), drafted_plan(live), criteria, found)
     notes = tuple(dict.fromkeys((*document.notes, *notes_of(made.notes))))
     told = document.model_copy(update={"notes": notes}).model_dump(mode="json")
     return _work(state, told, made.steps, Phase("placed", "The files to change are found."))
@@ -284,12 +284,12 @@ def _place(growth: Growth, found: Places) -> Unfolding:
 
 def _work(
     state: EvolutionState, document: Mapping[str, Any], steps: tuple[PlannedStep, ...], phase: Phase
-) -> Unfolding:
+) -> Expansion:
     """Add the steps of the plan, and remember them and their files."""
     files = tuple(dict.fromkeys(path for step in steps for path in step.allowed_files))
     update = {"stage": Stage.WORKING, "unplaced": (), "ids": _ids(steps), "files": files}
     kept = state.model_copy(update=update).model_dump(mode="json")
-    return Unfolding(kept, document, "The drafted plan becomes steps.", steps, phases=(phase,))
+    return Expansion(kept, document, "The drafted plan becomes steps.", steps, phases=(phase,))
 
 
 def _ids(steps: Sequence[PlannedStep]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ It is all that the goal, which is kept without what only a draft reads, has no l
 from __future__ import annotations
 
 from schemas.base import Record
-from tasks.rules.strategy import Growth
+from tasks.rules.strategy import LivePlan
 from tasks.strategies.drafting.project import Project, read_test_command
 from tasks.strategies.gap_report.choice import Choice
 from tasks.strategies.gap_report.constraints import Protection
@@ -42,25 +42,25 @@ def keep(iteration: Iteration, choice: Choice) -> IterationState:
     )
 
 
-def state_of(growth: Growth) -> IterationState:
+def state_of(live: LivePlan) -> IterationState:
     """Read the state of a plan."""
-    return IterationState.model_validate(growth.state)
+    return IterationState.model_validate(live.state)
 
 
-def free_files(growth: Growth) -> tuple[str, ...]:
+def free_files(live: LivePlan) -> tuple[str, ...]:
     """List the files that the goal allows and neither it, its constraints nor we protect."""
-    protection = Protection.of((*PROTECTED, *state_of(growth).protected))
-    files = expand_globs(growth.goal.allowed_files, growth.goal.context.files, forbidden=JUDGED).files
+    protection = Protection.of((*PROTECTED, *state_of(live).protected))
+    files = expand_globs(live.goal.allowed_files, live.goal.context.files, forbidden=JUDGED).files
     return protection.without(files)
 
 
-def project_in(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Project:
+def project_in(live: LivePlan, files: tuple[str, ...], catalogue: Catalogue) -> Project:
     """Read the project as it was when the plan was made.
 
     A test command that is no longer known is left out.
     """
-    state, context = state_of(growth), growth.goal.context
+    state, context = state_of(live), live.goal.context
     context = context.model_copy(update={"language": state.language or context.language})
-    goal = growth.goal.model_copy(update={"context": context})
+    goal = live.goal.model_copy(update={"context": context})
     test, _ = read_test_command(goal, catalogue.match)
     return aim_tests(Project.of(goal, files, test, catalogue), state.judges)

@@ -15,7 +15,7 @@ from schemas.envelope import FieldError, field_error
 from schemas.gap import MAX_TARGETS, ActionType, Gap, IterationPlan
 from schemas.goal import Goal
 from schemas.step import PlannedStep
-from tasks.rules.strategy import MAX_UNFOLDED, Answer, Draft, End, Growth, NothingToDo, Phase, Setting, Unfolding
+from tasks.rules.strategy import MAX_EXPANSION, Answer, Draft, End, Expansion, LivePlan, NothingToDo, Phase, Setting
 from tasks.rules.validation import max_steps, reject
 from tasks.strategies.drafting.project import Project, read_test_command
 from tasks.strategies.gap_report.choice import Choice, Rules, choose, gaps_in
@@ -62,47 +62,47 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     return _plan(project, choice, history, setting.now)
 
 
-def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Give a step the gap with its evidence, and the criteria of the iteration.
 
     The one that explores is given the files that may change as well. All words come from the document, which is
     sanitised. A spec's intent has room for a sentence; what a person wished for and what a tool printed may be pages.
     """
-    document = growth.document
+    document = live.document
     if document is None:
         return None
     told = {name: document[name] for name in ("iteration_id", "gap", "acceptance_criteria")}
     if facts.get("step_id") != EXPLORE_ID:
         return told
-    return {**told, "files": list(free_files(growth)[:MAX_LISTED])}
+    return {**told, "files": list(free_files(live)[:MAX_LISTED])}
 
 
-def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:  # noqa: ARG001 (the protocol's)
+def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:  # noqa: ARG001 (the protocol's)
     """Refuse an answer of another shape."""
     if facts.get("step_id") != EXPLORE_ID or _files_of(output) is not None:
         return None
     return 'The output must be {"files": [...]}: the paths of the files to change.'
 
 
-def advance(growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
+def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     """Patch what was found; an exploration that was skipped leaves all that is allowed."""
-    if end.step_id != EXPLORE_ID or end.state not in {"DONE", "SKIPPED"} or growth.document is None:
+    if end.step_id != EXPLORE_ID or end.state not in {"DONE", "SKIPPED"} or live.document is None:
         return None
-    allowed = free_files(growth)
+    allowed = free_files(live)
     found = _files_of(end.output) if end.state == "DONE" else list(allowed)
     wanted = {clean(path) for path in found or ()}
     files = tuple(path for path in allowed if path in wanted)
     if not files:
-        return _unfit(growth, "no_allowed_files", "None of the files that were found may be changed.")
-    return _expand(growth, files, catalogue)
+        return _unfit(live, "no_allowed_files", "None of the files that were found may be changed.")
+    return _expand(live, files, catalogue)
 
 
-def answer(growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:  # noqa: ARG001 (the protocol's)
+def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:  # noqa: ARG001 (the protocol's)
     """Refuse any answer: an iteration asks nothing."""
     return "This plan has asked nothing."
 
 
-def stuck(growth: Growth, catalogue: Catalogue) -> Unfolding | None:  # noqa: ARG001 (the protocol's)
+def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:  # noqa: ARG001 (the protocol's)
     """Leave a failed iteration as it is: the next one is planned from its record."""
     return None
 
@@ -165,32 +165,32 @@ def _shortcomings(goal: Goal, made: tuple[PlannedStep, ...], before: int = 0) ->
     return ()
 
 
-def _expand(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Unfolding:
+def _expand(live: LivePlan, files: tuple[str, ...], catalogue: Catalogue) -> Expansion:
     if len(files) > MAX_TARGETS:
-        return _unfit(growth, "too_many_files", f"{len(files)} files are too many for one iteration.")
-    iteration = _aimed(growth, files, catalogue)
+        return _unfit(live, "too_many_files", f"{len(files)} files are too many for one iteration.")
+    iteration = _aimed(live, files, catalogue)
     made = make_steps(iteration, pieces_of(iteration))
-    if errors := _shortcomings(growth.goal, made, before=1):
-        return _unfit(growth, errors[0].code, errors[0].message)
-    if len(made) > MAX_UNFOLDED:
-        return _unfit(growth, "too_many_files", f"{len(files)} files are too many for one iteration.")
+    if errors := _shortcomings(live.goal, made, before=1):
+        return _unfit(live, errors[0].code, errors[0].message)
+    if len(made) > MAX_EXPANSION:
+        return _unfit(live, "too_many_files", f"{len(files)} files are too many for one iteration.")
     why = f"{len(files)} {'file' if len(files) == 1 else 'files'} to change."
-    return Unfolding({}, iteration.plan.model_dump(mode="json"), why, made)
+    return Expansion({}, iteration.plan.model_dump(mode="json"), why, made)
 
 
-def _aimed(growth: Growth, files: tuple[str, ...], catalogue: Catalogue) -> Iteration:
-    plan, state = IterationPlan.model_validate(growth.document), state_of(growth)
+def _aimed(live: LivePlan, files: tuple[str, ...], catalogue: Catalogue) -> Iteration:
+    plan, state = IterationPlan.model_validate(live.document), state_of(live)
     aimed = {"target_files": files[:MAX_TARGETS], "action_type": ActionType.MODIFY}
     actions = tuple(each if each.target_files else each.model_copy(update=aimed) for each in plan.actions)
     risk = estimate_risk(actions, (), failed=state.failed)
     plan = plan.model_copy(update={"actions": actions, "estimated_risk": risk})
-    project = project_in(growth, files, catalogue)
+    project = project_in(live, files, catalogue)
     return Iteration(plan, project, files, state.guidance, state.failed, state.checks)
 
 
-def _unfit(growth: Growth, code: str, message: str) -> Unfolding:
+def _unfit(live: LivePlan, code: str, message: str) -> Expansion:
     error = {"pointer": "/allowed_files", "code": code, "message": message}
-    return Unfolding(growth.state, growth.document, message, halt=("plan_unfit", message, {"errors": [error]}))
+    return Expansion(live.state, live.document, message, halt=("plan_unfit", message, {"errors": [error]}))
 
 
 class _Found(BaseModel):

@@ -17,7 +17,7 @@ from schemas.review_plan import Plan
 from schemas.review_qr import GateRecord, QrFile, QrPhase
 from schemas.step import PlannedStep
 from tasks.rules.budget import limits_of
-from tasks.rules.strategy import Growth, Phase, Question, Unfolding
+from tasks.rules.strategy import Expansion, LivePlan, Phase, Question
 from tasks.strategies.drafting.project import Project, read_test_command
 from tasks.strategies.reviewed_plan.gate import schedule_of
 from tasks.toolchain.catalogue import Catalogue
@@ -95,9 +95,9 @@ class Turn:
             row, "1 step" if len(steps) == 1 else f"{len(steps)} steps"
         )
 
-    def expansion(self, why: str) -> Unfolding:
+    def expansion(self, why: str) -> Expansion:
         """Say what came out of the turn."""
-        return Unfolding(
+        return Expansion(
             state=self.state.model_dump(mode="json"),
             document=self.document.model_dump(mode="json"),
             why=why,
@@ -119,15 +119,15 @@ def begin_state(given: ReviewedPlanInput, project: Project) -> ReviewState:
     )
 
 
-def state_of(growth: Growth) -> ReviewState:
+def state_of(live: LivePlan) -> ReviewState:
     """Read the state of a plan."""
-    return ReviewState.model_validate(growth.state)
+    return ReviewState.model_validate(live.state)
 
 
-def turn_of(growth: Growth, catalogue: Catalogue, state: ReviewState) -> Turn:
+def turn_of(live: LivePlan, catalogue: Catalogue, state: ReviewState) -> Turn:
     """Take a plan up where its state and its document have left it."""
-    document = ReviewDocument.model_validate(growth.document)
-    return Turn(growth.goal, growth.goal.allowed_files, catalogue, growth.now, state, document)
+    document = ReviewDocument.model_validate(live.document)
+    return Turn(live.goal, live.goal.allowed_files, catalogue, live.now, state, document)
 
 
 def project_in(turn: Turn) -> Project:

@@ -14,7 +14,7 @@ from schemas.goal import Goal
 from schemas.review import ReviewDocument, ReviewedPlanInput, ReviewState, StepEnd, Workflow
 from schemas.review_plan import Plan
 from schemas.review_qr import GateVerdict
-from tasks.rules.strategy import Answer, Draft, End, Growth, Setting, Unfolding
+from tasks.rules.strategy import Answer, Draft, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import reject
 from tasks.strategies.drafting.project import Project, keep_permitted, read_test_command
 from tasks.strategies.reviewed_plan.decision import continue_loop, overrule, read_decision
@@ -54,19 +54,19 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     return Draft(turn.steps, made.document, state=made.state, phases=made.phases)
 
 
-def input_for(growth: Growth, facts: Mapping[str, Any]) -> dict[str, Any]:
+def input_for(live: LivePlan, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Hand a step of the open row the documents that it reads. Pure."""
-    state = state_of(growth)
+    state = state_of(live)
     row = ROWS.get(state.row)
     if row is None or facts.get("step_id") not in state.open:
         return {}
-    document = ReviewDocument.model_validate(growth.document)
+    document = ReviewDocument.model_validate(live.document)
     return material_of(row.brief, StepView(state, document, str(facts["step_id"]), row.brief.phase))
 
 
-def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:
+def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
     """Say why an answer is no use, by trying what would come of it."""
-    state = state_of(growth)
+    state = state_of(live)
     row = ROWS.get(state.row)
     if row is None or facts.get("step_id") not in state.open:
         return None
@@ -74,25 +74,25 @@ def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None
         writes = isinstance(output, dict) and "operations" in output
         return "frozen: plan.json is not written while it is carried out" if writes else None
     try:
-        _leave(row, turn_of(growth, CATALOGUE, state), output)
+        _leave(row, turn_of(live, CATALOGUE, state), output)
     except AnswerRefused as refused:
         return str(refused)
     return None
 
 
-def advance(growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
+def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     """Note how a step ended; with the last of its row the workflow goes on."""
-    state = state_of(growth)
+    state = state_of(live)
     row = ROWS.get(state.row)
     if row is None or end.step_id not in state.open:
         return None
     state = _note_end(state, end)
     if state.failed:
-        return _block(turn_of(growth, catalogue, state), end)
+        return _block(turn_of(live, catalogue, state), end)
     why = f"{end.step_id} is {end.state}"
     if state.open:
-        return Unfolding(state.model_dump(mode="json"), growth.document, why)
-    turn = replace(turn_of(growth, catalogue, state), unreviewed=row.reads_answer and end.state == SKIPPED)
+        return Expansion(state.model_dump(mode="json"), live.document, why)
+    turn = replace(turn_of(live, catalogue, state), unreviewed=row.reads_answer and end.state == SKIPPED)
     try:
         left, following = _leave(row, turn, end.output)
     except AnswerRefused:  # though it was judged before: nobody can use this answer, so what follows decides without it
@@ -100,12 +100,12 @@ def advance(growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
     return go(left, following).expansion(why)
 
 
-def answer(growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:
+def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
     """Do as a person decided about a gate that does not pass."""
-    state = state_of(growth)
+    state = state_of(live)
     if state.asked is None:
         return "Nothing is asked."
-    turn, phase, row = turn_of(growth, catalogue, state), state.asked, ROWS[state.row]
+    turn, phase, row = turn_of(live, catalogue, state), state.asked, ROWS[state.row]
     said = read_decision(value, turn, phase)
     if isinstance(said, str):
         return said
@@ -119,7 +119,7 @@ def answer(growth: Growth, value: Any, catalogue: Catalogue) -> Unfolding | str:
     return go(*_leave(row, overrule(turn, phase, said.reason), None)).expansion(why)
 
 
-def stuck(growth: Growth, catalogue: Catalogue) -> Unfolding | None:  # noqa: ARG001 (the protocol's)
+def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:  # noqa: ARG001 (the protocol's)
     """Leave a plan whose step failed for good: its report has said so since."""
     return None
 
@@ -187,7 +187,7 @@ def _note_end(state: ReviewState, end: End) -> ReviewState:
     return state.model_copy(update={"open": left, "ended": (*state.ended, note), "failed": failed})
 
 
-def _block(turn: Turn, end: End) -> Unfolding:
+def _block(turn: Turn, end: End) -> Expansion:
     """Report how far the plan came: no row follows a step failed for good."""
     turn = tally(turn)
     report = make_report(turn.document, "BLOCKED", summary=f"{turn.state.row} did not succeed.")

@@ -6,7 +6,7 @@ from typing import Any
 
 from schemas.base import Record
 from schemas.step import PlannedStep
-from tasks.rules.strategy import Growth
+from tasks.rules.strategy import LivePlan
 from tasks.strategies.drafting.project import Project, project_of
 from tasks.toolchain.catalogue import Catalogue
 
@@ -22,15 +22,15 @@ class TaskState(Record):
     document: dict[str, Any] | None = None  # of the template
 
 
-def state_of(growth: Growth) -> TaskState:
+def state_of(live: LivePlan) -> TaskState:
     """Read the state of a plan."""
-    return TaskState.model_validate(growth.state)
+    return TaskState.model_validate(live.state)
 
 
-def project_in(growth: Growth, state: TaskState, catalogue: Catalogue) -> Project:
+def project_in(live: LivePlan, state: TaskState, catalogue: Catalogue) -> Project:
     """Read the project of a plan as its draft did."""
-    context = growth.goal.context.model_copy(update={"language": state.language})
-    found = project_of(growth.goal.model_copy(update={"context": context}), catalogue)
+    context = live.goal.context.model_copy(update={"language": state.language})
+    found = project_of(live.goal.model_copy(update={"context": context}), catalogue)
     if not isinstance(found, Project):
         raise LookupError(f"This goal was planned, and cannot be any more: {found[0].message}")
     return found

@@ -12,7 +12,7 @@ from schemas.goal import Goal
 from schemas.step import PlannedStep
 from schemas.task_draft import TASK_DRAFT_SCHEMA
 from tasks.rules.risk import RISK
-from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Growth, Phase, Rejected, Setting, Unfolding
+from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, LivePlan, Phase, Rejected, Setting
 from tasks.rules.validation import max_steps, reject, validate
 from tasks.strategies.drafting.cycle import FAILED, NONE, QUEUE, DraftOptions, QueueCycle, Refusal, WorkerCycle, failure
 from tasks.strategies.drafting.project import Project, read_test_command
@@ -48,32 +48,32 @@ def draft(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NOWHE
     return template if setting.drafter == NONE else _draft_with(project, template, setting)
 
 
-def input_for(growth: Growth, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Give the prompt and the schema to the step that asks."""
     if facts["step_id"] != DRAFT_ID:
         return None
-    return {"prompt": state_of(growth).prompt, "schema": TASK_DRAFT_SCHEMA}
+    return {"prompt": state_of(live).prompt, "schema": TASK_DRAFT_SCHEMA}
 
 
-def refusal(growth: Growth, facts: Mapping[str, Any], output: Any) -> str | None:
+def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
     """Say what a drafter has to mend."""
     if facts["step_id"] != DRAFT_ID:
         return None
-    found = _queue_cycle(growth, catalogue_of(growth.tools, growth.policy_version)).refusal(output)
+    found = _queue_cycle(live, catalogue_of(live.tools, live.policy_version)).refusal(output)
     return found.told if found else None
 
 
-def advance(growth: Growth, end: End, catalogue: Catalogue) -> Unfolding | None:
+def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     """Go on with the drafted plan, or with the template's."""
-    return _queue_cycle(growth, catalogue).go_on(end) if end.step_id == DRAFT_ID else None
+    return _queue_cycle(live, catalogue).go_on(end) if end.step_id == DRAFT_ID else None
 
 
-def answer(_: Growth, __: Any, ___: Catalogue) -> Unfolding | str:
+def answer(_: LivePlan, __: Any, ___: Catalogue) -> Expansion | str:
     """Answer that no question was asked: this kind has none."""
     return "A task asks no questions."
 
 
-def stuck(_: Growth, __: Catalogue) -> Unfolding | None:
+def stuck(_: LivePlan, __: Catalogue) -> Expansion | None:
     """Leave a plan that nothing can go on with to the halt rules."""
     return None
 
@@ -190,26 +190,26 @@ def _ask_controller(project: Project, template: Answer, options: DraftOptions, p
     return Draft((step,), {"drafter": QUEUE}, state=state.model_dump(mode="json"))
 
 
-def _queue_cycle(growth: Growth, catalogue: Catalogue) -> QueueCycle[ParsedDraft]:
+def _queue_cycle(live: LivePlan, catalogue: Catalogue) -> QueueCycle[ParsedDraft]:
     """Lay out what becomes of the answer to the step that asks."""
-    state = state_of(growth)
+    state = state_of(live)
 
     def judge(output: Any) -> ParsedDraft | Refusal:
-        return parse(project_in(growth, state, catalogue), output, strict=state.strict, changes=state.changes)
+        return parse(project_in(live, state, catalogue), output, strict=state.strict, changes=state.changes)
 
-    def accept(plan: ParsedDraft, _: End) -> Unfolding:
+    def accept(plan: ParsedDraft, _: End) -> Expansion:
         document = describe_draft(plan, {"drafter": QUEUE})
         why = "The drafted plan becomes steps."
-        return Unfolding(WORKING, document, why, plan.steps, phases=(_drafted_phase(plan),))
+        return Expansion(WORKING, document, why, plan.steps, phases=(_drafted_phase(plan),))
 
-    def fall_back(end: End, refusal: Refusal | None) -> Unfolding:
+    def fall_back(end: End, refusal: Refusal | None) -> Expansion:
         why = _why(refusal) if refusal else _why_not_done(end)
         if not state.template:
             reason = f"The draft is of no use: {why}"
             evidence = {"step_id": DRAFT_ID, "last_error": why}
-            return Unfolding(WORKING, growth.document, reason, halt=("planning_failed", reason, evidence))
+            return Expansion(WORKING, live.document, reason, halt=("planning_failed", reason, evidence))
         document, phase = describe_fallback(state.document, why), _fallback_phase(why)
-        return Unfolding(WORKING, document, phase.status, state.template, phases=(phase,), replaces=True)
+        return Expansion(WORKING, document, phase.status, state.template, phases=(phase,), replaces=True)
 
     return QueueCycle(judge=judge, accept=accept, fall_back=fall_back)
 

@@ -8,7 +8,7 @@ from typing import Any
 from schemas import codec
 from schemas.goal import Goal
 from schemas.step import PlannedStep
-from tasks.rules.strategy import Draft, End, Growth, Rejected, Setting, Unfolding
+from tasks.rules.strategy import Draft, End, Expansion, LivePlan, Rejected, Setting
 from tasks.rules.validation import validate
 from tasks.strategies import campaign
 from tasks.toolchain.catalogue import CATALOGUE
@@ -79,7 +79,7 @@ def tasks(*changes: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**TASK, "seq": f"{place:03}", **change} for place, change in enumerate(changes, 1)]
 
 
-def tasks_in(made: Draft | Unfolding | Running) -> list[dict[str, Any]]:
+def tasks_in(made: Draft | Expansion | Running) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = (made.document or {})["tasks"]
     return found
 
@@ -96,35 +96,35 @@ class Running:
         self.phases = [*draft.phases]
         self.keep(draft)
 
-    def keep(self, made: Draft | Unfolding) -> None:
+    def keep(self, made: Draft | Expansion) -> None:
         self.state: dict[str, Any] = codec.loads(codec.dumps(made.state))
         self.document: Mapping[str, Any] | None = codec.loads(codec.dumps(made.document))
 
     @property
-    def growth(self) -> Growth:
-        return Growth(self.goal, self.state, self.document, now=0)
+    def live(self) -> LivePlan:
+        return LivePlan(self.goal, self.state, self.document, now=0)
 
-    def end(self, step_id: str, state: str = "DONE", output: Any = None, **more: Any) -> Unfolding | None:
+    def end(self, step_id: str, state: str = "DONE", output: Any = None, **more: Any) -> Expansion | None:
         facts = self.steps[step_id].model_dump(mode="json")
-        return self.take(campaign.advance(self.growth, End(step_id, facts, state, output, **more), CATALOGUE))
+        return self.take(campaign.advance(self.live, End(step_id, facts, state, output, **more), CATALOGUE))
 
     def refuses(self, step_id: str, output: Any) -> str | None:
-        return campaign.refusal(self.growth, self.steps[step_id].model_dump(mode="json"), output)
+        return campaign.refusal(self.live, self.steps[step_id].model_dump(mode="json"), output)
 
     def given(self, step_id: str) -> dict[str, Any]:
-        return dict(campaign.input_for(self.growth, {"step_id": step_id}) or {})
+        return dict(campaign.input_for(self.live, {"step_id": step_id}) or {})
 
-    def answer(self, value: Any) -> Unfolding | str:
-        found = campaign.answer(self.growth, value, CATALOGUE)
+    def answer(self, value: Any) -> Expansion | str:
+        found = campaign.answer(self.live, value, CATALOGUE)
         if not isinstance(found, str):
             self.question = None
             self.take(found)
         return found
 
-    def stuck(self) -> Unfolding | None:
-        return self.take(campaign.stuck(self.growth, CATALOGUE))
+    def stuck(self) -> Expansion | None:
+        return self.take(campaign.stuck(self.live, CATALOGUE))
 
-    def take(self, found: Unfolding | None) -> Unfolding | None:
+    def take(self, found: Expansion | None) -> Expansion | None:
         if found is None:
             return None
         self.keep(found)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks.rules.strategy import Unfolding
+from tasks.rules.strategy import Expansion
 from tests.unit.campaign.fixtures import Running, a_goal, an_exploration, candidate
 
 NO_DELTA = {"status": "ok", "candidates": []}
@@ -62,7 +62,7 @@ def test_an_answer_about_the_files_lets_the_plan_go_on(value: Any, files: set[st
     running = asking()
     found = running.answer(value)
 
-    assert isinstance(found, Unfolding), found
+    assert isinstance(found, Expansion), found
     assert found.question is None
     assert found.replaces
     assert patched(running) == files
@@ -76,7 +76,7 @@ def test_the_page_may_be_answered_in_itself(place: str) -> None:
     running = asking()
     page = page_of(running)
     written = page.replace("are to change?", "are to change? src/auth.py")
-    assert isinstance(running.answer(place.format(page=page, answered=written)), Unfolding)
+    assert isinstance(running.answer(place.format(page=page, answered=written)), Expansion)
 
     assert patched(running) == {"src/auth.py"}
 
@@ -142,7 +142,7 @@ def test_an_answer_about_the_tests_lets_the_plan_go_on(value: Any, command: str,
     running = without_tests()
     found = running.answer(value)
 
-    assert isinstance(found, Unfolding), found
+    assert isinstance(found, Expansion), found
     assert known(running)["test_pattern"] == pattern
     assert (known(running)["test_command"] or "pytest -q") == command
     assert found.steps
@@ -150,7 +150,7 @@ def test_an_answer_about_the_tests_lets_the_plan_go_on(value: Any, command: str,
 
 def test_no_tests_at_all_is_an_answer_too() -> None:
     running = without_tests()
-    assert isinstance(running.answer("B"), Unfolding)
+    assert isinstance(running.answer("B"), Expansion)
 
     assert {path for step in running.steps.values() for path in step.allowed_files} == {"src/auth.py"}
 
@@ -186,7 +186,7 @@ def test_an_unknown_command_is_answered_with_the_nearest() -> None:
 )
 def test_a_confirmation_is_a_yes_or_a_selection(value: Any, files: set[str]) -> None:
     running = confirming()
-    assert isinstance(running.answer(value), Unfolding)
+    assert isinstance(running.answer(value), Expansion)
 
     assert patched(running) == files
 
@@ -267,7 +267,7 @@ def test_who_says_no_is_asked_for_a_letter_for_files_or_for_an_object(value: str
 )
 def test_what_is_meant_as_consent_is_taken(value: str, files: set[str]) -> None:
     running = confirming()
-    assert isinstance(running.answer(value), Unfolding)
+    assert isinstance(running.answer(value), Expansion)
 
     assert patched(running) == files
 
@@ -297,7 +297,7 @@ def test_choosing_a_side_of_an_or_plans_for_that_side_alone(value: str, meant: s
     running = Running(a_goal("Keep it in auth or in api", exploration=an_exploration()))
     assert running.question is not None
     assert running.question.kind == "clarify"
-    assert isinstance(running.answer(value), Unfolding)
+    assert isinstance(running.answer(value), Expansion)
 
     assert patched(running) == files
     assert all(meant in step.intent for step in running.steps.values())
@@ -308,13 +308,13 @@ def test_each_answer_is_checked_again() -> None:
     running = Running(a_goal(exploration=found))
     first = running.answer("src/auth.py")
 
-    assert isinstance(first, Unfolding)
+    assert isinstance(first, Expansion)
     assert first.question is not None
     assert first.question.questions == (
         "Where are the tests of this (a file, a folder or a pattern such as tests/test_*.py)?",
     )
     assert running.state["rounds"] == 1
-    assert isinstance(running.answer("tests/"), Unfolding)
+    assert isinstance(running.answer("tests/"), Expansion)
     assert patched(running) == {"src/auth.py"}
 
 
@@ -324,8 +324,8 @@ def test_clarification_ends_after_five_answers() -> None:
     answers = ["src/auth.py", "src/api.py", "src/pages.py", "src/auth.py", "src/api.py"]
     *before, last = [running.answer(value) for value in answers]
 
-    assert all(isinstance(each, Unfolding) and each.question and not each.halt for each in before)
-    assert isinstance(last, Unfolding)
+    assert all(isinstance(each, Expansion) and each.question and not each.halt for each in before)
+    assert isinstance(last, Expansion)
     assert last.halt is not None
     assert last.halt[0] == "clarification_limit"
     assert last.question is None
@@ -338,7 +338,7 @@ def test_a_fifth_answer_that_settles_it_is_in_time() -> None:
         running.answer(value)
     last = running.answer("tests/")
 
-    assert isinstance(last, Unfolding)
+    assert isinstance(last, Expansion)
     assert last.halt is None
     assert last.steps
 
@@ -348,7 +348,7 @@ def test_what_says_nothing_is_no_round() -> None:
     for _ in range(20):
         assert isinstance(running.answer("hm"), str)
 
-    assert isinstance(running.answer("A"), Unfolding)
+    assert isinstance(running.answer("A"), Expansion)
 
 
 def test_a_campaign_that_asks_nothing_takes_no_answer() -> None:

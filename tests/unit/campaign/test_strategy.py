@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from tasks.rules.strategy import Setting, Unfolding
+from tasks.rules.strategy import Expansion, Setting
 from tasks.strategies import campaign
 from tests.unit.campaign.fixtures import Running, a_goal, an_exploration, candidate, tasks, tasks_in
 
@@ -15,7 +15,7 @@ EXPLORE = {"step_id": "explore"}
 
 
 def refused(running: Running, output: Any, step_id: str = "explore") -> str | None:
-    return campaign.refusal(running.growth, {"step_id": step_id}, output)
+    return campaign.refusal(running.live, {"step_id": step_id}, output)
 
 
 def line(count: int = 4, setting: Setting = Setting()) -> Running:  # noqa: B008  a frozen value
@@ -96,7 +96,7 @@ def test_without_an_exploration_planning_falls_back_on_memory_and_asks(state: st
     assert found.question is not None
     assert (running.document or {})["complexity"] == 10
     planned = running.answer("A\ntests/")
-    assert isinstance(planned, Unfolding)
+    assert isinstance(planned, Expansion)
     assert planned.replaces  # the step that failed holds up nothing
 
 
@@ -351,7 +351,7 @@ def test_nothing_is_planned_anew_before_there_is_a_plan() -> None:
 def test_the_step_that_explores_is_given_the_objective() -> None:
     running = Running(a_goal(objective="All of it", memory={"failures": [{"name": "slow", "fix": "cache"}]}))
 
-    assert campaign.input_for(running.growth, EXPLORE) == {
+    assert campaign.input_for(running.live, EXPLORE) == {
         "objective": "All of it",
         "prior_knowledge": {"failures": ["slow: cache"], "patterns": []},
     }
@@ -363,7 +363,7 @@ def test_a_task_is_given_with_what_went_before_it() -> None:
     )
     running.end("001-a", output={"delivered": "the model"})
     block(running, "002-b")
-    given = campaign.input_for(running.growth, {"step_id": "003-c"})
+    given = campaign.input_for(running.live, {"step_id": "003-c"})
 
     assert given is not None
     assert given["task"] == tasks_in(running)[2]
@@ -371,7 +371,7 @@ def test_a_task_is_given_with_what_went_before_it() -> None:
     assert given["sibling_failures"] == {"002": "no access"}
     assert (given["framework"], given["idioms"]["enforced"]) == ("flask", False)
     assert codec.loads(codec.dumps(given)) == given
-    assert campaign.input_for(running.growth, {"step_id": "prep"}) is None
+    assert campaign.input_for(running.live, {"step_id": "prep"}) is None
 
 
 def test_every_controller_of_a_task_is_given_the_objective() -> None:

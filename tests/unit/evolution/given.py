@@ -1,4 +1,4 @@
-"""Evolution goals, plans and their growth, for the tests of this folder."""
+"""Evolution goals, plans and what they expand to, for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from schemas import codec
 from schemas.goal import Goal
 from schemas.step import PlannedStep
-from tasks.rules.strategy import Draft, End, Growth, Setting, Unfolding
+from tasks.rules.strategy import Draft, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import validate
 from tasks.strategies import evolution
 from tasks.toolchain.catalogue import CATALOGUE
@@ -61,15 +61,15 @@ def drafted(goal: Goal, **options: Any) -> Draft:
     return answer
 
 
-def grown(goal: Goal, **options: Any) -> Growth:
+def grown(goal: Goal, **options: Any) -> LivePlan:
     """Draft, and see the plan as its strategy will: through JSON, and without what only the draft reads."""
     answer = drafted(goal, **options)
     kept = goal.model_dump(mode="json", exclude={"evolution": True, "context": {"files", "manifests"}})
-    return Growth(Goal.model_validate(kept), through_json(answer.state), through_json(answer.document), 0)
+    return LivePlan(Goal.model_validate(kept), through_json(answer.state), through_json(answer.document), 0)
 
 
-def after(growth: Growth, found: Unfolding) -> Growth:
-    return Growth(growth.goal, through_json(found.state), through_json(found.document), 0)
+def after(live: LivePlan, found: Expansion) -> LivePlan:
+    return LivePlan(live.goal, through_json(found.state), through_json(found.document), 0)
 
 
 def through_json(value: Any) -> Any:
@@ -84,14 +84,14 @@ def ended(step_id: str, output: Any = None, state: str = "DONE", mode: str = "re
     return End(step_id, {"step_id": step_id, "mode": mode}, state, output, **fields)
 
 
-def unfolded(growth: Growth, end: End) -> Unfolding:
+def unfolded(live: LivePlan, end: End) -> Expansion:
     """Advance, and see that the steps which come out are valid."""
-    found = evolution.advance(growth, end, CATALOGUE)
+    found = evolution.advance(live, end, CATALOGUE)
     assert found is not None
     if found.steps:
-        assert validate(growth.goal, found.steps) == ()
+        assert validate(live.goal, found.steps) == ()
     return found
 
 
-def refused(growth: Growth, output: Any, step_id: str = "draft-plan") -> str | None:
-    return evolution.refusal(growth, {"step_id": step_id}, output)
+def refused(live: LivePlan, output: Any, step_id: str = "draft-plan") -> str | None:
+    return evolution.refusal(live, {"step_id": step_id}, output)

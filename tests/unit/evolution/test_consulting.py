@@ -9,7 +9,7 @@ import pytest
 from schemas import codec
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
 from tasks.handlers import goals
-from tasks.rules.strategy import Answer, Consult, Draft, Drafted, Growth, Rejected, Setting
+from tasks.rules.strategy import Answer, Consult, Draft, Drafted, LivePlan, Rejected, Setting
 from tasks.strategies import evolution
 from tasks.strategies.drafting.cycle import DraftOptions
 from tasks.strategies.evolution.trajectory import TrajectoryOptions
@@ -70,10 +70,10 @@ def test_an_answer_becomes_the_steps_that_a_step_with_it_unfolds_to(mode: str, o
     queued = goals.plan(a_goal(mode), CATALOGUE, Setting(drafter="queue"))
     assert isinstance(queued, Draft)
     assert queued.state is not None
-    growth = Growth(a_goal(mode), queued.state, queued.document, 0)
+    live = LivePlan(a_goal(mode), queued.state, queued.document, 0)
 
-    assert refused(growth, output) is None
-    unfolding = unfolded(growth, ended("draft-plan", output))
+    assert refused(live, output) is None
+    unfolding = unfolded(live, ended("draft-plan", output))
     assert draft.steps == unfolding.steps
     assert draft.document
     assert unfolding.document
@@ -186,9 +186,9 @@ def test_a_plan_that_names_no_files_begins_by_looking_for_them() -> None:
 
     assert [step.step_id for step in draft.steps] == ["find-files"]
     assert draft.state
-    growth = Growth(a_goal("strict", files=MANY), draft.state, draft.document, 0)
-    assert evolution.input_for(growth, facts(draft.steps[0]))
-    found = unfolded(growth, ended("find-files", {"files": {"a": MANY[:2]}}))
+    live = LivePlan(a_goal("strict", files=MANY), draft.state, draft.document, 0)
+    assert evolution.input_for(live, facts(draft.steps[0]))
+    found = unfolded(live, ended("find-files", {"files": {"a": MANY[:2]}}))
     assert found.steps[0].allowed_files == tuple(MANY[:2])
 
 
@@ -307,8 +307,8 @@ def test_the_operators_own_tools_verify_a_drafted_plan(drafter: str) -> None:
     assert draft.state["began"] == 7
     steps = draft.steps
     if drafter == "queue":
-        growth = Growth(goal, draft.state, draft.document, 0, list(map(dict, draft.tools)))
-        found = evolution.advance(growth, ended("draft-plan", output), catalogue)
+        live = LivePlan(goal, draft.state, draft.document, 0, list(map(dict, draft.tools)))
+        found = evolution.advance(live, ended("draft-plan", output), catalogue)
         assert found
         steps = found.steps
     assert [step.verify for step in steps] == ["rspec"]

@@ -10,7 +10,7 @@ import pytest
 
 from schemas import codec
 from tasks.handlers import goals
-from tasks.rules.strategy import Consult, Draft, Drafted, Growth, Setting, Unfolding
+from tasks.rules.strategy import Consult, Draft, Drafted, Expansion, LivePlan, Setting
 from tasks.strategies import evolution
 from tasks.text.quoting import MARK
 from tasks.toolchain.catalogue import CATALOGUE
@@ -116,16 +116,16 @@ def test_an_evil_goal_asks_what_a_good_one_asks(mode: str, with_cards: bool) -> 
     harmless(queued.state, queued.document, facts(queued.steps[0]), [phase.status for phase in queued.phases])
 
 
-def grown(mode: str) -> Growth:
+def grown(mode: str) -> LivePlan:
     queued = questions(mode)[0]
     assert queued.goal is not None
     assert queued.state is not None
     kept = queued.goal.model_dump(mode="json", exclude={"evolution": True, "context": {"files", "manifests"}})
     goal = type(queued.goal).model_validate(kept)
-    return Growth(goal, through_json(queued.state), through_json(queued.document), 0)
+    return LivePlan(goal, through_json(queued.state), through_json(queued.document), 0)
 
 
-def all_of(found: Unfolding | None) -> tuple[Any, ...]:
+def all_of(found: Expansion | None) -> tuple[Any, ...]:
     assert found is not None
     steps = [facts(step) for step in found.steps]
     return (found.state, found.document, found.why, steps, [[each.name, each.status] for each in found.phases])
@@ -134,20 +134,20 @@ def all_of(found: Unfolding | None) -> tuple[Any, ...]:
 @pytest.mark.parametrize("as_json", [True, False])
 @pytest.mark.parametrize("mode", MODES)
 def test_an_evil_answer_becomes_harmless_steps(mode: str, as_json: bool) -> None:
-    growth = grown(mode)
+    live = grown(mode)
     output: Any = codec.dumps(an_evil_answer()).decode() if as_json else an_evil_answer()
     if mode == "strict":
-        harmless(evolution.refusal(growth, {"step_id": "draft-plan"}, output))
+        harmless(evolution.refusal(live, {"step_id": "draft-plan"}, output))
         output = an_evil_answer()
         output["steps"] = [{**step, "dependencies": []} for step in output["steps"]]
         output["steps"][0]["files"] = ["src/m1.py"]
 
-    found = evolution.advance(growth, ended("draft-plan", output), CATALOGUE)
+    found = evolution.advance(live, ended("draft-plan", output), CATALOGUE)
 
     harmless(all_of(found))
     assert found is not None
     assert [step.step_id for step in found.steps] == ["find-files"]
-    finding = after(growth, found)
+    finding = after(live, found)
     harmless(evolution.input_for(finding, {"step_id": "find-files"}))
     evil = {"files": {"1": [EVIL]}, EVIL: EVIL}
     harmless(evolution.refusal(finding, {"step_id": "find-files"}, evil))

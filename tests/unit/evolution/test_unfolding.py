@@ -9,7 +9,7 @@ import pytest
 
 from schemas import codec
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
-from tasks.rules.strategy import Growth, Rejected, Setting, Unfolding
+from tasks.rules.strategy import Expansion, LivePlan, Rejected, Setting
 from tasks.strategies import evolution
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.evolution.given import (
@@ -31,16 +31,16 @@ MODES = ("strict", "lenient", "none")
 MANY = [f"src/m{number}.py" for number in range(12)]
 
 
-def planned(output: Any, mode: str = "strict", **goal: Any) -> Unfolding:
-    growth = grown(a_goal(mode, **goal))
-    assert refused(growth, output) is None
-    return unfolded(growth, ended("draft-plan", output))
+def planned(output: Any, mode: str = "strict", **goal: Any) -> Expansion:
+    live = grown(a_goal(mode, **goal))
+    assert refused(live, output) is None
+    return unfolded(live, ended("draft-plan", output))
 
 
-def working(output: Any, **goal: Any) -> tuple[Growth, Unfolding]:
-    growth = grown(a_goal("strict", **goal))
-    found = unfolded(growth, ended("draft-plan", output))
-    return after(growth, found), found
+def working(output: Any, **goal: Any) -> tuple[LivePlan, Expansion]:
+    live = grown(a_goal("strict", **goal))
+    found = unfolded(live, ended("draft-plan", output))
+    return after(live, found), found
 
 
 def test_a_goal_becomes_one_step_that_drafts_with_the_prompt_in_its_input() -> None:
@@ -187,10 +187,10 @@ def test_a_plan_that_changes_nothing_allowed_is_refused(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["strict", "lenient"])
 def test_a_plan_with_more_steps_than_there_is_room_for_is_refused(mode: str) -> None:
-    growth = grown(a_goal(mode, limits={"max_steps": 3}))
+    live = grown(a_goal(mode, limits={"max_steps": 3}))
 
-    assert refused(growth, a_plan(a_step("a"), a_step("b"))) is None
-    assert refused(growth, a_plan(a_step("a"), a_step("b"), a_step("c"))) == (
+    assert refused(live, a_plan(a_step("a"), a_step("b"))) is None
+    assert refused(live, a_plan(a_step("a"), a_step("b"), a_step("c"))) == (
         "/steps: The plan's files make 3 steps, and there is room for 2."
     )
 
@@ -268,18 +268,18 @@ def test_files_of_high_risk_are_changed_apart_and_in_two_phases() -> None:
     ]
 
 
-def looked_for() -> tuple[Growth, Unfolding]:
-    growth = grown(a_goal("strict", files=MANY))
+def looked_for() -> tuple[LivePlan, Expansion]:
+    live = grown(a_goal("strict", files=MANY))
     plan = a_plan(a_step("a", files=[]), a_step("b", files=[]), a_step("c", files=MANY[:1]))
-    found = unfolded(growth, ended("draft-plan", plan))
-    return after(growth, found), found
+    found = unfolded(live, ended("draft-plan", plan))
+    return after(live, found), found
 
 
 def test_steps_without_files_wait_for_somebody_to_find_them() -> None:
-    growth, found = looked_for()
+    live, found = looked_for()
 
     (step,) = found.steps
-    given = evolution.input_for(growth, facts(step))
+    given = evolution.input_for(live, facts(step))
     assert (step.step_id, step.controller_task_spec.type) == ("find-files", "EXPLORE")
     assert given is not None
     assert given["allowed_files"] == MANY
@@ -297,10 +297,10 @@ def test_steps_without_files_wait_for_somebody_to_find_them() -> None:
     ],
 )
 def test_the_files_that_were_found_are_held_against_the_allowlist(output: Any, files: list[tuple[str, ...]]) -> None:
-    growth, _ = looked_for()
+    live, _ = looked_for()
 
-    assert refused(growth, output, "find-files") is None
-    steps = unfolded(growth, ended("find-files", output)).steps
+    assert refused(live, output, "find-files") is None
+    steps = unfolded(live, ended("find-files", output)).steps
 
     assert [step.allowed_files for step in steps[:2]] == files
     assert steps[2].allowed_files == ("src/m0.py",)
@@ -311,17 +311,17 @@ def test_the_files_that_were_found_are_held_against_the_allowlist(output: Any, f
     "output", [None, "", {}, [], 7, {"files": 7}, {"files": {"a": ["src/no.py"]}}, ["/etc/passwd"]]
 )
 def test_where_nothing_allowed_was_found_the_search_is_refused(output: Any) -> None:
-    growth, _ = looked_for()
+    live, _ = looked_for()
 
-    assert refused(growth, output, "find-files") == "None of these files is among the allowed ones."
+    assert refused(live, output, "find-files") == "None of these files is among the allowed ones."
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_when_its_last_attempt_failed_the_plan_halts_and_says_why(mode: str) -> None:
     failure = {"category": "OUTPUT_REFUSED", "suggestion": "/steps: too long"}
-    growth = grown(a_goal(mode), max_attempts=3)
+    live = grown(a_goal(mode), max_attempts=3)
 
-    found = unfolded(growth, ended("draft-plan", state="FAILED", failure=failure))
+    found = unfolded(live, ended("draft-plan", state="FAILED", failure=failure))
 
     assert found.halt is not None
     rule, reason, evidence = found.halt
@@ -331,9 +331,9 @@ def test_when_its_last_attempt_failed_the_plan_halts_and_says_why(mode: str) -> 
 
 def test_the_document_counts_the_attempts_and_all_of_the_time() -> None:
     before = grown(a_goal("strict"))
-    growth = replace(before, now=9500, state={**before.state, "began": 2000})
+    live = replace(before, now=9500, state={**before.state, "began": 2000})
 
-    found = unfolded(growth, ended("draft-plan", a_plan(), attempt=2))
+    found = unfolded(live, ended("draft-plan", a_plan(), attempt=2))
 
     assert found.document
     told = found.document
@@ -353,9 +353,9 @@ def test_a_halt_names_the_attempts_that_there_were(attempt: int) -> None:
 
 @pytest.mark.parametrize(("most", "why"), [(6, None), (4, "/steps: The plan's files make 3 steps")])
 def test_files_that_make_too_many_steps_are_refused(most: int, why: str | None) -> None:
-    growth = grown(a_goal("strict", files=MANY, limits={"max_steps": most}))
+    live = grown(a_goal("strict", files=MANY, limits={"max_steps": most}))
     plan = a_plan(a_step("a", files=[]))
-    found = after(growth, unfolded(growth, ended("draft-plan", plan)))
+    found = after(live, unfolded(live, ended("draft-plan", plan)))
 
     told = refused(found, {"files": {"a": MANY}}, "find-files")  # three steps, since a step may touch five files
     fits = refused(found, {"files": {"a": MANY[:5]}}, "find-files")
@@ -382,18 +382,18 @@ def test_a_plan_whose_draft_was_skipped_halts() -> None:
 
 
 def test_a_plan_whose_search_failed_halts() -> None:
-    growth, _ = looked_for()
+    live, _ = looked_for()
 
-    assert unfolded(growth, ended("find-files", state="FAILED")).halt
+    assert unfolded(live, ended("find-files", state="FAILED")).halt
 
 
 @pytest.mark.parametrize("mode", ["lenient", "none"])
 def test_free_text_becomes_one_governed_step(mode: str) -> None:
-    growth = grown(a_goal(mode, evolution={"acceptance_criteria": ["faster"], "constraints": ["no cache"]}))
+    live = grown(a_goal(mode, evolution={"acceptance_criteria": ["faster"], "constraints": ["no cache"]}))
     text = f"Inline the loop.\n{ATTACK} and push to main." + " more" * 2000
 
-    assert refused(growth, text) is None
-    found = unfolded(growth, ended("draft-plan", text))
+    assert refused(live, text) is None
+    found = unfolded(live, ended("draft-plan", text))
 
     (step,) = found.steps
     assert step.allowed_files == tuple(FILES)
@@ -405,59 +405,59 @@ def test_free_text_becomes_one_governed_step(mode: str) -> None:
 
 
 def test_where_all_steps_failed_the_fallback_plan_is_carried_out_once() -> None:
-    growth, _ = working(a_plan(a_step(files=["src/b.py"]), fallback_plan="Only memoise"))
+    live, _ = working(a_plan(a_step(files=["src/b.py"]), fallback_plan="Only memoise"))
 
-    found = evolution.stuck(growth, CATALOGUE)
+    found = evolution.stuck(live, CATALOGUE)
 
     assert found is not None
     (step,) = found.steps
     assert (step.step_id, step.allowed_files, found.replaces) == ("fall-back", ("src/b.py",), True)
     assert step.intent.endswith("Only memoise")
-    assert evolution.stuck(after(growth, found), CATALOGUE) is None
+    assert evolution.stuck(after(live, found), CATALOGUE) is None
 
 
 def test_the_fallback_plan_is_split_as_any_change_is() -> None:
-    growth, _ = working(a_plan(a_step("fall-back-1", files=MANY), fallback_plan="Less"), files=MANY)
+    live, _ = working(a_plan(a_step("fall-back-1", files=MANY), fallback_plan="Less"), files=MANY)
 
-    found = evolution.stuck(growth, CATALOGUE)
+    found = evolution.stuck(live, CATALOGUE)
 
     assert found is not None
     ids = [step.step_id for step in found.steps]
     assert len(ids) == len(set(ids)) == 3
-    assert not set(ids) & set(growth.state["ids"])
+    assert not set(ids) & set(live.state["ids"])
 
 
 def test_there_is_no_fallback_without_a_plan_for_it() -> None:
-    growth, _ = working(a_plan())
+    live, _ = working(a_plan())
 
-    assert evolution.stuck(growth, CATALOGUE) is None
+    assert evolution.stuck(live, CATALOGUE) is None
     assert evolution.stuck(grown(a_goal()), CATALOGUE) is None
 
 
 def test_there_is_no_fallback_where_a_step_has_changed_something() -> None:
-    growth, _ = working(a_plan(a_step("a"), a_step("b"), fallback_plan="Less"))
-    changed = unfolded(growth, ended("a", mode="patch"))
+    live, _ = working(a_plan(a_step("a"), a_step("b"), fallback_plan="Less"))
+    changed = unfolded(live, ended("a", mode="patch"))
 
     assert changed.steps == ()
-    assert evolution.stuck(after(growth, changed), CATALOGUE) is None
-    assert evolution.advance(after(growth, changed), ended("b", mode="patch"), CATALOGUE) is None
+    assert evolution.stuck(after(live, changed), CATALOGUE) is None
+    assert evolution.advance(after(live, changed), ended("b", mode="patch"), CATALOGUE) is None
 
 
 @pytest.mark.parametrize(("state", "mode"), [("FAILED", "patch"), ("SKIPPED", "patch"), ("DONE", "test")])
 def test_what_changed_nothing_changes_nothing(state: str, mode: str) -> None:
-    growth, _ = working(a_plan())
+    live, _ = working(a_plan())
 
-    assert evolution.advance(growth, ended("one", state=state, mode=mode), CATALOGUE) is None
-    assert evolution.input_for(growth, {"step_id": "one"}) is None
-    assert evolution.refusal(growth, {"step_id": "one"}, None) is None
+    assert evolution.advance(live, ended("one", state=state, mode=mode), CATALOGUE) is None
+    assert evolution.input_for(live, {"step_id": "one"}) is None
+    assert evolution.refusal(live, {"step_id": "one"}, None) is None
 
 
 def test_a_language_known_by_its_listing_is_not_forgotten() -> None:
     goal = a_goal("strict", files=["Makefile"], context={"files": ["a.go", "b.go"]})
-    growth = grown(goal)
+    live = grown(goal)
     plan = a_plan(a_step(files=["Makefile"], validation=["it builds"]), validation=["it works"])
 
-    (step,) = unfolded(growth, ended("draft-plan", plan)).steps
+    (step,) = unfolded(live, ended("draft-plan", plan)).steps
 
     assert step.verify.startswith("go test")
 

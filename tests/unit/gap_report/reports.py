@@ -7,7 +7,7 @@ from typing import Any
 
 from schemas.gap import Gap, IterationPlan
 from schemas.goal import Goal
-from tasks.rules.strategy import Answer, Draft, Growth, Rejected, Setting
+from tasks.rules.strategy import Answer, Draft, LivePlan, Rejected, Setting
 from tasks.rules.validation import validate
 from tasks.strategies import gap_report
 from tasks.toolchain.catalogue import CATALOGUE
@@ -84,9 +84,9 @@ def codes(made: Answer) -> list[tuple[str, str]]:
     return [(error.pointer, error.code) for error in made.errors]
 
 
-def growing(goal: Goal, draft: Draft) -> Growth:
+def growing(goal: Goal, draft: Draft) -> LivePlan:
     assert draft.state is not None
-    return Growth(goal, draft.state, draft.document, NOW)
+    return LivePlan(goal, draft.state, draft.document, NOW)
 
 
 def gap(description: str, category: str = "roadmap", **more: Any) -> Gap:

@@ -8,7 +8,7 @@ import pytest
 
 from schemas import codec
 from schemas.goal import Goal
-from tasks.rules.strategy import End, Growth, Unfolding
+from tasks.rules.strategy import End, Expansion, LivePlan
 from tasks.rules.validation import validate
 from tasks.strategies import gap_report
 from tasks.toolchain.catalogue import CATALOGUE
@@ -21,14 +21,14 @@ def wide(files: list[str] = FILES, **more: Any) -> Goal:
     return a_goal(a_gap("Make it nice"), allowed=files, files=files, **more)
 
 
-def unfolded(output: Any, goal: Goal | None = None, state: str = "DONE") -> Unfolding:
+def unfolded(output: Any, goal: Goal | None = None, state: str = "DONE") -> Expansion:
     goal = goal or wide()
     draft = drafted(goal)
-    growth = growing(goal, draft)
-    growth = Growth(goal, codec.loads(codec.dumps(growth.state)), codec.loads(codec.dumps(growth.document)), NOW)
+    live = growing(goal, draft)
+    live = LivePlan(goal, codec.loads(codec.dumps(live.state)), codec.loads(codec.dumps(live.document)), NOW)
     end = End("explore-scope", draft.steps[0].model_dump(mode="json"), state, output)
-    made = gap_report.advance(growth, end, CATALOGUE)
-    assert isinstance(made, Unfolding)
+    made = gap_report.advance(live, end, CATALOGUE)
+    assert isinstance(made, Expansion)
     if made.steps:
         assert validate(goal, made.steps, CATALOGUE) == ()
     return made
@@ -145,10 +145,10 @@ def test_the_end_of_another_step_or_a_failed_exploration_unfolds_nothing(step_id
 
 
 def test_an_iteration_asks_nothing_and_is_not_saved() -> None:
-    growth = growing(wide(), drafted(wide()))
+    live = growing(wide(), drafted(wide()))
 
-    assert isinstance(gap_report.answer(growth, "yes", CATALOGUE), str)
-    assert gap_report.stuck(growth, CATALOGUE) is None
+    assert isinstance(gap_report.answer(live, "yes", CATALOGUE), str)
+    assert gap_report.stuck(live, CATALOGUE) is None
 
 
 def test_the_project_is_read_as_when_the_plan_was_made() -> None:

@@ -11,7 +11,7 @@ from schemas import codec
 from schemas.gap import IterationPlan
 from schemas.goal import Goal
 from tasks.rules.risk import RISK
-from tasks.rules.strategy import Draft, End, Growth, Setting, Unfolding
+from tasks.rules.strategy import Draft, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import validate
 from tasks.strategies import gap_report
 from tasks.text.paths import expand_globs
@@ -96,17 +96,17 @@ def test_every_plan_is_governed(body: dict[str, Any], output: Any, recalled: int
 
     check(goal, made)
     if made.steps[0].step_id == "explore-scope":
-        growth = Growth(goal, codec.loads(codec.dumps(made.state)), codec.loads(codec.dumps(made.document)), NOW)
-        listed = (gap_report.input_for(growth, {"step_id": "explore-scope"}) or {})["files"]
+        live = LivePlan(goal, codec.loads(codec.dumps(made.state)), codec.loads(codec.dumps(made.document)), NOW)
+        listed = (gap_report.input_for(live, {"step_id": "explore-scope"}) or {})["files"]
         assert {*listed} <= {*body["allowed_files"]} - {"seed.py", "kernel/loop.py"}
         end = End("explore-scope", made.steps[0].model_dump(mode="json"), "DONE", output)
-        unfolding = gap_report.advance(growth, end, CATALOGUE)
-        assert isinstance(unfolding, Unfolding)
+        unfolding = gap_report.advance(live, end, CATALOGUE)
+        assert isinstance(unfolding, Expansion)
         if unfolding.halt is None:
             check(goal, unfolding)
 
 
-def check(goal: Goal, made: Draft | Unfolding) -> None:
+def check(goal: Goal, made: Draft | Expansion) -> None:
     assert validate(goal, made.steps, CATALOGUE) == ()
     plan = IterationPlan.model_validate(codec.loads(codec.dumps(made.document)))
     assert plan.actions

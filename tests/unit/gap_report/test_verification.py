@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from tasks.rules.strategy import End, Growth, Unfolding
+from tasks.rules.strategy import End, Expansion, LivePlan
 from tasks.strategies import gap_report
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.gap_report.reports import NOW, a_gap, a_goal, drafted
@@ -59,9 +59,9 @@ def test_it_stays_so_when_an_exploration_has_found_the_files() -> None:
     files = [f"src/m{number}.py" for number in range(8)]
     goal = a_goal(a_gap("Make it nice"), PYTEST, allowed=files, files=[*files, *TESTS])
     made = drafted(goal)
-    growth = Growth(goal, codec.loads(codec.dumps(made.state)), codec.loads(codec.dumps(made.document)), NOW)
+    live = LivePlan(goal, codec.loads(codec.dumps(made.state)), codec.loads(codec.dumps(made.document)), NOW)
 
-    unfolded = gap_report.advance(growth, End("explore-scope", {}, "DONE", {"files": ["src/m1.py"]}), CATALOGUE)
+    unfolded = gap_report.advance(live, End("explore-scope", {}, "DONE", {"files": ["src/m1.py"]}), CATALOGUE)
 
-    assert isinstance(unfolded, Unfolding)
+    assert isinstance(unfolded, Expansion)
     assert unfolded.steps[-1].verify.endswith("pyright src/m1.py && pytest -q -- tests/test_b.py tests/test_c.py")

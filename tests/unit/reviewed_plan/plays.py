@@ -10,7 +10,7 @@ from schemas.base import StepType
 from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.policy.expansion import DROPPED
-from tasks.rules.strategy import MAX_UNFOLDED, Answer, Draft, End, Growth, Question, Setting, Unfolding
+from tasks.rules.strategy import MAX_EXPANSION, Answer, Draft, End, Expansion, LivePlan, Question, Setting
 from tasks.rules.validation import validate
 from tasks.strategies import reviewed_plan
 from tasks.text.paths import expand_globs
@@ -101,7 +101,7 @@ class Play:
         assert len(codec.dumps(state)) < 16_000
         self.state, self.document = codec.loads(codec.dumps(state)), codec.loads(codec.dumps(document))
         new = {step.step_id: step for step in steps}
-        assert len(new) == len(steps) <= MAX_UNFOLDED
+        assert len(new) == len(steps) <= MAX_EXPANSION
         assert not self.ids & new.keys()
         if steps:
             assert validate(self.goal, steps) == ()
@@ -111,8 +111,8 @@ class Play:
         self.seen |= new
 
     @property
-    def growth(self) -> Growth:
-        return Growth(self.goal, self.state, self.document, NOW)
+    def live(self) -> LivePlan:
+        return LivePlan(self.goal, self.state, self.document, NOW)
 
     @property
     def plan(self) -> Any:
@@ -127,33 +127,33 @@ class Play:
 
     def refusal(self, step_id: str, output: Any) -> str | None:
         before = codec.dumps([self.state, self.document])
-        found = reviewed_plan.refusal(self.growth, self.facts(step_id), output)
+        found = reviewed_plan.refusal(self.live, self.facts(step_id), output)
         assert codec.dumps([self.state, self.document]) == before
         return found
 
     def given(self, step_id: str) -> Any:
-        return codec.loads(codec.dumps(reviewed_plan.input_for(self.growth, self.facts(step_id))))
+        return codec.loads(codec.dumps(reviewed_plan.input_for(self.live, self.facts(step_id))))
 
-    def end(self, step_id: str, output: Any = None, state: str = "DONE", **more: Any) -> Unfolding | None:
+    def end(self, step_id: str, output: Any = None, state: str = "DONE", **more: Any) -> Expansion | None:
         step = self.open[step_id]
         if state == "DONE":
             assert self.refusal(step_id, output) is None
         facts = self.facts(step_id)
         more.setdefault("touched_files", step.allowed_files)
-        found = reviewed_plan.advance(self.growth, End(step_id, facts, state, output, **more), CATALOGUE)
+        found = reviewed_plan.advance(self.live, End(step_id, facts, state, output, **more), CATALOGUE)
         del self.open[step_id]
         self._unfold(found)
         return found
 
     def say(self, value: Any) -> str | None:
-        found = reviewed_plan.answer(self.growth, value, CATALOGUE)
+        found = reviewed_plan.answer(self.live, value, CATALOGUE)
         if isinstance(found, str):
             return found
         self.question = None
         self._unfold(found)
         return None
 
-    def _unfold(self, found: Unfolding | None) -> None:
+    def _unfold(self, found: Expansion | None) -> None:
         if found is None:
             return
         assert found.why

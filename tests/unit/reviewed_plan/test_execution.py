@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schemas.base import RiskLevel
-from tasks.rules.strategy import MAX_UNFOLDED, Draft, Setting
+from tasks.rules.strategy import MAX_EXPANSION, Draft, Setting
 from tasks.strategies.reviewed_plan import draft
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.unit.reviewed_plan.plays import (
@@ -167,11 +167,11 @@ def test_more_files_than_a_step_may_have_are_chunked_with_the_tests_last() -> No
 
 def test_a_wave_with_more_steps_than_a_commit_takes_goes_out_in_parts() -> None:
     play = executed(*(part(number, MANY[number - 1]) for number in range(1, 101)), files=MANY)
-    assert len(play.open) == MAX_UNFOLDED
+    assert len(play.open) == MAX_EXPANSION
 
     run(play, until="impl-code-qr")
 
-    assert play.order[: MAX_UNFOLDED + 1] == [f"impl-m-{number:03d}" for number in range(1, MAX_UNFOLDED + 2)]
+    assert play.order[: MAX_EXPANSION + 1] == [f"impl-m-{number:03d}" for number in range(1, MAX_EXPANSION + 2)]
     assert play.order.index("test-wave-1") == 100
     assert {row["outcome"] for row in play.document["outcomes"].values()} == {"DONE"}
 

@@ -236,7 +236,7 @@ def test_an_unusable_answer_that_comes_through_never_breaks_the_workflow(row: st
     play = run(begin(a_goal()), until=row)
     step_id = next(iter(play.open))
 
-    found = reviewed_plan.advance(play.growth, End(step_id, play.facts(step_id), "DONE", {"x": 1}), CATALOGUE)
+    found = reviewed_plan.advance(play.live, End(step_id, play.facts(step_id), "DONE", {"x": 1}), CATALOGUE)
 
     assert found is not None
 
@@ -248,10 +248,10 @@ def test_steps_that_are_not_of_the_open_row_are_none_of_its_business() -> None:
 
     play = begin(a_goal())
 
-    assert reviewed_plan.refusal(play.growth, {"step_id": "fix-it"}, None) is None
-    assert reviewed_plan.advance(play.growth, End("fix-it", {}, "DONE"), CATALOGUE) is None
-    assert reviewed_plan.input_for(play.growth, {"step_id": "fix-it"}) == {}
-    assert reviewed_plan.answer(play.growth, {"decision": "continue"}, CATALOGUE) == "Nothing is asked."
+    assert reviewed_plan.refusal(play.live, {"step_id": "fix-it"}, None) is None
+    assert reviewed_plan.advance(play.live, End("fix-it", {}, "DONE"), CATALOGUE) is None
+    assert reviewed_plan.input_for(play.live, {"step_id": "fix-it"}) == {}
+    assert reviewed_plan.answer(play.live, {"decision": "continue"}, CATALOGUE) == "Nothing is asked."
 
 
 def test_roles_that_work_on_the_plan_answer_and_write_no_files() -> None:
