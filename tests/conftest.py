@@ -22,7 +22,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from schemas import codec
 from worker.host import embedded_server
-from worker.start import worker_command
+from worker.process.launch import worker_command
 
 T = TypeVar("T")
 CLOCK_HZ = 100  # an idle server rounds each wait up to a period of its clock, which is by itself a tenth of a second

@@ -19,7 +19,7 @@ from tests.integration.test_wakeups import MANY, SLOTS, applied, goals
 from tests.support.faults import consumes, kill, spawn
 from tests.support.servers import Server
 from worker.bench import fleet
-from worker.start import worker_command
+from worker.process.launch import worker_command
 from worker.store import keys
 
 PLANS_A_MINUTE, STEPS = 64, 20

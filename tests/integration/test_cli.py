@@ -20,11 +20,11 @@ from typer.testing import CliRunner, Result
 
 from schemas import codec
 from tests.conftest import RunningWorker, running_worker, wait_until
-from worker import start
 from worker.cli.commands import submit
 from worker.cli.commands.app import app
 from worker.host import nearby_server
 from worker.host.embedded_server import free_port
+from worker.process import launch
 from worker.store import keys
 
 ROOT = Path(__file__).parents[2]
@@ -427,7 +427,7 @@ def test_the_languages_of_submit_are_those_of_the_catalogue() -> None:
 
 
 def test_the_flags_of_a_worker_keep_celery_to_the_point() -> None:
-    command = start.worker_command("threads", 3, "planner.outcomes")
+    command = launch.worker_command("threads", 3, "planner.outcomes")
     assert {"--without-gossip", "--without-mingle", "--without-heartbeat"} <= set(command)
     assert command[command.index("--pool") + 1 :][:3] == ["threads", "--concurrency", "3"]
 

@@ -17,7 +17,7 @@ from tests.conftest import wait_until
 from tests.support.drafting import DRAFTING, PLAN, REST, USELESS, a_goal, begin, drafting, environment, passing, phases
 from tests.support.llm_server import Reply, llm_server
 from tests.support.scripted import Fleet
-from worker.start import worker_command
+from worker.process.launch import worker_command
 
 SLOW = Reply(codec.dumps(PLAN).decode(), waits=True)
 

@@ -18,7 +18,7 @@ from tests.integration.test_engine import a_goal, answer, container, plan
 from worker.bench import fleet
 from worker.cli.commands.app import app
 from worker.process.container import Container
-from worker.start import worker_command
+from worker.process.launch import worker_command
 from worker.store import deployment, keys
 from worker.store.deployment import WrongDeployment
 from worker.store.keys import CONTROLLERS, Partition, bucket, partition_of

@@ -18,7 +18,7 @@ from tests.integration.test_main_job import HOME, state_of, step_states
 from tests.integration.test_scale import publish_all
 from tests.support.faults import kill, spawn
 from worker.bench import fleet
-from worker.start import worker_command
+from worker.process.launch import worker_command
 from worker.store import keys
 
 pytestmark = pytest.mark.outages

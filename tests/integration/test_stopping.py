@@ -18,8 +18,8 @@ from redis import Redis
 from tests.conftest import RunningWorker, running_worker, wait_until
 from tests.support.faults import children, consumes, is_stopped, kill, spawn
 from tests.support.servers import Fleet, Server, all_done, ended, in_the_middle, publish
-from worker import start
-from worker.start import worker_command
+from worker.process import launch
+from worker.process.launch import worker_command
 from worker.store import functions, keys
 from worker.store.keys import GROUP, Partition
 from worker.streams import release
@@ -70,7 +70,7 @@ def test_told_to_stop_at_any_moment_of_its_start_a_process_ends_well(
     options = ["--workdir", str(tmp_path / "repo")] if command == "controller" else []
     for delay in DELAYS_S:
         log = tmp_path / f"{delay}.log"
-        with start.stop_signals_wait():  # as a careful supervisor does: Python itself takes a moment to start
+        with launch.stop_signals_wait():  # as a careful supervisor does: Python itself takes a moment to start
             process = spawn([*PLANNER, command, *options], store.url, log)
         try:
             time.sleep(delay)

@@ -20,9 +20,9 @@ from tests.support import launch
 from tests.support.faults import children, consumes, is_stopped, kill, spawn
 from tests.support.servers import Fleet, Server, all_done, publish
 from worker.bench import fleet
+from worker.process.launch import worker_command
 from worker.process.shutdown import STUCK
 from worker.settings.settings import Settings
-from worker.start import worker_command
 from worker.telemetry.status import living_workers
 
 pytestmark = pytest.mark.outages

@@ -14,7 +14,7 @@ from tests.integration.test_partitions import read
 from tests.support.faults import consumes, kill, spawn
 from worker.bench import fleet
 from worker.engine.admission import fresh_plan_id
-from worker.start import worker_command
+from worker.process.launch import worker_command
 from worker.store import keys
 from worker.store.keys import Partition, partition_of
 

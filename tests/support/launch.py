@@ -28,7 +28,7 @@ from redis.exceptions import ResponseError
 from schemas import codec, step
 from schemas.stored import STATUS_SIZE, Attempt, PlanHead, PlanRecord, StepStatus
 from tasks.plan.unit_of_work import UnitOfWork
-from worker.start import worker_command
+from worker.process.launch import worker_command
 from worker.store.plans import PlanTalk
 
 log = logging.getLogger("planner.launch")

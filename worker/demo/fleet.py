@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
+from worker.process.launch import worker_command
 from worker.sandbox.process import SOURCES
-from worker.start import worker_command
 
 GRACE_S = 4.0  # between SIGTERM and SIGKILL
 TAIL_LINES = 12

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from worker import start
 from worker.cli.commands.worker import check_drafters, shares
 from worker.cli.console import FAILED, OK, Failure, SecretsFd, command, configured, say
 from worker.host import nearby_server
+from worker.process import launch
 from worker.settings import credentials
 
 if TYPE_CHECKING:
@@ -98,14 +98,14 @@ def _check(url: str, settings: Settings) -> None:
 
 def _start(workers: dict[str | None, Worker], url: str, concurrency: int, queues: str | None) -> None:
     """Add a worker; a signal that comes meanwhile waits, or there would be a worker that nobody ends."""
-    with start.stop_signals_wait():
+    with launch.stop_signals_wait():
         workers[queues] = _worker(url, concurrency, queues)
 
 
 def _worker(url: str, concurrency: int, queues: str | None) -> Worker:
     """Start a worker in a session of its own: Ctrl-C reaches only us, and we end things in order."""
     environment, secrets = credentials.hand_on(os.environ, credentials.read() | {"PLANNER_REDIS_URL": url})
-    command = start.worker_command(concurrency=concurrency, queues=queues)
+    command = launch.worker_command(concurrency=concurrency, queues=queues)
     try:
         return subprocess.Popen(  # noqa: S603 (our own command)
             command, env=environment, start_new_session=True, pass_fds=(secrets,)

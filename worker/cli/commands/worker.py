@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker import start
 from worker.cli.console import USAGE, Failure, SecretsFd, command, configured
 from worker.host.terminal import line
+from worker.process import launch
 
 if TYPE_CHECKING:
     from worker.settings.settings import Settings
@@ -66,10 +66,10 @@ def worker(
         told = "While this worker drafts it does nothing else, for minutes. Run two, each with one of"
         line(f"{told}: --queues {' --queues '.join(map(str, apart))}", err=True)
     _check_queues(queues)
-    command = start.worker_command(pool, concurrency, queues, loglevel or settings.log_level, recycle)
+    command = launch.worker_command(pool, concurrency, queues, loglevel or settings.log_level, recycle)
     sys.stdout.flush()
     environment, _ = credentials.hand_on(os.environ, credentials.of(settings))
-    with start.stop_signals_wait():
+    with launch.stop_signals_wait():
         os.execve(command[0], command, environment)  # noqa: S606 (no shell is wanted)
 
 

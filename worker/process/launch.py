@@ -1,0 +1,38 @@
+"""Lays out the command of a worker process, and keeps a stop signal waiting until the process can take it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+
+FLAGS = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+_nodes = count(1)
+
+
+@contextmanager
+def stop_signals_wait() -> Iterator[None]:
+    """Keep SIGTERM waiting, here and in what is started meanwhile until `start.end_well_when_stopped` there."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def worker_command(
+    pool: str = "prefork",
+    concurrency: int = 1,
+    queues: str | None = None,
+    level: str = "INFO",
+    recycle: int | None = None,
+) -> list[str]:
+    """Lay out the command of a worker process, which begins in worker/start.py."""
+    node = f"planner-{os.getpid()}-{next(_nodes)}@%h"  # two workers of a host must not share a name
+    only = ["--queues", queues] if queues else []
+    only += ["--max-tasks-per-child", str(recycle)] if recycle else []
+    celery = [sys.executable, "-m", "worker.start", "--quiet", "--app", "worker", "worker", *FLAGS, "--hostname", node]
+    return [*celery, "--pool", str(pool), "--concurrency", str(concurrency), "--loglevel", str(level), *only]
