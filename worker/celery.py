@@ -1,4 +1,6 @@
-"""The Celery app: each route of `tasks/routes.py` as a task, and the planner's own life cycle as a bootstep.
+"""The Celery app: each route is a task, the planner's life cycle a bootstep.
+
+The routes are those of `tasks/routes.py`.
 
 `celery -A worker worker` runs it; `planner worker` only adds the right flags.
 """
@@ -34,12 +36,12 @@ except WrongSettings as error:  # `celery -A worker` would show where it was rai
 
 app = Celery("planner", broker=sentinel.broker_url(settings.broker))
 app.conf.update(
-    # Exchange and key are named, or every queue would be bound to the default one and get every nudge.
+    # Exchange and key are named, or every queue would be bound to the default one and get every wake-up.
     task_queues=[Queue(route.task, Exchange(route.task), routing_key=route.task) for route in ROUTES],
     task_default_queue=GOALS.task,
     task_routes={route.task: {"queue": route.task} for route in ROUTES},
     task_ignore_result=True,
-    task_acks_late=True,  # a nudge that is lost with its worker comes again; one that comes twice finds nothing to do
+    task_acks_late=True,  # a wake-up that is lost with its worker comes again; one that comes twice finds nothing to do
     task_reject_on_worker_lost=True,
     task_publish_retry=False,
     task_serializer="json",
@@ -75,7 +77,7 @@ def _bind(route: Route) -> None:
 
 
 def _do(task: Any, name: str, *args: int) -> None:
-    """Do what was asked for until its time is over; the watches see what is left, and nobody else sends a nudge.
+    """Do what was asked for until its time is over; the pollers see what is left, and nobody else sends a wake-up.
 
     A goal does not keep a worker of one slot from the rest.
     """
@@ -87,7 +89,7 @@ def _do(task: Any, name: str, *args: int) -> None:
 
 
 def _try(key: Key, share: float) -> None:
-    """Do it; where the store goes away under it nothing is lost, and the watches say so and wait."""
+    """Do it; where the store goes away under it nothing is lost, and the pollers say so and wait."""
     try:
         jobs.do(key, share)
     except (NoConnection, TookTooLong) as error:

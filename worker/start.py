@@ -1,4 +1,4 @@
-"""The first moments of a process: told to stop before anything has begun, it ends with 0.
+"""The first moments of a process, which ends with 0 when stopped in them.
 
 `planner` starts here, and so does a worker: `python -m worker.start` is `python -m celery` for a planner's worker. Only
 our own signal handler, set before the slow imports, and a signal that waits across fork and exec make that hold.
@@ -22,7 +22,10 @@ def planner() -> None:
 
 
 def end_well_when_stopped() -> None:
-    """Let SIGTERM end this process with 0 until somebody else takes care of it; hears of one that came before."""
+    """Let SIGTERM end this process with 0 until somebody else handles it.
+
+    Hears of one that came before.
+    """
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 

@@ -90,8 +90,8 @@ def test_workers_outlive_their_broker_and_every_partition_goes_on(
 
         wait_until(over, 240 * max(1, minutes), f"every step is done once, seed {seed}")
         assert mortal.deaths
-        with broker.client() as nudges:
-            assert nudges.llen("planner.outcomes") <= MANY * len(POOLS) * (1 + mortal.deaths)
+        with broker.client() as wakeups:
+            assert wakeups.llen("planner.outcomes") <= MANY * len(POOLS) * (1 + mortal.deaths)
         for worker in running:
             worker.process.send_signal(signal.SIGTERM)
         assert [worker.process.wait(60) for worker in running] == [0, 0]

@@ -21,7 +21,7 @@ from worker import celery
 pytestmark = pytest.mark.outages
 
 AWAY_S = 6.0  # how long servers are away here; 60 and more make no difference to the worker but its patience
-KOMBU = ("planner.decompose", "planner.outcomes", "planner.upkeep")  # the lists in which kombu keeps nudges
+KOMBU = ("planner.decompose", "planner.outcomes", "planner.upkeep")  # the lists in which kombu keeps wake-ups
 
 
 @pytest.fixture
@@ -69,15 +69,15 @@ def test_goals_and_outcomes_go_on_without_a_broker(
 
 
 @pytest.mark.parametrize("pool", ["solo", "prefork"])
-@pytest.mark.parametrize("seconds", [0.5, 2.5, 7.0])  # between looks of the nudger and of the consumer, in any order
+@pytest.mark.parametrize("seconds", [0.5, 2.5, 7.0])  # between looks of sender and consumer, in any order
 def test_an_outage_that_an_idle_worker_meets_is_said_once_and_over_soon(
     store: Server, broker: Server, seconds: float, pool: str, tmp_path: Path
 ) -> None:
     with worker_on(store, broker, tmp_path, pool) as worker, Fleet(store.url):
         publish(worker.redis, 0, 1)
         all_done(worker.redis, 1)
-        with broker.client() as nudges:
-            wait_until(lambda: is_waiting(nudges) and not nudges.hlen("unacked"), what="no nudge is under way")
+        with broker.client() as wakeups:
+            wait_until(lambda: is_waiting(wakeups) and not wakeups.hlen("unacked"), what="no wakeup is under way")
         with broker.refusing():
             wait_until(lambda: times(worker, "broker away") == [1], what="broker away")
             time.sleep(seconds)  # the outage itself
@@ -88,7 +88,7 @@ def test_an_outage_that_an_idle_worker_meets_is_said_once_and_over_soon(
         assert times(worker, "broker away", "broker back") == [1, 1]
 
 
-def test_a_stalled_broker_does_not_cost_its_timeout_for_each_nudge(
+def test_a_stalled_broker_does_not_cost_its_timeout_for_each_wakeup(
     store: Server, broker: Server, tmp_path: Path
 ) -> None:
     with worker_on(store, broker, tmp_path) as worker, Fleet(store.url), broker.stalled():
@@ -96,34 +96,36 @@ def test_a_stalled_broker_does_not_cost_its_timeout_for_each_nudge(
         all_done(worker.redis, 1)  # it has met the stall
 
         begin = time.monotonic()
-        publish(worker.redis, 1, 1, steps=40)  # one after the other: forty nudges, had they to be sent
+        publish(worker.redis, 1, 1, steps=40)  # one after the other: forty wake-ups, had they to be sent
         wait_until(lambda: ended(worker.redis) == 2, 30, "plan ends")
 
         assert time.monotonic() - begin < 15
 
 
-def test_a_worker_outlives_a_broker_that_dies_while_nudges_are_in_its_hands(
+def test_a_worker_outlives_a_broker_that_dies_while_wakeups_are_in_its_hands(
     store: Server, broker: Server, tmp_path: Path
 ) -> None:
     log = tmp_path / "worker.log"
     command = [*launch.command(HASTE, pool="prefork"), "--concurrency", "4"]
     process = spawn(command, store.url, log, PLANNER_BROKER_URL=broker.url)
     try:
-        with store.client() as redis, broker.client() as nudges:
+        with store.client() as redis, broker.client() as wakeups:
             worker = RunningWorker(store.url, redis, process, log)
-            wait_until(lambda: consumes(worker) and is_waiting(nudges), 60, "worker waits for nudges")
+            wait_until(lambda: consumes(worker) and is_waiting(wakeups), 60, "worker waits for wake-ups")
             pool = children(process.pid)
             send(signal.SIGSTOP, *pool)
             wait_until(lambda: all(map(is_stopped, pool)), what="pool is stopped")
-            wait_until(lambda: nudges.hlen("unacked") == 3 and is_waiting(nudges), 60, "three nudges are in its hands")
+            wait_until(
+                lambda: wakeups.hlen("unacked") == 3 and is_waiting(wakeups), 60, "three wakeups are in its hands"
+            )
             send(signal.SIGSTOP, process.pid)
-            nudges.client_kill_filter(_type="pubsub")  # so that this is the connection on which the worker notices
+            wakeups.client_kill_filter(_type="pubsub")  # so that this is the connection on which the worker notices
 
             with broker.refusing():
                 send(signal.SIGCONT, process.pid)
                 wait_until(lambda: process.poll() is not None or times(worker, "broker away") == [1], 60, "broker away")
-            wait_until(lambda: process.poll() is not None or is_waiting(nudges), 60, "worker waits for nudges again")
-            send(signal.SIGCONT, *pool)  # the nudges of the lost connection are done now
+            wait_until(lambda: process.poll() is not None or is_waiting(wakeups), 60, "worker waits for wake-ups again")
+            send(signal.SIGCONT, *pool)  # the wake-ups of the lost connection are done now
 
             assert process.poll() is None, log.read_text()[-3000:]
             with Fleet(store.url):
@@ -142,7 +144,7 @@ def send(number: signal.Signals, *pids: int) -> None:
 
 
 def is_waiting(broker: Redis) -> bool:
-    """Whether a worker waits at the broker for its next nudge."""
+    """Whether a worker waits at the broker for its next wake-up."""
     return any(client["cmd"] == "brpop" for client in broker.client_list())
 
 
@@ -200,18 +202,18 @@ def test_a_server_that_lost_its_functions_gets_them_again(store: Server, tmp_pat
         all_done(worker.redis, 30)
 
 
-def test_purged_and_doubled_nudges_change_nothing(store: Server, tmp_path: Path) -> None:
+def test_purged_and_doubled_wakeups_change_nothing(store: Server, tmp_path: Path) -> None:
     with worker_on(store, None, tmp_path) as worker, Fleet(store.url):
         publish(worker.redis, 0, 30)
         while ended(worker.redis) < 30:
             worker.redis.delete(*KOMBU)
             for task, args in (("planner.decompose", ()), ("planner.outcomes", (0,)), ("planner.upkeep", (0,))):
                 for _ in range(2):
-                    nudge(store.url, task, args)
+                    wakeup(store.url, task, args)
         all_done(worker.redis, 30)
 
 
-def nudge(url: str, task: str, args: tuple[int, ...]) -> None:
-    """Send a nudge that nobody asked for."""
+def wakeup(url: str, task: str, args: tuple[int, ...]) -> None:
+    """Send a wake-up that nobody asked for."""
     with celery.app.connection_for_write(url) as connection:
         celery.app.send_task(task, args, connection=connection, ignore_result=True)

@@ -1,4 +1,4 @@
-"""Nudges under load: with more busy partitions than slots they do not pile up, and each partition has its turn."""
+"""Wake-ups under load: with more busy partitions than slots they do not pile up, and each partition has its turn."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def applied(redis: Redis) -> list[int]:
     return [int(count or 0) for count in found]
 
 
-def test_with_more_busy_partitions_than_slots_nudges_do_not_pile_up_and_each_has_its_turn(
+def test_with_more_busy_partitions_than_slots_wakeups_do_not_pile_up_and_each_has_its_turn(
     redis_url: str, tmp_path: Path
 ) -> None:
     log, plans, steps = tmp_path / "worker.log", 2, 60

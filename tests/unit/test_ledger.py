@@ -1,4 +1,4 @@
-"""Which nudges of a process are under way: never two for the same work, and a lost one is sent again."""
+"""Which wake-ups of a process are under way: never two for the same work, and a lost one is sent again."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ OTHER = Key("planner.outcomes", (1,))
 
 @dataclass(frozen=True)
 class Request:
-    """A nudge in hand."""
+    """A wake-up in hand."""
 
     id: str
     name: str
     args: list[int]
 
 
-def in_hand(*nudges: tuple[str, Key]) -> dict[str, Request]:
+def in_hand(*wakeups: tuple[str, Key]) -> dict[str, Request]:
     """What a worker has in hand, as Celery lists it."""
-    return {each: Request(each, key.task, list(key.args)) for each, key in nudges}
+    return {each: Request(each, key.task, list(key.args)) for each, key in wakeups}
 
 
-def look(ledger: Ledger, key: Key, now: float, *nudges: tuple[str, Key], stuck_s: float = math.inf) -> WakeupState:
-    return ledger.look(key, in_hand(*nudges), now, stuck_s)
+def look(ledger: Ledger, key: Key, now: float, *wakeups: tuple[str, Key], stuck_s: float = math.inf) -> WakeupState:
+    return ledger.look(key, in_hand(*wakeups), now, stuck_s)
 
 
-def test_a_nudge_that_waits_while_every_slot_is_busy_is_not_lost() -> None:
+def test_a_wakeup_that_waits_while_every_slot_is_busy_is_not_lost() -> None:
     ledger = Ledger(slots=1)
     ledger.send(KEY, "a", 0.0)
 
     assert {look(ledger, KEY, float(now), ("x", OTHER)) for now in range(60)} == {WakeupState.BUSY}
 
 
-def test_a_nudge_that_a_free_worker_is_not_given_is_lost() -> None:
+def test_a_wakeup_that_a_free_worker_is_not_given_is_lost() -> None:
     ledger = Ledger(slots=2)
     ledger.send(KEY, "a", 0.0)
 
@@ -49,7 +49,7 @@ def test_a_nudge_that_a_free_worker_is_not_given_is_lost() -> None:
     assert look(ledger, KEY, LOST_S, ("x", OTHER)) is WakeupState.FREE
 
 
-def test_a_nudge_has_gone_when_a_later_one_of_its_queue_was_received() -> None:
+def test_a_wakeup_has_gone_when_a_later_one_of_its_queue_was_received() -> None:
     ledger = Ledger(slots=1)
     ledger.send(KEY, "a", 0.0)
     ledger.send(OTHER, "b", 0.0)
@@ -58,7 +58,7 @@ def test_a_nudge_has_gone_when_a_later_one_of_its_queue_was_received() -> None:
     assert look(ledger, KEY, 0.01, ("b", OTHER)) is WakeupState.FREE
 
 
-def test_a_nudge_is_under_way_until_it_was_received_and_has_ended() -> None:
+def test_a_wakeup_is_under_way_until_it_was_received_and_has_ended() -> None:
     ledger = Ledger(slots=2)
     ledger.send(KEY, "a", 0.0)
     ledger.note_received("a")
@@ -74,7 +74,7 @@ def test_two_threads_do_not_send_the_same() -> None:
     assert ledger.send(KEY, "b", 0.0) is None
 
 
-def test_a_nudge_that_is_stuck_does_not_keep_the_next_one_back() -> None:
+def test_a_wakeup_that_is_stuck_does_not_keep_the_next_one_back() -> None:
     ledger = Ledger(slots=2)
     ledger.send(KEY, "a", 0.0)
     ledger.note_received("a")
@@ -83,13 +83,13 @@ def test_a_nudge_that_is_stuck_does_not_keep_the_next_one_back() -> None:
     assert look(ledger, KEY, 10.0, ("a", KEY), stuck_s=10.0) is WakeupState.FREE
 
 
-def test_a_worker_that_hears_nothing_from_its_broker_works_by_itself_and_sends_no_second_nudge() -> None:
+def test_a_worker_that_hears_nothing_from_its_broker_works_by_itself_and_sends_no_second_wakeup() -> None:
     ledger = Ledger(slots=1)
     ledger.send(KEY, "a", 0.0)
 
     assert ledger.look(KEY, None, DEAF_S / 2, math.inf) is WakeupState.BUSY
     assert ledger.look(KEY, None, DEAF_S, math.inf) is WakeupState.DEAF
-    assert look(ledger, KEY, DEAF_S + 0.1) is WakeupState.BUSY  # it is heard again, and may be given the nudge
+    assert look(ledger, KEY, DEAF_S + 0.1) is WakeupState.BUSY  # it is heard again, and may be given the wake-up
 
 
 def test_whatever_is_under_way_has_its_turn_within_a_drain() -> None:
@@ -102,7 +102,7 @@ def test_whatever_is_under_way_has_its_turn_within_a_drain() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_more_nudges_wait_than_there_is_work_of_a_kind_whatever_happens(seed: int) -> None:
+def test_no_more_wakeups_wait_than_there_is_work_of_a_kind_whatever_happens(seed: int) -> None:
     """One worker, more kinds of work than slots, each always with more to do; now and then the broker loses all."""
     rng, now, names = Random(seed), 0.0, map(str, itertools.count())
     slots, keys = rng.randint(1, 4), [Key("planner.outcomes", (number,)) for number in range(rng.randint(2, 16))]

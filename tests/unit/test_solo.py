@@ -1,4 +1,4 @@
-"""Nudges of a worker with one slot, while a goal has it."""
+"""Wake-ups of a worker with one slot, while a goal has it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ GOALS, FIRST, SECOND = Key(SLOW), Key("planner.outcomes", (0,)), Key("planner.ou
 
 
 def done_beside_a_goal(
-    solo: Solo, nudges: Callable[[], None], fails: frozenset[Key] = frozenset()
+    solo: Solo, wakeups: Callable[[], None], fails: frozenset[Key] = frozenset()
 ) -> list[tuple[Key, int]]:
-    """Plan a goal during which `nudges` come; returns what was done, in its order, and in which thread."""
+    """Plan a goal during which `wakeups` come; returns what was done, in its order, and in which thread."""
     done: list[tuple[Key, int]] = []
 
     def do(key: Key, _: float) -> None:
         if key == GOALS:
-            nudges()
+            wakeups()
         done.append((key, threading.get_ident()))
         if key in fails:
             raise ZeroDivisionError
@@ -38,13 +38,13 @@ def asked(solo: Solo) -> None:
 def test_what_is_asked_for_while_a_goal_has_the_slot_is_done_once_each_by_the_thread_of_the_worker() -> None:
     solo = Solo()
 
-    def nudges() -> None:
+    def wakeups() -> None:
         assert [solo.is_busy(key) for key in (FIRST, SECOND, GOALS)] == [False, False, None]
         assert all(solo.take(key) for key in (FIRST, SECOND))
         assert solo.is_busy(SECOND)
         assert solo.take(SECOND)
 
-    done = done_beside_a_goal(solo, nudges)
+    done = done_beside_a_goal(solo, wakeups)
 
     assert sorted(key for key, _ in done) == sorted([GOALS, FIRST, SECOND])
     assert {key for key, thread in done if thread == threading.get_ident()} == {FIRST, SECOND}
@@ -60,7 +60,7 @@ def test_goals_and_what_comes_without_a_goal_in_hand_are_left_to_the_broker() ->
     assert solo.is_busy(FIRST) is None
 
 
-def test_a_nudge_that_fails_does_not_end_the_goal_and_may_come_again() -> None:
+def test_a_wakeup_that_fails_does_not_end_the_goal_and_may_come_again() -> None:
     solo = Solo()
 
     assert len(done_beside_a_goal(solo, lambda: asked(solo), frozenset({FIRST}))) == 2

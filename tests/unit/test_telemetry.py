@@ -79,7 +79,7 @@ def test_logs_of_every_logger_go_to_standard_error(
         logs.set_up_logs("INFO")
         logging.getLogger("anybody").info("hello")
         logging.getLogger("anybody").debug("not this")
-        logging.getLogger("celery.app.trace").info("nor a line for every nudge")
+        logging.getLogger("celery.app.trace").info("nor a line for every wakeup")
     logging.root.setLevel(level)
 
     assert [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()] == ["hello"]

@@ -1,4 +1,4 @@
-"""When a broker that did not take a nudge is tried again, and when it counts as back."""
+"""When a broker that did not take a wake-up is tried again, and when it counts as back."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_broker_that_is_full_is_tried_again_sooner_than_one_that_is_away(
 def test_a_broker_is_back_when_this_worker_hears_from_it_and_is_tried_at_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The consumer looks for the broker at other times than the nudger, which may find it seconds earlier."""
+    """The consumer looks for the broker at other times than the sender, which may find it seconds earlier."""
     now = [100.0]
     monkeypatch.setattr("worker.process.wakeup.time.monotonic", lambda: now[0])
     caplog.set_level(logging.INFO, "planner.outage")

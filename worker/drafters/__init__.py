@@ -1,4 +1,4 @@
-"""Who drafts plans: nobody, a controller, a model over HTTP, or an agent on the command line.
+"""Who drafts plans: nobody, a controller, a model, an agent's command, or the operator's class.
 
 `none` (templates) and `queue` (a DRAFT step, which a controller answers) need nothing of the worker.
 """
@@ -20,13 +20,19 @@ log = logging.getLogger("planner.drafters")
 
 
 def drafter_of(settings: Settings, name: str) -> Drafter | None:
-    """Make the drafter `name`, None where nobody has to be asked; raises WrongDrafter with a sentence."""
+    """Make the drafter `name`; None where nobody has to be asked.
+
+    Raises WrongDrafter with a sentence.
+    """
     make = _MAKERS.get(name)
     return make(settings) if make else None
 
 
 def check(settings: Settings) -> None:
-    """Make sure that every enabled drafter can be used here; raises WrongDrafter with a sentence for each other."""
+    """Make sure that every enabled drafter can be used here.
+
+    Raises WrongDrafter with a sentence for each that cannot.
+    """
     wrong = []
     for name in settings.drafters:
         try:

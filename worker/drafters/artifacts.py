@@ -1,4 +1,4 @@
-"""Every question to a drafter with its answer as a file, for an operator who wants to see them.
+"""Keeps every question to a drafter with its answer as a file, for the operator.
 
 Best effort: a disk that is full or gone is logged, and nothing else. Bounded in number and size, without secrets.
 """

@@ -57,7 +57,10 @@ class AgentBackend(Protocol):
 
 
 class BackendDrafter:
-    """Asks the backend that the settings name, in a thread that is left behind when it takes too long."""
+    """Asks the backend that the settings name, in a thread of its own.
+
+    The thread is left behind when it takes too long.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

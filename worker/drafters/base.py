@@ -1,4 +1,4 @@
-"""What every drafter has in common: one question, one answer, and an error that may be shown to people and models."""
+"""What drafters have in common: one question, one answer, an error that may be shown."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ class Drafter(Protocol):
     """Whom a worker asks for a draft."""
 
     def ask(self, question: Consult, stop: Stop) -> Drafted:
-        """Answer `question`; gives up soon after `stop` says so. What goes wrong outside stands in the answer."""
+        """Answer `question`; gives up soon after `stop` says so.
+
+        What goes wrong outside stands in the answer.
+        """
         ...
 
 
@@ -61,25 +64,37 @@ class Stopwatch:
         command: Iterable[Any] = (),
         stderr: str = "",
     ) -> Drafted:
-        """Make the answer of a call that succeeded, without the `secrets` and what is surely one."""
+        """Make the answer of a call that succeeded, without any secret.
+
+        These are the `secrets`, and what is surely one.
+        """
         said = mask(output, secrets)
         return Drafted(
             said, None, tokens, int(self.passed_s * 1000), mask_command(command, secrets), mask_stderr(stderr, secrets)
         )
 
     def failure(self, why: str, tokens: int, secrets: tuple[str, ...] = ()) -> Drafted:
-        """Make the answer of a call that failed: `why` is outside words, made harmless and short."""
+        """Make the answer of a call that failed.
+
+        `why` is outside words, made harmless and short.
+        """
         error = fit_redacted(why[:READ_FOR_ERROR], MAX_ERROR, secrets)
         return Drafted(None, error or "failed without a word", tokens, int(self.passed_s * 1000))
 
 
 def estimate(*texts: str) -> int:
-    """Guess the tokens of `texts`, so that a call that nobody counted is not for free."""
+    """Guess the tokens of `texts`.
+
+    A call that nobody counted is not for free.
+    """
     return -(-sum(map(len, texts)) // CHARACTERS_A_TOKEN)
 
 
 def mask_command(command: Iterable[Any], secrets: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Tell a command without its secrets: the known ones, and words after an option that is named like one."""
+    """Tell a command without its secrets.
+
+    These are the known ones, and words after an option that is named like one.
+    """
     return tuple(_words(list(command)[:MAX_WORDS], secrets))
 
 
@@ -90,7 +105,10 @@ def _words(command: list[Any], secrets: tuple[str, ...]) -> Iterator[str]:
 
 
 def mask_stderr(stderr: str, secrets: tuple[str, ...] = ()) -> str:
-    """Keep the end of what was said beside the answer: no secrets, no orders, and not much of it."""
+    """Keep the end of what was said beside the answer.
+
+    It holds no secrets, no instructions, and is not much.
+    """
     return fit_redacted(redact(stderr, secrets)[-MAX_STDERR:], MAX_STDERR, secrets, several_lines)
 
 

@@ -1,7 +1,8 @@
-"""The drafter `cli`: an agent's command line as the operator configured it; a goal has no word in it.
+"""The drafter `cli`: an agent's command line as the operator configured it.
 
-No shell. The prompt goes to standard input, the answer comes from standard output. It runs in an empty directory, or in
-the one git repository that the operator named, with few variables, and ends with everything that it started.
+A goal has no word in it. No shell. The prompt goes to standard input, the answer comes from standard output. It runs in
+an empty directory, or in the one git repository that the operator named, with few variables, and ends with everything
+that it started.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Which drafter a goal gets, and asking it: at most once for each question, whatever happens to the worker."""
+"""Chooses the drafter of a goal and asks it, at most once for each question.
+
+A worker that dies in between changes nothing about that.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ class Consulting:
         return int(1000 * (longest * here.planning_max_attempts + GRACE_S))
 
     def setting(self, goal: Goal) -> Setting | Rejected:
-        """Say who drafts for `goal`, and with which options of the operator's; or that it cannot have whom it asks."""
+        """Say who drafts for `goal`, and with which options of the operator's.
+
+        Rejected where the goal cannot have whom it asks for.
+        """
         drafter = choose(goal.kind, goal.drafter, self._settings)
         if isinstance(drafter, FieldError):
             return reject(drafter.code, (drafter,))
@@ -54,7 +60,7 @@ class Consulting:
         question: Consult,
         stop: Callable[[], bool],
     ) -> Drafted:
-        """Ask the question of this number about a plan, or take the answer that was recorded."""
+        """Ask the question of this number, or take the answer that was recorded."""
         if drafter not in self._drafters:
             made = drafter_of(self._settings, drafter)
             assert made is not None  # noqa: S101 (no strategy consults `none` or `queue`)
@@ -76,7 +82,10 @@ USUAL = {GoalKind.TASK: NONE, GoalKind.CAMPAIGN: "queue", GoalKind.EVOLUTION: "q
 
 
 def choose(kind: GoalKind, asked: str | None, settings: Settings) -> str | FieldError:
-    """Name the drafter of a goal of `kind`, or say why it cannot have the one that it asked for."""
+    """Name the drafter of a goal of `kind`, or say why it cannot have one.
+
+    That is the one that the goal asks for among those that the operator enabled, else the kind's default.
+    """
     if kind not in USUAL:
         return NONE if asked in (None, NONE) else _refusal(f"A goal of the kind {kind} is planned without a drafter")
     name = asked or settings.drafter or USUAL[kind]

@@ -1,7 +1,7 @@
-"""The drafter `http`: a model behind OpenAI's chat completions, or a provider that pydantic-ai knows (extra `llm`).
+"""The drafter `http`: a model behind OpenAI's chat completions, or of another provider.
 
-One event loop a question, so that a worker of any pool can ask. The provider's library repeats nothing: calls are
-repeated here, within the time of the whole answer.
+Providers are those that pydantic-ai knows (extra `llm`). One event loop a question, so that a worker of any pool can
+ask. The provider's library repeats nothing: calls are repeated here, within the time of the whole answer.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ class TooLong(Exception):
 
 
 class Tally:
-    """Counts the tokens of one question, over all of its calls; guesses where the other side has not counted."""
+    """Counts the tokens of one question, over all of its calls.
+
+    It guesses where the other side has not counted.
+    """
 
     def __init__(self, prompt: str) -> None:
         self._prompt = prompt
@@ -74,19 +77,22 @@ class Tally:
         return self._counted + self._broken + self._guess
 
     def begins(self) -> None:
-        """A call begins."""
+        """Begin to count a call."""
         self._guess = estimate(self._prompt)
 
     def hears(self, answer: str) -> None:
-        """This much of the answer has come."""
+        """Take note of how much of the answer has come."""
         self._guess = estimate(self._prompt, answer)
 
     def ends(self, told: int) -> None:
-        """The call ended well; the other side counted `told`, 0 where it does not, and anything where it errs."""
+        """Count a call that ended well.
+
+        The other side counted `told` tokens: 0 where it does not count, and anything where it errs.
+        """
         self._counted, self._guess = self._counted + (told if 0 < told <= MOST else self._guess), 0
 
     def fails(self, is_refused: bool) -> None:
-        """The call failed; one that was refused cost nothing."""
+        """Count a call that failed; one that was refused cost nothing."""
         self._broken, self._guess = self._broken + (0 if is_refused else self._guess), 0
 
 

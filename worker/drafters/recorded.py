@@ -1,4 +1,7 @@
-"""A question is written down before it is asked and its answer after, so no redelivery asks twice."""
+"""Writes down each question before it is asked, and its answer after.
+
+So no redelivery asks twice.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ PAUSE_S = 1.0
 
 
 class Recorded:
-    """Asks `drafter` about plans of one partition, each question once. Not for several threads at once."""
+    """Asks `drafter` about plans of one partition, each question once.
+
+    Not for several threads at once.
+    """
 
     def __init__(
         self, client: Redis, partition: Partition, drafter: Drafter, artifacts: Artifacts | None = None

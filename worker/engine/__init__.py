@@ -1,1 +1,4 @@
-"""From messages to commits: outcomes, clocks, goals and bulk commands, through the pure handlers into the store."""
+"""From messages to commits: outcomes, clocks, goals and bulk commands.
+
+The pure handlers decide, the store keeps.
+"""

@@ -1,4 +1,4 @@
-"""What a new plan meets: whether there is room for it, its id, and what stands for it from its first moment."""
+"""Admission of new plans: whether there is room, and what stands from the first moment."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ class Admission:
         return Problem.of("out_of_memory", detail, status=507)
 
     def plan_seed(self, partition: Partition, goal: Goal, goal_id: str, plan_id: str) -> PlanSeed:
-        """Gather who the plan will be, the server's time, and what stands for its tenant and its repository."""
+        """Gather who the plan will be, and what stands for its tenant and repository.
+
+        Among it is the server's time.
+        """
         tenant, repo = goal.tenant, goal.context.repo
         scopes = self.quota.of(tenant, repo)
         pipeline: Any = self.client.pipeline(transaction=False)
@@ -85,7 +88,10 @@ def _uuid7_hex() -> str:
 
 
 def fresh_plan_id(repo: str | None) -> str:
-    """Make a plan id, in the bucket of its repository, else in one of its own."""
+    """Make a plan id, in the bucket of its repository.
+
+    A plan without a repository has a bucket of its own.
+    """
     unique = _uuid7_hex()
     return f"plan_{bucket(repo or unique)}-{unique}"
 

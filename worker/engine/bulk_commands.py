@@ -1,7 +1,7 @@
-"""Orders about more than one plan: kept for plans yet to come, told to every plan that is there.
+"""Obeys commands about more than one plan, now and for plans yet to come.
 
 What stands is written first; then every plan in the scope is due, and the next sweep decides about it. A decision that
-was made before and is not written yet is stale by then. Orders are obeyed in their turn, by one worker at a time; one
+was made before and is not written yet is stale by then. Commands are obeyed in their turn, by one worker at a time; one
 that was cut short is obeyed again from its beginning, which changes nothing that was done.
 """
 
@@ -36,12 +36,12 @@ from worker.streams.inbox import Inbox, StreamEntry
 log = logging.getLogger("planner.wide")
 
 PAGE = 256
-KNOWN_S = 7 * 86_400  # for which an order that comes again is known
+KNOWN_S = 7 * 86_400  # for which a command that comes again is known
 LOCK_MS = 5000  # renewed before every page of plans
 
 
 class LostLock(PlannerError):
-    """Another worker obeys orders now, since this one took too long."""
+    """Another worker obeys commands now, since this one took too long."""
 
 
 class BulkCommands:
@@ -56,7 +56,7 @@ class BulkCommands:
         self._partitions = [Partition(number) for number in range(quota.partitions)]
 
     def drain(self) -> bool:
-        """Obey orders in their turn, unless another worker does; returns whether some may be left."""
+        """Obey commands in their turn, unless another worker does; returns whether some may be left."""
         try:
             self._hold()
             self._inbox.take_over(0)  # whoever had read them has no lock any more
@@ -77,7 +77,7 @@ class BulkCommands:
             raise LostLock
 
     def _try(self, entry: StreamEntry) -> bool:
-        """Take one order; a failure of ours is counted against it, and who fails too often is poison."""
+        """Take one command; a failure of ours is counted against it, and who fails too often is poison."""
         try:
             self._take(entry)
         except (LostLock, FunctionsMissing, NoConnection, TookTooLong):

@@ -47,7 +47,10 @@ DECIDE_AT_ONCE = 32  # plans decided while the server reads the next ones
 
 
 class Engine:
-    """Decides about the plans of one partition. One per process and partition; not for several threads at once."""
+    """Decides about the plans of one partition.
+
+    One per process and partition; not for several threads at once.
+    """
 
     def __init__(
         self,
@@ -69,9 +72,9 @@ class Engine:
         self._reread = True  # at first there is only what the server has to be compared with what is known here
 
     def drain(self, share: float = 1.0) -> bool:
-        """Apply outcomes until none comes, or for `share` of DRAIN_S; returns whether some were read and not applied.
+        """Apply outcomes until none comes, or for `share` of DRAIN_S.
 
-        Where others wait for their turn nobody waits for more to come.
+        Returns whether some were read and not applied. Where others wait for their turn nobody waits for more to come.
         """
         return self._surely(lambda: self._drain(share))
 
@@ -86,7 +89,10 @@ class Engine:
         return bool(self._router.waiting)
 
     def recover(self, idle_ms: int) -> int:
-        """Take over and apply what a dead worker had read; returns how many entries that were."""
+        """Take over and apply what a dead worker had read.
+
+        Returns how many entries that were.
+        """
         return self._surely(lambda: self._recover(idle_ms))
 
     def _recover(self, idle_ms: int) -> int:
@@ -96,7 +102,10 @@ class Engine:
         return taken
 
     def carry_on(self, plan_id: str) -> None:
-        """Go on with work that a commit left over, such as the first steps of a large plan."""
+        """Go on with work that a commit left over.
+
+        Such are the first steps of a large plan.
+        """
         self._surely(lambda: self._carry_on(plan_id))
 
     def _carry_on(self, plan_id: str) -> None:
@@ -104,9 +113,10 @@ class Engine:
         self._settle()
 
     def catch_up(self) -> None:
-        """Go on from what the server has, before anything else and whenever it may have lost something.
+        """Go on from what the server has.
 
-        Every plan that lost something is paused: only a person can tell what became of it.
+        Comes before anything else, and whenever the server may have lost something. Every plan that lost something is
+        paused: only a person can tell what became of it.
         """
         lost = self._commits.compare()
         if lost is None:
@@ -153,9 +163,10 @@ class Engine:
         self._settle()
 
     def sweep(self, token: str, share: float = 1.0) -> None:
-        """Hand out due work until none is due, or for `share` of DRAIN_S; does nothing while another worker sweeps.
+        """Hand out due work until none is due, or for `share` of DRAIN_S.
 
-        Whether the server has lost commits is looked at in any case: nobody may have changed a plan since.
+        Does nothing while another worker sweeps. Whether the server has lost commits is looked at in any case: nobody
+        may have changed a plan since.
         """
         self._surely(lambda: self._sweep(token, share))
 

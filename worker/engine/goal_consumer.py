@@ -58,7 +58,10 @@ class GoalConsumer:
         self._reread = False
 
     def drain(self, share: float = 1.0) -> bool:
-        """Take goals until none is left, or for `share` of DRAIN_S; returns whether some may be left."""
+        """Take goals until none is left, or for `share` of DRAIN_S.
+
+        Returns whether some may be left.
+        """
         end = time.monotonic() + DRAIN_S * share
         while time.monotonic() < end:
             with self._rereading():
@@ -69,7 +72,10 @@ class GoalConsumer:
         return True
 
     def recover(self, idle_ms: int) -> int:
-        """Take over and decompose what a dead worker had read; returns how many goals that were."""
+        """Take over and plan what a dead worker had read.
+
+        Returns how many goals that were.
+        """
         taken = self._inbox.take_over(idle_ms)
         if taken:
             self._take_pending()
@@ -104,7 +110,7 @@ class GoalConsumer:
             self._try(entry)
         except (RedisConnectionError, RedisTimeoutError):  # not the goal's fault
             raise
-        except OutOfMemoryError:  # it became full since the door was asked
+        except OutOfMemoryError:  # it became full since admission was asked
             self._dead_letter(entry, self._admission.out_of_memory())
         except Exception:
             log.exception("goal failed", extra={"entry": entry.entry_id.decode()})

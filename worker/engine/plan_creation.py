@@ -1,4 +1,4 @@
-"""A goal becomes its plan in the store; whatever was cut short is gone on with."""
+"""Creates the plan of a goal in the store, and finishes what was cut short."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_QUESTIONS = 10  # to a drafter about one goal, whatever its strategy wants
 
 @dataclass(frozen=True, slots=True)
 class PartitionContext:
-    """Where plans of one partition are kept and decided about."""
+    """The store and the engine of one partition."""
 
     partition: Partition
     store: PlanStore
@@ -50,7 +50,10 @@ class GoalResult(NamedTuple):
 
 
 class PlanCreation:
-    """Makes plans of goals. One per process; not for several threads at once."""
+    """Creates plans of goals.
+
+    One per process; not for several threads at once.
+    """
 
     def __init__(
         self,
@@ -67,7 +70,10 @@ class PlanCreation:
         self._catalogue = catalogue
 
     def find(self, plan_id: str) -> GoalResult | None:
-        """Tell what the plan that is there says of its goal; None where it has yet to be made."""
+        """Tell what the plan that is there says of its goal.
+
+        None where it has yet to be made.
+        """
         key = self._context_of(plan_id).partition.plan(plan_id).plan
         found: Any = self._client.hmget(key, "state", "halt", "live")
         state, halt, live = found
@@ -79,7 +85,10 @@ class PlanCreation:
         return GoalResult(GoalVerdict.NEEDS_INPUT, asked["kind"]) if asked and asked["kind"] != "draft" else None
 
     def create(self, goal: Goal, goal_id: str, plan_id: str) -> GoalResult:
-        """Make the plan unless it is there already; raises Overtaken where what it rests on has changed meanwhile."""
+        """Create the plan unless it is there already.
+
+        Raises Overtaken where what it rests on has changed meanwhile.
+        """
         context = self._context_of(plan_id)
         plan_seed = self._admission.plan_seed(context.partition, goal, goal_id, plan_id)
         if made := self.find(plan_id):  # after the version was read: who makes it from now on has another one

@@ -1,4 +1,4 @@
-"""Day budgets of tenants and repositories: grants for a partition out of what the day allows."""
+"""Day budgets of tenants and repositories, granted to partitions piece by piece."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ MAX_TOP_UP = 10**12  # tokens
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a day allows, in tokens, to each tenant and each repository; None for no limit."""
+    """What a day allows each tenant and each repository, in tokens.
+
+    None means no limit.
+    """
 
     client: Redis
     partitions: int
@@ -42,7 +45,10 @@ class Quota:
         return {scope: _read(raw, now // DAY_MS) for scope, raw in zip(scopes, found, strict=True)}
 
     def refill(self, partition: Partition, short: Mapping[str, int], now: int) -> None:
-        """Get more for the scopes that lacked so many tokens, as far as the day allows; else mark them as exhausted."""
+        """Get more for the scopes that lacked so many tokens, as the day allows.
+
+        Marks the others as exhausted.
+        """
         day = now // DAY_MS
         for scope, lacked in short.items():
             limit = self._limit(scope)
@@ -56,7 +62,10 @@ class Quota:
             self._warn(partition, scope, limit, now)
 
     def charge(self, partition: Partition, scopes: Iterable[str], tokens: int, now: int) -> None:
-        """Take from the day what was used up for a plan that had ended meanwhile, and cannot pay any more."""
+        """Take from the day the tokens of a plan that had ended meanwhile.
+
+        Such a plan cannot pay any more.
+        """
         for scope in scopes if tokens else ():
             self._refill(partition, scope, now // DAY_MS, -tokens, exhausted=False)
 
@@ -74,7 +83,10 @@ class Quota:
         functions.call(self.client, *call, "type", event_type("budget.low"), "data", codec.dumps(told))
 
     def top_up(self, scope: str, command: Command, now: int) -> str | None:
-        """Add `value.tokens` to what today allows, once an order; returns why that cannot be."""
+        """Add `value.tokens` to what today allows, once a command.
+
+        Returns why that cannot be.
+        """
         tokens = command.value.get("tokens") if isinstance(command.value, dict) else None
         if type(tokens) is not int or not 0 < tokens <= MAX_TOP_UP or set(command.value) != {"tokens"}:
             return 'a day budget is topped up by a `value` such as {"tokens": 50000}'

@@ -1,4 +1,7 @@
-"""What comes in for a partition, sorted by plan; and what goes elsewhere: dead, forwarded, counted."""
+"""Sorts what comes in for a partition by plan, and sends the rest elsewhere.
+
+Elsewhere is: dead-lettered, forwarded, counted.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,17 @@ from worker.streams.inbox import Inbox, RedisCommand, StreamEntry
 
 log = logging.getLogger("planner.intake")
 
-COMMANDS_S = 0.2  # between looks for orders while outcomes are drained
+COMMANDS_S = 0.2  # between looks for commands while outcomes are drained
 RETRY_MS = 60_000  # until a plan is looked at again whose look has failed
 FOR_NEWER = "newer-workers"  # the consumer that holds what only newer workers may decide
 NEWER_MS = 2000  # until the timer of such a plan runs out again, perhaps for a newer worker
 
 
 class Router:
-    """Holds what waits to be decided, by plan, and the commands that travel beside the next commits."""
+    """Holds what waits to be decided, by plan.
+
+    Beside it are the commands to the server that travel with the next commits.
+    """
 
     def __init__(self, inbox: Inbox, commands: Inbox, partition: Partition, partitions: int, max_failures: int) -> None:
         self._inbox = inbox
@@ -48,9 +54,10 @@ class Router:
         return self.waiting.setdefault(plan_id, Work())
 
     def read(self, block_ms: int | None) -> bool:
-        """Read a batch of outcomes, and now and then orders; returns whether anything waits to be decided.
+        """Read a batch of outcomes, and now and then commands.
 
-        Waits for up to `block_ms` for the first outcome; None reads what is there, orders too, and does not wait.
+        Returns whether anything waits to be decided. Waits for up to `block_ms` for the first outcome; None reads what
+        is there, commands too, and does not wait.
         """
         if block_ms is None or time.monotonic() - self._looked >= COMMANDS_S:
             self._looked = time.monotonic()
@@ -59,14 +66,20 @@ class Router:
         return bool(self.waiting or self.beside)
 
     def take_over(self, idle_ms: int) -> int:
-        """Make entries ours that a dead worker had read; returns how many, to be read as pending."""
+        """Make entries ours that a dead worker had read.
+
+        Returns how many, to be read as pending.
+        """
         taken = self._inbox.take_over(idle_ms) + self._commands.take_over(idle_ms)
         if taken:
             log.warning("entries taken over", extra={"stream": self._inbox.stream, "count": taken})
         return taken
 
     def read_pending(self) -> Iterator[None]:
-        """Read again, page by page, every entry that is pending here; what cannot be decided stays so."""
+        """Read again, page by page, every entry that is pending here.
+
+        What cannot be decided stays so.
+        """
         self._sort_commands(self._commands.read(after="0"))
         after = "0"
         while entries := self._inbox.read(after=after):
@@ -125,7 +138,10 @@ class Router:
         return bool(self.beside or self.tally or self.applied)
 
     def take_beside(self) -> list[RedisCommand]:
-        """Take the commands that go with the next commit, the counters among them: one each, whatever the batch."""
+        """Take the commands to the server that go with the next commit.
+
+        The counters are among them, one command whatever the batch.
+        """
         told = self.tally + self.applied
         counts = [part for name, count in told.items() if count for part in (name, count)]
         commands, self.beside = self.beside, []
@@ -136,10 +152,10 @@ class Router:
         return commands
 
     def answer_gone(self, plan_id: str, work: Work) -> None:
-        """Answer messages about a plan that is not there: they write nothing but their verdict.
+        """Answer messages about a plan that is not there.
 
-        What came to the wrong partition is sent on. It is looked for here first: where the number of partitions was
-        another, a plan and the `reply_to` of its specs stay where they were.
+        They write nothing but their verdict. What came to the wrong partition is sent on. It is looked for here first:
+        where the number of partitions was another, a plan and the `reply_to` of its specs stay where they were.
         """
         del self.waiting[plan_id]
         if work.due:
@@ -154,10 +170,11 @@ class Router:
             self._dead_letter(entry, Problem.of("unknown_plan", f"There is no plan {plan_id}.", status=404))
 
     def leave_to_newer(self, plan_id: str, work: Work, now: int) -> None:
-        """Leave a plan to workers that know its rules: they take over its entries, and its timer runs out once more.
+        """Leave a plan to workers that know its rules.
 
-        The entries go to a consumer that nobody is, so that whoever takes over next may be a newer worker. Without one
-        they wait there, and come back to every worker once per `claim_idle_s`; nothing of the plan is lost or changed.
+        They take over its entries, and its timer runs out once more. The entries go to a consumer that nobody is, so
+        that whoever takes over next may be a newer worker. Without one they wait there, and come back to every worker
+        once per `claim_idle_s`; nothing of the plan is lost or changed.
         """
         entries = [entry for entry, _ in [*work.commands, *work.reports] if entry]
         self.beside += self._inbox.give_away(entries, FOR_NEWER)
@@ -170,7 +187,10 @@ class Router:
         self._told_newer = True
 
     def isolate_failure(self, plan_id: str, work: Work, now: int) -> None:
-        """Find the entry with which deciding fails, by trying them one by one; who fails too often is poison."""
+        """Find the entry with which deciding fails, by trying them one by one.
+
+        Who fails too often is poison.
+        """
         if len(work.messages) > 1:
             work.size = 1
             return
@@ -191,7 +211,10 @@ class Router:
         self.tally.update(("dead", f"dead:{code}"))
 
     def send_on(self) -> None:
-        """Forward what has turned out to be about plans of other partitions; needs the connection to itself."""
+        """Forward what has turned out to be about plans of other partitions.
+
+        Needs the connection to itself.
+        """
         for entry, target in self._astray:
             self._forward(entry, target)
         self._astray.clear()

@@ -1,4 +1,4 @@
-"""What waits to be decided about a plan, and a decision that is ready to be written."""
+"""What waits to be decided about a plan, and what has been decided."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ MAX_PAGE = 256  # of the ready queue; a plan whose files are that much taken wai
 
 @dataclass(slots=True)
 class Work:
-    """What is to be decided about one plan: its timer that has run out, else orders, else reports."""
+    """What is to be decided about one plan.
+
+    That is its timer that has run out, else commands, else reports.
+    """
 
     reports: list[tuple[StreamEntry, Report]] = field(default_factory=list)
     commands: list[tuple[StreamEntry | None, Command]] = field(default_factory=list)  # without an entry: our own
@@ -37,7 +40,7 @@ class Work:
 
     @property
     def next_commands(self) -> list[tuple[StreamEntry | None, Command]]:
-        """The orders of the next decision."""
+        """The commands of the next decision."""
         return [] if self.due else self.commands[: self.size]
 
     @property
@@ -47,7 +50,10 @@ class Work:
 
     @property
     def only_pauses(self) -> bool:
-        """Whether the next decision does no more than to pause a plan that lost commits: the one order of our own."""
+        """Whether the next decision only pauses a plan that lost commits.
+
+        That is the one command of our own.
+        """
         return not self.due and bool(self.commands) and all(entry is None for entry, _ in self.next_commands)
 
     def ask(self, plan_id: str) -> Ask:
@@ -74,7 +80,7 @@ class Work:
         return [(entry.stream, entry.entry_id) for entry, _ in self.messages if entry]
 
     def finish(self, changeset: Changeset) -> bool:
-        """Take off what was committed; returns whether the plan is finished with for now."""
+        """Take off what was committed; returns whether the plan is finished with."""
         if self.due:
             self.due = None
         elif self.commands:
@@ -88,7 +94,10 @@ class Work:
 
 
 class Decided(NamedTuple):
-    """A decision ready to be written; `work` is None where the commit only gives the lock back."""
+    """A decision ready to be written.
+
+    `work` is None where the commit only gives the lock back.
+    """
 
     plan_id: str
     work: Work | None

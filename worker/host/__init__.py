@@ -1,1 +1,1 @@
-"""What a process needs of its machine: files, terminal, git, and a server of its own."""
+"""What a process needs of its machine: files, terminal, git, a server of its own."""

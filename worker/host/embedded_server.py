@@ -1,4 +1,4 @@
-"""A Valkey server for one machine, so that the demo, `planner up` and the tests need nothing installed."""
+"""A Valkey server for one machine: demo, `planner up` and tests need nothing installed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ user {user} on #{digest} ~* &* +@all
 
 
 def free_port() -> int:
-    """Find a TCP port that nothing listens on, another one each time, so that servers can start at once."""
+    """Find a TCP port that nothing listens on, another one each time.
+
+    So servers can start at once.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -28,9 +31,10 @@ def free_port() -> int:
 
 @contextmanager
 def valkey(data_dir: Path, port: int | None = None, password: str | None = None) -> Iterator[str]:
-    """Run a server that keeps its data in `data_dir` (made if missing); yields its URL and stops it at the end.
+    """Run a server that keeps its data in `data_dir`, which is made if missing.
 
-    With a `password` that URL has it, and nobody can do anything without, but ask whether the server is there.
+    Yields its URL and stops it at the end. With a `password` that URL has it, and nobody can do anything without, but
+    ask whether the server is there.
     """
     config = CONFIG | {"aclfile": str(_users(data_dir, password))} if password else dict(CONFIG)
     server = ValkeyServer(port=port or free_port(), data_dir=data_dir, config=config, persist=True)

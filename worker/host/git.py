@@ -1,7 +1,7 @@
-"""Git as a program: no shell, no configuration but ours, a bare environment, a fixed author.
+"""Git as a program: no shell, a bare environment, our configuration, a fixed author.
 
-A repository's own settings are read where git is run in it, but none of them can run a program or reach a network:
-what could is set on the command line, which counts more.
+A repository's own settings are read where git is run in it, but none of them can run a program or reach a network: what
+could is set on the command line, which counts more.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ class GitError(Exception):
 
 
 class Git:
-    """Git bound to one directory, to options that stand before every command, and to what its environment says more."""
+    """Git bound to one directory, with options before every command.
+
+    `environment` is added to the bare one.
+    """
 
     def __init__(self, cwd: Path, *options: str, environment: Mapping[str, str] | None = None) -> None:
         self._cwd = cwd

@@ -1,4 +1,4 @@
-"""Text from outside without what could steer the terminal that shows it, as lines and as JSON."""
+"""Text from outside, as lines and JSON, without what could steer a terminal."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import json
 
 
 def harmless(text: str) -> str:
-    """Put a blank in the place of every character that is not seen, but for line ends."""
+    """Put a blank in the place of every character that is not seen.
+
+    Line ends stay.
+    """
     if text.isprintable():
         return text
     return "".join(char if char == "\n" or char.isprintable() else " " for char in text)
 
 
 def escape_json(document: str) -> str:
-    """Escape in JSON what it may hold as it is and a terminal might obey; it says the same afterwards."""
+    """Escape in JSON what a terminal might obey.
+
+    The document says the same afterwards.
+    """
     if document.isascii() and "\x7f" not in document:
         return document
     return "".join(char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in document)

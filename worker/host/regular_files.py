@@ -1,6 +1,7 @@
-"""Reads files that somebody else names or wrote: regular ones only, no larger than agreed, and through no link.
+"""Reads files that somebody else names or wrote.
 
-A link would give away a file that its author cannot read; a pipe would make the reader wait for ever.
+Regular ones only, no larger than agreed, and through no link. A link would give away a file that its author cannot
+read; a pipe would make the reader wait for ever.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class UnreadableFile(OSError):
-    """This is not a file that can be read; `strerror` says why in words that a person understands."""
+    """This is not a file that can be read.
+
+    `strerror` says why in words that a person understands.
+    """
 
 
 def read(path: Path, most: int) -> bytes:
@@ -47,14 +51,17 @@ def _split(path: Path) -> tuple[Path, list[bytes]]:
 
 
 def read_setting(path: Path, most: int) -> bytes:
-    """Read a file that the operator's settings name, which may be a link, as in a mounted ConfigMap; raises OSError."""
+    """Read a file that the operator's settings name; raises OSError.
+
+    It may be a link, as in a mounted ConfigMap.
+    """
     return read(path.resolve(), most)
 
 
 def read_below(root: Path, path: str, most: int, *, cut: bool = False) -> bytes:
-    """Read the file at `path` below `root`, or its first `most` bytes if it may be `cut`; raises OSError.
+    """Read the file at `path` below `root`; raises OSError.
 
-    What is above `root` may be a link, nothing below.
+    Reads its first `most` bytes if it may be `cut`. What is above `root` may be a link, nothing below.
     """
     *folders, name = Path(path).parts or (".",)
     with folder(root, [os.fsencode(part) for part in folders]) as handle:
@@ -79,7 +86,10 @@ def read_at(handle: int, name: bytes, most: int, *, cut: bool = False) -> bytes:
 
 @contextmanager
 def folder(root: Path, below: Sequence[bytes] = ()) -> Iterator[int]:
-    """Open `root` and the folders `below` one after the other, none of which may be a link; raises OSError."""
+    """Open `root` and the folders `below`, one after the other; raises OSError.
+
+    None of those below may be a link.
+    """
     handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for name in below:

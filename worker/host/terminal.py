@@ -21,7 +21,10 @@ _CLEAR_LINE = "\r\x1b[2K"
 
 
 class Terminal(Console):
-    """A console that writes what it is given without anything that could steer a terminal, its own styles aside."""
+    """A console that writes nothing that could steer a terminal.
+
+    Its own styles are written.
+    """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Render, each piece of text made harmless."""
@@ -45,7 +48,10 @@ def confirm(question: str, *, default: bool | None = False) -> bool:
 
 
 def overwrite(text: str = "") -> None:
-    """Write over the line of a terminal that is in progress; without a text, clear it."""
+    """Write over the terminal's line that is in progress.
+
+    Without a text, clear it.
+    """
     sys.stderr.write(_CLEAR_LINE + harmless(text))
     sys.stderr.flush()
 

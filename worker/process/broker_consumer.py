@@ -1,4 +1,4 @@
-"""The consumer of nudges: Celery's own, but for what it does when its broker goes away, and how it looks for it."""
+"""Consumes wake-ups as Celery does, but outlives the broker and looks for it often."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no types
     on_task_request: Callable[[Any], None]
 
     def notify(self, received: Callable[[str], None]) -> None:
-        """Have `received` called with the id of each nudge that this worker is given, before it is worked on."""
+        """Have `received` called with the id of each wake-up that comes here.
+
+        That is before it is worked on.
+        """
         hand_on = self.on_task_request
 
         def take(request: Any) -> None:
@@ -27,16 +30,19 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]  # Celery has no types
         self.on_task_request = take
 
     def ensure_connected(self, conn: Any) -> Any:
-        """Look for the broker until it is there, more often than Celery, which comes to wait for half a minute."""
+        """Look for the broker until it is there.
+
+        More often than Celery, which comes to wait for half a minute.
+        """
         conn.ensure_connection = partial(conn.ensure_connection, **LOOKS_S)
         return super().ensure_connected(conn)
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
-        """Give up the nudges that the lost connection had not acknowledged, then clean up as Celery does.
+        """Give up the wake-ups that the lost connection had not acknowledged.
 
-        The broker hears no more of them, since their channels have no client any more: Kombu would put them back when a
-        channel is closed for the second time, and acknowledge them when they are done after the reconnection, and the
-        AttributeError of either ends the worker. A nudge that is lost is sent again.
+        Then clean up as Celery does. The broker hears no more of them, since their channels have no client any more:
+        Kombu would put them back when a channel is closed for the second time, and acknowledge them when they are done
+        after the reconnection, and the AttributeError of either ends the worker. A wake-up that is lost is sent again.
         """
         for channel in self.connection.transport.channels:
             channel.do_restore = False

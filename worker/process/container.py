@@ -1,4 +1,7 @@
-"""The composition root: everything a Celery task works with, made once per process and thread, after the fork."""
+"""The composition root: everything a Celery task works with.
+
+Made once per process and thread, after the fork.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,7 @@ class Container:
 
     @cached_property
     def bulk_commands(self) -> BulkCommands:
-        """What obeys the orders about more than one plan."""
+        """What obeys the commands about more than one plan."""
         inbox = self._inbox(keys.COMMANDS, keys.COMMANDS_DEAD)
         return BulkCommands(self.client, inbox, self.quota, self.name, self.settings.max_failures)
 
@@ -116,7 +119,10 @@ _local = threading.local()
 
 
 def container() -> Container:
-    """The services of this thread; a process that was forked makes its own."""
+    """Return the container of this thread.
+
+    A process that was forked makes its own.
+    """
     if getattr(_local, "pid", None) != os.getpid():
         _local.pid, _local.container = os.getpid(), Container(load())
         gc.freeze()  # what was imported stays; what a batch makes is gone with it, so collect seldom

@@ -1,4 +1,7 @@
-"""What a worker does when it is nudged: as a Celery task, or in the watch's own thread while the broker is away."""
+"""What a worker does when it is woken.
+
+As a Celery task, or in the poller's own thread while the broker is away.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,19 @@ TIDY_S = 600.0  # between looks for consumers of workers that are long gone
 
 
 def do(key: Key, share: float = 1.0) -> None:
-    """Do what a nudge asks for, in `share` of the time that it may take; notes for the watch what is left in hand."""
+    """Do what a wake-up asks for, in `share` of its time.
+
+    Notes for the poller what is left in hand.
+    """
     if JOBS[key.task](share, *key.args):
         _left[_place(key)] = 1
 
 
 def take_left(key: Key) -> bool:
-    """Whether a process of this worker was left with work of this kind in hand; that is forgotten then."""
+    """Whether a process of this worker was left with such work in hand.
+
+    That is forgotten then.
+    """
     place = _place(key)
     is_left = bool(_left[place])
     if is_left:
@@ -35,14 +44,20 @@ def _place(key: Key) -> int:
 
 
 def plan_goals(share: float) -> bool:
-    """Plan goals until none waits, those of dead workers first; returns whether some may be left."""
+    """Plan goals until none waits, those of dead workers first.
+
+    Returns whether some may be left.
+    """
     here = container()
     here.goal_consumer.recover(_idle_ms(here))
     return here.goal_consumer.drain(share)
 
 
 def apply_outcomes(share: float, partition: int) -> bool:
-    """Apply the outcomes of a partition until none comes; returns whether some were read and not applied."""
+    """Apply the outcomes of a partition until none comes.
+
+    Returns whether some were read and not applied.
+    """
     return container().context(partition).engine.drain(share)
 
 
@@ -58,7 +73,7 @@ def keep_up(share: float, partition: int) -> bool:
 
 
 def obey_commands(_: float) -> bool:
-    """Obey the orders about more than one plan; returns whether some may be left."""
+    """Obey the commands about more than one plan; returns whether some may be left."""
     return container().bulk_commands.drain()
 
 

@@ -1,4 +1,4 @@
-"""How a worker process begins and ends: a bootstep that starts the watches and the watchdog, and stops them."""
+"""How a worker process begins and ends: a bootstep with the pollers and the watchdog."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ from worker.telemetry.outage import Outage
 log = logging.getLogger("planner.lifecycle")
 
 CANNOT_START = 1  # exit code
-JOIN_S = 5.0  # for a watch that works by itself or hangs
+JOIN_S = 5.0  # for a poller that works by itself or hangs
 EVERYWHERE = Partition(0)  # of routes without partitions
 TERMINATE_S = 10.0  # from the warm shutdown of a worker that is stuck to its hard end
 
 
 class Ingress(bootsteps.StartStopStep):
-    """Starts a watch for each stream whose queue this worker consumes; stops them before the pool drains."""
+    """Starts a poller for each stream whose queue this worker consumes.
+
+    Stops them before the pool drains.
+    """
 
     requires = ("celery.worker.components:Pool",)
 
@@ -47,7 +50,10 @@ class Ingress(bootsteps.StartStopStep):
         self._watchdog: Watchdog | None = None
 
     def start(self, parent: Any) -> None:
-        """Check the servers and begin to watch; where that cannot be the worker ends with a sentence."""
+        """Check the servers and start the pollers.
+
+        Where that cannot be the worker ends with a sentence.
+        """
         try:
             self._start(parent)
         except PlannerError as error:
@@ -90,7 +96,7 @@ class Ingress(bootsteps.StartStopStep):
 
 
 def _requests(parent: Any) -> dict[str, Any] | None:
-    """Give the nudges that this worker has taken, by id; None without its broker, since it hears of no end then."""
+    """Give the wake-ups that this worker has taken, by id; None without its broker, since it hears of no end then."""
     consumer = getattr(parent, "consumer", None)
     return state.requests if getattr(consumer, "connection", None) else None
 
@@ -112,7 +118,7 @@ def _terminate(settings: Settings, reason: str) -> None:
 
 
 def _pollers(poller: Callable[..., Poller], consumed: frozenset[str], partitions: Sequence[Partition]) -> list[Poller]:
-    """Make a watch for each stream of the routes that are consumed; that of a route's last stream wakes its sweeper."""
+    """Make a poller for each stream of the consumed routes; that of a route's last stream wakes its sweeper."""
     found = []
     for route in ROUTES:
         places = partitions if route.per_partition else (EVERYWHERE,)

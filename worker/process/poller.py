@@ -1,6 +1,6 @@
-"""From the streams to Celery: threads that wait for news and send nudges.
+"""From the streams to Celery: threads that wait for news and send wake-ups.
 
-A nudge is a Celery task without a message. Losing one costs a delay, doubling one costs nothing, and while the broker
+A wake-up is a Celery task without a message. Losing one costs a delay, doubling one costs nothing, and while the broker
 does not take any, or this worker does not hear from it, a thread does the work itself.
 """
 
@@ -35,9 +35,10 @@ SWEEP_S = 5.0  # between looks for entries of dead workers
 
 
 class Poller(threading.Thread):
-    """Sees to it that `task` is done when its stream has unread entries; and `upkeep`, if named, every SWEEP_S or when
-    a timer is due. A nudge that has run for `stuck_s` no longer keeps the next one back: another process of the pool
-    goes on then. Survives any error of a server.
+    """Sees to it that `task` is done when its stream has unread entries.
+
+    Sees to `upkeep` too, if named, every SWEEP_S or when a timer is due. A wake-up that has run for `stuck_s` no longer
+    keeps the next one back: another process of the pool goes on then. Survives any error of a server.
     """
 
     def __init__(
@@ -65,15 +66,21 @@ class Poller(threading.Thread):
         self._ending = threading.Event()
 
     def stop(self) -> None:
-        """Ask the thread to end; it does within BLOCK_MS, or when the work in its own hand is done."""
+        """Ask the thread to end.
+
+        It does within BLOCK_MS, or when the work in its own hand is done.
+        """
         self._ending.set()
 
     def beat(self) -> Beat:
-        """Tell when this thread last went round, and whether it is there at all."""
+        """Tell when this thread last went round, and whether it is there."""
         return Beat(self._stream, self._beat, self.is_alive() or self._ending.is_set())
 
     def run(self) -> None:
-        """Wait and nudge until stopped; a server that is away is waited for, and said once."""
+        """Wait and send wake-ups until stopped.
+
+        A server that is away is waited for, and said once.
+        """
         failures = 0
         while not self._ending.is_set():
             started = time.monotonic()
@@ -113,7 +120,7 @@ class Poller(threading.Thread):
         return bool(client.xread({self._stream: group["last-delivered-id"]}, count=1, block=BLOCK_MS))
 
     def _tick(self, client: Redis) -> None:
-        """Nudge the upkeep when a timer is due, and now and then for what dead workers left."""
+        """Wake the upkeep when a timer is due, and now and then for what dead workers left."""
         now = time.monotonic()
         if not self._upkeep or now - self._ticked < BLOCK_MS / 1000:
             return
@@ -132,7 +139,7 @@ class Poller(threading.Thread):
         return bool(first) and first[0][1] <= seconds * 1000
 
     def _wake(self, key: Key) -> None:
-        """Have it done: by the pool, or here and now where the broker does not take the nudge, or is not heard."""
+        """Have it done: by the pool, or here and now where the broker does not take the wake-up, or is not heard."""
         state = self._wakeups.state(key, self._stuck_s)
         if state is WakeupState.DEAF or (state is WakeupState.FREE and not self._wakeups.send(key)):
             jobs.do(key)

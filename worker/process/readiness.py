@@ -1,4 +1,7 @@
-"""What a worker asks of its servers before it works: that they answer, can be used, and have its functions."""
+"""What a worker asks of its servers before it works.
+
+They answer, can be used, and have its functions.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,10 @@ log = logging.getLogger("planner.admission")
 
 
 def wait_for_servers(settings: Settings, store: Outage) -> None:
-    """Wait until the store answers, check it, and load the functions. An outage is said once.
+    """Wait until the store answers, check it, and load the functions.
 
-    Raises RefusedRedis or WrongDeployment where waiting does not help, and WorkerShutdown when asked to stop meanwhile.
+    An outage is said once. Raises RefusedRedis or WrongDeployment where waiting does not help, and WorkerShutdown when
+    asked to stop meanwhile.
     """
     if settings.broker != settings.redis_url:
         clients.check_broker(settings.broker)
@@ -42,7 +46,10 @@ def wait_for_servers(settings: Settings, store: Outage) -> None:
 
 
 def prepare(client: Redis, settings: Settings) -> None:
-    """Check a server that answers, load the functions, agree with the other workers; raises what is in the way."""
+    """Check a server, load the functions, agree with the other workers.
+
+    Raises what is in the way.
+    """
     check(client, settings)
     memory = ServerMemory(client, settings.max_dead_share, len(dead.places(settings.partitions)))
     if gone := dead.cut(client, settings.partitions, memory.dead_bytes()):
@@ -55,7 +62,10 @@ def prepare(client: Redis, settings: Settings) -> None:
 
 
 def check(client: Redis, settings: Settings) -> None:
-    """Refuse a server that is too old or may lose what it was given; raises RefusedRedis, and what it refuses."""
+    """Refuse a server that is too old or may lose its data.
+
+    Raises RefusedRedis, and what the server refuses.
+    """
     client.ping()
     clients.check_version(client)
     if not settings.allow_unsafe_redis:

@@ -1,4 +1,4 @@
-"""The end of a worker process: in its own time, or when its time is over."""
+"""Ends a worker process: in its own time, or when its time is over."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def within(seconds: float, code: int, settings: Settings) -> None:
 
 
 def tidy_up(settings: Settings, children: tuple[int, ...] = ()) -> None:
-    """Hand back what is left, and take down the sign that a worker lives here."""
+    """Release the claims that are left, and remove this worker's status file."""
     release.release_claims(settings, [os.getpid(), *children])
     status.remove(settings)
 

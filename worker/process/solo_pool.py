@@ -1,8 +1,9 @@
-"""A pool of one slot plans goals in a thread of their own: its own thread does what else is asked for meanwhile.
+"""Plans goals in a thread beside a pool of one slot.
 
-Celery's pool `solo` takes one nudge at a time. Planning a goal takes seconds where the goal is large, and minutes where
-a model is asked; outcomes do not wait for that. While a goal has the slot, nudges do not go through the broker, which
-would give them to this worker only later: they are queued here, at most one for each task and its arguments.
+The slot's own thread does what else is asked for meanwhile. Celery's pool `solo` takes one wake-up at a time. Planning
+a goal takes seconds where the goal is large, and minutes where a model is asked; outcomes do not wait for that. While a
+goal has the slot, wake-ups do not go through the broker, which would give them to this worker only later: they are
+queued here, at most one for each task and its arguments.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ from worker.telemetry.logs import reported_as
 log = logging.getLogger("planner.solo")
 
 SLOW = GOALS.task  # goes into the thread
-Do = Callable[[Key, float], None]  # what a nudge asks for, in a share of the time that it may take
+Do = Callable[[Key, float], None]  # what a wake-up asks for, in a share of the time that it may take
 
 
 class Solo:
-    """The slot, and the thread beside it, which stays with its services until the process ends."""
+    """The slot, and the thread beside it.
+
+    The thread stays with its container until the process ends.
+    """
 
     def __init__(self) -> None:
         self.is_used = False  # whether this process has such a pool
@@ -46,7 +50,7 @@ class Solo:
             return None if self._wakeups is None or key.task == SLOW else False
 
     def take(self, key: Key) -> bool:
-        """Queue a nudge, unless it is there already; returns False where it is the broker's."""
+        """Queue a wake-up, unless it is there already; returns False where it is the broker's."""
         with self._lock:
             if self._wakeups is None or key.task == SLOW:
                 return False
@@ -56,9 +60,10 @@ class Solo:
             return True
 
     def plan(self, do: Do, key: Key, share: float) -> None:
-        """Do what `key` asks for in the thread, and in this one what comes meanwhile; raises what the former raised.
+        """Do what `key` asks for in the thread, and here what comes meanwhile.
 
-        A worker that is asked to stop begins nothing more, and ends with the goal that it has in hand.
+        Raises what the former raised. A worker that is asked to stop begins nothing more, and ends with the goal that
+        it has in hand.
         """
         wakeups: SimpleQueue[Key | None] = SimpleQueue()
         with self._lock:
@@ -81,7 +86,7 @@ class Solo:
         try:
             with reported_as(key.task):
                 do(key, share)
-        except Exception:  # the goal goes on, and the nudge comes again
+        except Exception:  # the goal goes on, and the wake-up comes again
             log.exception("nudge failed", extra={"task": key.task})
         finally:
             with self._lock:

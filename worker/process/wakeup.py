@@ -1,4 +1,7 @@
-"""Sends nudges through the broker, and knows when not to try: a broker that is away must not hold up any work."""
+"""Sends wake-ups through the broker, and knows when not to try.
+
+A broker that is away must not hold up any work.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,18 @@ log = logging.getLogger("planner.nudger")
 
 TIMEOUT_S = 2  # what a stalled broker may cost, once for each of these:
 FULL_RETRY_S = 2.0  # of a broker that is full: it answers at once, and may have room soon
-RETRY_S = (1.0, 2.0, 5.0, 15.0, 30.0)  # after failures in a row; meanwhile whoever would nudge works by himself
-SHARE = "planner_share"  # header of a nudge: which share of its time a drain may take; all of it without
+RETRY_S = (1.0, 2.0, 5.0, 15.0, 30.0)  # after failures in a row; meanwhile who would wake others works by himself
+SHARE = "planner_share"  # header of a wake-up: which share of its time a drain may take; all of it without
 OPTIONS = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S}
 
-Requests = Callable[[], Mapping[str, Any] | None]  # the nudges in hand by id; None while the broker is not heard
+Requests = Callable[[], Mapping[str, Any] | None]  # the wake-ups in hand by id; None while the broker is not heard
 
 
 class Wakeups:
-    """Sends the nudges of all watches of a process over one connection, and keeps the ledger of them."""
+    """Sends the wake-ups of all pollers of a process over one connection.
+
+    It keeps the ledger of them.
+    """
 
     def __init__(self, app: Any, outage: Outage, ledger: Ledger, requests: Requests, solo: Solo) -> None:
         self._app = app
@@ -51,7 +57,7 @@ class Wakeups:
         if requests is None and state is WakeupState.FREE and self._outage.lasts:
             state = WakeupState.DEAF
         if state is WakeupState.DEAF:
-            self._outage.begins("consumer", ConnectionError("The consumer of nudges is not connected."))
+            self._outage.begins("consumer", ConnectionError("The consumer of wake-ups is not connected."))
         elif requests is not None and self._outage.ends("consumer"):
             self._failures, self._again = 0, 0.0
         if (is_busy := self._solo.is_busy(key)) is not None:
@@ -59,9 +65,10 @@ class Wakeups:
         return state
 
     def send(self, key: Key) -> bool:
-        """Send a nudge; returns whether the broker has it. After a failure it is not even asked for a while.
+        """Send a wake-up; returns whether the broker has it.
 
-        While the one slot of this worker has a goal, the nudge stays in this process.
+        After a failure the broker is not even asked for a while. While the one slot of this worker has a goal, the
+        wake-up stays in this process.
         """
         if self._solo.take(key):
             return True
@@ -79,7 +86,7 @@ class Wakeups:
                 self._failed(error)
                 return False
             self._failures = 0
-            self._outage.ends("nudger")
+            self._outage.ends("wakeups")
             return True
 
     def _send(self, key: Key, wakeup: str, share: float) -> None:
@@ -90,7 +97,7 @@ class Wakeups:
         self._app.send_task(key.task, key.args, ignore_result=True, retry=False, **sent)
 
     def _failed(self, error: Exception) -> None:
-        self._outage.begins("nudger", error)
+        self._outage.begins("wakeups", error)
         pause = RETRY_S[min(self._failures, len(RETRY_S) - 1)]
         if isinstance(error.__cause__, OutOfMemoryError):
             pause = min(pause, FULL_RETRY_S)

@@ -1,4 +1,7 @@
-"""Which nudges of a process have been sent and have not ended: at most one for each task and its arguments."""
+"""Which wake-ups of a process have been sent and have not ended.
+
+At most one for each task and its arguments.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,24 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-LOST_S = 0.25  # a nudge that a worker with a free slot was not given for so long is lost, or another worker has it
-ANSWERED_S = 0.02  # the same where another's nudge for the same work was done here meanwhile
+LOST_S = 0.25  # a wake-up that a worker with a free slot was not given for so long is lost, or another worker has it
+ANSWERED_S = 0.02  # the same where another's wake-up for the same work was done here meanwhile
 MOST_LOST_S = 1.0  # to which the first grows with every one that was lost in a row
 DEAF_S = 2.0  # what was sent while this worker hears nothing from its broker is waited for no longer
 
 
 class Key(NamedTuple):
-    """What a nudge asks for; `args` names the partition where the task is one of a partition."""
+    """What a wake-up asks for: a task and its arguments.
+
+    `args` names the partition where the task is one of a partition.
+    """
 
     task: str
     args: tuple[int, ...] = ()
 
 
 class Request(Protocol):
-    """A nudge that Celery has handed to this worker, as far as it is looked at here."""
+    """A wake-up in this worker's hands, as far as it matters here."""
 
     @property
     def id(self) -> str:
@@ -39,11 +45,11 @@ class Request(Protocol):
 
 
 class WakeupState(Enum):
-    """What a watch may do about its work."""
+    """What a poller may do about its work."""
 
-    FREE = "send a nudge"
-    BUSY = "wait: a nudge is under way, or is done here"
-    DEAF = "work by yourself: this worker hears nothing from its broker, which may have a nudge already"
+    FREE = "send a wake-up"
+    BUSY = "wait: a wake-up is under way, or is done here"
+    DEAF = "work by yourself: this worker hears nothing from its broker, which may have a wake-up already"
 
 
 @dataclass(slots=True)
@@ -55,11 +61,11 @@ class _Sent:
 
 
 class Ledger:
-    """Keeps the nudges of a process, for all of its watches; `slots` is how many tasks it does at a time.
+    """Keeps the wake-ups of a process, for all of its pollers.
 
-    A nudge that waits in the broker is not lost while every slot is busy, however long that takes. Each task has a
-    queue, first in, first out: a nudge has gone once a later one for the same task was received, or where a slot was
-    free and it did not come.
+    `slots` is how many tasks the process does at a time. A wake-up that waits in the broker is not lost while every
+    slot is busy, however long that takes. Each task has a queue, first in, first out: a wake-up has gone once a later
+    one for the same task was received, or where a slot was free and it did not come.
     """
 
     def __init__(self, slots: int) -> None:
@@ -68,17 +74,18 @@ class Ledger:
         self._sent: dict[Key, _Sent] = {}
         self._keys: dict[str, Key] = {}  # of what was sent, by id
         self._numbers = 0
-        self._received: Counter[str] = Counter()  # by task: the highest number of a nudge of ours that came back
-        self._answered: set[Key] = set()  # done here by another's nudge while ours was under way
-        self._lost: Counter[Key] = Counter()  # nudges in a row
+        self._received: Counter[str] = Counter()  # by task: the highest number of a wake-up of ours that came back
+        self._answered: set[Key] = set()  # done here by another's wake-up while ours was under way
+        self._lost: Counter[Key] = Counter()  # wake-ups in a row
         self._taken: dict[Key, dict[str, float]] = {}  # requests in hand, and since when
-        self._unable = 0.0  # when this worker was last seen unable to take a nudge: every slot busy, or deaf
+        self._unable = 0.0  # when this worker was last seen unable to take a wake-up: every slot busy, or deaf
 
     def send(self, key: Key, wakeup: str, now: float) -> float | None:
-        """Enter a nudge that is about to be sent; returns which share of its time a drain may take.
+        """Enter a wake-up; returns which share of its time a drain may take.
 
-        The share is such that whatever is under way has its turn within the time of one whole drain, since workers
-        take from their queues in turn. Returns None where another thread has sent one for the same meanwhile.
+        It is about to be sent. The share is such that whatever is under way has its turn within the time of one whole
+        drain, since workers take from their queues in turn. Returns None where another thread has sent one for the same
+        meanwhile.
         """
         with self._lock:
             if key in self._sent:
@@ -90,12 +97,12 @@ class Ledger:
             return min(1.0, self._slots / (len(waiting) * max(waiting.values())))
 
     def take_back(self, key: Key) -> None:
-        """Take back a nudge that the broker did not take."""
+        """Take back a wake-up that the broker did not take."""
         with self._lock:
             self._forget(key)
 
     def note_received(self, wakeup: str) -> None:
-        """Note that this worker was given a nudge, of its own or of another."""
+        """Note that this worker was given a wake-up, of its own or of another."""
         with self._lock:
             if key := self._keys.get(wakeup):
                 sent = self._sent[key]
@@ -104,7 +111,10 @@ class Ledger:
                 del self._lost[key]
 
     def look(self, key: Key, requests: Mapping[str, Request] | None, now: float, stuck_s: float) -> WakeupState:
-        """Tell what may be done about `key`; `requests` are what this worker has in hand, None where it is deaf."""
+        """Tell what may be done about `key`.
+
+        `requests` are what this worker has in hand, None where it is deaf.
+        """
         with self._lock:
             sent = self._sent.get(key)
             if requests is None or len(requests) >= self._slots:
@@ -127,7 +137,7 @@ class Ledger:
         return WakeupState.BUSY if now - sent.since < DEAF_S else WakeupState.DEAF
 
     def _is_in_hand(self, key: Key, requests: Mapping[str, Request], now: float, stuck_s: float) -> bool:
-        """Whether the work is done here, by whosever nudge; not by one that has been at it for `stuck_s`."""
+        """Whether the work is done here, by whosever wake-up; not by one that has been at it for `stuck_s`."""
         known = self._taken.get(key, {})
         ids = [each.id for each in tuple(requests.values()) if each.name == key.task and tuple(each.args) == key.args]
         self._taken[key] = {each: known.get(each, now) for each in ids}

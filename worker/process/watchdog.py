@@ -1,4 +1,7 @@
-"""Looks every second at the servers and at this worker's threads, tells of it, and ends a worker that does nothing."""
+"""Looks at servers and threads every second, and ends a worker that does nothing.
+
+What it sees stands in the worker's status file.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ SLOW = {stream: route.task for route in ROUTES if route.is_slow for stream in ro
 
 
 class Beat(NamedTuple):
-    """A watch as the watchdog sees it; `at` is monotonic, 0 before the first."""
+    """A poller as the watchdog sees it.
+
+    `at` is monotonic, in seconds, 0 before the first.
+    """
 
     stream: str
     at: float
@@ -43,7 +49,7 @@ class WorkerPool(NamedTuple):
 
     slots: int  # tasks at a time
     pids: frozenset[int]  # processes that read streams
-    tasks: Mapping[str, str]  # the nudges that were taken and have not ended: id -> task
+    tasks: Mapping[str, str]  # the wake-ups that were taken and have not ended: id -> task
 
 
 class Sight(NamedTuple):
@@ -57,7 +63,10 @@ class Sight(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What stands still at a look: how to say it, and what would be another where it had moved."""
+    """What stands still at a look.
+
+    It holds how to say it, and what would be another where it had moved.
+    """
 
     reason: str
     value: Hashable
@@ -65,7 +74,10 @@ class Standing(NamedTuple):
 
 
 class Judge:
-    """Decides when a worker is stuck. Pure: all that it knows is what it is shown."""
+    """Decides when a worker is stuck.
+
+    Pure: all that it knows is what it is shown.
+    """
 
     def __init__(self, limit_s: float, claim_idle_s: float) -> None:
         self._limit_s = limit_s
@@ -73,7 +85,10 @@ class Judge:
         self._since: dict[Standing, float] = {}
 
     def verdict(self, sight: Sight | None, beats: Sequence[Beat], pool: WorkerPool, now: float) -> str:
-        """Say in a few words why this worker is stuck; nothing where it is not, or where that cannot be told."""
+        """Say in a few words why this worker is stuck.
+
+        Nothing where it is not, or where that cannot be told.
+        """
         if dead := [beat.stream for beat in beats if not beat.alive]:
             return f"the watch of {', '.join(dead)} has ended"
         standing = self._standing(sight, beats, pool) if sight else ()  # what was before an outage does not count
@@ -99,7 +114,10 @@ class Judge:
 
 
 class Watchdog(threading.Thread):
-    """The thread that looks. `pulses` and `pool` are asked, `bite` is called once with what is wrong."""
+    """The thread that looks, and calls `terminate` once with what is wrong.
+
+    `beats` and `pool` are asked at every look.
+    """
 
     def __init__(
         self,
@@ -124,7 +142,10 @@ class Watchdog(threading.Thread):
         self._refused: str | None = None
 
     def stop(self) -> None:
-        """Judge no more; the worker is ending. Its signs of life go on to its end."""
+        """Judge no more, since the worker is ending.
+
+        Its signs of life go on to its end.
+        """
         self._ending.set()
 
     def run(self) -> None:
@@ -232,7 +253,7 @@ def _pending(streams: Sequence[str], oldest: Sequence[Any], ours: tuple[bytes, .
 
 
 def _at_work(goals: Any, orders: Any, ours: tuple[bytes, ...]) -> frozenset[str]:
-    """Whether one of us has a goal in hand, which he renews; and whether anybody obeys orders, one at a time."""
+    """Whether one of us has a goal in hand, which he renews; and whether anybody obeys commands, one at a time."""
     fresh = [one for one in goals if one["pending"] and one["idle"] < 2000 * RENEW_S] if isinstance(goals, list) else []
     found = [keys.GOALS] if any(one["name"].startswith(ours) for one in fresh) else []
     found += [keys.COMMANDS] if orders == 1 else []

@@ -1,4 +1,7 @@
-"""A namespace of its own for a program, by bubblewrap: what is not granted is not there, nor are other processes."""
+"""Gives a program a namespace of its own, by bubblewrap.
+
+What is not granted is not there, nor are other processes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ OURS = (sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({SOURCES
 
 @cache
 def find(user: User | None = None) -> str | None:
-    """Return the program where it is installed, and allowed to do its work here for `user` and to start us again."""
+    """Return bubblewrap where it is installed and can do its work for `user`.
+
+    It has to start us again.
+    """
     program = shutil.which("bwrap")
     if not program:
         return None
@@ -56,7 +62,10 @@ MADE = ("/proc", "/dev")  # by bubblewrap itself
 
 
 def command(program: str, rules: Iterable[tuple[str, str]], cwd: str, temporary: str, then: Sequence[str]) -> list[str]:
-    """Lay out the command that sees only `rules`, has `temporary` as /tmp too, and becomes `then`."""
+    """Lay out the command that sees only `rules` and becomes `then`.
+
+    It has `temporary` as /tmp too.
+    """
     words = [program, *BASE, "--proc", "/proc", "--dev", "/dev", "--bind", temporary, "/tmp"]  # noqa: S108
     for path, kind in sorted(rules, key=lambda rule: rule[0].count("/")):  # a folder before what lies in it
         if path.startswith(MADE) or kind == DEVICE or not os.path.exists(path):  # noqa: PTH110

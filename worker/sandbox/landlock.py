@@ -1,6 +1,7 @@
-"""Restricts the calling process to some paths, by Linux's Landlock: no privileges, no namespaces, for good.
+"""Restricts the calling process to some paths, by Linux's Landlock.
 
-Nothing but the standard library is imported: the launcher needs this before anything else may run.
+It needs no privileges and no namespaces, and holds for good. Nothing but the standard library is imported: the launcher
+needs this before anything else may run.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ SCOPES_SINCE = 6
 
 
 def abi() -> int:
-    """Return the version of Landlock that this kernel offers to this process; 0 where there is none."""
+    """Return the version of Landlock that this kernel offers to this process.
+
+    0 where there is none.
+    """
     try:
         return max(0, _call(CREATE_RULESET, None, ctypes.c_size_t(0), ASK_VERSION))
     except (AttributeError, OSError):  # another system, an older kernel, switched off, or forbidden by a filter
@@ -44,10 +48,10 @@ def abi() -> int:
 
 
 def restrict(rules: Iterable[tuple[str, str]]) -> None:
-    """Allow this process and its children the paths of `rules` (path, key of RIGHTS) and nothing else.
+    """Allow this process and its children nothing but the paths of `rules`.
 
-    With version 6 they cannot signal processes outside either, nor reach their abstract sockets. A path that does not
-    exist is passed over. Raises OSError where the kernel refuses.
+    A rule is a path and a key of RIGHTS. With version 6 they cannot signal processes outside either, nor reach their
+    abstract sockets. A path that does not exist is passed over. Raises OSError where the kernel refuses.
     """
     version = abi()
     handled = FILES_BY_ABI[max(known for known in FILES_BY_ABI if known <= version)]
@@ -65,7 +69,10 @@ def restrict(rules: Iterable[tuple[str, str]]) -> None:
 
 
 def set_no_new_privileges() -> None:
-    """Make sure that no program which this process becomes, such as sudo, gains a right by it."""
+    """Make sure that no program run from here gains a right.
+
+    Such as sudo, which this process may become.
+    """
     prctl(NO_NEW_PRIVS, 1)
 
 

@@ -1,7 +1,8 @@
-"""The program between ours and theirs: it starts the other one confined, and ends it with all that it started.
+"""The program between ours and theirs.
 
-A process of its own, since Python must not run between fork and exec in a process with threads, and since only the
-nearest ancestor that is a "child subreaper" inherits a daemon whose parent has ended. Imports no library but Python's.
+It starts the other one confined, and ends it with all that it started. A process of its own, since Python must not run
+between fork and exec in a process with threads, and since only the nearest ancestor that is a "child subreaper"
+inherits a daemon whose parent has ended. Imports no library but Python's.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ IS_LINUX = sys.platform == "linux"
 
 
 def main(descriptors: list[str]) -> None:
-    """Read the order from the first of the descriptors and obey it; write how the program ended to the third.
+    """Start the requested program, end all of it, and write how it ended.
 
-    Everything ends when the program ends, at SIGTERM, and when the other side of the second one is closed.
+    The request comes by the first of the descriptors, the answer goes to the third. Everything ends when the program
+    ends, at SIGTERM, and when the other side of the second one is closed.
     """
     request, control, status = map(int, descriptors)
     with open(request, "rb", closefd=False) as file:
@@ -59,7 +61,7 @@ def main(descriptors: list[str]) -> None:
 
 
 def enter(request: int) -> None:
-    """Become the program of the order: what is left to do inside of bubblewrap."""
+    """Become the requested program: what is left to do inside of bubblewrap."""
     os.lseek(request, 0, os.SEEK_SET)
     with os.fdopen(request, "rb") as file:
         told = json.load(file)

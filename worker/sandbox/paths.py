@@ -1,4 +1,7 @@
-"""Which paths a program may reach: the system, the installations on PATH, and what was granted; never what is ours."""
+"""Which paths a program may reach, never what is ours.
+
+These are the system, the installations on PATH, and what was granted.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ class PathGrant:
 
     @classmethod
     def parse(cls, text: str) -> PathGrant:
-        """Read `PATH` or `PATH:rw`; `~` is the home. Raises WrongPath for one that is not absolute or not there."""
+        """Read `PATH` or `PATH:rw`; `~` is the home.
+
+        Raises WrongPath for one that is not absolute or not there.
+        """
         name, colon, rights = text.rpartition(":")
         if not colon or rights not in ("r", "rw"):
             name, rights = text, "r"
@@ -56,14 +62,20 @@ def grants(value: object) -> object:
 
 
 def grants_of(command: Sequence[str]) -> tuple[PathGrant, ...]:
-    """Grant the files that the words of an operator's command name, such as the script that an interpreter runs."""
+    """Grant the files that the words of an operator's command name.
+
+    Such is the script that an interpreter runs.
+    """
     return tuple(PathGrant(Path(word)) for word in command if word.startswith("/") and Path(word).is_file())
 
 
 def rules(
     argv: Sequence[str], search: str, granted: Iterable[PathGrant], hidden: Iterable[Path]
 ) -> list[tuple[str, str]]:
-    """List what `argv` may reach, as (path, rights): `search` is its PATH, and nothing of `hidden` is in it."""
+    """List what `argv` may reach, as (path, rights).
+
+    `search` is its PATH, and nothing of `hidden` is in the list.
+    """
     secret = [os.path.realpath(path) for path in (*map(str, hidden), *PASSWORDS)]
     wanted = [(Path(path), READ) for path in SYSTEM]
     wanted += [(path, READ) for path in installations(search)]
@@ -78,9 +90,9 @@ def rules(
 
 
 def without(place: str, hidden: Sequence[str]) -> Iterator[str]:
-    """Yield `place`, or else the largest parts of it that hold nothing `hidden`, since rules cannot take away.
+    """Yield `place`, or the largest parts of it that hold nothing `hidden`.
 
-    Paths are absolute and real. They are plain strings: each run looks at hundreds.
+    Rules cannot take away. Paths are absolute and real. They are plain strings: each run looks at hundreds.
     """
     if any(_is_in(place, one) for one in hidden):
         return
@@ -101,7 +113,10 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def installations(search: str) -> Iterator[Path]:
-    """Yield where the programs on the path `search` are installed, and this Python with what it runs."""
+    """Yield where the programs on the path `search` are installed.
+
+    This Python is among them, with what it runs.
+    """
     yield from (Path(sys.prefix), Path(sys.base_prefix))
     for name in filter(os.path.isabs, search.split(os.pathsep)):
         place = Path(os.path.realpath(name))

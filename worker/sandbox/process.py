@@ -1,4 +1,7 @@
-"""Runs a command without a shell, which ends with its time, its purpose or its leader, and with all that it started."""
+"""Runs a command without a shell, and ends it with all that it started.
+
+It ends with its time, its purpose or its leader.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ class TooMuchPrinted(Abandoned):
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a command ended: the ends of what it printed, and the digest of all of its standard output."""
+    """How a command ended, and what it printed.
+
+    Kept are the ends of both outputs, and the digest of all of its standard output.
+    """
 
     exit_code: int
     stdout: str
@@ -57,7 +63,10 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class ResourceLimits:
-    """What a command may use: bytes of address space, of standard output and error; of those, how much is kept."""
+    """What a command may use, in bytes: address space, standard output and error.
+
+    `kept` is how much of those two is kept.
+    """
 
     memory: int | None = None
     stdout: int | None = None
@@ -70,7 +79,10 @@ UNLIMITED = ResourceLimits()
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A command to run, without a shell, in `cwd`: until it ends, its time is over, or it is not `wanted` any more."""
+    """A command to run in `cwd`, without a shell.
+
+    It runs until it ends, its time is over, or it is not `wanted` any more.
+    """
 
     argv: Sequence[str]
     cwd: Path
@@ -89,7 +101,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What a command may reach: where `landlock` is set nothing but `rules`; `bwrap` is bubblewrap's command."""
+    """What a command may reach: nothing but `rules` where `landlock` is set.
+
+    `bwrap` is bubblewrap's command.
+    """
 
     rules: Sequence[tuple[str, str]] = ()
     landlock: bool = False

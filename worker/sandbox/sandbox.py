@@ -1,4 +1,7 @@
-"""Decides how programs that are not ours are confined on this machine, says so once, and runs them."""
+"""Decides how programs of others are confined on this machine, and runs them.
+
+It says so once.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ class SandboxMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """How programs are confined: what they may reach beside the system and their own folder, and what never."""
+    """How programs are confined: what they may reach, and what never.
+
+    They reach the system and their own folder in any case.
+    """
 
     mode: SandboxMode = SandboxMode.AUTO
     grants: tuple[PathGrant, ...] = ()
@@ -52,7 +58,10 @@ class Sandbox:
         return replace(self, grants=self.grants + grants)
 
     def check(self) -> None:
-        """Log once what this machine offers; raises NoSandbox with a sentence where that is nothing and must not be."""
+        """Log once what this machine offers.
+
+        Raises NoSandbox with a sentence where that is nothing and must not be.
+        """
         if self.mode is SandboxMode.OFF:
             _say_once("sandbox_off", 0, None, self.user)
             return
@@ -65,7 +74,7 @@ class Sandbox:
             _say_once("sandbox_absent", version, bwrap, self.user)
 
     def run(self, job: Job, *, writable: Sequence[Path] = (), readable: Sequence[Path] = ()) -> Finished:
-        """Do `job` as process.run does, where it may write to `writable` and to a temporary folder of its own.
+        """Run `job`, which may write to `writable` and to a temporary folder.
 
         The folder is TMPDIR, and HOME is in it, with links to what is granted of the real one. Raises NoSandbox.
         """

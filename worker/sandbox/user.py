@@ -1,4 +1,7 @@
-"""The user that agents and verifications run as, where we are root and the operator names another one."""
+"""The user that agents and verifications run as.
+
+It is another one where we are root and the operator names it.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ class User:
 
     @classmethod
     def find(cls, name: str) -> User:
-        """Look up a user by name or number; raises WrongUser for one that we cannot run programs as."""
+        """Look up a user by name or number.
+
+        Raises WrongUser for one that we cannot run programs as.
+        """
         if os.geteuid() != 0:
             raise WrongUser(f"{name}: only root can run programs as another user, and this runs as uid {os.geteuid()}.")
         user = cls._known(name)
@@ -84,9 +90,10 @@ class User:
         return done.returncode == 0
 
     def own(self, top: Path) -> None:
-        """Make all that lies at `top`, which we have written, this user's. No link is followed.
+        """Make all that lies at `top`, which we have written, this user's.
 
-        A file with another name elsewhere is left: we write none, so somebody else has put it there.
+        No link is followed. A file with another name elsewhere is left: we write none, so somebody else has put it
+        there.
         """
         for _, folders, files, handle in os.fwalk(top):
             os.chown(handle, self.uid, self.gid)

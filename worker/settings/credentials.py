@@ -1,7 +1,8 @@
-"""Where secrets come from, and how they leave the environment, which other processes of the same user can read.
+"""Where secrets come from, and how they leave the environment.
 
-A secret setting NAME is a variable of that name, a file that NAME_FILE names, or a member of the JSON object that is
-read from the descriptor PLANNER_SECRETS_FD (`--secrets-fd`), such as {"PLANNER_REDIS_URL": "redis://..."}.
+Other processes of the same user can read that. A secret setting NAME is a variable of that name, a file that NAME_FILE
+names, or a member of the JSON object that is read from the descriptor PLANNER_SECRETS_FD (`--secrets-fd`), such as
+{"PLANNER_REDIS_URL": "redis://..."}.
 """
 
 from __future__ import annotations
@@ -64,9 +65,10 @@ def read() -> dict[str, str]:
 
 
 def protect() -> None:
-    """Take the secrets out of this process's environment, and make its memory unreadable for processes of its user.
+    """Take the secrets out of this process's environment, and close its memory.
 
-    They stay known to `read`. To be called after each exec; a process that is forked off inherits it.
+    Processes of its user could read both. They stay known to `read`. To be called after each exec; a process that is
+    forked off inherits it.
     """
     _kept.update(read())
     _files_read.update(files())
@@ -86,7 +88,10 @@ def of(settings: Settings) -> dict[str, str]:
 
 
 def hand_on(environment: Mapping[str, str], secrets: Mapping[str, str]) -> tuple[dict[str, str], int]:
-    """Return an environment without secrets for a process of ours, and the descriptor that it inherits them by."""
+    """Return an environment without secrets, and the descriptor that carries them.
+
+    A process of ours inherits both.
+    """
     number = _written(secrets)
     kept = {name: value for name, value in environment.items() if name not in NAMES | FILES}
     return kept | {DESCRIPTOR: str(number)}, number

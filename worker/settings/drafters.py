@@ -1,6 +1,7 @@
-"""The settings of drafters and of planning, `WORKER_*` ones included, and what a drafter cannot do without.
+"""The settings of drafters and of planning, those named `WORKER_*` included.
 
-Every `WORKER_PLANNING_<NAME>` is read where `PLANNER_PLANNING_<NAME>` is not set.
+Also what a drafter cannot do without. Every `WORKER_PLANNING_<NAME>` is read where `PLANNER_PLANNING_<NAME>` is not
+set.
 
 | the setting `WORKER_*` | here |
 |---|---|
@@ -54,7 +55,10 @@ def planning_options(settings: Settings) -> dict[str, Any]:
 
 
 def schema_mode(settings: Settings, drafter: str, question: Consult) -> str:
-    """Say how `drafter` is told the schema of a question: native, prompt, or none where there is none."""
+    """Say how `drafter` is told the schema of a question.
+
+    That is native, prompt, or none where there is none.
+    """
     if question.schema is None:
         return "none"
     if settings.planning_schema_mode != "auto":

@@ -54,7 +54,10 @@ def parse(url: str) -> SentinelUrl:
 
 
 def connect(url: str, **options: Any) -> Redis:
-    """Make a client of whichever server is the master at the moment; each new connection asks the sentinels."""
+    """Make a client of whichever server is the master at the moment.
+
+    Each new connection asks the sentinels.
+    """
     place = parse(url)
     asking = {name: value for name, value in options.items() if name.startswith("socket_")}
     sentinel = Sentinel(place.sentinels, sentinel_kwargs={**asking, "retry": Retry(NoBackoff(), 0)})

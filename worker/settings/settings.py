@@ -220,14 +220,18 @@ class Settings(BaseSettings):
 
     @property
     def state(self) -> Path:
-        """The folder of `state_dir`: of this user unless set, since names in a temporary directory are anybody's."""
+        """The folder of `state_dir`; one of this user's own unless set.
+
+        Names in a temporary directory are anybody's.
+        """
         return self.state_dir or Path(tempfile.gettempdir()) / f"planner-{os.getuid()}"
 
     @property
     def private(self) -> tuple[Path, ...]:
-        """What on this machine is the planner's alone, so that no agent and no verification may reach it.
+        """The paths that no agent and no verification may reach.
 
-        These are the folders of state, of the embedded server and of kept drafts, and the files of secrets.
+        What is there is the planner's alone. These are the folders of state, of the embedded server and of kept drafts,
+        and the files of secrets.
         """
         kept = (self.state, self.data_dir, self.planning_debug_dir)
         return (*(path.absolute() for path in kept if path), *credentials.files())

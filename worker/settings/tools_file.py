@@ -139,7 +139,10 @@ class ToolsFile(_Table):
 
 @lru_cache(maxsize=8)
 def catalogue(path: Path | None) -> Catalogue:
-    """Our catalogue with what the file at `path` adds; raises WrongTools with one sentence per mistake."""
+    """Our catalogue with what the file at `path` adds.
+
+    Raises WrongTools with one sentence per mistake.
+    """
     return CATALOGUE if path is None else catalogue_with(_text(path))
 
 

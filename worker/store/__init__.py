@@ -1,1 +1,4 @@
-"""The only place that speaks Redis for plans: keys, the function library, and the verbs of the engine."""
+"""The only place that speaks Redis for plans.
+
+Keys, the function libraries, and the verbs of the engine.
+"""

@@ -28,7 +28,10 @@ LEAST_TOLD = "Redis from 7.0 or Valkey from 7.2"
 
 
 class RefusedRedis(PlannerError):
-    """This Redis answers and cannot be used; waiting does not change that. `code` names why, as in a problem."""
+    """This Redis answers and cannot be used; waiting does not change that.
+
+    `code` names why, as in a problem.
+    """
 
     def __init__(self, code: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -36,7 +39,10 @@ class RefusedRedis(PlannerError):
 
 
 class Connects:
-    """Counts the connections of a client: whoever finds another number than before may speak to another server."""
+    """Counts the connections of a client.
+
+    Whoever finds another number than before may speak to another server.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -50,7 +56,9 @@ class Connects:
 def connect(
     url: str, block_s: float = 0.0, patience_s: float = BLOCK_MARGIN_S, connects: Connects | None = None
 ) -> Redis:
-    """Make a client that never repeats a call by itself: a lost reply would hide entries or apply twice.
+    """Make a client that never repeats a call by itself.
+
+    A lost reply would hide entries or apply twice.
 
     `block_s` is the longest that one of its calls blocks on the server, `patience_s` what is granted beyond. Needs
     hiredis, which redis-py then uses. Where the URL names sentinels it follows their master.
@@ -74,7 +82,10 @@ def place(url: str) -> str:
 
 
 def refusal(error: Exception, url: str, setting: str = "PLANNER_REDIS_URL") -> RefusedRedis | None:
-    """Say why the server at `url` does not serve us; None where it may do so later, such as one that is away."""
+    """Say why the server at `url` does not serve us.
+
+    None where it may do so later, such as one that is away.
+    """
     where = f"Redis at {place(url)}"
     if isinstance(error, RefusedRedis):
         return error
@@ -113,7 +124,10 @@ def version_of(text: str) -> tuple[int, ...]:
 
 
 def check_broker(url: str) -> None:
-    """Refuse a broker that does not know our password; raises RefusedRedis. One that is away can be done without."""
+    """Refuse a broker that does not know our password; raises RefusedRedis.
+
+    One that is away can be done without.
+    """
     try:
         with connect(url, patience_s=BROKER_PATIENCE_S) as client:
             client.ping()

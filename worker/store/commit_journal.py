@@ -1,4 +1,7 @@
-"""Files by which the processes of a host tell each other, and those that come after them, of the commits they know."""
+"""The commit journal: files in which a host's processes tell which commits they know.
+
+Those that come after them read it too.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ OLD_S = 7 * 86_400  # nobody can ask another host whether its process lives; one
 
 
 class JournalRecord(BaseModel):
-    """What one process knows of one partition's commits, and which process it is; a newer version may add to it."""
+    """What one process knows of one partition's commits, and which process it is.
+
+    A newer version may add to it.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -48,7 +54,10 @@ class OtherJournal:
     lives: bool
 
     def forget(self) -> None:
-        """Remove the file, now that its loss is told, unless its process has written another one meanwhile."""
+        """Remove the file, now that its loss is told.
+
+        It stays where its process has written another one meanwhile.
+        """
         with suppress(OSError, ValidationError):
             if JournalRecord.model_validate_json(self.path.read_bytes()) == self.kept:
                 self.path.unlink()
@@ -63,7 +72,10 @@ class CommitJournal:
         self._own = uuid.uuid4().hex
 
     def put(self, born: str, kept: JournalRecord) -> bool:
-        """Keep what is known of the data called `born`; returns whether that was possible, and says so if not."""
+        """Keep what is known of the data called `born`.
+
+        Returns whether that was possible, and says so if not.
+        """
         path = self._folder / f"{self._prefix}{born}-{self._own}.json"
         fresh = path.with_suffix(".new")
         try:

@@ -1,9 +1,9 @@
-"""The last commit that a worker knows of a partition: by it a rollback of the data is seen.
+"""The last commit that a worker knows of a partition, which shows a rollback.
 
-A server that was restored from an older file, or a replica that lacked the last writes, has counted fewer commits
-than a worker remembers. On every new connection and with every sweep the two are compared, and a commit that meets an
-older count is refused (commit.lua). Then a new epoch begins, and every worker names the plans that it knows to have
-changed since: by itself, and by the files of other processes, of which it cannot know whether they live.
+A server that was restored from an older file, or a replica that lacked the last writes, has counted fewer commits than
+a worker remembers. On every new connection and with every sweep the two are compared, and a commit that meets an older
+count is refused (commit.lua). Then a new epoch begins, and every worker names the plans that it knows to have changed
+since: by itself, and by the files of other processes, of which it cannot know whether they live.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ COMPARE_S = 1.0  # a sweep that comes sooner after the last comparison makes non
 
 
 class Lost(NamedTuple):
-    """The commits after number `base` are gone, and with them what happened to `plans`; None: to any of them."""
+    """The commits after number `base` are gone.
+
+    With them is gone what happened to `plans`; None: to any of them.
+    """
 
     base: int
     plans: list[str] | None
@@ -46,7 +49,10 @@ class Lost(NamedTuple):
 
 
 class Count(NamedTuple):
-    """What a server says of its commits; `base` is the number after which some were lost, -1 for none."""
+    """What a server says of its commits.
+
+    `base` is the number after which some were lost, -1 for none.
+    """
 
     born: str
     epoch: int
@@ -55,7 +61,9 @@ class Count(NamedTuple):
 
 
 class Commits:
-    """What one process knows of one partition; kept in `folder`, for the others of this host and those to come.
+    """What one process knows of one partition.
+
+    It is kept in `folder`, for the others of this host and those to come.
 
     `connects` counts the connections that commits go over: on a new one the server has to be compared first. Not for
     several threads at once; a thread of its own saves what is known.
@@ -91,7 +99,10 @@ class Commits:
         return self._connects is None or self._connects.count == self._compared
 
     def note(self, plan_id: str, number: int) -> None:
-        """Keep the number of a commit that was made; within SAVE_S it is in the file."""
+        """Keep the number of a commit that was made.
+
+        Within SAVE_S it is in the file.
+        """
         self._recent.pop(plan_id, None)
         self._recent[plan_id] = number
         if len(self._recent) > REMEMBERED:
@@ -104,15 +115,18 @@ class Commits:
             saving.start()
 
     def sees_loss(self) -> bool:
-        """Compare the server with what is known, unless that was done a moment ago; returns whether it lost commits."""
+        """Compare the server with what is known; returns whether it lost commits.
+
+        Makes no comparison where that was done a moment ago.
+        """
         if self.is_compared and time.monotonic() - self._compared_at < COMPARE_S:
             return False
         return self.compare() is not None
 
     def compare(self) -> Lost | None:
-        """Compare the server with what is known here and by others, and go on in its epoch.
+        """Compare the server with what is known, and go on in its epoch.
 
-        Returns what was lost and not yet `told`.
+        Known is what this process and others know. Returns what was lost and not yet `told`.
         """
         born = self._ask(self._epoch, self.known).born
         others = self._journal.others(born) if self._journal else []

@@ -1,4 +1,7 @@
-"""The dead streams: what could not be read or decided about; looked at, sent back where it came from, or dropped."""
+"""The dead streams: looked at, sent back where entries came from, or dropped.
+
+They hold what could not be read or decided about.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ def newest(client: Redis, partitions: int, wanted: Filter) -> Iterator[Dead]:
 
 
 def until_now(client: Redis, partitions: int, wanted: Filter) -> Iterator[list[Dead]]:
-    """Yield pages of the entries that are meant and stand there now, the oldest first; what dies later is left out."""
+    """Yield pages of the wanted entries that stand there now, the oldest first.
+
+    What dies later is left out.
+    """
     for place in places(partitions):
         last: Any = client.xrevrange(place.key, count=1)
         if last:
@@ -92,10 +98,10 @@ def find(client: Redis, partitions: int, name: str) -> Dead | None:
 
 
 def replay(client: Redis, batch: Sequence[Dead], data: bytes | None = None) -> None:
-    """Send entries back to where they came from, and delete them here: both or neither, for all or none.
+    """Send entries back to where they came from, and delete them here.
 
-    A reply that is lost may have a caller send them twice, which is harmless: outcomes go by lease, goals and commands
-    by id.
+    Both or neither, for all or none. A reply that is lost may have a caller send them twice, which is harmless:
+    outcomes go by lease, goals and commands by id.
     """
     pipeline = client.pipeline(transaction=True)
     for dead in batch:
@@ -125,10 +131,11 @@ def _by_place(batch: Sequence[Dead]) -> list[tuple[DeadStream, list[str]]]:
 
 
 def cut(client: Redis, partitions: int, max_bytes: int) -> int:
-    """Delete the oldest entries of dead streams that take more than `max_bytes` each; returns how many those were.
+    """Delete the oldest entries of dead streams larger than `max_bytes`.
 
-    What is buried keeps a stream within its bounds (aside.lua). This is for one that grew while no worker of this
-    version was there, or before the bound was lowered; and for a server that is too full to take the functions.
+    Returns how many those were. What is dead-lettered keeps a stream within its bounds (aside.lua). This is for one
+    that grew while no worker of this version was there, or before the bound was lowered; and for a server that is too
+    full to take the functions.
     """
     return sum(_cut(client, place.key, max_bytes) for place in places(partitions))
 

@@ -1,4 +1,4 @@
-"""One dead entry: what it said, what it died of, and what is sent back when it is tried again."""
+"""One dead entry: what it said, its cause, and what is sent back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ REPLAYS = b"replays"  # field of an entry that was sent back: how often so far
 
 
 class DeadStream(NamedTuple):
-    """A dead stream: its short name, its key, the hash of its counters, and the streams whose entries die there."""
+    """A dead stream: its short name, its key, and where its counters are.
+
+    `inbound` are the streams whose entries it takes.
+    """
 
     name: str
     key: str
@@ -28,7 +31,10 @@ class DeadStream(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """Which entries are meant; empty fields mean all. `stream` is a place, or where entries came from or its end."""
+    """Which entries are meant; empty fields mean all.
+
+    `stream` is a place, or where entries came from or its end.
+    """
 
     cause: str = ""
     stream: str = ""
@@ -44,7 +50,10 @@ class Filter(NamedTuple):
 
 @dataclass(frozen=True)
 class Dead:
-    """A dead entry; `told` is its DeadEntry as it stands there, {} where it is none."""
+    """A dead entry.
+
+    `told` is its DeadEntry as it stands there, {} where it is none.
+    """
 
     place: DeadStream
     entry: str
@@ -123,7 +132,10 @@ class Dead:
         return fields
 
     def document(self, *, body: bool = True) -> dict[str, Any]:
-        """Lay it out as JSON; data that is no UTF-8 stands in `data_base64`, with `data` null."""
+        """Lay it out as JSON.
+
+        Data that is no UTF-8 stands in `data_base64`, with `data` null.
+        """
         known = {
             "entry": self.name,
             "code": self.code,

@@ -1,4 +1,4 @@
-"""What all processes that share a server have to agree on, kept there: how many partitions there are, and the layout.
+"""What all processes that share a server agree on: partitions and layout.
 
 The first worker writes the number of partitions; nobody changes that but `planner partitions`. The layout is a number
 that a version raises when its records are such that older workers must not read them; those refuse to work then. All
@@ -31,10 +31,11 @@ class WrongDeployment(RefusedRedis):
 
 
 def join(client: Redis, partitions: int) -> None:
-    """Take part as a worker with so many partitions; raises WrongDeployment with a sentence where that cannot be.
+    """Take part as a worker with so many partitions.
 
-    Writes both numbers where there are none: on a new server, or one that workers of an older version have used, if
-    its plans lie where that many partitions have them. One round trip where they are there.
+    Raises WrongDeployment with a sentence where that cannot be. Writes both numbers where there are none: on a new
+    server, or one that workers of an older version have used, if its plans lie where that many partitions have them.
+    One round trip where they are there.
     """
     there, layout = _read(client)
     if there is None or (layout or 0) < NEEDS:
@@ -50,9 +51,10 @@ def join(client: Redis, partitions: int) -> None:
 
 
 def check(client: Redis, partitions: int) -> None:
-    """Compare the numbers of the server with ours, which writes nothing; raises WrongDeployment with a sentence.
+    """Compare the numbers of the server with ours, which writes nothing.
 
-    A server without them, and one that does not let this user read them, agrees with everybody.
+    Raises WrongDeployment with a sentence. A server without them, and one that does not let this user read them, agrees
+    with everybody.
     """
     with suppress(NoPermissionError):
         _agree(*_read(client), partitions)
@@ -64,7 +66,10 @@ def partitions_of(client: Redis) -> int | None:
 
 
 def change(client: Redis, partitions: int) -> None:
-    """Give the server another number of partitions; raises WrongDeployment where it has plans, or messages wait."""
+    """Give the server another number of partitions.
+
+    Raises WrongDeployment where it has plans, or messages wait.
+    """
     if found := next(plans(client), None):
         raise WrongDeployment(
             f"This server has plans, such as {found[1]}, and a plan stays in its partition: wait until the last one "

@@ -1,7 +1,8 @@
-"""Everything that is kept of a plan, as one JSON document that is read and written in pieces.
+"""Everything that is kept of a plan, as one JSON document.
 
-The order is stable: the same plan gives the same bytes, but for the time. What would let somebody speak for a
-controller is left out: the plan's seed, and every lease. docs/operations.md describes the document.
+It is read and written in pieces. The order is stable: the same plan gives the same bytes, but for the time. What would
+let somebody speak for a controller is left out: the plan's seed, and every lease. docs/operations.md describes the
+document.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ Item = dict[str, Any]
 
 
 def export(client: Redis, partitions: int, plan_id: str) -> Iterator[bytes]:
-    """Yield the document of a plan that exists. `changed_meanwhile` at its end says whether its parts may differ."""
+    """Yield the document of a plan that exists.
+
+    `changed_meanwhile` at its end says whether its parts may differ.
+    """
     part = Partition(partition_of(plan_id, partitions))
     k = part.plan(plan_id)
     seconds, microseconds = client.time()

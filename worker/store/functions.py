@@ -59,7 +59,10 @@ def source(library: str) -> str:
 
 
 def load(client: Redis) -> None:
-    """Load the libraries, unless a worker of a newer version has; the same text again changes nothing."""
+    """Load the libraries, unless a worker of a newer version has.
+
+    The same text again changes nothing.
+    """
     loaded = _loaded(client)
     for library in LIBRARIES:
         if loaded.get(library, 0) <= VERSION:
@@ -84,10 +87,10 @@ def _named(source: str) -> tuple[str, int]:
 
 
 class Talk:
-    """One connection on which commands are sent and replies read in the same order, each when it suits.
+    """One connection on which commands are sent and replies read, each when it suits.
 
-    A pipeline without its costs per command and without retries; while the server works on what was sent, the
-    sender can go on. An error reply is returned like any other.
+    Their order is the same. A pipeline without its costs per command and without retries; while the server works on
+    what was sent, the sender can go on. An error reply is returned like any other.
     """
 
     def __init__(self, client: Redis) -> None:

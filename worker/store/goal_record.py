@@ -38,9 +38,9 @@ def claim(client: Redis, goal_id: str, plan_id: str, digest: str, retention_s: i
 
 
 def settle(client: Redis, goal_id: str, verdict: str, reason: str, *before: GoalVerdict) -> bool:
-    """Write the verdict in the place of one of `before`, and return whether it was written.
+    """Write the verdict in the place of one of `before`.
 
-    A full server takes it too.
+    Returns whether it was written. A full server takes it too.
     """
     call = ("FCALL", functions.SETTLE, 1, keys.goal_id(goal_id), str(verdict), reason, *map(str, before))
     return bool(functions.call(client, *call))

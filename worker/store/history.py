@@ -1,4 +1,7 @@
-"""What happened to the steps of a plan, read from its log: attempts with how they ended, and revisions."""
+"""What happened to the steps of a plan, read from its log.
+
+These are attempts with how they ended, and revisions.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ Story = dict[str, list[dict[str, Any]]]  # step -> what happened to it, in order
 
 
 def story(client: Redis, k: PlanKeys) -> Story:
-    """Tell for every step that was tried its attempts, each with what was revised before the next one."""
+    """Tell the attempts of every step that was tried.
+
+    Each stands with what was revised before the next one.
+    """
     lines = list(_lines(client, k))
     steps = sorted({step for line in lines for step, *_ in _ends(line)})
     found: Any = client.hmget(k.steps, steps) if steps else []

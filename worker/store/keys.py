@@ -1,4 +1,7 @@
-"""Every key of ours, as functions; docs/wire.md names the public ones. All keys of a plan lie in one cluster slot."""
+"""Every key of ours, as functions; docs/wire.md names the public ones.
+
+All keys of a plan lie in one cluster slot.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ def stats_of(dead: str) -> str:
 
 
 def day_grants(day: int, scope: str) -> str:
-    """Hash {granted, extra}: what all partitions got of a scope's budget on a day, and what it was topped up by."""
+    """Hash {granted, extra}: what partitions got of a scope's budget on a day.
+
+    `extra` is what it was topped up by, in tokens.
+    """
     return f"planner:granted:{day}:{scope}"
 
 
@@ -45,7 +51,10 @@ def bucket(name: str) -> str:
 
 
 def partition_of(plan_id: str, partitions: int) -> int:
-    """The partition of a plan, from its bucket: whoever has the id can route to it."""
+    """The partition of a plan, from its bucket.
+
+    Whoever has the id can route to it.
+    """
     return int(plan_id[5:7], 16) % partitions
 
 
@@ -113,7 +122,7 @@ class Partition:
 
     @cached_property
     def scopes(self) -> str:
-        """Hash: orders that stand for more than one plan, by command and scope; and how many there were."""
+        """Hash: standing commands, by command and scope, and how many there were."""
         return self.tag + "scopes"
 
     @cached_property
@@ -142,11 +151,17 @@ class Partition:
         return self.tag + "failures"
 
     def recall(self, name: str) -> str:
-        """Hash of counters: what plans of one kind, tenant and repository leave to those that come after them."""
+        """Hash of counters: what plans leave to those that come after them.
+
+        One for a kind, tenant and repository.
+        """
         return f"{self.tag}recall:{name}"
 
     def drafts(self, plan_id: str) -> str:
-        """Hash: what a drafter was asked about a plan and what it answered; n:asked -> digest, n:answer -> JSON."""
+        """Hash: what a drafter was asked about a plan, and its answers.
+
+        n:asked -> digest, n:answer -> JSON.
+        """
         return f"{self.tag}draft:{plan_id}"
 
     def steps(self, queue: str) -> str:

@@ -1,4 +1,4 @@
-"""A change as the arguments of commit.lua: keys first, then values, then the sections."""
+"""A changeset as the arguments of commit.lua: keys, values, then the sections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How commits of one partition are laid out; `token` names this worker, a queue takes `max_queue` specs."""
+    """How commits of one partition are laid out.
+
+    `token` names this worker, a queue takes `max_queue` specs.
+    """
 
     partition: Partition
     token: str
@@ -37,9 +40,10 @@ class Layout:
     max_queue: int
 
     def commit_call(self, write: Write, commands_heard: int | str = "") -> tuple[Any, ...]:
-        """Lay out a change as commit.lua reads it: KEYS, then counts, then SECTIONS in their order.
+        """Lay out a changeset as commit.lua reads it.
 
-        `orders` is how many orders the partition had heard of when it was decided, if that matters.
+        KEYS come first, then counts, then SECTIONS in their order. `commands_heard` is how many standing commands the
+        partition had heard of when it was decided, if that matters.
         """
         changeset, partition = write.changeset, self.partition
         k = partition.plan(changeset.plan_id)

@@ -1,4 +1,4 @@
-"""How full the server is: what it may still be asked to keep, and how much of it what died may take."""
+"""How full the server is: what it may keep, and what the dead may take."""
 
 from __future__ import annotations
 
@@ -23,18 +23,26 @@ UNLIMITED = 2 * 1024**3  # bytes that count as maxmemory where a server has none
 
 
 def refused_at(share: float) -> str:
-    """Say what is refused where so much of the memory is in use; nothing where all is taken."""
+    """Say what is refused where so much of the memory is in use.
+
+    Nothing where all is taken.
+    """
     return next((told for least, told in REFUSED_FROM.items() if share >= least), "")
 
 
 def share_of(info: Mapping[str, Any]) -> float:
-    """Read from INFO memory how much of `maxmemory` is in use, 0 to 1; 0 where the server has no limit."""
+    """Read from INFO memory how much of `maxmemory` is in use, 0 to 1.
+
+    0 where the server has no limit.
+    """
     limit = int(info.get("maxmemory", 0))
     return int(info["used_memory"]) / limit if limit else 0.0
 
 
 class ServerMemory:
-    """The server's memory, asked for at most every LOOK_S, and every TIGHT_LOOK_S while something is refused.
+    """The server's memory, asked for at most every LOOK_S.
+
+    While something is refused it is every TIGHT_LOOK_S.
 
     `dead_share` of it may be taken by what died, in `dead_streams` streams.
     """

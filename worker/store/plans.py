@@ -1,4 +1,4 @@
-"""Snapshots of plans out of Redis, changes into it: `begin` and `commit`, a round trip a batch."""
+"""Snapshots of plans out of Redis, changesets into it, a round trip a batch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ class UnreadablePlan(PlannerError):
 
 
 class Reconnected(PlannerError):
-    """The connection is another one than when the server's commits were compared with what is known here."""
+    """The connection is another one than when the server's commits were compared.
+
+    They are compared with what is known here.
+    """
 
 
 class RolledBack(PlannerError):
@@ -45,7 +48,10 @@ Begun: TypeAlias = Snapshot | NoSnapshot | UnreadablePlan
 
 
 class Ask(NamedTuple):
-    """Which part of which plan to begin with; `leases` reads the leases of the steps too, `page` so many ready ones."""
+    """Which part of which plan to begin with.
+
+    `leases` reads the leases of the steps too, `page` so many ready ones.
+    """
 
     plan_id: str
     steps: Sequence[str] = ()
@@ -54,7 +60,10 @@ class Ask(NamedTuple):
 
 
 class PlanStore:
-    """The plans of one partition. `token` names this worker in locks; a queue takes `max_queue` specs."""
+    """The plans of one partition.
+
+    `token` names this worker in locks; a queue takes `max_queue` specs.
+    """
 
     def __init__(
         self,
@@ -77,11 +86,17 @@ class PlanStore:
         return self._commits.is_compared
 
     def talk(self) -> PlanTalk:
-        """Open a connection for rounds of begin and commit; entering it raises Reconnected where it is a new one."""
+        """Open a connection for rounds of begin and commit.
+
+        Entering it raises Reconnected where it is a new one.
+        """
         return PlanTalk(self, self._client)
 
     def commit(self, writes: Sequence[Write]) -> list[str | ResponseError]:
-        """Apply changes in one round trip, without a begin of their own; answers as PlanTalk.verdicts."""
+        """Apply changesets in one round trip, without a begin of their own.
+
+        Answers as PlanTalk.verdicts.
+        """
         with self.talk() as talk:
             talk.commit(writes)
             return talk.verdicts()
@@ -96,11 +111,17 @@ class PlanStore:
         return ("FCALL", functions.BEGIN, len(keys), *keys, self._token, LOCK_MS, ask.page, *ask.steps)
 
     def scopes_call(self) -> tuple[Any, ...]:
-        """Lay out the reading of the orders that stand for more than one plan; few or none, and once a batch."""
+        """Lay out the reading of the standing commands.
+
+        These are few or none, and read once a batch.
+        """
         return ("HGETALL", self._partition.scopes)
 
     def snapshot_of(self, ask: Ask, reply: Any, scopes: Records) -> Begun:
-        """Read what begin returned. A plan that cannot be read does not keep others from their turn."""
+        """Read what begin returned.
+
+        A plan that cannot be read does not keep others from their turn.
+        """
         if isinstance(reply, Exception):
             return UnreadablePlan(str(reply))
         if reply[1] != b"ok":
@@ -143,7 +164,7 @@ class PlanStore:
         )
 
     def commit_call(self, write: Write, commands_heard: int | str = "") -> tuple[Any, ...]:
-        """Lay out a change as commit.lua reads it."""
+        """Lay out a changeset as commit.lua reads it."""
         return self._layout.commit_call(write, commands_heard)
 
     def verdict(self, plan_id: str, reply: Any) -> str | ResponseError:
@@ -155,9 +176,10 @@ class PlanStore:
 
 
 class PlanTalk:
-    """Begins and commits on one connection: while the server reads later snapshots, earlier plans are decided.
+    """Begins and commits on one connection.
 
-    All that was begun has to be answered by `snapshots`, in order; then `verdicts` reads what became of the commits.
+    While the server reads later snapshots, earlier plans are decided. All that was begun has to be answered by
+    `snapshots`, in order; then `verdicts` reads what became of the commits.
     """
 
     def __init__(self, store: PlanStore, client: Redis) -> None:
@@ -194,19 +216,23 @@ class PlanTalk:
         return [self._store.snapshot_of(ask, reply, self._scopes) for ask, reply in zip(asks, replies, strict=True)]
 
     def commit(self, writes: Sequence[Write]) -> None:
-        """Apply each change whose plan is still at its version, and whose wider orders are still those that stand."""
+        """Apply each changeset whose plan is still at its version.
+
+        The standing commands must be those that were read, too.
+        """
         self._talk.send([self._store.commit_call(write, self._commands_heard) for write in writes])
         self._plans += [write.changeset.plan_id for write in writes]
 
     def beside(self, commands: Sequence[tuple[Any, ...]]) -> None:
-        """Send commands behind the changes, in the same round trip."""
+        """Send commands to the server behind the changesets, in the same round trip."""
         self._talk.send(commands)
         self._beside += len(commands)
 
     def verdicts(self) -> list[str | ResponseError]:
-        """Tell what became of each commit: `ok`, why nothing was written, or the error; raises the first of `beside`.
+        """Tell what became of each commit; raises the first error of `beside`.
 
-        Raises RolledBack where the server's data are older than this worker knows them.
+        That is `ok`, why nothing was written, or the error. Raises RolledBack where the server's data are older than
+        this worker knows them.
         """
         replies = self._talk.receive(len(self._plans) + self._beside)
         verdicts = [self._store.verdict(plan, reply) for plan, reply in zip(self._plans, replies, strict=False)]
@@ -219,7 +245,7 @@ class PlanTalk:
 
 
 def full_queue(verdict: str | ResponseError) -> str | None:
-    """Name the queue that had no room for what a commit was to add to it."""
+    """Name the queue that had no room for the steps of a commit."""
     full = isinstance(verdict, str) and verdict.startswith("full ")
     return str(verdict).rpartition("steps:")[2] if full else None
 

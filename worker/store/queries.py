@@ -1,4 +1,7 @@
-"""Plans as people and scripts look at them: reads only, and never a walk over the server's keys."""
+"""Plans as people and scripts look at them.
+
+Reads only, and never a walk over the server's keys.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ class Ambiguous(PlannerError):
 
 
 def plans(client: Redis, partitions: int) -> Iterator[PlanSummary]:
-    """Yield every plan that has been created, the newest first; read page by page, as far as they are taken."""
+    """Yield every plan that has been created, the newest first.
+
+    They are read page by page, as far as they are taken.
+    """
     newest_first = [_ids(client, Partition(number)) for number in range(partitions)]
     ids = (plan_id for _, plan_id in heapq.merge(*newest_first, reverse=True))
     while page := list(islice(ids, PAGE)):
@@ -48,7 +54,10 @@ def plans(client: Redis, partitions: int) -> Iterator[PlanSummary]:
 
 
 def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
-    """Tell everything about a plan; None if there is none, or if it is still being created."""
+    """Tell everything about a plan.
+
+    None if there is none, or if it is still being created.
+    """
     (summary,) = _summaries(client, partitions, [plan_id])
     if summary is None:
         return None
@@ -63,7 +72,10 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
 
 
 def goal(client: Redis, goal_id: str) -> GoalAnswer | None:
-    """Tell what became of a goal; None if the planner has not taken it yet, or has forgotten it."""
+    """Tell what became of a goal.
+
+    None if the planner has not taken it yet, or has forgotten it.
+    """
     found: Any = client.hmget(keys.goal_id(goal_id), "plan_id", "verdict", "reason")
     plan_id, verdict, reason = found
     if plan_id is None or verdict is None:
@@ -77,9 +89,9 @@ def goal(client: Redis, goal_id: str) -> GoalAnswer | None:
 
 
 def resolve(client: Redis, partitions: int, prefix: str) -> str:
-    """Find the plan that is meant by a goal's id, or by the beginning of a plan's id with or without `plan_`.
+    """Find the plan that a goal's id or the beginning of a plan's id means.
 
-    Raises NoSuchPlan, or Ambiguous with the candidates.
+    The latter with or without `plan_`. Raises NoSuchPlan, or Ambiguous with the candidates.
     """
     if answer := goal(client, prefix):
         return answer.plan_id

@@ -1,4 +1,7 @@
-"""An entry -> the message it holds, or the problem that sends it to the dead stream. Sizes are checked first."""
+"""Reads the message of an entry, or the problem that dead-letters it.
+
+Sizes are checked first.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ NAMED_BY = {
 
 
 def read_outcome(entry: StreamEntry) -> tuple[str, Report] | Problem:
-    """Read an outcome; returns the plan that it is about and the report, or why it cannot be read."""
+    """Read an outcome; returns the plan that it is about and the report.
+
+    Returns the problem where it cannot be read.
+    """
     data = entry.data
     if data is None:
         return NO_DATA
@@ -99,7 +105,10 @@ def _bounded(data: bytes) -> bytes | None:
 
 
 def read_goal(entry: StreamEntry, max_bytes: int) -> tuple[Goal, str] | Problem:
-    """Read a goal; returns it with the digest of its body, or why it cannot be read."""
+    """Read a goal; returns it with the digest of its body.
+
+    Returns the problem where it cannot be read.
+    """
     data = entry.data
     if data is None:
         return NO_DATA
@@ -120,7 +129,10 @@ def read_goal(entry: StreamEntry, max_bytes: int) -> tuple[Goal, str] | Problem:
 
 
 def read_command(entry: StreamEntry) -> Command | Problem:
-    """Read an operator's order; returns why it cannot be one. Which scope it has decides who obeys it."""
+    """Read an operator's command; returns the problem where it cannot be one.
+
+    Which scope it has decides who obeys it.
+    """
     data = entry.data
     if data is None:
         return NO_DATA
@@ -144,12 +156,15 @@ def read_command(entry: StreamEntry) -> Command | Problem:
 
 
 def _missing(command: Command) -> str | None:
-    """Name the field without which an order of its scope says nothing."""
+    """Name the field without which a command of its scope says nothing."""
     return next((name for name in NAMED_BY[command.scope] if getattr(command, name) is None), None)
 
 
 def unreadable(error: ValidationError | codec.DecodeError) -> Problem:
-    """Tell what is wrong with a message: that it is no JSON, or every field that does not fit."""
+    """Tell what is wrong with a message.
+
+    It is no JSON, or these fields do not fit.
+    """
     if isinstance(error, ValidationError):
         details = error.errors(include_url=False, include_context=False, include_input=False)
         if not any(detail["type"] == "json_invalid" for detail in details):
@@ -160,7 +175,10 @@ def unreadable(error: ValidationError | codec.DecodeError) -> Problem:
 
 
 def unkept(error: codec.EncodeError) -> Problem:
-    """Tell that a message is nested deeper, or has a larger number, than can be written again."""
+    """Tell that a message cannot be written again.
+
+    It is nested deeper, or has a larger number, than can be kept.
+    """
     return Problem.of("invalid_json", f"Cannot be kept: {error}.")
 
 

@@ -1,4 +1,7 @@
-"""The planner's side of an inbound stream: reading by group, taking over from the dead, and the dead stream."""
+"""The planner's side of an inbound stream, and its dead stream.
+
+Reading by group, taking over from the dead, dead-lettering.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ RedisCommand = tuple[Any, ...]
 
 
 def worker_name() -> str:
-    """Name this process as a consumer: host, pid and a random part, since pids come again."""
+    """Name this process as a consumer: host, pid and a random part.
+
+    Pids come again.
+    """
     return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
@@ -62,7 +68,10 @@ class StreamEntry(NamedTuple):
 
 
 class Inbox:
-    """One stream and the planner's group on it; made with the stream where they are missing."""
+    """One stream and the planner's group on it.
+
+    Both are made where they are missing.
+    """
 
     def __init__(
         self,
@@ -82,7 +91,10 @@ class Inbox:
         self._count = BATCH_ENTRIES // 4  # until the size of entries is known
 
     def read(self, count: int = BATCH_ENTRIES, block_ms: int | None = None, after: str = ">") -> list[StreamEntry]:
-        """Read new entries, at most `count` and about BATCH_BYTES; `after="0"` reads again what is pending here."""
+        """Read new entries, at most `count` and about BATCH_BYTES.
+
+        `after="0"` reads again what is pending here.
+        """
         block = () if block_ms is None else ("BLOCK", block_ms)
         wanted = min(count, self._count)
         call = ("XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", wanted, *block, "STREAMS", self.stream, after)
@@ -120,7 +132,10 @@ class Inbox:
                 raise full from None
 
     def take_over(self, idle_ms: int) -> int:
-        """Make entries ours that another worker left for `idle_ms`; returns how many, to be read with `after="0"`."""
+        """Make entries ours that another worker left for `idle_ms`.
+
+        Returns how many, to be read with `after="0"`.
+        """
         call = ("XAUTOCLAIM", self.stream, GROUP, self._consumer, idle_ms, "0-0", "COUNT", BATCH_ENTRIES, "JUSTID")
         return len(self._in_group(*call)[1])
 
@@ -147,10 +162,11 @@ class Inbox:
             thread.join()
 
     def dead_letter(self, entry: StreamEntry, problem: Problem, now: int) -> list[RedisCommand]:
-        """Make the commands that move `entry` to the dead stream with its reason and its raw bytes, cut at 64 kB.
+        """Make the commands that move `entry` to the dead stream with its reason.
 
-        The entry's other fields stand beside them, cut at 16 kB, named `entry.<name>`; of its reason 16 kB are kept.
-        The stream keeps about `max_dead` entries and `dead_bytes()` bytes.
+        Its raw bytes go too, cut at 64 kB. The entry's other fields stand beside them, cut at 16 kB, named
+        `entry.<name>`; of its reason 16 kB are kept. The stream keeps about `max_dead` entries and `dead_bytes()`
+        bytes.
         """
         raw, beside = entry.data or b"", _beside(entry)
         whole = {**beside, **({DATA: raw[:DEAD_DATA_BYTES]} if DATA in entry.fields else {})} == entry.fields
@@ -177,9 +193,10 @@ class Inbox:
         return [(*place, self._max_dead, self._dead_bytes(), *told, *fields)]
 
     def count_failure(self, entry: StreamEntry, failures: str, limit: int, now: int) -> list[RedisCommand]:
-        """Count a failure against `entry` in the hash `failures`; passes on a full server too.
+        """Count a failure against `entry` in the hash `failures`.
 
-        Makes the commands that bury it as poison, and forget the count, once there are `limit` of them; else none.
+        Passes on a full server too. Makes the commands that dead-letter it as poison, and forget the count, once there
+        are `limit` of them; else none.
         """
         count = functions.call(self._client, "FCALL", functions.COUNT, 1, failures, entry.entry_id, 1)
         self._client.expire(failures, FAILURES_S)  # who failed and then did not is forgotten
@@ -189,13 +206,19 @@ class Inbox:
         return [*self.dead_letter(entry, problem, now), ("HDEL", failures, entry.entry_id)]
 
     def forward(self, entry: StreamEntry, target: str) -> list[RedisCommand]:
-        """Add `entry` as it is to another stream, perhaps of another slot; makes the commands that drop it here."""
+        """Add `entry` as it is to another stream, perhaps of another slot.
+
+        Makes the commands that drop it here.
+        """
         flat = [part for pair in entry.fields.items() for part in pair]
         functions.call(self._client, "FCALL", functions.ADD, 1, target, "", *flat)
         return self.drop((entry,))
 
     def give_away(self, entries: Iterable[StreamEntry], consumer: str) -> list[RedisCommand]:
-        """Make the commands that leave `entries` pending, each in its own stream, but with another consumer."""
+        """Make the commands that leave `entries` pending with another consumer.
+
+        Each stays in its own stream.
+        """
         return [
             ("XCLAIM", stream, GROUP, consumer, 0, *those, "JUSTID") for stream, those in _by_stream(entries).items()
         ]

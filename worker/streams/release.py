@@ -1,4 +1,7 @@
-"""What a process leaves behind at its end: entries go to others at once, and its names leave the groups."""
+"""Releases the claims of a process at its end.
+
+Entries go to others at once, and its names leave the groups.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ PATIENCE_S = 2.0  # with a store that may be away: its entries are taken over la
 
 
 def release_claims(settings: Settings, pids: Iterable[int]) -> None:
-    """Let others claim at once what these processes of this host had read; a store that is away is left alone."""
+    """Let others claim at once what these processes of this host had read.
+
+    A store that is away is left alone.
+    """
     prefixes = [f"{socket.gethostname()}-{pid}-" for pid in pids]
     try:
         with clients.connect(settings.redis_url, patience_s=PATIENCE_S) as client:
@@ -39,7 +45,7 @@ def release_claims(settings: Settings, pids: Iterable[int]) -> None:
 
 
 def release_own_claims(settings: Settings) -> None:
-    """Hand back what this very process had read."""
+    """Release what this very process had read."""
     release_claims(settings, [os.getpid()])
 
 
@@ -52,9 +58,10 @@ def delete_idle_consumers(client: Redis, partitions: int) -> int:
 
 
 def date_anew(client: Redis, streams: Iterable[str]) -> None:
-    """Date the pending entries anew that were read at a time to come, before the server's clock was set back.
+    """Date the pending entries anew that were read at a time to come.
 
-    They would look as if they were read just now, and be taken over from nobody, until that time has come.
+    That was before the server's clock was set back. They would look as if they were read just now, and be taken over
+    from nobody, until that time has come.
     """
     for stream in streams:
         after = "-"

@@ -1,1 +1,1 @@
-"""What a worker tells of itself: logs, servers that are away, and a file that shows that it lives."""
+"""What a worker tells of itself: logs, outages, and a file of its life."""

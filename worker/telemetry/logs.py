@@ -1,4 +1,7 @@
-"""Logs as one JSON object a line, and Sentry where `SENTRY_DSN` is set. Evidence bodies go to neither."""
+"""Logs as one JSON object a line, and Sentry where `SENTRY_DSN` is set.
+
+Evidence bodies go to neither.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from worker.settings.settings import Settings
 
 IDS = ("goal_id", "plan_id", "step_id", "attempt", "message_id", "trace_id")
 PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-WAKEUP_LOGGERS = ("celery.worker.strategy", "celery.app.trace")  # two lines for every nudge say nothing about plans
+WAKEUP_LOGGERS = ("celery.worker.strategy", "celery.app.trace")  # two lines for every wake-up say nothing about plans
 
 # What may leave for Sentry. Everything that is not named here stays: a new release may collect more than this one.
 REPORTED = frozenset(
@@ -39,7 +42,10 @@ MAX_TEXT = 200
 
 
 class JsonLines(logging.Formatter):
-    """Writes a record as one line: time, level, logger, a stable `event`, and whatever stands in `extra`."""
+    """Writes a record as one line of JSON.
+
+    It has time, level, logger, a stable `event`, and whatever stands in `extra`.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Encode `record`."""
@@ -94,7 +100,10 @@ def _report(dsn: str, pid: int) -> None:
 
 @contextmanager
 def reported_as(task: str) -> Iterator[None]:
-    """Have Sentry name errors after `task`, which is done while Celery's own task of this thread is another one."""
+    """Have Sentry name errors after `task`.
+
+    It is done while Celery's own task of this thread is another one.
+    """
     with sentry_sdk.new_scope() as scope:
         scope.span = None  # which is that of the other, and would be renamed
         scope.set_transaction_name(task)

@@ -1,4 +1,7 @@
-"""Servers that are away: said once when they go and once when they are back, however many threads notice."""
+"""Servers that are away: said once when they go, once when they return.
+
+However many threads notice.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ BACKOFF_S = (0.1, 0.5, 1.0, 2.0)  # between looks for a store that is away
 
 
 def pause(failures: int) -> float:
-    """Tell how long to wait after so many failures in a row, the first being 0."""
+    """Tell how long to wait after so many failures in a row, in seconds.
+
+    The first failure is 0.
+    """
     return BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
 
 
@@ -48,7 +54,10 @@ class Outage:
 
 
 class SaidSeldom(logging.Filter):
-    """Lets each text of a logger pass once in QUIET_S: Celery tells of every look for its broker."""
+    """Lets each text of a logger pass once in QUIET_S.
+
+    Celery tells of every look for its broker.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,7 @@
-"""A small file by which a worker process shows that it lives: written about every second, read by `planner health`."""
+"""A small file by which a worker process shows that it lives.
+
+It is written about every second and read by `planner health`.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,10 @@ class Status(BaseModel):
 
 
 class StatusFile:
-    """The file of this process. Where it cannot be written the worker says so once and goes on without."""
+    """The file of this process.
+
+    Where it cannot be written the worker says so once and goes on without.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._path = _path(settings)
@@ -82,7 +88,10 @@ def remove(settings: Settings) -> None:
 
 
 def living_workers(settings: Settings) -> list[Status]:
-    """Read the files of this host's workers that live; removes those of processes that are gone."""
+    """Read the files of this host's workers that live.
+
+    Removes those of processes that are gone.
+    """
     return [status for status in _all(settings) if status.lives(time.time())]
 
 
