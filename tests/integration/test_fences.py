@@ -40,7 +40,8 @@ WITH_GOALS = {
     "claiming a goal": r"^MULTI ; HSETNX .*EXEC$",
     "creating a plan": r"^FCALL planner_commit_2",
     "answering a goal": r"^FCALL planner_settle_1",
-    "dropping a goal": r"^MULTI ; X(?:ACK|DEL) planner:goals .*EXEC$",
+    "deleting a goal": r"^XDEL planner:goals ",
+    "acknowledging a goal": r"^XACK planner:goals ",
 }
 on_outcomes = pytest.mark.parametrize("point", WITH_OUTCOMES.values(), ids=WITH_OUTCOMES.keys())
 on_goals = pytest.mark.parametrize("point", WITH_GOALS.values(), ids=WITH_GOALS.keys())
