@@ -61,7 +61,7 @@ class Admission:
         pipeline.hget(partition.sweep, "down")
         if scopes:
             pipeline.hmget(partition.grants, scopes)
-        (seconds, microseconds), (version, live), orders, down, *grants = pipeline.execute()
+        (seconds, microseconds), (version, live), commands, down, *grants = pipeline.execute()
         now = seconds * 1000 + microseconds // 1000
         created = codec.loads(live)["times"]["created"] if live else now
         return PlanSeed(
@@ -74,7 +74,7 @@ class Admission:
             lease_prefix=partition.lease_prefix(plan_id),
             version=int(version or 0),
             down=int(down or 0),
-            order=find_standing(orders, tenant, repo, created, now),
+            order=find_standing(commands, tenant, repo, created, now),
             requires_receipts=self.requires_receipts,
             grants=self.quota.grants(scopes, grants[0], now) if scopes else {},
         )

@@ -200,7 +200,7 @@ class Watchdog(threading.Thread):
         pipeline.exists(keys.COMMANDS_LOCK)
         pipeline.info("memory")
         pipeline.time()
-        *found, goals, orders, memory, clock = pipeline.execute(raise_on_error=False)
+        *found, goals, lock, memory, clock = pipeline.execute(raise_on_error=False)
         if isinstance(clock, RedisError):  # such as LOADING
             raise clock
         lengths, groups, oldest = (found[part : 3 * len(streams) : 3] for part in range(3))
@@ -208,7 +208,7 @@ class Watchdog(threading.Thread):
         return Sight(
             unread=dict(_unread(streams, lengths, groups)),
             pending=dict(_pending(streams, oldest, ours)),
-            at_work=_at_work(goals, orders, ours),
+            at_work=_at_work(goals, lock, ours),
             lag_s=max(0.0, clock[0] - min(due, default=clock[0] * 1000) / 1000),
             memory=share_of(memory) if isinstance(memory, dict) else None,
         )
@@ -252,9 +252,9 @@ def _pending(streams: Sequence[str], oldest: Sequence[Any], ours: tuple[bytes, .
                 yield stream, one["message_id"]
 
 
-def _at_work(goals: Any, orders: Any, ours: tuple[bytes, ...]) -> frozenset[str]:
+def _at_work(goals: Any, lock: Any, ours: tuple[bytes, ...]) -> frozenset[str]:
     """Whether one of us has a goal in hand, which he renews; and whether anybody obeys commands, one at a time."""
     fresh = [one for one in goals if one["pending"] and one["idle"] < 2000 * RENEW_S] if isinstance(goals, list) else []
     found = [keys.GOALS] if any(one["name"].startswith(ours) for one in fresh) else []
-    found += [keys.COMMANDS] if orders == 1 else []
+    found += [keys.COMMANDS] if lock == 1 else []
     return frozenset(name for stream in found for name in (stream, SLOW[stream]))

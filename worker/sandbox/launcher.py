@@ -97,7 +97,7 @@ def _become(told: dict[str, Any], request: int, ours: tuple[int, ...]) -> None:
 
 
 def _become_user(told: dict[str, Any]) -> None:
-    """Become the user of the order, if it names one: no groups, no capabilities, and no program that brings them."""
+    """Become the user of the request, if it names one: no groups, no capabilities, and no program that brings them."""
     if not told["user"]:
         return
     uid, gid = told["user"]

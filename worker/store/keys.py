@@ -92,7 +92,7 @@ class Partition:
 
     @cached_property
     def commands(self) -> str:
-        """Stream: what operators order about single plans."""
+        """Stream: the commands of operators about single plans."""
         return self.stream(streams.PLAN_COMMANDS)
 
     @cached_property

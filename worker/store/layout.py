@@ -20,7 +20,7 @@ MAX_QUEUE = 10_000  # specs; more stay in their plans until a place is free
 
 
 class Write(NamedTuple):
-    """A change with the entries (stream, id) that it acknowledges."""
+    """A changeset with the entries (stream, id) that it acknowledges."""
 
     changeset: Changeset
     acks: Sequence[tuple[str, bytes]] = ()
@@ -106,7 +106,7 @@ class Layout:
         return told
 
     def _seldom(self, changeset: Changeset, place: _Places, lease: str) -> tuple[Sequence[Any], ...]:
-        """Lay out the last sections, which the change of a plain outcome has not."""
+        """Lay out the last sections, which the changeset of a plain outcome has not."""
         return (
             _flat([(place(lease + step), renewed) for step, renewed in changeset.guards.items()]),
             _flat([(place(lease + step), action) for step, action in changeset.actions.items()]),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # `planner health` reads what is here without it
 GOALS_UP_TO = 0.8  # of maxmemory: beyond it new goals are refused
 STEPS_UP_TO = 0.9  # beyond it no step is started; what is in flight may still end
 REFUSED_FROM = {
-    1.0: "goals, outcomes and orders are refused where they are published",
+    1.0: "goals, outcomes and commands are refused where they are published",
     STEPS_UP_TO: "no step is started",
     GOALS_UP_TO: "new goals are refused",
 }

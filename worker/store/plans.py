@@ -187,7 +187,7 @@ class PlanTalk:
         self._talk = functions.Talk(client)
         self._scopes: Records | None = None
         self._commands_heard: int | str = ""  # that the partition had heard of when `_scopes` was read
-        self._plans: list[str] = []  # whose changes were sent
+        self._plans: list[str] = []  # whose changesets were sent
         self._beside = 0
 
     def __enter__(self) -> Self:
