@@ -163,7 +163,7 @@ def config(
     (tmp_path / "agent.py").write_text(AGENT)
     (tmp_path / "trees").mkdir()
     # Agents of these tests tell their process's number, which bubblewrap would hide.
-    monkeypatch.setattr(bubblewrap, "found", lambda *_: None)
+    monkeypatch.setattr(bubblewrap, "find", lambda *_: None)
     # What stands beside this interpreter comes first, as under `uv run`: the pytest of a step is the one that runs us.
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     command = f"{sys.executable} -IS {tmp_path / 'agent.py'}"
@@ -840,7 +840,7 @@ from pathlib import Path
 from worker.controller import ControllerConfig, loop, mailbox, run, verify
 from worker.sandbox import bubblewrap
 from worker.sandbox.paths import Grant
-bubblewrap.found = lambda *_: None
+bubblewrap.find = lambda *_: None
 url, workdir, command, place = sys.argv[1:]
 paths = (Grant(Path(place), writable=True),)
 raise SystemExit(run(ControllerConfig(redis_url=url, workdir=Path(workdir), command=command, agent_paths=paths)))

@@ -73,7 +73,7 @@ def program(tmp_path: Path) -> str:
 
 @pytest.fixture
 def asks(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asks:
-    monkeypatch.setattr(bubblewrap, "found", lambda *_: None)  # it would hide the numbers of processes
+    monkeypatch.setattr(bubblewrap, "find", lambda *_: None)  # it would hide the numbers of processes
 
     def ask(words: str, question: Consult = QUESTION, stop: Callable[[], bool] = lambda: False, **more: Any) -> Drafted:
         given: dict[str, Any] = {"cli_command": f"{program} {words}", "cli_timeout_s": 20.0, "drafters": ("cli",)}
