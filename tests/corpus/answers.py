@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from tests.corpus.goals import CAMPAIGN_TASKS, EVOLUTION_PLAN, EXPLORATION, TASK_DRAFT
-from tests.unit.reviewed_plan.plays import ANSWERS, FAIL, PASS
+from tests.support.kinds.reviewed_plan import ANSWERS, FAIL, PASS
 
 USELESS: tuple[Any, ...] = (None, "no idea", [], {"verdict": "perhaps"}, {"steps": [{"files": ["/etc/passwd"]}]})
 FOUND = ["src/auth.py", "tests/test_auth.py"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas import codec
-from tests.unit.evolution.given import a_plan, a_step
+from tests.support.kinds.evolution import a_plan, a_step
 
 SOURCES = ["src/auth.py", "src/api.py", "src/pages.py"]
 PLAIN = ["src/shop.py", "src/cart.py", "src/price.py"]  # whose names raise no risk

@@ -14,7 +14,7 @@ from redis import Redis
 from schemas import codec
 from tasks.rules.strategy import Consult, Drafted
 from tests.conftest import wait_until
-from tests.unit.evolution.given import a_goal, a_plan
+from tests.support.kinds.evolution import a_goal, a_plan
 from worker.process.container import Container
 from worker.settings.settings import Settings
 from worker.store import functions, goal_record, keys

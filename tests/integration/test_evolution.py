@@ -24,9 +24,9 @@ from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
 from tasks.strategies.evolution.trajectory import History, TrajectoryOptions, rollup
 from tests.conftest import running_worker
 from tests.support import planning_backend
+from tests.support.kinds.evolution import FILES, a_plan, a_step
 from tests.support.planning_backend import BAD, GOOD
 from tests.support.scripted import Fleet
-from tests.unit.evolution.given import FILES, a_plan, a_step
 from worker.cli.commands.app import app
 from worker.demo import repository as git_repository
 from worker.demo.fleet import PLANNER

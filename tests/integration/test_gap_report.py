@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 from schemas import codec
 from schemas.gap import IterationPlan
 from tests.conftest import RunningWorker
+from tests.support.kinds.gap_report import a_gap
 from tests.support.scripted import Fleet, Says
-from tests.unit.gap_report.reports import a_gap
 from worker.cli.commands.app import app
 
 RUFF = a_gap("Quality check failed: ruff", "quality", priority="urgent", evidence="src/a.py:1:8: F401 `os` unused\n")

@@ -16,8 +16,8 @@ from schemas import codec
 from schemas.plan import PlanView
 from tests.conftest import RunningWorker
 from tests.integration.test_demo import place, processes_of, started
+from tests.support.kinds.reviewed_plan import FILES, a_plan, change, intent, milestone, op, overview, written
 from tests.support.scripted import HOME, Fleet
-from tests.unit.reviewed_plan.plays import FILES, a_plan, change, intent, milestone, op, overview, written
 from worker.cli.commands.app import app
 
 __all__ = ["place"]

@@ -18,7 +18,7 @@ from tasks.strategies.drafting.cycle import Refusal
 from tasks.strategies.evolution.plan_parser import parse
 from tasks.strategies.evolution.trajectory import History, TrajectoryOptions, rollup, spans
 from tasks.toolchain.catalogue import CATALOGUE
-from tests.unit.evolution.given import ATTACK, FILES, a_goal, a_plan, a_step, after, grown, through_json
+from tests.support.kinds.evolution import ATTACK, FILES, a_goal, a_plan, a_step, after, grown, through_json
 
 VALIDATOR = Draft202012Validator(PLANNING_OUTPUT_SCHEMA)
 PLANNINGS = st.builds(

@@ -16,9 +16,9 @@ from tasks.strategies.reviewed_plan import advance
 from tasks.strategies.reviewed_plan.integrity import faults
 from tasks.strategies.reviewed_plan.operations import ENTITIES
 from tasks.toolchain.catalogue import CATALOGUE
-from tests.unit.reviewed_plan.plans import SINGLE
-from tests.unit.reviewed_plan.plans import VALUES as GOOD
-from tests.unit.reviewed_plan.plays import ANSWERS, FILES, Play, a_goal, begin, good, run
+from tests.support.kinds.reviewed_plan import ANSWERS, FILES, Play, a_goal, begin, good, run
+from tests.support.kinds.reviewed_plan_values import SINGLE
+from tests.support.kinds.reviewed_plan_values import VALUES as GOOD
 
 PHASES = [phase.value for phase in QrPhase]
 IDS = ("qa-001", "qa-002", "qa-003")

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tests.unit.evolution.given import a_plan, a_step
+from tests.support.kinds.evolution import a_plan, a_step
 
 REPAIRED = "Why it was refused"
 GOOD = a_plan(

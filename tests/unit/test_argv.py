@@ -15,9 +15,9 @@ from tasks.handlers.goals import plan
 from tasks.policy.revision_table import TABLE, Evidence, revise
 from tasks.rules.strategy import Draft, Drafted, Rejected, Setting
 from tasks.toolchain.catalogue import CATALOGUE
+from tests.support.kinds.gap_report import a_gap
+from tests.support.kinds.gap_report import a_goal as a_gap_goal
 from tests.support.plans import Running, a_step
-from tests.unit.gap_report.reports import a_gap
-from tests.unit.gap_report.reports import a_goal as a_gap_goal
 from tests.unit.test_revision import fail
 
 HOSTILE = ("@conf/args.py", "@conf/test_args.py", "+nightly/test_a.py", "-pevil/test_a.py", "SHELL=x/test_a.py")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.rules.strategy import Expansion
-from tests.unit.campaign.fixtures import Running, a_goal, an_exploration, candidate
+from tests.support.kinds.campaign import Running, a_goal, an_exploration, candidate
 
 NO_DELTA = {"status": "ok", "candidates": []}
 

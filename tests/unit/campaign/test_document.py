@@ -11,7 +11,7 @@ from schemas import codec
 from schemas.campaign import CampaignInput, Exploration
 from schemas.campaign_plan import CampaignPlan
 from tasks.strategies.campaign.state import CampaignState
-from tests.unit.campaign.fixtures import a_goal, an_exploration, candidate, explored, tasks
+from tests.support.kinds.campaign import a_goal, an_exploration, candidate, explored, tasks
 
 SEEDS: dict[str, Any] = {
     "structure": {

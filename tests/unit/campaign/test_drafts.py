@@ -14,7 +14,7 @@ from schemas.campaign_plan import TASKS_SCHEMA
 from tasks.rules.strategy import Consult, Draft, Drafted, Rejected, Setting
 from tasks.strategies.campaign.prompt import ROLE
 from tasks.text.quoting import MARK
-from tests.unit.campaign.fixtures import TASK, Running, a_goal, an_exploration, answered, candidate, tasks, tasks_in
+from tests.support.kinds.campaign import TASK, Running, a_goal, an_exploration, answered, candidate, tasks, tasks_in
 
 QUEUE = Setting(drafter="queue")
 HTTP = Setting(drafter="http")

@@ -13,7 +13,7 @@ from tasks.strategies.campaign.exploration import readings, sections
 from tasks.strategies.campaign.frameworks import FRAMEWORKS, detect_framework, framework
 from tasks.strategies.campaign.sequence import kebab
 from tasks.text.fields import fit
-from tests.unit.campaign.fixtures import an_exploration, candidate, drafted, explored, tasks_in
+from tests.support.kinds.campaign import an_exploration, candidate, drafted, explored, tasks_in
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from schemas.campaign import Decision, Relevance
 from tasks.rules.strategy import Setting
 from tasks.strategies.campaign.question import Coherence, Trigger, check_coherence, page_of
 from tasks.strategies.campaign.state import CandidateFile, Knowledge
-from tests.unit.campaign.fixtures import (
+from tests.support.kinds.campaign import (
     FILES,
     Running,
     a_goal,

@@ -24,7 +24,7 @@ from tasks.strategies.campaign.sequence import (
     split,
 )
 from tasks.toolchain.catalogue import CATALOGUE
-from tests.unit.campaign.fixtures import an_exploration, candidate, drafted, explored, tasks_in
+from tests.support.kinds.campaign import an_exploration, candidate, drafted, explored, tasks_in
 
 
 @pytest.mark.parametrize(

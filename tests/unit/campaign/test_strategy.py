@@ -9,7 +9,7 @@ import pytest
 from schemas import codec
 from tasks.rules.strategy import Expansion, Setting
 from tasks.strategies import campaign
-from tests.unit.campaign.fixtures import Running, a_goal, an_exploration, candidate, tasks, tasks_in
+from tests.support.kinds.campaign import Running, a_goal, an_exploration, candidate, tasks, tasks_in
 
 EXPLORE = {"step_id": "explore"}
 

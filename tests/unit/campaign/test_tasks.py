@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from schemas.campaign import MAX_TASKS
-from tests.unit.campaign.fixtures import (
+from tests.support.kinds.campaign import (
     Running,
     a_goal,
     an_exploration,

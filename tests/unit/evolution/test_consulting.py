@@ -17,7 +17,7 @@ from tasks.text.json_in_prose import as_text
 from tasks.text.sanitize import Treatment, sanitize
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.contract import Contract, ToolCategory
-from tests.unit.evolution.given import ATTACK, FILES, a_goal, a_plan, a_step, ended, facts, refused, unfolded
+from tests.support.kinds.evolution import ATTACK, FILES, a_goal, a_plan, a_step, ended, facts, refused, unfolded
 
 MODES = ("strict", "lenient", "none")
 ASKED = ("http", "cli", "backend")

@@ -18,7 +18,7 @@ from tasks.text.fields import Cut, fit, one_line, several_lines
 from tasks.text.json_in_prose import as_text, fit_schema, read_json, unfence
 from tasks.text.sanitize import Treatment, sanitize
 from tasks.toolchain.catalogue import CATALOGUE
-from tests.unit.evolution.given import ATTACK
+from tests.support.kinds.evolution import ATTACK
 
 LOW, MED, HIGH = RiskLevel
 

@@ -13,7 +13,7 @@ from schemas.evolution import CommitPlanningContext, PlanningAgentRequest, Valid
 from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput, PlanningPlan
 from tasks.strategies.drafting.cycle import Refusal
 from tasks.strategies.evolution.plan_parser import NO_GUARDRAIL, NO_METRIC, TEST_LINE, ParsedPlan, parse
-from tests.unit.evolution.given import ATTACK, a_plan, a_step
+from tests.support.kinds.evolution import ATTACK, a_plan, a_step
 
 STRICT, LENIENT, NONE = ValidationMode
 VALIDATOR = Draft202012Validator(PLANNING_OUTPUT_SCHEMA)

@@ -22,7 +22,7 @@ from tasks.strategies.evolution.request import digest, prepare, remember
 from tasks.strategies.evolution.trajectory import DEFAULTS
 from tasks.text.quoting import MARK
 from tasks.text.sanitize import Treatment, sanitize
-from tests.unit.evolution.given import ATTACK
+from tests.support.kinds.evolution import ATTACK
 
 STRICT, LENIENT, NONE = ValidationMode
 

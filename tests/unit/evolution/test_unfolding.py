@@ -12,7 +12,7 @@ from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
 from tasks.rules.strategy import Expansion, LivePlan, Rejected, Setting
 from tasks.strategies import evolution
 from tasks.toolchain.catalogue import CATALOGUE
-from tests.unit.evolution.given import (
+from tests.support.kinds.evolution import (
     ATTACK,
     FILES,
     a_goal,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.rules.strategy import NothingToDo, Rejected
-from tests.unit.gap_report.reports import a_gap, a_goal, answered, drafted, planned, targets
+from tests.support.kinds.gap_report import a_gap, a_goal, answered, drafted, planned, targets
 
 MODULE = ["modules/parser/core.py", "modules/parser/tests/test_core.py"]
 CART = ["src/cart.py", "tests/test_cart.py", "tests/test_all.py"]

@@ -7,7 +7,7 @@ import pytest
 from schemas.gap import MAX_EVIDENCE, InboxItem, Priority
 from tasks.strategies.gap_report import analysis
 from tasks.strategies.gap_report.analysis import RoadmapItem
-from tests.unit.gap_report.reports import gap
+from tests.support.kinds.gap_report import gap
 
 
 @pytest.mark.parametrize(

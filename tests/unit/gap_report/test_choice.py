@@ -9,7 +9,7 @@ import pytest
 from tasks.rules.strategy import End, NothingToDo
 from tasks.strategies import gap_report
 from tasks.toolchain.catalogue import CATALOGUE
-from tests.unit.gap_report.reports import a_gap, a_goal, answered, drafted, growing, planned, records
+from tests.support.kinds.gap_report import a_gap, a_goal, answered, drafted, growing, planned, records
 from worker.settings.settings import Settings
 
 BOTH = a_gap("Quality check failed: ruff", "quality", evidence="src/a.py:1:1: F401 x\nseed.py:1:1: F401 x\n")

@@ -11,18 +11,7 @@ from schemas.gap import ActionType
 from schemas.goal import Goal
 from tasks.rules.strategy import NothingToDo, Rejected
 from tasks.strategies.gap_report.document import estimate_file, iteration_id
-from tests.unit.gap_report.reports import (
-    NOW,
-    a_gap,
-    a_goal,
-    answered,
-    codes,
-    document,
-    drafted,
-    gap,
-    planned,
-    records,
-)
+from tests.support.kinds.gap_report import NOW, a_gap, a_goal, answered, codes, document, drafted, gap, planned, records
 
 RUFF = a_gap("Quality check failed: ruff", "quality", priority="urgent", evidence="src/a.py:1:1: F401 x")
 ALWAYS = ("All new/modified files pass ruff check", "All new/modified files pass pyright strict")

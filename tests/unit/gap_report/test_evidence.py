@@ -6,7 +6,7 @@ import pytest
 
 from tasks.strategies.gap_report import evidence
 from tasks.strategies.gap_report.places import Places
-from tests.unit.gap_report.reports import a_gap, a_goal, targets
+from tests.support.kinds.gap_report import a_gap, a_goal, targets
 
 RUFF = """src/a.py:1:1: I001 [*] Import block is un-sorted or un-formatted
 src/t/test_b.py:1:8: F401 [*] `nothere` imported but unused

@@ -12,7 +12,7 @@ from tasks.rules.strategy import End, Expansion, LivePlan
 from tasks.rules.validation import validate
 from tasks.strategies import gap_report
 from tasks.toolchain.catalogue import CATALOGUE
-from tests.unit.gap_report.reports import NOW, a_gap, a_goal, document, drafted, growing, planned
+from tests.support.kinds.gap_report import NOW, a_gap, a_goal, document, drafted, growing, planned
 
 FILES = [f"src/m{number}.py" for number in range(8)]
 

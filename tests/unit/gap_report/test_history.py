@@ -9,7 +9,7 @@ import pytest
 
 from schemas.gap import Gap, GapGoal
 from tasks.strategies.gap_report.history import GapHistory, Past, field_of
-from tests.unit.gap_report.reports import a_gap, a_goal, drafted, gap, planned, records
+from tests.support.kinds.gap_report import a_gap, a_goal, drafted, gap, planned, records
 
 A, B = a_gap("Create modules/a/a.py"), a_gap("Create modules/b/b.py")
 ALLOWED = ["modules/a/a.py", "modules/b/b.py"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from tasks.rules.strategy import Strategy
 from tasks.strategies import gap_report
-from tests.unit.gap_report.reports import a_gap, a_goal, document, drafted, growing
+from tests.support.kinds.gap_report import a_gap, a_goal, document, drafted, growing
 
 STRATEGY: Strategy = gap_report  # mypy sees to it that no verb is missing
 EVIDENCE = "src/m1.py:1:1: F401 x\n" * 3

@@ -16,7 +16,7 @@ from tasks.rules.validation import validate
 from tasks.strategies import gap_report
 from tasks.text.paths import expand_globs
 from tasks.toolchain.catalogue import CATALOGUE
-from tests.unit.gap_report.reports import NOW
+from tests.support.kinds.gap_report import NOW
 
 PATHS = (
     *("src/a.py", "src/auth.py", "domain/a.py", "domain/b.py", "domain/c.py", "modules/x/core.py", "README.md"),

@@ -12,7 +12,7 @@ from tasks.rules.validation import validate
 from tasks.strategies import gap_report
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.contract import Contract, ToolCategory
-from tests.unit.gap_report.reports import a_gap, a_goal, document, drafted
+from tests.support.kinds.gap_report import a_gap, a_goal, document, drafted
 
 LOW, MED, HIGH = RiskLevel
 PYTHON = "ruff check -- {0} && pyright {0} && pytest -q"

@@ -10,7 +10,7 @@ from schemas import codec
 from tasks.rules.strategy import End, Expansion, LivePlan
 from tasks.strategies import gap_report
 from tasks.toolchain.catalogue import CATALOGUE
-from tests.unit.gap_report.reports import NOW, a_gap, a_goal, drafted
+from tests.support.kinds.gap_report import NOW, a_gap, a_goal, drafted
 
 RUFF = a_gap("Quality check failed: ruff", "quality", evidence="src/a.py:1:1: F401 x")
 PYTEST = a_gap("Quality check failed: pytest", "quality", evidence="FAILED tests/test_a.py::test_it - assert 1 == 2\n")

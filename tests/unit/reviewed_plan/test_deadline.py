@@ -7,9 +7,9 @@ import pytest
 from schemas.command import Command
 from tasks.policy.requests import ANSWER_MS
 from tasks.rules.strategy import Draft
+from tests.support.kinds.reviewed_plan import DESIGN, FAIL, FILES, a_goal, drafted
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, Running, a_report
-from tests.unit.reviewed_plan.plays import DESIGN, FAIL, FILES, a_goal, drafted
 
 DAY_MS = 86_400_000
 

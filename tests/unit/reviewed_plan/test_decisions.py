@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.reviewed_plan.plays import FAIL, PASS, Play, a_goal, begin, good, run
+from tests.support.kinds.reviewed_plan import FAIL, PASS, Play, a_goal, begin, good, run
 
 PHASES = ("plan-design", "plan-code", "plan-docs", "impl-code", "impl-docs")
 

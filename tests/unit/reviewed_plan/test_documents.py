@@ -14,8 +14,8 @@ from schemas.review import ReviewContext
 from schemas.review_qr import QrFile, QrItem, QrPhase
 from tasks.strategies.reviewed_plan.markdown import plan_md
 from tasks.strategies.reviewed_plan.material import READERS
-from tests.unit.reviewed_plan.plans import whole
-from tests.unit.reviewed_plan.plays import a_goal, begin, failing, run
+from tests.support.kinds.reviewed_plan import a_goal, begin, failing, run
+from tests.support.kinds.reviewed_plan_values import whole
 
 # The fields that everybody who reads plan.json may count on, entity by entity.
 FIELDS: dict[type[BaseModel], str] = {

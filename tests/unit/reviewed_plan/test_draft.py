@@ -13,7 +13,7 @@ from tasks.rules.strategy import Draft, Rejected, Setting
 from tasks.rules.validation import max_steps, validate
 from tasks.strategies.reviewed_plan import draft
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
-from tests.unit.reviewed_plan.plays import CONTEXT, FILES, NOW, a_goal, a_plan, begin, diff, drafted, run
+from tests.support.kinds.reviewed_plan import CONTEXT, FILES, NOW, a_goal, a_plan, begin, diff, drafted, run
 
 NOTHING = {
     "constraints": ["none confirmed"],

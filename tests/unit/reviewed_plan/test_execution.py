@@ -11,7 +11,7 @@ from schemas.base import RiskLevel
 from tasks.rules.strategy import MAX_EXPANSION, Draft, Setting
 from tasks.strategies.reviewed_plan import draft
 from tasks.toolchain.catalogue import CATALOGUE
-from tests.unit.reviewed_plan.plays import (
+from tests.support.kinds.reviewed_plan import (
     FAIL,
     FILES,
     PASS,

@@ -8,9 +8,9 @@ import pytest
 
 from schemas import codec
 from tasks.rules.strategy import Draft
+from tests.support.kinds.reviewed_plan import DESIGN, FILES, a_goal, begin, drafted
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, Running, a_report
-from tests.unit.reviewed_plan.plays import DESIGN, FILES, a_goal, begin, drafted
 
 KIND: dict[str, Any] = {"kind": "reviewed_plan", "files": FILES, "repo": "acme/shop"}
 NO_USE = {"operations": "none"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from tests.unit.reviewed_plan.plays import FAIL, PASS, Play, a_goal, begin, failing, good, run
+from tests.support.kinds.reviewed_plan import FAIL, PASS, Play, a_goal, begin, failing, good, run
 
 
 def given(row: str, role: Any = good) -> Any:

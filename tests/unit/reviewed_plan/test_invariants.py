@@ -11,7 +11,7 @@ from schemas.review_qr import Severity
 from tasks.strategies import reviewed_plan
 from tasks.strategies.registry import strategy_of
 from tasks.strategies.reviewed_plan import gate
-from tests.unit.reviewed_plan.plays import Play, a_goal, a_plan, begin, failing, good, op, overview, run
+from tests.support.kinds.reviewed_plan import Play, a_goal, a_plan, begin, failing, good, op, overview, run
 
 MUST, SHOULD, COULD = Severity
 

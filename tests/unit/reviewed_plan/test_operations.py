@@ -13,8 +13,20 @@ from schemas.review_plan import MAX_PLAN_BYTES, Plan
 from tasks.strategies.reviewed_plan import integrity
 from tasks.strategies.reviewed_plan.document import empty_plan, execution_errors, freeze
 from tasks.strategies.reviewed_plan.operations import ENTITIES, AnswerRefused, Writer, apply
-from tests.unit.reviewed_plan.plans import EMPTY, SINGLE, VALUES
-from tests.unit.reviewed_plan.plays import CODE, DESIGN, DOCS, FILES, NOW, change, diff, intent, milestone, op, overview
+from tests.support.kinds.reviewed_plan import (
+    CODE,
+    DESIGN,
+    DOCS,
+    FILES,
+    NOW,
+    change,
+    diff,
+    intent,
+    milestone,
+    op,
+    overview,
+)
+from tests.support.kinds.reviewed_plan_values import EMPTY, SINGLE, VALUES
 
 EVERYTHING = Writer(tuple(ENTITIES), NOW, frozenset(FILES))
 

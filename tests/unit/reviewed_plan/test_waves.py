@@ -8,7 +8,7 @@ import pytest
 
 from schemas.review_plan import Plan
 from tasks.strategies.reviewed_plan.milestones import wave_faults, waves_of
-from tests.unit.reviewed_plan.plans import EMPTY
+from tests.support.kinds.reviewed_plan_values import EMPTY
 
 
 def a_plan(depends: dict[int, list[int]], waves: list[list[int]] | None = None, numbers: Any = None) -> Plan:

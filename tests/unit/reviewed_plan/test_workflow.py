@@ -11,7 +11,7 @@ from schemas.step import PlannedStep
 from tasks.strategies.reviewed_plan.material import READERS
 from tasks.strategies.reviewed_plan.operations import ENTITIES
 from tasks.strategies.reviewed_plan.workflow import EXECUTION, PLANNING, ROWS
-from tests.unit.reviewed_plan.plays import (
+from tests.support.kinds.reviewed_plan import (
     ANSWERS,
     DESIGN,
     FAIL,

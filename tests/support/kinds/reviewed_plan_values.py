@@ -6,7 +6,7 @@ from typing import Any
 
 from schemas.goal import Goal
 from tasks.strategies.reviewed_plan.document import empty_plan
-from tests.unit.reviewed_plan.plays import NOW, diff
+from tests.support.kinds.reviewed_plan import NOW, diff
 
 PLAN_ID = "253e67c0-76e3-88e9-891f-3d3a16e623d5"
 EMPTY = empty_plan(Goal(goal="x"), NOW)

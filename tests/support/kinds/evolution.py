@@ -1,4 +1,4 @@
-"""Evolution goals, plans and what they expand to, for the tests of this folder."""
+"""Evolution goals, plans and what they expand to, in few words."""
 
 from __future__ import annotations
 
