@@ -74,7 +74,7 @@ def _by_language(purpose: str) -> Tools:
 
 @lru_cache(maxsize=64)
 def _with_recipes(catalogue: Catalogue) -> Catalogue:
-    return catalogue.extended((), _RECIPES)
+    return catalogue.extend((), _RECIPES)
 
 
 def _language(step: PlannedStep, catalogue: Catalogue) -> Language | None:

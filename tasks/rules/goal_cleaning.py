@@ -1,6 +1,6 @@
-"""A goal's own words made fit for steps, lists and logs before anything is planned: one pass over every string of it.
+"""Makes a goal's own words fit for steps, lists and logs before anything is planned.
 
-A goal may come from a webhook, so its text is as untrusted as a log. What becomes of a string hangs on its kind
+A goal may come from a webhook, so its text is as untrusted as a log. What becomes of each string hangs on its kind
 (`schemas.kinds`), one row of `_RULES` each: attacks in sentences are taken out and told, a name that is none is an
 error, a supplied step's text is made legible and its attacks are errors of that step, which the validator tells.
 Strings of the other kinds stay as they are: keys, paths and commands are judged by those who take them; logs and
@@ -36,7 +36,7 @@ _RULE_OF_REVISIONS = "A revision is a commit's hash, or a name that git knows a 
 
 @dataclass(frozen=True, slots=True)
 class CleanedGoal:
-    """The goal to plan, the class of each attack that was taken out of it, and why it cannot be planned at all."""
+    """The goal to plan, the class of each attack taken out of it, and its errors."""
 
     goal: Goal
     findings: tuple[str, ...] = ()
@@ -44,9 +44,10 @@ class CleanedGoal:
 
 
 def clean_goal(goal: Goal) -> CleanedGoal:
-    """Treat every string of `goal` as its kind asks for; the same goal where there is nothing to do. Pure.
+    """Treat every string of `goal` as its kind asks for; pure.
 
-    A goal with errors comes back as it may be kept: without what was refused.
+    The same goal comes back where there is nothing to do. One with errors comes back as it may be kept: without what
+    was refused.
     """
     work = _Pass()
     fit_goal: Goal = rewrite(goal, _RULES, work.change)
@@ -60,7 +61,7 @@ def clean_goal(goal: Goal) -> CleanedGoal:
 
 
 class _Pass:
-    """One pass over a goal: what was found, what is wrong, and how many characters may still be looked at closely."""
+    """One pass over a goal: findings, errors, and characters that may be looked at closely."""
 
     def __init__(self) -> None:
         self.findings: list[str] = []
@@ -79,7 +80,10 @@ class _Pass:
         return made
 
     def strip(self, text: str) -> str:
-        """Take out the attacks, those too that the text holds once it is one line, as a step's field will hold it."""
+        """Take out the attacks, those too that are seen only on one line.
+
+        A step's field will hold it so.
+        """
         found = sanitize(text)
         flat = sanitize(flatten(found.text))
         self.findings.extend(attack.kind.value for attack in (*found.findings, *flat.findings))
@@ -121,7 +125,10 @@ class _Pass:
         return kept or TOKEN
 
     def together(self, lines: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Make one text, without the attack that they make when read one after the other, of lines that make one."""
+        """Take out the attack that several lines make when they are read together.
+
+        None where they make none.
+        """
         joined = "; ".join(lines)
         text = self.strip(joined) if self.room >= 0 else joined
         if text == joined:

@@ -1,4 +1,4 @@
-"""What prompt injections look like, as a table (seed 001's six classes of attack; spec/task.md 3.4).
+"""What prompt injections look like, as a table of six classes of attack.
 
 A row is a class, the words it starts with, and what must follow. It is matched against a folded view of the text: lower
 case, look-alike letters and escapes resolved. A row of prose is matched against the words alone, with one blank for
@@ -19,7 +19,7 @@ from enum import StrEnum
 
 
 class AttackClass(StrEnum):
-    """The seed's classes of attack."""
+    """What an attack is after; the value stands in events and errors."""
 
     OVERRIDE = "instruction_override"
     ROLE = "role_hijack"
@@ -39,7 +39,7 @@ class Matched(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One row: any of `starts`, then `rest`; `after` is what must stand before it."""
+    """One row of the table: any of `starts`, then `rest`, with `after` before it."""
 
     kind: AttackClass
     starts: str  # words, separated by "|"; they are looked for where a line end counts as a blank

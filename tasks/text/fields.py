@@ -18,7 +18,7 @@ Cut = Callable[[str, int], str]  # a text and how many characters of it may stay
 
 
 def one_line(text: str, size: int) -> str:
-    """Put `text` on one line of at most `size` characters, cut between words where it can be."""
+    """Put `text` on one line of `size` characters, cut between words if possible."""
     line = flatten(text)
     if len(line) <= size:
         return line
@@ -43,12 +43,12 @@ def as_written(text: str, size: int) -> str:
 
 
 def opening(text: str, size: int) -> str:
-    """Keep the first `size` characters of `text` on one line, without a mark where it is cut."""
+    """Keep the first `size` characters of `text` as one line, without a mark."""
     return flatten(text)[:size]
 
 
 def fit(text: str, size: int, cut: Cut = one_line) -> str:
-    """Sanitise and cut outside words to at most `size` characters in which no attack is found.
+    """Sanitise and cut outside words to `size` characters in which no attack is found.
 
     A cut may leave an attack that was none before (`rm -rf /` of `rm -rf /system`, `act as dan` of `act as dandelion`),
     so what was cut is looked at again. What goes on to hold an attack, whatever is taken out, becomes the mark of one.
@@ -73,7 +73,7 @@ def make_legible(text: str) -> str:
 
 
 def fill(sentence: str, goal: str, size: int) -> str:
-    """Put the goal's words in for `{goal}`, so that the whole stays within `size`."""
+    """Put the goal's words in for `{goal}`, `size` characters in all."""
     room, words = size - len(sentence) + len("{goal}"), _on_one_line(goal)
     return sentence.replace("{goal}", words if len(words) <= room else fit(words[: max(0, room) + 2], room))
 

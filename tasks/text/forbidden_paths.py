@@ -1,7 +1,7 @@
-"""The paths that no step may touch, by name: an operator may replace the list or add to it (PLANNER_FORBIDDEN_PATHS).
+"""The paths that no step may touch, by name.
 
-The list is asked once, when a goal's allowlist is judged. From then on a plan keeps to its allowlist, whatever list
-workers are started with later.
+An operator may replace the list or add to it (PLANNER_FORBIDDEN_PATHS). It is asked once, when a goal's allowlist is
+judged. From then on a plan keeps to its allowlist, whatever list workers are started with later.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ _NAME = re.compile(r"[^/\\\x00-\x1f\x7f]+(?:/[^/\\\x00-\x1f\x7f]+)*/?")
 
 @dataclass(frozen=True, eq=False)
 class Forbidden:
-    """A list of forbidden names, ready to be asked. Version control is forbidden whatever the list says."""
+    """A list of forbidden names, ready to be asked; version control is always on it."""
 
     pattern: re.Pattern[str]
 
     def __contains__(self, folded: str) -> bool:
-        """Tell whether a path, normalised and with `/` alone between its parts, has a forbidden name in it."""
+        """Tell whether a normalised path with `/` between its parts has a forbidden name."""
         parts = (_IGNORED_ENDING.sub("", part) for part in folded.casefold().split("/"))
         return self.pattern.search("/".join(parts)) is not None
 

@@ -1,4 +1,4 @@
-"""What a drafter answered, read: JSON out of prose and fences, and text out of JSON."""
+"""Reads what a drafter answered: JSON out of prose and fences, and text out of JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FENCE = "```"
 
 
 def unfence(text: str) -> str:
-    """Take a fence off that encloses `text`, else take what stands in its first fenced block, else all of it."""
+    """Take what a fence encloses, else the first fenced block, else all of `text`."""
     lines = text.strip().splitlines()
     marks = [number for number, line in enumerate(lines) if line.lstrip().startswith(FENCE)]
     if not marks:
@@ -25,12 +25,12 @@ def unfence(text: str) -> str:
 
 
 def read_json(output: Any) -> Any:
-    """Read JSON where `output` is a text that holds some; ValueError says why it holds none."""
+    """Read the JSON in `output` if that is a text; ValueError says what is wrong."""
     return codec.loads(unfence(output)) if isinstance(output, str) else output
 
 
 def as_text(output: Any) -> str:
-    """Say as text what was answered; empty where nothing was."""
+    """Write as text what was answered; empty where nothing was."""
     if isinstance(output, str):
         return output.strip()
     if not output and output != 0:
@@ -42,7 +42,10 @@ def as_text(output: Any) -> str:
 
 
 def fit_schema(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Cut what is too long or not asked for, as a JSON Schema of ours says; what cannot be mended stays wrong."""
+    """Cut what is longer than a JSON Schema of ours allows, or not in it.
+
+    What cannot be mended so stays wrong.
+    """
     if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
         return fit(value, schema["maxLength"], several_lines)
     if isinstance(value, list) and "items" in schema:

@@ -1,7 +1,7 @@
-"""What a path of an allowlist must be: relative, literal, inside the repository, and not one of the forbidden ones.
+"""What a path of an allowlist must be: relative, literal, inside the repository, and not forbidden.
 
-Seed 001: "Allowlists are explicit, never inferred". Spec 3.3 lists what the first implementation's validator missed
-and what it hit by mistake: it looked for substrings, we compare whole components of a normalised path.
+Allowlists are explicit, never inferred. Whole components of a normalised path are compared, not substrings: these miss
+`.ENV` and hit `environment.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """The literal files of an allowlist, in order and once each, and what was wrong with its patterns."""
+    """The literal files of an allowlist in order, and what was wrong with its patterns."""
 
     files: tuple[str, ...]
     errors: tuple[FieldError, ...]
@@ -57,7 +57,10 @@ def fault(path: str, forbidden: Forbidden = FORBIDDEN) -> Fault | None:
 
 
 def is_glob(path: str) -> bool:
-    """Tell whether a path is a pattern; brackets are literal, since file names of web frameworks have them."""
+    """Tell whether a path is a pattern.
+
+    Brackets are literal, since file names of web frameworks have them.
+    """
     return "*" in path or "?" in path
 
 
@@ -108,7 +111,10 @@ def _matching(pattern: str, listing: Sequence[str], forbidden: Forbidden) -> Ite
 
 
 def glob_matches(parts: Sequence[str], names: Sequence[str]) -> bool:
-    """Match folder by folder; a `**` takes as few as it can and more only when the rest does not fit (linear)."""
+    """Match folder by folder; `**` takes more only when the rest does not fit.
+
+    Linear, since only the last `**` is tried again.
+    """
     part = name = 0
     star, taken = -1, 0
     while name < len(names):
@@ -152,7 +158,10 @@ TABOO = Fault("forbidden_path", "No step may touch this path.")
 
 
 def _is_prose(raw: str) -> bool:
-    """Only a name with spaces speaks to an agent; `ignore_previous_instructions.py` may test that very thing."""
+    """Tell whether a name speaks to an agent, for which it needs spaces.
+
+    `ignore_previous_instructions.py` may test that very thing.
+    """
     return " " in raw and bool(sanitize(raw, Treatment.FLAG).findings)
 
 

@@ -1,4 +1,4 @@
-"""Outside words in a prompt: sanitised, bounded, below a heading that names their origin, each line with a mark.
+"""Quotes outside words in a prompt: sanitised, bounded, under their origin, each line with a mark.
 
 Our own lines of a prompt never begin with the mark, so that whoever reads it can tell orders from data.
 """
@@ -13,7 +13,7 @@ MARK = "| "
 
 
 def quote(title: str, origin: str, text: str, size: int) -> str:
-    """Quote at most `size` characters of `text`; nothing is left of it but data."""
+    """Quote at most `size` characters of `text` below a heading of ours."""
     lines = fit(text, size, several_lines).splitlines() or ["None"]
     return "\n".join([f"# {title} ({origin})", *(MARK + line for line in lines)])
 

@@ -1,4 +1,4 @@
-"""Untrusted text -> text that may stand in a prompt, a step's field or a log (seed 001; spec/task.md 3.4)."""
+"""Takes attacks out of untrusted text, so that it may stand in a prompt, a step's field or a log."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from typing import NewType
 from urllib.parse import unquote
 
 from tasks.text.attacks import ATTACKS, Attack, AttackClass, Matched
-from tasks.text.skeleton import TextView, code, code_of, rewrite, words, words_of
-from tasks.text.unicode import CONTROL, INVISIBLE, MARKS, clean
+from tasks.text.unicode import CONTROL, INVISIBLE, MARKS, TextView, clean, code, code_of, rewrite, words, words_of
 
 Untrusted = NewType("Untrusted", str)  # from outside: a goal's text, a document, a log, evidence, a file's name
 Trusted = NewType("Trusted", str)  # ours, or sanitised: only `sanitize` and our own constants make it
 
-TOKEN = "[REDACTED:potential_injection]"  # noqa: S105  the seed's mark, not a password
+TOKEN = "[REDACTED:potential_injection]"  # noqa: S105  a mark that controllers know, not a password
 MAX_ROUNDS = 5  # an attack put together by taking out another; who needs more rounds has nothing to say
 MAX_EXCERPT = 100
 _GAP = "\ue000"  # stands for controls while attacks across them are looked for
@@ -53,7 +52,10 @@ Span = tuple[int, int, AttackClass]
 
 
 def sanitize(text: str, mode: Treatment = Treatment.STRIP) -> Sanitized:
-    """Clean `text` and treat every attack in it as `mode` says. Idempotent; linear in the text."""
+    """Clean `text` and treat every attack in it as `mode` says.
+
+    Idempotent, and linear in the text.
+    """
     if is_plain(text):
         return Sanitized(Trusted(text))
     findings: list[FoundAttack] = []
@@ -77,7 +79,7 @@ def _told(text: str, spans: list[Span]) -> list[FoundAttack]:
 
 
 def is_simple(text: str) -> bool:
-    """Tell that `text` is read as it stands: ASCII without controls, escapes, markup and long blobs."""
+    """Tell whether `text` is ASCII without controls, escapes, markup and long blobs."""
     return (
         _PLAIN.fullmatch(text) is not None
         and not _ESCAPE.search(text)
@@ -87,7 +89,10 @@ def is_simple(text: str) -> bool:
 
 
 def is_plain(text: str) -> bool:
-    """Tell, several times faster than by looking for it, that `text` has nothing in it; most short fields have not."""
+    """Tell whether `text` has surely nothing in it, several times faster than `sanitize`.
+
+    Most short fields have not.
+    """
     return (
         _PLAIN.fullmatch(text) is not None
         and not _ESCAPE.search(text)
@@ -98,7 +103,7 @@ def is_plain(text: str) -> bool:
 
 
 def _inert(span: str) -> str:
-    """Break words after the first letter, and blobs every few: people can read it, no pattern and no decoder does."""
+    """Break words and blobs so that people can read them, and no pattern and no decoder does."""
     spaced = _SPELLED.sub("\u00b7", span)
     return re.sub(r"(?<![^\W_])[^\W_](?=\w)|\w{11}(?=\w)|[<(\[|{\"'](?=\S)", "\\g<0>\u00b7", spaced)
 
@@ -128,7 +133,7 @@ def _merged(spans: list[Span]) -> Iterator[tuple[int, int]]:
 
 
 def _spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
-    """Find attacks in the text as it is read, as it is rendered, and in what is encoded in it."""
+    """Find attacks in a text as it is read, rendered and decoded."""
     shown = TextView(text)
     for _ in range(_LAYERS):
         shown = rewrite(shown, _ESCAPE, _unescape)
@@ -143,7 +148,7 @@ def _spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
 
 
 def _across(text: str) -> Iterator[Span]:
-    """Find attacks across controls, which are nothing to one reader and end a word to another."""
+    """Find attacks across controls, which one reader skips and another takes for blanks."""
     yield from _matches(rewrite(TextView(text), _GAPS, lambda _: ""))
     yield from _matches(rewrite(TextView(text), _GAPS, lambda _: " "))
 
@@ -167,7 +172,7 @@ _PROSE = _by_word([row for row in ATTACKS if row.view is not Matched.CODE])
 
 
 def _hits(folded: str, by_word: _Rows) -> Iterator[Span]:
-    """Find where a row begins with one of its words; what has been found once is not looked through again."""
+    """Find where a row fits; what has been found once is not looked through again."""
     flat = folded.replace("\n", " ") if by_word is _PROSE else folded
     for word in [word for word in by_word if word in flat]:  # as a rule none
         attacks, at = by_word[word], flat.find(word)

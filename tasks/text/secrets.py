@@ -45,20 +45,26 @@ def fit_redacted(text: str, size: int, secrets: Iterable[str] = (), cut: Cut = o
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:
-    """Replace the known `secrets` and what is surely one, so that an answer can still be used; JSON stays JSON."""
+    """Replace the known `secrets` and what is surely one.
+
+    The rest can still be used: JSON stays JSON.
+    """
     if known := sorted(_spellings(secrets), key=len, reverse=True):
         text = re.sub("|".join(map(re.escape, known)), MARK, text)
     return _SURELY.sub(rf"\1{MARK}", _IN_URL.sub(rf"\1{MARK}", _WHOLE.sub(MARK, text)))
 
 
 def hold_back(output: Any) -> tuple[Any, str]:
-    """Give an answer and its text without what is surely a secret; the answer becomes its text where it held one."""
+    """Give an answer and its text without what is surely a secret.
+
+    An answer that held one becomes its text.
+    """
     text = as_text(output)
     safe = mask(text)
     return (output if safe == text else safe), safe
 
 
 def _spellings(secrets: Iterable[str]) -> set[str]:
-    """Each secret as it is, and as a text in JSON has it."""
+    """Give each secret as it is, and as a text in JSON has it."""
     known = {each for each in secrets if len(each) >= SHORTEST}
     return known | {codec.dumps(each.encode(errors="replace").decode()).decode()[1:-1] for each in known}

@@ -1,4 +1,4 @@
-"""The tool catalogue: commands are selected from it, never invented (seed 001, "Tool Contract Registry").
+"""The tool catalogue: commands are selected from it, never invented.
 
 A command line is read without a shell and must match one contract wholly; what comes out is an argv that a controller
 runs without a shell too. `verify` for people is rendered from that argv, so that both always say the same.
@@ -32,7 +32,7 @@ _SHELL = re.compile(r"[;|&$<>`\\\x00-\x1f\x7f]")  # what a shell would act on, e
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Contracts by id and recipes by name. A value: extending it makes another one."""
+    """Contracts by id and recipes by name: a value, of which extending makes another one."""
 
     contracts: Mapping[str, Contract]
     recipes: Mapping[str, tuple[Part, ...]]
@@ -42,7 +42,7 @@ class Catalogue:
         """Make the catalogue of these contracts, in the order in which they are tried."""
         return cls(MappingProxyType({each.id: each for each in contracts}), MappingProxyType(dict(recipes)))
 
-    def extended(
+    def extend(
         self, contracts: Iterable[Contract], recipes: Mapping[str, tuple[Part, ...]] = MappingProxyType({})
     ) -> Catalogue:
         """Add an operator's contracts and recipes.
@@ -70,7 +70,7 @@ class Catalogue:
         """Make a verification by contract id; options that the contract requires are added."""
         contract = self.contracts.get(tool)
         if contract is None:
-            raise UnknownCommand(f"There is no tool {_cut(tool)!r}{_did_you_mean(tool, self.contracts)}.")
+            raise UnknownCommand(f"There is no tool {_quote(tool)!r}{_did_you_mean(tool, self.contracts)}.")
         missing = tuple(each for each in contract.required if each not in args)
         end = args.index("--") if "--" in args else len(args)
         for spelling in contract.spellings:
@@ -80,9 +80,10 @@ class Catalogue:
         raise UnknownCommand(f"The tool {tool} does not take these arguments; an example is `{contract.example}`.")
 
     def expand(self, verify: Verify | tuple[Verify, ...] | None, files: Sequence[str] = ()) -> tuple[VerifyTool, ...]:
-        """Turn any form of `verify` into verifications: a command, a recipe's name, a call, or several of these.
+        """Turn any form of `verify` into verifications.
 
-        `files` are what the parts of a recipe are given. UnknownCommand names the first one that is not ours.
+        It may be a command, a recipe's name, a call, or several of these; `files` are what the parts of a recipe are
+        given. UnknownCommand names the first one that is not ours.
         """
         if verify is None or verify == "":
             return ()
@@ -99,7 +100,7 @@ class Catalogue:
         return tuple(tool for part in self.recipes[name] for tool in self._tools(part, files))
 
     def aim(self, command: tuple[str, ...], files: Sequence[str] = ()) -> VerifyTool:
-        """Give `command` these paths of the repository as well, behind `--` where the tool has it.
+        """Give `command` these paths of the repository, behind `--` where the tool has it.
 
         UnknownCommand where no contract takes them.
         """
@@ -107,26 +108,29 @@ class Catalogue:
         contract, reading = self._read(argv)
         return contract.tool(contract.command(reading) if contract.end_of_options else argv)
 
-    def separated(self, tool: VerifyTool) -> VerifyTool:
-        """Put the paths of `tool` behind `--` where the tool has it; `typed` is the way back."""
+    def separate(self, tool: VerifyTool) -> VerifyTool:
+        """Put the paths of `tool` behind `--` where it has that; `as_typed` is the way back."""
         contract, reading = self._read(tool.argv)
         return tool.model_copy(update={"argv": contract.command(reading)}) if contract.end_of_options else tool
 
-    def typed(self, tools: Iterable[VerifyTool]) -> str:
-        """Say what `tools` run as a person would type it, without `--`: planners before policy version 2 read that."""
+    def as_typed(self, tools: Iterable[VerifyTool]) -> str:
+        """Say what `tools` run as a person would type it, without `--`.
+
+        Planners before policy version 2 read that.
+        """
         readings = (self._read(tool.argv)[1] for tool in tools)
         commands = ((*each.spelling, *each.options, *each.positionals, *each.tail) for each in readings)
         return AND.join(map(shlex.join, commands))
 
     def narrow(self, tool: VerifyTool, tests: Iterable[str]) -> VerifyTool | None:
-        """Aim `tool` at these tests alone, or None where it has no typed place for them.
+        """Aim `tool` at these tests alone; None where it has no place for them.
 
         Names that are no well-formed test are left out: they come from outside and never become part of a command
         in another way.
         """
         contract, reading = self._read(tool.argv)
         named = tuple(dict.fromkeys(each for each in tests if contract.focus and fits(contract.focus, each)))
-        argv = contract.narrowed(reading, named)
+        argv = contract.narrow(reading, named)
         return self.match_argv(argv) if argv and self._accepts(argv) else None
 
     def _read(self, argv: tuple[str, ...], shown: str = "") -> tuple[Contract, Reading]:
@@ -134,7 +138,7 @@ class Catalogue:
             if reading := contract.read(argv):
                 return contract, reading
         shown = shown or shlex.join(argv)
-        raise UnknownCommand(f"`{_cut(shown)}` is not in the tool catalogue. {self._nearest(argv, shown)}")
+        raise UnknownCommand(f"`{_quote(shown)}` is not in the tool catalogue. {self._nearest(argv, shown)}")
 
     def _accepts(self, argv: tuple[str, ...]) -> bool:
         return any(contract.read(argv) for contract in self._by_executable.get(argv[0], ()))
@@ -156,7 +160,7 @@ class Catalogue:
 
     @cached_property
     def _by_executable(self) -> Mapping[str, tuple[Contract, ...]]:
-        """Index the contracts by their first word, in order, so that a match looks at a few only."""
+        """Index the contracts by their first word, so that a match looks at few."""
         index: dict[str, list[Contract]] = {}
         for contract in self.contracts.values():
             for executable in dict.fromkeys(spelling.split()[0] for spelling in contract.spellings):
@@ -166,19 +170,19 @@ class Catalogue:
 
 @lru_cache(maxsize=4096)
 def words(command: str) -> tuple[str, ...]:
-    """Split a command line as a POSIX shell would, refusing everything that a shell would act on."""
+    """Split a command line like a shell, refusing whatever a shell would act on."""
     if found := _SHELL.search(command):
-        raise UnknownCommand(f"`{_cut(command)}` holds {found.group()!r}: a verification is run without a shell.")
+        raise UnknownCommand(f"`{_quote(command)}` holds {found.group()!r}: a verification is run without a shell.")
     if "'" not in command and '"' not in command:
         return tuple(word for word in command.split(" ") if word)  # what shlex answers here, thirty times faster
     try:
         return tuple(shlex.split(command))
     except ValueError as error:
-        raise UnknownCommand(f"`{_cut(command)}` cannot be read: {error}.") from error
+        raise UnknownCommand(f"`{_quote(command)}` cannot be read: {error}.") from error
 
 
 def render(tools: Sequence[VerifyTool]) -> str:
-    """Say for people, and for a shell, what `tools` run: the first failure ends."""
+    """Write what `tools` run for people and for a shell; the first failure ends it."""
     return AND.join(shlex.join(tool.argv) for tool in tools)
 
 
@@ -193,7 +197,12 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; the nearest is {near[0]}" if near else ""
 
 
-def _cut(text: str) -> str:
+def _quote(text: str) -> str:
+    """Cut a refused command for the error that its sender reads.
+
+    Who sent it must know it again, so it is not sanitised. Whoever puts the error into a prompt or a step lets it go
+    through `fields.fit`.
+    """
     return text if len(text) <= 80 else text[:79] + "…"
 
 
@@ -202,9 +211,12 @@ _CONTRACTS = TypeAdapter(tuple[Contract, ...])
 
 
 def keep_contracts(catalogue: Catalogue, steps: Iterable[PlannedStep] | None) -> tuple[dict[str, Any], ...]:
-    """Encode the contracts that are not ours: those that `steps` use, and those that stand in the place of one of ours.
+    """Encode the operator's contracts that a plan rests on, so that they go with it.
 
-    The latter bind what a revision may insert. A plan that expands (`steps` None) may come to use any of them.
+    Whoever decides about it later reads its commands the same: workers may have been started with other tools files
+    meanwhile, and a log that is folded again must give the same plan. Kept are those that `steps` use, and those that
+    stand in the place of one of ours, since these bind what a revision may insert. A plan that expands (`steps` None)
+    may come to use any of them.
     """
     if catalogue is CATALOGUE:
         return ()
@@ -214,15 +226,15 @@ def keep_contracts(catalogue: Catalogue, steps: Iterable[PlannedStep] | None) ->
     return tuple(_CONTRACTS.dump_python(kept, mode="json"))
 
 
-def catalogue_of(kept: Sequence[dict[str, Any]], policy_version: int = POLICY_VERSION) -> Catalogue:
-    """Make the catalogue of a plan that keeps these contracts and began under this version: ours for most."""
-    made = _extended(_CONTRACTS.validate_python(kept)) if kept else CATALOGUE
+def catalogue_of(contracts: Sequence[dict[str, Any]], policy_version: int = POLICY_VERSION) -> Catalogue:
+    """Make the catalogue of a plan that keeps these contracts and began under this version."""
+    made = _extended(_CONTRACTS.validate_python(contracts)) if contracts else CATALOGUE
     return made if policy_version >= ChangedRule.END_OF_OPTIONS.since else _without_end_of_options(made)
 
 
 @lru_cache(maxsize=64)
 def _extended(contracts: tuple[Contract, ...]) -> Catalogue:
-    return CATALOGUE.extended(contracts)
+    return CATALOGUE.extend(contracts)
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""Evidence text -> why it failed, and what was found in it (seed 001 "Failure Taxonomy"; spec/task.md 4.1).
+"""Says of the text of evidence why something failed, and what is found in it.
 
 The text is data: what is taken from it locates a failure for people and for the next attempt, and is never a command.
 """
@@ -20,7 +20,7 @@ from tasks.toolchain.languages import TOOLCHAINS
 
 MAX_TEXT = 64 * 1024  # characters looked at: half of them from the head, half from the tail
 MAX_TRACE = 500
-MAX_TESTS, MAX_CODES, MAX_FILES = 5, 10, 10  # the seed's bounds of evidence
+MAX_TESTS, MAX_CODES, MAX_FILES = 5, 10, 10  # of evidence
 _TRACE_HEAD = 120  # of a trace that is too long, the rest is its end: that is where it says what happened
 
 # colours, and the time stamps that CI puts before every line
@@ -29,7 +29,7 @@ _GROUP_NAME = re.compile(r"\?P<\w+>")
 
 
 class Family(StrEnum):
-    """The branches of the taxonomy tree (seed 001, "Failure Taxonomy")."""
+    """The branches of the tree of failures."""
 
     TEST = "TEST"
     COMPILE = "COMPILE"
@@ -63,7 +63,7 @@ HALTS_AT_ONCE = frozenset(TREE[Family.SANDBOX] + TREE[Family.BUDGET])
 OWN = frozenset({Category.LEASE_EXPIRED, Category.OUTPUT_REFUSED})  # only the planner can know of these
 FROM_OUTSIDE = frozenset(Category) - OWN
 
-# Words of the seed's older vocabularies (spec/task.md 1.1) and of common tools that mean one of ours beyond doubt.
+# Words of older vocabularies and of common tools that mean one of ours beyond doubt.
 # RUNTIME_ERROR, PERMISSION_DENIED, RESOURCE_EXHAUSTED and the like do not: their text decides.
 ALIASES = MappingProxyType(
     {
@@ -88,7 +88,10 @@ ALIASES = MappingProxyType(
 
 
 def category_named(word: str | None) -> Category | None:
-    """Read a controller's own word, in any case and with spaces or hyphens; None where it means none of ours."""
+    """Read a controller's own word; None where it means no category of ours.
+
+    Case, spaces and hyphens do not count.
+    """
     name = "_".join((word or "").upper().replace("-", " ").replace("_", " ").split())
     category = ALIASES.get(name) or Category.__members__.get(name)
     return category if category in FROM_OUTSIDE else None
@@ -102,14 +105,14 @@ _NOT_OURS = re.compile("|".join(("^/usr/", *filter(None, (each.foreign_files for
 
 
 def output_parser(tool: str | None) -> OutputParser:
-    """Find the rules for what `tool` (a contract's id) prints; for no tool or an unknown one, every rule there is."""
+    """Find the rules for what the contract `tool` prints; all of them for an unknown one."""
     name = tool or ""
     return _OF_TOOL.get(name) or _OF_TOOL.get(name.partition("-")[0], _ANY)
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a text says went wrong; UNKNOWN with empty fields where it says nothing we know."""
+    """What a text says went wrong; UNKNOWN where it says nothing we know."""
 
     category: Category
     failing_tests: tuple[str, ...] = ()
@@ -134,7 +137,10 @@ class _Hit:
 
 
 def classify(text: str, *, tool: str | None = None, timed_out: bool = False) -> Diagnosis:
-    """Say what failure `text`, printed by the contract `tool`, tells of. Same text, same answer; linear in the text."""
+    """Say what failure `text` tells of, which the contract `tool` printed.
+
+    Same text, same answer; linear in the text.
+    """
     shown = _NOISE.sub("", _shorten(text, MAX_TEXT // 2, MAX_TEXT // 2))
     hits = list(_hits(shown, output_parser(tool)))
     first = min((hit for hit in hits if hit.rule.category), key=lambda hit: hit.order, default=None)
@@ -151,7 +157,10 @@ def classify(text: str, *, tool: str | None = None, timed_out: bool = False) -> 
 
 
 def category_of(word: str | None, text: str) -> Category:
-    """Take a controller's own `word` if it is a category of ours, else what `text` says, else UNKNOWN. Never raises."""
+    """Take a controller's `word` if it means a category, else what `text` says.
+
+    Never raises: UNKNOWN is an answer.
+    """
     return category_named(word) or classify(text).category
 
 
@@ -169,20 +178,26 @@ def _hits(text: str, rules: OutputParser) -> Iterator[_Hit]:
 
 @cache
 def _combined(rules: OutputParser) -> re.Pattern[str]:
-    """Join the rules, so that one pass finds the few lines that are worth a closer look."""
+    """Join the rules: one pass finds the few lines worth a closer look."""
     parts = (f"(?P<r{order}>{_GROUP_NAME.sub('?:', rule.pattern)})" for order, rule in enumerate(rules))
     return re.compile(f"^(?=.)(?:{'|'.join(parts)})", re.MULTILINE)
 
 
 def _line(hits: list[_Hit], start: int) -> int | None:
-    """Take the first line number from where the failure is told, else the last before: a traceback ends with it."""
+    """Take the first line number after the failure is told, else the last before.
+
+    A traceback ends with the line that raised.
+    """
     after = (hit.line for hit in hits if hit.at.start() >= start and hit.line)
     before = (hit.line for hit in reversed(hits) if hit.line)
     return next((int(line) for numbers in (after, before) for line in numbers), None)
 
 
 def _trace(text: str, hits: list[_Hit], start: int) -> str:
-    """Cut out the telling part: from the tool's own headline on, a Python traceback up to its last line."""
+    """Cut out the telling part, from the tool's own headline on.
+
+    A Python traceback goes up to its last line.
+    """
     telling = min((hit for hit in hits if hit.rule.telling), key=lambda hit: hit.at.start(), default=None)
     begin = telling.at.start() if telling else start
     if begin == len(text):
@@ -218,7 +233,7 @@ _VARIABLE = (
 
 
 def signature(category: Category, failing_tests: Iterable[str], trace: str) -> str:
-    """Name a failure so that the same one has the same name again (DESIGN.md section 5, "identical failure").
+    """Name a failure so that the same one has the same name again.
 
     Numbers, paths, addresses, ids and timings of the trace do not count. Empty evidence has no name: "".
     """

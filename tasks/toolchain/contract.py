@@ -1,7 +1,7 @@
-"""What one tool of the catalogue may be asked: a contract, as plain data, and how an argv is held against it.
+"""What one tool of the catalogue may be asked, as plain data, and how an argv is held against it.
 
-Seed 001, "Tool Contract Registry": tools are selected from a fixed catalogue, never invented. A contract is matched
-wholly or not at all: a word that is neither a listed option nor a well-typed positional refuses the command.
+Tools are selected from a fixed catalogue, never invented. A contract is matched wholly or not at all: a word that is
+neither a listed option nor a well-typed positional refuses the command.
 
 Words that come from data (paths, names of tests) could choose the verification: `@file` makes pytest, ruff, mypy and
 tsc read options from that file, `+name` chooses cargo's toolchain, `-x` is an option. No such word is well-typed,
@@ -25,7 +25,7 @@ _NEEDS_PLACE = re.compile(r"[@+]|[A-Za-z_]\w*=")
 
 
 class ToolCategory(StrEnum):
-    """What a tool is for (seed 001, "Tool Contract Registry")."""
+    """What a tool is for."""
 
     TEST = "TEST"
     LINT = "LINT"
@@ -68,7 +68,10 @@ def _pattern(alternatives: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def fits(kind: str, word: str) -> bool:
-    """Tell whether `word` is a well-formed value of `kind`: at most 1000 characters, none of them invisible."""
+    """Tell whether `word` is a well-formed value of `kind`.
+
+    It has at most 1000 characters, none of them invisible.
+    """
     return (
         len(word) <= 1000
         and not word.startswith(_TAKEN_FOR_MORE)
@@ -78,7 +81,7 @@ def fits(kind: str, word: str) -> bool:
 
 
 def operand(path: str) -> str:
-    """Spell a path of a step as a word of an argv that no tool reads as anything but a path."""
+    """Spell a path so that no tool reads it as anything but a path."""
     return f"./{path}" if _NEEDS_PLACE.match(path) else path
 
 
@@ -88,7 +91,7 @@ def _is_visible(word: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An argv taken apart by the contract that accepts it; a `--` that ends the options is in none of the parts."""
+    """An argv taken apart by the contract that accepts it, without `--`."""
 
     spelling: tuple[str, ...]
     options: tuple[str, ...]
@@ -98,12 +101,12 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """One tool: its words, what may follow them, how long it may take and which exit codes mean what.
+    """One tool: its words, what may follow them, its time and its exit codes.
 
     `options` are regular expressions that a whole word must match, a closed set in any order; `valued` options take
     one more word of a kind; `required` ones must be there; `tails` are all that may stand after `--`, unless the tool
     reads it as `end_of_options`: then positionals do. `pass_codes` say that the code under test is right, `ran_codes`
-    that the tool did run (spec 5, "Ok codes").
+    that the tool did run.
     """
 
     id: str
@@ -140,8 +143,8 @@ class Contract:
         """Make the verification that runs `argv` under this contract."""
         return VerifyTool(tool=self.id, argv=argv, timeout_s=self.timeout_s, pass_codes=self.pass_codes)
 
-    def narrowed(self, reading: Reading, tests: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Aim an accepted command at `tests` alone; None where the contract has no typed place for them."""
+    def narrow(self, reading: Reading, tests: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Aim an accepted command at `tests` alone; None without a typed place for them."""
         if not self.focus or not 0 < len(tests) <= self.focus_most:
             return None
         if self.focus_option:
@@ -149,7 +152,10 @@ class Contract:
         return self.command(Reading(reading.spelling, reading.options, tests, reading.tail))
 
     def command(self, reading: Reading) -> tuple[str, ...]:
-        """Put an argv together: positionals go behind `--` where the tool has it, but for a lone `.`, which is ours."""
+        """Put an argv together, positionals behind `--` where the tool has it.
+
+        A lone `.` is ours, and stays in front.
+        """
         ended = ("--",) if self.end_of_options and any(word != "." for word in reading.positionals) else ()
         return (*reading.spelling, *reading.options, *ended, *reading.positionals, *reading.tail)
 
@@ -193,7 +199,7 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One line of a recipe: a command, given those files of the step that have one of `suffixes`.
+    """One line of a recipe: a command, given the step's files of these `suffixes`.
 
     `otherwise` is the whole command where the step has no such file; empty leaves the part out. `tests` takes only
     files of tests; `each` runs the command once for every file, for tools that read only one.
@@ -219,7 +225,7 @@ _SCRIPTS = {  # of a category: the kind of its names is `<key>_script`, the valu
 def scripts(
     name: str, spellings: tuple[str, ...], languages: tuple[str, ...] = (), test_tails: tuple[str, ...] = ()
 ) -> tuple[Contract, ...]:
-    """Make one contract a category for a runner of named scripts; the name alone tells the category."""
+    """Make one contract a category for a runner of scripts, whose names tell the category."""
     return tuple(
         Contract(
             id=f"{name}-{kind}",

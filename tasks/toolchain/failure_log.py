@@ -1,4 +1,4 @@
-"""What a failure log says there is to repair, by the tools' own patterns (spec 2.1 "Repair sub-routing", 4.2).
+"""What a failure log says there is to repair, by the signs of each language.
 
 The log is untrusted and at most as long as a goal: it only chooses among our templates. Patterns stay within a line
 and have no nested repetition, so that reading is linear.
@@ -14,7 +14,7 @@ from tasks.toolchain.languages import TOOLCHAINS
 
 
 class LogSign(StrEnum):
-    """What the log tells."""
+    """What a log tells; each chooses a template of repair goals."""
 
     NONE = "none"  # there is no log
     REPAIRABLE = "repairable"
@@ -42,7 +42,10 @@ _IS_FAILING = _any(_FAILING, *(each.failing for each in _SIGNS), flags=re.M)
 
 
 def read_log(log: str, files: Sequence[str] = ()) -> LogSign:
-    """Say what `log` shows; `files` of the repository tell a module of its own from a missing dependency."""
+    """Say what `log` shows.
+
+    `files` of the repository tell a module of its own from a missing dependency.
+    """
     if not log.strip():
         return LogSign.NONE
     if _IS_DEPENDENCY.search(log) or _misses_foreign_module(log, files):

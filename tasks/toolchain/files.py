@@ -1,4 +1,4 @@
-"""What the files of an allowlist are for, by their names: sources, tests, documents, manifests."""
+"""Tells by their names what files are for: sources, tests, documents, manifests."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def files_of(files: Iterable[str], *roles: Role) -> tuple[str, ...]:
 
 
 def chunks(files: Sequence[str], size: int) -> tuple[tuple[str, ...], ...]:
-    """Cut `files` into pieces of at most `size`, documents, sources and tests apart, unless all fit into one.
+    """Cut `files` into pieces of at most `size`, unless all fit into one.
 
-    Tests come last, so that the piece that can make the tests pass again is the one that is verified by them
-    (DESIGN.md section 5, "allowlists").
+    Documents, sources and tests are apart. Tests come last, so that the piece that can make the tests pass again is the
+    one that is verified by them.
     """
     if len(files) <= size:
         return (tuple(files),) if files else ()

@@ -1,4 +1,4 @@
-"""Aims a verification at the one test that fails: only within what it runs now, only through a typed positional."""
+"""Aims a verification at the one test that fails, within what it runs now."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tasks.toolchain.catalogue import Catalogue
 
 
 def focus(tool: VerifyTool, tests: Sequence[str], catalogue: Catalogue) -> VerifyTool | None:
-    """Aim `tool` at the first of `tests` that it runs; None where there is none, or no typed place for it.
+    """Aim `tool` at the first of `tests` that it runs; None where that cannot be.
 
     The names come from evidence: one that is not well formed, or outside of what the tool runs, is passed over. What
     is well formed is a rule of safety (no `@file`, no option), which holds at once for plans of every policy version.
@@ -27,7 +27,10 @@ def focus(tool: VerifyTool, tests: Sequence[str], catalogue: Catalogue) -> Verif
 
 
 def _within(test: str, places: Sequence[str]) -> Iterator[str]:
-    """Yield the name of `test` as seen from each place that runs it; a tool without places runs all."""
+    """Yield the name of `test` as seen from each place that runs it.
+
+    A tool without places runs all.
+    """
     path, colons, name = test.partition("::")
     if not places:
         yield test

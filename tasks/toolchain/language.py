@@ -81,7 +81,7 @@ class Language:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSigns:
-    """What a failure log says there is to repair: alternatives of regular expressions, each within a line.
+    """What logs of failures say there is to repair, as regular expressions within a line.
 
     `dependency` and `build` are read in any case. `missing_module` has one group: the first part of the module's name.
     """

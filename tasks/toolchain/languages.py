@@ -43,9 +43,10 @@ _BY_SUFFIX = {suffix: each for each in LANGUAGES.values() for suffix in each.suf
 
 
 def language_of(context: GoalContext, files: Iterable[str], tested: Sequence[str] = ()) -> Language | None:
-    """Find the language of a goal: as told, else by its test command, its files, its manifests, its repository.
+    """Find the language of a goal, as told or by what it knows of its project.
 
-    `tested` are the languages of the contract that its test command matched.
+    That is its test command, its files, its manifests, its repository, in this order. `tested` are the languages of the
+    contract that its test command matched.
     """
     if context.language and context.language.strip():
         return _BY_WORD.get(context.language.strip().casefold())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.text import sanitize as sanitize_module
-from tasks.text import skeleton
+from tasks.text import unicode
 from tasks.text.attacks import ATTACKS
 from tasks.text.sanitize import TOKEN, Treatment, is_plain, sanitize
 from tasks.text.unicode import clean
@@ -75,8 +75,8 @@ def test_what_is_known_at_a_glance_to_be_plain_has_nothing_in_it(text: str) -> N
 
 @given(TEXTS)
 def test_a_view_without_its_places_has_the_same_text(text: str) -> None:
-    assert skeleton.words_of(text) == skeleton.words(skeleton.TextView(text)).text
-    assert skeleton.code_of(text) == skeleton.code(skeleton.TextView(text)).text
+    assert unicode.words_of(text) == unicode.words(unicode.TextView(text)).text
+    assert unicode.code_of(text) == unicode.code(unicode.TextView(text)).text
 
 
 @given(st.text())

@@ -291,7 +291,7 @@ def test_an_operator_adds_a_contract_without_changing_the_catalogue_that_was() -
         id="bazel", spellings=("bazel test",), example="bazel test", category=ToolCategory.TEST, timeout_s=60
     )
 
-    assert CATALOGUE.extended([bazel]).match("bazel test").tool == "bazel"
+    assert CATALOGUE.extend([bazel]).match("bazel test").tool == "bazel"
     with pytest.raises(UnknownCommand):
         CATALOGUE.match("bazel test")
 

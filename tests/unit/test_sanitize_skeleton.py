@@ -6,7 +6,7 @@ import pytest
 
 from tasks.text.attacks import AttackClass
 from tasks.text.sanitize import TOKEN, Treatment, sanitize
-from tasks.text.skeleton import TextView, code, words, words_of
+from tasks.text.unicode import TextView, code, words, words_of
 
 SEPARATORS = [
     "  ",

@@ -156,7 +156,7 @@ def catalogue_with(text: str) -> Catalogue:
         raise WrongTools(
             "\n".join(f"{_place(e['loc'])}: {e['msg']}, not {e['input']!r}." for e in error.errors())
         ) from error
-    made = CATALOGUE.extended(
+    made = CATALOGUE.extend(
         (table.contract(name) for name, table in file.tools.items()),
         {name: tuple(map(_part, parts)) for name, parts in file.recipes.items()},
     )

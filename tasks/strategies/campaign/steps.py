@@ -108,7 +108,7 @@ def _steps(task: PlanTask, ids: Sequence[str], ends: Mapping[str, str], frame: S
     """Make the steps of a task, one after the other."""
     waits = tuple(ends[seq] for seq in parents(task.depends) if seq in ends)
     catalogue = frame.project.catalogue
-    tools = tuple(map(catalogue.separated, read_commands(task.verify, catalogue)))
+    tools = tuple(map(catalogue.separate, read_commands(task.verify, catalogue)))
     for step_id, piece in zip(ids, _pieces(task, frame), strict=True):
         own = tools if step_id == ids[-1] else frame.project.check(Check.QUICK, piece.files) or tools
         yield _step(task, step_id, frame, piece=piece, tools=own, depends_on=waits)

@@ -182,7 +182,7 @@ def test_every_step_has_the_type_and_the_files_of_its_task() -> None:
         expected = StepType.TEST if task["type"] == "VERIFY" else StepType.PATCH
         assert types[step.step_id] is expected
         assert list(step.allowed_files) == task["delta"]
-        assert CATALOGUE.typed(step.verify_tools) == task["verify"]
+        assert CATALOGUE.as_typed(step.verify_tools) == task["verify"]
 
 
 def test_tests_are_checked_for_form_before_their_code_is_there() -> None:

@@ -299,7 +299,7 @@ RSPEC = Contract(id="rspec", spellings=("rspec",), example="rspec", category=Too
 def test_the_operators_own_tools_verify_a_drafted_plan(drafter: str) -> None:
     goal = a_goal("strict", files=["lib/a.rb"], context={"test_command": "rspec"})
     output = a_plan(a_step(files=["lib/a.rb"], validation=["it works"]), validation=["it works"])
-    catalogue = CATALOGUE.extended([RSPEC])
+    catalogue = CATALOGUE.extend([RSPEC])
     draft = goals.plan(goal, catalogue, Setting(drafter=drafter, drafted=(said(output),), now=7))
 
     assert isinstance(draft, Draft)

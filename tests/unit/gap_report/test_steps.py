@@ -80,7 +80,7 @@ def test_an_iteration_is_verified_in_its_language(path: str, context: dict[str, 
 def test_an_operator_puts_another_type_checker_in_the_place_of_pyright(check: dict[str, Any], verify: str) -> None:
     theirs = Contract(id="pyright", example="x", category=ToolCategory.TYPE_CHECK, timeout_s=60, **check)
     goal = a_goal(a_gap("Change src/a.py"), allowed=["src/a.py"], files=["src/a.py"])
-    catalogue = CATALOGUE.extended((theirs,))
+    catalogue = CATALOGUE.extend((theirs,))
 
     made = gap_report.draft(goal, catalogue, Setting())
 

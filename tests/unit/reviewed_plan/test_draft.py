@@ -130,7 +130,7 @@ def test_to_plan_alone_takes_no_files() -> None:
 
 def of_risk(risk: RiskLevel) -> Catalogue:
     """The catalogue of an operator who gives pytest to steps of this risk and above."""
-    return CATALOGUE.extended([replace(CATALOGUE.contracts["pytest"], min_risk=risk)])
+    return CATALOGUE.extend([replace(CATALOGUE.contracts["pytest"], min_risk=risk)])
 
 
 @pytest.mark.parametrize("risk", [RiskLevel.LOW, RiskLevel.MED, RiskLevel.HIGH])

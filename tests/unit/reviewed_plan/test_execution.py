@@ -135,7 +135,7 @@ def test_a_quick_look_that_needs_more_risk_than_a_step_has_is_its_tests() -> Non
     assert quick
     goal = a_goal("execute", plan={**a_plan(), "milestones": [part(1, *MANY[:7])], "milestone_dependencies": {}},
                   allowed_files=MANY)  # fmt: skip
-    dear = CATALOGUE.extended([replace(CATALOGUE.contracts[each.tool], min_risk=RiskLevel.HIGH) for each in quick])
+    dear = CATALOGUE.extend([replace(CATALOGUE.contracts[each.tool], min_risk=RiskLevel.HIGH) for each in quick])
     answer = draft(goal, dear, Setting(now=0))
 
     assert isinstance(answer, Draft), answer
