@@ -837,12 +837,12 @@ def test_a_lost_acknowledgement_is_made_up_for_and_nothing_is_done_twice(
 CONTROLLER = """
 import sys
 from pathlib import Path
-from worker.controller import ControllerConfig, loop, mailbox, run, verify
+from worker.controller import ControllerConfig, run
 from worker.sandbox import bubblewrap
-from worker.sandbox.paths import Grant
+from worker.sandbox.paths import PathGrant
 bubblewrap.find = lambda *_: None
 url, workdir, command, place = sys.argv[1:]
-paths = (Grant(Path(place), writable=True),)
+paths = (PathGrant(Path(place), writable=True),)
 raise SystemExit(run(ControllerConfig(redis_url=url, workdir=Path(workdir), command=command, agent_paths=paths)))
 """
 
