@@ -96,3 +96,17 @@ def test_the_architecture_names_files_that_are_there() -> None:
 
     assert len(named) > 30
     assert sorted(name for name in named if not any((root / name).exists() for root in roots)) == []
+
+
+ELSEWHERE = re.compile(  # notes that were written before this repository, and their numbered sections
+    r"\b(?:DESIGN|HOUSE|HTTP|PEERS|PERFORMANCE|STYLE|WIRE)\.md\b|\b[Ss]eed 00\d|\bspec/[a-z]+\.md|\bspec \d\.\d"
+)
+
+
+def test_nothing_cites_a_document_that_the_repository_does_not_have() -> None:
+    folders = ("schemas", "tasks", "worker", "tests", "docs")
+    files = [path for name in folders for path in (ROOT / name).rglob("*") if path.suffix in (".py", ".lua", ".md")]
+    cited = {str(path.relative_to(ROOT)): ELSEWHERE.findall(path.read_text()) for path in files}
+
+    assert len(files) > 500
+    assert {name: words for name, words in cited.items() if words} == {}
