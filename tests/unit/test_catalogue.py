@@ -12,17 +12,17 @@ from tasks.toolchain.catalogue import CATALOGUE, render, words
 from tasks.toolchain.contract import KINDS, Contract, ToolCategory, fits
 from tests.support.smuggling import SMUGGLED_WORDS, smuggled_lines
 
-SEED_TOOLS = """
+GOALS_TOOLS = """
     pytest pytest-focused ruff-check ruff-fix mypy pyright py-compile npm-test jest eslint tsc go-test go-vet cargo-test
     cargo-clippy cmake-build ctest
 """
 
-SEED_RECIPES = """
+GOALS_RECIPES = """
     python-quick python-full python-test-only python-focused-test node-quick node-full go-full rust-full
 """
 
 
-def test_the_example_of_the_seed_is_read_and_told_unchanged() -> None:
+def test_a_command_is_read_and_told_unchanged() -> None:
     tool = CATALOGUE.match("pytest tests/test_auth.py -v")
 
     assert tool == VerifyTool(
@@ -31,11 +31,11 @@ def test_the_example_of_the_seed_is_read_and_told_unchanged() -> None:
     assert render([tool]) == "pytest tests/test_auth.py -v"
 
 
-def test_the_seventeen_tools_and_eight_recipes_of_the_seed_are_there() -> None:
-    assert set(SEED_TOOLS.split()) <= set(CATALOGUE.contracts)
-    assert len(SEED_TOOLS.split()) == 17
-    assert set(SEED_RECIPES.split()) <= set(CATALOGUE.recipes)
-    assert len(SEED_RECIPES.split()) == 8
+def test_the_tools_and_recipes_that_goals_name_are_there() -> None:
+    assert set(GOALS_TOOLS.split()) <= set(CATALOGUE.contracts)
+    assert len(GOALS_TOOLS.split()) == 17
+    assert set(GOALS_RECIPES.split()) <= set(CATALOGUE.recipes)
+    assert len(GOALS_RECIPES.split()) == 8
 
 
 @pytest.mark.parametrize("contract", CATALOGUE.contracts.values(), ids=lambda contract: contract.id)
