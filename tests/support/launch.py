@@ -105,7 +105,7 @@ def _stop_at(plan_id: str) -> None:
     commit, verdicts, plans = PlanTalk.commit, PlanTalk.verdicts, {plan_id}
 
     def stopping(self: PlanTalk, writes: Sequence[Any]) -> None:
-        if any(write.changeset.changed and write.change.plan_id in plans for write in writes):
+        if any(write.changeset.changed and write.changeset.plan_id in plans for write in writes):
             plans.clear()
             os.kill(os.getpid(), signal.SIGSTOP)
         commit(self, writes)
