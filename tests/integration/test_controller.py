@@ -23,7 +23,7 @@ from redis import Redis
 from schemas import codec
 from schemas.outcome import FailureEvidence, Outcome
 from tests.conftest import wait_until
-from worker.controller import ControllerConfig, loop, mailbox, run, verify
+from worker.controller import ControllerConfig, loop, mailbox, programs, run
 from worker.sandbox import bubblewrap
 from worker.sandbox.paths import PathGrant
 from worker.store import functions
@@ -543,7 +543,7 @@ def test_a_python_tool_that_is_not_on_the_path_runs_in_our_interpreter(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
 
-    assert verify.resolve(argv) == resolved
+    assert programs.resolve(argv) == resolved
 
 
 def test_a_program_that_is_not_there_is_a_failure_that_names_it(planner: Planner, start: Callable[..., None]) -> None:

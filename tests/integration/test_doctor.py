@@ -18,8 +18,7 @@ from schemas import codec
 from tests.conftest import wait_until
 from tests.integration.test_queries import Planner
 from worker.cli.commands.app import app
-from worker.doctor.finding import Finding, Repair, Site
-from worker.doctor.repair import mend
+from worker.doctor.finding import Finding, Repair, Site, mend
 from worker.doctor.rounds import Rounds
 from worker.host.embedded_server import free_port
 from worker.store import keys, queries
@@ -140,7 +139,7 @@ def test_plans_are_paged(planner: Planner, doctor: Callable[..., Result], monkey
     monkeypatch.setattr("worker.doctor.rounds.PAGE", 2)
     monkeypatch.setattr("worker.doctor.stored.PAGE", 2)
     monkeypatch.setattr("worker.doctor.orphans.SCAN", 2)
-    monkeypatch.setattr("worker.doctor.streams.PAGE", 2)
+    monkeypatch.setattr("worker.doctor.server.PAGE", 2)
     for _ in range(5):
         executing(planner)
 
@@ -481,8 +480,8 @@ def test_a_queue_without_its_group_is_found_and_given_it(planner: Planner, docto
 def test_entries_that_a_dead_worker_had_read_are_told(
     planner: Planner, doctor: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.doctor.streams.LATE_MS", 0)
-    monkeypatch.setattr("worker.doctor.streams.IDLE_FACTOR", 0)
+    monkeypatch.setattr("worker.doctor.server.LATE_MS", 0)
+    monkeypatch.setattr("worker.doctor.server.IDLE_FACTOR", 0)
     planner.client.xadd(P0.outcomes, {"data": "{}"})
     planner.client.xreadgroup(GROUP, "worker-9", {P0.outcomes: ">"})
 

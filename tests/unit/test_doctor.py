@@ -97,8 +97,8 @@ def test_an_ended_plan_holds_no_attempt() -> None:
 
 def test_a_log_that_contradicts_itself_is_told() -> None:
     log = Log()
-    log.fold({"version": 2, "moves": [["a", "PENDING", "ACTIVE"]]})
-    log.fold({"version": 2, "moves": [["a", "PENDING", "DONE"]]})
+    log.follow({"version": 2, "moves": [["a", "PENDING", "ACTIVE"]]})
+    log.follow({"version": 2, "moves": [["a", "PENDING", "DONE"]]})
 
     assert log.breaks == ["version 2 comes after 2", "a goes on from PENDING after ACTIVE"]
 

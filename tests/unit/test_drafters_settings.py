@@ -299,14 +299,14 @@ def test_who_drafts_can_be_asked_for_on_the_command_line(monkeypatch: pytest.Mon
     sent: list[Any] = []
 
     @contextmanager
-    def linked() -> Iterator[Any]:
+    def open_link() -> Iterator[Any]:
         yield SimpleNamespace(settings=SimpleNamespace(max_goal_bytes=10_000))
 
     def publish(_: Any, data: bytes, __: str | None) -> publisher.Sent:
         sent.append(codec.loads(data))
         return publisher.Sent("1-1", "1-1")
 
-    monkeypatch.setattr(submit, "linked", linked)
+    monkeypatch.setattr(submit, "open_link", open_link)
     monkeypatch.setattr(publisher, "publish", publish)
 
     ended = CliRunner().invoke(app, ["submit", "--goal", "Fix it", "--file", "a.py", "--drafter", "http"])

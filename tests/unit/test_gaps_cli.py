@@ -24,8 +24,9 @@ from tasks.toolchain.catalogue import CATALOGUE
 from worker.cli import publisher
 from worker.cli.commands import submit
 from worker.cli.commands.app import app
-from worker.sources import gaps, inbox, roadmap, sarif
-from worker.sources.sarif import Finding, UnreadableLog
+from worker.sources import goal as goal_source
+from worker.sources import inbox, roadmap, sarif
+from worker.sources.sarif import SarifFinding, UnreadableLog
 
 ROOT = Path("/w/shop")
 
@@ -40,7 +41,7 @@ def a_log(*results: dict[str, Any], name: str = "ruff", **run: Any) -> bytes:
     return codec.dumps({"version": "2.1.0", "runs": [{"tool": tool, "results": list(results), **run}]})
 
 
-def found(*results: dict[str, Any], **run: Any) -> list[Finding]:
+def found(*results: dict[str, Any], **run: Any) -> list[SarifFinding]:
     return list(sarif.read(a_log(*results, **run), ROOT))
 
 
@@ -360,16 +361,16 @@ def test_a_wish_that_cannot_be_read_is_named(tmp_path: Path, content: bytes, tol
 
 
 def test_every_file_is_told_before_any_is_told_twice() -> None:
-    findings = [Finding("ruff", f"src/m{number % 40}.py", number, 1, "F401", "x" * 400) for number in range(400)]
+    findings = [SarifFinding("ruff", f"src/m{number % 40}.py", number, 1, "F401", "x" * 400) for number in range(400)]
 
-    (gap,) = gaps.gaps_of(findings, None, (), ())
+    (gap,) = goal_source.gaps_of(findings, None, (), ())
 
-    assert len(gap.evidence) <= gaps.MAX_EVIDENCE
+    assert len(gap.evidence) <= goal_source.MAX_EVIDENCE
     assert [line.split(":")[0] for line in gap.evidence.splitlines()][:20] == [f"src/m{n}.py" for n in range(20)]
 
 
 def test_gaps_of_all_sources_are_in_order_and_wishes_replace_items() -> None:
-    findings = [Finding("ruff", "src/a.py", 1, 1, "F401", "x"), Finding("mypy", "src/b.py", 1, 1, "", "y")]
+    findings = [SarifFinding("ruff", "src/a.py", 1, 1, "F401", "x"), SarifFinding("mypy", "src/b.py", 1, 1, "", "y")]
     items = [
         RoadmapItem("0.1", "Create src/b.py"),
         RoadmapItem("0.10", "Export: write csv"),
@@ -377,7 +378,7 @@ def test_gaps_of_all_sources_are_in_order_and_wishes_replace_items() -> None:
     ]
     wishes = [InboxItem(filename="a.md", title="Export", what="Write CSV")]
 
-    made = gaps.gaps_of(findings, None, items, wishes)
+    made = goal_source.gaps_of(findings, None, items, wishes)
 
     assert [(gap.category, gap.description, gap.priority, gap.roadmap_version) for gap in made] == [
         ("quality", "Quality check failed: ruff", "urgent", "0.1"),
@@ -392,14 +393,14 @@ def planner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Re
     """Run the command without a server; what it publishes is kept in `sent.json`."""
 
     @contextmanager
-    def linked() -> Iterator[Any]:
+    def open_link() -> Iterator[Any]:
         yield SimpleNamespace(settings=SimpleNamespace(max_goal_bytes=MAX_GOAL_BYTES))
 
     def publish(_: Any, data: bytes, goal_id: str | None) -> publisher.Sent:
         (tmp_path / "sent.json").write_bytes(data)
         return publisher.Sent("1-1", goal_id or "1-1")
 
-    monkeypatch.setattr(submit, "linked", linked)
+    monkeypatch.setattr(submit, "open_link", open_link)
     monkeypatch.setattr(publisher, "publish", publish)
     monkeypatch.chdir(tmp_path)
     return lambda *words, stdin=None: CliRunner().invoke(app, ["submit", *map(str, words)], input=stdin)

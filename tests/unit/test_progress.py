@@ -1,15 +1,15 @@
-"""Progress is told late, seldom, and never on stdout."""
+"""ProgressLine is told late, seldom, and never on stdout."""
 
 from __future__ import annotations
 
 import pytest
 
 from worker.cli.render import progress
-from worker.cli.render.progress import Progress
+from worker.cli.render.progress import ProgressLine
 
 
 def test_what_is_quick_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress("plans looked at") as told:
+    with ProgressLine("plans looked at") as told:
         told.step(1000)
 
     assert capsys.readouterr() == ("", "")
@@ -20,7 +20,7 @@ def test_what_takes_longer_tells_how_far_it_is_and_seldom(
 ) -> None:
     monkeypatch.setattr(progress, "QUIET_S", 0.0)
 
-    with Progress("plans looked at") as told:
+    with ProgressLine("plans looked at") as told:
         for _ in range(1000):
             told.step(2)
 
@@ -33,7 +33,7 @@ def test_a_terminal_gets_one_line_that_goes_away(
     monkeypatch.setattr(progress, "QUIET_S", 0.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
 
-    with Progress("plans looked at") as told:
+    with ProgressLine("plans looked at") as told:
         told.step()
 
     assert capsys.readouterr().err == "\r\x1b[2Kplans looked at: 1 ...\r\x1b[2K"

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from worker.controller.spec import Tool
-from worker.controller.verify import Run, environment, verify
+from worker.controller.programs import ToolRun, environment, verify
+from worker.controller.wire import Tool
 from worker.sandbox import process
 from worker.sandbox.process import Job
 
 PRINTS = "print('src/a.py:3: error: Incompatible return value type  [return-value]'); raise SystemExit({})"
 
 
-def in_folder(folder: Path) -> Run:
-    """Run what is to be verified in `folder`, as a controller does."""
+def in_folder(folder: Path) -> ToolRun:
+    """ToolRun what is to be verified in `folder`, as a controller does."""
     return lambda argv, seconds: process.run(Job(argv, folder, seconds, lambda: True, merge=True, env=environment()))
 
 

@@ -14,7 +14,7 @@ from statistics import median, quantiles
 
 from redis import Redis
 
-from worker.bench import cpu, fleet, heartbeats
+from worker.bench import cpu, fleet
 from worker.host import embedded_server
 from worker.store import clients, keys
 
@@ -26,7 +26,9 @@ Say = Callable[[str], None]
 def measure(
     plans: int, steps: int, pool: str, say: Say, url: str | None = None, *, is_brief: bool = False
 ) -> dict[str, float]:
-    """Run the benchmark on `url`, else on an embedded server; returns figures by name. `say` hears of each part.
+    """Run the benchmark on `url`, or an embedded server; returns figures by name.
+
+    `say` hears of each part.
 
     `is_brief` leaves out the anchors and all but the outcomes of many plans in flight.
     """
@@ -42,7 +44,7 @@ def measure(
                 with _worker("worker", at, pool) as pid:
                     figures |= _ours(client, pid, plans, steps, say)
                     say("Heartbeats beside bare SETs")
-                    figures |= heartbeats.per_s(client, 20_000)
+                    figures |= fleet.heartbeats_per_s(client, 20_000)
                 figures |= _ratios(figures)
     return {name: round(value, 3) for name, value in figures.items()}
 
@@ -71,9 +73,9 @@ def _outcomes(client: Redis, worker: int, plans: int, steps: int, say: Say) -> d
     _submit(client, [fleet.goal(number, steps) for number in range(plans)])
     plan_bytes = (client.info("memory")["used_memory"] - empty) / plans
     say(f"Applying {plans * steps} outcomes")
-    before = cpu.used(client, worker)
+    before = cpu.usage(client, worker)
     rate = plans * steps / fleet.work(client, plans * steps)
-    spent = cpu.used(client, worker).us_each(before, plans * steps)
+    spent = cpu.usage(client, worker).us_each(before, plans * steps)
     return {"outcomes_per_s": rate, **spent, "plan_bytes": plan_bytes}
 
 

@@ -59,7 +59,10 @@ def _client() -> Redis:
 
 
 def enqueue(tasks: int) -> None:
-    """Put `tasks` no-op tasks between two marks, before a worker starts: publishing must not slow it down."""
+    """Put `tasks` no-op tasks between two marks, before a worker starts.
+
+    Publishing must not slow the worker down.
+    """
     for task, argument in [(mark, DONE), *[(noop, ARGUMENT)] * tasks, (mark, DONE)]:
         task.delay(argument)
 
@@ -82,7 +85,10 @@ def roundtrip_ms(client: Redis, tries: int) -> float:
 
 
 def floor_per_s(client: Redis, outcomes: int) -> float:
-    """Measure the raw loop: read a batch, one Lua call an outcome that applies it and hands out the next spec."""
+    """Measure the raw loop: one Lua call for each outcome, in batches.
+
+    The call applies the outcome and hands out the next spec.
+    """
     client.function_load(FLOOR, replace=True)
     stream, specs, spec = "bench:{0}:outcomes", "bench:{0}:specs", b'{"step_id":"s-00001","pad":"%s"}' % (b"x" * 480)
     client.xgroup_create(stream, "planner", id="0", mkstream=True)

@@ -1,4 +1,7 @@
-"""The CPU time that a worker and its server spend on an outcome: unlike wall times it hardly differs between runs."""
+"""The CPU time that a worker and its server spend on an outcome.
+
+Unlike wall times it hardly differs between runs.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,11 @@ class Cpu(NamedTuple):
         return {"worker_cpu_us": worker, "server_cpu_us": server, "cpu_us": worker + server}
 
 
-def used(client: Redis, pid: int) -> Cpu:
-    """Read what the process `pid` with the processes below it, and the server, have used since they started."""
+def usage(client: Redis, pid: int) -> Cpu:
+    """Read the CPU used by the process `pid`, its descendants, and the server.
+
+    It counts from their start.
+    """
     info: Any = client.info("cpu")
     return Cpu(_of_tree(pid), info["used_cpu_user"] + info["used_cpu_sys"])
 

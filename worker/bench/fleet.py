@@ -1,4 +1,4 @@
-"""A fleet of controllers that do nothing but answer: every step succeeds at once."""
+"""A fleet of controllers that do nothing but answer: every step succeeds at once; and its heartbeats."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ from typing import Any
 from redis import Redis
 
 from schemas import codec
+from worker.store import functions
 from worker.store.keys import CONTROLLERS, Partition
 
 HOME = Partition(0)
 QUEUE = HOME.steps("default")
 PATIENCE_S = 60.0
+AT_ONCE = 100  # heartbeats of a fleet that are on their way together
+LEASE = "bench"
 
 
 def goal(number: int, steps: int, chains: int = 1) -> bytes:
-    """Make a supplied plan of `steps` steps in `chains` chains, each step with files of its own and a verification."""
+    """Make a supplied plan of `steps` steps in `chains` chains.
+
+    Each step has files of its own and a verification.
+    """
     return codec.dumps(
         {
             "goal_id": f"bench-{steps}-{number}",
@@ -74,7 +80,10 @@ def _outcome(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def work(client: Redis, outcomes: int) -> float:
-    """Answer `outcomes` specs as they come; returns the seconds until the planner had applied all of them."""
+    """Answer `outcomes` specs as they come; returns seconds.
+
+    Until the planner had applied all of them.
+    """
     begin, left = time.perf_counter(), outcomes
     while left:
         specs = read(client, 512, block_ms=1000)
@@ -87,7 +96,10 @@ def work(client: Redis, outcomes: int) -> float:
 
 
 def pings(client: Redis, pause_s: float = 0.0) -> Iterator[float]:
-    """Answer a plan that has one step in flight; yields the ms from each outcome published to the next step read."""
+    """Answer a plan that has one step in flight; yields ms.
+
+    Each from an outcome published to the next step read.
+    """
     specs = read(client, 1, block_ms=5000)
     while specs:
         time.sleep(pause_s)
@@ -111,3 +123,27 @@ def wait_for(condition: Any, timeout_s: float = 300.0) -> None:
         if time.monotonic() > end:
             raise TimeoutError("the benchmark waited in vain")
         time.sleep(0.002)
+
+
+def heartbeats_per_s(client: Redis, calls: int) -> dict[str, float]:
+    """Measure heartbeats a second, and bare SETs from the same client.
+
+    Neither touches a worker. The attempts renewed are as many as are on their way together.
+    """
+    leases = [f"{HOME.lease_prefix('bench')}{number}" for number in range(AT_ONCE)]
+    for key in leases:
+        client.hset(key, mapping={"attempt": 1, "lease": LEASE, "tokens": 1000})
+    beats = [("FCALL", "planner_heartbeat", 1, key, 1, LEASE, "ctl-1") for key in leases]
+    sets = [("SET", key + ":plain", "ctl-1") for key in leases]
+    figures = {"heartbeat_per_s": _rate(client, beats, calls), "set_per_s": _rate(client, sets, calls)}
+    client.delete(*leases, *(key + ":plain" for key in leases))
+    return figures
+
+
+def _rate(client: Redis, commands: list[tuple[Any, ...]], calls: int) -> float:
+    begin = time.perf_counter()
+    with functions.Talk(client) as talk:
+        for _ in range(calls // len(commands)):
+            talk.send(commands)
+            talk.receive(len(commands))
+    return calls / (time.perf_counter() - begin)

@@ -45,7 +45,10 @@ class Kind(StrEnum):
 
 
 class Failure(Exception):
-    """A command cannot do what it was asked; told as an RFC 9457 problem, never as a stack trace."""
+    """A command cannot do what it was asked.
+
+    It is shown as an RFC 9457 problem, never as a stack trace.
+    """
 
     def __init__(self, problem: Problem, exit_code: int) -> None:
         super().__init__(problem.detail)
@@ -75,8 +78,8 @@ class Link:
 
 
 @contextmanager
-def linked(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[Link]:
-    """Connect to PLANNER_REDIS_URL for as long as the block lasts; raises Failure where that cannot work.
+def open_link(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[Link]:
+    """Connect to PLANNER_REDIS_URL while the block lasts; raises Failure where that cannot work.
 
     Unless told otherwise the server has to have as many partitions as PLANNER_PARTITIONS says.
     """
@@ -87,7 +90,7 @@ def linked(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[Link]:
     from worker.store import deployment
     from worker.store.clients import RefusedRedis, check_version, connect, place, refusal
 
-    settings = configured()
+    settings = read_settings()
     try:
         client = connect(settings.redis_url, block_s)
     except ValueError as error:
@@ -115,8 +118,10 @@ def linked(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[Link]:
         raise Failure.of("redis_refused", f"Redis at {where} refused: {error}") from error
 
 
-def configured(secrets_fd: int | None = None, *, nearby: bool = True) -> Settings:
-    """Read the settings, the secrets among them from a descriptor; raises Failure with a sentence per wrong value.
+def read_settings(secrets_fd: int | None = None, *, nearby: bool = True) -> Settings:
+    """Read the settings; raises Failure with a sentence for each wrong value.
+
+    Secrets may come from a descriptor.
 
     Where no server is named it is that of a `planner up` which runs with the same PLANNER_DATA_DIR, if `nearby`.
     """
@@ -138,7 +143,10 @@ def configured(secrets_fd: int | None = None, *, nearby: bool = True) -> Setting
 
 
 def command(function: Callable[..., int | None]) -> Callable[..., None]:
-    """Make a function a command: what it returns is the exit code, and a Failure is told in the form asked for."""
+    """Make a function a command: what it returns is the exit code.
+
+    A Failure is shown in the form asked for.
+    """
 
     @wraps(function)
     def run(*args: Any, **options: Any) -> None:
@@ -153,7 +161,10 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
 
 
 def read_source(source: str, most: int = MAX_SOURCE_BYTES) -> bytes:
-    """Read a regular file, or stdin for `-`, of at most `most` bytes; raises Failure where that cannot be done."""
+    """Read a regular file, or stdin for `-`, of at most `most` bytes.
+
+    Raises Failure where that cannot be done.
+    """
     from worker.host.regular_files import read
 
     if source != "-":
@@ -169,7 +180,7 @@ def read_source(source: str, most: int = MAX_SOURCE_BYTES) -> bytes:
 
 
 def say(*parts: Any) -> None:
-    """Print for a person; a pipe gets lines of text whole, so that grep finds them."""
+    """Print for a person; a pipe gets whole lines, which grep finds."""
     console = Terminal(highlight=False)
     is_text = all(isinstance(part, str) for part in parts)
     console.print(*parts, markup=False, soft_wrap=is_text and not console.is_terminal)

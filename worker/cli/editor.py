@@ -19,8 +19,10 @@ from worker.streams.decode import read_command, read_goal, read_outcome
 from worker.streams.inbox import StreamEntry
 
 
-def edited(link: Link, dead: Dead, *, ask: bool) -> bytes:
-    """Return the message as the operator has it now; raises Failure where nothing was saved, or it cannot be read.
+def edit(link: Link, dead: Dead, *, ask: bool) -> bytes:
+    """Return the message as the operator has it now.
+
+    Raises Failure where nothing was saved, or it cannot be read.
 
     With `ask` they may go on with what cannot be read.
     """

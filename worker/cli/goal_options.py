@@ -1,4 +1,4 @@
-"""What a goal is made of on the command line: its JSON and its sources, each read or refused in a sentence."""
+"""A goal on the command line: its JSON and its sources, read or refused in a sentence."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def encode(body: Mapping[str, Any], max_bytes: int) -> bytes:
     return data
 
 
-def findings_of(log: bytes, name: str, folder: Path) -> tuple[sarif.Finding, ...]:
+def findings_of(log: bytes, name: str, folder: Path) -> tuple[sarif.SarifFinding, ...]:
     """Read a SARIF log; files are named relative to `folder`."""
     try:
         return sarif.read(log, folder)

@@ -1,4 +1,4 @@
-"""What a command is about: one plan, or all plans of a repository, of a tenant, or everybody's; and until when."""
+"""What a command is about: one plan, or every plan of a scope; and until when."""
 
 from __future__ import annotations
 

@@ -9,21 +9,20 @@ from dataclasses import dataclass, field, replace
 
 from schemas import codec
 from schemas.base import FailureCategory, Mode
-from schemas.outcome import MAX_OUTPUT_BYTES
-from worker.controller import agent, evidence
-from worker.controller.agent import Report
+from schemas.outcome import MAX_OUTPUT_BYTES, Metrics, Outcome
+from worker.controller import programs, wire
 from worker.controller.changes import Changes
-from worker.controller.evidence import Failure
 from worker.controller.lease import Lease
-from worker.controller.patience import Abandoned
-from worker.controller.spec import Spec
-from worker.controller.verify import Verification, environment, verify
+from worker.controller.programs import AgentReport, Verification
+from worker.controller.wire import AttemptFailure, Spec
 from worker.controller.worktree import Worktree
-from worker.sandbox.process import Finished, Job
+from worker.sandbox.process import Abandoned, Finished, Job
 from worker.sandbox.sandbox import Sandbox
 
 LINKS = "links lead out of the clone"
 SHOWN_REFS = 20
+PATHS = 100  # a step may touch ten files; what touches more has failed anyway
+PATH_CHARS = 512
 
 log = logging.getLogger("planner.controller")
 
@@ -40,15 +39,18 @@ class Sandboxes:
 class Result:
     """What an attempt came to; `failure` is the first thing that went wrong."""
 
-    report: Report = field(default_factory=Report)
+    report: AgentReport = field(default_factory=AgentReport)
     changes: Changes | None = None
     verification: Verification = field(default_factory=Verification)
-    failure: Failure | None = None
+    failure: AttemptFailure | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The attempt that `spec` asks for, done in `tree` by the agent `argv` for as long as `lease` is held."""
+    """The attempt that `spec` asks for, done in `tree` by the agent `argv`.
+
+    It goes on for as long as `lease` is held.
+    """
 
     spec: Spec
     raw: bytes  # the spec as it came: the agent may know more of its fields than we do
@@ -59,7 +61,10 @@ class Attempt:
     sandboxes: Sandboxes = field(default_factory=Sandboxes)
 
     def run(self) -> Result:
-        """Do the step. A trouble of our own is a failed attempt; raises Abandoned if it is not wanted any more."""
+        """Do the step; raises Abandoned if it is not wanted any more.
+
+        A trouble of our own is a failed attempt.
+        """
         result = Result()
         try:
             for stage in (self._prepare, self._ask_agent, self._take_changes, self._verify, self._land):
@@ -71,7 +76,7 @@ class Attempt:
             raise
         except Exception as error:
             log.exception("attempt_error", extra=self.spec.ids)
-            return replace(result, failure=evidence.of_error(error))
+            return replace(result, failure=wire.own_failure(error))
         return result
 
     def _prepare(self, result: Result) -> Result:
@@ -79,13 +84,13 @@ class Attempt:
         self.tree.reset(self.spec.plan_id, self.spec.context.base_sha)
         verified = (_path(word) for tool in self.spec.verify_tools for word in tool.argv)
         paths = dict.fromkeys((*self.spec.allowed_files, *filter(None, verified)))
-        return replace(result, failure=_links(self.tree.linked_out(paths)))
+        return replace(result, failure=_links(self.tree.escaping(paths)))
 
     def _ask_agent(self, result: Result) -> Result:
         if self.spec.mode is Mode.TEST:
-            return replace(result, report=Report(tokens_used=0, patch_cycles=0, tool_calls=0))
+            return replace(result, report=AgentReport(tokens_used=0, patch_cycles=0, tool_calls=0))
         whole = self.spec.input is not None  # half an answer to a question of the plan's is none
-        report = agent.work(self._run_agent, self.argv, self.raw, self.agent_timeout_s, whole=whole)
+        report = programs.ask_agent(self._run_agent, self.argv, self.raw, self.agent_timeout_s, whole=whole)
         return replace(result, report=report, failure=report.failure or _too_long(report))
 
     def _take_changes(self, result: Result) -> Result:
@@ -96,11 +101,11 @@ class Attempt:
     def _verify(self, result: Result) -> Result:
         if self.spec.verify_tools and self.spec.mode is not Mode.TEST:
             self.tree.drop_caches()
-        verification = verify(self.spec.verify_tools, self._run_tool)
+        verification = programs.verify(self.spec.verify_tools, self._run_tool)
         result = replace(result, verification=verification, failure=verification.failure)
-        if result.failure is None and (altered := self.tree.altered()):
+        if result.failure is None and (altered := self.tree.altered_files()):
             told = f"the verification changed what it verified, so that cannot be landed: {', '.join(altered)}"
-            return replace(result, failure=evidence.of_advice(told))
+            return replace(result, failure=wire.advice(told))
         return result
 
     def _with_moved_refs(self, result: Result) -> Result:
@@ -109,14 +114,14 @@ class Attempt:
             return result
         log.warning("refs_moved", extra={**self.spec.ids, "refs": moved[:SHOWN_REFS]})
         line = f"refs made in the clone beside the plan's branch: {', '.join(moved[:SHOWN_REFS])}"
-        return replace(result, failure=result.failure and evidence.with_line(result.failure, line))
+        return replace(result, failure=result.failure and wire.with_line(result.failure, line))
 
     def _run_agent(self, argv: Sequence[str], timeout_s: float, stdin: bytes) -> Finished:
         job = Job(argv, self.tree.root, timeout_s, self.lease.wanted, stdin)
         return self.sandboxes.agent.run(job, writable=self.tree.writable)
 
     def _run_tool(self, argv: Sequence[str], timeout_s: float) -> Finished:
-        job = Job(argv, self.tree.root, timeout_s, self.lease.wanted, merge=True, env=environment())
+        job = Job(argv, self.tree.root, timeout_s, self.lease.wanted, merge=True, env=programs.environment())
         return self.sandboxes.tool.run(job, writable=self.tree.writable)
 
     def _land(self, result: Result) -> Result:
@@ -132,23 +137,23 @@ def allowed_files(spec: Spec) -> tuple[str, ...]:
     return spec.allowed_files if spec.mode is Mode.PATCH else ()
 
 
-def violation(spec: Spec, changes: Changes) -> Failure | None:
+def violation(spec: Spec, changes: Changes) -> AttemptFailure | None:
     """Say which rule of the step `changes` break."""
     if changes.escaping:
         return _links(changes.escaping)
     allowed = allowed_files(spec)
     if outside := [path for path in changes.touched if path not in allowed]:
-        return evidence.of_paths(FailureCategory.ALLOWLIST_VIOLATION, "changed but not allowed", outside)
+        return wire.path_failure(FailureCategory.ALLOWLIST_VIOLATION, "changed but not allowed", outside)
     if changes.unfit:
-        return evidence.of_advice(changes.unfit)
+        return wire.advice(changes.unfit)
     most = spec.limits.max_diff_lines
     if most is not None and changes.diff_lines > most:
-        return evidence.of_advice(f"the change has {changes.diff_lines} lines, allowed are {most}: make a smaller one")
+        return wire.advice(f"the change has {changes.diff_lines} lines, allowed are {most}: make a smaller one")
     return None
 
 
-def _links(paths: Sequence[str]) -> Failure | None:
-    return evidence.of_paths(FailureCategory.SANDBOX_VIOLATION, LINKS, paths) if paths else None
+def _links(paths: Sequence[str]) -> AttemptFailure | None:
+    return wire.path_failure(FailureCategory.SANDBOX_VIOLATION, LINKS, paths) if paths else None
 
 
 def _path(word: str) -> str:
@@ -157,12 +162,49 @@ def _path(word: str) -> str:
     return "" if "\0" in path or path.startswith(("/", "..")) else path
 
 
-def _too_long(report: Report) -> Failure | None:
+def _too_long(report: AgentReport) -> AttemptFailure | None:
     if len(codec.dumps(report.output)) > MAX_OUTPUT_BYTES:
-        return evidence.of_advice(f"the output is larger than {MAX_OUTPUT_BYTES} bytes: make it shorter")
+        return wire.advice(f"the output is larger than {MAX_OUTPUT_BYTES} bytes: make it shorter")
     return None
 
 
 def _message(spec: Spec) -> str:
     title = " ".join(spec.title.split()) or spec.step_id
     return f"{title}\n\nPlan: {spec.plan_id}\nStep: {spec.step_id}\nAttempt: {spec.attempt}\n"
+
+
+def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Outcome:
+    """AgentReport `result` as the outcome of the attempt `spec`."""
+    failure, changes = result.failure, result.changes
+    told = failure or result.verification.finding
+    return Outcome(
+        step_id=spec.step_id,
+        success=failure is None,
+        tests_passed=result.verification.passed,
+        touched_files=_paths(changes.touched) if changes else (),
+        diff_hash=changes.diff_hash if changes else None,
+        metrics=_metrics(spec, result, duration_ms),
+        failure_evidence=told.evidence if told else None,
+        plan_id=spec.plan_id,
+        attempt=spec.attempt,
+        lease=spec.lease,
+        created_files=_paths(changes.created) if changes else (),
+        growth_kb=changes.growth_kb if changes else 0,
+        error_message=failure.message if failure else None,
+        verify=result.verification.receipts,
+        output=None if failure else result.report.output,
+        controller=controller,
+    )
+
+
+def _metrics(spec: Spec, result: Result, duration_ms: int) -> Metrics:
+    """One run of the agent is one patch cycle, unless it counted more; tokens it did not tell stay unknown."""
+    report = result.report
+    cycles = report.patch_cycles if report.patch_cycles is not None else int(spec.mode is Mode.PATCH)
+    return Metrics(
+        tokens_used=report.tokens_used, duration_ms=duration_ms, patch_cycles=cycles, tool_calls=report.tool_calls
+    )
+
+
+def _paths(paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(path[:PATH_CHARS] for path in paths[:PATHS])

@@ -1,21 +1,43 @@
-"""What an attempt did to the files: which it touched, and how large the change is."""
+"""What an attempt did to the files: which it touched, and how large the change is.
+
+New files are no change that the commit an attempt began at ignores, or that tools leave behind. An agent's own
+`.gitignore` counts for nothing here, or it could hide a file from us that the verification reads.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from worker.controller import snapshot
+from worker.controller.repository import SUBMODULE, Repository, Store, TreeEntry
 from worker.controller.snapshot import Marks
-from worker.controller.store import SUBMODULE
 from worker.host.git import Git
+
+# What tools leave behind, also in a repository without a .gitignore. Names that a project could mean are not here.
+CACHES = ("__pycache__/", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".hypothesis/")  # believed by those tools
+COMPILED = (".pyc", ".pyo")
+LEFT_BEHIND = (
+    *(*CACHES, "*.py[cod]", ".tox/", ".nox/", ".coverage", ".coverage.*", ".eggs/", "*.egg-info/"),
+    *(".venv/", "node_modules/", ".gradle/", ".DS_Store"),
+)
+IGNORE_FILE = b".gitignore"
+_FOLDERS = frozenset(name.removesuffix("/").encode() for name in CACHES)
+_COMPILED = tuple(name.encode() for name in COMPILED)
+HERE = b"./"  # so that no name is taken for a pattern
+MAX_RULES_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The difference between the commit `base` and the tree `tree`; a rename counts as both of its paths."""
+    """The difference between the commit `base` and the tree `tree`.
+
+    A rename counts as both of its paths.
+    """
 
     base: str
     tree: str = ""  # none was made of what is not allowed
@@ -35,8 +57,11 @@ class _File:
     new: bytes
 
 
-def named(base: str, touched: Mapping[bytes, Marks | None], known: Iterable[bytes], root: Path) -> Changes:
-    """Tell which files were `touched`: those without marks are gone, and those not `known` in `base` are new."""
+def name_changes(base: str, touched: Mapping[bytes, Marks | None], known: Iterable[bytes], root: Path) -> Changes:
+    """Name the files that were `touched`: gone, created, changed, leading out.
+
+    Those without marks are gone, and those not `known` in `base` are new.
+    """
     links = (path for path, marks in touched.items() if marks and marks.is_link)
     return Changes(
         base,
@@ -46,8 +71,8 @@ def named(base: str, touched: Mapping[bytes, Marks | None], known: Iterable[byte
     )
 
 
-def measured(git: Git, changes: Changes) -> Changes:
-    """Tell how large the change is, now that it has a tree."""
+def measure(git: Git, changes: Changes) -> Changes:
+    """Measure how large the change is, now that it has a tree."""
     diff = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", changes.base, changes.tree)
     return replace(
         changes,
@@ -58,7 +83,10 @@ def measured(git: Git, changes: Changes) -> Changes:
 
 
 def leads_out(root: Path, path: str) -> bool:
-    """Whether `path` is, or lies below, a link out of `root` or into its git directory; so does an absolute one."""
+    """Whether `path` is, or lies below, a link out of `root`.
+
+    A link into its git directory leads out as well, and so does an absolute one.
+    """
     place, top = root / path, Path(os.path.realpath(root))
     if place.is_symlink() and place.readlink().is_absolute():
         return True
@@ -89,3 +117,67 @@ def _growth(git: Git, files: Iterable[_File]) -> int:
 def _lines(numstat: bytes) -> int:
     """Add up the lines added and removed; binary files have none."""
     return sum(int(word) for line in numstat.splitlines() for word in line.split(b"\t")[:2] if word.isdigit())
+
+
+class IgnoreRules:
+    """The rules of one commit, with those of the operator's repository.
+
+    They are laid out in a folder of our own.
+    """
+
+    def __init__(self, home: Path, store: Store, repository: Repository) -> None:
+        self._store, self._folder, self._known = store, home / "rules", frozenset[tuple[bytes, bytes]]()
+        left = ("\n".join(LEFT_BEHIND) + "\n").encode()
+        self.everywhere = left + _excludes(repository)
+        (home / "excludes").write_bytes(self.everywhere)
+        self._folder.mkdir()
+        options = (f"--git-dir={store.data}", f"--work-tree={self._folder}")
+        self._git = Git(self._folder, *options, "-c", "core.bare=false", "-c", f"core.excludesFile={home / 'excludes'}")
+
+    def read(self, files: Mapping[bytes, TreeEntry]) -> None:
+        """Take the rules from the `files` of a commit."""
+        rules = {
+            (path, entry[1])
+            for path, entry in files.items()
+            if path.rpartition(b"/")[2] == IGNORE_FILE and entry[0].startswith(b"100")
+        }
+        if rules == self._known:
+            return
+        shutil.rmtree(self._folder)
+        self._folder.mkdir()
+        for path, blob in rules:
+            place = self._folder / path.decode(errors="surrogateescape")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(self._store.git("cat-file", "blob", blob.decode()))
+        self._known = frozenset(rules)
+
+    def among(self, paths: Iterable[bytes]) -> frozenset[bytes]:
+        """Return those of `paths` that are ignored."""
+        asked = b"".join(HERE + path + b"\0" for path in paths)
+        if not asked:
+            return frozenset()
+        told = self._git("check-ignore", "-z", "--stdin", "--no-index", stdin=asked, ok=(0, 1))
+        return frozenset(path.removeprefix(HERE) for path in told.split(b"\0")[:-1])
+
+
+def caches(paths: Iterable[bytes]) -> frozenset[bytes]:
+    """Return what of `paths` holds results of earlier runs.
+
+    That is the folder around them, where there is one.
+    """
+    return frozenset(filter(None, map(_cache, paths)))
+
+
+def _cache(path: bytes) -> bytes | None:
+    parts = path.split(b"/")
+    inner = next((at for at, part in enumerate(parts) if part in _FOLDERS), None)
+    if inner is not None:
+        return b"/".join(parts[: inner + 1])
+    return path if path.endswith(_COMPILED) else None
+
+
+def _excludes(repository: Repository) -> bytes:
+    try:
+        return snapshot.read(repository.common, b"info/exclude", MAX_RULES_BYTES)
+    except OSError:
+        return b""

@@ -12,8 +12,9 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from worker.controller.patience import Abandoned, patiently
-from worker.controller.spec import Spec
+from worker.controller.mailbox import patiently
+from worker.controller.wire import Spec
+from worker.sandbox.process import Abandoned
 
 log = logging.getLogger("planner.controller")
 
@@ -33,14 +34,20 @@ class Action(StrEnum):
 
 
 class Paused(Exception):
-    """Its plan starts nothing for now, and nobody has claimed the attempt: it can be asked for again later."""
+    """The attempt's plan is paused, and nobody has claimed the attempt.
+
+    It can be asked for again later.
+    """
 
 
 LOST = frozenset({Action.CANCEL, Action.TAKEN, Action.STALE})
 
 
 class Lease:
-    """Our hold on the attempt of `spec`; `wanted` turns false when the planner takes it back or we shut down."""
+    """Our hold on the attempt of `spec`.
+
+    `wanted` turns false when the planner takes it back or we shut down.
+    """
 
     def __init__(self, redis: Redis, spec: Spec, name: str, every_s: float, stop: Event) -> None:
         self._redis, self._spec, self._name, self._every_s, self._stop = redis, spec, name, every_s, stop
@@ -52,16 +59,22 @@ class Lease:
         return self._lost is None and not self._stop.is_set()
 
     def claim(self) -> None:
-        """Claim the attempt; raises Paused if it cannot be ours for now, Abandoned if it never will be."""
+        """Claim the attempt; raises Paused or Abandoned.
+
+        Paused where it cannot be ours for now, Abandoned where it never will be.
+        """
         if self._confirmed() is Action.PAUSE:
             raise Paused
 
     def confirm(self) -> None:
-        """Ask once more before a change is made public; raises Abandoned if the attempt is not ours any more."""
+        """Ask once more before a change lands; raises Abandoned.
+
+        Abandoned where the attempt is not ours any more.
+        """
         self._confirmed()
 
     @contextmanager
-    def renewed(self) -> Iterator[None]:
+    def renewal(self) -> Iterator[None]:
         """Renew from a thread for as long as the block runs."""
         done = Event()
         thread = Thread(target=self._renew, args=(done,), name="heartbeat", daemon=True)

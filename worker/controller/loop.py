@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
+import secrets
 import shlex
 import signal
+import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import Event
 
 from pydantic import ValidationError
@@ -19,18 +24,17 @@ from redis.exceptions import RedisError
 
 from schemas import codec
 from schemas.envelope import DATA
-from worker.controller.attempt import Attempt, Sandboxes
-from worker.controller.config import ControllerConfig
+from worker.controller.attempt import Attempt, Sandboxes, outcome
 from worker.controller.lease import Lease, Paused
-from worker.controller.mailbox import Entry, Mailbox, connect, step_streams
-from worker.controller.outcome import outcome
-from worker.controller.patience import Abandoned, patiently
+from worker.controller.mailbox import Mailbox, StepEntry, connect, patiently, step_streams
 from worker.controller.repository import Repository
-from worker.controller.spec import Spec
+from worker.controller.wire import Spec
 from worker.controller.worktree import Worktree, worktree
 from worker.host.git import GitError
-from worker.sandbox.paths import grants_of
-from worker.sandbox.sandbox import NoSandbox, Sandbox
+from worker.sandbox.paths import PathGrant, grants_of
+from worker.sandbox.process import Abandoned
+from worker.sandbox.sandbox import NoSandbox, Sandbox, SandboxMode
+from worker.sandbox.user import User
 from worker.store.clients import RefusedRedis, check_version, refusal
 
 log = logging.getLogger("planner.controller")
@@ -40,8 +44,42 @@ PAUSED_S = 2.0  # until a step of a paused plan is asked for again, while others
 PAUSED_EACH_S = 0.05  # and so much longer for each of them
 
 
+def unique_name() -> str:
+    """Name this controller by host, process and a random part.
+
+    No two may share a consumer.
+    """
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerConfig:
+    """A controller of `queues` in the first `partitions` partitions, working on the git repository `workdir`.
+
+    `command` is the agent, split as a shell would but run without one; without an agent there are only test steps.
+    """
+
+    redis_url: str
+    workdir: Path
+    command: str = ""
+    queues: tuple[str, ...] = ("default",)
+    partitions: int = 1
+    name: str = field(default_factory=unique_name)
+    once: bool = False  # end after one step
+    heartbeat_s: float = 20.0  # a third of the lease's 60 s
+    agent_timeout_s: float = 900.0  # what the planner grants a claimed attempt beside its verification
+    worktrees: Path | None = None  # where worktrees are made; None: the system's temporary directory
+    sandbox: SandboxMode = SandboxMode.AUTO  # whether agents and verifications are confined
+    agent_user: User | None = None  # whom agents and verifications run as, where that is not us
+    agent_paths: tuple[PathGrant, ...] = ()  # what the agent may reach beside its worktree and the system
+    tool_paths: tuple[PathGrant, ...] = ()  # what the verifications may, and the agent too
+    hidden: tuple[Path, ...] = ()  # what neither may reach, although it lies in one of those
+
+
 def run(config: ControllerConfig, stop: Event | None = None, check: Callable[[Redis], None] = check_version) -> int:
-    """Work until SIGTERM, SIGINT or `stop`; returns the exit code: 0 ended as asked, 1 refused by Redis or git.
+    """Work until SIGTERM, SIGINT or `stop`; returns the exit code.
+
+    0: ended as asked; 1: refused by Redis or git.
 
     `check` looks at the server once it answers, and raises RefusedRedis where it is not one for us. A step in hand is
     abandoned at the end: its agent is stopped, nothing is published, its lease expires.
@@ -50,7 +88,7 @@ def run(config: ControllerConfig, stop: Event | None = None, check: Callable[[Re
     try:
         repository = Repository(config.workdir)
         with (
-            stopped_by_signals(stop),
+            stop_on_signals(stop),
             connect(config.redis_url) as redis,
             worktree(repository, config.name, config.worktrees, config.agent_user) as tree,
         ):
@@ -65,7 +103,7 @@ def run(config: ControllerConfig, stop: Event | None = None, check: Callable[[Re
 
 
 @contextmanager
-def stopped_by_signals(stop: Event) -> Iterator[None]:
+def stop_on_signals(stop: Event) -> Iterator[None]:
     """Let SIGTERM and SIGINT set `stop`, where that is possible: in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -90,7 +128,7 @@ class Controller:
         tool.check()
         streams = step_streams(config.queues, config.partitions)
         self._mailbox = Mailbox(redis, streams, config.name, stop)
-        self._aside: deque[tuple[float, Entry]] = deque()  # steps of paused plans, and when to ask for them again
+        self._aside: deque[tuple[float, StepEntry]] = deque()  # steps of paused plans, and when to ask for them again
 
     def run(self) -> None:
         """Do steps until we are stopped, or one if the configuration says so."""
@@ -102,7 +140,7 @@ class Controller:
         self._mailbox.close()
         log.info("controller_stopped", extra={"controller": self._config.name})
 
-    def _receive(self) -> Entry | None:
+    def _receive(self) -> StepEntry | None:
         if self._aside and self._aside[0][0] <= time.monotonic():
             return self._aside.popleft()[1]
         try:
@@ -114,7 +152,7 @@ class Controller:
             self._stop.wait(AWAY_PAUSE_S)
             return None
 
-    def _handle(self, entry: Entry) -> bool:
+    def _handle(self, entry: StepEntry) -> bool:
         """Work on `entry` and acknowledge it; says whether there was a step in it."""
         spec = read(entry)
         try:
@@ -130,14 +168,14 @@ class Controller:
         self._mailbox.acknowledge(entry)
         return spec is not None
 
-    def _work(self, spec: Spec, entry: Entry) -> None:
+    def _work(self, spec: Spec, entry: StepEntry) -> None:
         lease = Lease(self._redis, spec, self._config.name, self._config.heartbeat_s, self._stop)
         lease.claim()
         seconds = self._agent_seconds(spec, lease)
         if seconds <= 0:
             raise Abandoned("deadline")
         log.info("step_started", extra=spec.ids)
-        with lease.renewed():
+        with lease.renewal():
             started = time.monotonic()
             data = entry.fields[DATA]
             result = Attempt(spec, data, self._argv, self._tree, lease, seconds, self._sandboxes).run()
@@ -148,14 +186,14 @@ class Controller:
         log.info("step_finished", extra={**spec.ids, "success": message.success, "duration_ms": duration_ms})
 
     def _agent_seconds(self, spec: Spec, lease: Lease) -> float:
-        """Grant the agent the usual time; without a heartbeat never beyond the attempt's deadline."""
+        """PathGrant the agent the usual time; without a heartbeat never beyond the attempt's deadline."""
         if lease.claimed:
             return self._config.agent_timeout_s
         return min(self._config.agent_timeout_s, (spec.deadline - datetime.now(UTC)).total_seconds())
 
 
-def read(entry: Entry) -> Spec | None:
-    """Read the spec in `entry`; None if it was deleted, or if we cannot understand it."""
+def read(entry: StepEntry) -> Spec | None:
+    """Read the spec in `entry`; None if it is deleted or unreadable."""
     if DATA not in entry.fields:
         return None
     try:

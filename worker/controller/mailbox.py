@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
-from typing import Any
+from typing import Any, TypeVar
 
 from redis import Redis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 
-from worker.controller.patience import patiently
+from worker.sandbox.process import Abandoned
 from worker.store.clients import connect as connect_to
+
+log = logging.getLogger("planner.controller")
+T = TypeVar("T")
 
 GROUP = "controllers"
 NEW = b">"
 BLOCK_MS = 1000  # how late a signal or a new stream may be noticed
 ABSENT_PAUSE_S = 0.2
 SOCKET_TIMEOUT_S = 10  # well above BLOCK_MS, or every quiet second would look like a lost connection
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+
+
+def patiently(call: Callable[[], T], stop: Event) -> T:
+    """Return what `call` returns once Redis lets it; raises Abandoned on `stop`."""
+    pause = FIRST_PAUSE_S
+    while True:
+        try:
+            return call()
+        except (AuthenticationError, NoPermissionError):
+            raise  # waiting mends neither a password nor a right
+        except RedisError as error:
+            log.warning("redis_unavailable", extra={"error": str(error)})
+        if stop.wait(pause):
+            raise Abandoned("shutdown")
+        pause = min(pause * 2, LONGEST_PAUSE_S)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A stream entry that is ours until we acknowledge it; without fields if the planner deleted it meanwhile."""
+class StepEntry:
+    """A stream entry that is ours until we acknowledge it.
+
+    It has no fields if the planner deleted it meanwhile.
+    """
 
     stream: str
     id: bytes
@@ -37,7 +61,10 @@ class Entry:
 
 
 def connect(url: str) -> Redis:
-    """Make a client that never repeats a command by itself: a read whose answer got lost would hide an entry."""
+    """Make a client that never repeats a command by itself.
+
+    A read whose answer got lost would hide an entry.
+    """
     return connect_to(url, patience_s=SOCKET_TIMEOUT_S)
 
 
@@ -47,18 +74,21 @@ def step_streams(queues: Iterable[str], partitions: int) -> list[str]:
 
 
 class Mailbox:
-    """One consumer of the group `controllers`. The planner makes stream and group; until then there is no mail."""
+    """One consumer of the group `controllers`.
+
+    The planner makes stream and group; until then there is no mail.
+    """
 
     def __init__(self, redis: Redis, streams: Iterable[str], consumer: str, stop: Event) -> None:
         self._redis, self._consumer, self._stop = redis, consumer, stop
         self._streams = deque(streams)
-        self._extra: deque[Entry] = deque()
+        self._extra: deque[StepEntry] = deque()
         self._look_back: dict[str, bytes] = {}  # streams whose last answer got lost, and how far we have looked
         self._unfinished: set[tuple[str, bytes]] = set()
         self._answered: set[tuple[str, bytes]] = set()  # done, but the acknowledgement may not have arrived
 
-    def receive(self) -> Entry | None:
-        """Take one entry, or None if nothing comes for about a second; raises RedisError when the server is away."""
+    def receive(self) -> StepEntry | None:
+        """Take one entry, None after a second without; raises RedisError."""
         try:
             entry = self._extra.popleft() if self._extra else self._next()
         except RedisError:
@@ -73,11 +103,17 @@ class Mailbox:
         return entry
 
     def publish(self, reply_to: str, fields: dict[Any, Any]) -> None:
-        """Add an outcome; after a lost connection the same one again, which the planner applies once."""
+        """Add an outcome; after a lost connection the same one again.
+
+        The planner applies it once.
+        """
         patiently(lambda: self._redis.xadd(reply_to, fields), self._stop)
 
-    def acknowledge(self, entry: Entry) -> None:
-        """Be done with `entry`. A refusal is no matter: the planner acknowledges ended attempts itself."""
+    def acknowledge(self, entry: StepEntry) -> None:
+        """Be done with `entry`.
+
+        A refusal is no matter: the planner acknowledges ended attempts itself.
+        """
         self._unfinished.discard(entry.key)
         self._answered.add(entry.key)
         with suppress(RedisError):
@@ -91,7 +127,7 @@ class Mailbox:
                 with suppress(RedisError):
                     self._redis.xgroup_delconsumer(stream, GROUP, self._consumer)
 
-    def _next(self) -> Entry | None:
+    def _next(self) -> StepEntry | None:
         present = []
         self._streams.rotate(-1)  # so that no stream starves the others
         for stream in tuple(self._streams):
@@ -102,7 +138,7 @@ class Mailbox:
                 present.append(stream)
         return self._wait_for(present)
 
-    def _look(self, stream: str) -> list[Entry] | None:
+    def _look(self, stream: str) -> list[StepEntry] | None:
         """Read what is pending for us, if we look back, and then what is new."""
         if stream in self._look_back:
             if found := self._read([stream], self._look_back[stream]):
@@ -111,7 +147,7 @@ class Mailbox:
             del self._look_back[stream]
         return self._read([stream], NEW)
 
-    def _wait_for(self, streams: list[str]) -> Entry | None:
+    def _wait_for(self, streams: list[str]) -> StepEntry | None:
         if not streams:
             self._stop.wait(ABSENT_PAUSE_S)
             return None
@@ -119,7 +155,7 @@ class Mailbox:
         self._extra.extend(self._read(streams, NEW, block=BLOCK_MS) or ())
         return self._extra.popleft() if self._extra else None
 
-    def _read(self, streams: list[str], start: bytes, block: int | None = None) -> list[Entry] | None:
+    def _read(self, streams: list[str], start: bytes, block: int | None = None) -> list[StepEntry] | None:
         """Read at most one entry of each stream; None where the stream or its group does not exist."""
         wanted = dict.fromkeys(streams, start)
         try:
@@ -129,5 +165,5 @@ class Mailbox:
                 return None
             raise
         return [
-            Entry(name.decode(), entry_id, fields or {}) for name, entries in answer for entry_id, fields in entries
+            StepEntry(name.decode(), entry_id, fields or {}) for name, entries in answer for entry_id, fields in entries
         ]

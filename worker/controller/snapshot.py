@@ -31,7 +31,10 @@ class Unclean(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What tells one state of a file from another without reading it; nobody but the kernel can set `changed_ns`."""
+    """What tells one state of a file from another without reading it.
+
+    Nobody but the kernel can set `changed_ns`.
+    """
 
     mode: int
     inode: int
@@ -56,8 +59,11 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """All entries of a folder by their paths, without the `.git` at its top; `folders` with their permissions."""
+class TreeSnapshot:
+    """All entries of a folder by their paths, without its `.git`.
+
+    `folders` has their permissions.
+    """
 
     files: Mapping[bytes, Marks] = field(default_factory=dict)
     folders: Mapping[bytes, int] = field(default_factory=dict)
@@ -70,18 +76,23 @@ class Snapshot:
         return known is not None and known == marks and known.changed_ns < self.taken_ns - TICK_NS
 
 
-def take(root: Path, clock: Path) -> Snapshot:
-    """Look at everything in `root`; the time is that of the file system, by touching the file `clock` beside it.
+def take(root: Path, clock: Path) -> TreeSnapshot:
+    """Look at everything in `root`.
+
+    The time is that of the file system, by touching the file `clock` beside it.
 
     Raises OSError for a folder that cannot be read.
     """
     clock.touch()
     files, folders = contents(root)
-    return Snapshot(files, folders, clock.stat().st_mtime_ns, root.stat().st_mode)
+    return TreeSnapshot(files, folders, clock.stat().st_mtime_ns, root.stat().st_mode)
 
 
 def contents(root: Path, *within: bytes) -> tuple[dict[bytes, Marks], dict[bytes, int]]:
-    """List the files and the folders in the folder `within` of `root`; raises OSError for one that cannot be read."""
+    """List the files and folders in the folder `within` of `root`.
+
+    Raises OSError for a folder that cannot be read.
+    """
     files: dict[bytes, Marks] = {}
     folders: dict[bytes, int] = {}
 
@@ -99,8 +110,11 @@ def contents(root: Path, *within: bytes) -> tuple[dict[bytes, Marks], dict[bytes
     return files, folders
 
 
-def clean(root: Path, known: Snapshot) -> None:
-    """Remove whatever is not as it was when `known` was taken; raises OSError where that is not possible."""
+def clean(root: Path, known: TreeSnapshot) -> None:
+    """Remove whatever is not as it was when `known` was taken.
+
+    Raises OSError where that is not possible.
+    """
 
     def tidy(handle: int, where: bytes, depth: int) -> None:
         for name, marks in _entries(handle):
@@ -123,7 +137,7 @@ def clean(root: Path, known: Snapshot) -> None:
 
 
 def discard(root: Path) -> None:
-    """Get `root` out of the way, and remove as much of it as can be removed."""
+    """Put `root` out of the way, and remove what can be removed."""
     if not os.path.lexists(root):
         return
     old = Path(mkdtemp(prefix="old-", dir=root.parent))
@@ -133,7 +147,9 @@ def discard(root: Path) -> None:
 
 
 def read(root: Path, path: bytes, most: int) -> bytes:
-    """Read the file or the link at `path` of `root`, at most `most` bytes; raises OSError if it is another thing.
+    """Read at most `most` bytes of the file or link at `path`.
+
+    Raises OSError if it is another thing.
 
     No folder on the way is a link, and what is neither a file nor a link is not opened.
     """

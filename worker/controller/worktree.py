@@ -1,34 +1,42 @@
 """A controller's place of work: a clone for the agent, cleaned before an attempt, read and committed after it.
 
-The agent has the clone; the git directory that our git uses lies beside it (`store`). So nothing that an agent does to
-its configuration, attributes, hooks, index or refs changes what our git does: it is given names and bytes.
+The agent has the clone, with a git directory of its own that is made anew for each attempt and that we never run git
+in; the one that our git uses lies beside it (`repository.Store`). So nothing that an agent does to its configuration,
+attributes, hooks, index or refs changes what our git does: it is given names and bytes.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 
-from worker.controller import changes, clone, ignore, snapshot
-from worker.controller.changes import Changes
-from worker.controller.ignore import IgnoreRules
-from worker.controller.repository import Repository
-from worker.controller.snapshot import GIT_DIR, Marks, Snapshot
-from worker.controller.store import SUBMODULE, Entry, Store
+from worker.controller import changes, snapshot
+from worker.controller.changes import Changes, IgnoreRules
+from worker.controller.repository import SUBMODULE, Repository, Store, TreeEntry, branch_of
+from worker.controller.snapshot import GIT_DIR, Marks, TreeSnapshot
 from worker.sandbox.user import PASSABLE, User
 
 MAX_CHANGE_BYTES = 100 * 1024 * 1024  # of all files that an attempt changes, and of its largest file
+MAX_REF_BYTES = 4096
+MAX_PACKED_BYTES = 1024 * 1024
+MAX_REFS = 1000
+PACKED = re.compile(rb"([0-9a-f]{40,64}) (refs/[^\0 ]+)")
 
 
 @contextmanager
 def worktree(
     repository: Repository, name: str, parent: Path | None = None, user: User | None = None
 ) -> Iterator[Worktree]:
-    """Make a clone of `repository` in a new private directory under `parent`, and remove it at the end.
+    """Make a clone of `repository` in a new private directory while the block lasts.
+
+    The directory lies under `parent`.
 
     If it is to be another `user` who works in it, the clone is that user's, who cannot reach what is ours beside it.
 
@@ -55,14 +63,17 @@ class Worktree:
         self._clock = ours / "clock"
         self._store = Store(ours, repository)
         self._ignored = IgnoreRules(ours, self._store, repository)
-        self._files: Mapping[bytes, Entry] = {}
-        self._snapshot = Snapshot()
-        self._taken: Mapping[bytes, Entry | None] = {}  # the change of this attempt
+        self._files: Mapping[bytes, TreeEntry] = {}
+        self._snapshot = TreeSnapshot()
+        self._taken: Mapping[bytes, TreeEntry | None] = {}  # the change of this attempt
         self._plan_id = self._base = ""
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        """Name what an agent and its verification may write to: the clone, with the git directory that is theirs."""
+        """Name what an agent and its verification may write to.
+
+        That is the clone, with the git directory that is theirs.
+        """
         return (self.root,)
 
     def reset(self, plan_id: str, base_sha: str | None) -> None:
@@ -81,20 +92,20 @@ class Worktree:
             self._user.own(self.root)
         self._snapshot = snapshot.take(self.root, self._clock)
         self._ignored.read(self._files)
-        clone.renew(self.root, self._store, plan_id, self._base, self._ignored.everywhere)
+        _renew_git_dir(self.root, self._store, plan_id, self._base, self._ignored.everywhere)
         if self._user:
             self._user.own(self.root / ".git")
 
     def _begin(self) -> None:
         snapshot.discard(self.root)
         self._store.index.unlink(missing_ok=True)
-        self._snapshot = Snapshot()
+        self._snapshot = TreeSnapshot()
         self.root.mkdir(parents=True)
         if self._user:
             self.root.parent.chmod(PASSABLE)
 
-    def linked_out(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Say which of `paths` are links that lead out of the clone, or lie below one."""
+    def escaping(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Name those of `paths` at or below a link out of the clone."""
         return tuple(path for path in paths if changes.leads_out(self.root, path))
 
     def changes(self, allowed: Collection[str]) -> Changes:
@@ -106,8 +117,8 @@ class Worktree:
         now = snapshot.take(self.root, self._clock)
         wanted = {path.encode() for path in allowed}
         touched = {path: now.files.get(path) for path in sorted({*self._changed(now), *self._new(now, wanted)})}
-        found = changes.named(self._base, touched, self._files, self.root)
-        if clone.leads_out(self.root):
+        found = changes.name_changes(self._base, touched, self._files, self.root)
+        if _git_dir_leads_out(self.root):
             found = replace(found, escaping=(".git", *found.escaping))
         if found.escaping or not wanted.issuperset(touched) or not touched:
             return found
@@ -115,17 +126,20 @@ class Worktree:
             return replace(found, unfit=unfit)
         new = {path: (marks.git_mode, self._content(path)) if marks else None for path, marks in touched.items()}
         self._taken = {path: (file[0], self._id(file[1])) if file else None for path, file in new.items()}
-        return changes.measured(self._store.git, replace(found, tree=self._store.tree(new)))
+        return changes.measure(self._store.git, replace(found, tree=self._store.tree(new)))
 
     def drop_caches(self) -> None:
-        """Remove what tools keep of earlier runs, which an agent can forge; what git knows stays."""
+        """Remove what tools keep of earlier runs, which an agent can forge.
+
+        What git knows stays.
+        """
         now = snapshot.take(self.root, self._clock)
-        known = ignore.caches(self._files)
-        for path in ignore.caches((*now.files, *now.folders)) - known:
+        known = changes.caches(self._files)
+        for path in changes.caches((*now.files, *now.folders)) - known:
             snapshot.remove(self.root, path)
 
-    def altered(self) -> tuple[str, ...]:
-        """Name the files of the change that are not as they were when it was taken."""
+    def altered_files(self) -> tuple[str, ...]:
+        """Name the changed files that are not as when the change was taken."""
         if not self._taken:
             return ()
         now = snapshot.take(self.root, self._clock)
@@ -133,17 +147,23 @@ class Worktree:
         return tuple(path.decode(errors="replace") for path in wrong)
 
     def moved_refs(self) -> tuple[str, ...]:
-        """Name the refs of the clone beside the plan's branch, all of which the agent made."""
-        return clone.moved_refs(self.root, self._plan_id)
+        """Name the refs that the agent made in the clone.
+
+        They are those beside the plan's branch.
+        """
+        return _moved_refs(self.root, self._plan_id)
 
     def land(self, plan_id: str, change: Changes, message: str) -> str:
-        """Commit `change` to the plan's branch, rebased if a sibling has moved it; raises GitError on a conflict."""
+        """Commit `change` to the plan's branch; raises GitError on a conflict.
+
+        It is rebased if a sibling has moved the branch.
+        """
         store, tree = self._store, change.tree
-        with self._repository.locked():
+        with self._repository.lock():
             tip = self._repository.tip(plan_id) or change.base
             if tip != change.base:
                 store.fetch(tip, plan_id)
-                tree = store.merged(change.base, tip, tree)
+                tree = store.merge(change.base, tip, tree)
             commit = store.commit(tree, tip, message)
             pack = store.pack(commit, tip)
             self._repository.receive(pack)
@@ -151,7 +171,7 @@ class Worktree:
         store.keep(commit, pack)
         return commit
 
-    def _changed(self, now: Snapshot) -> Iterator[bytes]:
+    def _changed(self, now: TreeSnapshot) -> Iterator[bytes]:
         """Yield what is not as it was of the files that git knows; of a submodule only that it is an empty folder."""
         filled = {path.rpartition(b"/")[0] for path in (*now.files, *now.folders)}
         for path, entry in self._files.items():
@@ -162,14 +182,14 @@ class Worktree:
             elif not self._snapshot.surely_has(path, marks) and self._entry(path, marks) != entry:
                 yield path
 
-    def _new(self, now: Snapshot, wanted: Collection[bytes]) -> Iterator[bytes]:
+    def _new(self, now: TreeSnapshot, wanted: Collection[bytes]) -> Iterator[bytes]:
         """Yield what git does not know, unless it is ignored and nobody wants it."""
         submodules = tuple(path + b"/" for path, entry in self._files.items() if entry[0] == SUBMODULE)
         new = [path for path in now.files if path not in self._files and not path.startswith(submodules)]
         ignored = self._ignored.among(new)
         yield from (_up_to_git_dir(path) for path in new if path in wanted or path not in ignored)
 
-    def _entry(self, path: bytes, marks: Marks | None) -> Entry | None:
+    def _entry(self, path: bytes, marks: Marks | None) -> TreeEntry | None:
         """Say what git would hold of a file: None if it is not there, no content if it cannot be held."""
         if marks is None:
             return None
@@ -203,3 +223,57 @@ def _unfit(touched: Mapping[bytes, Marks | None]) -> str | None:
     if size > MAX_CHANGE_BYTES:
         return f"the changed files have {size} bytes, allowed are {MAX_CHANGE_BYTES}: make a smaller change"
     return None
+
+
+def _renew_git_dir(root: Path, store: Store, plan_id: str, commit: str, excludes: bytes) -> None:
+    """Put a git directory into `root`, at `commit` of the plan's branch.
+
+    Objects are copied: a link would let an agent write into ours. There are no hooks and no remotes.
+    """
+    data = Path(mkdtemp(prefix="new-", dir=root.parent)) / "git"
+    shutil.copytree(store.data / "objects/pack", data / "objects/pack")
+    (data / "info").mkdir()
+    (data / "info/exclude").write_bytes(excludes)
+    branch = data / branch_of(plan_id)
+    branch.parent.mkdir(parents=True)
+    branch.write_text(f"{commit}\n")
+    (data / "HEAD").write_text(f"ref: {branch_of(plan_id)}\n")
+    for name in ("config", "shallow"):
+        if (store.data / name).exists():
+            shutil.copyfile(store.data / name, data / name)
+    (data / "config").write_text((data / "config").read_text().replace("bare = true", "bare = false"))
+    shutil.copyfile(store.index, data / "index")
+    data.rename(root / ".git")
+    data.parent.rmdir()
+
+
+def _git_dir_leads_out(root: Path) -> bool:
+    """Whether what stands for the git directory is a link, or a file that names another place."""
+    try:
+        return not stat.S_ISDIR(os.lstat(root / ".git").st_mode) and bool(snapshot.read(root, b".git", MAX_REF_BYTES))
+    except OSError:
+        return False  # none, or nothing that git could follow
+
+
+def _moved_refs(root: Path, plan_id: str) -> tuple[str, ...]:
+    """Name the refs that an agent made beside the plan's branch; there was no other one before."""
+    try:
+        found = {*_loose(root), *_packed(root)} - {branch_of(plan_id)}
+    except OSError:
+        return ()  # it took its git directory apart
+    return tuple(sorted(found))[:MAX_REFS]
+
+
+def _loose(root: Path) -> Iterator[str]:
+    files, _ = snapshot.contents(root, b".git", b"refs")
+    yield from (f"refs/{path.decode(errors='replace')}" for path in files)
+
+
+def _packed(root: Path) -> Iterator[str]:
+    try:
+        lines = snapshot.read(root, b".git/packed-refs", MAX_PACKED_BYTES).splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        if found := PACKED.fullmatch(line):
+            yield found[2].decode(errors="replace")

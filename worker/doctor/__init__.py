@@ -1,4 +1,4 @@
-"""What is wrong with the server and with the plans that it keeps, and what of that can be mended safely.
+"""What is wrong with the server and its plans, and what of that can be mended safely.
 
-`rounds.examine` looks, `repair.mend` mends; `server`, `streams`, `plans`, `history` and `orphans` are the checks.
+`rounds.Rounds` looks, `finding.mend` mends; `server`, `plans` and `orphans` are the checks, `stored` reads a plan.
 """

@@ -1,4 +1,4 @@
-"""Keys without an owner, plans without keys: what is left where a plan was removed by hand, or is gone by half."""
+"""Checks of what is left where a plan was removed by hand: keys without owner, plans without keys."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from worker.doctor.finding import Command, Finding, Repair, Severity, Site
-from worker.doctor.together import together
+from worker.doctor.finding import Finding, RedisCommand, Repair, Severity, Site, together
 from worker.store.keys import Partition, partition_of
 
 SCAN = 1000
-PAGE = 500
 GONE_MS = 300_000  # the place of a plan in the list goes that long after its keys at the latest
 PLAN_KEY = re.compile(r"planner:\{(\d+)\}:plan:(plan_[0-9a-f]{2}-[^:]*)(:[a-z]+)?")
 LEASE_KEY = re.compile(r"planner:\{(\d+)\}:lease:(plan_[0-9a-f]{2}-[^:]*):(.+)", re.DOTALL)
@@ -47,7 +45,7 @@ def walk(site: Site, met: Walk, step: Callable[[int], None]) -> Iterator[Finding
 
 
 def _plan_keys(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[Finding]:
-    asked: list[Command] = []
+    asked: list[RedisCommand] = []
     for match in matches:
         part = Partition(int(match[1]))
         owner = part.plan(match[2]).plan
@@ -69,7 +67,7 @@ def _plan_keys(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[
 
 
 def _leases(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[Finding]:
-    asked: list[Command] = []
+    asked: list[RedisCommand] = []
     for match in matches:
         k = Partition(int(match[1])).plan(match[2])
         asked += [("HGET", k.plan, "version"), ("HEXISTS", k.active, match[3]), ("TTL", match[0])]
@@ -88,9 +86,9 @@ def _leases(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[Fin
 
 
 def gone(site: Site, part: Partition, plan_ids: list[str]) -> Iterator[Finding]:
-    """Find plans of the list whose keys are gone, though nothing will take them off the list."""
+    """Find listed plans whose keys are gone and that nothing takes off the list."""
     now = site.now()
-    asked: list[Command] = []
+    asked: list[RedisCommand] = []
     for plan_id in plan_ids:
         asked += [("HEXISTS", part.plan(plan_id).plan, "version"), ("ZSCORE", part.plans, plan_id)]
         asked.append(("ZSCORE", part.timers, plan_id))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from schemas.base import PlanState
 from schemas.base import StepState as S
 from tasks.base.policy_version import POLICY_VERSION
-from worker.doctor.finding import Command, Finding, Repair, Severity, many
+from worker.doctor.finding import Finding, RedisCommand, Repair, Severity, many
 from worker.doctor.stored import Row, Stored
 
 SHOWN = 5
@@ -18,7 +18,10 @@ PENDING, ACTIVE, BLOCKED = S.PENDING.value, S.ACTIVE.value, S.BLOCKED.value
 
 
 def examine(plan: Stored, now: int, retention_s: int) -> Iterator[Finding]:
-    """Find what does not hold of `plan`; of one that is still being created only that its question has an end."""
+    """Find what does not hold of `plan`.
+
+    Of one that is still being created only that its question has an end.
+    """
     if plan.state == PlanState.CREATED:
         if plan.live.get("question"):
             yield from _timer(plan, now)
@@ -97,11 +100,11 @@ def _expiry(plan: Stored, retention_s: int) -> Iterator[Finding]:
     passing = {key: ttl for key, ttl in plan.ttls.items() if ttl >= 0}
     if plan.ended and lasting:
         seconds = max(passing.values(), default=retention_s)
-        expire: list[Command] = [("EXPIRE", key, max(1, seconds)) for key in lasting]
+        expire: list[RedisCommand] = [("EXPIRE", key, max(1, seconds)) for key in lasting]
         sentence = f"The plan has ended, and {_some(lasting)} will never expire."
         yield _broken(plan, "plan.expiry", sentence, "planner doctor --fix lets them expire with the rest.", expire)
     if not plan.ended and passing:
-        persist: list[Command] = [("PERSIST", key) for key in sorted(passing)]
+        persist: list[RedisCommand] = [("PERSIST", key) for key in sorted(passing)]
         sentence = f"The plan goes on, and {_some(sorted(passing))} will expire within {min(passing.values())} s."
         yield _broken(plan, "plan.expiry", sentence, "planner doctor --fix keeps them.", persist)
 
@@ -182,7 +185,7 @@ def _ready(plan: Stored, now: int) -> Iterator[Finding]:
     can = {step: row for step, row in plan.steps.items() if _can_start(plan, step, row) and step not in waiting}
     missing = sorted(can.keys() - plan.ready)
     if missing:
-        commands: list[Command] = [("ZADD", plan.keys.ready, can[step].place, step) for step in missing]
+        commands: list[RedisCommand] = [("ZADD", plan.keys.ready, can[step].place, step) for step in missing]
         sentence = f"Nothing keeps {_some(missing)} from starting, and the ready queue does not hold them."
         do = "planner doctor --fix puts them back."
         yield _broken(plan, "plan.ready", sentence, do, (*commands, *_look(plan, now)))
@@ -199,7 +202,7 @@ def _can_start(plan: Stored, step: str, row: Row) -> bool:
     return row.state in (PENDING, ACTIVE) and not row.unmet and step not in plan.active and row.approval != "asked"
 
 
-def _look(plan: Stored, now: int) -> tuple[Command, ...]:
+def _look(plan: Stored, now: int) -> tuple[RedisCommand, ...]:
     """Have a worker look at the plan at once."""
     return (("ZADD", plan.partition.timers, now, plan.plan_id),)
 
@@ -209,7 +212,7 @@ def _broken(
     check: str,
     sentence: str,
     do: str,
-    commands: Sequence[Command] = (),
+    commands: Sequence[RedisCommand] = (),
     severity: Severity = Severity.ERROR,
 ) -> Finding:
     repair = Repair(tuple(commands), plan.keys.plan, plan.version) if commands else None

@@ -9,7 +9,7 @@ from typing import Any
 
 from redis.exceptions import NoPermissionError, ResponseError
 
-from worker.doctor import orphans, plans, server, streams
+from worker.doctor import orphans, plans, server
 from worker.doctor.finding import Finding, Site
 from worker.doctor.stored import KeepsChanging, read
 from worker.store.keys import Partition, partition_of
@@ -31,7 +31,7 @@ class Rounds:
 
     def everything(self) -> Iterator[Finding]:
         """Look at the server, its streams, every plan, and every key."""
-        for check in (*server.CHECKS, streams.inbound, streams.timers):
+        for check in server.CHECKS:
             yield from self._allowed(check.__name__.replace("_", " "), check(self.site))
         for number in range(self.site.partitions):
             part = Partition(number)
@@ -43,7 +43,7 @@ class Rounds:
         yield from self.some(sorted(met.unlisted))
         for queue in sorted(met.queues):
             self.queues += 1
-            yield from self._allowed(queue, streams.queue(self.site, queue))
+            yield from self._allowed(queue, server.queue(self.site, queue))
 
     def some(self, plan_ids: Sequence[str]) -> Iterator[Finding]:
         """Look at these plans."""

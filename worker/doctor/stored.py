@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from schemas import codec
 from schemas.base import PlanState
 from tasks.base.errors import PlannerError
-from worker.doctor.finding import Command, Site
-from worker.doctor.together import together
+from worker.doctor.finding import RedisCommand, Site, together
 from worker.store.keys import Partition, PlanKeys, partition_of
 
 PAGE = 500
@@ -46,7 +45,7 @@ class Flight(NamedTuple):
 
 @dataclass(slots=True)
 class Stored:
-    """A plan as it is stored; `windows` has key (step, number), `last` is what the log says of each step's state."""
+    """A plan as it is stored; `windows` has key (step, number)."""
 
     plan_id: str
     partition: Partition
@@ -79,7 +78,10 @@ class Stored:
 
     @property
     def waiting(self) -> set[str]:
-        """Steps that wait for a person or a time, by whatever name: a version to come may know other waits."""
+        """Steps that wait for a person or a time, by whatever name.
+
+        A version to come may know other waits.
+        """
         found: set[str] = set()
         for name, value in self.live.items():
             if name not in NO_WAITS and isinstance(value, dict | list):
@@ -89,14 +91,17 @@ class Stored:
 
 @dataclass(slots=True)
 class Log:
-    """What folding the log's moves gives: the last state of all that moved, and where the log contradicts itself."""
+    """What replaying the log's moves gives.
+
+    The last state of all that moved, and where the log contradicts itself.
+    """
 
     last: dict[str, str] = field(default_factory=dict)
     version: int = 0
     breaks: list[str] = field(default_factory=list)
 
-    def fold(self, line: dict[str, Any]) -> None:
-        """Go on with a line."""
+    def follow(self, line: dict[str, Any]) -> None:
+        """Go on with a line of the log."""
         if line["version"] <= self.version:
             self.breaks.append(f"version {line['version']} comes after {self.version}")
         self.version = line["version"]
@@ -107,7 +112,10 @@ class Log:
 
 
 def read(site: Site, plan_id: str) -> Stored | None:
-    """Read a plan; None if there is none. Raises KeepsChanging, or what decoding raises where it is damaged."""
+    """Read a plan, None if there is none; raises KeepsChanging.
+
+    Where it is damaged, it raises what decoding raises.
+    """
     part = Partition(partition_of(plan_id, site.partitions))
     key = part.plan(plan_id).plan
     for _ in range(LOOKS):
@@ -128,7 +136,7 @@ def read(site: Site, plan_id: str) -> Stored | None:
 def _read_small(site: Site, plan: Stored) -> None:
     k, part = plan.keys, plan.partition
     every = (k.plan, k.steps, k.status, k.ready, k.active, k.todo, k.log)
-    asked: list[Command] = [("HGETALL", k.active), ("ZRANGE", k.ready, 0, -1), ("LRANGE", k.todo, 0, -1)]
+    asked: list[RedisCommand] = [("HGETALL", k.active), ("ZRANGE", k.ready, 0, -1), ("LRANGE", k.todo, 0, -1)]
     asked += [("ZSCORE", part.timers, plan.plan_id), ("ZSCORE", part.plans, plan.plan_id)]
     active, ready, todo, timer, listed, *ttls = together(site.client, [*asked, *(("TTL", key) for key in every)])
     plan.active = {step.decode(): _flight(raw) for step, raw in active.items()}
@@ -196,7 +204,7 @@ def _read_log(site: Site, plan: Stored) -> None:
     for start in range(0, 10**9, PAGE):
         page: Any = site.client.lrange(plan.keys.log, start, start + PAGE - 1)
         for line in page:
-            plan.log.fold(codec.loads(line))
+            plan.log.follow(codec.loads(line))
         if len(page) < PAGE:
             return
 

@@ -21,7 +21,9 @@ Card = dict[str, Any]
 
 
 def commit_cards(root: Path, *tips: str, most: int = MAX_CARDS) -> list[Card]:
-    """Read a card for every commit that `tips` (branches, tags or ids) came by, first parents only, newest first.
+    """Read a card for every commit that `tips` came by, newest first.
+
+    Tips are branches, tags or ids; only first parents are followed.
 
     The change's summary is the body of its message, else its subject; its key files are those that it touched.
     """
@@ -31,13 +33,18 @@ def commit_cards(root: Path, *tips: str, most: int = MAX_CARDS) -> list[Card]:
 
 
 def commit_context(root: Path, tip: str, **more: Any) -> Card:
-    """Say what a plan is to know of one commit: its card without its parent, and `more`, such as its metrics."""
+    """Say what a plan is to know of one commit.
+
+    That is its card without its parent, and `more`, such as its metrics.
+    """
     (card,) = commit_cards(root, tip, most=1)
     return {name: value for name, value in card.items() if name != "parent_commit_hash"} | more
 
 
 def blocks(cards: Sequence[Card], first: str, tip: str, size: int = BLOCK) -> Iterator[list[Card]]:
-    """Yield the full blocks of the commits after `first` (the experiment's root) up to `tip`, oldest first.
+    """Yield the full blocks of commits after `first` up to `tip`, oldest first.
+
+    `first` is the experiment's root.
 
     These are what `chunk_summaries` may summarise: each by the ids of its first and its last commit.
     """

@@ -1,4 +1,4 @@
-"""What git knows of a folder: the files of a project, and the documents that tell how its modules are built.
+"""What git knows of a folder: the files of a project, and the documents about its modules.
 
 A gap report is planned by them: what is there is changed, what is not is made, and globs find their files.
 """
@@ -23,7 +23,9 @@ BROKEN = "\ufffd"  # what is no UTF-8 becomes
 
 
 def with_checkout(body: Mapping[str, Any], allowed: Sequence[Any], folder: Path) -> dict[str, Any]:
-    """Tell the files and the documents of `folder` in a goal; what `body` says already stands.
+    """Put the files and documents of `folder` into a goal.
+
+    What `body` says already stands.
 
     Where there are too many, those that may change come first. Without git, nothing is told.
     """

@@ -1,19 +1,30 @@
-"""A goal's body in the making: what a test report says, and what options say."""
+"""A goal's body, put together from what CI wrote, what people wish, and what options say."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from schemas.gap import Gap, InboxItem
+from tasks.strategies.gap_report import analysis
+from tasks.text.fields import one_line
+from worker.sources.git import with_checkout
 from worker.sources.junit import Report
+from worker.sources.sarif import SarifFinding
 
 SHOWN_TESTS = 3
 CONTEXT = ("repo", "base_sha", "language", "test_command")
+MAX_EVIDENCE = 8000  # characters of one gap; a goal may have 256 kB
+MAX_LINE = 300
+KIND = "gap_report"
+RUNNERS = {"python": "pytest", "javascript": "jest", "typescript": "jest", "go": "go test"}
 
 
 def with_report(body: Mapping[str, Any], report: Report) -> dict[str, Any]:
     """Ask for the failures of `report` to be repaired; what `body` says already stands."""
-    return {"goal": _sentence(report.names), **with_failures(body, report)}
+    return {"goal": _repair_sentence(report.names), **with_failures(body, report)}
 
 
 def with_failures(body: Mapping[str, Any], report: Report) -> dict[str, Any]:
@@ -30,7 +41,97 @@ def with_options(body: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str,
     return {**body, **said, **({"context": context} if context else {})}
 
 
-def _sentence(names: tuple[str, ...]) -> str:
+def _repair_sentence(names: tuple[str, ...]) -> str:
     listed = ", ".join(names[:SHOWN_TESTS]) + (", ..." if len(names) > SHOWN_TESTS else "")
     many = f"{len(names)} failing tests:" if len(names) > 1 else "failing test"
     return f"Fix {many} {listed}"[:4000]
+
+
+@dataclass(frozen=True, slots=True)
+class GapSources:
+    """What the sources of gaps say."""
+
+    findings: tuple[SarifFinding, ...] = ()
+    report: Report | None = None
+    items: tuple[analysis.RoadmapItem, ...] = ()
+    wishes: tuple[InboxItem, ...] = ()
+
+
+def goal_of(body: Mapping[str, Any], told: GapSources, allowed: Sequence[Any], folder: Path) -> dict[str, Any] | None:
+    """Ask for the most critical gap to be closed; None where there is none.
+
+    The repository is at `folder`.
+
+    Of what `body` says, only its report gives way. The report has no time: the same output sent twice is the same goal.
+    """
+    gaps = gaps_of(told.findings, told.report, told.items, told.wishes)
+    if not gaps:
+        return None
+    known = with_failures(body, told.report) if told.report else body
+    return with_checkout(_with_gaps(known, gaps, told.wishes), allowed, folder)
+
+
+def gaps_of(
+    findings: Iterable[SarifFinding],
+    report: Report | None,
+    items: Iterable[analysis.RoadmapItem],
+    wishes: Iterable[InboxItem],
+) -> tuple[Gap, ...]:
+    """List the gaps of all sources in their order, the most critical first."""
+    planned = tuple(items)
+    version = analysis.lowest_incomplete(planned)
+    outputs = _linted(findings) | _tested(report)
+    gaps = (
+        *(analysis.quality_gap(tool, output, version) for tool, output in outputs.items()),
+        *map(analysis.inbox_gap, wishes),
+        *(analysis.roadmap_gap(item) for item in planned if not item.completed),
+    )
+    return analysis.report(gaps).gaps
+
+
+def _with_gaps(body: Mapping[str, Any], gaps: tuple[Gap, ...], wishes: Iterable[InboxItem]) -> dict[str, Any]:
+    listed = [gap.model_dump(mode="json") for gap in gaps]
+    report = {"gaps": listed, "most_critical": listed[0]}
+    given = {**(body.get(KIND) or {}), "gap_report": report}
+    if told := [item.model_dump(mode="json") for item in wishes]:
+        given["inbox"] = told
+    return {"goal": _gap_sentence(gaps), **body, "kind": KIND, KIND: given}
+
+
+def _gap_sentence(gaps: tuple[Gap, ...]) -> str:
+    return one_line(f"Close the most critical gap: {gaps[0].description}", 1000)
+
+
+def _linted(findings: Iterable[SarifFinding]) -> dict[str, str]:
+    """Tell for each tool what it found: something of every file first, so that no file is cut off by another."""
+    lines: dict[str, dict[str, list[str]]] = {}
+    for found in findings:
+        told = one_line(f"{found.path}:{found.line}:{found.column}: {found.rule} {found.text}", MAX_LINE)
+        lines.setdefault(found.tool, {}).setdefault(found.path, []).append(told)
+    return {tool: _cut(_in_turn(of_files.values())) for tool, of_files in lines.items()}
+
+
+def _in_turn(of_files: Iterable[list[str]]) -> list[str]:
+    """Take the first line of every file, then the second of every file, and so on."""
+    numbered = ((number, line) for those in of_files for number, line in enumerate(those))
+    return [line for _, line in sorted(numbered, key=lambda each: each[0])]
+
+
+def _tested(report: Report | None) -> dict[str, str]:
+    if report is None or not report.failed:
+        return {}
+    told = ((test.name, test.trace.partition("\n")[0]) for test in report.failed)
+    first = (f"FAILED {name} - {one_line(line, MAX_LINE)}" for name, line in told)
+    traces = (line for test in report.failed for line in test.trace.splitlines())
+    return {RUNNERS.get(report.language or "", "tests"): _cut([*first, *traces])}
+
+
+def _cut(lines: Iterable[str]) -> str:
+    """Put whole lines together, as many as there is room for."""
+    kept, room = [], MAX_EVIDENCE
+    for line in dict.fromkeys(lines):
+        room -= len(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    return "\n".join(kept)

@@ -1,4 +1,7 @@
-"""What a SARIF 2.1.0 log says is wrong, as ruff, eslint, clippy, CodeQL and others write it. The log is untrusted."""
+"""What a SARIF 2.1.0 log says is wrong, as ruff, eslint, clippy, CodeQL and others write it.
+
+The log is untrusted.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,11 @@ class UnreadableLog(PlannerError):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that a tool found; `path` is relative to the repository where that can be told."""
+class SarifFinding:
+    """One thing that a tool found.
+
+    `path` is relative to the repository where that can be told.
+    """
 
     tool: str
     path: str
@@ -134,8 +140,11 @@ class _Log(_Part):
     runs: tuple[_Run, ...]
 
 
-def read(log: bytes, root: Path) -> tuple[Finding, ...]:
-    """List what the log's tools found; raises UnreadableLog. Files below `root` are named relative to it."""
+def read(log: bytes, root: Path) -> tuple[SarifFinding, ...]:
+    """List what the log's tools found; raises UnreadableLog.
+
+    Files below `root` are named relative to it.
+    """
     if len(log) > MAX_LOG_BYTES:
         raise UnreadableLog(f"The SARIF log has {len(log)} bytes, and the limit is {MAX_LOG_BYTES}.")
     try:
@@ -149,14 +158,14 @@ def read(log: bytes, root: Path) -> tuple[Finding, ...]:
     return tuple(finding for run in read.runs for finding in _findings(run, root))
 
 
-def _findings(run: _Run, root: Path) -> Iterator[Finding]:
+def _findings(run: _Run, root: Path) -> Iterator[SarifFinding]:
     for result in run.results or ():
         rule = _rule_of(run, result)
         level = result.level or (rule.default_configuration.level if rule else UNLEVELLED)
         if result.kind != "fail" or level not in FAILING or _is_old(result):
             continue
         place = next((each.physical_location for each in result.locations if each.physical_location), _Physical())
-        yield Finding(
+        yield SarifFinding(
             tool=run.tool.driver.name,
             path=_path(run, place.artifact_location, root),
             line=place.region.start_line,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.commands.worker import Pool
+from worker.cli.commands.worker import PoolKind
 from worker.cli.console import Json, command, say, say_json
 from worker.host.terminal import Terminal
 
@@ -15,10 +15,14 @@ from worker.host.terminal import Terminal
 def bench(
     plans: Annotated[int, typer.Option(min=10, help="Plans in flight.")] = 1000,
     steps: Annotated[int, typer.Option(min=2, max=1000, help="Steps of each.")] = 10,
-    pool: Annotated[Pool, typer.Option(help="Celery's pool of the worker process that is measured.")] = Pool.SOLO,
+    pool: Annotated[
+        PoolKind, typer.Option(help="Celery's pool of the worker process that is measured.")
+    ] = PoolKind.SOLO,
     as_json: Json = False,
 ) -> None:
-    """Measure this machine: our outcomes per second, beside Celery's no-op tasks and a bare Lua loop of the same run.
+    """Measure this machine: our outcomes per second, and their anchors in the same run.
+
+    The anchors are Celery's no-op tasks and a bare Lua loop.
 
     [b]planner bench --json[/b]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import OK, USAGE, Failure, SecretsFd, command, configured
+from worker.cli.console import OK, USAGE, Failure, SecretsFd, command, read_settings
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from worker.sandbox.user import User
 
 
-class Mode(StrEnum):
-    """Whether agents and verifications are confined; as worker.sandbox has it, which `--help` need not wait for."""
+class SandboxChoice(StrEnum):
+    """Whether agents and verifications are confined.
+
+    As `worker.sandbox` has it, which `--help` need not wait for.
+    """
 
     AUTO = "auto"
     REQUIRE = "require"
@@ -47,7 +50,7 @@ def controller(
         list[str] | None,
         typer.Option(metavar="PATH[:rw]", help="The same for verifications and CMD, such as a cache of packages."),
     ] = None,
-    sandbox: Annotated[Mode | None, typer.Option(help="Else PLANNER_SANDBOX.")] = None,
+    sandbox: Annotated[SandboxChoice | None, typer.Option(help="Else PLANNER_SANDBOX.")] = None,
     agent_user: Annotated[
         str | None,
         typer.Option(
@@ -70,13 +73,12 @@ def controller(
     As root, let CMD and verifications run as an ordinary user, who cannot read your files even where there is no
     Landlock: [b]--agent-user agent --agent-path /home/agent/.codex:rw[/b]
     """
-    from worker.controller.config import ControllerConfig, unique_name
-    from worker.sandbox.sandbox import NoSandbox, Sandbox
-    from worker.sandbox.sandbox import SandboxMode as SandboxMode
+    from worker.controller.loop import ControllerConfig, unique_name
+    from worker.sandbox.sandbox import NoSandbox, Sandbox, SandboxMode
     from worker.settings import credentials
     from worker.telemetry.logs import set_up_logs
 
-    settings = configured(secrets_fd)
+    settings = read_settings(secrets_fd)
     credentials.protect()
     set_up_logs(settings.log_level)
     config = ControllerConfig(
@@ -120,7 +122,7 @@ def _grants(option: str, texts: list[str] | None) -> tuple[PathGrant, ...]:
 
 def _run(config: ControllerConfig, count: int) -> int:
     """Run `count` controllers in threads, since their work is in the agents' processes; returns the worst exit code."""
-    from worker.controller.loop import run, stopped_by_signals
+    from worker.controller.loop import run, stop_on_signals
     from worker.store import deployment
     from worker.store.clients import check_version
 
@@ -130,6 +132,6 @@ def _run(config: ControllerConfig, count: int) -> int:
 
     stop = Event()
     names = [config.name] if count == 1 else [f"{config.name}-{number}" for number in range(1, count + 1)]
-    with stopped_by_signals(stop), ThreadPoolExecutor(count) as pool:
+    with stop_on_signals(stop), ThreadPoolExecutor(count) as pool:
         codes = pool.map(lambda name: run(replace(config, name=name), stop, check), names)
         return max(codes, default=OK)

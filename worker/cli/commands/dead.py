@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, Link, command, linked, say, say_json
-from worker.cli.render.progress import Progress
+from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, Link, command, open_link, say, say_json
+from worker.cli.render.progress import ProgressLine
 from worker.host.terminal import confirm
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ app = typer.Typer(
 )
 
 Which = Annotated[list[str] | None, typer.Argument(metavar="ENTRY", help="As `planner dead list` names them.")]
-Cause = Annotated[str, typer.Option("--cause", "-c", help="Only those that died of this, such as invalid_json.")]
+Cause = Annotated[str, typer.Option("--cause", "-c", help="Only those of this cause, such as invalid_json.")]
 Stream = Annotated[str, typer.Option("--stream", "-s", help="Only these: goals, outcomes, commands, a partition.")]
 Since = Annotated[str, typer.Option("--since", help="Only younger ones: 90s, 30m, 2h, 7d, or an RFC 3339 time.")]
 Every = Annotated[bool, typer.Option("--all", help="Every entry.")]
@@ -41,7 +41,7 @@ def list_entries(
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most so many; all are counted.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """List dead entries: how many died of what, then the newest of them.
+    """List dead entries: how many there are of each cause, then the newest of them.
 
     [b]planner dead list --cause poison --since 2h[/b]
 
@@ -50,7 +50,7 @@ def list_entries(
     from worker.cli.render.dead import overview
     from worker.store import dead
 
-    with linked() as link, Progress("entries read") as progress:
+    with open_link() as link, ProgressLine("entries read") as progress:
         causes: Counter[str] = Counter()
         shown: list[Dead] = []
         for entry in dead.newest(link.client, link.partitions, _filter(cause, stream, since)):
@@ -76,7 +76,7 @@ def show(
     full: Annotated[bool, typer.Option("--full", help="Show all of a long message.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show a dead entry: what was wrong with it, where it came from, and what it said.
+    """Show a dead entry: its errors, where it came from, and what it said.
 
     [b]planner dead show goals/1699000000000-0[/b]
 
@@ -86,7 +86,7 @@ def show(
     """
     from worker.cli.render.dead import portrait
 
-    with linked() as link:
+    with open_link() as link:
         found = _named(link, entry)
     say_json(found.document()) if as_json else say(portrait(found, full=full))
 
@@ -102,7 +102,7 @@ def replay(
     edit: Annotated[bool, typer.Option("--edit", "-e", help="Change one entry in $VISUAL or $EDITOR first.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Send dead entries back to the stream that they came from; they are dead no more.
+    """Send dead entries back to the stream that they came from.
 
     [b]planner dead replay 0/1699000000000-0[/b]
 
@@ -110,16 +110,16 @@ def replay(
 
     [b]planner dead replay goals/1699000000000-0 --edit[/b]
 
-    An entry that was cut for its size cannot be sent back as it is. One that dies again tells how often it was tried.
-    Exit code 1 if any was passed over.
+    An entry that was cut for its size cannot be sent back as it is. One that is dead-lettered again tells how often it
+    was tried. Exit code 1 if any was passed over.
     """
     from worker.store import dead
 
-    with linked() as link:
+    with open_link() as link:
         if edit:
             return _edited(link, entry or [], as_json=as_json)
         done, passed = 0, []
-        with Progress("entries sent") as progress:
+        with ProgressLine("entries sent") as progress:
             for batch in _meant(link, entry, cause, stream, since, every=every):
                 fit = [each for each in batch if not each.obstacle()]
                 passed += [{"entry": each.name, "reason": why} for each in batch if (why := each.obstacle())]
@@ -152,11 +152,11 @@ def drop(
     if as_json and not yes:
         raise Failure.of("not_asked", "With --json nobody is asked: say --yes too.", USAGE)
     done = 0
-    with linked() as link:
+    with open_link() as link:
         _check_choice(entry, cause, stream, since, every=every)
         if not (yes or confirm(f"Delete {_sentence(entry, cause, stream, since)} for good?")):
             return FAILED
-        with Progress("entries dropped") as progress:
+        with ProgressLine("entries dropped") as progress:
             for batch in _meant(link, entry, cause, stream, since, every=every):
                 dead.drop(link.client, batch)
                 done += len(batch)
@@ -215,7 +215,7 @@ def _named(link: Link, name: str) -> Dead:
 
 
 def _edited(link: Link, names: list[str], *, as_json: bool) -> int:
-    from worker.cli.editor import edited
+    from worker.cli.editor import edit
     from worker.store import dead
 
     if len(names) != 1:
@@ -223,7 +223,7 @@ def _edited(link: Link, names: list[str], *, as_json: bool) -> int:
     found = _named(link, names[0])
     if why := found.obstacle(edited=True):
         raise Failure.of("not_replayable", f"{found.name}: {why}.")
-    data = edited(link, found, ask=not as_json)
+    data = edit(link, found, ask=not as_json)
     dead.replay(link.client, [found], data)
     return _told_replay(1, [], as_json=as_json)
 

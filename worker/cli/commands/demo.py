@@ -18,7 +18,9 @@ def demo(
     svg: Annotated[Path | None, typer.Option(help="Draw the end into this file.")] = None,
     as_json: Json = False,
 ) -> int:
-    """See it work: a real repository, a small fleet, a plan from its goal to its end, in under a minute.
+    """See it work: a real repository, a small fleet, a plan to its end.
+
+    It takes less than a minute.
 
     [b]planner demo[/b]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.cli.console import FAILED, OK, Json, command, linked, say, say_json
-from worker.cli.render.progress import Progress
+from worker.cli.console import FAILED, OK, Json, command, open_link, say, say_json
+from worker.cli.render.progress import ProgressLine
 from worker.cli.target import resolve
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def doctor(
     fix: Annotated[bool, typer.Option("--fix", help="Mend what can be mended without risk.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Look at the server, its streams, and every plan that it keeps: does what is promised hold?
+    """Look at the server, its streams, and every plan: does what is promised hold?
 
     [b]planner doctor[/b]
 
@@ -33,12 +33,11 @@ def doctor(
     not.
     """
     from worker.cli.render.doctor import draw
-    from worker.doctor.finding import Site
-    from worker.doctor.repair import mend
+    from worker.doctor.finding import Site, mend
     from worker.doctor.rounds import Rounds
 
     found: list[Finding] = []
-    with linked() as link, Progress("looked at") as progress:
+    with open_link() as link, ProgressLine("looked at") as progress:
         settings = link.settings
         site = Site(link.client, link.partitions, settings.retention_s, int(settings.claim_idle_s * 1000))
         rounds = Rounds(site, progress.step)

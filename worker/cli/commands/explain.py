@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.cli.console import MISSING, Failure, Json, command, linked, say, say_json
+from worker.cli.console import MISSING, Failure, Json, command, open_link, say, say_json
 from worker.cli.target import PlanName, find
 
 if TYPE_CHECKING:
@@ -17,7 +17,9 @@ Step = Annotated[str | None, typer.Argument(metavar="[STEP]", help="Only this st
 
 @command
 def explain(plan: PlanName, step: Step = None, as_json: Json = False) -> None:
-    """Explain a plan: the rule that ended it, the values that met its limit, and what happened to each step.
+    """Explain a plan: what ended it, and what happened to each step.
+
+    Of the rule that ended it: the value that met the limit, the events, and what would let the plan go on.
 
     [b]planner explain ci-4711[/b]
 
@@ -29,7 +31,7 @@ def explain(plan: PlanName, step: Step = None, as_json: Json = False) -> None:
     from worker.store.history import story
     from worker.store.keys import Partition, partition_of
 
-    with linked() as link:
+    with open_link() as link:
         view = find(link, plan)
         home = Partition(partition_of(view.plan_id, link.partitions))
         attempts = story(link.client, home.plan(view.plan_id))
@@ -40,7 +42,10 @@ def explain(plan: PlanName, step: Step = None, as_json: Json = False) -> None:
 
 
 def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only: str | None) -> dict[str, Any]:
-    """Put together what is known of a plan's end and of its steps, or of one of them. Pure."""
+    """Put together what is known of a plan's end and steps, as JSON.
+
+    With `only` of that step alone. Pure.
+    """
     from tasks.policy.halt import UNBLOCK
 
     halt = view.halt.model_dump(mode="json") if view.halt else None

@@ -11,8 +11,8 @@ from typing import IO, Annotated
 
 import typer
 
-from worker.cli.console import MISSING, USAGE, Failure, Json, command, linked
-from worker.cli.render.progress import Progress
+from worker.cli.console import MISSING, USAGE, Failure, Json, command, open_link
+from worker.cli.render.progress import ProgressLine
 from worker.cli.target import PlanName, resolve
 from worker.host.terminal import JsonOutput
 
@@ -25,7 +25,9 @@ def export(
     ] = None,
     as_json: Json = False,  # noqa: ARG001 (it is JSON anyhow; errors are then too)
 ) -> None:
-    """Write all that is kept of a plan as one JSON document: steps, attempts, log, events, dead entries about it.
+    """Write all that is kept of a plan as one JSON document.
+
+    Its steps, attempts, log, events, and the dead entries about it.
 
     [b]planner export ci-4711 --output ci-4711.json[/b]
 
@@ -36,12 +38,12 @@ def export(
     from worker.store import export as store
     from worker.store.keys import Partition, partition_of
 
-    with linked() as link:
+    with open_link() as link:
         plan_id = resolve(link, plan)
         home = Partition(partition_of(plan_id, link.partitions))
         if not link.client.exists(home.plan(plan_id).plan):
             raise Failure.of("no_such_plan", f"{plan_id} was never made, or was forgotten.", MISSING)
-        with _target(output) as file, Progress("pieces written") as progress:
+        with _target(output) as file, ProgressLine("pieces written") as progress:
             for piece in store.export(link.client, link.partitions, plan_id):
                 file.write(piece)
                 progress.step()

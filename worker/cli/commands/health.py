@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import FAILED, OK, Json, command, configured, say, say_json
+from worker.cli.console import FAILED, OK, Json, command, read_settings, say, say_json
 
 if TYPE_CHECKING:
     from worker.telemetry.status import Status
@@ -21,7 +21,9 @@ def health(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Ask the workers of this machine how they are, by the files that they write to PLANNER_STATE_DIR every second.
+    """Ask the workers of this machine how they are.
+
+    By the files that they write to PLANNER_STATE_DIR every second.
 
     [b]planner health --live[/b]    a worker beats; also while Redis is away, since a restart would not bring that back
 
@@ -32,7 +34,7 @@ def health(
     """
     from worker.telemetry.status import living_workers
 
-    settings = configured()
+    settings = read_settings()
     workers, now = living_workers(settings), time.time()
     troubles = [f"worker {one.pid}: {trouble}" for one in workers if ready for trouble in one.troubles(now)]
     if not workers:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.console import Failure, Json, command, linked, say, say_json
+from worker.cli.console import Failure, Json, command, open_link, say, say_json
 
 
 @command
@@ -23,7 +23,7 @@ def partitions(
     """
     from worker.store import deployment
 
-    with linked(agreed=False) as link:
+    with open_link(agreed=False) as link:
         if number is not None:
             try:
                 deployment.change(link.client, number)

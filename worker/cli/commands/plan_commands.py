@@ -1,4 +1,4 @@
-"""Commands of operators: to a plan or a step, or to every plan of a repository, of a tenant, or of all."""
+"""Commands of operators to a step, a plan, or every plan of a repository, a tenant, or all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from worker.cli import target
-from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, linked, read_source, say, say_json
+from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_link, read_source, say, say_json
 from worker.cli.target import AnyPlan, Everyone, PlanName, Repository, Target, Tenant, Yes, find, one_plan
 
 REFUSED = "dev.planner.command.refused.v1"
@@ -30,7 +30,7 @@ def _send(name: str, about: Target, reason: str, actor: str | None, as_json: boo
     from schemas.command import CommandName
     from worker.cli import publisher
 
-    with linked(block_s=publisher.ANSWER_S) as link:
+    with open_link(block_s=publisher.ANSWER_S) as link:
         plan_id = find(link, about.plan).plan_id if about.plan else None
         said = {"reason": reason, "actor": actor or getpass.getuser(), "plan_id": plan_id, "target": about.name}
         told = publisher.command(link, command=CommandName(name), scope=about.scope, **said, **more)
@@ -62,7 +62,9 @@ def reject(plan: PlanName, step: Step, reason: Reason = "", actor: Actor = None,
 
 @command
 def skip(plan: PlanName, step: Step, reason: Reason = "", actor: Actor = None, as_json: Json = False) -> int:
-    """Skip a step that is not in flight; what depends on it goes on as if it were done.
+    """Skip a step that is not in flight.
+
+    What depends on it goes on as if it were done.
 
     A blocked step is skipped in its turn. To skip one that is in flight, pause the plan and skip it when it has ended.
 
@@ -104,7 +106,9 @@ def resume(
     actor: Actor = None,
     as_json: Json = False,
 ) -> int:
-    """Go on with what was paused; with --repository, --tenant or --all let new plans in again after a halt too.
+    """Go on with what was paused.
+
+    With --repository, --tenant or --all it lets new plans in again after a halt too.
 
     [b]planner resume 3c-0199[/b]
 
@@ -149,7 +153,9 @@ def cancel(
     actor: Actor = None,
     as_json: Json = False,
 ) -> int:
-    """End a plan, or those that are there now; unlike a halt it leaves plans yet to come alone.
+    """End a plan, or those that are there now.
+
+    Unlike a halt it leaves plans yet to come alone.
 
     [b]planner cancel 3c-0199 --reason "not needed any more"[/b]
 
@@ -171,7 +177,9 @@ def tighten(
     actor: Actor = None,
     as_json: Json = False,
 ) -> int:
-    """Leave fewer files to a plan or a step, or raise the risk of a step. Nothing is ever given back.
+    """Leave fewer files to a plan or a step, or raise a step's risk.
+
+    Nothing is ever given back.
 
     An attempt that holds another file is told to stop, and starts again with less.
 
@@ -201,7 +209,9 @@ def top_up(
     actor: Actor = None,
     as_json: Json = False,
 ) -> int:
-    """Give a plan more of a budget, or a tenant or a repository more tokens for today. A budget is never lowered.
+    """Give a plan more of a budget, or a day budget more tokens.
+
+    A day budget is that of a tenant or a repository, for today. No budget is ever lowered.
 
     [b]planner top-up 3c-0199 --tokens 50000 --reason "worth it"[/b]
 

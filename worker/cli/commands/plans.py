@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.console import FAILED, OK, Json, command, linked, say, say_json
+from worker.cli.console import FAILED, OK, Json, command, open_link, say, say_json
 from worker.cli.target import PlanName, find
 
 MOST_STEPS = 200
@@ -27,7 +27,7 @@ def plans(
     from worker.cli.render.plan import overview
     from worker.store import queries
 
-    with linked() as link:
+    with open_link() as link:
         found = list(islice(queries.plans(link.client, link.partitions), limit))
     if as_json:
         say_json([each.model_dump(mode="json") for each in found])
@@ -53,7 +53,7 @@ def show(
     """
     from worker.cli.render.plan import portrait
 
-    with linked() as link:
+    with open_link() as link:
         view = find(link, plan)
     say_json(view) if as_json else say(portrait(view, None if every_step else MOST_STEPS))
 
@@ -70,7 +70,7 @@ def watch(plan: PlanName, as_json: Json = False) -> int:
     """
     from worker.cli.events import BLOCK_S, Watcher
 
-    with linked(BLOCK_S) as link:
+    with open_link(BLOCK_S) as link:
         watcher = Watcher(link, find(link, plan), as_json=as_json)
         try:
             state = watcher.run()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.cli.console import FAILED, OK, USAGE, Failure, Json, Kind, command, linked, read_source, say, say_json
+from worker.cli.console import FAILED, OK, USAGE, Failure, Json, Kind, command, open_link, read_source, say, say_json
 
 if TYPE_CHECKING:
     from worker.sources.junit import Report
@@ -47,7 +47,10 @@ class Sources:
     inbox: Path | None
 
     def are_gaps(self, kind: str | None) -> bool:
-        """Tell whether they ask for a gap report: all but a test report alone, which asks for a repair."""
+        """Tell whether they ask for a gap report.
+
+        All do but a test report alone, which asks for a repair.
+        """
         gaps = bool(self.sarif or self.roadmap or self.inbox)
         if gaps and kind not in (None, Kind.GAP_REPORT):
             raise Failure.of("wrong_kind", f"--from-sarif, --roadmap and --inbox make a gap report, no {kind}.", USAGE)
@@ -110,7 +113,7 @@ def submit(
     body = with_options(made, given)
     if not body:
         raise Failure.of("no_goal", NO_GOAL, USAGE)
-    with linked() as link:
+    with open_link() as link:
         sent = publish(link, goal_options.encode(body, link.settings.max_goal_bytes), body.get("goal_id"))
         told: dict[str, Any] = {"goal_id": sent.goal_id, "plan_id": None, "verdict": None, "reason": "", "errors": []}
         if wait:
@@ -139,7 +142,7 @@ def _with_gaps(
     body: dict[str, Any], sources: Sources, report: Report | None, allowed: Sequence[str]
 ) -> dict[str, Any] | Nothing:
     from worker.cli import goal_options as gaps
-    from worker.sources.gaps import GapSources, goal_of
+    from worker.sources.goal import GapSources, goal_of
 
     here = Path.cwd()
     logs = [(read_source(str(log)), log.name) for log in sources.sarif]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from worker.cli.commands.worker import check_drafters, shares
-from worker.cli.console import FAILED, OK, Failure, SecretsFd, command, configured, say
+from worker.cli.console import FAILED, OK, Failure, SecretsFd, command, read_settings, say
 from worker.host import nearby_server
 from worker.process import launch
 from worker.settings import credentials
@@ -41,7 +41,9 @@ def up(
     concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Tasks side by side.")] = 1,
     secrets_fd: SecretsFd = None,
 ) -> int:
-    """Start a planner on this machine: a worker, and a Valkey server unless PLANNER_REDIS_URL names one.
+    """Start a planner on this machine: a worker, and a server of its own.
+
+    The server is Valkey; there is none where PLANNER_REDIS_URL names another.
 
     [b]planner up[/b]
 
@@ -49,7 +51,7 @@ def up(
     The server keeps its data and its random password in PLANNER_DATA_DIR (.planner), where the other commands find
     them. Ctrl-C ends both; nothing is lost.
     """
-    settings = configured(secrets_fd, nearby=False)
+    settings = read_settings(secrets_fd, nearby=False)
     check_drafters(settings)
     credentials.protect()
     with _stopped_by_signals():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import USAGE, Failure, SecretsFd, command, configured
+from worker.cli.console import USAGE, Failure, SecretsFd, command, read_settings
 from worker.host.terminal import line
 from worker.process import launch
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SLOW = frozenset({"http", "cli", "backend"})  # drafters that a worker waits for
 
 
-class Pool(StrEnum):
+class PoolKind(StrEnum):
     """How a worker runs tasks side by side."""
 
     PREFORK = "prefork"
@@ -38,8 +38,8 @@ class Level(StrEnum):
 
 @command
 def worker(
-    pool: Annotated[Pool, typer.Option("--pool", "-P", help="Processes, the worker's own process, or threads.")] = (
-        Pool.PREFORK
+    pool: Annotated[PoolKind, typer.Option("--pool", "-P", help="Processes, the worker's own process, or threads.")] = (
+        PoolKind.PREFORK
     ),
     concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Tasks side by side.")] = 1,
     queues: Annotated[str | None, typer.Option("--queues", "-Q", help="Only these, such as planner.decompose.")] = None,
@@ -60,7 +60,7 @@ def worker(
     """
     from worker.settings import credentials
 
-    settings = configured(secrets_fd)
+    settings = read_settings(secrets_fd)
     check_drafters(settings)
     if queues is None and len(apart := shares(settings)) > 1:
         told = "While this worker drafts it does nothing else, for minutes. Run two, each with one of"
@@ -74,7 +74,7 @@ def worker(
 
 
 def check_drafters(settings: Settings) -> None:
-    """Raise a Failure with a sentence for each drafter that is enabled and cannot be used here."""
+    """Raise a Failure with a sentence for each drafter that cannot be used here."""
     from worker import drafters
     from worker.drafters.base import WrongDrafter
 
@@ -85,7 +85,10 @@ def check_drafters(settings: Settings) -> None:
 
 
 def shares(settings: Settings) -> tuple[str | None, ...]:
-    """Say which workers a planner needs at least, by their queues: a draft may take minutes, so that is one's own."""
+    """List the workers that a planner needs at least, by their queues.
+
+    A draft may take minutes: where one may be asked for, that is a worker of its own. None means all queues.
+    """
     from tasks.routes import GOALS, ROUTES
 
     if not SLOW.intersection(settings.drafters):

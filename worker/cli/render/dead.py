@@ -19,7 +19,7 @@ SHOWN_CHARS = 2000
 
 
 def overview(causes: Counter[str], shown: Sequence[Dead], forgotten: int) -> RenderableType:
-    """Draw how many died of what, and some of them."""
+    """Draw how many there are of each cause, and some of them."""
     counts = Table(box=None, pad_edge=False, header_style="dim")
     counts.add_column("count", justify="right")
     counts.add_column("cause", no_wrap=True)
@@ -58,20 +58,20 @@ def portrait(dead: Dead, *, full: bool = False) -> RenderableType:
 
 def _lines(dead: Dead, full: bool) -> Iterator[str]:
     yield f"{dead.name}  {plain(dead.code)}"
-    yield plain(dead.problem.get("detail", "What it died of cannot be read."))
+    yield plain(dead.problem.get("detail", "Its cause cannot be read."))
     for error in _errors(dead):
         yield plain(f"  {error.get('pointer') or '/'}  {error.get('message')} ({error.get('code')})")
-    yield plain(f"from {dead.origin or '?'}, entry {dead.source or '?'}; died {rfc3339(dead.millis)}")
+    yield plain(f"from {dead.origin or '?'}, entry {dead.source or '?'}; dead-lettered {rfc3339(dead.millis)}")
     if dead.replays:
         yield f"replayed {dead.replays} times before"
     if why := dead.obstacle():
         yield f"cannot be replayed: {plain(why)}"
     for name, value in dead.beside.items():
-        yield f"{escaped(name)}: {escaped(value)}"
+        yield f"{escape(name)}: {escape(value)}"
     yield ""
     kept = "" if dead.whole else f" of {dead.size:,}"
     yield f"data, {len(dead.data):,}{kept} bytes:"
-    text = escaped(dead.data, "\n")
+    text = escape(dead.data, "\n")
     yield from (f"  {line}" for line in (text if full else text[:SHOWN_CHARS]).split("\n"))
     if not full and len(text) > SHOWN_CHARS:
         yield f"... {len(text) - SHOWN_CHARS:,} more (--full)"
@@ -82,8 +82,8 @@ def _errors(dead: Dead) -> list[dict[str, Any]]:
     return [error for error in found if isinstance(error, dict)] if isinstance(found, list) else []
 
 
-def escaped(raw: bytes, keep: str = "") -> str:
-    """Show bytes as text, everything that is not printable as an escape, but for the characters of `keep`."""
+def escape(raw: bytes, keep: str = "") -> str:
+    """Show bytes as text: escapes for all that is unprintable and not in `keep`."""
     text = raw.decode(errors="backslashreplace")
     return "".join(
         one if one.isprintable() or one in keep else one.encode("unicode_escape").decode("ascii") for one in text

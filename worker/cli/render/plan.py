@@ -72,7 +72,7 @@ def overview(plans: Sequence[PlanSummary], now: datetime | None = None) -> Table
 
 
 def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:
-    """Draw a plan: its goal, state, budgets, why it ended, and its steps as a tree."""
+    """Draw a plan: goal, state, budgets, why it ended, a tree of its steps."""
     head = Text.assemble((plan.plan_id, "bold"), "  ", _state(plan), f"  revision {plan.revision}")
     about = f"goal {plan.goal_id}  {plan.kind}  {plan.created_at[:19].replace('T', ' ')} UTC"
     parts: list[RenderableType] = [head, Text(plain(plan.goal)), Text(plain(about), "dim"), ""]
@@ -97,7 +97,7 @@ def _age(plan: PlanSummary, now: datetime) -> str:
 
 
 def span(seconds: int) -> str:
-    """Write a time in its largest unit, such as `3 min`; never below 0 s, whatever clocks say."""
+    """Write seconds in their largest unit, such as `3 min`; never below `0 s`."""
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds // length} {unit}"

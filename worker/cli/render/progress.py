@@ -13,7 +13,7 @@ QUIET_S = 1.0
 EVERY_S = {True: 0.2, False: 10.0}  # on a terminal, where a line is written over; elsewhere
 
 
-class Progress:
+class ProgressLine:
     """Counts what is done. On a terminal its line goes away at the end."""
 
     def __init__(self, what: str) -> None:

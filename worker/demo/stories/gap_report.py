@@ -159,7 +159,7 @@ def _run_checks(session: Session, tip: str, number: int) -> tuple[dict[str, Any]
     The goal is made as `planner submit --from-sarif --from-junit --inbox` does.
     """
     from worker.demo import repository
-    from worker.sources import gaps, inbox, junit, sarif
+    from worker.sources import goal, inbox, junit, sarif
 
     with session.step("ruff and pytest, as CI runs them") as step:
         checkout = session.place(f"checkout-{number}").resolve()
@@ -169,9 +169,9 @@ def _run_checks(session: Session, tip: str, number: int) -> tuple[dict[str, Any]
         suite = repository.run_tests(checkout, report)
         findings = sarif.read(log.read_bytes(), checkout)
         step.result = f"{len(findings)} findings, {suite.failed} of {suite.tests} tests fail"
-    sources = gaps.GapSources(findings, junit.read(report.read_bytes()), (), inbox.read(session.place("inbox")))
+    sources = goal.GapSources(findings, junit.read(report.read_bytes()), (), inbox.read(session.place("inbox")))
     context = session.context(base_sha=repository.commit_id(session.root, tip))
-    body = gaps.goal_of({"allowed_files": ALLOWED, "context": context}, sources, ALLOWED, checkout)
+    body = goal.goal_of({"allowed_files": ALLOWED, "context": context}, sources, ALLOWED, checkout)
     return body, suite.passed and not findings
 
 

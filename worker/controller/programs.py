@@ -1,0 +1,158 @@
+"""The programs that an attempt runs: the agent, which reports, and the verifications, which prove."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from schemas import codec
+from schemas.outcome import MAX_OUTPUT_BYTES, VerifyReceipt
+from worker.controller import wire
+from worker.controller.wire import MESSAGE_CHARS, AttemptFailure, Tool
+from worker.sandbox.process import Finished
+from worker.sandbox.process import environment as without_secrets
+
+AgentRun = Callable[[Sequence[str], float, bytes], Finished]  # an argv, seconds, and what it reads
+ToolRun = Callable[[Sequence[str], float], Finished]  # an argv and seconds
+
+MOST = 10**12
+REPORTED = frozenset({"tokens_used", "patch_cycles", "tool_calls", "output", "suggestion"})
+# Variables, by how they begin, that choose the options, the configuration or the code of a tool of the catalogue.
+STEERING = (
+    *("GOFLAGS", "GOENV", "GOWORK", "MAKE", "MFLAGS", "GNUMAKEFLAGS", "CTEST_", "RUFF_", "TOX", "MYPYPATH"),
+    *("MYPY_CONFIG", "ESLINT_", "NODE_OPTIONS", "JEST_", "VITEST_", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS"),
+)
+NPX = {"npm_config_yes": "false"}  # npx runs what the project has, and downloads nothing that is called so
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReport:
+    """What the agent says of its work.
+
+    It is not believed about files or tests: git and the verification are asked.
+    """
+
+    tokens_used: int | None = None
+    patch_cycles: int | None = None
+    tool_calls: int | None = None
+    output: Any = None
+    suggestion: str | None = None
+    failure: AttemptFailure | None = None
+
+
+def ask_agent(run: AgentRun, argv: Sequence[str], spec: bytes, timeout_s: float, *, whole: bool = False) -> AgentReport:
+    """Run the agent with `spec` on its standard input; raises what `run` does.
+
+    Without a report all that it prints is its answer: JSON where it is some, else text, cut unless it must be `whole`.
+    """
+    if not argv:
+        return AgentReport(failure=wire.advice("this controller has no agent command"))
+    done = run(argv, timeout_s, spec)
+    said = _last_line(done.stdout)
+    suggestion = said.get("suggestion")
+    return AgentReport(
+        tokens_used=_count(said.get("tokens_used")),
+        patch_cycles=_count(said.get("patch_cycles")),
+        tool_calls=_count(said.get("tool_calls")),
+        output=said.get("output") if said else _answer(done.stdout, whole=whole),
+        suggestion=suggestion[:MESSAGE_CHARS] if isinstance(suggestion, str) else None,
+        failure=_failure(done, timeout_s, suggestion if isinstance(suggestion, str) else None),
+    )
+
+
+def _failure(done: Finished, timeout_s: float, suggestion: str | None) -> AttemptFailure | None:
+    if done.timed_out:
+        return wire.agent_timeout(timeout_s, done.stderr[-MESSAGE_CHARS:])
+    if done.exit_code:
+        tail = done.stderr[-MESSAGE_CHARS:].strip() or f"the agent ended with exit code {done.exit_code}"
+        return wire.agent_failure(tail, suggestion and suggestion[:MESSAGE_CHARS])
+    return None
+
+
+def _last_line(stdout: str) -> dict[str, Any]:
+    """Read the report on the last line; a JSON object without a word of a report is an answer, and none of it."""
+    said = _json(stdout.rstrip().rpartition("\n")[2])
+    return said if isinstance(said, dict) and said.keys() & REPORTED else {}
+
+
+def _answer(stdout: str, *, whole: bool) -> Any:
+    """Take what was printed as the answer: most agent commands simply print theirs."""
+    text = stdout.strip()
+    if isinstance(said := _json(text), dict | list):
+        return said
+    return (text if whole else text.encode()[: MAX_OUTPUT_BYTES // 2].decode(errors="ignore")) or None
+
+
+def _json(text: str) -> Any:
+    try:
+        return codec.loads(text)
+    except codec.DecodeError:
+        return None
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST else None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The proof of what ran, and the first failure."""
+
+    receipts: tuple[VerifyReceipt, ...] = ()
+    failure: AttemptFailure | None = None
+    finding: AttemptFailure | None = None  # the last one that was told by an exit code that passes all the same
+
+    @property
+    def passed(self) -> bool | None:
+        """Say whether the tests passed; None if there were none."""
+        return self.failure is None if self.receipts else None
+
+
+def verify(tools: Iterable[Tool], run: ToolRun) -> Verification:
+    """Have each of `tools` done by `run`, under its timeout; raises what `run` does."""
+    receipts: list[VerifyReceipt] = []
+    finding: AttemptFailure | None = None
+    for tool in tools:
+        if word := _read_from_file(tool.argv):
+            return Verification(tuple(receipts), wire.advice(f"{tool.tool} would read options from {word!r}"))
+        done = run(resolve(tool.argv), tool.timeout_s)
+        receipts.append(VerifyReceipt(tool=tool.tool, exit_code=done.exit_code, output_digest=done.digest))
+        if done.timed_out or done.exit_code not in tool.pass_codes:
+            return Verification(tuple(receipts), wire.tool_failure(tool.tool, done.stdout, done.timed_out))
+        if done.exit_code:
+            finding = wire.tool_failure(tool.tool, done.stdout, timed_out=False)
+    return Verification(tuple(receipts), finding=finding)
+
+
+def environment() -> dict[str, str]:
+    """Return our environment without secrets and without what steers tools."""
+    ours = without_secrets()
+    kept = {name: value for name, value in ours.items() if not name.startswith(STEERING) and name.lower() not in NPX}
+    return kept | NPX
+
+
+def _read_from_file(argv: Sequence[str]) -> str | None:
+    """Find a word that pytest, ruff, mypy or tsc take for a file of options.
+
+    No planner of today sends one; a plan that an older one made, and that is still under way, may hold one.
+    """
+    return next((word for word in argv if word.startswith("@")), None)
+
+
+def resolve(argv: Sequence[str]) -> list[str]:
+    """Find the program on PATH; returns the argv to run.
+
+    A Python tool that is only installed beside us runs as a module of our interpreter.
+    """
+    name, *rest = argv
+    if "/" in name or shutil.which(name):
+        return list(argv)
+    if name in {"python", "python3"}:
+        return [sys.executable, *rest]
+    if name.isidentifier() and find_spec(name):
+        return [sys.executable, "-m", name, *rest]
+    return list(argv)

@@ -1,0 +1,153 @@
+"""The words of the wire as a controller reads and writes them: a step's spec, and why an attempt failed.
+
+Of a spec only what is needed is read, so that a newer planner may say more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import AwareDatetime, Field
+
+from schemas.base import FailureCategory, Inbound, Mode, Path, PlanId, StepId, Word
+from schemas.outcome import FailureEvidence
+from tasks.toolchain.classify import Diagnosis, classify
+
+MESSAGE_CHARS = 4000
+TRACE_CHARS = 500
+LINE_CHARS = 200
+FAILING_TESTS = 5
+FILES = 20
+
+
+class Tool(Inbound):
+    """One verification, ready to run without a shell."""
+
+    tool: Word
+    argv: tuple[str, ...] = Field(min_length=1)
+    timeout_s: float = Field(gt=0)
+    pass_codes: tuple[int, ...] = (0,)
+
+
+class Context(Inbound):
+    """Where the work begins."""
+
+    base_sha: str | None = Field(default=None, pattern=r"^[^-]")  # a word that git cannot take for an option
+
+
+class ChangeLimits(Inbound):
+    """How large the change may be."""
+
+    max_diff_lines: int | None = None
+
+
+class Spec(Inbound):
+    """One attempt of one step."""
+
+    plan_id: PlanId
+    step_id: StepId
+    attempt: int = Field(ge=1, le=1_000_000)
+    mode: Mode
+    title: str = ""
+    allowed_files: tuple[Path, ...] = ()
+    verify_tools: tuple[Tool, ...] = ()
+    context: Context = Context()
+    limits: ChangeLimits = ChangeLimits()
+    lease: Word
+    lease_key: str
+    deadline: AwareDatetime
+    reply_to: str
+    input: Any = None  # what the agent is asked beside the spec; its answer is what the plan goes on with
+
+    @property
+    def ids(self) -> dict[str, str | int]:
+        """Say which attempt this is.
+
+        Without its lease, which is a secret and has no place in a log.
+        """
+        return {"plan_id": self.plan_id, "step_id": self.step_id, "attempt": self.attempt}
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailure:
+    """One failure: the evidence for the planner, a message for people."""
+
+    evidence: FailureEvidence
+    message: str
+
+
+def tool_failure(tool: str, output: str, timed_out: bool) -> AttemptFailure:
+    """Say that a verification failed."""
+    return _classified(classify(output, tool=tool, timed_out=timed_out), output)
+
+
+def agent_failure(stderr: str, suggestion: str | None) -> AttemptFailure:
+    """Say that the agent gave up.
+
+    The end of its standard error is what we know.
+    """
+    return _classified(classify(stderr), stderr, suggestion)
+
+
+def agent_timeout(seconds: float, stderr: str) -> AttemptFailure:
+    """Say that the agent took too long.
+
+    That is no TEST_TIMEOUT: a longer test would not help.
+    """
+    message = f"the agent was stopped after {seconds:.0f} s\n{stderr}"
+    return _failure(FailureCategory.UNKNOWN, message[:MESSAGE_CHARS], trace=stderr[-TRACE_CHARS:])
+
+
+def path_failure(category: FailureCategory, message: str, paths: Iterable[str]) -> AttemptFailure:
+    """Say that the change touches what it may not."""
+    files = tuple(path[:512] for path in paths)[:FILES]
+    return _failure(category, f"{message}: {', '.join(files)}"[:MESSAGE_CHARS], files=files)
+
+
+def advice(message: str) -> AttemptFailure:
+    """Say what went wrong in words that tell what to do.
+
+    Such as: make it smaller.
+    """
+    return _failure(FailureCategory.UNKNOWN, message, suggestion=message)
+
+
+def own_failure(error: Exception) -> AttemptFailure:
+    """Say that the controller could not do its part.
+
+    Such as git refusing.
+    """
+    message = f"{type(error).__name__}: {error}"[:MESSAGE_CHARS]
+    message = message.encode(errors="replace").decode()  # a file's name need not be text that JSON can hold
+    return _failure(FailureCategory.UNKNOWN, message, trace=message[:TRACE_CHARS])
+
+
+def with_line(failure: AttemptFailure, line: str) -> AttemptFailure:
+    """Add a line to what is told of a failure, which makes room for it."""
+    told, line = failure.evidence, line[:LINE_CHARS]
+    trace = f"{(told.stack_trace_head or '')[: TRACE_CHARS - len(line) - 1]}\n{line}"
+    return AttemptFailure(told.model_copy(update={"stack_trace_head": trace}), failure.message)
+
+
+def _failure(
+    category: FailureCategory, message: str, files: tuple[str, ...] = (), trace: str = "", suggestion: str | None = None
+) -> AttemptFailure:
+    evidence = FailureEvidence(
+        category=category, affected_files=files, stack_trace_head=trace or message[:TRACE_CHARS], suggestion=suggestion
+    )
+    return AttemptFailure(evidence, message)
+
+
+def _classified(finding: Diagnosis, text: str, suggestion: str | None = None) -> AttemptFailure:
+    evidence = FailureEvidence(
+        category=finding.category,
+        top_failing_tests=tuple(test[:1000] for test in finding.failing_tests[:FAILING_TESTS]),
+        stack_trace_head=finding.trace[:TRACE_CHARS],
+        suggestion=suggestion,
+        error_codes=tuple(code[:200] for code in finding.codes if code)[:FILES],
+        affected_files=tuple(file[:512] for file in finding.files if file)[:FILES],
+        error_line=finding.line,
+    )
+    return AttemptFailure(evidence, text[-MESSAGE_CHARS:])
