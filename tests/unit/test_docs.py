@@ -11,8 +11,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from pydantic import AliasChoices
 
+from schemas.evolution import CommitPlanningContext
+from tasks.toolchain.languages import LANGUAGES
+from tasks.toolchain.taxonomy import ALIASES
 from worker.cli.commands.app import app
+from worker.settings.settings import Settings, variables
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -69,6 +74,26 @@ def test_the_glossarys_names_on_the_wire_are_those_of_the_code() -> None:
 
     assert len(names) > 100
     assert sorted({part for part in parts if part and part not in sources()}) == []
+
+
+def test_the_glossary_lists_every_other_name_that_is_read() -> None:
+    page = (DOCS / "glossary.md").read_text().partition("## Other names that are read")[2].partition("\n## ")[0]
+    rows = [quoted(line) for line in page.splitlines() if line.startswith("| ") and "`" in line]
+    settings = {
+        (first, name) for field in Settings.model_fields for first, *others in [variables(field)] for name in others
+    }
+    fields = {
+        (str(first), str(name))
+        for field in CommitPlanningContext.model_fields.values()
+        if isinstance(field.validation_alias, AliasChoices)
+        for first, *others in [field.validation_alias.choices]
+        for name in others
+    }
+    languages = {(each.name, alias) for each in LANGUAGES.values() for alias in each.aliases}
+    categories = {(category.value, name) for name, category in ALIASES.items()}
+
+    told = {(ours, name) for ours, *names in rows for name in names}
+    assert told == (settings | fields | languages | categories) - {("SENTRY_DSN", "sentry_dsn")}
 
 
 def words_after(commands: list[list[str]], word: str) -> set[str]:
