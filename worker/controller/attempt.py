@@ -84,7 +84,7 @@ class Attempt:
         self.tree.reset(self.spec.plan_id, self.spec.context.base_sha)
         verified = (_path(word) for tool in self.spec.verify_tools for word in tool.argv)
         paths = dict.fromkeys((*self.spec.allowed_files, *filter(None, verified)))
-        return replace(result, failure=_links(self.tree.escaping(paths)))
+        return replace(result, failure=_links(self.tree.links_out(paths)))
 
     def _ask_agent(self, result: Result) -> Result:
         if self.spec.mode is Mode.TEST:
@@ -117,11 +117,11 @@ class Attempt:
         return replace(result, failure=result.failure and wire.with_line(result.failure, line))
 
     def _run_agent(self, argv: Sequence[str], timeout_s: float, stdin: bytes) -> Finished:
-        job = Job(argv, self.tree.root, timeout_s, self.lease.wanted, stdin)
+        job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, stdin)
         return self.sandboxes.agent.run(job, writable=self.tree.writable)
 
     def _run_tool(self, argv: Sequence[str], timeout_s: float) -> Finished:
-        job = Job(argv, self.tree.root, timeout_s, self.lease.wanted, merge=True, env=programs.environment())
+        job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, merge=True, env=programs.environment())
         return self.sandboxes.tool.run(job, writable=self.tree.writable)
 
     def _land(self, result: Result) -> Result:

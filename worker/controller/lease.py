@@ -46,7 +46,7 @@ LOST = frozenset({Action.CANCEL, Action.TAKEN, Action.STALE})
 class Lease:
     """Our hold on the attempt of `spec`.
 
-    `wanted` turns false when the planner takes it back or we shut down.
+    `is_wanted` turns false when the planner takes it back or we shut down.
     """
 
     def __init__(self, redis: Redis, spec: Spec, name: str, every_s: float, stop: Event) -> None:
@@ -54,7 +54,7 @@ class Lease:
         self._lost: Action | None = None
         self.claimed = False  # stays false where the planner's server knows no heartbeat
 
-    def wanted(self) -> bool:
+    def is_wanted(self) -> bool:
         """Say whether the work is still worth doing."""
         return self._lost is None and not self._stop.is_set()
 
@@ -87,12 +87,12 @@ class Lease:
 
     def _confirmed(self) -> Action | None:
         action = patiently(self._beat, self._stop)
-        if not self.wanted():
+        if not self.is_wanted():
             raise Abandoned(self._lost or "shutdown")
         return action
 
     def _renew(self, done: Event) -> None:
-        while not done.wait(self._every_s) and self.wanted():
+        while not done.wait(self._every_s) and self.is_wanted():
             try:
                 self._beat()
             except RedisError as error:  # the planner judges how long silence may last

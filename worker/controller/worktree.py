@@ -104,7 +104,7 @@ class Worktree:
         if self._user:
             self.root.parent.chmod(PASSABLE)
 
-    def escaping(self, paths: Iterable[str]) -> tuple[str, ...]:
+    def links_out(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Name those of `paths` at or below a link out of the clone."""
         return tuple(path for path in paths if changes.leads_out(self.root, path))
 
