@@ -14,8 +14,8 @@ import pytest
 from pydantic import AliasChoices
 
 from schemas.evolution import CommitPlanningContext
+from tasks.toolchain.classify import ALIASES
 from tasks.toolchain.languages import LANGUAGES
-from tasks.toolchain.taxonomy import ALIASES
 from worker.cli.commands.app import app
 from worker.settings.settings import Settings, variables
 
