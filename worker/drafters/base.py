@@ -83,10 +83,7 @@ class Stopwatch:
 
 
 def estimate(*texts: str) -> int:
-    """Guess the tokens of `texts`.
-
-    A call that nobody counted is not for free.
-    """
+    """Guess the tokens of `texts`; a call that nobody counted is not for free."""
     return -(-sum(map(len, texts)) // CHARACTERS_A_TOKEN)
 
 

@@ -48,10 +48,7 @@ class Admission:
         return Problem.of("out_of_memory", detail, status=507)
 
     def plan_seed(self, partition: Partition, goal: Goal, goal_id: str, plan_id: str) -> PlanSeed:
-        """Gather who the plan will be, and what stands for its tenant and repository.
-
-        Among it is the server's time.
-        """
+        """Gather who the plan will be, and what stands for its tenant and repository."""
         tenant, repo = goal.tenant, goal.context.repo
         scopes = self.quota.of(tenant, repo)
         pipeline: Any = self.client.pipeline(transaction=False)

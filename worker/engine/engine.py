@@ -102,10 +102,7 @@ class Engine:
         return taken
 
     def carry_on(self, plan_id: str) -> None:
-        """Go on with work that a commit left over.
-
-        Such are the first steps of a large plan.
-        """
+        """Go on with work that a commit left over."""
         self._surely(lambda: self._carry_on(plan_id))
 
     def _carry_on(self, plan_id: str) -> None:

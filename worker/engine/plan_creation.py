@@ -50,10 +50,7 @@ class GoalResult(NamedTuple):
 
 
 class PlanCreation:
-    """Creates plans of goals.
-
-    One per process; not for several threads at once.
-    """
+    """Creates plans of goals. One per process; not for several threads at once."""
 
     def __init__(
         self,

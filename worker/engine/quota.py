@@ -26,10 +26,7 @@ MAX_TOP_UP = 10**12  # tokens
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a day allows each tenant and each repository, in tokens.
-
-    None means no limit.
-    """
+    """What a day allows each tenant and each repository, in tokens; None means no limit."""
 
     client: Redis
     partitions: int
@@ -62,10 +59,7 @@ class Quota:
             self._warn(partition, scope, limit, now)
 
     def charge(self, partition: Partition, scopes: Iterable[str], tokens: int, now: int) -> None:
-        """Take from the day the tokens of a plan that had ended meanwhile.
-
-        Such a plan cannot pay any more.
-        """
+        """Take from the day the tokens of a plan that had ended meanwhile."""
         for scope in scopes if tokens else ():
             self._refill(partition, scope, now // DAY_MS, -tokens, exhausted=False)
 
@@ -83,10 +77,7 @@ class Quota:
         functions.call(self.client, *call, "type", event_type("budget.low"), "data", codec.dumps(told))
 
     def top_up(self, scope: str, command: Command, now: int) -> str | None:
-        """Add `value.tokens` to what today allows, once a command.
-
-        Returns why that cannot be.
-        """
+        """Add `value.tokens` to what today allows, once a command; returns why that cannot be."""
         tokens = command.value.get("tokens") if isinstance(command.value, dict) else None
         if type(tokens) is not int or not 0 < tokens <= MAX_TOP_UP or set(command.value) != {"tokens"}:
             return 'a day budget is topped up by a `value` such as {"tokens": 50000}'

@@ -1,7 +1,4 @@
-"""Sorts what comes in for a partition by plan, and sends the rest elsewhere.
-
-Elsewhere is: dead-lettered, forwarded, counted.
-"""
+"""Sorts what comes in for a partition by plan, and sends the rest elsewhere."""
 
 from __future__ import annotations
 

@@ -20,10 +20,7 @@ user {user} on #{digest} ~* &* +@all
 
 
 def free_port() -> int:
-    """Find a TCP port that nothing listens on, another one each time.
-
-    So servers can start at once.
-    """
+    """Find a TCP port that nothing listens on, another one each time."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

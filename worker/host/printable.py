@@ -16,10 +16,7 @@ def harmless(text: str) -> str:
 
 
 def escape_json(document: str) -> str:
-    """Escape in JSON what a terminal might obey.
-
-    The document says the same afterwards.
-    """
+    """Escape in JSON what a terminal might obey; the document says the same afterwards."""
     if document.isascii() and "\x7f" not in document:
         return document
     return "".join(char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in document)

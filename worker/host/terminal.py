@@ -21,10 +21,7 @@ _CLEAR_LINE = "\r\x1b[2K"
 
 
 class Terminal(Console):
-    """A console that writes nothing that could steer a terminal.
-
-    Its own styles are written.
-    """
+    """A console that writes nothing that could steer a terminal; its own styles are written."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Render, each piece of text made harmless."""
@@ -48,10 +45,7 @@ def confirm(question: str, *, default: bool | None = False) -> bool:
 
 
 def overwrite(text: str = "") -> None:
-    """Write over the terminal's line that is in progress.
-
-    Without a text, clear it.
-    """
+    """Write over the terminal's line that is in progress; without a text, clear it."""
     sys.stderr.write(_CLEAR_LINE + harmless(text))
     sys.stderr.flush()
 

@@ -119,10 +119,7 @@ _local = threading.local()
 
 
 def container() -> Container:
-    """Return the container of this thread.
-
-    A process that was forked makes its own.
-    """
+    """Return the container of this thread; a process that was forked makes its own."""
     if getattr(_local, "pid", None) != os.getpid():
         _local.pid, _local.container = os.getpid(), Container(load())
         gc.freeze()  # what was imported stays; what a batch makes is gone with it, so collect seldom

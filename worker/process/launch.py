@@ -1,4 +1,4 @@
-"""Lays out the command of a worker process, and keeps a stop signal waiting until the process can take it."""
+"""Lays out the command of a worker process; stop signals wait until it can take them."""
 
 from __future__ import annotations
 

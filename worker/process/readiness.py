@@ -1,7 +1,4 @@
-"""What a worker asks of its servers before it works.
-
-They answer, can be used, and have its functions.
-"""
+"""What a worker asks of its servers before it works."""
 
 from __future__ import annotations
 

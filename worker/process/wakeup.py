@@ -30,10 +30,7 @@ Requests = Callable[[], Mapping[str, Any] | None]  # the wake-ups in hand by id;
 
 
 class Wakeups:
-    """Sends the wake-ups of all pollers of a process over one connection.
-
-    It keeps the ledger of them.
-    """
+    """Sends the wake-ups of all pollers of a process over one connection."""
 
     def __init__(self, app: Any, outage: Outage, ledger: Ledger, requests: Requests, solo: Solo) -> None:
         self._app = app

@@ -83,7 +83,7 @@ class Ledger:
     def send(self, key: Key, wakeup: str, now: float) -> float | None:
         """Enter a wake-up; returns which share of its time a drain may take.
 
-        It is about to be sent. The share is such that whatever is under way has its turn within the time of one whole
+        The share is such that whatever is under way has its turn within the time of one whole
         drain, since workers take from their queues in turn. Returns None where another thread has sent one for the same
         meanwhile.
         """

@@ -1,7 +1,4 @@
-"""Decides how programs of others are confined on this machine, and runs them.
-
-It says so once.
-"""
+"""Decides how programs of others are confined on this machine, and runs them."""
 
 from __future__ import annotations
 

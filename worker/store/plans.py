@@ -93,10 +93,7 @@ class PlanStore:
         return PlanTalk(self, self._client)
 
     def commit(self, writes: Sequence[Write]) -> list[str | ResponseError]:
-        """Apply changesets in one round trip, without a begin of their own.
-
-        Answers as PlanTalk.verdicts.
-        """
+        """Apply changesets in one round trip, without a begin of their own; answers as PlanTalk.verdicts."""
         with self.talk() as talk:
             talk.commit(writes)
             return talk.verdicts()

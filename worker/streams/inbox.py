@@ -37,10 +37,7 @@ RedisCommand = tuple[Any, ...]
 
 
 def worker_name() -> str:
-    """Name this process as a consumer: host, pid and a random part.
-
-    Pids come again.
-    """
+    """Name this process as a consumer: host, pid and a random part; pids come again."""
     return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
@@ -68,10 +65,7 @@ class StreamEntry(NamedTuple):
 
 
 class Inbox:
-    """One stream and the planner's group on it.
-
-    Both are made where they are missing.
-    """
+    """One stream and the planner's group on it; both are made where they are missing."""
 
     def __init__(
         self,
