@@ -20,8 +20,7 @@ from tasks.text.json_in_prose import fit_schema
 from tasks.text.quoting import MARK, quote
 from tasks.text.sanitize import sanitize
 from tasks.text.secrets import fit_redacted
-from tests.property.test_sanitize import TEXTS
-from tests.unit.test_sanitize import CLASSIC
+from tests.support.attacks import CLASSIC, TEXTS
 
 ROOT = Path(__file__).parents[2]
 CUTS = (one_line, several_lines, as_written, opening)

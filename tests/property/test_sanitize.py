@@ -10,23 +10,10 @@ from hypothesis import strategies as st
 
 from tasks.text import sanitize as sanitize_module
 from tasks.text import unicode
-from tasks.text.attacks import ATTACKS
-from tasks.text.sanitize import TOKEN, Treatment, is_plain, sanitize
+from tasks.text.sanitize import Treatment, is_plain, sanitize
 from tasks.text.unicode import clean
-from tests.unit.test_sanitize import CASES, CLASSIC, DISGUISED
+from tests.support.attacks import CLASSIC, TEXTS
 
-PIECES = st.one_of(
-    st.text(max_size=20),
-    st.sampled_from([text for _, text in CASES]),
-    st.sampled_from(sorted(DISGUISED.values())),
-    st.sampled_from(sorted({word for attack in ATTACKS for word in attack.words})),
-    st.sampled_from(
-        [TOKEN, "<!--", "-->", "%69", "&#105;", "](", "[", "|", "sh", "previous", "instructions", "/", "(", ":"]
-    ),
-)
-TEXTS = st.lists(PIECES, max_size=12).flatmap(
-    lambda pieces: st.sampled_from(["", " ", "\n"]).map(lambda by: by.join(pieces))
-)
 HOSTILE = (
     "a",
     " ",

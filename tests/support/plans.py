@@ -25,6 +25,7 @@ from tasks.plan.changeset import Changeset
 from tasks.plan.snapshot import Clocks, Snapshot
 from tasks.rules.strategy import Draft
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts, render
+from tests.support.documented import TOOLS_EXAMPLE as TOOLS_EXAMPLE
 from tests.support.memory_store import EPOCH_MS, MemoryStore
 from worker.engine.work import MAX_PAGE
 from worker.store.keys import Partition
@@ -266,3 +267,19 @@ class Running:
     @property
     def events(self) -> list[str]:
         return [fields[b"type"].decode() for fields in self.store.stream(PARTITION.events).entries.values()]
+
+
+def wait_sweeping(plan: Running, ms: int, every: int = 10_000, *, renewing: tuple[str, ...] = ()) -> None:
+    """Let time pass while the timers are swept; controllers of `renewing` keep their leases."""
+    for _ in range(0, ms, every):
+        plan.store.wait(every)
+        for step in renewing:
+            plan.store.claim(PLAN, step)
+        plan.sweep()
+    plan.rest()
+
+
+def fail_and_rest(plan: Running, step: str, category: str, **evidence: Any) -> None:
+    said = {"category": category, **evidence}
+    plan.report(a_report(step, plan.steps[step].attempt, success=False, failure_evidence=said))
+    plan.rest()

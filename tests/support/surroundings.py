@@ -55,3 +55,8 @@ def clear(plan: Running) -> None:
     alter(plan, 0, "memory", value=False)
     alter(plan, 0, "queue", MAX_QUEUE)
     alter(plan, 0, "budget", 10**9)
+
+
+def a_wide_order(name: str, scope: str = "tenant", target: str | None = "acme", **more: Any) -> Command:
+    body = {"command_id": "c-1", "command": name, "scope": scope, "target": target, "actor": "ada", "reason": "why"}
+    return Command.model_validate(body | more)

@@ -17,8 +17,7 @@ from tasks.rules.strategy import Draft, Drafted, Rejected, Setting
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.kinds.gap_report import a_gap
 from tests.support.kinds.gap_report import a_goal as a_gap_goal
-from tests.support.plans import Running, a_step
-from tests.unit.test_revision import fail
+from tests.support.plans import Running, a_step, fail_and_rest
 
 HOSTILE = ("@conf/args.py", "@conf/test_args.py", "+nightly/test_a.py", "-pevil/test_a.py", "SHELL=x/test_a.py")
 CONTEXT = {"language": "python", "test_command": "pytest -q"}
@@ -135,7 +134,7 @@ def test_a_plan_that_began_under_the_first_policy_is_narrowed_as_it_always_was_b
     plans = Running(step, policy_version=1), Running(step)
 
     for each in plans:
-        fail(each, "a", "FLAKY_TEST", top_failing_tests=["@conf/args.py::x", "tests/test_a.py::test_x"])
+        fail_and_rest(each, "a", "FLAKY_TEST", top_failing_tests=["@conf/args.py::x", "tests/test_a.py::test_x"])
 
     narrowed = [spec["verify"] for each in plans for spec in each.specs]
     assert narrowed == [

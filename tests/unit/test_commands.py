@@ -8,44 +8,17 @@ import pytest
 
 from schemas import codec
 from schemas.base import RiskLevel
-from schemas.command import Command, CommandName, Scope
+from schemas.command import CommandName, Scope
 from schemas.envelope import Problem
-from schemas.times import rfc3339
 from tasks.handlers import commands
 from tasks.plan.snapshot import Snapshot
+from tests.support.commands import WEEK_MS, an_order, order
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, PLAN, Running, a_failure, a_plan, a_report, a_step, some_steps
 from worker.store.layout import Write
 from worker.store.plans import Ask
 from worker.streams.decode import read_command
 from worker.streams.inbox import StreamEntry
-
-WEEK_MS = 7 * 86_400_000
-
-
-def an_order(
-    name: str, step: str | None = None, value: Any = None, order_id: str = "o-1", until: int | None = None
-) -> Command:
-    return Command.model_validate(
-        {
-            "command_id": order_id,
-            "command": name,
-            "scope": "step" if step else "plan",
-            "plan_id": PLAN,
-            "step_id": step,
-            "actor": "ada",
-            "reason": "because",
-            "value": value,
-            "until": rfc3339(until) if until else None,
-        }
-    )
-
-
-def order(plan: Running, name: str, step: str | None = None, value: Any = None, **more: Any) -> str:
-    """Give an order as the engine would; returns what was told of it: obeyed, refused or known."""
-    plan.obey(an_order(name, step, value, **more))
-    (told,) = [kind for change in plan.changes[-2:] for kind, _ in change.events if ".command." in kind][-1:]
-    return told.split(".")[3]
 
 
 def a_risky_plan(**limits: Any) -> Running:

@@ -2,92 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
 
 from schemas import codec
-from schemas.base import RiskLevel
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.policy.halt import UNBLOCK
 from tasks.policy.halt_rules import AT_ONCE, MAX_REMEMBERED, MAX_VERIFICATIONS, RULES
-from tasks.policy.schedule import SILENT_MS
-from tasks.rules.strategy import Question
 from tasks.toolchain.classify import HALTS_AT_ONCE
-from tests.support.growing import Script, goes_on, growing
+from tests.support.halts import (
+    EVERY_HALT,
+    TABLE,
+    die,
+    fail,
+    fail_alike,
+)
 from tests.support.plans import PYTEST, Running, a_failure, a_report, a_step, some_steps
-from tests.unit.test_commands import WEEK_MS, order
 
 RUFF = PYTEST.model_copy(update={"tool": "ruff-check", "argv": ("ruff", "check", "src")})
-
-
-def fail(plan: Running, step: str, trace: str = "", category: str = "TEST_REGRESSION", **said: Any) -> None:
-    evidence = {"category": category, "stack_trace_head": trace or None}
-    plan.report(a_report(step, plan.steps[step].attempt, success=False, failure_evidence=evidence, **said))
-
-
-def die(plan: Running, step: str) -> None:
-    plan.store.claim(plan.plan_id, step)
-    plan.store.wait(SILENT_MS)
-    plan.sweep()
-
-
-def fail_in_a_row(count: int, **limits: int) -> Running:
-    plan = Running(*some_steps(count + 1, retries=0), max_parallel=count + 1, **limits)
-    for number in range(count):
-        fail(plan, f"s-{number}")
-    return plan
-
-
-def fail_alike(count: int, **limits: int) -> Running:
-    plan = Running(a_step("a", retries=3), a_step("z"), **limits)
-    for number in range(count):
-        fail(plan, "a", f"AssertionError in /tmp/x{number}/test_a.py line {number}: nope")
-    return plan
-
-
-def flip(count: int, **limits: int) -> Running:
-    """Pass, fail, pass, fail, ... of steps with the same verification."""
-    plan = Running(*some_steps(count + 2, retries=0, tools=(PYTEST,)), max_parallel=count + 2, **limits)
-    for number in range(count + 1):
-        if number % 2:
-            fail(plan, f"s-{number}")
-        else:
-            plan.report(a_report(f"s-{number}"))
-    return plan
-
-
-def create_files(count: int, **limits: int) -> Running:
-    files = [f"src/{number}.py" for number in range(count)]
-    plan = Running(a_step("a", files=files), a_step("z"), **limits)
-    plan.report(a_report("a", created_files=files))
-    return plan
-
-
-def grow(count: int, **limits: int) -> Running:
-    plan = Running(a_step("a"), a_step("b"), a_step("z"), **limits)
-    plan.report(a_report("a", growth_kb=count - 1))
-    plan.report(a_report("b", growth_kb=1))
-    return plan
-
-
-def lose_controllers(count: int, **limits: int) -> Running:
-    plan = Running(*some_steps(count + 1), wall_clock_s=86_400, **limits)
-    for number in range(count):
-        die(plan, f"s-{number % 2}")
-    return plan
-
-
-TABLE = [
-    ("consecutive_failures", "consecutive_failures", fail_in_a_row, 3, 0),
-    ("identical_failure", "identical_failures", fail_alike, 2, 0),
-    ("flaky", "flaky_flips", flip, 3, 0),
-    ("file_growth", "max_new_files", create_files, 5, 1),
-    ("file_growth", "max_growth_kb", grow, 1000, 1),
-    ("lease_deaths", "lease_deaths", lose_controllers, 5, 0),
-]
 
 
 @pytest.mark.parametrize(("rule", "limit", "drive", "threshold", "beyond"), TABLE)
@@ -309,79 +242,6 @@ def test_a_halt_is_explained() -> None:
         ("a", 2, "TEST_REGRESSION"),
     ]
     assert evidence["unblock"] == UNBLOCK["identical_failure"]
-
-
-def violate() -> Running:
-    plan = Running(a_step("a"))
-    fail(plan, "a", category="SANDBOX_VIOLATION")
-    return plan
-
-
-def use_up() -> Running:
-    plan = Running(a_step("a"), a_step("b", "a"), tokens=1000)
-    plan.report(a_report("a", metrics={"tokens_used": 1000}))
-    return plan
-
-
-def take_long() -> Running:
-    plan = Running(a_step("a"), wall_clock_s=600)
-    plan.store.wait(600_000)
-    plan.sweep()
-    return plan
-
-
-def lead_nowhere() -> Running:
-    plan = Running(a_step("a", retries=0), a_step("b", "a"))
-    fail(plan, "a")
-    return plan
-
-
-def be_ordered(name: str = "halt") -> Running:
-    plan = Running(a_step("a", risk=RiskLevel.HIGH), approvals=("HIGH",))
-    order(plan, name, "a" if name == "reject" else None)
-    return plan
-
-
-def be_forgotten() -> Running:
-    plan = Running(a_step("a", risk=RiskLevel.HIGH), approvals=("HIGH",))
-    plan.store.wait(WEEK_MS)
-    plan.sweep()
-    return plan
-
-
-def ask_in_vain() -> Running:
-    with pytest.MonkeyPatch.context() as patch:
-        plan = growing(patch, Script(on_end=lambda *_: goes_on(question=Question("clarify", ("What?",)))), a_step("a"))
-        plan.report(a_report("a"))
-        plan.store.wait(WEEK_MS)
-        plan.sweep()
-    return plan
-
-
-def go_wrong(rule: str) -> Running:
-    """A strategy says that its plan cannot go on, or goes on with what breaks a rule."""
-    halt: tuple[str, str, dict[str, object]] | None = None if rule == "invalid_unfolding" else (rule, "why", {})
-    with pytest.MonkeyPatch.context() as patch:
-        plan = growing(patch, Script(on_end=lambda *_: goes_on(a_step("a"), halt=halt)), a_step("a"))
-        plan.report(a_report("a"))
-    return plan
-
-
-STRATEGIES_HALT = ("invalid_unfolding", "plan_unfit", "planning_failed", "clarification_limit", "review_stopped")
-
-# Every rule that halts, with a plan that it has halted.
-EVERY_HALT: dict[str, Callable[[], Running]] = {
-    **{rule: partial(drive, count + beyond, **{limit: count}) for rule, limit, drive, count, beyond in TABLE},
-    "security": violate,
-    "budget": use_up,
-    "wall_clock": take_long,
-    "cannot_revise": lead_nowhere,
-    "manual": be_ordered,
-    "approval_rejected": partial(be_ordered, "reject"),
-    "approval_deadline": be_forgotten,
-    "answer_deadline": ask_in_vain,
-    **{rule: partial(go_wrong, rule) for rule in STRATEGIES_HALT},
-}
 
 
 def test_every_rule_is_driven_and_says_what_would_let_the_plan_go_on() -> None:

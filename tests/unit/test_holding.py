@@ -12,9 +12,8 @@ from tasks.handlers import outcomes, upkeep
 from tasks.handlers.bulk_commands import lift, record
 from tasks.policy.holds import MEMORY_MS
 from tests.support.memory_store import MemoryStore
-from tests.support.plans import PARTITION, Running, a_report, a_step, plan_id, some_steps
-from tests.unit.test_scopes import an_order
-from tests.unit.test_upkeep import wait_sweeping
+from tests.support.plans import PARTITION, Running, a_report, a_step, plan_id, some_steps, wait_sweeping
+from tests.support.surroundings import a_wide_order
 from worker.store.layout import Write
 from worker.store.plans import Ask
 
@@ -23,11 +22,11 @@ HOUR_MS = 3_600_000
 
 def stand(store: MemoryStore, name: str, scope: str = "tenant", target: str | None = "acme", **more: Any) -> None:
     """Let an order stand; plans hear of it when they are looked at next."""
-    store.hash(PARTITION.scopes).update(record(an_order(name, scope, target, **more), store.now, {}))
+    store.hash(PARTITION.scopes).update(record(a_wide_order(name, scope, target, **more), store.now, {}))
 
 
 def lift_scope(store: MemoryStore, scope: str = "tenant", target: str | None = "acme") -> None:
-    for name in lift(an_order("resume", scope, target)):
+    for name in lift(a_wide_order("resume", scope, target)):
         store.hash(PARTITION.scopes).pop(name, None)
 
 
@@ -163,13 +162,13 @@ def test_a_plan_that_is_paused_itself_stays_so_when_the_wider_pause_is_lifted() 
     plan.store.now += 1
     stand(plan.store, "pause")
     plan.look()
-    plan.obey(an_order("pause", "plan", None, plan_id=plan.plan_id))
+    plan.obey(a_wide_order("pause", "plan", None, plan_id=plan.plan_id))
     lift_scope(plan.store)
     plan.report(a_report("a"))
 
     assert plan.active == {}
     assert plan.store.lease(plan.plan_id, "a").get("action") is None  # its attempt has ended
-    plan.obey(an_order("resume", "plan", None, plan_id=plan.plan_id, command_id="c-2"))
+    plan.obey(a_wide_order("resume", "plan", None, plan_id=plan.plan_id, command_id="c-2"))
     assert list(plan.active) == ["b"]
 
 
@@ -178,7 +177,7 @@ def test_a_resume_of_one_plan_does_not_lift_what_is_wider() -> None:
     stand(plan.store, "pause")
     plan.report(a_report("a"))
 
-    plan.obey(an_order("resume", "plan", None, plan_id=plan.plan_id))
+    plan.obey(a_wide_order("resume", "plan", None, plan_id=plan.plan_id))
 
     assert plan.active == {}
     assert "dev.planner.command.refused.v1" in plan.events
@@ -189,7 +188,7 @@ def test_an_approval_of_a_plan_that_is_held_counts_once_it_is_released() -> None
     stand(plan.store, "pause")
     plan.look()
 
-    plan.obey(an_order("approve", "step", None, plan_id=plan.plan_id, step_id="a"))
+    plan.obey(a_wide_order("approve", "step", None, plan_id=plan.plan_id, step_id="a"))
     assert plan.active == {}
     lift_scope(plan.store)
     plan.look()

@@ -11,8 +11,17 @@ from schemas.step import PlannedStep
 from schemas.times import DAY_MS, rfc3339
 from tasks.handlers import outcomes
 from tests.support.memory_store import MemoryStore
-from tests.support.plans import PARTITION, PLAN, Running, a_failure, a_report, a_step, plan_id, some_steps
-from tests.unit.test_upkeep import wait_sweeping
+from tests.support.plans import (
+    PARTITION,
+    PLAN,
+    Running,
+    a_failure,
+    a_report,
+    a_step,
+    plan_id,
+    some_steps,
+    wait_sweeping,
+)
 from worker.store.layout import Write
 from worker.store.plans import Ask
 

@@ -7,8 +7,8 @@ import pytest
 from schemas.base import FailureCategory
 from tasks.policy.schedule import QUEUED_MS, SILENT_MS
 from tasks.policy.waits import BACKOFF_MS, MAX_BACKOFF_MS, backoff
+from tests.support.commands import order
 from tests.support.plans import PLAN, Running, a_failure, a_report, a_step
-from tests.unit.test_commands import order
 
 SEEDS = [f"seed-{number}" for number in range(200)]
 

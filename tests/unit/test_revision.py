@@ -15,8 +15,8 @@ from tasks.policy import revision_table
 from tasks.policy.pre_steps import MAX_ID, PREPARATIONS, looks_prepared, name_of
 from tasks.policy.revision_table import TABLE, Evidence, revise
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
-from tests.support.plans import PLAN, Running, a_report, a_step
-from tests.unit.test_tools_file import EXAMPLE as TOOLS_EXAMPLE
+from tests.support.documented import TOOLS_EXAMPLE as TOOLS_EXAMPLE
+from tests.support.plans import PLAN, Running, a_report, a_step, fail_and_rest
 from worker.settings.tools_file import catalogue_with
 from worker.store.plans import Ask
 
@@ -149,7 +149,7 @@ def test_the_time_of_a_verification_is_doubled_once() -> None:
     plan = Running(a_patch())
 
     for number in range(3):
-        fail(plan, "a", "TEST_TIMEOUT", stack_trace_head="x" * number)
+        fail_and_rest(plan, "a", "TEST_TIMEOUT", stack_trace_head="x" * number)
 
     assert [tool["timeout_s"] for tool in spec_of(plan, "a")["verify_tools"]] == [600]
 
@@ -214,7 +214,7 @@ def a_ruby_plan() -> Running:
 def test_an_operators_tool_is_narrowed_and_given_time_as_one_of_ours() -> None:
     plan = a_ruby_plan()
 
-    fail(plan, "a", "TEST_TIMEOUT", top_failing_tests=["--fail-fast", "spec/login_spec.rb"])
+    fail_and_rest(plan, "a", "TEST_TIMEOUT", top_failing_tests=["--fail-fast", "spec/login_spec.rb"])
 
     tools = spec_of(plan, "a")["verify_tools"]
     assert [(tool["argv"], tool["timeout_s"]) for tool in tools] == [
@@ -248,7 +248,7 @@ def test_a_tool_that_nobody_knows_any_more_is_left_as_it_is(category: C) -> None
 
     for number in range(3):
         if "a" in plan.active:
-            fail(plan, "a", category, top_failing_tests=["spec/a_spec.rb"], stack_trace_head="x" * number)
+            fail_and_rest(plan, "a", category, top_failing_tests=["spec/a_spec.rb"], stack_trace_head="x" * number)
 
     assert {tuple(tool["argv"]) for tool in spec_of(plan, "a")["verify_tools"]} == {RSPEC.argv}
 
@@ -279,19 +279,13 @@ def spec_of(plan: Running, step: str) -> dict[str, Any]:
     return unpack_step(plan.store.hash(plan.keys.steps)[step])
 
 
-def fail(plan: Running, step: str, category: str, **evidence: Any) -> None:
-    said = {"category": category, **evidence}
-    plan.report(a_report(step, plan.steps[step].attempt, success=False, failure_evidence=said))
-    plan.rest()
-
-
 def fail_thrice(category: C, traces: str, **limits: int) -> Running:
     """Fail the step three times, each time as `traces` tells by a letter; what goes before an attempt succeeds."""
     plan = Running(a_patch(), a_patch("z", files=("src/z.py",)), **limits)
     evidence = {"top_failing_tests": TESTS, "affected_files": NAMED}
     for number, letter in enumerate(traces):
         if plan.states["a"] == "ACTIVE":
-            fail(plan, "a", category, stack_trace_head=f"it said {letter}", **evidence)
+            fail_and_rest(plan, "a", category, stack_trace_head=f"it said {letter}", **evidence)
         for step in plan.active.keys() - {"a", "z"}:
             plan.report(a_report(step, diff_hash=str(number)))
     return plan
@@ -337,7 +331,7 @@ def test_a_halt_comes_before_the_third_revision_of_failures_in_a_row(category: C
 def test_a_preparation_runs_before_the_next_attempt() -> None:
     plan = Running(a_patch(), a_patch("b", "a"), max_parallel=1)
 
-    fail(plan, "a", "TYPE_ERROR")
+    fail_and_rest(plan, "a", "TYPE_ERROR")
     waiting = (plan.states, list(plan.active), plan.steps["a"].unmet)
     plan.report(a_report("a-type-check"))
 
@@ -361,7 +355,7 @@ def test_a_preparation_runs_before_the_next_attempt() -> None:
 def test_what_a_preparation_found_is_told_to_the_attempt_that_it_was_for(said: dict[str, Any], told: str) -> None:
     plan = Running(a_patch())
 
-    fail(plan, "a", "TYPE_ERROR", suggestion="Look at the types.")
+    fail_and_rest(plan, "a", "TYPE_ERROR", suggestion="Look at the types.")
     before = spec_of(plan, "a")
     plan.report(a_report("a-type-check", verify=[{"tool": "mypy", "exit_code": 1}], **said))
 
@@ -375,9 +369,9 @@ def test_what_a_preparation_found_is_told_to_the_attempt_that_it_was_for(said: d
 def test_a_step_fails_with_its_preparation_and_what_needs_it_is_skipped() -> None:
     plan = Running(a_patch(), a_patch("b", "a"))
 
-    fail(plan, "a", "IMPORT_ERROR")
-    fail(plan, "a-dependencies", "TEST_TIMEOUT")
-    fail(plan, "a-dependencies", "TEST_TIMEOUT")
+    fail_and_rest(plan, "a", "IMPORT_ERROR")
+    fail_and_rest(plan, "a-dependencies", "TEST_TIMEOUT")
+    fail_and_rest(plan, "a-dependencies", "TEST_TIMEOUT")
 
     assert plan.states == {"a": "FAILED", "b": "SKIPPED", "a-dependencies": "FAILED"}
     assert (plan.state, plan.halt["rule"]) == ("HALTED", "cannot_revise")
@@ -386,7 +380,7 @@ def test_a_step_fails_with_its_preparation_and_what_needs_it_is_skipped() -> Non
 def test_a_preparation_takes_the_place_of_its_step_in_the_queue() -> None:
     plan = Running(a_patch(), *(a_patch(f"z-{n}") for n in range(3)), max_parallel=1)
 
-    fail(plan, "a", "TYPE_ERROR")
+    fail_and_rest(plan, "a", "TYPE_ERROR")
 
     assert list(plan.active) == ["a-type-check"]
 
@@ -394,7 +388,7 @@ def test_a_preparation_takes_the_place_of_its_step_in_the_queue() -> None:
 def test_a_revision_is_counted_logged_and_told() -> None:
     plan = Running(a_patch())
 
-    fail(plan, "a", "COMPILATION_ERROR", affected_files=["src/user.py"])
+    fail_and_rest(plan, "a", "COMPILATION_ERROR", affected_files=["src/user.py"])
 
     line = plan.log[-1]
     assert plan.record.revision == 2
@@ -423,7 +417,7 @@ def test_a_revision_is_counted_logged_and_told() -> None:
 def test_the_next_attempt_goes_out_as_it_was_revised() -> None:
     plan = Running(a_patch())
 
-    fail(plan, "a", "FLAKY_TEST", top_failing_tests=["tests/test_auth.py::test_login"])
+    fail_and_rest(plan, "a", "FLAKY_TEST", top_failing_tests=["tests/test_auth.py::test_login"])
 
     (spec,) = plan.specs
     assert spec["attempt"] == 2
@@ -435,9 +429,9 @@ def test_flips_are_counted_by_the_verification_before_it_was_narrowed() -> None:
     plan = Running(a_patch("a"), a_patch("b", "a"), a_patch("c", "b"), flaky_flips=3)
     tests = {"top_failing_tests": ["tests/test_auth.py::test_login"]}
 
-    fail(plan, "a", "FLAKY_TEST", **tests)
+    fail_and_rest(plan, "a", "FLAKY_TEST", **tests)
     plan.report(a_report("a"))
-    fail(plan, "b", "FLAKY_TEST", **tests)
+    fail_and_rest(plan, "b", "FLAKY_TEST", **tests)
     before = plan.state
     plan.report(a_report("b"))
 
@@ -448,10 +442,10 @@ def test_flips_are_counted_by_the_verification_before_it_was_narrowed() -> None:
 def test_a_preparation_is_inserted_once() -> None:
     plan = Running(a_patch())
 
-    fail(plan, "a", "TYPE_ERROR")
+    fail_and_rest(plan, "a", "TYPE_ERROR")
     plan.report(a_report("a-type-check"))
-    fail(plan, "a", "LINT_ERROR")
-    fail(plan, "a", "TYPE_ERROR")
+    fail_and_rest(plan, "a", "LINT_ERROR")
+    fail_and_rest(plan, "a", "TYPE_ERROR")
 
     assert set(plan.states) == {"a", "a-type-check"}
 
@@ -459,7 +453,7 @@ def test_a_preparation_is_inserted_once() -> None:
 def test_a_plan_whose_step_is_called_like_a_preparation_gets_another_name() -> None:
     plan = Running(a_patch(), a_patch("a-type-check"), max_parallel=1)
 
-    fail(plan, "a", "TYPE_ERROR")
+    fail_and_rest(plan, "a", "TYPE_ERROR")
 
     assert list(plan.active) == ["a-type-check-2"]
 
@@ -468,7 +462,7 @@ def test_a_plan_whose_step_is_called_like_a_preparation_gets_another_name() -> N
 def test_a_plan_without_budget_for_the_preparation_halts(limits: dict[str, int]) -> None:
     plan = Running(a_patch(), max_parallel=1, **limits)
 
-    fail(plan, "a", "TYPE_ERROR")
+    fail_and_rest(plan, "a", "TYPE_ERROR")
 
     assert (plan.state, plan.halt["rule"]) == ("HALTED", "budget")
 
@@ -495,8 +489,8 @@ def test_a_plan_of_failures_always_ends(category: str, retries: int, tokens: int
 def test_a_halt_while_a_step_waits_for_its_preparation_leaves_nothing_in_flight() -> None:
     plan = Running(a_patch(), consecutive_failures=2)
 
-    fail(plan, "a", "TYPE_ERROR")
-    fail(plan, "a-type-check", "TEST_TIMEOUT")
+    fail_and_rest(plan, "a", "TYPE_ERROR")
+    fail_and_rest(plan, "a-type-check", "TEST_TIMEOUT")
 
     assert (plan.state, plan.states) == ("HALTED", {"a": "ACTIVE", "a-type-check": "HALTED"})
     assert plan.active == {}
@@ -509,6 +503,6 @@ def test_a_plan_of_before_goes_on() -> None:
     live["halting"] = {"consecutive": 0}
     plan.store.hash(plan.keys.plan)["live"] = codec.dumps(live)
 
-    fail(plan, "a", "TYPE_ERROR")
+    fail_and_rest(plan, "a", "TYPE_ERROR")
 
     assert "a-type-check" in plan.begin(Ask(PLAN)).active

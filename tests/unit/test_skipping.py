@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from schemas.base import RiskLevel
+from tests.support.commands import order
 from tests.support.plans import PYTEST, Running, a_failure, a_report, a_step
-from tests.unit.test_commands import order
 
 
 def finished(plan: Running) -> str:

@@ -8,8 +8,8 @@ import pytest
 
 from schemas import codec
 from schemas.base import RiskLevel
+from tests.support.commands import order
 from tests.support.plans import PLAN, PYTEST, Running, a_failure, a_report, a_step
-from tests.unit.test_commands import order
 
 TWO = ("src/a.py", "src/b.py")
 

@@ -13,13 +13,13 @@ from tasks.handlers.goals import plan
 from tasks.rules.strategy import Draft, Rejected
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.contract import KINDS, Contract, Part, ToolCategory
+from tests.support.documented import TOOLS_EXAMPLE
 from tests.support.smuggling import SMUGGLED_WORDS, smuggled_lines
 from worker.process.container import Container
 from worker.settings.settings import WrongSettings, load
 from worker.settings.tools_file import WrongTools, catalogue, catalogue_with
 
 DOCS = Path(__file__).parents[2] / "docs/tools.md"
-EXAMPLE = re.findall(r"```toml\n(.*?)```", DOCS.read_text(), re.S)[0]
 TOOL = """
 [tools.mine]
 spellings = ["mine check"]
@@ -36,7 +36,7 @@ def sentences(text: str) -> list[str]:
 
 
 def test_the_documented_example_is_read() -> None:
-    made = catalogue_with(EXAMPLE)
+    made = catalogue_with(TOOLS_EXAMPLE)
 
     assert list(made.contracts)[:3] == ["rspec", "bazel-test", "rubocop"]
     assert [tool.tool for tool in made.recipe("ruby-full", ["lib/a.rb"])] == ["rubocop", "rspec"]
@@ -44,12 +44,12 @@ def test_the_documented_example_is_read() -> None:
     assert "rspec" not in CATALOGUE.contracts
 
 
-ADDED = [catalogue_with(EXAMPLE).contracts[name] for name in ("rspec", "bazel-test", "rubocop")]
+ADDED = [catalogue_with(TOOLS_EXAMPLE).contracts[name] for name in ("rspec", "bazel-test", "rubocop")]
 
 
 @pytest.mark.parametrize("contract", ADDED, ids=lambda contract: contract.id)
 def test_an_operators_contract_refuses_what_is_smuggled_in(contract: Contract) -> None:
-    made = catalogue_with(EXAMPLE)
+    made = catalogue_with(TOOLS_EXAMPLE)
 
     for line in smuggled_lines(contract):
         with pytest.raises(UnknownCommand):
@@ -73,7 +73,7 @@ def test_an_operators_contract_refuses_what_is_smuggled_in(contract: Contract) -
     ],
 )
 def test_options_are_literal_words_with_typed_places(command: str, accepted: bool) -> None:
-    made = catalogue_with(EXAMPLE)
+    made = catalogue_with(TOOLS_EXAMPLE)
 
     if accepted:
         assert made.match(command)
@@ -88,7 +88,7 @@ def test_a_goal_may_use_what_an_operator_added_and_nothing_else() -> None:
     )
 
     assert isinstance(plan(goal), Rejected)
-    answer = plan(goal, catalogue_with(EXAMPLE))
+    answer = plan(goal, catalogue_with(TOOLS_EXAMPLE))
     assert isinstance(answer, Draft)
     assert answer.steps[-1].verify == "bundle exec rspec"
 
@@ -170,7 +170,7 @@ def test_a_file_that_is_not_there_stops_the_start(monkeypatch: pytest.MonkeyPatc
 
 def test_a_right_file_is_read_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "tools.toml"
-    path.write_text(EXAMPLE)
+    path.write_text(TOOLS_EXAMPLE)
     monkeypatch.setenv("PLANNER_TOOLS_FILE", str(path))
 
     settings = load()
@@ -218,7 +218,7 @@ def test_every_kind_and_category_is_documented() -> None:
     text = DOCS.read_text()
 
     assert all(f"`{kind}`" in text for kind in KINDS)
-    assert all(category in EXAMPLE for category in ToolCategory)
+    assert all(category in TOOLS_EXAMPLE for category in ToolCategory)
 
 
 if __name__ == "__main__":  # python -m tests.unit.test_tools_file writes the tables of docs/tools.md

@@ -13,8 +13,19 @@ from tasks.handlers.upkeep import UNAPPLIED_MS
 from tasks.plan.snapshot import Clocks, Step
 from tasks.plan.unit_of_work import REMIND_MS
 from tasks.policy.schedule import QUEUED_MS, RUNNING_MARGIN_MS, SILENT_MS
-from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_failure, a_report, a_step, clocks, some_steps
-from tests.unit.test_commands import an_order, order
+from tests.support.commands import an_order, order
+from tests.support.plans import (
+    PARTITION,
+    PLAN,
+    PYTEST,
+    Running,
+    a_failure,
+    a_report,
+    a_step,
+    clocks,
+    some_steps,
+    wait_sweeping,
+)
 from worker.store.layout import Write
 from worker.store.plans import Ask
 
@@ -26,16 +37,6 @@ PYTEST_MS = 1000 * PYTEST.timeout_s
 def a_running(*steps: object, **limits: int) -> Running:
     """A plan whose wall clock does not matter."""
     return Running(*steps, **{"wall_clock_s": DAY_S, **limits})  # type: ignore[arg-type]
-
-
-def wait_sweeping(plan: Running, ms: int, every: int = 10_000, *, renewing: tuple[str, ...] = ()) -> None:
-    """Let time pass while the timers are swept; controllers of `renewing` keep their leases."""
-    for _ in range(0, ms, every):
-        plan.store.wait(every)
-        for step in renewing:
-            plan.store.claim(PLAN, step)
-        plan.sweep()
-    plan.rest()
 
 
 def test_an_attempt_that_nobody_claims_comes_back_after_its_deadline() -> None:

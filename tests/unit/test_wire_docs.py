@@ -11,8 +11,8 @@ from schemas.event import EventData
 from schemas.step import StepSpec
 from tasks.policy.halt import UNBLOCK
 from tasks.policy.halt_rules import AT_ONCE, RULES
+from tests.support.halts import EVERY_HALT
 from tests.support.sources import GOAL_CODES, RULE_CODES, codes, events, halts
-from tests.unit.test_halts import EVERY_HALT
 
 DOCS = Path(__file__).parents[2] / "docs/wire.md"
 
