@@ -14,9 +14,9 @@ import pytest
 from redis import Redis
 
 from tests.conftest import RunningWorker, wait_until
-from tests.integration.test_partitions import read
 from tests.integration.test_wakeups import MANY, SLOTS, applied, goals
 from tests.support.faults import consumes, kill, spawn
+from tests.support.messages import read_specs
 from tests.support.servers import Server
 from worker.bench import fleet
 from worker.process.launch import worker_command
@@ -85,7 +85,7 @@ def test_workers_outlive_their_broker_and_every_partition_goes_on(
             for worker in running:
                 assert worker.process.poll() is None, (seed, worker.log.read_text()[-3000:])
             for number in range(MANY):
-                fleet.answer(redis, read(redis, number))
+                fleet.answer(redis, read_specs(redis, number))
             return applied(redis) == [each * STEPS] * MANY and not mortal.is_alive()
 
         wait_until(over, 240 * max(1, minutes), f"every step is done once, seed {seed}")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.integration.test_demo import place, processes_of, started
+from tests.support.demos import processes_of, started
 from worker.demo.stories.campaign import ALLOWED, TASKS
-
-__all__ = ["place"]
 
 
 def test_what_a_person_meant_is_done_side_by_side_and_nothing_is_left(place: Path) -> None:

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.integration.test_demo import place, processes_of, started
+from tests.support.demos import processes_of, started
 from worker.demo import engine
-
-__all__ = ["place"]
 
 
 def test_every_gap_is_closed_in_its_order_and_nothing_is_left(place: Path) -> None:

@@ -6,8 +6,6 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -21,134 +19,19 @@ from tasks.handlers import creation, goals
 from tasks.handlers.creation import PlanSeed
 from tasks.rules.strategy import Draft
 from tests.conftest import wait_until
+from tests.support.engine import a_goal, chain, container, drain, plan
+from tests.support.messages import answer, publish, report, specs, work
+from tests.support.stored import P0, QUEUE, dead, moves, plans, state, stats, waiting
 from worker.engine.admission import Admission, fresh_plan_id
 from worker.engine.plan_creation import PlanCreation
 from worker.process.container import Container
-from worker.settings.settings import Settings
 from worker.store import functions, goal_record, keys
 from worker.store.keys import CONTROLLERS, GROUP, Partition
 from worker.store.layout import Write
 from worker.streams.decode import read_goal
 from worker.streams.inbox import Inbox
 
-P0 = Partition(0)
-QUEUE = P0.steps("default")
 NOBODY = f"plan_00-{0:032x}"
-
-
-@contextmanager
-def container(url: str, **settings: Any) -> Iterator[Container]:
-    """A worker's container, as its Celery tasks have them."""
-    made = Container(Settings(redis_url=url, **settings))
-    functions.load(made.client)
-    made.goals.create_group()
-    made.context(0).engine.catch_up()  # as before everything else
-    made.context(0).engine._router._inbox.create_group()
-    yield made
-    made.client.close()
-
-
-@pytest.fixture
-def here(redis_url: str) -> Iterator[Container]:
-    with container(redis_url) as made:
-        yield made
-
-
-def chain(count: int) -> list[dict[str, Any]]:
-    return [
-        {
-            "step_id": f"s-{n}",
-            "title": "t",
-            "intent": "i",
-            "allowed_files": [f"src/f{n}.py"],
-            "depends_on": [f"s-{n - 1}"] if n else [],
-        }
-        for n in range(count)
-    ]
-
-
-def a_goal(count: int = 2, **more: Any) -> dict[str, Any]:
-    limits = {"max_steps": 10_000, "tokens": 10**8, "patch_cycles": 100_000, **more.pop("limits", {})}
-    files = [f"src/f{n}.py" for n in range(count)]
-    return {"goal": "Do it", "allowed_files": files, "steps": chain(count), "limits": limits, **more}
-
-
-def publish(redis: Redis, goal: dict[str, Any] | bytes, **beside: Any) -> str:
-    fields: Any = {"data": goal if isinstance(goal, bytes) else codec.dumps(goal), **beside}
-    entry: Any = redis.xadd(keys.GOALS, fields)
-    return str(entry.decode())
-
-
-def plan(here: Container, redis: Redis, *published: dict[str, Any]) -> list[str]:
-    """Publish goals and decompose all that wait; returns the ids of all plans."""
-    for goal in published:
-        publish(redis, goal)
-    while here.goal_consumer.drain():
-        pass
-    return plans(redis)
-
-
-def plans(redis: Redis) -> list[str]:
-    found: Any = redis.zrange(P0.plans, 0, -1)
-    return [plan_id.decode() for plan_id in found]
-
-
-def state(redis: Redis, plan_id: str) -> str:
-    found: Any = redis.hget(P0.plan(plan_id).plan, "state")
-    return str(found.decode())
-
-
-def moves(redis: Redis, plan_id: str) -> list[list[str]]:
-    lines: Any = redis.lrange(P0.plan(plan_id).log, 0, -1)
-    return [move for line in lines for move in codec.loads(line)["moves"]]
-
-
-def answer(spec: dict[str, Any], **said: Any) -> dict[str, bytes]:
-    """A success of this attempt, unless `said` has it otherwise."""
-    named = {name: spec[name] for name in ("step_id", "plan_id", "attempt", "lease")}
-    return {"data": codec.dumps({**named, "success": True, "touched_files": spec["allowed_files"], **said})}
-
-
-def specs(redis: Redis) -> list[dict[str, Any]]:
-    """What waits in the queue, whoever has read it."""
-    found: Any = redis.xrange(QUEUE)
-    return [codec.loads(fields[b"data"]) for _, fields in found]
-
-
-def work(redis: Redis, count: int = 1000) -> int:
-    """Do the work of a fleet once: read what is new, and report that it is done."""
-    found: Any = redis.xreadgroup(CONTROLLERS, "fleet", {QUEUE: ">"}, count=count) if redis.exists(QUEUE) else []
-    read = [codec.loads(fields[b"data"]) for _, entries in found or () for _, fields in entries]
-    for spec in read:
-        report(redis, answer(spec))
-    return len(read)
-
-
-def report(redis: Redis, fields: Any) -> str:
-    """Publish an outcome entry, whatever it holds; returns its id."""
-    entry: Any = redis.xadd(P0.outcomes, fields)
-    return str(entry.decode())
-
-
-def drain(here: Container) -> None:
-    while here.context(0).engine.drain():
-        pass
-
-
-def dead(redis: Redis, stream: str = P0.dead) -> list[dict[str, Any]]:
-    found: Any = redis.xrange(stream)
-    return [{**codec.loads(fields[b"problem"]), "data": fields[b"data"]} for _, fields in found]
-
-
-def stats(redis: Redis) -> dict[str, int]:
-    found: Any = redis.hgetall(P0.stats)
-    return {name.decode(): int(count) for name, count in found.items()}
-
-
-def waiting(redis: Redis, stream: str = P0.outcomes, group: str = GROUP) -> tuple[int, int]:
-    """How many entries a stream holds, and how many of them are read and not acknowledged."""
-    pending: Any = redis.xpending(stream, group)
-    return int(redis.xlen(stream)), int(pending["pending"])
 
 
 def nested(depth: int) -> bytes:

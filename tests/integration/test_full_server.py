@@ -16,9 +16,11 @@ from typer.testing import CliRunner, Result
 from schemas import codec
 from schemas.envelope import FieldError, Problem
 from tests.conftest import running_worker, wait_until
-from tests.integration.test_engine import P0, a_goal, container, drain, plan, plans, publish, report, state, work
+from tests.support.engine import a_goal, container, drain, plan
+from tests.support.messages import publish, report, work
 from tests.support.servers import Fleet, Server, all_done
 from tests.support.servers import publish as publish_many
+from tests.support.stored import P0, plans, state
 from worker.cli.commands.app import app
 from worker.store import dead, functions, keys, memory
 from worker.store.dead_entry import Filter

@@ -12,12 +12,12 @@ from schemas import codec
 from schemas.step import unpack_step
 from tasks.policy.halt_rules import AT_ONCE
 from tasks.toolchain.classify import HALTS_AT_ONCE
-from tests.integration.test_engine import P0, answer, container, drain, here, plan, report, specs, state
+from tests.support.engine import drain, plan
+from tests.support.messages import answer, report, specs
+from tests.support.stored import P0, state
 from worker.cli.commands.app import app
 from worker.process.container import Container
 from worker.store import queries
-
-__all__ = ["container", "here"]
 
 FILES = ["src/auth.py", "tests/test_auth.py"]
 

@@ -12,7 +12,8 @@ from schemas import codec
 from tasks.policy.halt_rules import AT_ONCE
 from tasks.toolchain.classify import HALTS_AT_ONCE
 from tests.conftest import running_worker, wait_until
-from tests.integration.test_main_job import HOME, publish, verdict_of
+from tests.support.messages import publish, verdict_of
+from tests.support.stored import P0
 
 FILES = ["src/shop.py", "tests/test_shop.py"]
 TOOLS = """
@@ -48,7 +49,7 @@ class Plan:
         goal = {"goal": "Fix it", "allowed_files": FILES, "steps": steps, "queue": queue, "limits": limits}
         answer = verdict_of(redis, publish(redis, goal))
         assert answer[b"verdict"] == b"PLANNED", answer
-        self.redis, self.queue, self.plan_id = redis, HOME.steps(queue), answer[b"plan_id"].decode()
+        self.redis, self.queue, self.plan_id = redis, P0.steps(queue), answer[b"plan_id"].decode()
 
     @property
     def specs(self) -> list[dict[str, Any]]:
@@ -71,12 +72,12 @@ class Plan:
         return spec
 
     def read(self, name: str) -> Any:
-        raw: Any = self.redis.hget(HOME.plan(self.plan_id).plan, name)
+        raw: Any = self.redis.hget(P0.plan(self.plan_id).plan, name)
         return raw.decode() if name == "state" else codec.loads(raw)
 
     @property
     def states(self) -> dict[str, str]:
-        found: Any = self.redis.hgetall(HOME.plan(self.plan_id).status)
+        found: Any = self.redis.hgetall(P0.plan(self.plan_id).status)
         return {step.decode(): codec.loads(record)[1] for step, record in found.items()}
 
 

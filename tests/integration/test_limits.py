@@ -11,22 +11,9 @@ from redis import Redis
 from redis.exceptions import OutOfMemoryError
 
 from tests.conftest import RunningWorker, wait_until
-from tests.integration.test_engine import (
-    P0,
-    QUEUE,
-    a_goal,
-    answer,
-    container,
-    dead,
-    drain,
-    plan,
-    plans,
-    publish,
-    report,
-    specs,
-    state,
-    work,
-)
+from tests.support.engine import a_goal, container, drain, plan
+from tests.support.messages import answer, publish, report, specs, work
+from tests.support.stored import P0, QUEUE, dead, plans, state
 from worker.process.container import Container
 from worker.store import functions, keys
 from worker.store.memory import ServerMemory

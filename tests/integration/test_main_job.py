@@ -2,58 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
-from redis import Redis
 
 from schemas import codec
 from tests.conftest import RunningWorker, wait_until
+from tests.support.messages import publish, verdict_of
+from tests.support.stored import P0, nothing_waits, plans, state, step_states
 from worker.bench import fleet
 from worker.store import keys
-from worker.store.keys import GROUP, Partition
-
-HOME = Partition(0)
-QUEUE = HOME.steps("default")
-
 
 pools = pytest.mark.parametrize("planner_worker", ["solo", "prefork", "threads"], indirect=True)
-
-
-def publish(redis: Redis, goal: dict[str, Any]) -> str:
-    """Publish a goal as any Redis client would; returns its entry's id, which is its goal id too."""
-    entry: Any = redis.xadd(keys.GOALS, {"data": codec.dumps(goal)})
-    return str(entry.decode())
-
-
-def verdict_of(redis: Redis, goal_id: str) -> dict[bytes, bytes]:
-    """Wait for what became of a goal."""
-
-    def answered() -> dict[bytes, bytes]:
-        found: Any = redis.hgetall(keys.goal_id(goal_id))
-        return found if found and found[b"verdict"] != b"PENDING" else {}
-
-    return wait_until(answered, what=f"verdict of {goal_id}")
-
-
-def state_of(redis: Redis, plan_id: str) -> str:
-    """Read the state of a plan."""
-    state: Any = redis.hget(HOME.plan(plan_id).plan, "state")
-    return str(state.decode())
-
-
-def step_states(redis: Redis, plan_id: str) -> Counter[str]:
-    """Count the states of a plan's steps, and the attempts that they took."""
-    found: Any = redis.hvals(HOME.plan(plan_id).status)
-    return Counter(f"{record[1]} after {record[3]}" for record in map(codec.loads, found))
-
-
-def nothing_waits(redis: Redis) -> bool:
-    """Whether every stream of ours is empty and no entry is pending."""
-    streams = (keys.GOALS, HOME.outcomes, QUEUE)
-    pending = [redis.xpending(stream, GROUP)["pending"] for stream in (keys.GOALS, HOME.outcomes)]
-    return not any(redis.xlen(stream) for stream in streams) and not any(pending)
 
 
 @pools
@@ -62,16 +22,16 @@ def test_plans_run_to_their_end_under_every_pool(planner_worker: RunningWorker) 
     for number in range(60):
         redis.xadd(keys.GOALS, {"data": fleet.goal(number, 5)})
 
-    wait_until(lambda: redis.zcard(HOME.plans) >= 60 and not redis.xlen(keys.GOALS), timeout=60, what="planned")
+    wait_until(lambda: redis.zcard(P0.plans) >= 60 and not redis.xlen(keys.GOALS), timeout=60, what="planned")
     fleet.work(redis, 300)
 
-    plans: Any = redis.zrange(HOME.plans, 0, -1)
-    assert {state_of(redis, plan.decode()) for plan in plans} == {"COMPLETED"}
-    assert all(step_states(redis, plan.decode()) == {"DONE after 1": 5} for plan in plans)
+    made = plans(redis)
+    assert {state(redis, plan) for plan in made} == {"COMPLETED"}
+    assert all(step_states(redis, plan) == {"DONE after 1": 5} for plan in made)
     wait_until(lambda: nothing_waits(redis), what="streams empty")
-    wait_until(lambda: redis.hget(HOME.stats, "applied") == b"300", what="all counted")
+    wait_until(lambda: redis.hget(P0.stats, "applied") == b"300", what="all counted")
     seconds: Any = redis.time()
-    assert not redis.zcount(HOME.timers, "-inf", 1000 * (seconds[0] + 86_400))  # beyond: when ended plans are forgotten
+    assert not redis.zcount(P0.timers, "-inf", 1000 * (seconds[0] + 86_400))  # beyond: when ended plans are forgotten
 
 
 @pools
@@ -90,7 +50,7 @@ def test_one_line_of_redis_cli_leads_to_a_step_spec(planner_worker: RunningWorke
     answer = verdict_of(redis, goal_id)
     assert answer[b"verdict"] == b"PLANNED"
     (spec,) = [s for s in wait_until(lambda: fleet.read(redis, 10)) if s["plan_id"] == answer[b"plan_id"].decode()]
-    assert (spec["step_id"], spec["attempt"], spec["reply_to"]) == ("understand-requirements", 1, HOME.outcomes)
+    assert (spec["step_id"], spec["attempt"], spec["reply_to"]) == ("understand-requirements", 1, P0.outcomes)
 
 
 @pools
@@ -101,7 +61,7 @@ def test_a_goal_that_breaks_a_rule_is_rejected_with_every_reason(planner_worker:
 
     answer = verdict_of(redis, goal_id)
     assert answer[b"verdict"] == b"REJECTED"
-    halt: Any = redis.hget(HOME.plan(answer[b"plan_id"].decode()).plan, "halt")
+    halt: Any = redis.hget(P0.plan(answer[b"plan_id"].decode()).plan, "halt")
     errors = codec.loads(halt)["evidence"]["errors"]
     assert [error["pointer"] for error in errors] == ["/allowed_files/0", "/allowed_files/1"]
 
@@ -116,10 +76,10 @@ def test_a_goal_that_breaks_a_rule_is_rejected_with_every_reason(planner_worker:
         (keys.GOALS, keys.GOALS_DEAD, {"data": '{"goal":"x","constraints":["%s"]}' % ("y" * 10**6)}, "invalid_message"),
         (keys.GOALS, keys.GOALS_DEAD, {"data": '{"goal":"x","note":"%s"}' % ("y" * 10**6)}, "goal_too_large"),
         (keys.GOALS, keys.GOALS_DEAD, {"data": b'{"goal":"\xff\xfe"}'}, "invalid_json"),
-        (HOME.outcomes, HOME.dead, {"data": "[" * 100_000}, "invalid_json"),
-        (HOME.outcomes, HOME.dead, {"data": '{"step_id":"a","pad":"%s"}' % ("y" * 10**6)}, "outcome_too_large"),
-        (HOME.outcomes, HOME.dead, {"data": '{"step_id":"a","success":true}'}, "missing_plan_id"),
-        (HOME.outcomes, HOME.dead, {"nothing": "here"}, "no_data"),
+        (P0.outcomes, P0.dead, {"data": "[" * 100_000}, "invalid_json"),
+        (P0.outcomes, P0.dead, {"data": '{"step_id":"a","pad":"%s"}' % ("y" * 10**6)}, "outcome_too_large"),
+        (P0.outcomes, P0.dead, {"data": '{"step_id":"a","success":true}'}, "missing_plan_id"),
+        (P0.outcomes, P0.dead, {"nothing": "here"}, "no_data"),
     ],
     ids=lambda value: value if isinstance(value, str) and "_" in value and ":" not in value else "",
 )
@@ -145,9 +105,9 @@ def test_what_cannot_be_read_goes_to_the_dead_stream_and_the_worker_goes_on(
 def test_an_outcome_of_an_unknown_plan_is_counted_and_gone(planner_worker: RunningWorker) -> None:
     redis = planner_worker.redis
     stranger = "plan_00-" + "0" * 32
-    before = int(redis.hget(HOME.stats, "unknown") or 0)
+    before = int(redis.hget(P0.stats, "unknown") or 0)
 
-    redis.xadd(HOME.outcomes, {"data": codec.dumps({"step_id": "a", "success": True, "plan_id": stranger})})
+    redis.xadd(P0.outcomes, {"data": codec.dumps({"step_id": "a", "success": True, "plan_id": stranger})})
 
-    wait_until(lambda: int(redis.hget(HOME.stats, "unknown") or 0) == before + 1, what="counted")
-    wait_until(lambda: not redis.xlen(HOME.outcomes), what="gone")
+    wait_until(lambda: int(redis.hget(P0.stats, "unknown") or 0) == before + 1, what="counted")
+    wait_until(lambda: not redis.xlen(P0.outcomes), what="gone")

@@ -11,7 +11,9 @@ from schemas import codec
 from tasks.base import policy_version
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers.commands import needs_reconcile
-from tests.integration.test_engine import P0, a_goal, container, drain, plan, state, stats, work
+from tests.support.engine import a_goal, container, drain, plan
+from tests.support.messages import work
+from tests.support.stored import P0, state, stats
 from worker.doctor import plans as checks
 from worker.doctor.finding import Site
 from worker.doctor.stored import read

@@ -14,25 +14,17 @@ from typer.testing import CliRunner
 
 from schemas import codec
 from tests.conftest import running_worker, wait_until
-from tests.integration.test_engine import a_goal, answer, container, plan
+from tests.support.engine import a_goal, container, plan
+from tests.support.messages import answer, read_specs
 from worker.bench import fleet
 from worker.cli.commands.app import app
 from worker.process.container import Container
 from worker.process.launch import worker_command
 from worker.store import deployment, keys
 from worker.store.deployment import WrongDeployment
-from worker.store.keys import CONTROLLERS, Partition, bucket, partition_of
+from worker.store.keys import Partition, bucket, partition_of
 
 PARTITIONS = 3
-
-
-def read(redis: Redis, number: int) -> list[dict[str, Any]]:
-    """Read the specs of one partition."""
-    queue = Partition(number).steps("default")
-    if not redis.exists(queue):
-        return []
-    reply: Any = redis.xreadgroup(CONTROLLERS, "fleet", {queue: ">"}, count=100)
-    return [codec.loads(fields[b"data"]) for _, found in reply or () for _, fields in found]
 
 
 def completed(redis: Redis) -> int:
@@ -54,7 +46,7 @@ def test_plans_spread_over_partitions_and_misplaced_outcomes_are_forwarded(redis
         def turn() -> bool:
             """Answer what waits, always to the partition beside the right one."""
             for number in range(PARTITIONS):
-                specs = read(redis, number)
+                specs = read_specs(redis, number)
                 astray = Partition((number + 1) % PARTITIONS).outcomes
                 fleet.answer(redis, [{**spec, "reply_to": astray} for spec in specs])
             return completed(redis) == 18
@@ -68,7 +60,7 @@ def test_plans_spread_over_partitions_and_misplaced_outcomes_are_forwarded(redis
 
 def an_outcome(redis: Redis, number: int) -> tuple[str, dict[str, bytes]]:
     """An outcome of the one step that waits in this partition, and its plan."""
-    (spec,) = read(redis, number)
+    (spec,) = read_specs(redis, number)
     return spec["plan_id"], answer(spec)
 
 

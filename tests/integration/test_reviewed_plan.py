@@ -15,12 +15,10 @@ from typer.testing import CliRunner
 from schemas import codec
 from schemas.plan import PlanView
 from tests.conftest import RunningWorker
-from tests.integration.test_demo import place, processes_of, started
+from tests.support.demos import processes_of, started
 from tests.support.kinds.reviewed_plan import FILES, a_plan, change, intent, milestone, op, overview, written
 from tests.support.scripted import HOME, Fleet
 from worker.cli.commands.app import app
-
-__all__ = ["place"]
 
 ROLES = ("architect", "developer", "technical-writer", "quality-reviewer")
 OWN = {1: "src/a.py", 2: "src/b.py", 3: "src/c.py"}  # milestone -> its file; the third comes after the others

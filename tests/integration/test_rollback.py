@@ -15,7 +15,9 @@ from redis.exceptions import RedisError
 
 from schemas import codec
 from tests.conftest import running_worker, wait_until
-from tests.integration.test_engine import P0, a_goal, answer, container, drain, plan, report, specs, state
+from tests.support.engine import a_goal, container, drain, plan
+from tests.support.messages import answer, report, specs
+from tests.support.stored import P0, state
 from worker.host import embedded_server
 from worker.host.embedded_server import free_port
 from worker.process.container import Container

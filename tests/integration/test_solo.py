@@ -14,9 +14,9 @@ from redis.exceptions import ResponseError
 
 from schemas.base import GoalVerdict
 from tests.conftest import RunningWorker, running_worker, wait_until
-from tests.integration.test_main_job import HOME, state_of, step_states
-from tests.integration.test_scale import publish_all
 from tests.support.faults import kill, spawn
+from tests.support.messages import publish_all
+from tests.support.stored import P0, plans, state, step_states
 from worker.bench import fleet
 from worker.process.launch import worker_command
 from worker.store import keys
@@ -78,18 +78,18 @@ def test_what_a_killed_solo_worker_had_begun_to_write_is_gone_on_with(redis_url:
         process = spawn(worker_command("solo"), redis_url, tmp_path / "killed.log")
         try:
             redis.xadd(keys.GOALS, {"data": fleet.goal(1, SMALLER, chains=16)})
-            wait_until(lambda: process.poll() is not None or redis.zcard(HOME.plans), timeout=90, what="first commit")
+            wait_until(lambda: process.poll() is not None or redis.zcard(P0.plans), timeout=90, what="first commit")
         finally:
             kill(process)
         assert verdict(redis, f"bench-{SMALLER}-1") == GoalVerdict.PENDING
         (plan,) = plans(redis)
-        assert state_of(redis, plan) == "CREATED"
+        assert state(redis, plan) == "CREATED"
 
         with running_worker(redis_url, tmp_path / "worker.log", "solo", PLANNER_CLAIM_IDLE_S="1"):
             wait_until(lambda: verdict(redis, f"bench-{SMALLER}-1") == GoalVerdict.PLANNED, timeout=90, what="planned")
             fleet.work(redis, SMALLER)
             assert plans(redis) == [plan]
-            assert (state_of(redis, plan), step_states(redis, plan)) == ("COMPLETED", {"DONE after 1": SMALLER})
+            assert (state(redis, plan), step_states(redis, plan)) == ("COMPLETED", {"DONE after 1": SMALLER})
 
 
 def reads_a_goal(redis: Redis) -> bool:
@@ -98,8 +98,3 @@ def reads_a_goal(redis: Redis) -> bool:
         found: Any = redis.xpending(keys.GOALS, keys.GROUP)
         return bool(found["pending"])
     return False
-
-
-def plans(redis: Redis) -> list[str]:
-    found: Any = redis.zrange(HOME.plans, 0, -1)
-    return [plan.decode() for plan in found]

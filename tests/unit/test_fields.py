@@ -10,7 +10,7 @@ from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
 from tasks.text.fields import Cut, fit, one_line, several_lines
 from tasks.text.json_in_prose import as_text, fit_schema, read_json, unfence
 from tasks.text.sanitize import Treatment, sanitize
-from tests.unit.test_sanitize import CLASSIC
+from tests.support.attacks import CLASSIC
 
 
 @pytest.mark.parametrize(

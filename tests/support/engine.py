@@ -1,0 +1,60 @@
+"""A worker's parts in this process, on a real server: what its Celery tasks would do is done when a test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from redis import Redis
+
+from tests.support.messages import publish
+from tests.support.stored import plans
+from worker.process.container import Container
+from worker.settings.settings import Settings
+from worker.store import functions
+
+
+@contextmanager
+def container(url: str, **settings: Any) -> Iterator[Container]:
+    """A worker's container, as its Celery tasks have them."""
+    made = Container(Settings(redis_url=url, **settings))
+    functions.load(made.client)
+    made.goals.create_group()
+    made.context(0).engine.catch_up()  # as before everything else
+    made.context(0).engine._router._inbox.create_group()
+    yield made
+    made.client.close()
+
+
+def chain(count: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "step_id": f"s-{n}",
+            "title": "t",
+            "intent": "i",
+            "allowed_files": [f"src/f{n}.py"],
+            "depends_on": [f"s-{n - 1}"] if n else [],
+        }
+        for n in range(count)
+    ]
+
+
+def a_goal(count: int = 2, **more: Any) -> dict[str, Any]:
+    limits = {"max_steps": 10_000, "tokens": 10**8, "patch_cycles": 100_000, **more.pop("limits", {})}
+    files = [f"src/f{n}.py" for n in range(count)]
+    return {"goal": "Do it", "allowed_files": files, "steps": chain(count), "limits": limits, **more}
+
+
+def plan(here: Container, redis: Redis, *published: dict[str, Any]) -> list[str]:
+    """Publish goals and decompose all that wait; returns the ids of all plans."""
+    for goal in published:
+        publish(redis, goal)
+    while here.goal_consumer.drain():
+        pass
+    return plans(redis)
+
+
+def drain(here: Container) -> None:
+    while here.context(0).engine.drain():
+        pass

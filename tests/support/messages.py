@@ -1,0 +1,78 @@
+"""What producers and controllers say over the streams of a real server: goals, outcomes, and the specs between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis import Redis
+
+from schemas import codec
+from tests.conftest import wait_until
+from tests.support.stored import P0, QUEUE
+from worker.store import keys
+from worker.store.keys import CONTROLLERS, Partition
+
+
+def publish(redis: Redis, goal: dict[str, Any] | bytes, **beside: Any) -> str:
+    fields: Any = {"data": goal if isinstance(goal, bytes) else codec.dumps(goal), **beside}
+    entry: Any = redis.xadd(keys.GOALS, fields)
+    return str(entry.decode())
+
+
+def answer(spec: dict[str, Any], **said: Any) -> dict[str, bytes]:
+    """A success of this attempt, unless `said` has it otherwise."""
+    named = {name: spec[name] for name in ("step_id", "plan_id", "attempt", "lease")}
+    return {"data": codec.dumps({**named, "success": True, "touched_files": spec["allowed_files"], **said})}
+
+
+def specs(redis: Redis) -> list[dict[str, Any]]:
+    """What waits in the queue, whoever has read it."""
+    found: Any = redis.xrange(QUEUE)
+    return [codec.loads(fields[b"data"]) for _, fields in found]
+
+
+def work(redis: Redis, count: int = 1000) -> int:
+    """Do the work of a fleet once: read what is new, and report that it is done."""
+    found: Any = redis.xreadgroup(CONTROLLERS, "fleet", {QUEUE: ">"}, count=count) if redis.exists(QUEUE) else []
+    read = [codec.loads(fields[b"data"]) for _, entries in found or () for _, fields in entries]
+    for spec in read:
+        report(redis, answer(spec))
+    return len(read)
+
+
+def report(redis: Redis, fields: Any) -> str:
+    """Publish an outcome entry, whatever it holds; returns its id."""
+    entry: Any = redis.xadd(P0.outcomes, fields)
+    return str(entry.decode())
+
+
+def verdict_of(redis: Redis, goal_id: str) -> dict[bytes, bytes]:
+    """Wait for what became of a goal."""
+
+    def answered() -> dict[bytes, bytes]:
+        found: Any = redis.hgetall(keys.goal_id(goal_id))
+        return found if found and found[b"verdict"] != b"PENDING" else {}
+
+    return wait_until(answered, what=f"verdict of {goal_id}")
+
+
+def publish_all(redis: Redis, goals: list[bytes]) -> list[str]:
+    """Publish goals and wait until each has its plan; returns the plans."""
+    known = redis.zcard(P0.plans)
+    pipeline = redis.pipeline(transaction=False)
+    for goal in goals:
+        pipeline.xadd(keys.GOALS, {"data": goal})
+    pipeline.execute()
+    wait_until(lambda: redis.zcard(P0.plans) == known + len(goals), timeout=90, what="planned")
+    wait_until(lambda: not redis.xlen(keys.GOALS), timeout=90, what="goals answered")
+    plans: Any = redis.zrange(P0.plans, known, -1)
+    return [plan.decode() for plan in plans]
+
+
+def read_specs(redis: Redis, number: int) -> list[dict[str, Any]]:
+    """Read the specs of one partition."""
+    queue = Partition(number).steps("default")
+    if not redis.exists(queue):
+        return []
+    reply: Any = redis.xreadgroup(CONTROLLERS, "fleet", {queue: ">"}, count=100)
+    return [codec.loads(fields[b"data"]) for _, found in reply or () for _, fields in found]
