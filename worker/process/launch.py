@@ -1,4 +1,4 @@
-"""Lays out the command of a worker process; stop signals wait until it can take them."""
+"""Lays out the command of a worker process, and keeps stop signals waiting for it."""
 
 from __future__ import annotations
 
