@@ -1,6 +1,7 @@
-"""A roadmap in Markdown: its items are task list items, `- [ ] 0.1 Create ...` to do, `- [x]` done.
+"""A roadmap in Markdown, whose items are those of task lists.
 
-The version is the one that an item begins with, else that of the nearest heading above it, such as `## v0.1 Basics`.
+`- [ ] 0.1 Create ...` is to do, `- [x]` done. The version is the one that an item begins with, else that of the nearest
+heading above it, such as `## v0.1 Basics`.
 """
 
 from __future__ import annotations
