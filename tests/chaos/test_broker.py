@@ -14,14 +14,15 @@ import pytest
 from redis import Redis
 
 from tests.conftest import RunningWorker, wait_until
-from tests.integration.test_wakeups import MANY, SLOTS, applied, goals
 from tests.support.faults import consumes, kill, spawn
-from tests.support.messages import read_specs
+from tests.support.messages import goals_of_partitions, read_specs
 from tests.support.servers import Server
+from tests.support.stored import applied
 from worker.bench import fleet
 from worker.process.launch import worker_command
 from worker.store import keys
 
+MANY, SLOTS = 16, 2  # partitions, and what each worker does at a time
 PLANS_A_MINUTE, STEPS = 64, 20
 POOLS = ("prefork", "solo")
 
@@ -78,7 +79,7 @@ def test_workers_outlive_their_broker_and_every_partition_goes_on(
     ):
         mortal = Mortal(broker, seed, 40 * minutes)
         mortal.start()
-        for goal in goals(MANY, each, STEPS):
+        for goal in goals_of_partitions(MANY, each, STEPS):
             redis.xadd(keys.GOALS, {"data": goal})
 
         def over() -> bool:
@@ -86,7 +87,7 @@ def test_workers_outlive_their_broker_and_every_partition_goes_on(
                 assert worker.process.poll() is None, (seed, worker.log.read_text()[-3000:])
             for number in range(MANY):
                 fleet.answer(redis, read_specs(redis, number))
-            return applied(redis) == [each * STEPS] * MANY and not mortal.is_alive()
+            return applied(redis, MANY) == [each * STEPS] * MANY and not mortal.is_alive()
 
         wait_until(over, 240 * max(1, minutes), f"every step is done once, seed {seed}")
         assert mortal.deaths

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from schemas import codec
 from schemas.envelope import Problem
-from tests.integration.test_queries import Planner
+from tests.support.planner import Planner
 from worker.cli.commands.app import app
 from worker.store import dead as store
 from worker.store import functions, keys, queries

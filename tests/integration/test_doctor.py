@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from schemas import codec
 from tests.conftest import wait_until
-from tests.integration.test_queries import Planner
+from tests.support.planner import SHAPES, Planner, asking, completed, executing, halted, large, retried
 from worker.cli.commands.app import app
 from worker.doctor.finding import Finding, Repair, Site, mend
 from worker.doctor.rounds import Rounds
@@ -28,13 +28,6 @@ from worker.store.keys import COMMANDS, CONTROLLERS, GROUP, Partition
 P0 = Partition(0)
 COMPOSE = Path(__file__).parents[2] / "compose.yaml"
 QUEUE = P0.steps("default")
-RISKY: list[dict[str, Any]] = [
-    {"step_id": "look", "title": "Look", "intent": "Look around", "verify": "pytest"},
-    {
-        "step_id": "change", "title": "Change", "intent": "Change it", "allowed_files": ["b.py"], "verify": "pytest",
-        "risk_level": "HIGH", "rollback_hint": "Take it back.",
-    },
-]  # fmt: skip
 
 
 @pytest.fixture
@@ -58,61 +51,6 @@ def told(result: Result) -> Any:
 
 def checks(result: Result) -> list[str]:
     return [finding["check"] for finding in told(result)["findings"]]
-
-
-def executing(planner: Planner) -> str:
-    """A plan with a step done, one in flight and one that waits for both."""
-    plan_id = planner.submit()
-    planner.report("look", plan_id)
-    return plan_id
-
-
-def asking(planner: Planner) -> str:
-    return planner.submit(steps=RISKY, approvals=["HIGH"])
-
-
-def completed(planner: Planner) -> str:
-    plan_id = planner.submit()
-    for step in ("look", "fix-b", "a-check"):
-        planner.report(step, plan_id, touched_files=["b.py"] if step == "fix-b" else [])
-    assert planner.view(plan_id).state == "COMPLETED"
-    return plan_id
-
-
-def halted(planner: Planner) -> str:
-    plan_id = executing(planner)
-    planner.report("fix-b", plan_id, touched_files=["etc/passwd"])
-    assert planner.view(plan_id).state == "HALTED"
-    return plan_id
-
-
-def rejected(planner: Planner) -> str:
-    return planner.submit(allowed_files=["../b.py"])
-
-
-def retried(planner: Planner) -> str:
-    """A plan of which a step failed, and now waits for its preparation or its next attempt."""
-    plan_id = executing(planner)
-    evidence = {"category": "COMPILATION_ERROR", "stack_trace_head": "SyntaxError: invalid syntax"}
-    failed = {"success": False, "tests_passed": False, "failure_evidence": evidence}
-    planner.report("fix-b", plan_id, touched_files=["b.py"], **failed)
-    return plan_id
-
-
-def large(planner: Planner) -> str:
-    """A plan of several chunks, all of whose steps wait for the first one."""
-    steps = [
-        {"step_id": f"s-{number}", "title": "t", "intent": "i", "verify": "pytest",
-         "depends_on": ["s-0"] if number else []}
-        for number in range(200)
-    ]  # fmt: skip
-    plan_id = planner.submit(steps=steps, limits={"max_steps": 300, "max_parallel": 3})
-    planner.report("s-0", plan_id)
-    planner.container.context(0).engine.carry_on(plan_id)
-    return plan_id
-
-
-SHAPES = [executing, asking, completed, halted, rejected, retried, large]
 
 
 # --- all is well ---

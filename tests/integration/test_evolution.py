@@ -24,9 +24,10 @@ from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
 from tasks.strategies.evolution.trajectory import History, TrajectoryOptions, rollup
 from tests.conftest import running_worker
 from tests.support import planning_backend
-from tests.support.kinds.evolution import FILES, a_plan, a_step
+from tests.support.kinds.evolution import a_plan, a_step
 from tests.support.planning_backend import BAD, GOOD
-from tests.support.scripted import Fleet
+from tests.support.scripted import Fleet, Spec
+from tests.support.scripts.evolution import BASE, a_goal, answering
 from worker.cli.commands.app import app
 from worker.demo import repository as git_repository
 from worker.demo.fleet import PLANNER
@@ -36,13 +37,6 @@ from worker.sources.commit_cards import blocks, commit_cards, commit_context
 
 ROOT = Path(__file__).parents[2]
 MANY = [f"src/m{number}.py" for number in range(12)]
-BASE = "0123456789abcdef0123456789abcdef01234567"
-CARDS = [
-    {"commit_hash": BASE, "subject": "Base"},
-    {"commit_hash": "c1", "parent_commit_hash": BASE, "change_summary": "Hash the keys"},
-    {"commit_hash": "c2", "parent_commit_hash": "c1", "change_summary": "Hash them once"},
-]
-Spec = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -73,25 +67,6 @@ def planner(monkeypatch: pytest.MonkeyPatch, server_url: str) -> Callable[..., s
     monkeypatch.setenv("PLANNER_REDIS_URL", server_url)
     monkeypatch.setenv("COLUMNS", "200")
     return lambda *words: CliRunner().invoke(app, list(words)).stdout
-
-
-def a_goal(mode: str, files: list[str] | None = None, **more: Any) -> dict[str, Any]:
-    """An evolution goal as a producer writes it, with a history to plan from."""
-    history = {"base": {"commit_hash": BASE}, "inspirations": [{"commit_hash": "c2"}], "commit_cards": CARDS}
-    body = {"goal": "Make it faster", "kind": "evolution", "allowed_files": files or FILES}
-    context = {"language": "python", "test_command": "pytest", "repo": "acme/shop"}
-    return {**body, "context": context, "evolution": {**history, "validation_mode": mode}, **more}
-
-
-def answering(*answers: Any, **others: Mapping[str, Any]) -> Callable[[Spec], Mapping[str, Any]]:
-    """Answer the attempts at the draft one after the other, and other steps as their type or with success."""
-    left = list(answers)
-
-    def says(spec: Spec) -> Mapping[str, Any]:
-        kind = spec["controller_task_spec"]["type"]
-        return {"output": left.pop(0)} if kind == "DRAFT" else others.get(kind, {})
-
-    return says
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from schemas import codec
-from tests.integration.test_doctor import executing, halted, large, rejected
-from tests.integration.test_queries import Planner
+from tests.support.planner import Planner, executing, halted, large, rejected
 from worker.cli.commands.app import app
 from worker.store import export, keys
 from worker.store.keys import Partition

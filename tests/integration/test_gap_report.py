@@ -15,11 +15,10 @@ from schemas.gap import IterationPlan
 from tests.conftest import RunningWorker
 from tests.support.kinds.gap_report import a_gap
 from tests.support.scripted import Fleet, Says
+from tests.support.scripts.gap_report import FILES, RUFF, a_goal, fails, succeeds
 from worker.cli.commands.app import app
 
-RUFF = a_gap("Quality check failed: ruff", "quality", priority="urgent", evidence="src/a.py:1:8: F401 `os` unused\n")
 CREATE_B, CREATE_C = a_gap("Create src/b.py"), a_gap("Create src/c.py")
-FILES = [f"src/m{number}.py" for number in range(8)]
 
 
 @pytest.fixture
@@ -32,26 +31,6 @@ def planner(planner_worker: RunningWorker, monkeypatch: pytest.MonkeyPatch) -> C
     """Run a command of `planner` against the server of the worker."""
     monkeypatch.setenv("PLANNER_REDIS_URL", planner_worker.url)
     return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
-
-
-def a_goal(*gaps: dict[str, Any], allowed: list[str], repo: str = "", **given: Any) -> dict[str, Any]:
-    report = {"gaps": list(gaps), "most_critical": gaps[0] if gaps else None}
-    context = {"language": "python", "files": ["src/a.py", *FILES], **({"repo": repo} if repo else {})}
-    body = {"goal": "Close it", "kind": "gap_report", "allowed_files": allowed, "context": context}
-    return {**body, "gap_report": {"gap_report": report, **given}}
-
-
-def succeeds(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Do as asked: touch all that may be touched."""
-    return {"touched_files": spec["allowed_files"], "tests_passed": True if spec["verify_tools"] else None}
-
-
-def fails(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Fail whatever is verified, never twice in the same way."""
-    if not spec["verify_tools"]:
-        return succeeds(spec)
-    trace = {"category": "LINT_ERROR", "stack_trace_head": f"src/b.py: {uuid.uuid4().hex} is wrong"}
-    return {"success": False, "tests_passed": False, "failure_evidence": trace}
 
 
 def planned(fleet: Fleet, goal: dict[str, Any], says: Says) -> tuple[IterationPlan, str]:

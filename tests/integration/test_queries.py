@@ -3,67 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from redis import Redis
 
 from schemas import codec
-from schemas.plan import PlanView
-from schemas.stored import HOT, decode_plan
-from worker.process.container import Container
-from worker.settings.settings import Settings
-from worker.store import functions, keys, queries
-
-STEPS: list[dict[str, Any]] = [
-    {"step_id": "look", "title": "Look", "intent": "Look around", "verify": "pytest"},
-    {
-        "step_id": "fix-b", "title": "Fix b", "intent": "Fix b", "allowed_files": ["b.py"],
-        "depends_on": ["look"], "verify": "pytest tests/test_b.py -v",
-    },
-    {"step_id": "a-check", "title": "Check", "intent": "Check", "depends_on": ["look", "fix-b"], "verify": "pytest"},
-]  # fmt: skip
-
-
-class Planner:
-    """The decomposer and the engine in this process."""
-
-    def __init__(self, url: str, partitions: int = 1, **settings: Any) -> None:
-        self.container = Container(Settings(redis_url=url, partitions=partitions, **settings))
-        self.client = self.container.client
-        self.partitions = partitions
-        functions.load(self.client)
-        for stream in (keys.GOALS, *(keys.Partition(number).outcomes for number in range(partitions))):
-            self.client.xgroup_create(stream, keys.GROUP, "0", mkstream=True)
-
-    def submit(self, **goal: Any) -> str:
-        """Have a goal planned; returns the plan's id."""
-        body = {"goal": "Fix b", "allowed_files": ["b.py"], "steps": STEPS, **goal}
-        entry: Any = self.client.xadd(keys.GOALS, {"data": codec.dumps(body)})
-        self.container.goal_consumer.drain()
-        answer = queries.goal(self.client, goal.get("goal_id", entry.decode()))
-        assert answer is not None
-        return answer.plan_id
-
-    def report(self, step_id: str, plan_id: str, **outcome: Any) -> None:
-        """Have an outcome applied."""
-        home = self.container.context(keys.partition_of(plan_id, self.partitions))
-        body = {"step_id": step_id, "success": True, "tests_passed": True, "plan_id": plan_id, **outcome}
-        self.client.xadd(home.partition.outcomes, {"data": codec.dumps(body)})
-        home.engine.drain()
-
-    def put_times(self, plan_id: str, times: dict[str, int]) -> None:
-        """Make a plan older than a test can wait."""
-        key = keys.Partition(keys.partition_of(plan_id, self.partitions)).plan(plan_id).plan
-        raw: Any = self.client.hmget(key, *HOT)
-        record = replace(decode_plan(raw), times=times)
-        self.client.hset(key, "live", record.encode("live"))
-
-    def view(self, plan_id: str) -> PlanView:
-        view = queries.plan(self.client, self.partitions, plan_id)
-        assert view is not None
-        return view
+from tests.support.planner import STEPS, Planner
+from worker.store import keys, queries
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,12 +22,10 @@ from schemas import codec
 from tests.chaos import controllers, goals
 from tests.chaos.people import People
 from tests.conftest import wait_until
-from tests.integration import test_campaign as campaigns
-from tests.integration import test_evolution as evolutions
-from tests.integration import test_gap_report as gap_reports
-from tests.integration import test_reviewed_plan as reviewed_plans
 from tests.support import faults, launch, planning_backend, versions
 from tests.support.recount import ENDED, Recount, left_over, plans
+from tests.support.scripted import Says, Spec
+from tests.support.scripts import campaign, evolution, gap_report, reviewed_plan
 from tests.support.servers import Server
 from worker.store import keys
 from worker.store.keys import CONTROLLERS, Partition
@@ -38,7 +36,7 @@ HOME = Partition(0)
 SEED = 11
 SUPPLIED = 160  # plans of chaos goals: chains, fans, diamonds; failures, revisions, approvals, pauses, halts
 EACH = 10  # plans of each other kind
-QUEUES = ("default", *reviewed_plans.ROLES)
+QUEUES = ("default", *reviewed_plan.ROLES)
 LONG_S = 60.0  # publishing goes on while the workers are exchanged
 BAD = (
     "plan unreadable",
@@ -52,17 +50,14 @@ BAD = (
 LAST = f"s-{goals.STEPS - 1}"  # without it no supplied plan is completed
 ENDS = {"broken": "HALTED", "poor": "HALTED", "halted": "HALTED"}  # of supplied plans; all else is completed
 
-Spec = dict[str, Any]
-Says = Callable[[Spec], Mapping[str, Any]]
-
 
 def goals_of_other_kinds() -> Iterator[tuple[str, dict[str, Any]]]:
     for number in range(EACH):
         named = {
-            "gap_report": gap_reports.a_goal(gap_reports.RUFF, allowed=["src/a.py"], repo=f"acme/gaps-{number}"),
-            "campaign": campaigns.a_goal(drafter="queue"),
-            "evolution": evolutions.a_goal("strict"),
-            "reviewed_plan": reviewed_plans.a_goal(),
+            "gap_report": gap_report.a_goal(gap_report.RUFF, allowed=["src/a.py"], repo=f"acme/gaps-{number}"),
+            "campaign": campaign.a_goal(drafter="queue"),
+            "evolution": evolution.a_goal("strict"),
+            "reviewed_plan": reviewed_plan.a_goal(),
         }
         for kind, goal in named.items():
             yield kind, {**goal, "goal_id": f"upgrade-{number}-{kind}"}
@@ -71,10 +66,10 @@ def goals_of_other_kinds() -> Iterator[tuple[str, dict[str, Any]]]:
 def answers_of(kind: str) -> Says:
     """Make what the controllers of one plan of this kind say."""
     if kind == "campaign":
-        return campaigns.scripted({"EXPLORE": campaigns.EXPLORATION, "DRAFT": {"tasks": campaigns.TASKS}})
+        return campaign.scripted({"EXPLORE": campaign.EXPLORATION, "DRAFT": {"tasks": campaign.TASKS}})
     if kind == "evolution":
-        return evolutions.answering(planning_backend.BAD, planning_backend.GOOD)
-    return gap_reports.succeeds if kind == "gap_report" else reviewed_plans.Roles()
+        return evolution.answering(planning_backend.BAD, planning_backend.GOOD)
+    return gap_report.succeeds if kind == "gap_report" else reviewed_plan.Roles()
 
 
 class Fleet(threading.Thread):

@@ -9,8 +9,10 @@ from redis import Redis
 from schemas import codec
 from tests.conftest import wait_until
 from tests.support.stored import P0, QUEUE
+from worker.bench import fleet
+from worker.engine.admission import fresh_plan_id
 from worker.store import keys
-from worker.store.keys import CONTROLLERS, Partition
+from worker.store.keys import CONTROLLERS, Partition, partition_of
 
 
 def publish(redis: Redis, goal: dict[str, Any] | bytes, **beside: Any) -> str:
@@ -76,3 +78,15 @@ def read_specs(redis: Redis, number: int) -> list[dict[str, Any]]:
         return []
     reply: Any = redis.xreadgroup(CONTROLLERS, "fleet", {queue: ">"}, count=100)
     return [codec.loads(fields[b"data"]) for _, found in reply or () for _, fields in found]
+
+
+def goals_of_partitions(partitions: int, each: int, steps: int) -> list[bytes]:
+    """Make as many goals for each partition, by the repositories that they are about."""
+    made: dict[int, list[bytes]] = {number: [] for number in range(partitions)}
+    for number in range(10_000):
+        repo = f"acme/shop-{number}"
+        place = partition_of(fresh_plan_id(repo), partitions)
+        if len(made[place]) < each:
+            goal = codec.loads(fleet.goal(number, steps)) | {"context": {"repo": repo}}
+            made[place].append(codec.dumps(goal))
+    return [goal for found in made.values() for goal in found]

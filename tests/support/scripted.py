@@ -17,7 +17,8 @@ from worker.store.keys import CONTROLLERS, Partition
 HOME = Partition(0)
 ENDED = frozenset({"COMPLETED", "HALTED", "REJECTED"})
 
-Says = Callable[[dict[str, Any]], Mapping[str, Any]]  # spec -> what its outcome says; {} is a success
+Spec = dict[str, Any]
+Says = Callable[[Spec], Mapping[str, Any]]  # spec -> what its outcome says; {} is a success
 
 
 class Fleet:

@@ -57,3 +57,9 @@ def nothing_waits(redis: Redis) -> bool:
     streams = (keys.GOALS, P0.outcomes, QUEUE)
     pending = [redis.xpending(stream, GROUP)["pending"] for stream in (keys.GOALS, P0.outcomes)]
     return not any(redis.xlen(stream) for stream in streams) and not any(pending)
+
+
+def applied(redis: Redis, partitions: int) -> list[int]:
+    """Count the outcomes applied, by partition."""
+    found: list[Any] = [redis.hget(Partition(number).stats, "applied") for number in range(partitions)]
+    return [int(count or 0) for count in found]

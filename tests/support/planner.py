@@ -1,0 +1,124 @@
+"""A planner in this process, on a real server: goals become plans and outcomes are applied when a test says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from schemas import codec
+from schemas.plan import PlanView
+from schemas.stored import HOT, decode_plan
+from worker.process.container import Container
+from worker.settings.settings import Settings
+from worker.store import functions, keys, queries
+
+STEPS: list[dict[str, Any]] = [
+    {"step_id": "look", "title": "Look", "intent": "Look around", "verify": "pytest"},
+    {
+        "step_id": "fix-b", "title": "Fix b", "intent": "Fix b", "allowed_files": ["b.py"],
+        "depends_on": ["look"], "verify": "pytest tests/test_b.py -v",
+    },
+    {"step_id": "a-check", "title": "Check", "intent": "Check", "depends_on": ["look", "fix-b"], "verify": "pytest"},
+]  # fmt: skip
+RISKY: list[dict[str, Any]] = [
+    {"step_id": "look", "title": "Look", "intent": "Look around", "verify": "pytest"},
+    {
+        "step_id": "change", "title": "Change", "intent": "Change it", "allowed_files": ["b.py"], "verify": "pytest",
+        "risk_level": "HIGH", "rollback_hint": "Take it back.",
+    },
+]  # fmt: skip
+
+
+class Planner:
+    """The decomposer and the engine in this process."""
+
+    def __init__(self, url: str, partitions: int = 1, **settings: Any) -> None:
+        self.container = Container(Settings(redis_url=url, partitions=partitions, **settings))
+        self.client = self.container.client
+        self.partitions = partitions
+        functions.load(self.client)
+        for stream in (keys.GOALS, *(keys.Partition(number).outcomes for number in range(partitions))):
+            self.client.xgroup_create(stream, keys.GROUP, "0", mkstream=True)
+
+    def submit(self, **goal: Any) -> str:
+        """Have a goal planned; returns the plan's id."""
+        body = {"goal": "Fix b", "allowed_files": ["b.py"], "steps": STEPS, **goal}
+        entry: Any = self.client.xadd(keys.GOALS, {"data": codec.dumps(body)})
+        self.container.goal_consumer.drain()
+        answer = queries.goal(self.client, goal.get("goal_id", entry.decode()))
+        assert answer is not None
+        return answer.plan_id
+
+    def report(self, step_id: str, plan_id: str, **outcome: Any) -> None:
+        """Have an outcome applied."""
+        home = self.container.context(keys.partition_of(plan_id, self.partitions))
+        body = {"step_id": step_id, "success": True, "tests_passed": True, "plan_id": plan_id, **outcome}
+        self.client.xadd(home.partition.outcomes, {"data": codec.dumps(body)})
+        home.engine.drain()
+
+    def put_times(self, plan_id: str, times: dict[str, int]) -> None:
+        """Make a plan older than a test can wait."""
+        key = keys.Partition(keys.partition_of(plan_id, self.partitions)).plan(plan_id).plan
+        raw: Any = self.client.hmget(key, *HOT)
+        record = replace(decode_plan(raw), times=times)
+        self.client.hset(key, "live", record.encode("live"))
+
+    def view(self, plan_id: str) -> PlanView:
+        view = queries.plan(self.client, self.partitions, plan_id)
+        assert view is not None
+        return view
+
+
+def executing(planner: Planner) -> str:
+    """A plan with a step done, one in flight and one that waits for both."""
+    plan_id = planner.submit()
+    planner.report("look", plan_id)
+    return plan_id
+
+
+def asking(planner: Planner) -> str:
+    return planner.submit(steps=RISKY, approvals=["HIGH"])
+
+
+def completed(planner: Planner) -> str:
+    plan_id = planner.submit()
+    for step in ("look", "fix-b", "a-check"):
+        planner.report(step, plan_id, touched_files=["b.py"] if step == "fix-b" else [])
+    assert planner.view(plan_id).state == "COMPLETED"
+    return plan_id
+
+
+def halted(planner: Planner) -> str:
+    plan_id = executing(planner)
+    planner.report("fix-b", plan_id, touched_files=["etc/passwd"])
+    assert planner.view(plan_id).state == "HALTED"
+    return plan_id
+
+
+def rejected(planner: Planner) -> str:
+    return planner.submit(allowed_files=["../b.py"])
+
+
+def retried(planner: Planner) -> str:
+    """A plan of which a step failed, and now waits for its preparation or its next attempt."""
+    plan_id = executing(planner)
+    evidence = {"category": "COMPILATION_ERROR", "stack_trace_head": "SyntaxError: invalid syntax"}
+    failed = {"success": False, "tests_passed": False, "failure_evidence": evidence}
+    planner.report("fix-b", plan_id, touched_files=["b.py"], **failed)
+    return plan_id
+
+
+def large(planner: Planner) -> str:
+    """A plan of several chunks, all of whose steps wait for the first one."""
+    steps = [
+        {"step_id": f"s-{number}", "title": "t", "intent": "i", "verify": "pytest",
+         "depends_on": ["s-0"] if number else []}
+        for number in range(200)
+    ]  # fmt: skip
+    plan_id = planner.submit(steps=steps, limits={"max_steps": 300, "max_parallel": 3})
+    planner.report("s-0", plan_id)
+    planner.container.context(0).engine.carry_on(plan_id)
+    return plan_id
+
+
+SHAPES = [executing, asking, completed, halted, rejected, retried, large]
