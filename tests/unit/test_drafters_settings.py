@@ -23,8 +23,8 @@ from worker.cli.commands import submit
 from worker.cli.commands.app import app
 from worker.cli.console import USAGE
 from worker.drafters.base import WrongDrafter
-from worker.drafters.consulting import Consulting, choose
-from worker.settings.drafters import DROPPED, schema_mode
+from worker.drafters.consulting import Consulting, choose, schema_mode
+from worker.settings.drafters import DROPPED
 from worker.settings.settings import Settings, WrongSettings, load
 
 HERE = "tests.support.backends"

@@ -19,7 +19,6 @@ from worker.drafters import drafter_of
 from worker.drafters.artifacts import Artifacts
 from worker.drafters.base import Drafter, secrets_of
 from worker.drafters.recorded import Recorded
-from worker.settings.drafters import schema_mode
 from worker.settings.settings import Settings
 from worker.store.keys import Partition
 
@@ -98,3 +97,16 @@ def choose(kind: GoalKind, asked: str | None, settings: Settings) -> str | Field
 
 def _refusal(sentence: str) -> FieldError:
     return FieldError(pointer="/drafter", code="drafter_not_enabled", message=f"{sentence}.")
+
+
+def schema_mode(settings: Settings, drafter: str, question: Consult) -> str:
+    """Say how `drafter` is told the schema of a question.
+
+    That is native, prompt, or none where there is none.
+    """
+    if question.schema is None:
+        return "none"
+    if settings.planning_schema_mode != "auto":
+        return settings.planning_schema_mode
+    has_place = any("{schema_file}" in word for word in settings.cli_command)
+    return "prompt" if drafter == "cli" and not has_place else "native"

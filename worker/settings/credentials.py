@@ -15,10 +15,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from worker.settings.settings import Settings
 
 VARIABLES = {  # that hold secrets, by the setting; the first one is its own
     "redis_url": ("PLANNER_REDIS_URL",),
@@ -79,12 +75,9 @@ def protect() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(DUMPABLE, *map(ctypes.c_ulong, (0, 0, 0, 0)))
 
 
-def of(settings: Settings) -> dict[str, str]:
-    """Return the secrets of `settings` by their variables, to hand them on."""
-    found = dict(read())
-    if "redis_url" in settings.model_fields_set:
-        found["PLANNER_REDIS_URL"] = settings.redis_url
-    return found
+def with_server(url: str | None) -> dict[str, str]:
+    """Return the secrets by their variables, to hand them on; `url` is that of the server, where one was given."""
+    return {**read(), **({"PLANNER_REDIS_URL": url} if url else {})}
 
 
 def hand_on(environment: Mapping[str, str], secrets: Mapping[str, str]) -> tuple[dict[str, str], int]:

@@ -1,6 +1,6 @@
-"""The settings of drafters and of planning, those named `WORKER_*` included.
+"""The settings named `WORKER_*`: where each is read here, and what to do instead of those that are not.
 
-Also what a drafter cannot do without. Every `WORKER_PLANNING_<NAME>` is read where `PLANNER_PLANNING_<NAME>` is not
+Every `WORKER_PLANNING_<NAME>` is read where `PLANNER_PLANNING_<NAME>` is not
 set.
 
 | the setting `WORKER_*` | here |
@@ -22,13 +22,7 @@ set.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from tasks.rules.strategy import Consult
-    from worker.settings.settings import Settings
-
-PLANNING = "planning_"
 SUMMARIES = "summaries come with the goal, as chunk_summaries"
 COMMAND = "write it as words of PLANNER_CLI_COMMAND"
 DROPPED = {  # `WORKER_*` settings that nothing here reads, and what to do instead
@@ -44,52 +38,8 @@ DROPPED = {  # `WORKER_*` settings that nothing here reads, and what to do inste
     "OPENAI_API_SPEC": "begin PLANNER_LLM_MODEL with openai: (responses) or openai-chat:",
     "LOGS_BASE_DIR": "set PLANNER_PLANNING_DEBUG_DIR",
 }
-OURS = frozenset({"planning_backend", "planning_timeout_seconds", "planning_debug_dir"})  # no business of a strategy
-
-
-def planning_options(settings: Settings) -> dict[str, Any]:
-    """Gather what strategies are told, by short names; `schema_in_prompt` follows from the schema mode."""
-    names = [name for name in type(settings).model_fields if name.startswith(PLANNING) and name not in OURS]
-    options = {name.removeprefix(PLANNING): getattr(settings, name) for name in names}
-    return options | {"schema_in_prompt": settings.planning_schema_mode != "native"}
-
-
-def schema_mode(settings: Settings, drafter: str, question: Consult) -> str:
-    """Say how `drafter` is told the schema of a question.
-
-    That is native, prompt, or none where there is none.
-    """
-    if question.schema is None:
-        return "none"
-    if settings.planning_schema_mode != "auto":
-        return settings.planning_schema_mode
-    has_place = any("{schema_file}" in word for word in settings.cli_command)
-    return "prompt" if drafter == "cli" and not has_place else "native"
 
 
 def unread_settings(environment: Mapping[str, str]) -> list[str]:
     """Say which `WORKER_*` settings are set and read by nobody: a sentence each."""
     return [f"{name} is not read here: {instead}." for name, instead in DROPPED.items() if environment.get(name)]
-
-
-def missing_settings(settings: Settings) -> list[str]:
-    """Say what is not set that the enabled drafters need: a sentence each."""
-    enabled = {*settings.drafters, "none"}
-    said = [sentence for name, is_there, sentence in _needs(settings) if name in enabled and not is_there]
-    if settings.drafter and settings.drafter not in enabled:
-        said.append(f"PLANNER_DRAFTER: {settings.drafter} is not among PLANNER_DRAFTERS.")
-    return said
-
-
-def _needs(settings: Settings) -> tuple[tuple[str, bool, str], ...]:
-    model = settings.llm_model
-    return (
-        ("http", bool(model), "PLANNER_LLM_MODEL: the drafter http needs the name of a model."),
-        (
-            "http",
-            not model or ":" in model or bool(settings.llm_base_url),
-            f"PLANNER_LLM_MODEL: {model} names no provider as openai:{model} does, nor does PLANNER_LLM_BASE_URL.",
-        ),
-        ("cli", bool(settings.cli_command), "PLANNER_CLI_COMMAND: the drafter cli needs a command."),
-        ("backend", bool(settings.planning_backend), "PLANNER_PLANNING_BACKEND: the drafter backend needs a path."),
-    )

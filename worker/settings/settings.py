@@ -17,13 +17,14 @@ from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
 from tasks.base.errors import PlannerError
 from tasks.text.forbidden_paths import FORBIDDEN_NAMES, Forbidden, forbid
 from worker.settings import credentials, tools_file
-from worker.settings.drafters import missing_settings, planning_options
 from worker.settings.types import Argv, CheckNames, DrafterName, DrafterNames, Grants, Names, RedisUrl, Variables
 
 PREFIX = "PLANNER_"
 ELSEWHERE = frozenset({"PLANNER_TEST_REDIS_SERVER", "PLANNER_TEST_NODE_MODULES", "PLANNER_TEST_MODEL_PYTHON"})
 URLS = frozenset({"PLANNER_REDIS_URL", "PLANNER_BROKER_URL"})  # shown without their passwords
 PASSWORD = re.compile("//.*@")
+PLANNING = "planning_"
+OURS = frozenset({"planning_backend", "planning_timeout_seconds", "planning_debug_dir"})  # no business of a strategy
 
 
 def _planning(name: str) -> AliasChoices:
@@ -242,14 +243,24 @@ class Settings(BaseSettings):
         return int(self.retention_days * 86_400)
 
     @property
+    def given_redis_url(self) -> str | None:
+        """The server's address where it was set; None for the default."""
+        return self.redis_url if "redis_url" in self.model_fields_set else None
+
+    @property
     def forbidden(self) -> Forbidden:
         """The paths that no goal may allow."""
         return forbid((*self.forbidden_paths, *self.also_forbidden_paths))
 
     @property
     def planning(self) -> dict[str, Any]:
-        """What a strategy is told of PLANNER_PLANNING_*, by the short names in lower case."""
-        return planning_options(self)
+        """What a strategy is told of PLANNER_PLANNING_*, by the short names in lower case.
+
+        `schema_in_prompt` follows from the schema mode.
+        """
+        names = [name for name in type(self).model_fields if name.startswith(PLANNING) and name not in OURS]
+        options = {name.removeprefix(PLANNING): getattr(self, name) for name in names}
+        return options | {"schema_in_prompt": self.planning_schema_mode != "native"}
 
 
 def load() -> Settings:
@@ -262,7 +273,7 @@ def load() -> Settings:
     except ValidationError as error:
         wrong += [_told(each) for each in error.errors()]
     else:
-        wrong += [*_wrong_tools(settings), *missing_settings(settings)]
+        wrong += [*_wrong_tools(settings), *_missing(settings)]
     if wrong:
         raise WrongSettings("\n".join(wrong))
     return settings
@@ -282,6 +293,29 @@ def _wrong_tools(settings: Settings) -> list[str]:
     except tools_file.WrongTools as error:
         return [f"{PREFIX}TOOLS_FILE: {sentence}" for sentence in str(error).splitlines()]
     return []
+
+
+def _missing(settings: Settings) -> list[str]:
+    """Say what is not set that the enabled drafters need: a sentence each."""
+    enabled = {*settings.drafters, "none"}
+    said = [sentence for name, is_there, sentence in _needs(settings) if name in enabled and not is_there]
+    if settings.drafter and settings.drafter not in enabled:
+        said.append(f"PLANNER_DRAFTER: {settings.drafter} is not among PLANNER_DRAFTERS.")
+    return said
+
+
+def _needs(settings: Settings) -> tuple[tuple[str, bool, str], ...]:
+    model = settings.llm_model
+    return (
+        ("http", bool(model), "PLANNER_LLM_MODEL: the drafter http needs the name of a model."),
+        (
+            "http",
+            not model or ":" in model or bool(settings.llm_base_url),
+            f"PLANNER_LLM_MODEL: {model} names no provider as openai:{model} does, nor does PLANNER_LLM_BASE_URL.",
+        ),
+        ("cli", bool(settings.cli_command), "PLANNER_CLI_COMMAND: the drafter cli needs a command."),
+        ("backend", bool(settings.planning_backend), "PLANNER_PLANNING_BACKEND: the drafter backend needs a path."),
+    )
 
 
 def variables(name: str) -> tuple[str, ...]:

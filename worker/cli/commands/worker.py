@@ -68,7 +68,7 @@ def worker(
     _check_queues(queues)
     command = launch.worker_command(pool, concurrency, queues, loglevel or settings.log_level, recycle)
     sys.stdout.flush()
-    environment, _ = credentials.hand_on(os.environ, credentials.of(settings))
+    environment, _ = credentials.hand_on(os.environ, credentials.with_server(settings.given_redis_url))
     with launch.stop_signals_wait():
         os.execve(command[0], command, environment)  # noqa: S606 (no shell is wanted)
 
