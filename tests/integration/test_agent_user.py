@@ -14,8 +14,8 @@ import pytest
 from redis import Redis
 
 from tasks.rules.strategy import Consult
-from tests.integration.test_controller import AGENT, FIX, PYTEST, Planner, Repo
 from tests.support import no_landlock, ordinary
+from tests.support.controlling import AGENT, FIX, PYTEST, Planner, Repo
 from tests.support.programs import Running, running
 from worker.controller import snapshot
 from worker.controller.repository import Repository

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from tests.integration.test_controller import AGENT, PYTEST, Planner, Repo
 from tests.support import ordinary
+from tests.support.controlling import AGENT, PYTEST, Planner, Repo
 from tests.support.programs import running
 from worker.host.embedded_server import valkey
 from worker.sandbox import landlock

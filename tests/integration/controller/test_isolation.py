@@ -10,23 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import wait_until
-from tests.integration.test_controller import (
-    BRANCH,
-    FILES,
-    FIX,
-    PYTEST,
-    Planner,
-    Repo,
-    clone_with,
-    config,
-    evidence,
-    planner,
-    repo,
-    start,
-)
+from tests.support.controlling import BRANCH, FILES, FIX, PYTEST, Planner, Repo, clone_with, evidence
 from worker.controller import snapshot, worktree
-
-__all__ = ["config", "planner", "repo", "start"]
 
 Start = Callable[..., None]
 LISTED = "report(output=[open('calc.py').read(), sorted(os.listdir())])"
