@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tasks.base.errors import PlannerError
-
-if TYPE_CHECKING:
-    from worker.demo.session import Session
 
 Spec = dict[str, Any]  # a step as a controller gives it to its agent
 Changes = Sequence[tuple[str, str]]  # what is there and what comes instead; what comes for "" is appended
@@ -48,7 +45,7 @@ class Story:
     summary: str  # the last line of a demo that went well
     repository: str  # the name of its directory
     commits: Sequence[Commit]
-    play: Callable[[Session], None]
+    play: Callable[..., None]  # takes a Session, which a scripted agent does not import
     answer: Callable[[Spec], Answer]
     queues: Sequence[str] = ()  # those of its kind, where that gives its queues their names
     needs: Sequence[str] = ("pytest",)  # modules that it runs
