@@ -97,7 +97,9 @@ def test_a_daemon_in_a_session_of_its_own_ends_with_its_attempt(end: str, tmp_pa
     with pytest.raises(Abandoned) if end == "hangs" else nullcontext():
         process.run(Job(argv, tmp_path, 60, lambda: end != "hangs" or _daemon(tmp_path) is None))
 
-    assert not Path(f"/proc/{_daemon(tmp_path)}").exists()
+    daemon = _daemon(tmp_path)
+    assert daemon
+    assert not Path(f"/proc/{daemon}").exists()
 
 
 def test_what_was_started_ends_with_us_even_if_we_are_killed(tmp_path: Path) -> None:

@@ -189,6 +189,7 @@ def test_celerys_own_command_shows_no_secret_either(guarded: str, tmp_path: Path
         wait_until(lambda: redis.zcard(keys.Partition(0).plans), timeout=60, what="it knows its secret and plans")
         seen = seen_of(family(worker.pid))
 
+    assert {name for name, _ in seen} >= {"environ", "cmdline"}
     assert not any(WORD in text for _, text in seen)
 
 

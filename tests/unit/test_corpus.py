@@ -27,10 +27,14 @@ def test_attacks_reach_in_no_larger_share_than_the_docs_say() -> None:
     assert len({each["text"] for each in attacks}) == 200
     assert reaching.total() / len(attacks) <= MAX_REACHING, reaching
     assert not reaching["plain"]
+    assert any(each["form"] == "plain" for each in attacks)
 
 
 def test_what_is_only_reworded_reaches_since_a_list_of_phrases_cannot_know_it() -> None:
-    assert not any(sanitize(each["text"]).findings for each in texts("attacks.jsonl") if each["form"] == "reworded")
+    reworded = [each for each in texts("attacks.jsonl") if each["form"] == "reworded"]
+
+    assert len(reworded) >= 10
+    assert not any(sanitize(each["text"]).findings for each in reworded)
 
 
 def test_benign_texts_are_left_alone() -> None:

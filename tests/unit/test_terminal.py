@@ -85,7 +85,7 @@ def test_harmless_text_keeps_its_length_and_what_can_be_seen(text: str) -> None:
     made = harmless(text)
 
     assert len(made) == len(text)
-    assert all(old in (new, old) and (new == old or new == " ") for old, new in zip(text, made, strict=True))
+    assert all(new in (old, " ") for old, new in zip(text, made, strict=True))
     assert made.replace("\n", "").isprintable()
 
 
