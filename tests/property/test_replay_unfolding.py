@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from schemas.step import PlannedStep
 from tasks.policy import expansion
 from tasks.rules.strategy import End, Expansion, LivePlan, Question
-from tests.property.test_plan_machine import AROUND, DAY_TOKENS, LIMITS, METRICS, ORDERS, SAID, drafts
-from tests.property.test_replay import Again, everything, run
+from tests.support.any_plan import AROUND, DAY_TOKENS, LIMITS, METRICS, ORDERS, SAID, drafts
 from tests.support.growing import FILES, Script, goes_on
 from tests.support.plans import a_step
+from tests.support.replay import Again, everything, run
 from tests.support.surroundings import surrounded
 
 MOST = 6  # times that a plan goes on, so that each ends
