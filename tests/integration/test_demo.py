@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import wait_until
-from tests.support.demos import processes_of, started
+from tests.support.demos import PATIENCE_S, played, processes_of, started
 
 
 def test_the_demo_completes_one_plan_rejects_another_and_leaves_nothing(place: Path) -> None:
-    demo = started(place, "--json")
-    out, err = demo.communicate(timeout=60)
+    demo = played(place, "--json")
 
-    assert demo.returncode == 0, err
-    told = json.loads(out)
+    told = demo.told
     assert set(told) == {"kind", "completed", "rejected", "diff", "tests_passed", "seconds"}
     assert told["completed"]["state"] == "COMPLETED"
     assert told["completed"]["budget"]["failing_outcomes"]["spent"] == 1
@@ -28,8 +26,7 @@ def test_the_demo_completes_one_plan_rejects_another_and_leaves_nothing(place: P
     assert [error["code"] for error in told["rejected"]["halt"]["evidence"]["errors"]] == ["path_traversal"]
     assert "+    day = min(start.day, monthrange(year, month + 1)[1])" in told["diff"]
     assert told["tests_passed"] is True
-    assert told["seconds"] < 50
-    assert err == ""
+    assert demo.err == ""
     assert not list(processes_of(place))
     assert not list((place / "tmp").iterdir())
     assert not list((place / "somewhere").iterdir())
@@ -38,7 +35,9 @@ def test_the_demo_completes_one_plan_rejects_another_and_leaves_nothing(place: P
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])  # ^C, and a terminal that is closed
 def test_an_interrupted_demo_ends_at_once_and_leaves_nothing(place: Path, number: signal.Signals) -> None:
     demo = started(place)
-    wait_until(lambda: list((place / "tmp").glob("planner-demo-*/tmp/planner-*")), 30, "a controller is at work")
+    wait_until(
+        lambda: list((place / "tmp").glob("planner-demo-*/tmp/planner-*")), PATIENCE_S, "a controller is at work"
+    )
     os.killpg(demo.pid, number)
     _, err = demo.communicate(timeout=15)
 
@@ -49,22 +48,20 @@ def test_an_interrupted_demo_ends_at_once_and_leaves_nothing(place: Path, number
 
 
 def test_the_output_into_a_pipe_is_plain_lines(place: Path) -> None:
-    demo = started(place, "--keep")
-    out, err = demo.communicate(timeout=60)
+    demo = played(place, "--keep")
 
-    assert demo.returncode == 0, err
-    assert all(character.isprintable() or character == "\n" for character in out)
-    assert "step.retried    implement-fix     attempt 1  TEST_REGRESSION" in out
+    assert demo.returncode == 0, demo.err
+    assert all(character.isprintable() or character == "\n" for character in demo.out)
+    assert "step.retried    implement-fix     attempt 1  TEST_REGRESSION" in demo.out
     (kept,) = (place / "tmp").iterdir()
-    assert str(kept) in err
+    assert str(kept) in demo.err
     assert (kept / "billing" / ".git").is_dir()
     assert not list(processes_of(place))
 
 
 def test_without_a_server_that_answers_it_says_so_and_fails(place: Path) -> None:
-    demo = started(place, "--json", PLANNER_REDIS_URL="redis://127.0.0.1:1/0")
-    out, _ = demo.communicate(timeout=30)
+    demo = played(place, "--json", PLANNER_REDIS_URL="redis://127.0.0.1:1/0")
 
     assert demo.returncode == 1
-    assert json.loads(out)["problem"]["code"] == "demo_failed"
+    assert json.loads(demo.out)["problem"]["code"] == "demo_failed"
     assert not list((place / "tmp").iterdir())

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from tests.support.demos import processes_of, started
+from tests.support.demos import played, processes_of
 from worker.demo.stories.campaign import ALLOWED, TASKS
 
 
 def test_what_a_person_meant_is_done_side_by_side_and_nothing_is_left(place: Path) -> None:
-    demo = started(place, "--kind", "campaign", "--json")
-    out, err = demo.communicate(timeout=90)
+    demo = played(place, "--kind", "campaign", "--json")
 
-    assert demo.returncode == 0, err
-    told = json.loads(out)
+    told = demo.told
     assert (told["kind"], told["tests_passed"], told["completed"]["state"]) == ("campaign", True, "COMPLETED")
     steps = {step["step_id"]: step for step in told["completed"]["steps"]}
     assert list(steps) == ["explore", "draft", *(f"{task['seq']}-{task['slug']}" for task in TASKS)]
@@ -28,7 +25,7 @@ def test_what_a_person_meant_is_done_side_by_side_and_nothing_is_left(place: Pat
         assert change in told["diff"]
     changed = {line.removeprefix("+++ b/") for line in told["diff"].splitlines() if line.startswith("+++ ")}
     assert changed == set(ALLOWED)
-    assert err == ""
+    assert demo.err == ""
     assert not list(processes_of(place))
     assert not list((place / "tmp").iterdir())
     assert not list((place / "somewhere").iterdir())

@@ -9,16 +9,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.support.demos import processes_of, started
+from tests.support.demos import played, processes_of
 from worker.demo import engine
 
 
 def test_every_gap_is_closed_in_its_order_and_nothing_is_left(place: Path) -> None:
-    demo = started(place, "--kind", "gap_report", "--json")
-    out, err = demo.communicate(timeout=90)
+    demo = played(place, "--kind", "gap_report", "--json")
 
-    assert demo.returncode == 0, err
-    told = json.loads(out)
+    told = demo.told
     assert (told["kind"], told["tests_passed"], told["completed"]["state"]) == ("gap_report", True, "COMPLETED")
     last = told["completed"]["document"]
     assert last["iteration_id"].startswith("iter-0003-")  # ruff and pytest went before
@@ -32,7 +30,7 @@ def test_every_gap_is_closed_in_its_order_and_nothing_is_left(place: Path) -> No
     ):
         assert change in told["diff"]
     assert "tests/" not in told["diff"]
-    assert err == ""
+    assert demo.err == ""
     assert not list(processes_of(place))
     assert not list((place / "tmp").iterdir())
     assert not list((place / "somewhere").iterdir())

@@ -6,8 +6,6 @@ And where they come from: cards out of a git log, as the demo sends them.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -24,13 +22,13 @@ from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
 from tasks.strategies.evolution.trajectory import History, TrajectoryOptions, rollup
 from tests.conftest import running_worker
 from tests.support import planning_backend
+from tests.support.demos import played, processes_of
 from tests.support.kinds.evolution import a_plan, a_step
 from tests.support.planning_backend import BAD, GOOD
 from tests.support.scripted import Fleet, Spec
 from tests.support.scripts.evolution import BASE, a_goal, answering
 from worker.cli.commands.app import app
 from worker.demo import repository as git_repository
-from worker.demo.fleet import PLANNER
 from worker.demo.story import Commit
 from worker.host.git import GitError
 from worker.sources.commit_cards import blocks, commit_cards, commit_context
@@ -285,13 +283,10 @@ def test_an_option_is_no_name_of_a_commit(repository: Path) -> None:
     assert not (repository / "leak").exists()
 
 
-def test_the_demo_completes_a_plan_whose_first_draft_was_refused(tmp_path: Path) -> None:
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
-    command = [sys.executable, *PLANNER, "demo", "--kind", "evolution", "--json"]
-    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=60, check=False)
+def test_the_demo_completes_a_plan_whose_first_draft_was_refused(place: Path) -> None:
+    demo = played(place, "--kind", "evolution", "--json")
 
-    assert ended.returncode == 0, ended.stderr
-    told = json.loads(ended.stdout)
+    told = demo.told
     steps = {step["step_id"]: (step["state"], step["attempt"]) for step in told["completed"]["steps"]}
     assert (told["kind"], told["completed"]["state"], told["tests_passed"]) == ("evolution", "COMPLETED", True)
     assert steps == {
@@ -302,5 +297,6 @@ def test_the_demo_completes_a_plan_whose_first_draft_was_refused(tmp_path: Path)
     }
     assert told["completed"]["document"]["trajectories"][1]["unique_steps_count"] == 40
     assert "+        self._by_word = {}" in told["diff"]
-    assert told["seconds"] < 45
-    assert not list(tmp_path.iterdir())
+    assert demo.err == ""
+    assert not list(processes_of(place))
+    assert not any(list(folder.iterdir()) for folder in place.iterdir())

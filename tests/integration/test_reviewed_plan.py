@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from schemas import codec
 from schemas.plan import PlanView
 from tests.conftest import RunningWorker
-from tests.support.demos import processes_of, started
+from tests.support.demos import played, processes_of
 from tests.support.kinds.reviewed_plan import a_plan, change, op, overview
 from tests.support.scripted import HOME, Fleet, Spec
 from tests.support.scripts.reviewed_plan import (
@@ -242,11 +242,9 @@ def let_time_pass(redis: Redis, plan_id: str) -> None:
 
 
 def test_the_demo_shows_a_gate_that_fails_and_leaves_nothing(place: Path) -> None:
-    demo = started(place, "--kind", "reviewed_plan", "--json")
-    out, err = demo.communicate(timeout=60)
+    demo = played(place, "--kind", "reviewed_plan", "--json")
 
-    assert demo.returncode == 0, err
-    shown = json.loads(out)
+    shown = demo.told
     document = shown["completed"]["document"]
     assert shown["completed"]["state"] == "COMPLETED"
     assert [record["verdict"] for record in document["gate_history"]] == ["FAIL", *["PASS"] * 5]
@@ -256,8 +254,7 @@ def test_the_demo_shows_a_gate_that_fails_and_leaves_nothing(place: Path) -> Non
     assert [row["review"] for row in document["report"]["milestones"]] == ["SATISFIED"] * 3
     assert "+def vat(net: int, country: str) -> int:" in shown["diff"]
     assert shown["tests_passed"] is True
-    assert shown["seconds"] < 50
-    assert err == ""
+    assert demo.err == ""
     assert not list(processes_of(place))
     assert not list((place / "tmp").iterdir())
 
@@ -265,9 +262,8 @@ def test_the_demo_shows_a_gate_that_fails_and_leaves_nothing(place: Path) -> Non
 def test_the_demo_leaves_the_queues_of_a_real_fleet_alone(planner_worker: RunningWorker, place: Path) -> None:
     planned(planner_worker, a_goal("plan"))
 
-    demo = started(place, "--kind", "reviewed_plan", "--json", PLANNER_REDIS_URL=planner_worker.url)
-    out, _ = demo.communicate(timeout=30)
+    demo = played(place, "--kind", "reviewed_plan", "--json", PLANNER_REDIS_URL=planner_worker.url)
 
     assert demo.returncode == 1
-    assert "The queue architect of this server is in use" in json.loads(out)["problem"]["detail"]
+    assert "The queue architect of this server is in use" in json.loads(demo.out)["problem"]["detail"]
     assert planner_worker.redis.exists(HOME.steps("architect"))
