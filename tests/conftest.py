@@ -23,6 +23,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from schemas import codec
 from worker.host import embedded_server
 from worker.process.launch import worker_command
+from worker.settings import credentials
 
 T = TypeVar("T")
 CLOCK_HZ = 100  # an idle server rounds each wait up to a period of its clock, which is by itself a tenth of a second
@@ -79,6 +80,13 @@ def _state_of_this_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PLANNER_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _secrets_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what a command that ran in this process took out of its environment."""
+    monkeypatch.setattr(credentials, "_kept", {})
+    monkeypatch.setattr(credentials, "_files_read", set())
 
 
 @pytest.fixture(scope="session")
