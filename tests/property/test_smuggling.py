@@ -20,8 +20,8 @@ from tasks.text.paths import fault
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.corpus import record
 from tests.corpus.play import Input, Player, Scene
+from tests.support.attacks import ATTACK
 from tests.support.smuggling import AFTER, BEFORE, SMUGGLED_WORDS
-from tests.unit.test_goal_strings import ATTACK
 
 MOST_INPUTS = 20  # of a recorded plan, so that many plans are played
 LATER_MS = 600_000  # by when what waits before its retry is handed out
