@@ -135,8 +135,15 @@ def site(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield Site(proxy, worker)
 
 
+def lingers(redis: Redis) -> bool:
+    """Whether a worker waits in a read for entries that may come; it does for some ms after it did something."""
+    clients: Any = redis.client_list()
+    return any("b" in client["flags"] and client["cmd"] == "xreadgroup" for client in clients)
+
+
 def strike(site: Site, point: str, when: When, then: Callable[[], None], doing: Callable[[], object]) -> None:
     """Do what leads to `point`, and wait until the fault has happened there."""
+    wait_until(lambda: not lingers(site.redis), what="nobody waits for entries: such a read was sent before the trap")
     trap = site.proxy.trap(point, when, then)
     doing()
     assert trap.sprung.wait(20), f"nothing was sent like {re.escape(point)}"
