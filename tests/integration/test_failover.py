@@ -96,6 +96,7 @@ def test_plans_go_on_to_their_end_on_the_next_master(servers: tuple[Server, Serv
             all_done(redis, 40, steps=15)
             publish(redis, 40, 5, steps=15)
             all_done(redis, 45, steps=15)
+        wait_until(lambda: worker.logged("store back"), 30, "every thread has found the next master")
         assert len(worker.logged("store away")) == len(worker.logged("store back")) == 1
         assert listed(url) == 45
 
