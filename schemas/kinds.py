@@ -80,13 +80,6 @@ def rewrite(message: BaseModel, kinds: Collection[TextKind], change: Change) -> 
     return _rewritten(message, shape_of(type(message), frozenset(kinds)), change, "")
 
 
-def leaves(model: type[BaseModel]) -> tuple[Leaf, ...]:
-    """List what the strings of a message are, each once; WithoutKind names one that does not say it."""
-    found: dict[Leaf, None] = {}
-    _collect(shape_of(model, frozenset(TextKind)), found)
-    return tuple(found)
-
-
 @cache
 def shape_of(model: type[BaseModel], kinds: Kinds) -> Any:
     """Work out once where in messages of a model strings of `kinds` stand; None for nowhere."""
@@ -165,20 +158,3 @@ def _entries(value: Mapping[str, Any], key: Any, of: Any, change: Change, pointe
         at = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
         told[_rewritten(name, key, change, at)] = _rewritten(each, of, change, at)
     return value if told == value else told
-
-
-def _collect(shape: Any, found: dict[Leaf, None]) -> None:
-    match shape:
-        case Leaf():
-            found[shape] = None
-        case _Record(fields):
-            for _, part in fields:
-                _collect(part, found)
-        case _Each(item):
-            _collect(item, found)
-        case _Entries(key, value):
-            _collect(key, found)
-            _collect(value, found)
-        case _Either(text, record, many):
-            for part in (text, record, many):
-                _collect(part, found)

@@ -69,12 +69,6 @@ def requires_receipts(plan: PlanHead) -> bool:
     return plan.limits.get(RECEIPTS) == 0
 
 
-def remaining(plan: PlanRecord, name: str) -> int | None:
-    """Tell how much of a budget is neither spent nor held; None is without limit, below 0 is overspent."""
-    limit = plan.limits[name]
-    return None if limit is None else limit - plan.spent[name] - plan.reserved[name]
-
-
 def first_exhausted(plan: PlanRecord) -> str | None:
     """Name the first budget of which nothing is left for another attempt; a limit of 0 allows what uses none."""
     limits, spent, reserved = plan.head.limits, plan.spent, plan.reserved
