@@ -80,10 +80,10 @@ STREAMS = (
     ),
     Stream(
         "commands", "receive", streams.PLAN_COMMANDS, "command",
-        "Orders of operators about one plan or step.", "planner", beside=ATTRIBUTES,
+        "Commands of operators about one plan or step.", "planner", beside=ATTRIBUTES,
     ),
     Stream(
-        "commandsToAll", "receive", streams.COMMANDS, "command", "Orders wider than one plan.", "planner",
+        "commandsToAll", "receive", streams.COMMANDS, "command", "Commands about more than one plan.", "planner",
         beside=ATTRIBUTES,
     ),
     Stream(
