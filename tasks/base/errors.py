@@ -21,7 +21,7 @@ class UnknownCommand(PlannerError):
 
 
 class NeedsSteps(PlannerError):
-    """The decision touches steps that the snapshot does not hold."""
+    """The decision touches steps, or notes, that the snapshot does not hold."""
 
     def __init__(self, step_ids: frozenset[str]) -> None:
         super().__init__()

@@ -10,6 +10,7 @@ from schemas import codec
 from schemas.step import OMITTED
 from schemas.stored import Attempt, PlanRecord, StepStatus
 
+NOTE = "="  # before the name of a note among the steps of a plan; no step is called so
 WINDOW = 64  # dependents that are read and changed together; a step with more has several windows
 
 
@@ -108,5 +109,6 @@ class Snapshot:
     leases: dict[str, Lease] = field(default_factory=dict)
     order: WiderOrder | None = None
     grants: Mapping[str, Grant] = field(default_factory=dict)  # scope -> what is left; without it there is no limit
+    notes: dict[str, bytes] = field(default_factory=dict)  # those that were asked for; b"" for one that is not there
     full: Collection[str] = ()  # queues that take no more specs for now
     short_of_memory: bool = False

@@ -12,9 +12,10 @@ from schemas.event import event_type
 from schemas.outcome import Outcome
 from schemas.stored import Attempt
 from schemas.times import rfc3339
+from tasks.base.errors import NeedsSteps
 from tasks.plan import history, lifecycle
 from tasks.plan.changeset import Changeset
-from tasks.plan.snapshot import Snapshot, Step
+from tasks.plan.snapshot import NOTE, Snapshot, Step
 
 REMIND_MS = 1000
 PAUSED = "pause of "  # what `held` begins with where an order is the reason
@@ -113,6 +114,20 @@ class UnitOfWork:
         self.change.specs[step.step_id] = spec
         self.touched[step.step_id] = step
 
+    def note(self, name: str) -> Any:
+        """Read what was kept under `name`, None if nothing was. Raises NeedsSteps where the snapshot lacks the note.
+
+        Notes are what few decisions need, outside of the fields that every decision reads.
+        """
+        raw = self.snapshot.notes.get(name)
+        if raw is None:
+            raise NeedsSteps(frozenset({NOTE + name}))
+        return codec.loads(raw) if raw else None
+
+    def keep_note(self, name: str, value: Any) -> None:
+        """Keep `value` under `name` for later decisions about this plan."""
+        self.snapshot.notes[name] = self.change.specs[NOTE + name] = codec.dumps(value)
+
     def make_ready(self, step: Step) -> None:
         """Put a step into the ready queue."""
         self.ready[step.step_id] = step
@@ -160,7 +175,7 @@ class UnitOfWork:
             plan.growth = codec.dumps(self.growth)
         change.fields = {name: plan.encode(name) for name in sorted(plan.dirty)}
         change.fields.update(self.extra)
-        change.changed = bool(change.fields or change.statuses or change.todo_pop)
+        change.changed = bool(change.fields or change.statuses or change.specs or change.todo_pop)
         if change.changed and (self.inputs or self.moves or change.statuses or change.todo_pop):
             change.log = self._line()
         return change

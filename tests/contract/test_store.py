@@ -12,9 +12,11 @@ from redis.exceptions import ResponseError
 from schemas import codec
 from schemas.command import Command
 from schemas.times import DAY_MS
+from tasks.base.errors import NeedsSteps
 from tasks.handlers import commands, creation, outcomes, upkeep
 from tasks.plan.changeset import Changeset, Recall
 from tasks.plan.snapshot import WINDOW, Grant, Lease, Snapshot
+from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.schedule import SILENT_MS
 from tasks.rules.strategy import Rejected
 from tests.support.memory_store import MemoryStore, Stream
@@ -308,6 +310,23 @@ def test_begin_names_only_what_a_decision_can_touch(store: Store) -> None:
     assert view.steps["c"].spec is None  # one end cannot make it ready: it waits for two
     assert view.windows["a", 0].dependents == ["b", "c"]
     assert not view.windows["a", 0].more
+
+
+def test_a_note_is_read_only_by_who_names_it(store: Store) -> None:
+    create(store, a_step("a"), a_step("b", "a"))
+    unit = UnitOfWork(begin(store, "a"))
+    unit.keep_note("answer-a", {"files": ["src/ä.py"]})
+    assert store.commit([Write(unit.close())]) == ["ok"]
+
+    unasked, asked = begin(store, "a"), begin(store, "a", "=answer-a", "=answer-b", leases=True)
+
+    assert unasked.notes == {}
+    with pytest.raises(NeedsSteps) as needed:
+        UnitOfWork(unasked).note("answer-a")
+    assert needed.value.step_ids == {"=answer-a"}
+    assert UnitOfWork(asked).note("answer-a") == {"files": ["src/ä.py"]}
+    assert UnitOfWork(asked).note("answer-b") is None
+    assert set(asked.steps) == {"a", "b"}
 
 
 def test_begin_gives_a_page_of_the_ready_queue_in_order(store: Store) -> None:

@@ -69,7 +69,7 @@ def test_evidence_changes_neither_the_allowlist_nor_a_command(here: Container, r
     assert spec["verify_tools"][0]["argv"] == ["pytest", "--", "tests/test_auth.py::test_it"]
     stored: Any = redis.hgetall(P0.plan(plan_id).steps)
     for step, raw in stored.items():
-        if not step.startswith(b">"):
+        if not step.startswith((b">", b"=")):
             assert set(unpack_step(raw)["allowed_files"]) <= set(FILES)
             assert "rm -rf" not in unpack_step(raw)["verify"]
 

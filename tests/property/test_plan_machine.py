@@ -170,7 +170,7 @@ class AnyPlan(RuleBasedStateMachine):
     def planned(self) -> dict[str, PlannedStep]:
         """The steps as they stand in the store, with those that revisions inserted."""
         stored = self.plan.store.hash(self.plan.keys.steps)
-        return {step: PlannedStep(**unpack_step(raw)) for step, raw in stored.items() if step[0] != ">"}
+        return {step: PlannedStep(**unpack_step(raw)) for step, raw in stored.items() if step[0] not in ">="}
 
     def a_revision_only_narrows(self) -> None:
         for name, step in self.planned.items():

@@ -13,7 +13,7 @@ from schemas.stored import HOT, Attempt, PlanRecord, StepStatus, decode_plan
 from schemas.times import DAY_MS
 from tasks.handlers.bulk_commands import find_standing
 from tasks.plan.changeset import MAX_STEP_CHANGES, Changeset
-from tasks.plan.snapshot import WINDOW, Grant, Lease, Snapshot, Step, WiderOrder, Window
+from tasks.plan.snapshot import NOTE, WINDOW, Grant, Lease, Snapshot, Step, WiderOrder, Window
 from worker.store.keys import CONTROLLERS, GROUP, Partition, PlanKeys
 from worker.store.layout import MAX_QUEUE, Write
 from worker.store.plans import LOCK_MS, Ask, NoSnapshot
@@ -143,6 +143,7 @@ class MemoryStore:
             grants=self.grants(plan.get("quota", b"").decode().splitlines()),
             steps=self._steps(k, dict.fromkeys([*names, *ready]), must, ends),
             windows=windows,
+            notes={name[1:]: self.hash(k.steps).get(name, b"") for name in ask.steps if name[0] == NOTE},
             active=active,
             ready=ready,
             ready_beyond=len(ready) >= page,

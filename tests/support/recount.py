@@ -40,7 +40,9 @@ class Recount:
         self.head: dict[str, Any] = codec.loads(plan.get(b"head", b"{}"))
         self.live: dict[str, Any] = codec.loads(plan.get(b"live", b"{}"))
         self.halt: dict[str, Any] = codec.loads(plan.get(b"halt", b"null")) or {}
-        self.steps = {name.decode(): unpack_step(raw) for name, raw in steps.items() if not name.startswith(b">")}
+        self.steps = {
+            name.decode(): unpack_step(raw) for name, raw in steps.items() if not name.startswith((b">", b"="))
+        }
         self.status = {name.decode(): codec.loads(raw) for name, raw in status.items()}
         self.active = {name.decode(): codec.loads(raw.partition(b" ")[2]) for name, raw in active.items()}
 

@@ -17,7 +17,7 @@ from worker.store.history import Story, story_of
 
 def story(plan: Running) -> Story:
     stored = plan.store.hash(plan.keys.steps)
-    return story_of(plan.log, {step: unpack_step(raw) for step, raw in stored.items() if step[0] != ">"})
+    return story_of(plan.log, {step: unpack_step(raw) for step, raw in stored.items() if step[0] not in ">="})
 
 
 def short(attempts: list[dict[str, Any]]) -> list[tuple[int, str, str | None]]:

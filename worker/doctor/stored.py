@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from schemas import codec
 from schemas.base import PlanState
 from tasks.base.errors import PlannerError
+from tasks.plan.snapshot import NOTE
 from worker.doctor.finding import RedisCommand, Site, together
 from worker.store.keys import Partition, PlanKeys, partition_of
 
@@ -183,7 +184,7 @@ def _spec(plan: Stored, name: str, raw: bytes) -> None:
     if name.startswith(">"):
         step, _, number = name[1:].rpartition(":")
         plan.windows[step, int(number)] = raw.decode().split()
-    else:
+    elif not name.startswith(NOTE):
         plan.depends_on[name] = list(dict.fromkeys(codec.loads(raw).get("depends_on") or ()))
 
 

@@ -30,7 +30,7 @@ class Work:
     due: Clocks | None = None
     size: int = MESSAGES_A_COMMIT  # of the next decision; 1 once deciding about several at once has failed
     page: int = READY_PAGE
-    extra: frozenset[str] = frozenset()  # steps that the decision turned out to touch beside those
+    extra: frozenset[str] = frozenset()  # steps and notes that the decision turned out to need beside those
     full: frozenset[str] = frozenset()  # queues that had no room for what was decided
 
     @property

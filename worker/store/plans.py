@@ -12,7 +12,7 @@ from redis.exceptions import ResponseError
 from schemas.stored import Attempt, StepStatus, decode_plan
 from tasks.base.errors import PlannerError
 from tasks.handlers.bulk_commands import Records, find_standing
-from tasks.plan.snapshot import Grant, Lease, Snapshot, Step, Window
+from tasks.plan.snapshot import NOTE, Grant, Lease, Snapshot, Step, Window
 from worker.store import functions
 from worker.store.commits import Commits
 from worker.store.keys import Partition
@@ -50,7 +50,8 @@ Begun: TypeAlias = Snapshot | NoSnapshot | UnreadablePlan
 class Ask(NamedTuple):
     """Which part of which plan to begin with.
 
-    `leases` reads the leases of the steps too, `page` so many ready ones.
+    `steps` are steps and, with NOTE before their names, notes; each once. `leases` reads the leases of the steps too,
+    `page` so many ready ones.
     """
 
     plan_id: str
@@ -145,6 +146,7 @@ class PlanStore:
                 for step, number, ids, more in _each(windows, 4)
             },
             active={step.decode(): Attempt.decode(record) for step, record in _each(flying, 2)},
+            notes={step[1:]: spec or b"" for step, spec in zip(ask.steps, specs, strict=False) if step[0] == NOTE},
             ready=[step.decode() for step in queue],
             ready_beyond=len(queue) >= page,
             todo=[_todo(item) for item in items],

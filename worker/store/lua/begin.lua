@@ -14,7 +14,7 @@ local function is_locked(lock, token, now, ttl)
 end
 
 -- KEYS 1 plan, 2 steps, 3 status, 4 ready, 5 active, 6 todo, 7 grants, 8.. the leases of the first steps named
--- ARGV 1 lock token, 2 lock ttl in ms, 3 ready steps to read beside one for each end told, 4.. steps named
+-- ARGV 1 lock token, 2 lock ttl in ms, 3 ready steps to read beside one for each end told, 4.. steps named, or notes
 -- Returns {now, 'ok'|'busy'|'gone', hot fields, {step, ...}, {spec, ...}, {status, ...}, {step, window, dependents,
 --          more, ...}, {active step, record, ...}, {ready step, ...}, ready steps asked for, {todo item, ...},
 --          todo length, {lease fields, ...}, {scope, left, exhausted, ...}}
@@ -73,7 +73,8 @@ local function begin(keys, args)
     must[place[step]] = true
   end
 
-  -- A dependent's spec is needed if the ends told here can make it ready.
+  -- A dependent's spec is needed if the ends told here can make it ready. A name that begins with = is no step but a note
+  -- of the plan: it has no record, and what stands in the place of its spec is the note.
   local records, specs = {}, {}
   if #names > 0 then
     records = redis.call('HMGET', status, unpack(names))
@@ -81,7 +82,8 @@ local function begin(keys, args)
     for i = 1, #names do
       local record = records[i]
       specs[i] = false
-      if record and (must[i] or tonumber(string.match(record, '^%[(%d+)')) <= ends) then
+      local is_note = string.sub(names[i], 1, 1) == '='
+      if is_note or record and (must[i] or tonumber(string.match(record, '^%[(%d+)')) <= ends) then
         need[#need + 1] = names[i]
         where[#where + 1] = i
       end
