@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from schemas.kinds import TextKind
+from schemas.text_kinds import TextKind
 
 SCHEMA_VERSION = 1
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from schemas.base import GoalId, Inbound, Line, PlanId, StepId, Word
-from schemas.kinds import TextKind
+from schemas.text_kinds import TextKind
 
 
 class CommandName(StrEnum):

@@ -20,11 +20,11 @@ from schemas.base import (
     StepId,
     StepType,
 )
-from schemas.campaign import CampaignInput
-from schemas.evolution import Evolution
-from schemas.gap import GapGoal
-from schemas.kinds import TextKind
-from schemas.review import ReviewedPlanInput
+from schemas.kinds.campaign import CampaignInput
+from schemas.kinds.evolution import Evolution
+from schemas.kinds.gap_report import GapGoal
+from schemas.kinds.reviewed_plan import ReviewedPlanInput
+from schemas.text_kinds import TextKind
 
 MAX_GOAL_BYTES = 256 * 1024  # a goal without supplied steps
 MAX_GOAL_WITH_STEPS_BYTES = 8 * 1024 * 1024  # PLANNER_MAX_GOAL_BYTES

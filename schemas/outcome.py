@@ -9,7 +9,7 @@ from pydantic import Field, GetPydanticSchema, StringConstraints, WithJsonSchema
 from pydantic_core import core_schema
 
 from schemas.base import Inbound, Line, Path, PlanId, StepId, Word
-from schemas.kinds import TextKind
+from schemas.text_kinds import TextKind
 
 MAX_OUTCOME_BYTES = 256 * 1024
 MAX_OUTPUT_BYTES = 64 * 1024

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from schemas import streams
+from schemas.contract import streams
 from tasks.handlers import bulk_commands, commands, creation, goals, outcomes, upkeep
 
 

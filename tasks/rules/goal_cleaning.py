@@ -1,7 +1,7 @@
 """Makes a goal's own words fit for steps, lists and logs before anything is planned.
 
 A goal may come from a webhook, so its text is as untrusted as a log. What becomes of each string hangs on its kind
-(`schemas.kinds`), one row of `_RULES` each: attacks in sentences are taken out and told, a name that is none is an
+(`schemas.text_kinds`), one row of `_RULES` each: attacks in sentences are taken out and told, a name that is none is an
 error, a supplied step's text is made legible and its attacks are errors of that step, which the validator tells.
 Strings of the other kinds stay as they are: keys, paths and commands are judged by those who take them; logs and
 documents only choose among templates, and whoever quotes them sanitises what they quote.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from schemas.envelope import FieldError
 from schemas.goal import Goal
-from schemas.kinds import Leaf, TextKind, rewrite
+from schemas.text_kinds import Leaf, TextKind, rewrite
 from tasks.text.fields import MAX_CUTS, as_written, fit, flatten, make_legible
 from tasks.text.sanitize import TOKEN, is_simple, sanitize
 from tasks.text.unicode import INVISIBLE

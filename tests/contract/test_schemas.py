@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from schemas import codec
 from schemas.base import unknown_fields
 from schemas.command import Command
-from schemas.contract import MESSAGES, documents, schema
+from schemas.contract.messages import MESSAGES, documents, schema
 from schemas.goal import Goal, SuppliedStep
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep, StepSpec

@@ -12,7 +12,7 @@ from redis import Redis
 from typer.testing import CliRunner, Result
 
 from schemas import codec
-from schemas.campaign_plan import CampaignPlan
+from schemas.kinds.campaign import CampaignPlan
 from tests.conftest import RunningWorker, running_worker
 from tests.support.scripted import HOME, Fleet
 from tests.support.scripts.campaign import EXPLORATION, FILES, TASKS, a_goal, a_task, scripted

@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 
 from schemas import codec
 from schemas.base import unknown_fields
-from schemas.evolution import ChunkSummary, CommitCard, Evolution
-from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
+from schemas.kinds.evolution import PLANNING_OUTPUT_SCHEMA, ChunkSummary, CommitCard, Evolution
 from tasks.strategies.evolution.trajectory import History, TrajectoryOptions, rollup
 from tests.conftest import running_worker
 from tests.support import planning_backend

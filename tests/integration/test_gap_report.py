@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from schemas import codec
-from schemas.gap import IterationPlan
+from schemas.kinds.gap_report import IterationPlan
 from tests.conftest import RunningWorker
 from tests.support.kinds.gap_report import a_gap
 from tests.support.scripted import Fleet, Says

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemas import codec
 from schemas.goal import Goal
-from schemas.task_draft import TASK_DRAFT_SCHEMA
+from schemas.kinds.task import TASK_DRAFT_SCHEMA
 from tasks.handlers import goals
 from tasks.rules.strategy import Consult, Draft, Drafted, End, LivePlan, Rejected, Setting
 from tasks.rules.validation import validate

@@ -8,8 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from schemas.evolution import CommitCard, PlanningAgentRequest, ValidationMode
-from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput
+from schemas.kinds.evolution import (
+    PLANNING_OUTPUT_SCHEMA,
+    CommitCard,
+    PlanningAgentRequest,
+    PlanningOutput,
+    ValidationMode,
+)
 from tasks.handlers import goals
 from tasks.rules.strategy import Consult, Draft, Drafted, End, Rejected, Setting
 from tasks.rules.validation import validate

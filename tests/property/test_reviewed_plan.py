@@ -9,8 +9,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schemas.review_plan import Plan
-from schemas.review_qr import QrPhase
+from schemas.kinds.reviewed_plan_files import Plan, QrPhase
 from tasks.rules.strategy import End
 from tasks.strategies.reviewed_plan import advance
 from tasks.strategies.reviewed_plan.integrity import faults

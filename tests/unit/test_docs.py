@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pydantic import AliasChoices
 
-from schemas.evolution import CommitPlanningContext
+from schemas.kinds.evolution import CommitPlanningContext
 from tasks.toolchain.classify import ALIASES
 from tasks.toolchain.languages import LANGUAGES
 from worker.cli.commands.app import app

@@ -10,8 +10,8 @@ import pytest
 from schemas import codec
 from schemas.base import Mode
 from schemas.goal import Goal
+from schemas.kinds.task import TASK_DRAFT_SCHEMA, TaskDraft
 from schemas.step import PlannedStep
-from schemas.task_draft import TASK_DRAFT_SCHEMA, TaskDraft
 from tasks.handlers import goals
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, LivePlan, Rejected, Setting, Strategy
 from tasks.rules.validation import validate

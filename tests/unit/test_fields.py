@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
+from schemas.kinds.evolution import PLANNING_OUTPUT_SCHEMA
 from tasks.text.fields import Cut, fit, one_line, several_lines
 from tasks.text.json_in_prose import as_text, fit_schema, read_json, unfence
 from tasks.text.sanitize import Treatment, sanitize

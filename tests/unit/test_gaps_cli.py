@@ -15,8 +15,8 @@ from typer.testing import CliRunner, Result
 
 import worker.sources.git
 from schemas import codec
-from schemas.gap import Gap, InboxItem
 from schemas.goal import MAX_GOAL_BYTES, Goal
+from schemas.kinds.gap_report import Gap, InboxItem
 from tasks.rules.strategy import Draft, Setting
 from tasks.strategies import gap_report
 from tasks.strategies.gap_report.analysis import RoadmapItem

@@ -10,8 +10,8 @@ from pydantic import BaseModel, StringConstraints
 from schemas.base import GoalKind, Inbound
 from schemas.command import Command
 from schemas.goal import Goal
-from schemas.kinds import Leaf, TextKind, WithoutKind, rewrite, shape_of
 from schemas.outcome import Outcome
+from schemas.text_kinds import Leaf, TextKind, WithoutKind, rewrite, shape_of
 from tasks.handlers.goals import plan
 from tasks.rules.goal_cleaning import _RULES, MAX_CLOSER_LOOK, clean_goal
 from tasks.rules.strategy import Draft, Rejected

@@ -9,9 +9,9 @@ import pytest
 from pydantic import BaseModel
 
 from schemas import codec
-from schemas.evolution_plan import PlanningAgentResponse
-from schemas.gap import IterationPlan
-from schemas.review import ReviewDocument, ReviewState
+from schemas.kinds.evolution import PlanningAgentResponse
+from schemas.kinds.gap_report import IterationPlan
+from schemas.kinds.reviewed_plan import ReviewDocument, ReviewState
 from schemas.step import PlannedStep, pack_step, unpack_step
 from schemas.stored import Attempt, PlanHead, StepStatus, decode_plan
 from tasks.handlers import bulk_commands

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from schemas import streams
+from schemas.contract import streams
 from tasks.routes import GOALS, OUTCOMES, ROUTES, UPKEEP, Route
 from worker.celery import app
 from worker.process import jobs, lifecycle
 from worker.store.keys import Partition
 
 ROOT = Path(__file__).parents[2]
-ADDRESSES = [value for name, value in vars(streams).items() if name.isupper()]
+ADDRESSES = [stream.address for stream in streams.STREAMS]
 Watched = tuple[str, str, str, tuple[int, ...], str]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas import codec
 from schemas.envelope import Problem
-from schemas.gap import InboxItem
+from schemas.kinds.gap_report import InboxItem
 from tasks.base.errors import PlannerError
 from tasks.strategies.gap_report.analysis import RoadmapItem
 from worker.cli.console import USAGE, Failure

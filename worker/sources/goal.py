@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schemas.gap import Gap, InboxItem
+from schemas.kinds.gap_report import Gap, InboxItem
 from tasks.strategies.gap_report import analysis
 from tasks.text.fields import one_line
 from worker.sources.git import with_checkout

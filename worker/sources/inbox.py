@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from schemas.gap import InboxItem
+from schemas.kinds.gap_report import InboxItem
 from tasks.base.errors import PlannerError
 from worker.host import regular_files
 

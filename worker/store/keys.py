@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from schemas import streams
+from schemas.contract import streams
 
 GOALS = streams.GOALS
 GOALS_DEAD = "{planner:goals}:dead"

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.campaign import ClarifyAnswer, Decision
+from schemas.kinds.campaign import ClarifyAnswer, Decision
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.strategies.campaign.question import Coherence, Trigger, choose_files, options

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schemas.campaign import LEAST_CONFIDENCE, Decision
-from schemas.campaign_plan import CampaignPlan, PlanTask
+from schemas.kinds.campaign import LEAST_CONFIDENCE, CampaignPlan, Decision, PlanTask
 from tasks.strategies.campaign.formulas import score, task_count
 from tasks.strategies.campaign.sequence import graph, kebab
 from tasks.strategies.campaign.state import Knowledge, TaskProgress

@@ -14,9 +14,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.base import StepState
-from schemas.campaign import Decision, DraftedTasks, TaskType
-from schemas.campaign_plan import TASKS_SCHEMA, PlanTask
 from schemas.envelope import FieldError, field_error
+from schemas.kinds.campaign import TASKS_SCHEMA, Decision, DraftedTasks, PlanTask, TaskType
 from schemas.step import PlannedStep
 from tasks.rules.strategy import Answer, Consult, Draft, End, Expansion, LivePlan, Phase, Rejected, Setting
 from tasks.rules.validation import validate

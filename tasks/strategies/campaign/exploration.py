@@ -13,11 +13,13 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from schemas.base import MODE_OF_TYPE, StepType
-from schemas.campaign import (
+from schemas.goal import Goal, GoalContext
+from schemas.kinds.campaign import (
     CampaignInput,
     Candidate,
     DeltaMode,
     Exploration,
+    Idioms,
     Memory,
     MemoryMode,
     ModeStatus,
@@ -25,8 +27,6 @@ from schemas.campaign import (
     Relevance,
     StructureMode,
 )
-from schemas.campaign_plan import Idioms
-from schemas.goal import Goal, GoalContext
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import estimate
 from tasks.rules.strategy import Phase

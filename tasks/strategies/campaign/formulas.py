@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from schemas.campaign import LEAST_CONFIDENCE
+from schemas.kinds.campaign import LEAST_CONFIDENCE
 from tasks.strategies.campaign.frameworks import framework
 from tasks.strategies.campaign.state import Knowledge
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from schemas.campaign_plan import Idioms
 from schemas.goal import GoalContext
+from schemas.kinds.campaign import Idioms
 
 NONE = "none"
 MAX_SOURCES = 100  # Python files that are looked through

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.campaign import LEAST_CONFIDENCE, CampaignInput, Decision
-from schemas.campaign_plan import PlanTask
 from schemas.envelope import FieldError
+from schemas.kinds.campaign import LEAST_CONFIDENCE, CampaignInput, Decision, PlanTask
 from schemas.step import PlannedStep
 from tasks.rules.strategy import MAX_EXPANSION, Answer, Draft, Expansion, Phase, Question
 from tasks.rules.validation import reject

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from schemas import codec
-from schemas.campaign import MAX_OBJECTIVE
-from schemas.campaign_plan import TASKS_SCHEMA
 from schemas.envelope import FieldError
+from schemas.kinds.campaign import MAX_OBJECTIVE, TASKS_SCHEMA
 from tasks.strategies.campaign.formulas import LEAST_BUDGET, MOST_BUDGET, score, task_count
 from tasks.strategies.campaign.state import CampaignScope, CandidateFile, Knowledge, changeable_files
 from tasks.strategies.campaign.verification import project_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from schemas.campaign import Decision, Relevance
+from schemas.kinds.campaign import Decision, Relevance
 from tasks.rules.strategy import Question
 from tasks.strategies.campaign.state import CandidateFile, Knowledge
 from tasks.text.fields import fit, opening

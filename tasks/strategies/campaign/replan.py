@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 
-from schemas.campaign import TaskStatus, TaskType
-from schemas.campaign_plan import PlanTask
+from schemas.kinds.campaign import PlanTask, TaskStatus, TaskType
 from tasks.rules.strategy import MAX_EXPANSION, Expansion, LivePlan, Phase
 from tasks.strategies.campaign.document import document_with
 from tasks.strategies.campaign.formulas import LEAST_BUDGET

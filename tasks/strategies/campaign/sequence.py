@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeVar
 
-from schemas.campaign import TaskType
-from schemas.campaign_plan import PlanTask
+from schemas.kinds.campaign import PlanTask, TaskType
 from tasks.rules.cycles import cycles
 from tasks.strategies.drafting.order import slug
 from tasks.toolchain.files import name_of

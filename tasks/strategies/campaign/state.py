@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from schemas.base import Record
-from schemas.campaign import Relevance, TaskStatus
-from schemas.campaign_plan import Idioms
 from schemas.goal import Goal
+from schemas.kinds.campaign import Idioms, Relevance, TaskStatus
 from tasks.rules.strategy import LivePlan, Setting
 from tasks.strategies.drafting.cycle import NONE, DraftOptions
 from tasks.toolchain.catalogue import Catalogue, catalogue_of

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepState, StepType
-from schemas.campaign import LEAST_CONFIDENCE, TaskStatus, TaskType
-from schemas.campaign_plan import TASKS_SCHEMA, PlanTask
 from schemas.goal import Goal
+from schemas.kinds.campaign import LEAST_CONFIDENCE, TASKS_SCHEMA, PlanTask, TaskStatus, TaskType
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.rules.strategy import End

@@ -7,10 +7,17 @@ from functools import partial
 from typing import Any
 
 from schemas.base import StepState
-from schemas.campaign import LEAST_CONFIDENCE, MAX_OBJECTIVE, CampaignInput, Decision, TaskStatus, TaskType
-from schemas.campaign_plan import PlanTask
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
+from schemas.kinds.campaign import (
+    LEAST_CONFIDENCE,
+    MAX_OBJECTIVE,
+    CampaignInput,
+    Decision,
+    PlanTask,
+    TaskStatus,
+    TaskType,
+)
 from tasks.rules.strategy import Answer, End, Expansion, LivePlan, Phase, Setting
 from tasks.rules.validation import reject
 from tasks.strategies.campaign.answers import PendingQuestion, learn

@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.campaign import GivenTask, TaskType
-from schemas.campaign_plan import PlanTask
 from schemas.envelope import FieldError
+from schemas.kinds.campaign import GivenTask, PlanTask, TaskType
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.strategies.campaign.formulas import LEAST_BUDGET, MOST_BUDGET, budget_of, score, target_lines_of, task_count

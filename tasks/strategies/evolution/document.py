@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.evolution import ValidationMode
-from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningAgentResponse, PlanningPlan
+from schemas.kinds.evolution import PLANNING_OUTPUT_SCHEMA, PlanningAgentResponse, PlanningPlan, ValidationMode
 from tasks.rules.strategy import LivePlan
 from tasks.strategies.drafting.steps import Governed
 from tasks.text.fields import several_lines

@@ -15,8 +15,15 @@ from pydantic import ValidationError
 
 from schemas.base import Mode
 from schemas.envelope import FieldError, field_error
-from schemas.evolution import PlanningAgentRequest, ValidationMode
-from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput, PlanningPlan, PlanStep, PlanStepOutput
+from schemas.kinds.evolution import (
+    PLANNING_OUTPUT_SCHEMA,
+    PlanningAgentRequest,
+    PlanningOutput,
+    PlanningPlan,
+    PlanStep,
+    PlanStepOutput,
+    ValidationMode,
+)
 from tasks.rules.strategy import LivePlan
 from tasks.strategies.drafting.cycle import QUEUE, Refusal
 from tasks.strategies.drafting.steps import crowd, room_for

@@ -10,8 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from schemas import codec
 from schemas.envelope import FieldError
-from schemas.evolution import CommitMetric, CommitPlanningContext, PlanningAgentRequest, ValidationMode
-from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
+from schemas.kinds.evolution import (
+    PLANNING_OUTPUT_SCHEMA,
+    CommitMetric,
+    CommitPlanningContext,
+    PlanningAgentRequest,
+    ValidationMode,
+)
 from tasks.text.fields import fit
 from tasks.text.json_in_prose import as_text
 from tasks.text.quoting import MARK, quote

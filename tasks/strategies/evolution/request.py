@@ -11,8 +11,8 @@ from typing import Any
 from schemas import codec
 from schemas.base import Inbound
 from schemas.envelope import FieldError
-from schemas.evolution import CommitMetric, CommitPlanningContext, Evolution, PlanningAgentRequest
 from schemas.goal import Goal
+from schemas.kinds.evolution import CommitMetric, CommitPlanningContext, Evolution, PlanningAgentRequest
 from tasks.rules.validation import max_steps
 from tasks.strategies.drafting.cycle import NONE, QUEUE
 from tasks.strategies.drafting.project import Project, only_documents

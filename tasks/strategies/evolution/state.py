@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from schemas.base import Record
-from schemas.evolution import PlanningAgentRequest
+from schemas.kinds.evolution import PlanningAgentRequest
 from tasks.rules.strategy import LivePlan
 from tasks.strategies.drafting.project import Project, project_of
 from tasks.strategies.evolution.request import MAX_BULLET

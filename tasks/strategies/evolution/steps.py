@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
-from schemas.evolution_plan import PlanningPlan
 from schemas.goal import Goal
+from schemas.kinds.evolution import PlanningPlan
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import estimate
 from tasks.rules.validation import MAX_TOOLS

@@ -10,9 +10,8 @@ from typing import Any
 
 from schemas.base import Mode, StepState
 from schemas.envelope import field_error
-from schemas.evolution import Evolution, ValidationMode
-from schemas.evolution_plan import PlanningAgentResponse
 from schemas.goal import Goal
+from schemas.kinds.evolution import Evolution, PlanningAgentResponse, ValidationMode
 from schemas.step import PlannedStep
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, LivePlan, Phase, Rejected, Setting
 from tasks.rules.validation import reject

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from itertools import groupby
 from typing import Any
 
-from schemas.evolution import NOT_TOLD, ChunkSummary, CommitCard
+from schemas.kinds.evolution import NOT_TOLD, ChunkSummary, CommitCard
 from tasks.text.fields import fit, opening
 
 PREFIX = "trajectory_"  # of the operator's options about trajectories, which ours leave out

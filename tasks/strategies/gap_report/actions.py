@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from schemas.gap import MAX_TARGETS, ActionType, Gap, InboxItem, PlannedAction
+from schemas.kinds.gap_report import MAX_TARGETS, ActionType, Gap, InboxItem, PlannedAction
 from tasks.strategies.gap_report import evidence
 from tasks.strategies.gap_report.analysis import category_of
 from tasks.strategies.gap_report.constraints import NO_BOUNDS, Bounds, Protection, bounds_of

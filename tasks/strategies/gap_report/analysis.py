@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from schemas.gap import MAX_EVIDENCE, Gap, GapReport, InboxItem, Priority
+from schemas.kinds.gap_report import MAX_EVIDENCE, Gap, GapReport, InboxItem, Priority
 
 UNKNOWN = "unknown"
 INBOX = "inbox"

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.gap import Gap, GapGoal, PlannedAction
 from schemas.goal import Goal
+from schemas.kinds.gap_report import Gap, GapGoal, PlannedAction
 from tasks.strategies.gap_report import analysis
 from tasks.strategies.gap_report.actions import Inventory, Remedy, remedy_for
 from tasks.strategies.gap_report.constraints import Protection, Shield

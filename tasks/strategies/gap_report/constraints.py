@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from schemas.gap import Gap, InboxItem, PlannedAction
+from schemas.kinds.gap_report import Gap, InboxItem, PlannedAction
 from tasks.strategies.gap_report.analysis import wish
 from tasks.strategies.gap_report.places import LAYERS, Places
 from tasks.text.forbidden_paths import Forbidden

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from schemas.base import RiskLevel
-from schemas.gap import ActionType, EstimatedRisk, Gap, IterationPlan, PlannedAction, PlannedGap
 from schemas.goal import Goal
+from schemas.kinds.gap_report import ActionType, EstimatedRisk, Gap, IterationPlan, PlannedAction, PlannedGap
 from tasks.strategies.drafting.project import Project
 from tasks.strategies.gap_report import analysis
 from tasks.strategies.gap_report.analysis import category_of

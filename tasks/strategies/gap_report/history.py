@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 
-from schemas.gap import Gap, IterationOutcome, IterationRecord
+from schemas.kinds.gap_report import Gap, IterationOutcome, IterationRecord
 from tasks.strategies.gap_report.analysis import MAX_DESCRIPTION, category_of
 from tasks.text.fields import as_written, fit
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from schemas.gap import MAX_TARGETS
+from schemas.kinds.gap_report import MAX_TARGETS
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import FORBIDDEN, JUDGED, Forbidden
 from tasks.text.paths import clean, fault

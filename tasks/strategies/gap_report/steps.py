@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
-from schemas.gap import ActionType, PlannedAction
+from schemas.kinds.gap_report import ActionType, PlannedAction
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_raise, is_below
 from tasks.strategies.drafting.pieces import cut

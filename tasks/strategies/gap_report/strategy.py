@@ -12,8 +12,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from schemas.envelope import FieldError, field_error
-from schemas.gap import MAX_TARGETS, ActionType, Gap, IterationPlan
 from schemas.goal import Goal
+from schemas.kinds.gap_report import MAX_TARGETS, ActionType, Gap, IterationPlan
 from schemas.step import PlannedStep
 from tasks.rules.strategy import MAX_EXPANSION, Answer, Draft, End, Expansion, LivePlan, NothingToDo, Phase, Setting
 from tasks.rules.validation import max_steps, reject

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 
-from schemas.gap import Gap, PlannedGap
 from schemas.goal import Goal
+from schemas.kinds.gap_report import Gap, PlannedGap
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.strategies.drafting.project import Check, Project, only_documents

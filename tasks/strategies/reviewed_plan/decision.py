@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.review import PersonsDecision
-from schemas.review_qr import GateVerdict, ItemStatus, QrFile, QrItem, QrPhase
+from schemas.kinds.reviewed_plan import PersonsDecision
+from schemas.kinds.reviewed_plan_files import GateVerdict, ItemStatus, QrFile, QrItem, QrPhase
 from tasks.rules.strategy import Question
 from tasks.strategies.reviewed_plan import gate
 from tasks.strategies.reviewed_plan.state import Turn

@@ -16,7 +16,7 @@ from schemas import codec
 from schemas.base import StepState
 from schemas.envelope import FieldError
 from schemas.goal import Goal
-from schemas.review import (
+from schemas.kinds.reviewed_plan import (
     MAX_FACT,
     MilestoneOutcome,
     Reconciliation,
@@ -25,8 +25,7 @@ from schemas.review import (
     ReviewDocument,
     ReviewedPlanInput,
 )
-from schemas.review_plan import MilestoneDependencies, Plan, Wave
-from schemas.review_qr import GateRecord, QrPhase
+from schemas.kinds.reviewed_plan_files import GateRecord, MilestoneDependencies, Plan, QrPhase, Wave
 from schemas.times import rfc3339
 from tasks.strategies.reviewed_plan.integrity import faults, gaps, size_faults
 from tasks.strategies.reviewed_plan.markdown import plan_md

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from schemas.review import Loop, SeverityRow
-from schemas.review_qr import (
+from schemas.kinds.reviewed_plan import Loop, SeverityRow
+from schemas.kinds.reviewed_plan_files import (
     MAX_ITEMS,
     GateRecord,
     GateVerdict,

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
-from schemas.review_plan import Milestone, Plan
-from schemas.review_qr import QrItem, QrPhase
+from schemas.kinds.reviewed_plan_files import Milestone, Plan, QrItem, QrPhase
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import RISK, assess_declared, estimate
 from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, split

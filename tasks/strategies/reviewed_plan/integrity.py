@@ -11,8 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from schemas import codec
-from schemas.review_plan import MAX_PLAN_BYTES, Comment, Milestone, Named, Placed, Plan
-from schemas.review_qr import QrPhase
+from schemas.kinds.reviewed_plan_files import MAX_PLAN_BYTES, Comment, Milestone, Named, Placed, Plan, QrPhase
 from tasks.strategies.reviewed_plan.milestones import files_of, is_external, wave_faults
 from tasks.text.forbidden_paths import JUDGED
 from tasks.text.paths import fault

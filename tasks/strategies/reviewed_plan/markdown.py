@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from schemas.review_plan import CodeIntent, Comment, Diagram, Documentation, Milestone, Plan
+from schemas.kinds.reviewed_plan_files import CodeIntent, Comment, Diagram, Documentation, Milestone, Plan
 from tasks.strategies.reviewed_plan.milestones import waves_of
 
 

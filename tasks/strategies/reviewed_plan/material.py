@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.review import ReviewDocument, ReviewState
-from schemas.review_plan import Comment, Milestone, Plan
-from schemas.review_qr import QrPhase
+from schemas.kinds.reviewed_plan import ReviewDocument, ReviewState
+from schemas.kinds.reviewed_plan_files import Comment, Milestone, Plan, QrPhase
 from tasks.strategies.reviewed_plan import gate
 from tasks.strategies.reviewed_plan.milestones import milestone_of
 from tasks.strategies.reviewed_plan.operations import ENTITIES

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
-from schemas.review_plan import Milestone, MilestoneFacts, Plan
+from schemas.kinds.reviewed_plan_files import Milestone, MilestoneFacts, Plan
 from tasks.rules.cycles import cycles, name_cycle
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.review import Operation
-from schemas.review_plan import (
+from schemas.kinds.reviewed_plan import Operation
+from schemas.kinds.reviewed_plan_files import (
     CodeChange,
     CodeIntent,
     Constraint,

@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.base import StepType
-from schemas.review import Reconciliation, ReviewDocument, WorkAnswer
-from schemas.review_qr import GateVerdict, QrPhase, Review
+from schemas.kinds.reviewed_plan import Reconciliation, ReviewDocument, WorkAnswer
+from schemas.kinds.reviewed_plan_files import GateVerdict, QrPhase, Review
 from schemas.step import PlannedStep
 from tasks.strategies.drafting.steps import room_for
 from tasks.strategies.reviewed_plan import gate

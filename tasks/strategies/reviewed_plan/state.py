@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.goal import Goal
-from schemas.review import (
+from schemas.kinds.reviewed_plan import (
     Loop,
     ReviewDocument,
     ReviewedPlanInput,
     ReviewState,
 )
-from schemas.review_plan import Plan
-from schemas.review_qr import GateRecord, QrFile, QrPhase
+from schemas.kinds.reviewed_plan_files import GateRecord, Plan, QrFile, QrPhase
 from schemas.step import PlannedStep
 from tasks.rules.budget import limits_of
 from tasks.rules.strategy import Expansion, LivePlan, Phase, Question

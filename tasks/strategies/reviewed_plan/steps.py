@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
-from schemas.review_qr import ItemStatus, QrFile, QrItem, QrPhase, Severity
+from schemas.kinds.reviewed_plan_files import ItemStatus, QrFile, QrItem, QrPhase, Severity
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.strategies.reviewed_plan.milestones import RoleName

@@ -11,9 +11,8 @@ from pydantic import ValidationError
 from schemas.base import StepState
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
-from schemas.review import ReviewDocument, ReviewedPlanInput, ReviewState, StepEnd, Workflow
-from schemas.review_plan import Plan
-from schemas.review_qr import GateVerdict
+from schemas.kinds.reviewed_plan import ReviewDocument, ReviewedPlanInput, ReviewState, StepEnd, Workflow
+from schemas.kinds.reviewed_plan_files import GateVerdict, Plan
 from tasks.rules.strategy import Answer, Draft, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import reject
 from tasks.strategies.drafting.project import Project, keep_permitted, read_test_command

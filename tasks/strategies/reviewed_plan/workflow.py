@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from schemas.review import ReviewDocument, Workflow
-from schemas.review_qr import QrPhase
+from schemas.kinds.reviewed_plan import ReviewDocument, Workflow
+from schemas.kinds.reviewed_plan_files import QrPhase
 from tasks.strategies.reviewed_plan.document import begin_outcomes, execution_errors, freeze
 from tasks.strategies.reviewed_plan.implementation import document_steps, wave_steps
 from tasks.strategies.reviewed_plan.markdown import plan_md

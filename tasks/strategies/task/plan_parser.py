@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from schemas.base import Mode
 from schemas.envelope import FieldError, field_error
+from schemas.kinds.task import TASK_DRAFT_SCHEMA, TaskDraft, TaskStepDraft
 from schemas.step import PlannedStep
-from schemas.task_draft import TASK_DRAFT_SCHEMA, TaskDraft, TaskStepDraft
 from tasks.rules.validation import validate
 from tasks.strategies.drafting.cycle import Refusal
 from tasks.strategies.drafting.project import Project

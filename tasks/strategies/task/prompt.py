@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from schemas import codec
 from schemas.envelope import FieldError
 from schemas.goal import GoalContext
-from schemas.task_draft import TASK_DRAFT_SCHEMA
+from schemas.kinds.task import TASK_DRAFT_SCHEMA
 from tasks.strategies.drafting.project import Project
 from tasks.text.fields import fit
 from tasks.text.json_in_prose import as_text

@@ -9,8 +9,8 @@ from typing import Any
 from schemas.base import StepState, StepType
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
+from schemas.kinds.task import TASK_DRAFT_SCHEMA
 from schemas.step import PlannedStep
-from schemas.task_draft import TASK_DRAFT_SCHEMA
 from tasks.rules.risk import RISK
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, LivePlan, Phase, Rejected, Setting
 from tasks.rules.validation import max_steps, reject, validate

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from schemas.gap import Gap, IterationPlan
 from schemas.goal import Goal
+from schemas.kinds.gap_report import Gap, IterationPlan
 from tasks.rules.strategy import Answer, Draft, LivePlan, Rejected, Setting
 from tasks.rules.validation import validate
 from tasks.strategies import gap_report

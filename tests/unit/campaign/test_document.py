@@ -8,8 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from schemas import codec
-from schemas.campaign import CampaignInput, Exploration
-from schemas.campaign_plan import CampaignPlan
+from schemas.kinds.campaign import CampaignInput, CampaignPlan, Exploration
 from tasks.strategies.campaign.state import CampaignState
 from tests.support.kinds.campaign import a_goal, an_exploration, candidate, explored, tasks
 

@@ -9,8 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from schemas import codec
-from schemas.campaign import GivenTask
-from schemas.campaign_plan import TASKS_SCHEMA
+from schemas.kinds.campaign import TASKS_SCHEMA, GivenTask
 from tasks.rules.strategy import Consult, Draft, Drafted, Rejected, Setting
 from tasks.strategies.campaign.prompt import ROLE
 from tasks.text.quoting import MARK

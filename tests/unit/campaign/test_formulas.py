@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schemas.campaign_plan import Idioms
 from schemas.goal import GoalContext
+from schemas.kinds.campaign import Idioms
 from tasks.strategies.campaign import formulas
 from tasks.strategies.campaign.exploration import readings, sections
 from tasks.strategies.campaign.frameworks import FRAMEWORKS, detect_framework, framework

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schemas.campaign import Decision, Relevance
+from schemas.kinds.campaign import Decision, Relevance
 from tasks.rules.strategy import Setting
 from tasks.strategies.campaign.question import Coherence, Trigger, check_coherence, page_of
 from tasks.strategies.campaign.state import CandidateFile, Knowledge

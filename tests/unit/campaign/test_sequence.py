@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis.strategies import integers
 
 from schemas.base import RiskLevel, StepType
-from schemas.campaign import TaskType
-from schemas.campaign_plan import CampaignPlan, PlanTask
+from schemas.kinds.campaign import CampaignPlan, PlanTask, TaskType
 from tasks.strategies.campaign.document import drawing, mermaid
 from tasks.strategies.campaign.sequence import (
     depth,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from schemas.campaign import MAX_TASKS
+from schemas.kinds.campaign import MAX_TASKS
 from tests.support.kinds.campaign import (
     Running,
     a_goal,

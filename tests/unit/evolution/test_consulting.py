@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
+from schemas.kinds.evolution import PLANNING_OUTPUT_SCHEMA
 from tasks.handlers import goals
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, LivePlan, Rejected, Setting
 from tasks.strategies import evolution

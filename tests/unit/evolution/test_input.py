@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from schemas.base import unknown_fields
-from schemas.evolution import CommitCard, CommitMetric, CommitPlanningContext, Evolution
 from schemas.goal import Goal
+from schemas.kinds.evolution import CommitCard, CommitMetric, CommitPlanningContext, Evolution
 
 BASE = {"commit_hash": "b"}
 

@@ -9,8 +9,14 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from schemas import codec
-from schemas.evolution import CommitPlanningContext, PlanningAgentRequest, ValidationMode
-from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA, PlanningOutput, PlanningPlan
+from schemas.kinds.evolution import (
+    PLANNING_OUTPUT_SCHEMA,
+    CommitPlanningContext,
+    PlanningAgentRequest,
+    PlanningOutput,
+    PlanningPlan,
+    ValidationMode,
+)
 from tasks.strategies.drafting.cycle import Refusal
 from tasks.strategies.evolution.plan_parser import NO_GUARDRAIL, NO_METRIC, TEST_LINE, ParsedPlan, parse
 from tests.support.kinds.evolution import ATTACK, a_plan, a_step

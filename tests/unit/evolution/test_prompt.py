@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schemas.evolution import CommitPlanningContext, Evolution, PlanningAgentRequest, ValidationMode
 from schemas.goal import Goal
+from schemas.kinds.evolution import CommitPlanningContext, Evolution, PlanningAgentRequest, ValidationMode
 from tasks.strategies.evolution.prompt import (
     COLD_HINT,
     CUT,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schemas.evolution import ChunkSummary, CommitCard
+from schemas.kinds.evolution import ChunkSummary, CommitCard
 from tasks.strategies.evolution.trajectory import (
     DEFAULTS,
     MAX_DEPTH,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
+from schemas.kinds.evolution import PLANNING_OUTPUT_SCHEMA
 from tasks.rules.strategy import Expansion, LivePlan, Rejected, Setting
 from tasks.strategies import evolution
 from tasks.toolchain.catalogue import CATALOGUE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.gap import MAX_EVIDENCE, InboxItem, Priority
+from schemas.kinds.gap_report import MAX_EVIDENCE, InboxItem, Priority
 from tasks.strategies.gap_report import analysis
 from tasks.strategies.gap_report.analysis import RoadmapItem
 from tests.support.kinds.gap_report import gap

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from schemas.gap import ActionType
 from schemas.goal import Goal
+from schemas.kinds.gap_report import ActionType
 from tasks.rules.strategy import NothingToDo, Rejected
 from tasks.strategies.gap_report.document import estimate_file, iteration_id
 from tests.support.kinds.gap_report import NOW, a_gap, a_goal, answered, codes, document, drafted, gap, planned, records

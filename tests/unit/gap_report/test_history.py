@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schemas.gap import Gap, GapGoal
+from schemas.kinds.gap_report import Gap, GapGoal
 from tasks.strategies.gap_report.history import GapHistory, Past, field_of
 from tests.support.kinds.gap_report import a_gap, a_goal, drafted, gap, planned, records
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from schemas.gap import MAX_EVIDENCE
 from schemas.goal import Goal
+from schemas.kinds.gap_report import MAX_EVIDENCE
 from tasks.rules.strategy import Draft, End
 from tasks.strategies import gap_report
 from tasks.strategies.gap_report.analysis import MAX_DESCRIPTION

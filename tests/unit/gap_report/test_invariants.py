@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas import codec
-from schemas.gap import IterationPlan
 from schemas.goal import Goal
+from schemas.kinds.gap_report import IterationPlan
 from tasks.rules.risk import RISK
 from tasks.rules.strategy import Draft, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import validate

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from schemas import codec
 from schemas.base import unknown_fields
-from schemas.gap import GapGoal, GapReport, InboxItem, IterationPlan, IterationRecord, Priority
+from schemas.kinds.gap_report import GapGoal, GapReport, InboxItem, IterationPlan, IterationRecord, Priority
 from tests.support.kinds.gap_report import a_gap, a_goal, drafted, records
 
 REPORT = {

@@ -9,9 +9,9 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from schemas import codec
-from schemas import review_plan as of
-from schemas.review import ReviewContext
-from schemas.review_qr import QrFile, QrItem, QrPhase
+from schemas.kinds import reviewed_plan_files as of
+from schemas.kinds.reviewed_plan import ReviewContext
+from schemas.kinds.reviewed_plan_files import QrFile, QrItem, QrPhase
 from tasks.strategies.reviewed_plan.markdown import plan_md
 from tasks.strategies.reviewed_plan.material import READERS
 from tests.support.kinds.reviewed_plan import a_goal, begin, failing, run

@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
-from schemas.review import Loop, SeverityRow
-from schemas.review_qr import GateVerdict, ItemStatus, LoopState, QrFile, QrItem, QrPhase, Review, Severity
+from schemas.kinds.reviewed_plan import Loop, SeverityRow
+from schemas.kinds.reviewed_plan_files import (
+    GateVerdict,
+    ItemStatus,
+    LoopState,
+    QrFile,
+    QrItem,
+    QrPhase,
+    Review,
+    Severity,
+)
 from tasks.base.errors import IllegalTransition
 from tasks.strategies.reviewed_plan import gate
 from tasks.strategies.reviewed_plan.gate import take_review

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from schemas.review import ReviewContext
-from schemas.review_plan import Plan
+from schemas.kinds.reviewed_plan import ReviewContext
+from schemas.kinds.reviewed_plan_files import Plan
 from schemas.step import PlannedStep
 from tasks.rules.strategy import Draft, Rejected
 from tasks.strategies.reviewed_plan.operations import ENTITIES, places

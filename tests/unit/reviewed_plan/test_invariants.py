@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.base import GoalKind
-from schemas.review_qr import Severity
+from schemas.kinds.reviewed_plan_files import Severity
 from tasks.strategies import reviewed_plan
 from tasks.strategies.registry import strategy_of
 from tasks.strategies.reviewed_plan import gate

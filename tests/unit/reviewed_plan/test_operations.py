@@ -8,8 +8,8 @@ import pytest
 
 from schemas import codec
 from schemas.goal import MAX_GOAL_BYTES, Goal
-from schemas.review import Operation, ReviewContext, ReviewDocument
-from schemas.review_plan import MAX_PLAN_BYTES, Plan
+from schemas.kinds.reviewed_plan import Operation, ReviewContext, ReviewDocument
+from schemas.kinds.reviewed_plan_files import MAX_PLAN_BYTES, Plan
 from tasks.strategies.reviewed_plan import integrity
 from tasks.strategies.reviewed_plan.document import empty_plan, execution_errors, freeze
 from tasks.strategies.reviewed_plan.operations import ENTITIES, AnswerRefused, Writer, apply

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schemas.review_plan import Plan
+from schemas.kinds.reviewed_plan_files import Plan
 from tasks.strategies.reviewed_plan.milestones import wave_faults, waves_of
 from tests.support.kinds.reviewed_plan_values import EMPTY
 

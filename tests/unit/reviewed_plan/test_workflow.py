@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schemas.review_qr import LoopState, QrPhase
+from schemas.kinds.reviewed_plan_files import LoopState, QrPhase
 from schemas.step import PlannedStep
 from tasks.strategies.reviewed_plan.material import READERS
 from tasks.strategies.reviewed_plan.operations import ENTITIES

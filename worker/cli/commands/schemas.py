@@ -19,7 +19,7 @@ def schemas(
 
     [b]planner schemas --out docs/schemas[/b]
     """
-    from schemas.contract import documents
+    from schemas.contract.messages import documents
 
     out.mkdir(parents=True, exist_ok=True)
     written = []

@@ -223,7 +223,7 @@ def _question(view: PlanView | None) -> Waiting | None:
 
 def _plan_json(document: Mapping[str, Any]) -> str:
     """Write the campaign's plan.json, a task a line."""
-    from schemas.campaign_plan import CampaignPlan  # here, so that the agent starts without it
+    from schemas.kinds.campaign import CampaignPlan  # here, so that the agent starts without it
 
     plan = {name: document[name] for name in CampaignPlan.model_fields}
     tasks = ",\n    ".join(map(json.dumps, plan.pop("tasks")))

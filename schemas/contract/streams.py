@@ -1,4 +1,8 @@
-"""All public streams as one AsyncAPI 3.1 document; what AsyncAPI has no word for stands under `x-redis-*`."""
+"""All public streams: their addresses, and one AsyncAPI 3.1 document about them.
+
+In an address `{partition}` stands for a hash tag with its braces, such as `{0}`, and `{queue}` for the controllers that
+are meant. What AsyncAPI has no word for stands under `x-redis-*`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from schemas import streams
+GOALS = "planner:goals"
+GOALS_DEAD = "{goals}:dead"
+COMMANDS = "planner:commands"  # about more than one plan
+PLAN_COMMANDS = "planner:{partition}:commands"
+OUTCOMES = "planner:{partition}:outcomes"
+STEPS = "planner:{partition}:steps:{queue}"
+EVENTS = "planner:{partition}:events"
+DEAD = "planner:{partition}:dead"
 
 VERSION = "3.1.0"
 SCHEMA_FORMAT = "application/schema+json;version=draft-2020-12"
@@ -70,38 +81,38 @@ class Stream:
 
 STREAMS = (
     Stream(
-        "goals", "receive", streams.GOALS, "goal", "What shall be done; anybody may ask.", "planner",
+        "goals", "receive", GOALS, "goal", "What shall be done; anybody may ask.", "planner",
         beside=ATTRIBUTES,
     ),
     Stream(
-        "outcomes", "receive", streams.OUTCOMES, "outcome",
+        "outcomes", "receive", OUTCOMES, "outcome",
         "What became of an attempt; a spec names this stream in `reply_to`.", "planner",
         beside=(*ATTRIBUTES, *ROUTING),
     ),
     Stream(
-        "commands", "receive", streams.PLAN_COMMANDS, "command",
+        "commands", "receive", PLAN_COMMANDS, "command",
         "Commands of operators about one plan or step.", "planner", beside=ATTRIBUTES,
     ),
     Stream(
-        "commandsToAll", "receive", streams.COMMANDS, "command", "Commands about more than one plan.", "planner",
+        "commandsToAll", "receive", COMMANDS, "command", "Commands about more than one plan.", "planner",
         beside=ATTRIBUTES,
     ),
     Stream(
-        "steps", "send", streams.STEPS, "step_spec",
+        "steps", "send", STEPS, "step_spec",
         "One attempt of a step. An attempt that ended is acknowledged and deleted by the planner.", "controllers",
     ),
     Stream(
-        "events", "send", streams.EVENTS, "event",
+        "events", "send", EVENTS, "event",
         "What happened. `type` is dev.planner.<goal|plan|step|outcome|budget|command>.<what>.v1.",
         beside=("type",), capped=10_000,
     ),
     Stream(
-        "dead", "send", streams.DEAD, "dead",
+        "dead", "send", DEAD, "dead",
         "Outcomes and commands that could not be read, with the reason; the raw bytes stand in `data`.",
         field="problem", beside=("data",),
     ),
     Stream(
-        "deadGoals", "send", streams.GOALS_DEAD, "dead",
+        "deadGoals", "send", GOALS_DEAD, "dead",
         "Goals that could not be read, with the reason; the raw bytes stand in `data`.",
         field="problem", beside=("data",),
     ),

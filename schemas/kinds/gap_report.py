@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from schemas.base import Inbound, Line, Path, Record, Word
-from schemas.kinds import TextKind
+from schemas.text_kinds import TextKind
 
 MAX_EVIDENCE = 16_000
 MAX_TARGETS = 100  # files of one action

@@ -8,13 +8,14 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from schemas import asyncapi, codec
+from schemas import codec
 from schemas.base import SCHEMA_VERSION, Outbound
 from schemas.command import Command
+from schemas.contract import streams
 from schemas.envelope import DeadEntry
 from schemas.event import EventData
-from schemas.evolution_plan import PLANNING_OUTPUT_SCHEMA
 from schemas.goal import Goal
+from schemas.kinds.evolution import PLANNING_OUTPUT_SCHEMA
 from schemas.outcome import Outcome
 from schemas.plan import PlanView
 from schemas.step import StepSpec
@@ -56,7 +57,7 @@ def documents() -> Iterator[tuple[str, bytes]]:
     for name in MESSAGES:
         yield f"{name}.schema.json", codec.pretty(schema(name))
     yield "planning_output.schema.json", codec.pretty(PLANNING_OUTPUT_SCHEMA)
-    yield "asyncapi.json", codec.pretty(asyncapi.document(tuple(MESSAGES), SCHEMA_VERSION))
+    yield "asyncapi.json", codec.pretty(streams.document(tuple(MESSAGES), SCHEMA_VERSION))
 
 
 def schema(name: str) -> dict[str, Any]:

@@ -8,9 +8,17 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 
 from schemas.base import Inbound, Line, Path, Record, StepId
-from schemas.kinds import TextKind
-from schemas.review_plan import MilestoneId, Plan
-from schemas.review_qr import MAX_GATES, GateRecord, LoopState, QrFile, QrPhase, Severity
+from schemas.kinds.reviewed_plan_files import (
+    MAX_GATES,
+    GateRecord,
+    LoopState,
+    MilestoneId,
+    Plan,
+    QrFile,
+    QrPhase,
+    Severity,
+)
+from schemas.text_kinds import TextKind
 
 MAX_ROUNDS = 20  # of one gate between two words of a person
 MAX_OPERATIONS = 500  # of one answer

@@ -1,0 +1,1 @@
+"""The public contract as documents, made of the models: what `planner schemas` writes."""

@@ -1,0 +1,284 @@
+"""An evolution: what a goal of this kind brings, what its drafters are asked and answer, and what is kept of that.
+
+The models of an answer hold it to the same limits as PLANNING_OUTPUT_SCHEMA, which its drafter is shown.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, BeforeValidator, Field, StringConstraints, ValidationInfo, field_validator
+
+from schemas.base import Inbound, Outbound, Record
+from schemas.text_kinds import TextKind
+
+MAX_CARDS = 50_000  # chains of 4096 commits for a base and ten inspirations, and some more
+MAX_SUMMARIES = 2000
+NOT_TOLD = "N/A"  # stands for a summary that is blank
+
+
+class ValidationMode(StrEnum):
+    """How a drafted plan is read: by its schema or not at all, by what of it can be used, or as free text."""
+
+    STRICT = "strict"
+    LENIENT = "lenient"
+    NONE = "none"
+
+
+def _on_one_line(value: Any) -> Any:
+    return " ".join(value.split()) if isinstance(value, str) else value
+
+
+CommitHash = Annotated[
+    str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\s\x00-\x1f\x7f]+$"), TextKind.REVISION
+]
+CardHash = Annotated[  # of commits that are only told about
+    str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\s\x00-\x1f\x7f]+$"), TextKind.KEY
+]
+Subject = Annotated[str, StringConstraints(max_length=72), TextKind.LOG, BeforeValidator(_on_one_line)]
+Summary = Annotated[str, StringConstraints(max_length=512), TextKind.LOG]
+Bullet = Annotated[str, StringConstraints(max_length=200), TextKind.LOG]
+Demand = Annotated[str, StringConstraints(max_length=200), TextKind.SENTENCE]
+Name = Annotated[str, StringConstraints(max_length=256), TextKind.LOG]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class CommitMetric(Inbound):
+    """One number that an evaluation found."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=128), TextKind.LOG]
+    value: Number
+    unit: Annotated[str, StringConstraints(max_length=32), TextKind.LOG] | None = None
+    higher_is_better: bool | None = None
+    summary: Annotated[str, StringConstraints(max_length=120), TextKind.LOG] | None = None
+
+
+class _Commit(Inbound):
+    """What is said of any commit; a blank subject or summary is filled in."""
+
+    commit_hash: CommitHash
+    subject: Subject = Field(default="", validate_default=True)
+    change_summary: Summary = Field(default="", validate_default=True)
+    key_files: tuple[Name, ...] = Field(default=(), max_length=20)
+    highlights: tuple[Bullet, ...] = Field(default=(), max_length=8)
+    evaluation_summary: Summary | None = None
+    metrics: tuple[CommitMetric, ...] = Field(default=(), max_length=100)
+
+    @field_validator("subject")
+    @classmethod
+    def _named(cls, subject: str, info: ValidationInfo) -> str:
+        return subject or f"Commit {info.data.get('commit_hash', '')}".strip()
+
+    @field_validator("change_summary")
+    @classmethod
+    def _summarised(cls, summary: str) -> str:
+        return summary if summary.strip() else NOT_TOLD
+
+
+class CommitCard(_Commit):
+    """A link of the chain of evolution: a commit, and the one it came from."""
+
+    commit_hash: CardHash
+    parent_commit_hash: CardHash | None = None
+
+
+class CommitPlanningContext(_Commit):
+    """What a plan is made to know of one commit: what it changed, how it was judged, and where it came from."""
+
+    trajectory: tuple[Annotated[str, StringConstraints(max_length=1000), TextKind.LOG], ...] = Field(
+        default=(), max_length=100
+    )
+    trajectory_meta: Annotated[dict[str, Any], TextKind.LOG] | None = None
+    cell_index: int | None = Field(
+        default=None, validation_alias=AliasChoices("cell_index", "map_elites_cell_index"), ge=-(2**53), le=2**53
+    )
+    objective: Number | None = Field(default=None, validation_alias=AliasChoices("objective", "map_elites_objective"))
+    measures: tuple[Number, ...] = Field(
+        default=(), validation_alias=AliasChoices("measures", "map_elites_measures"), max_length=100
+    )
+
+
+class _Asked(Inbound):
+    """What an evolution goal and the request made of it have in common."""
+
+    base: CommitPlanningContext
+    inspirations: tuple[CommitPlanningContext, ...] = Field(default=(), max_length=10)
+    constraints: tuple[Demand, ...] = Field(default=(), max_length=20)
+    acceptance_criteria: tuple[Demand, ...] = Field(default=(), max_length=20)
+    iteration_hint: Annotated[str, StringConstraints(max_length=256), TextKind.SENTENCE] | None = None
+    cold_start: bool = False
+
+
+class PlanningAgentRequest(_Asked):
+    """What a drafter is asked, ready to be put into words."""
+
+    goal: Annotated[str, StringConstraints(min_length=1), TextKind.SENTENCE]
+
+
+class ChunkSummary(Inbound):
+    """A summary that somebody made earlier of a whole block of commits; its ends and size identify it."""
+
+    start_commit_hash: CardHash
+    end_commit_hash: CardHash
+    block_size: int = Field(default=8, ge=1, le=4096)
+    model: Annotated[str, StringConstraints(max_length=200), TextKind.LOG] | None = None
+    summary: Annotated[str, StringConstraints(min_length=1, max_length=4096), TextKind.LOG]
+
+
+class Evolution(_Asked):
+    """The input of an evolution goal; without a `goal` of its own it is about the sentence beside it."""
+
+    goal: Annotated[str, StringConstraints(min_length=1, max_length=512), TextKind.SENTENCE] | None = None
+    validation_mode: ValidationMode | None = None
+    commit_cards: tuple[CommitCard, ...] = Field(default=(), max_length=MAX_CARDS)
+    experiment_root: CardHash | None = None
+    chunk_summaries: tuple[ChunkSummary, ...] = Field(default=(), max_length=MAX_SUMMARIES)
+
+
+def _words(most: int) -> Any:
+    return StringConstraints(min_length=1, max_length=most)
+
+
+Item200 = Annotated[str, _words(200)]
+Item256 = Annotated[str, _words(256)]
+
+
+class PlanStepOutput(Outbound):
+    """One step as a drafter writes it."""
+
+    id: Annotated[str, _words(64)]
+    title: Annotated[str, _words(120)]
+    intent: Annotated[str, _words(400)]
+    actions: tuple[Item200, ...] = Field(min_length=1, max_length=12)
+    validation: tuple[Item200, ...] = Field(min_length=1, max_length=12)
+    files: tuple[Item256, ...] = Field(default=(), max_length=30)
+    references: tuple[Item256, ...] = Field(default=(), max_length=12)
+    dependencies: tuple[Item200, ...] = Field(default=(), max_length=12)
+    risks: tuple[Item200, ...] = Field(default=(), max_length=12)
+
+
+class PlanningOutput(Outbound):
+    """A plan as a drafter writes it."""
+
+    plan_summary: Annotated[str, _words(512)]
+    rationale: Annotated[str, _words(2048)]
+    focus_metrics: tuple[Item200, ...] = Field(min_length=1, max_length=10)
+    guardrails: tuple[Item200, ...] = Field(min_length=1, max_length=20)
+    risks: tuple[Item200, ...] = Field(min_length=1, max_length=20)
+    validation: tuple[Item200, ...] = Field(min_length=1, max_length=20)
+    steps: tuple[PlanStepOutput, ...] = Field(min_length=1, max_length=6)
+    handoff_notes: tuple[Item200, ...] = Field(default=(), max_length=20)
+    fallback_plan: Annotated[str, StringConstraints(max_length=1200)] | None = None
+
+
+def _text(most: int) -> dict[str, Any]:
+    return {"type": "string", "minLength": 1, "maxLength": most}
+
+
+def _list(least: int, most: int, items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", **({"minItems": least} if least else {}), "maxItems": most, "items": items}
+
+
+def _object(required: dict[str, Any], optional: dict[str, Any]) -> dict[str, Any]:
+    shape = {"type": "object", "additionalProperties": False}
+    return {**shape, "required": list(required), "properties": {**required, **optional}}
+
+
+PLANNING_OUTPUT_SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "$id": "https://planner.dev/schemas/1/planning_output.schema.json",
+    **_object(
+        {
+            "plan_summary": _text(512),
+            "rationale": _text(2048),
+            "focus_metrics": _list(1, 10, _text(200)),
+            "guardrails": _list(1, 20, _text(200)),
+            "risks": _list(1, 20, _text(200)),
+            "validation": _list(1, 20, _text(200)),
+            "steps": _list(
+                1,
+                6,
+                _object(
+                    {
+                        "id": _text(64),
+                        "title": _text(120),
+                        "intent": _text(400),
+                        "actions": _list(1, 12, _text(200)),
+                        "validation": _list(1, 12, _text(200)),
+                    },
+                    {
+                        "files": _list(0, 30, _text(256)),
+                        "references": _list(0, 12, _text(256)),
+                        "dependencies": _list(0, 12, _text(200)),
+                        "risks": _list(0, 12, _text(200)),
+                    },
+                ),
+            ),
+        },
+        {
+            "handoff_notes": _list(0, 20, _text(200)),
+            "fallback_plan": {"type": ["string", "null"], "maxLength": 1200},
+        },
+    ),
+}
+
+
+# The plan as it is kept: the same words under the names of its domain.
+
+
+class PlanStep(Record):
+    """One step of a drafted plan."""
+
+    step_id: str
+    title: str
+    intent: str
+    actions: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
+    validation: tuple[str, ...] = ()
+    risks: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Tell the step as JSON does, with lists."""
+        return self.model_dump(mode="json")
+
+
+class PlanningPlan(Record):
+    """A drafted plan, read and held to its limits."""
+
+    summary: str
+    rationale: str
+    focus_metrics: tuple[str, ...]
+    guardrails: tuple[str, ...]
+    risks: tuple[str, ...]
+    validation: tuple[str, ...]
+    steps: tuple[PlanStep, ...]
+    handoff_notes: tuple[str, ...] = ()
+    fallback_plan: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Tell the plan as JSON does, with lists."""
+        return self.model_dump(mode="json")
+
+
+class PlanningAgentResponse(Record):
+    """How a plan was drafted: the document of an evolution goal. `plan` is null until the draft is there.
+
+    `attempts` counts the answers that were asked for, `duration_seconds` is the time from the first question to the
+    answer that was taken.
+    """
+
+    plan: PlanningPlan | None = None
+    raw_output: str = ""
+    prompt: str  # the digest of the prompt; the prompt itself goes to the drafter
+    request: str  # the digest of the request
+    validation_mode: ValidationMode
+    drafter: str = "queue"
+    command: tuple[str, ...] = ()
+    stderr: str = ""
+    attempts: int | None = None
+    duration_seconds: float | None = None
+    notes: tuple[str, ...] = ()
+    trajectories: tuple[dict[str, Any], ...] = ()
