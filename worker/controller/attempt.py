@@ -35,7 +35,7 @@ class Sandboxes:
     tool: Sandbox = field(default_factory=Sandbox)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Result:
     """What an attempt came to; `failure` is the first thing that went wrong."""
 
@@ -47,10 +47,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The attempt that `spec` asks for, done in `tree` by the agent `argv`.
-
-    It goes on for as long as `lease` is held.
-    """
+    """The attempt that `spec` asks for, done in `tree` by the agent `argv` for as long as `lease` is held."""
 
     spec: Spec
     raw: bytes  # the spec as it came: the agent may know more of its fields than we do
@@ -61,60 +58,59 @@ class Attempt:
     sandboxes: Sandboxes = field(default_factory=Sandboxes)
 
     def run(self) -> Result:
-        """Do the step; raises Abandoned if it is not wanted any more.
-
-        A trouble of our own is a failed attempt.
-        """
+        """Do the step; raises Abandoned if it is not wanted any more. A trouble of our own is a failed attempt."""
         result = Result()
         try:
-            for stage in (self._prepare, self._ask_agent, self._take_changes, self._verify, self._land):
-                result = stage(result)
-                if result.failure:
-                    break
-            result = self._with_moved_refs(result)
+            result.failure = self._do(result)
+            if moved := self.tree.moved_refs():  # they are nowhere but in the clone, so that alone is no failure
+                log.warning("refs_moved", extra={**self.spec.ids, "refs": moved[:SHOWN_REFS]})
+                line = f"refs made in the clone beside the plan's branch: {', '.join(moved[:SHOWN_REFS])}"
+                result.failure = result.failure and wire.with_line(result.failure, line)
         except Abandoned:
             raise
         except Exception as error:
             log.exception("attempt_error", extra=self.spec.ids)
-            return replace(result, failure=wire.own_failure(error))
+            result.failure = wire.own_failure(error)
         return result
 
-    def _prepare(self, result: Result) -> Result:
-        """Refuse what a link in the commit would lead out of the clone, before anybody follows it."""
-        self.tree.reset(self.spec.plan_id, self.spec.context.base_sha)
-        verified = (_path(word) for tool in self.spec.verify_tools for word in tool.argv)
-        paths = dict.fromkeys((*self.spec.allowed_files, *filter(None, verified)))
-        return replace(result, failure=_links(self.tree.links_out(paths)))
+    def _do(self, result: Result) -> AttemptFailure | None:
+        """Do one stage after the other, and put what each comes to into `result`; return the first failure."""
+        spec, tree = self.spec, self.tree
+        tree.reset(spec.plan_id, spec.context.base_sha)
+        verified = (_path(word) for tool in spec.verify_tools for word in tool.argv)
+        # What a link in the commit would lead out of the clone is refused before anybody follows it.
+        if leading_out := tree.links_out(dict.fromkeys((*spec.allowed_files, *filter(None, verified)))):
+            return wire.path_failure(FailureCategory.SANDBOX_VIOLATION, LINKS, leading_out)
+        result.report = self._ask_agent()
+        if failure := result.report.failure:
+            return failure
+        # Before the verification, so that what the verification writes is no change, and only allowed code is run.
+        result.changes = changes = tree.changes(allowed_files(spec))
+        if failure := violation(spec, changes):
+            return failure
+        if spec.verify_tools and spec.mode is not Mode.TEST:
+            tree.drop_caches()
+        verification = programs.verify(spec.verify_tools, self._run_tool)
+        altered = () if verification.failure else tree.altered_files()
+        result.verification = verification
+        if altered:
+            told = f"the verification changed what it verified, so that cannot be landed: {', '.join(altered)}"
+            return wire.advice(told)
+        if changes.touched and not verification.failure:
+            self.lease.confirm()
+            commit = tree.land(spec.plan_id, changes, _message(spec))
+            log.info("change_landed", extra={**spec.ids, "commit": commit})
+        return verification.failure
 
-    def _ask_agent(self, result: Result) -> Result:
+    def _ask_agent(self) -> AgentReport:
         if self.spec.mode is Mode.TEST:
-            return replace(result, report=AgentReport(tokens_used=0, patch_cycles=0, tool_calls=0))
+            return AgentReport(tokens_used=0, patch_cycles=0, tool_calls=0)
         whole = self.spec.input is not None  # half an answer to a question of the plan's is none
         report = programs.ask_agent(self._run_agent, self.argv, self.raw, self.agent_timeout_s, whole=whole)
-        return replace(result, report=report, failure=report.failure or _too_long(report))
-
-    def _take_changes(self, result: Result) -> Result:
-        """Before the verification, so that what the verification writes is no change, and only allowed code is run."""
-        changes = self.tree.changes(allowed_files(self.spec))
-        return replace(result, changes=changes, failure=violation(self.spec, changes))
-
-    def _verify(self, result: Result) -> Result:
-        if self.spec.verify_tools and self.spec.mode is not Mode.TEST:
-            self.tree.drop_caches()
-        verification = programs.verify(self.spec.verify_tools, self._run_tool)
-        result = replace(result, verification=verification, failure=verification.failure)
-        if result.failure is None and (altered := self.tree.altered_files()):
-            told = f"the verification changed what it verified, so that cannot be landed: {', '.join(altered)}"
-            return replace(result, failure=wire.advice(told))
-        return result
-
-    def _with_moved_refs(self, result: Result) -> Result:
-        """Tell which refs the agent made in its clone. They are nowhere else, so that alone is no failure."""
-        if not (moved := self.tree.moved_refs()):
-            return result
-        log.warning("refs_moved", extra={**self.spec.ids, "refs": moved[:SHOWN_REFS]})
-        line = f"refs made in the clone beside the plan's branch: {', '.join(moved[:SHOWN_REFS])}"
-        return replace(result, failure=result.failure and wire.with_line(result.failure, line))
+        if not report.failure and len(codec.dumps(report.output)) > MAX_OUTPUT_BYTES:
+            failure = wire.advice(f"the output is larger than {MAX_OUTPUT_BYTES} bytes: make it shorter")
+            return replace(report, failure=failure)
+        return report
 
     def _run_agent(self, argv: Sequence[str], timeout_s: float, stdin: bytes) -> Finished:
         job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, stdin)
@@ -123,13 +119,6 @@ class Attempt:
     def _run_tool(self, argv: Sequence[str], timeout_s: float) -> Finished:
         job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, merge=True, env=programs.environment())
         return self.sandboxes.tool.run(job, writable=self.tree.writable)
-
-    def _land(self, result: Result) -> Result:
-        if result.changes and result.changes.touched:
-            self.lease.confirm()
-            commit = self.tree.land(self.spec.plan_id, result.changes, _message(self.spec))
-            log.info("change_landed", extra={**self.spec.ids, "commit": commit})
-        return result
 
 
 def allowed_files(spec: Spec) -> tuple[str, ...]:
@@ -140,7 +129,7 @@ def allowed_files(spec: Spec) -> tuple[str, ...]:
 def violation(spec: Spec, changes: Changes) -> AttemptFailure | None:
     """Say which rule of the step `changes` break."""
     if changes.escaping:
-        return _links(changes.escaping)
+        return wire.path_failure(FailureCategory.SANDBOX_VIOLATION, LINKS, changes.escaping)
     allowed = allowed_files(spec)
     if outside := [path for path in changes.touched if path not in allowed]:
         return wire.path_failure(FailureCategory.ALLOWLIST_VIOLATION, "changed but not allowed", outside)
@@ -152,20 +141,10 @@ def violation(spec: Spec, changes: Changes) -> AttemptFailure | None:
     return None
 
 
-def _links(paths: Sequence[str]) -> AttemptFailure | None:
-    return wire.path_failure(FailureCategory.SANDBOX_VIOLATION, LINKS, paths) if paths else None
-
-
 def _path(word: str) -> str:
     """Return what a word of a command may mean as a path of the clone, "" if it means another place."""
     path = os.path.normpath(word.partition("::")[0].rpartition("=")[2])
     return "" if "\0" in path or path.startswith(("/", "..")) else path
-
-
-def _too_long(report: AgentReport) -> AttemptFailure | None:
-    if len(codec.dumps(report.output)) > MAX_OUTPUT_BYTES:
-        return wire.advice(f"the output is larger than {MAX_OUTPUT_BYTES} bytes: make it shorter")
-    return None
 
 
 def _message(spec: Spec) -> str:
@@ -174,16 +153,22 @@ def _message(spec: Spec) -> str:
 
 
 def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Outcome:
-    """AgentReport `result` as the outcome of the attempt `spec`."""
-    failure, changes = result.failure, result.changes
+    """Return `result` as the outcome of the attempt `spec`.
+
+    One run of the agent is one patch cycle, unless it counted more; tokens that it did not tell stay unknown.
+    """
+    failure, changes, report = result.failure, result.changes, result.report
     told = failure or result.verification.finding
+    cycles = report.patch_cycles if report.patch_cycles is not None else int(spec.mode is Mode.PATCH)
     return Outcome(
         step_id=spec.step_id,
         success=failure is None,
         tests_passed=result.verification.passed,
         touched_files=_paths(changes.touched) if changes else (),
         diff_hash=changes.diff_hash if changes else None,
-        metrics=_metrics(spec, result, duration_ms),
+        metrics=Metrics(
+            tokens_used=report.tokens_used, duration_ms=duration_ms, patch_cycles=cycles, tool_calls=report.tool_calls
+        ),
         failure_evidence=told.evidence if told else None,
         plan_id=spec.plan_id,
         attempt=spec.attempt,
@@ -192,17 +177,8 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         growth_kb=changes.growth_kb if changes else 0,
         error_message=failure.message if failure else None,
         verify=result.verification.receipts,
-        output=None if failure else result.report.output,
+        output=None if failure else report.output,
         controller=controller,
-    )
-
-
-def _metrics(spec: Spec, result: Result, duration_ms: int) -> Metrics:
-    """One run of the agent is one patch cycle, unless it counted more; tokens it did not tell stay unknown."""
-    report = result.report
-    cycles = report.patch_cycles if report.patch_cycles is not None else int(spec.mode is Mode.PATCH)
-    return Metrics(
-        tokens_used=report.tokens_used, duration_ms=duration_ms, patch_cycles=cycles, tool_calls=report.tool_calls
     )
 
 

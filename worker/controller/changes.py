@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,10 +34,7 @@ MAX_RULES_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The difference between the commit `base` and the tree `tree`.
-
-    A rename counts as both of its paths.
-    """
+    """The difference between the commit `base` and the tree `tree`; a rename counts as both of its paths."""
 
     base: str
     tree: str = ""  # none was made of what is not allowed
@@ -50,18 +47,8 @@ class Changes:
     diff_hash: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    mode: bytes
-    old: bytes
-    new: bytes
-
-
 def name_changes(base: str, touched: Mapping[bytes, Marks | None], known: Iterable[bytes], root: Path) -> Changes:
-    """Name the files that were `touched`: gone, created, changed, leading out.
-
-    Those without marks are gone, and those not `known` in `base` are new.
-    """
+    """Name the files that were `touched`: those without marks are gone, and those not `known` in `base` are new."""
     links = (path for path, marks in touched.items() if marks and marks.is_link)
     return Changes(
         base,
@@ -74,19 +61,24 @@ def name_changes(base: str, touched: Mapping[bytes, Marks | None], known: Iterab
 def measure(git: Git, changes: Changes) -> Changes:
     """Measure how large the change is, now that it has a tree."""
     diff = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", changes.base, changes.tree)
+    growth = 0  # in bytes, without submodules
+    # `:old_mode new_mode old new status NUL path NUL`, again and again
+    files = (about.split(b" ") for about in git(*diff, "--raw", "-z", "--abbrev=64").split(b"\0")[:-1:2])
+    asked = b"".join(old + b"\n" + new + b"\n" for _, mode, old, new, _ in files if mode != SUBMODULE)
+    for number, line in enumerate(git("cat-file", "--batch-check", stdin=asked).splitlines()):
+        size = int(line.split()[2]) if b" blob " in line else 0
+        growth += size if number % 2 else -size
+    counts = (line.split(b"\t")[:2] for line in git(*diff, "--numstat").splitlines())
     return replace(
         changes,
-        growth_kb=round(_growth(git, _files(git(*diff, "--raw", "-z", "--abbrev=64"))) / 1024),
-        diff_lines=_lines(git(*diff, "--numstat")),
+        growth_kb=round(growth / 1024),
+        diff_lines=sum(int(count) for pair in counts for count in pair if count.isdigit()),  # none of a binary file
         diff_hash=hashlib.sha256(git(*diff, "-p", "--binary", "--full-index")).hexdigest(),
     )
 
 
 def leads_out(root: Path, path: str) -> bool:
-    """Whether `path` is, or lies below, a link out of `root`.
-
-    A link into its git directory leads out as well, and so does an absolute one.
-    """
+    """Say whether `path` is, or lies below, a link out of `root`, such as an absolute one or one into `.git`."""
     place, top = root / path, Path(os.path.realpath(root))
     if place.is_symlink() and place.readlink().is_absolute():
         return True
@@ -99,36 +91,16 @@ def _text(path: bytes) -> str:
     return path.decode(errors="replace")
 
 
-def _files(raw: bytes) -> Iterator[_File]:
-    """Read `:old_mode new_mode old new status NUL path NUL`, again and again."""
-    for about in raw.split(b"\0")[:-1:2]:
-        _, mode, old, new, _ = about.split(b" ")
-        yield _File(mode, old, new)
-
-
-def _growth(git: Git, files: Iterable[_File]) -> int:
-    """Add up by how many bytes the files grew."""
-    files = [file for file in files if file.mode != SUBMODULE]
-    sizes = git("cat-file", "--batch-check", stdin=b"".join(file.old + b"\n" + file.new + b"\n" for file in files))
-    known = [int(line.split()[2]) if b" blob " in line else 0 for line in sizes.splitlines()]
-    return sum(known[1::2]) - sum(known[::2])
-
-
-def _lines(numstat: bytes) -> int:
-    """Add up the lines added and removed; binary files have none."""
-    return sum(int(word) for line in numstat.splitlines() for word in line.split(b"\t")[:2] if word.isdigit())
-
-
 class IgnoreRules:
-    """The rules of one commit, with those of the operator's repository.
-
-    They are laid out in a folder of our own.
-    """
+    """The rules of one commit, with those of the operator's repository, laid out in a folder of our own."""
 
     def __init__(self, home: Path, store: Store, repository: Repository) -> None:
         self._store, self._folder, self._known = store, home / "rules", frozenset[tuple[bytes, bytes]]()
-        left = ("\n".join(LEFT_BEHIND) + "\n").encode()
-        self.everywhere = left + _excludes(repository)
+        try:
+            excluded = snapshot.read(repository.common, b"info/exclude", MAX_RULES_BYTES)
+        except OSError:
+            excluded = b""
+        self.everywhere = ("\n".join(LEFT_BEHIND) + "\n").encode() + excluded
         (home / "excludes").write_bytes(self.everywhere)
         self._folder.mkdir()
         options = (f"--git-dir={store.data}", f"--work-tree={self._folder}")
@@ -161,23 +133,13 @@ class IgnoreRules:
 
 
 def caches(paths: Iterable[bytes]) -> frozenset[bytes]:
-    """Return what of `paths` holds results of earlier runs.
-
-    That is the folder around them, where there is one.
-    """
-    return frozenset(filter(None, map(_cache, paths)))
-
-
-def _cache(path: bytes) -> bytes | None:
-    parts = path.split(b"/")
-    inner = next((at for at, part in enumerate(parts) if part in _FOLDERS), None)
-    if inner is not None:
-        return b"/".join(parts[: inner + 1])
-    return path if path.endswith(_COMPILED) else None
-
-
-def _excludes(repository: Repository) -> bytes:
-    try:
-        return snapshot.read(repository.common, b"info/exclude", MAX_RULES_BYTES)
-    except OSError:
-        return b""
+    """Return what of `paths` holds results of earlier runs: the folder around them, where there is one."""
+    found: set[bytes] = set()
+    for path in paths:
+        parts = path.split(b"/")
+        inner = next((at for at, part in enumerate(parts) if part in _FOLDERS), None)
+        if inner is not None:
+            found.add(b"/".join(parts[: inner + 1]))
+        elif path.endswith(_COMPILED):
+            found.add(path)
+    return frozenset(found)

@@ -34,20 +34,14 @@ class Action(StrEnum):
 
 
 class Paused(Exception):
-    """The attempt's plan is paused, and nobody has claimed the attempt.
-
-    It can be asked for again later.
-    """
+    """The attempt's plan is paused, and nobody has claimed the attempt, which can be asked for again later."""
 
 
 LOST = frozenset({Action.CANCEL, Action.TAKEN, Action.STALE})
 
 
 class Lease:
-    """Our hold on the attempt of `spec`.
-
-    `is_wanted` turns false when the planner takes it back or we shut down.
-    """
+    """Our hold on the attempt of `spec`."""
 
     def __init__(self, redis: Redis, spec: Spec, name: str, every_s: float, stop: Event) -> None:
         self._redis, self._spec, self._name, self._every_s, self._stop = redis, spec, name, every_s, stop
@@ -55,23 +49,20 @@ class Lease:
         self.claimed = False  # stays false where the planner's server knows no heartbeat
 
     def is_wanted(self) -> bool:
-        """Say whether the work is still worth doing."""
+        """Say whether the work is still worth doing: until the planner takes it back or we shut down."""
         return self._lost is None and not self._stop.is_set()
 
     def claim(self) -> None:
-        """Claim the attempt; raises Paused or Abandoned.
-
-        Paused where it cannot be ours for now, Abandoned where it never will be.
-        """
-        if self._confirmed() is Action.PAUSE:
+        """Claim the attempt; raises Paused where it cannot be ours for now, Abandoned where it never will be."""
+        if self.confirm() is Action.PAUSE:
             raise Paused
 
-    def confirm(self) -> None:
-        """Ask once more before a change lands; raises Abandoned.
-
-        Abandoned where the attempt is not ours any more.
-        """
-        self._confirmed()
+    def confirm(self) -> Action | None:
+        """Ask whether the attempt is ours, as before a change lands; raises Abandoned where it is not any more."""
+        action = patiently(self._beat, self._stop)
+        if not self.is_wanted():
+            raise Abandoned(self._lost or "shutdown")
+        return action
 
     @contextmanager
     def renewal(self) -> Iterator[None]:
@@ -84,12 +75,6 @@ class Lease:
         finally:
             done.set()
             thread.join()
-
-    def _confirmed(self) -> Action | None:
-        action = patiently(self._beat, self._stop)
-        if not self.is_wanted():
-            raise Abandoned(self._lost or "shutdown")
-        return action
 
     def _renew(self, done: Event) -> None:
         while not done.wait(self._every_s) and self.is_wanted():
@@ -108,13 +93,11 @@ class Lease:
         except ResponseError as error:
             log.info("heartbeat_unavailable", extra={**spec.ids, "error": str(error)})
             return None
-        return self._understand(Action(answer[0].decode()), int(answer[2] or 0))
-
-    def _understand(self, action: Action, lease_ttl_ms: int) -> Action:
+        action, lease_ttl_ms = Action(answer[0].decode()), int(answer[2] or 0)
         self.claimed = True
         if action in LOST:
             self._lost = action
-            log.info("lease_lost", extra={**self._spec.ids, "action": action})
+            log.info("lease_lost", extra={**spec.ids, "action": action})
         if lease_ttl_ms > 0:  # a planner with shorter leases needs to hear from us more often
             self._every_s = min(self._every_s, lease_ttl_ms / 3000)
         return action

@@ -45,10 +45,7 @@ PAUSED_EACH_S = 0.05  # and so much longer for each of them
 
 
 def unique_name() -> str:
-    """Name this controller by host, process and a random part.
-
-    No two may share a consumer.
-    """
+    """Name this controller by host, process and a random part: no two may share a consumer."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
@@ -77,9 +74,7 @@ class ControllerConfig:
 
 
 def run(config: ControllerConfig, stop: Event | None = None, check: Callable[[Redis], None] = check_version) -> int:
-    """Work until SIGTERM, SIGINT or `stop`; returns the exit code.
-
-    0: ended as asked; 1: refused by Redis or git.
+    """Work until SIGTERM, SIGINT or `stop`; returns the exit code: 0 ended as asked, 1 refused by Redis or git.
 
     `check` looks at the server once it answers, and raises RefusedRedis where it is not one for us. A step in hand is
     abandoned at the end: its agent is stopped, nothing is published, its lease expires.
@@ -171,25 +166,21 @@ class Controller:
     def _work(self, spec: Spec, entry: StepEntry) -> None:
         lease = Lease(self._redis, spec, self._config.name, self._config.heartbeat_s, self._stop)
         lease.claim()
-        seconds = self._agent_seconds(spec, lease)
+        seconds = self._config.agent_timeout_s
+        if not lease.claimed:  # without a heartbeat never beyond the attempt's deadline
+            seconds = min(seconds, (spec.deadline - datetime.now(UTC)).total_seconds())
         if seconds <= 0:
             raise Abandoned("deadline")
         log.info("step_started", extra=spec.ids)
         with lease.renewal():
             started = time.monotonic()
-            data = entry.fields[DATA]
-            result = Attempt(spec, data, self._argv, self._tree, lease, seconds, self._sandboxes).run()
+            raw = entry.fields[DATA]
+            result = Attempt(spec, raw, self._argv, self._tree, lease, seconds, self._sandboxes).run()
             duration_ms = int((time.monotonic() - started) * 1000)
             message = outcome(spec, result, duration_ms, self._config.name)
             data = codec.encode(message, exclude_none=True)
             self._mailbox.publish(spec.reply_to, {"data": data, **spec.ids, "lease": spec.lease})
         log.info("step_finished", extra={**spec.ids, "success": message.success, "duration_ms": duration_ms})
-
-    def _agent_seconds(self, spec: Spec, lease: Lease) -> float:
-        """PathGrant the agent the usual time; without a heartbeat never beyond the attempt's deadline."""
-        if lease.claimed:
-            return self._config.agent_timeout_s
-        return min(self._config.agent_timeout_s, (spec.deadline - datetime.now(UTC)).total_seconds())
 
 
 def read(entry: StepEntry) -> Spec | None:

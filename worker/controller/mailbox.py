@@ -45,10 +45,7 @@ def patiently(call: Callable[[], T], stop: Event) -> T:
 
 @dataclass(frozen=True, slots=True)
 class StepEntry:
-    """A stream entry that is ours until we acknowledge it.
-
-    It has no fields if the planner deleted it meanwhile.
-    """
+    """A stream entry that is ours until we acknowledge it; without fields if the planner deleted it meanwhile."""
 
     stream: str
     id: bytes
@@ -61,10 +58,7 @@ class StepEntry:
 
 
 def connect(url: str) -> Redis:
-    """Make a client that never repeats a command by itself.
-
-    A read whose answer got lost would hide an entry.
-    """
+    """Make a client that never repeats a command by itself: a read whose answer got lost would hide an entry."""
     return connect_to(url, patience_s=SOCKET_TIMEOUT_S)
 
 
@@ -74,10 +68,7 @@ def step_streams(queues: Iterable[str], partitions: int) -> list[str]:
 
 
 class Mailbox:
-    """One consumer of the group `controllers`.
-
-    The planner makes stream and group; until then there is no mail.
-    """
+    """One consumer of the group `controllers`; the planner makes stream and group, until then there is no mail."""
 
     def __init__(self, redis: Redis, streams: Iterable[str], consumer: str, stop: Event) -> None:
         self._redis, self._consumer, self._stop = redis, consumer, stop
@@ -103,17 +94,11 @@ class Mailbox:
         return entry
 
     def publish(self, reply_to: str, fields: dict[Any, Any]) -> None:
-        """Add an outcome; after a lost connection the same one again.
-
-        The planner applies it once.
-        """
+        """Add an outcome; after a lost connection the same one again, which the planner applies once."""
         patiently(lambda: self._redis.xadd(reply_to, fields), self._stop)
 
     def acknowledge(self, entry: StepEntry) -> None:
-        """Be done with `entry`.
-
-        A refusal is no matter: the planner acknowledges ended attempts itself.
-        """
+        """Be done with `entry`; a refusal is no matter, since the planner acknowledges ended attempts itself."""
         self._unfinished.discard(entry.key)
         self._answered.add(entry.key)
         with suppress(RedisError):
@@ -128,31 +113,25 @@ class Mailbox:
                     self._redis.xgroup_delconsumer(stream, GROUP, self._consumer)
 
     def _next(self) -> StepEntry | None:
+        """Ask each stream for an entry, first for one that is pending if we look back; else wait for new ones."""
         present = []
         self._streams.rotate(-1)  # so that no stream starves the others
         for stream in tuple(self._streams):
-            found = self._look(stream)
+            if stream in self._look_back:
+                if pending := self._read([stream], self._look_back[stream]):
+                    self._look_back[stream] = pending[0].id
+                    return pending[0]
+                del self._look_back[stream]
+            found = self._read([stream], NEW)
             if found:
                 return found[0]
             if found is not None:
                 present.append(stream)
-        return self._wait_for(present)
-
-    def _look(self, stream: str) -> list[StepEntry] | None:
-        """Read what is pending for us, if we look back, and then what is new."""
-        if stream in self._look_back:
-            if found := self._read([stream], self._look_back[stream]):
-                self._look_back[stream] = found[0].id
-                return found
-            del self._look_back[stream]
-        return self._read([stream], NEW)
-
-    def _wait_for(self, streams: list[str]) -> StepEntry | None:
-        if not streams:
+        if not present:
             self._stop.wait(ABSENT_PAUSE_S)
             return None
         # A commit of the planner can fill several streams at once: the first entry is taken, the others are kept.
-        self._extra.extend(self._read(streams, NEW, block=BLOCK_MS) or ())
+        self._extra.extend(self._read(present, NEW, block=BLOCK_MS) or ())
         return self._extra.popleft() if self._extra else None
 
     def _read(self, streams: list[str], start: bytes, block: int | None = None) -> list[StepEntry] | None:

@@ -31,16 +31,12 @@ NPX = {"npm_config_yes": "false"}  # npx runs what the project has, and download
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """What the agent says of its work.
-
-    It is not believed about files or tests: git and the verification are asked.
-    """
+    """What the agent says of its work; about files and tests git and the verification are asked instead."""
 
     tokens_used: int | None = None
     patch_cycles: int | None = None
     tool_calls: int | None = None
     output: Any = None
-    suggestion: str | None = None
     failure: AttemptFailure | None = None
 
 
@@ -52,31 +48,24 @@ def ask_agent(run: AgentRun, argv: Sequence[str], spec: bytes, timeout_s: float,
     if not argv:
         return AgentReport(failure=wire.advice("this controller has no agent command"))
     done = run(argv, timeout_s, spec)
-    said = _last_line(done.stdout)
+    # The report stands on the last line; a JSON object without a word of a report is an answer, and none of it.
+    last = _json(done.stdout.rstrip().rpartition("\n")[2])
+    said = last if isinstance(last, dict) and last.keys() & REPORTED else {}
     suggestion = said.get("suggestion")
+    suggestion = suggestion[:MESSAGE_CHARS] if isinstance(suggestion, str) else None
+    failure = None
+    if done.timed_out:
+        failure = wire.agent_timeout(timeout_s, done.stderr[-MESSAGE_CHARS:])
+    elif done.exit_code:
+        tail = done.stderr[-MESSAGE_CHARS:].strip() or f"the agent ended with exit code {done.exit_code}"
+        failure = wire.agent_failure(tail, suggestion)
     return AgentReport(
         tokens_used=_count(said.get("tokens_used")),
         patch_cycles=_count(said.get("patch_cycles")),
         tool_calls=_count(said.get("tool_calls")),
         output=said.get("output") if said else _answer(done.stdout, whole=whole),
-        suggestion=suggestion[:MESSAGE_CHARS] if isinstance(suggestion, str) else None,
-        failure=_failure(done, timeout_s, suggestion if isinstance(suggestion, str) else None),
+        failure=failure,
     )
-
-
-def _failure(done: Finished, timeout_s: float, suggestion: str | None) -> AttemptFailure | None:
-    if done.timed_out:
-        return wire.agent_timeout(timeout_s, done.stderr[-MESSAGE_CHARS:])
-    if done.exit_code:
-        tail = done.stderr[-MESSAGE_CHARS:].strip() or f"the agent ended with exit code {done.exit_code}"
-        return wire.agent_failure(tail, suggestion and suggestion[:MESSAGE_CHARS])
-    return None
-
-
-def _last_line(stdout: str) -> dict[str, Any]:
-    """Read the report on the last line; a JSON object without a word of a report is an answer, and none of it."""
-    said = _json(stdout.rstrip().rpartition("\n")[2])
-    return said if isinstance(said, dict) and said.keys() & REPORTED else {}
 
 
 def _answer(stdout: str, *, whole: bool) -> Any:
@@ -117,7 +106,9 @@ def verify(tools: Iterable[Tool], run: ToolRun) -> Verification:
     receipts: list[VerifyReceipt] = []
     finding: AttemptFailure | None = None
     for tool in tools:
-        if word := _read_from_file(tool.argv):
+        # No planner of today sends a word that pytest, ruff, mypy or tsc take for a file of options; a plan that an
+        # older one made, and that is still under way, may hold one.
+        if word := next((word for word in tool.argv if word.startswith("@")), None):
             return Verification(tuple(receipts), wire.advice(f"{tool.tool} would read options from {word!r}"))
         done = run(resolve(tool.argv), tool.timeout_s)
         receipts.append(VerifyReceipt(tool=tool.tool, exit_code=done.exit_code, output_digest=done.digest))
@@ -135,19 +126,8 @@ def environment() -> dict[str, str]:
     return kept | NPX
 
 
-def _read_from_file(argv: Sequence[str]) -> str | None:
-    """Find a word that pytest, ruff, mypy or tsc take for a file of options.
-
-    No planner of today sends one; a plan that an older one made, and that is still under way, may hold one.
-    """
-    return next((word for word in argv if word.startswith("@")), None)
-
-
 def resolve(argv: Sequence[str]) -> list[str]:
-    """Find the program on PATH; returns the argv to run.
-
-    A Python tool that is only installed beside us runs as a module of our interpreter.
-    """
+    """Return the argv to run: a Python tool that is not on PATH but beside us is a module of our interpreter."""
     name, *rest = argv
     if "/" in name or shutil.which(name):
         return list(argv)

@@ -31,10 +31,7 @@ def branch_of(plan_id: str) -> str:
 
 
 class Repository:
-    """The operator's git repository at `path`; raises GitError.
-
-    GitError where there is none, where it has no commit yet, or where git is too old.
-    """
+    """The operator's git repository at `path`; raises GitError where none or no commit is, or where git is too old."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -73,10 +70,7 @@ class Repository:
         self.git("unpack-objects", "-q", "--strict", stdin=pack)
 
     def move(self, plan_id: str, to: str, expected: str) -> None:
-        """Move the plan's branch, unless somebody else moved it from `expected`.
-
-        `expected` is "" where there is no branch yet.
-        """
+        """Move the plan's branch, unless somebody else moved it from `expected` ("" where there is none yet)."""
         self.git("update-ref", "-m", "planner", branch_of(plan_id), to, expected)
 
     @contextmanager
@@ -88,28 +82,20 @@ class Repository:
 
 
 class Store:
-    """A controller's own git directory, in `home`.
-
-    What is made of an attempt lies apart, and is dropped at the next one.
-    """
+    """A controller's own git directory, in `home`; what an attempt adds lies apart, and is dropped at the next one."""
 
     def __init__(self, home: Path, source: Repository) -> None:
         self._source = source
-        self.data, self._made, self._index = home / "store", home / "made", home / "index"
-        self._blobs = home / "blobs"
+        self.data, self._made, self._blobs = home / "store", home / "made", home / "blobs"
+        self.index = home / "index"  # of the last checkout
         apart = {
             "GIT_OBJECT_DIRECTORY": str(self._made),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(self.data / "objects"),
         }
         self._fetching = Git(home, f"--git-dir={self.data}", environment={"GIT_ALLOW_PROTOCOL": "file"})
-        self.git = Git(home, f"--git-dir={self.data}", environment={**apart, "GIT_INDEX_FILE": f"{self._index}.made"})
-        self._checkout = {**apart, "GIT_INDEX_FILE": str(self._index)}
+        self.git = Git(home, f"--git-dir={self.data}", environment={**apart, "GIT_INDEX_FILE": f"{self.index}.made"})
+        self._checkout = {**apart, "GIT_INDEX_FILE": str(self.index)}
         self._begin()
-
-    @property
-    def index(self) -> Path:
-        """Where the index of the last checkout lies."""
-        return self._index
 
     def _begin(self) -> None:
         shutil.rmtree(self.data, ignore_errors=True)
@@ -119,10 +105,7 @@ class Store:
         (self.data / "info/attributes").write_text(NEUTRAL)
 
     def fetch(self, commit: str, name: str) -> None:
-        """Have `commit` here, with some of its history.
-
-        `name` tells git what it may build upon next time.
-        """
+        """Have `commit` here, with some of its history; `name` tells git what it may build upon next time."""
         if commit in self._there:
             return
         if len(list((self.data / "objects/pack").glob("*.pack"))) >= MAX_PACKS:
@@ -140,10 +123,7 @@ class Store:
         self._made.mkdir()
 
     def check_out(self, commit: str, root: Path) -> None:
-        """Make the files in `root` those of `commit`.
-
-        Whatever else lies there has been removed before.
-        """
+        """Make the files in `root` those of `commit`; whatever else lies there has been removed before."""
         git = Git(root, f"--git-dir={self.data}", f"--work-tree={root}", environment=self._checkout)
         # The files were handed over to their user since then, which changed their marks; `snapshot` has compared those.
         known = ("-c", "core.trustctime=false", "-c", "core.checkStat=minimal")
@@ -155,21 +135,14 @@ class Store:
         return {path: (about[:6], about.rsplit(b" ", 1)[1]) for about, path in lines}
 
     def tree(self, changed: Mapping[bytes, tuple[bytes, bytes] | None]) -> str:
-        """Make the tree that differs from the last checkout by `changed`.
-
-        By path the mode and the content, or None for a removal.
-        """
-        shutil.copyfile(self._index, f"{self._index}.made")
+        """Make the tree that differs from the last checkout by `changed`: mode and content, or None for a removal."""
+        shutil.copyfile(self.index, f"{self.index}.made")
+        null = b"0" * (64 if self._source.object_format == "sha256" else 40)
         blobs = self._write({path: new[1] for path, new in changed.items() if new})
-        gone = b"".join(b"0 %s\t%s\0" % (b"0" * len(self.null), path) for path, new in changed.items() if not new)
+        gone = b"".join(b"0 %s\t%s\0" % (null, path) for path, new in changed.items() if not new)
         new = b"".join(b"%s %s\t%s\0" % (new[0], blobs[path], path) for path, new in changed.items() if new)
         self.git("update-index", "-z", "--index-info", stdin=gone + new)
         return self.git.line("write-tree")
-
-    @property
-    def null(self) -> bytes:
-        """The object id that means none."""
-        return b"0" * (64 if self._source.object_format == "sha256" else 40)
 
     def _write(self, contents: Mapping[bytes, bytes]) -> Mapping[bytes, bytes]:
         """Write blobs; git reads them from files of ours, by names of ours."""

@@ -31,10 +31,7 @@ class Unclean(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What tells one state of a file from another without reading it.
-
-    Nobody but the kernel can set `changed_ns`.
-    """
+    """What tells one state of a file from another without reading it; only the kernel can set `changed_ns`."""
 
     mode: int
     inode: int
@@ -60,10 +57,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class TreeSnapshot:
-    """All entries of a folder by their paths, without its `.git`.
-
-    `folders` has their permissions.
-    """
+    """All entries of a folder by their paths, without its `.git`; `folders` has their permissions."""
 
     files: Mapping[bytes, Marks] = field(default_factory=dict)
     folders: Mapping[bytes, int] = field(default_factory=dict)
@@ -77,11 +71,9 @@ class TreeSnapshot:
 
 
 def take(root: Path, clock: Path) -> TreeSnapshot:
-    """Look at everything in `root`.
+    """Look at everything in `root`; raises OSError for a folder that cannot be read.
 
     The time is that of the file system, by touching the file `clock` beside it.
-
-    Raises OSError for a folder that cannot be read.
     """
     clock.touch()
     files, folders = contents(root)
@@ -89,10 +81,7 @@ def take(root: Path, clock: Path) -> TreeSnapshot:
 
 
 def contents(root: Path, *within: bytes) -> tuple[dict[bytes, Marks], dict[bytes, int]]:
-    """List the files and folders in the folder `within` of `root`.
-
-    Raises OSError for a folder that cannot be read.
-    """
+    """List the files and folders in the folder `within` of `root`; raises OSError for one that cannot be read."""
     files: dict[bytes, Marks] = {}
     folders: dict[bytes, int] = {}
 
@@ -111,10 +100,7 @@ def contents(root: Path, *within: bytes) -> tuple[dict[bytes, Marks], dict[bytes
 
 
 def clean(root: Path, known: TreeSnapshot) -> None:
-    """Remove whatever is not as it was when `known` was taken.
-
-    Raises OSError where that is not possible.
-    """
+    """Remove whatever is not as it was when `known` was taken; raises OSError where that is not possible."""
 
     def tidy(handle: int, where: bytes, depth: int) -> None:
         for name, marks in _entries(handle):
@@ -147,9 +133,7 @@ def discard(root: Path) -> None:
 
 
 def read(root: Path, path: bytes, most: int) -> bytes:
-    """Read at most `most` bytes of the file or link at `path`.
-
-    Raises OSError if it is another thing.
+    """Read at most `most` bytes of the file or link at `path`; raises OSError if it is another thing.
 
     No folder on the way is a link, and what is neither a file nor a link is not opened.
     """
@@ -177,15 +161,15 @@ def object_id(kind: bytes, data: bytes, algorithm: str) -> bytes:
 
 def _entries(handle: int, known: int = 0) -> list[tuple[bytes, Marks]]:
     """List a folder, unless that makes with the `known` ones more entries than we can hold."""
+    listed: list[tuple[bytes, Marks]] = []
     with os.scandir(handle) as found:
-        listed = [(os.fsencode(entry.name), _marks(entry.stat(follow_symlinks=False))) for entry in islice(found, MOST)]
+        for entry in islice(found, MOST):
+            it = entry.stat(follow_symlinks=False)
+            marks = Marks(it.st_mode, it.st_ino, it.st_size, it.st_mtime_ns, it.st_ctime_ns)
+            listed.append((os.fsencode(entry.name), marks))
     if known + len(listed) >= MOST:
         raise Unclean(f"there are more than {MOST} files")
     return listed
-
-
-def _marks(found: os.stat_result) -> Marks:
-    return Marks(found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 @contextmanager

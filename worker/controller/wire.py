@@ -63,10 +63,7 @@ class Spec(Inbound):
 
     @property
     def ids(self) -> dict[str, str | int]:
-        """Say which attempt this is.
-
-        Without its lease, which is a secret and has no place in a log.
-        """
+        """Say which attempt this is, without its lease, which is a secret and has no place in a log."""
         return {"plan_id": self.plan_id, "step_id": self.step_id, "attempt": self.attempt}
 
 
@@ -84,18 +81,12 @@ def tool_failure(tool: str, output: str, timed_out: bool) -> AttemptFailure:
 
 
 def agent_failure(stderr: str, suggestion: str | None) -> AttemptFailure:
-    """Say that the agent gave up.
-
-    The end of its standard error is what we know.
-    """
+    """Say that the agent gave up; the end of its standard error is what we know."""
     return _classified(classify(stderr), stderr, suggestion)
 
 
 def agent_timeout(seconds: float, stderr: str) -> AttemptFailure:
-    """Say that the agent took too long.
-
-    That is no TEST_TIMEOUT: a longer test would not help.
-    """
+    """Say that the agent took too long, which is no TEST_TIMEOUT: a longer test would not help."""
     message = f"the agent was stopped after {seconds:.0f} s\n{stderr}"
     return _failure(FailureCategory.UNKNOWN, message[:MESSAGE_CHARS], trace=stderr[-TRACE_CHARS:])
 
@@ -107,18 +98,12 @@ def path_failure(category: FailureCategory, message: str, paths: Iterable[str]) 
 
 
 def advice(message: str) -> AttemptFailure:
-    """Say what went wrong in words that tell what to do.
-
-    Such as: make it smaller.
-    """
+    """Say what went wrong in words that tell what to do, such as: make it smaller."""
     return _failure(FailureCategory.UNKNOWN, message, suggestion=message)
 
 
 def own_failure(error: Exception) -> AttemptFailure:
-    """Say that the controller could not do its part.
-
-    Such as git refusing.
-    """
+    """Say that the controller could not do its part, such as where git refuses."""
     message = f"{type(error).__name__}: {error}"[:MESSAGE_CHARS]
     message = message.encode(errors="replace").decode()  # a file's name need not be text that JSON can hold
     return _failure(FailureCategory.UNKNOWN, message, trace=message[:TRACE_CHARS])

@@ -34,14 +34,11 @@ PACKED = re.compile(rb"([0-9a-f]{40,64}) (refs/[^\0 ]+)")
 def worktree(
     repository: Repository, name: str, parent: Path | None = None, user: User | None = None
 ) -> Iterator[Worktree]:
-    """Make a clone of `repository` in a new private directory while the block lasts.
-
-    The directory lies under `parent`.
+    """Make a clone of `repository` in a new private directory under `parent` while the block lasts.
 
     If it is to be another `user` who works in it, the clone is that user's, who cannot reach what is ours beside it.
-
-    Not below `.git`: several test runners refuse to see files there.
     """
+    # Not below `.git`: several test runners refuse to see files there.
     home = Path(mkdtemp(prefix=f"planner-{name}-", dir=parent))
     try:
         yield Worktree(repository, home, user)
@@ -70,10 +67,7 @@ class Worktree:
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        """Name what an agent and its verification may write to.
-
-        That is the clone, with the git directory that is theirs.
-        """
+        """Name what an agent and its verification may write to: the clone, with the git directory that is theirs."""
         return (self.root,)
 
     def reset(self, plan_id: str, base_sha: str | None) -> None:
@@ -129,10 +123,7 @@ class Worktree:
         return changes.measure(self._store.git, replace(found, tree=self._store.tree(new)))
 
     def drop_caches(self) -> None:
-        """Remove what tools keep of earlier runs, which an agent can forge.
-
-        What git knows stays.
-        """
+        """Remove what tools keep of earlier runs, which an agent can forge; what git knows stays."""
         now = snapshot.take(self.root, self._clock)
         known = changes.caches(self._files)
         for path in changes.caches((*now.files, *now.folders)) - known:
@@ -147,17 +138,16 @@ class Worktree:
         return tuple(path.decode(errors="replace") for path in wrong)
 
     def moved_refs(self) -> tuple[str, ...]:
-        """Name the refs that the agent made in the clone.
-
-        They are those beside the plan's branch.
-        """
-        return _moved_refs(self.root, self._plan_id)
+        """Name the refs that the agent made in the clone beside the plan's branch; there was no other one before."""
+        try:
+            loose, _ = snapshot.contents(self.root, b".git", b"refs")
+            found = {f"refs/{path.decode(errors='replace')}" for path in loose} | _packed_refs(self.root)
+        except OSError:
+            return ()  # it took its git directory apart
+        return tuple(sorted(found - {branch_of(self._plan_id)}))[:MAX_REFS]
 
     def land(self, plan_id: str, change: Changes, message: str) -> str:
-        """Commit `change` to the plan's branch; raises GitError on a conflict.
-
-        It is rebased if a sibling has moved the branch.
-        """
+        """Commit `change` to the plan's branch, rebased if a sibling has moved that; raises GitError on a conflict."""
         store, tree = self._store, change.tree
         with self._repository.lock():
             tip = self._repository.tip(plan_id) or change.base
@@ -255,25 +245,9 @@ def _git_dir_leads_out(root: Path) -> bool:
         return False  # none, or nothing that git could follow
 
 
-def _moved_refs(root: Path, plan_id: str) -> tuple[str, ...]:
-    """Name the refs that an agent made beside the plan's branch; there was no other one before."""
-    try:
-        found = {*_loose(root), *_packed(root)} - {branch_of(plan_id)}
-    except OSError:
-        return ()  # it took its git directory apart
-    return tuple(sorted(found))[:MAX_REFS]
-
-
-def _loose(root: Path) -> Iterator[str]:
-    files, _ = snapshot.contents(root, b".git", b"refs")
-    yield from (f"refs/{path.decode(errors='replace')}" for path in files)
-
-
-def _packed(root: Path) -> Iterator[str]:
+def _packed_refs(root: Path) -> set[str]:
     try:
         lines = snapshot.read(root, b".git/packed-refs", MAX_PACKED_BYTES).splitlines()
     except FileNotFoundError:
-        return
-    for line in lines:
-        if found := PACKED.fullmatch(line):
-            yield found[2].decode(errors="replace")
+        return set()
+    return {found[2].decode(errors="replace") for line in lines if (found := PACKED.fullmatch(line))}
