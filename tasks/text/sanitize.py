@@ -66,7 +66,7 @@ def sanitize(text: str, mode: Treatment = Treatment.STRIP) -> Sanitized:
         text = _replace(gapped, spans, _TREAT.get(mode, str)).replace(_GAP, "")
     text = clean(text)
     for _ in range(MAX_ROUNDS):
-        spans = sorted(set(_spans(text)))
+        spans = sorted(set(find_spans(text)))
         findings += _told(text, spans)
         if not spans or mode is Treatment.FLAG:
             return Sanitized(Trusted(text), tuple(dict.fromkeys(findings)))
@@ -132,7 +132,7 @@ def _merged(spans: list[Span]) -> Iterator[tuple[int, int]]:
     yield start, end
 
 
-def _spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
+def find_spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
     """Find attacks in a text as it is read, rendered and decoded."""
     shown = TextView(text)
     for _ in range(_LAYERS):
@@ -228,5 +228,5 @@ def _decoded(blob: str) -> bytes:
 
 def _hidden(raw: bytes, blob: re.Match[str], layers: int) -> Iterator[Span]:
     readable = b"\n".join(_READABLE.findall(raw)).decode("ascii")
-    for _, _, kind in _spans(readable, layers - 1) if readable else ():
+    for _, _, kind in find_spans(readable, layers - 1) if readable else ():
         yield blob.start(), blob.end(), kind

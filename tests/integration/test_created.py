@@ -44,17 +44,12 @@ class Scripted:
 class Worker:
     """The container of a worker process in this one, with a drafter of its own."""
 
-    def __init__(self, url: str, patch: pytest.MonkeyPatch, **settings: Any) -> None:
+    def __init__(self, url: str, **settings: Any) -> None:
         self.drafter = Scripted()
-        patch.setattr("worker.drafters.consulting.drafter_of", lambda *_: self.drafter)
         given = {"redis_url": url, "drafters": ("none", "queue", "http"), "llm_model": "openai:x"}
         self.container = Container(Settings(**given | settings))
         functions.load(self.container.client)
-        self._first_use()
-
-    def _first_use(self) -> None:
-        """Have the drafter made now: the next worker patches in its own."""
-        self.container.goal_consumer._creation._consulting._drafters["http"] = self.drafter
+        self.container.consulting.drafters["http"] = self.drafter
 
     def decompose(self) -> None:
         self.container.goal_consumer.drain()
@@ -79,7 +74,7 @@ def hire(redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
     made: list[Worker] = []
 
     def make(**settings: Any) -> Worker:
-        made.append(Worker(redis_url, monkeypatch, state_dir=tmp_path, **settings))
+        made.append(Worker(redis_url, state_dir=tmp_path, **settings))
         return made[-1]
 
     yield make

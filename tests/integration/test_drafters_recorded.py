@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from redis.client import Pipeline
 from redis.exceptions import ConnectionError as NoConnection
 
 from schemas import codec
@@ -101,14 +102,14 @@ def test_an_answer_that_was_paid_for_is_written_down_though_the_server_is_away(
     redis: Redis, somebody: Somebody, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorded, "PAUSE_S", 0.01)
-    written, left = Recorded._written, [NoConnection("gone"), NoConnection("gone")]
+    execute, left = Pipeline.execute, [NoConnection("gone"), NoConnection("gone")]
 
-    def away(self: Recorded, *given: Any) -> Drafted:
-        if left:
+    def away_after_the_answer(self: Any) -> list[Any]:
+        if somebody.calls and left:
             raise left.pop()
-        return written(self, *given)
+        return execute(self)
 
-    monkeypatch.setattr(Recorded, "_written", away)
+    monkeypatch.setattr(Pipeline, "execute", away_after_the_answer)
 
     assert ask(redis, somebody) == ANSWER
     assert ask(redis, somebody) == ANSWER

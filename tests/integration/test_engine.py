@@ -22,6 +22,7 @@ from tests.conftest import wait_until
 from tests.support.engine import a_goal, chain, container, drain, plan
 from tests.support.messages import answer, publish, report, specs, work
 from tests.support.stored import P0, QUEUE, dead, moves, plans, state, stats, waiting
+from worker.engine import router
 from worker.engine.admission import Admission, fresh_plan_id
 from worker.engine.plan_creation import PlanCreation
 from worker.process.container import Container
@@ -338,7 +339,7 @@ def test_an_entry_that_was_deleted_and_never_acknowledged_is_dropped_and_not_dea
     assert waiting(redis, stream) == (0, 1)
     drain(here)  # its first one reads what is pending here
     here.context(0).engine.recover(0)
-    here.goal_consumer._take_pending()
+    here.goal_consumer.take_pending()
     here.goal_consumer.recover(0)
     here.bulk_commands.drain()
 
@@ -766,7 +767,7 @@ def test_an_entry_that_dies_while_the_functions_are_lost_is_not_lost(
     here: Container, redis: Redis, monkeypatch: pytest.MonkeyPatch, stream: str
 ) -> None:
     redis.xadd(stream, {"data": b"not json"})
-    monkeypatch.setattr(here.context(0).engine._router, "_looked", 0.0)
+    monkeypatch.setattr(router, "COMMANDS_S", 0.0)
     redis.function_flush()
 
     drain(here)

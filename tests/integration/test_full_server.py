@@ -362,14 +362,14 @@ def test_a_goal_is_answered_though_the_server_became_full_while_it_was_planned(
     server: Server, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with container(server.url) as here:
-        make = here.goal_consumer._creation.create
+        make = here.plan_creation.create
 
         def and_fill(*args: Any) -> Any:
             made = make(*args)
             redis.config_set("maxmemory", 1)
             return made
 
-        monkeypatch.setattr(here.goal_consumer._creation, "create", and_fill)
+        monkeypatch.setattr(here.plan_creation, "create", and_fill)
         publish(redis, a_goal(1, goal_id="g"))
         while here.goal_consumer.drain():
             pass

@@ -11,11 +11,11 @@ from redis import Redis
 from redis.exceptions import OutOfMemoryError
 
 from tests.conftest import RunningWorker, wait_until
-from tests.support.engine import a_goal, container, drain, plan
+from tests.support.engine import a_goal, container, create_group, drain, plan
 from tests.support.messages import answer, publish, report, specs, work
 from tests.support.stored import P0, QUEUE, dead, plans, state
 from worker.process.container import Container
-from worker.store import functions, keys
+from worker.store import functions, keys, memory
 from worker.store.memory import ServerMemory
 
 FILLER = "filler"
@@ -45,20 +45,13 @@ def empty(redis: Redis) -> None:
 
 
 @pytest.fixture
-def roomy(redis: Redis) -> Iterator[Redis]:
-    """A server whose memory may be limited by the test."""
+def roomy(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> Iterator[Redis]:
+    """A server whose memory may be limited by the test; workers ask for its memory whenever it matters."""
+    monkeypatch.setattr(memory, "LOOK_S", 0.0)
+    monkeypatch.setattr(memory, "TIGHT_LOOK_S", 0.0)
     yield redis
     redis.config_set("maxmemory", 0)
     redis.delete(FILLER)
-
-
-def drain_orders(here: Container) -> None:
-    """Make the groups of all streams, as a worker does at its start."""
-    here.context(0).engine._router._commands.create_group()
-
-
-def forget_memory(here: Container) -> None:
-    here.memory._looked = float("-inf")
 
 
 def test_a_queue_takes_no_more_specs_than_its_limit_and_the_rest_waits_in_its_plans(
@@ -107,7 +100,6 @@ def test_a_tenant_has_no_more_live_plans_than_its_limit_and_its_goals_can_be_rep
 def test_a_goal_that_is_refused_for_lack_of_memory_is_dead_with_that_reason(redis_url: str, roomy: Redis) -> None:
     with container(redis_url) as here:
         fill(roomy, 0.85)
-        forget_memory(here)
 
         assert plan(here, roomy, a_goal(1)) == []
 
@@ -119,14 +111,12 @@ def test_a_nearly_full_server_starts_no_step_until_there_is_room_again(redis_url
     with container(redis_url) as here:
         (plan_id,) = plan(here, roomy, a_goal(2))
         fill(roomy, 0.95)
-        forget_memory(here)
         work(roomy)
         drain(here)
         assert specs(roomy) == []
         assert state(roomy, plan_id) == "EXECUTING"
 
         empty(roomy)
-        forget_memory(here)
         sweep(here, roomy, plan_id)
 
         (spec,) = specs(roomy)
@@ -143,10 +133,9 @@ def test_a_full_server_can_be_emptied(redis_url: str, roomy: Redis) -> None:
         report(roomy, {"data": b"not json"})
         publish(roomy, b"not json either")
         publish(roomy, a_goal(1, goal_id="late"))
-        drain_orders(here)
+        create_group(here, P0.commands)
         (spec, *_) = specs(roomy)
         roomy.config_set("maxmemory", 1_000_000)
-        forget_memory(here)
         with pytest.raises(OutOfMemoryError):
             roomy.set("more", 1)
 

@@ -10,7 +10,6 @@ from redis import Redis
 from schemas import codec
 from tasks.base import policy_version
 from tasks.base.policy_version import POLICY_VERSION
-from tasks.handlers.commands import needs_reconcile
 from tests.support.engine import a_goal, container, drain, plan
 from tests.support.messages import work
 from tests.support.stored import P0, state, stats
@@ -19,6 +18,7 @@ from worker.doctor.finding import Site
 from worker.doctor.stored import read
 from worker.engine.router import FOR_NEWER
 from worker.process.container import Container
+from worker.store.commits import Lost
 from worker.store.keys import GROUP
 
 
@@ -116,11 +116,13 @@ def test_the_sweep_of_an_older_worker_keeps_nothing_from_a_newer_one(
     assert int(redis.zscore(P0.timers, plan_id) or 0) > 1
 
 
-def test_a_newer_plan_that_lost_commits_is_paused_by_any_worker(left: Any, redis: Redis) -> None:
+def test_a_newer_plan_that_lost_commits_is_paused_by_any_worker(
+    left: Any, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here, plan_id, _ = left
-    engine = here.context(0).engine
-    engine._router.of(plan_id).commands.append((None, needs_reconcile(plan_id, 0)))
-    engine._settle()
+    context = here.context(0)
+    monkeypatch.setattr(context.commits, "compare", lambda: Lost(0, [plan_id]))
+    context.engine.catch_up()
 
     assert "needs_reconcile" in codec.loads(hash_of(redis, plan_id)[b"live"])["paused"]
 

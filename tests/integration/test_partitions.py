@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from schemas import codec
 from tests.conftest import running_worker, wait_until
-from tests.support.engine import a_goal, container, plan
+from tests.support.engine import a_goal, container, create_group, plan
 from tests.support.messages import answer, read_specs
 from worker.bench import fleet
 from worker.cli.commands.app import app
@@ -92,7 +92,7 @@ def test_what_comes_to_the_wrong_partition_is_sent_on_and_judged_there(redis_url
         planned_in(redis, here, 1)
         plan_id, outcome = an_outcome(redis, 1)
         for number in (2, 1):
-            here.context(number).engine._router._inbox.create_group()
+            create_group(here, Partition(number).outcomes)
         redis.xadd(Partition(2).outcomes, outcome)
 
         for number in (2, 1):

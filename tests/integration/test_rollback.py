@@ -120,7 +120,7 @@ def test_what_a_dead_process_knew_is_taken_up_by_the_next(redis_url: str, redis:
         (first,) = plan(here, redis, a_goal(2))
         older = Copy(redis)
         finish(redis, here, first)
-        here.context(0).engine._commits.save()
+        here.context(0).commits.save()
     (kept,) = tmp_path.glob("commits-*.json")
     known = codec.loads(kept.read_bytes())
     kept.write_bytes(codec.dumps({**known, "started": "another process"}))
@@ -147,7 +147,7 @@ def test_a_container_that_was_recreated_knows_what_the_one_before_it_had_changed
         first, second = plan(here, redis, a_goal(2), a_goal(2))
         older = Copy(redis)
         finish(redis, here, first)
-        here.context(0).engine._commits.save()
+        here.context(0).commits.save()
     older.restore()
 
     with another_host(monkeypatch, "newer"), a_worker(redis_url, tmp_path) as after:
@@ -168,7 +168,7 @@ def test_a_recreated_container_pauses_every_plan_where_the_one_before_it_had_for
         older = Copy(redis)
         for plan_id in each[:2]:
             finish(redis, here, plan_id)
-        here.context(0).engine._commits.save()
+        here.context(0).commits.save()
     older.restore()
 
     with another_host(monkeypatch, "newer"), a_worker(redis_url, tmp_path) as after:
@@ -184,7 +184,7 @@ def test_what_another_host_knew_is_told_once(
         (first,) = plan(here, redis, a_goal(2))
         older = Copy(redis)
         finish(redis, here, first)
-        here.context(0).engine._commits.save()
+        here.context(0).commits.save()
     older.restore()
 
     with another_host(monkeypatch, "newer"):
@@ -217,7 +217,7 @@ def test_a_process_that_idles_has_written_down_its_last_commit_within_seconds(
     with a_worker(redis_url, tmp_path) as here:
         (first,) = plan(here, redis, a_goal(2))
         finish(redis, here, first)
-        known = here.context(0).engine._commits.known
+        known = here.context(0).commits.known
 
         def written() -> bool:
             return any(codec.loads(path.read_bytes())["known"] == known for path in tmp_path.glob("commits-*.json"))
@@ -231,7 +231,7 @@ def test_a_process_that_knows_less_sees_it_too(redis_url: str, redis: Redis, tmp
         first, second = plan(one, redis, a_goal(3), a_goal(9))
         older = Copy(redis)
         finish(redis, one, first)
-        one.context(0).engine._commits.save()
+        one.context(0).commits.save()
         drain(two)
         older.restore()
         for each in (one, two):
@@ -288,7 +288,7 @@ def test_a_process_that_starts_later_tells_of_no_rollback(
 def test_a_server_with_other_data_is_not_mistaken_for_a_rollback(redis_url: str, redis: Redis, tmp_path: Path) -> None:
     with a_worker(redis_url, tmp_path) as here:
         finish(redis, here, plan(here, redis, a_goal(1))[0])
-        here.context(0).engine._commits.save()
+        here.context(0).commits.save()
     redis.flushdb()
 
     with a_worker(redis_url, tmp_path) as other:

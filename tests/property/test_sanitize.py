@@ -57,7 +57,7 @@ def test_nothing_is_found_in_what_was_sanitized(text: str, mode: Treatment) -> N
 def test_what_is_known_at_a_glance_to_be_plain_has_nothing_in_it(text: str) -> None:
     if is_plain(text):
         assert clean(text) == text
-        assert not list(sanitize_module._spans(text))
+        assert not list(sanitize_module.find_spans(text))
 
 
 @given(TEXTS)

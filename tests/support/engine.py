@@ -13,6 +13,8 @@ from tests.support.stored import plans
 from worker.process.container import Container
 from worker.settings.settings import Settings
 from worker.store import functions
+from worker.store.keys import Partition
+from worker.streams.inbox import Inbox
 
 
 @contextmanager
@@ -22,9 +24,14 @@ def container(url: str, **settings: Any) -> Iterator[Container]:
     functions.load(made.client)
     made.goals.create_group()
     made.context(0).engine.catch_up()  # as before everything else
-    made.context(0).engine._router._inbox.create_group()
+    create_group(made, Partition(0).outcomes)
     yield made
     made.client.close()
+
+
+def create_group(here: Container, stream: str) -> None:
+    """Make the planner's group on a stream, as a worker does that reads there for the first time."""
+    Inbox(here.client, stream, "", here.name).create_group()
 
 
 def chain(count: int) -> list[dict[str, Any]]:

@@ -137,7 +137,7 @@ def test_documents_that_lie_below_a_link_are_not_told(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "repo/a/SPEC.md")
     (tmp_path / "repo/b/SPEC.md").write_text("Ours")
 
-    told = git._documents(tmp_path / "repo", ("docs/SPEC.md", "SPEC.md", "a/SPEC.md", "b/SPEC.md"))
+    told = git.read_documents(tmp_path / "repo", ("docs/SPEC.md", "SPEC.md", "a/SPEC.md", "b/SPEC.md"))
 
     assert dict(told) == {"b/SPEC.md": "Ours"}
 

@@ -49,7 +49,7 @@ def watched(consumed: set[str], partitions: int) -> list[Watched]:
         return (stream, task, sweeper, args, timers)
 
     parts = [Partition(number) for number in range(partitions)]
-    return lifecycle._pollers(watch, frozenset(consumed), parts)  # type: ignore[arg-type, return-value]
+    return lifecycle.make_pollers(watch, frozenset(consumed), parts)  # type: ignore[arg-type, return-value]
 
 
 @pytest.mark.parametrize("name", [*(route.task for route in ROUTES), *ADDRESSES])

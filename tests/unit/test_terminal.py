@@ -64,8 +64,8 @@ def test_a_refused_messages_pointer_cannot_steer(capsys: pytest.CaptureFixture[s
     error = FieldError(pointer=f"/steps/{HOSTILE}", code=HOSTILE, message=HOSTILE)
     failure = console.Failure(Problem.of("invalid_message", HOSTILE, (error,)), 2)
 
-    console._tell(failure, as_json=False)
-    console._tell(failure, as_json=True)
+    console.show_failure(failure, as_json=False)
+    console.show_failure(failure, as_json=True)
     told = capsys.readouterr()
 
     assert ESCAPES.isdisjoint(told.err + told.out)

@@ -177,7 +177,7 @@ def test_a_right_file_is_read_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     path.write_text("[broken")
 
     assert "rspec" in catalogue(settings.tools_file).contracts
-    assert Container(settings).goal_consumer._creation._catalogue is catalogue(settings.tools_file)
+    assert Container(settings).plan_creation.catalogue is catalogue(settings.tools_file)
     assert catalogue(None) is CATALOGUE
 
 

@@ -153,7 +153,7 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
         try:
             code = function(*args, **options)
         except Failure as failure:
-            _tell(failure, as_json=bool(options.get("as_json")))
+            show_failure(failure, as_json=bool(options.get("as_json")))
             code = failure.exit_code
         raise typer.Exit(code or OK)
 
@@ -198,7 +198,7 @@ def _plain(value: Any) -> Any:
     return value.model_dump(mode="json") if hasattr(value, "model_dump") else value
 
 
-def _tell(failure: Failure, *, as_json: bool) -> None:
+def show_failure(failure: Failure, *, as_json: bool) -> None:
     """Tell what went wrong: to a script on stdout, where it reads its one document; to a person on stderr."""
     if as_json:
         say_json(failure.problem)

@@ -31,7 +31,7 @@ class Consulting:
     def __init__(self, client: Redis, settings: Settings) -> None:
         self._client = client
         self._settings = settings
-        self._drafters: dict[str, Drafter] = {}
+        self.drafters: dict[str, Drafter] = {}  # by name, each made when it is first asked
 
     @property
     def patience_ms(self) -> int:
@@ -60,11 +60,11 @@ class Consulting:
         stop: Callable[[], bool],
     ) -> Drafted:
         """Ask the question of this number, or take the answer that was recorded."""
-        if drafter not in self._drafters:
+        if drafter not in self.drafters:
             made = drafter_of(self._settings, drafter)
             assert made is not None  # noqa: S101 (no strategy consults `none` or `queue`)
-            self._drafters[drafter] = made
-        recorded = Recorded(self._client, partition, self._drafters[drafter], self._artifacts(drafter, question))
+            self.drafters[drafter] = made
+        recorded = Recorded(self._client, partition, self.drafters[drafter], self._artifacts(drafter, question))
         return recorded.ask(plan_id, number, question, stop)
 
     def _artifacts(self, drafter: str, question: Consult) -> Artifacts | None:

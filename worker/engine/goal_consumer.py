@@ -78,11 +78,14 @@ class GoalConsumer:
         """
         taken = self._inbox.take_over(idle_ms)
         if taken:
-            self._take_pending()
+            self.take_pending()
         return taken
 
-    def _take_pending(self) -> None:
-        """Take what is pending here one by one: what waits longer than the goal before it may have become another's."""
+    def take_pending(self) -> None:
+        """Take what this worker has read and not finished.
+
+        One by one: what waits longer than the goal before it may have become another's.
+        """
         last = "0"
         while entries := self._inbox.read(count=1, after=last):
             last = entries[0].entry_id.decode()
@@ -92,7 +95,7 @@ class GoalConsumer:
     def _rereading(self) -> Iterator[None]:
         """After a lost connection nobody knows what was read or written: begin anew from what is pending here."""
         if self._reread:
-            self._take_pending()
+            self.take_pending()
             self._reread = False
         try:
             yield

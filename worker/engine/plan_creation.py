@@ -25,6 +25,8 @@ from tasks.toolchain.catalogue import CATALOGUE, Catalogue
 from worker.drafters.consulting import Consulting
 from worker.engine.admission import Admission
 from worker.engine.engine import Engine
+from worker.engine.router import Router
+from worker.store.commits import Commits
 from worker.store.keys import Partition
 from worker.store.layout import Write
 from worker.store.plans import PlanStore, Reconnected, RolledBack, full_queue
@@ -35,10 +37,12 @@ MOST_QUESTIONS = 10  # to a drafter about one goal, whatever its strategy wants
 
 @dataclass(frozen=True, slots=True)
 class PartitionContext:
-    """The store and the engine of one partition."""
+    """What one thread of a worker works with in one partition."""
 
     partition: Partition
     store: PlanStore
+    commits: Commits
+    router: Router
     engine: Engine
 
 
@@ -64,7 +68,7 @@ class PlanCreation:
         self._context_of = context
         self._admission = admission
         self._consulting = consulting
-        self._catalogue = catalogue
+        self.catalogue = catalogue
 
     def find(self, plan_id: str) -> GoalResult | None:
         """Tell what the plan that is there says of its goal.
@@ -93,7 +97,7 @@ class PlanCreation:
         setting = self._setting(context.partition, goal, plan_seed.now)
         if isinstance(setting, Rejected):
             return self._keep(context, plan_seed, goal, setting)
-        answer = goals.plan(goal, self._catalogue, setting)
+        answer = goals.plan(goal, self.catalogue, setting)
         if isinstance(answer, Consult):
             answer, tokens = self._consult(context, plan_seed, goal, setting, answer)
             plan_seed = self._admission.plan_seed(context.partition, goal, goal_id, plan_id)  # time has passed
@@ -150,7 +154,7 @@ class PlanCreation:
             number = len(setting.drafted) + 1
             said = self._consulting.ask(setting.drafter, context.partition, plan_seed.plan_id, number, question, stop)
             setting = replace(setting, drafted=(*setting.drafted, said))
-            question = goals.plan(goal, self._catalogue, setting)
+            question = goals.plan(goal, self.catalogue, setting)
         return question, sum(said.tokens for said in setting.drafted)
 
     def _write(self, context: PartitionContext, changesets: list[Changeset]) -> str | None:

@@ -52,24 +52,39 @@ class Container:
     def goal_consumer(self) -> GoalConsumer:
         """What turns goals into plans."""
         here = self.settings
-        admission = Admission(self.client, self.memory, self.quota, here.max_tenant_plans, here.require_receipts)
-        creation = PlanCreation(
-            self.client,
-            lambda plan_id: self.context(partition_of(plan_id, here.partitions)),
-            admission,
-            Consulting(self.client, here),
-            tools_file.catalogue(here.tools_file),
-        )
         return GoalConsumer(
             self.client,
             self.goals,
-            creation,
-            admission=admission,
+            self.plan_creation,
+            admission=self.admission,
             max_bytes=here.max_goal_bytes,
             max_failures=here.max_failures,
             retention_s=here.retention_s,
             claim_idle_s=here.claim_idle_s,
         )
+
+    @cached_property
+    def plan_creation(self) -> PlanCreation:
+        """What makes a goal's plan."""
+        partitions = self.settings.partitions
+        return PlanCreation(
+            self.client,
+            lambda plan_id: self.context(partition_of(plan_id, partitions)),
+            self.admission,
+            self.consulting,
+            tools_file.catalogue(self.settings.tools_file),
+        )
+
+    @cached_property
+    def admission(self) -> Admission:
+        """What says whether there is room for a plan."""
+        here = self.settings
+        return Admission(self.client, self.memory, self.quota, here.max_tenant_plans, here.require_receipts)
+
+    @cached_property
+    def consulting(self) -> Consulting:
+        """What asks drafters."""
+        return Consulting(self.client, self.settings)
 
     @cached_property
     def goals(self) -> Inbox:
@@ -110,9 +125,8 @@ class Container:
         inbox = self._inbox(partition.outcomes, partition.dead)
         commands = self._inbox(partition.commands, partition.dead)
         router = Router(inbox, commands, partition, here.partitions, here.max_failures)
-        return PartitionContext(
-            partition, store, Engine(store, router, client, partition, self.quota, commits, self.memory)
-        )
+        engine = Engine(store, router, client, partition, self.quota, commits, self.memory)
+        return PartitionContext(partition, store, commits, router, engine)
 
 
 _local = threading.local()

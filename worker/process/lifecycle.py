@@ -78,7 +78,7 @@ class Ingress(bootsteps.StartStopStep):
         solo_pool.HERE.is_used = isinstance(parent.pool, TaskPool)
         wakeups = Wakeups(parent.app, broker, ledger, partial(_requests, parent), solo_pool.HERE)
         poller = partial(Poller, settings.redis_url, store, wakeups)
-        self._pollers = _pollers(poller, consumed, parts)
+        self._pollers = make_pollers(poller, consumed, parts)
         for one in self._pollers:
             one.start()
 
@@ -117,7 +117,9 @@ def _terminate(settings: Settings, reason: str) -> None:
     state.should_stop = shutdown.STUCK
 
 
-def _pollers(poller: Callable[..., Poller], consumed: frozenset[str], partitions: Sequence[Partition]) -> list[Poller]:
+def make_pollers(
+    poller: Callable[..., Poller], consumed: frozenset[str], partitions: Sequence[Partition]
+) -> list[Poller]:
     """Make a poller for each stream of the consumed routes; that of a route's last stream wakes its sweeper."""
     found = []
     for route in ROUTES:

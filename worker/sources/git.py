@@ -35,7 +35,7 @@ def with_checkout(body: Mapping[str, Any], allowed: Sequence[Any], folder: Path)
     context, given = dict(body.get("context") or {}), dict(body.get("gap_report") or {})
     patterns = [each for each in allowed if isinstance(each, str)] if isinstance(allowed, list) else []
     context.setdefault("files", list(_first(files, expand_globs(patterns, files).files)))
-    given.setdefault("project", {"documents": dict(_documents(folder, files))})
+    given.setdefault("project", {"documents": dict(read_documents(folder, files))})
     return {**body, "context": context, "gap_report": given}
 
 
@@ -59,7 +59,7 @@ def _first(files: Sequence[str], wanted: Sequence[str]) -> Iterator[str]:
         yield path
 
 
-def _documents(folder: Path, files: Iterable[str]) -> Iterator[tuple[str, str]]:
+def read_documents(folder: Path, files: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield what the documents say, those that are regular files and lie below no link."""
     room = MAX_DOCUMENTS
     for path in files:

@@ -93,7 +93,7 @@ def _report(dsn: str, pid: int) -> None:
         send_default_pii=False,
         include_local_variables=False,
         max_breadcrumbs=0,
-        before_send=_without_evidence,
+        before_send=without_evidence,
     )
     sentry_sdk.get_global_scope().set_extra("pid", pid)
 
@@ -110,7 +110,7 @@ def reported_as(task: str) -> Iterator[None]:
         yield
 
 
-def _without_evidence(event: Any, _: Any) -> Any:
+def without_evidence(event: Any, _: Any) -> Any:
     """Keep ids, types and places; drop all that could quote a message: texts, arguments, local variables.
 
     An event that this fails for is not sent.
