@@ -44,7 +44,7 @@ def answer(*outputs: str, attempts: int = 2, asks_again: bool = True) -> Answer:
     """Ask a kind that repairs with what was wrong, and rejects a goal without a draft."""
 
     def repair(last: Drafted, refusal: Refusal) -> Consult | None:
-        return Consult(f"again, {last.output or last.error}: {refusal.told}") if asks_again else None
+        return Consult(f"again, {last.output or last.error}: {refusal.message}") if asks_again else None
 
     return WorkerCycle(
         attempts=attempts,
@@ -92,7 +92,7 @@ def unfolding(why: str) -> Expansion:
 QUEUED: QueueCycle[str] = QueueCycle(
     judge=judge,
     accept=lambda plan, end: unfolding(f"{plan} at attempt {end.attempt}"),
-    fall_back=lambda end, refusal: unfolding(f"{end.state}: {refusal.told if refusal else 'no answer'}"),
+    fall_back=lambda end, refusal: unfolding(f"{end.state}: {refusal.message if refusal else 'no answer'}"),
 )
 
 

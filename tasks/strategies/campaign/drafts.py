@@ -86,7 +86,7 @@ def queue_cycle(live: LivePlan, state: CampaignState, catalogue: Catalogue | Non
 
 def mistakes_in(refusal: Refusal) -> str:
     """Say what was wrong with a draft, in a line."""
-    return fit(refusal.told, MAX_TOLD)
+    return fit(refusal.message, MAX_TOLD)
 
 
 def _outline_of_draft(output: Any, state: CampaignState, scope: CampaignScope, by: str) -> Outline | Refusal:

@@ -58,7 +58,7 @@ class Refusal:
     errors: tuple[FieldError, ...]
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """All that is wrong, in a line."""
         return "; ".join(f"{error.pointer}: {error.message}" for error in self.errors)
 

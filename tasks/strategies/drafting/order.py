@@ -24,7 +24,7 @@ class NamedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class StepOrder:
     """The id of each step, the positions it waits for, and what was wrong."""
 
     ids: tuple[str, ...]
@@ -47,7 +47,7 @@ def free_name(name: str, taken: set[str]) -> str:
     return found
 
 
-def order_steps(steps: Sequence[NamedStep], taken: set[str]) -> Ordered:
+def order_steps(steps: Sequence[NamedStep], taken: set[str]) -> StepOrder:
     """Give every step an id of its own and resolve what it waits for.
 
     A name that is used twice, an unknown or circular dependency is a fault, and left out. Where no step names any
@@ -56,10 +56,10 @@ def order_steps(steps: Sequence[NamedStep], taken: set[str]) -> Ordered:
     ids = tuple(free_name(slug(step.name) or f"step-{number}", taken) for number, step in enumerate(steps, 1))
     faults = list(_repeated(steps))
     if not any(step.waits for step in steps):
-        return Ordered(ids, tuple((at - 1,) if at else () for at in range(len(steps))), tuple(faults))
+        return StepOrder(ids, tuple((at - 1,) if at else () for at in range(len(steps))), tuple(faults))
     waits = _resolved(steps, faults)
     _untie(ids, waits, faults)
-    return Ordered(ids, tuple(map(tuple, waits)), tuple(faults))
+    return StepOrder(ids, tuple(map(tuple, waits)), tuple(faults))
 
 
 def _repeated(steps: Sequence[NamedStep]) -> Iterator[tuple[str, str]]:

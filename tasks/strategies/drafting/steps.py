@@ -17,7 +17,7 @@ from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise, is_below
 from tasks.rules.strategy import MAX_EXPANSION
 from tasks.rules.validation import max_steps
-from tasks.strategies.drafting.order import NamedStep, Ordered, free_name, order_steps
+from tasks.strategies.drafting.order import NamedStep, StepOrder, free_name, order_steps
 from tasks.strategies.drafting.pieces import PHASES, Piece, fits_one_step, pieces
 from tasks.strategies.drafting.project import Check, Project, commands_in, keep_permitted, only_documents
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit
@@ -45,7 +45,7 @@ class DraftedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Governed:
+class GovernedSteps:
     """The steps made of a draft, and what was found wrong, left out or without files."""
 
     steps: tuple[PlannedStep, ...]
@@ -69,7 +69,7 @@ def govern(
     drafted: Sequence[DraftedStep],
     taken: frozenset[str] = frozenset(),
     found: Mapping[int, tuple[str, ...]] | None = None,
-) -> Governed:
+) -> GovernedSteps:
     """Make governed steps of drafted ones.
 
     `found` are files that were looked for, `taken` ids that are in use. No step is made while one is unplaced: all of
@@ -82,7 +82,7 @@ def govern(
     notes = tuple((f"/steps/{at}/files", each.note) for at, each in enumerate(places) if each.note)
     unplaced = tuple(at for at, each in enumerate(places) if each.unknown)
     steps = () if unplaced else _all(project, drafted, order, places, used)
-    return Governed(steps, faults, notes, unplaced)
+    return GovernedSteps(steps, faults, notes, unplaced)
 
 
 def room_for(goal: Goal, before: int) -> int:
@@ -140,7 +140,7 @@ def _place(project: Project, step: DraftedStep, found: tuple[str, ...] | None) -
 
 
 def _all(
-    project: Project, drafted: Sequence[DraftedStep], order: Ordered, places: Sequence[_Place], used: set[str]
+    project: Project, drafted: Sequence[DraftedStep], order: StepOrder, places: Sequence[_Place], used: set[str]
 ) -> tuple[PlannedStep, ...]:
     """Make the steps, each after those it waits for."""
     ends: dict[int, str] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.kinds.evolution import PLANNING_OUTPUT_SCHEMA, PlanningAgentResponse, PlanningPlan, ValidationMode
 from tasks.rules.strategy import LivePlan
-from tasks.strategies.drafting.steps import Governed
+from tasks.strategies.drafting.steps import GovernedSteps
 from tasks.text.fields import several_lines
 from tasks.text.json_in_prose import as_text
 from tasks.text.secrets import fit_redacted
@@ -52,7 +52,7 @@ def schema_of(live: LivePlan) -> Mapping[str, Any] | None:
     return None if mode_of(live) is ValidationMode.NONE else PLANNING_OUTPUT_SCHEMA
 
 
-def describe_draft(live: LivePlan, taken: Taken, made: Governed) -> PlanningAgentResponse:
+def describe_draft(live: LivePlan, taken: Taken, made: GovernedSteps) -> PlanningAgentResponse:
     """Add the plan, and what it took to get it, to the document."""
     return document_of(live).model_copy(
         update={

@@ -90,7 +90,7 @@ def find_places(live: LivePlan, output: Any) -> Places | str:
     if not any(found.values()):
         return NOTHING_FOUND
     made = plan_steps(project_in(live), drafted_plan(live), state_of(live).request.acceptance_criteria, found)
-    return Refusal(crowd(made.steps, _room(live, 1))).told or found
+    return Refusal(crowd(made.steps, _room(live, 1))).message or found
 
 
 def _faults(live: LivePlan, plan: PlanningPlan) -> Sequence[FieldError]:

@@ -14,7 +14,7 @@ from tasks.rules.risk import estimate
 from tasks.rules.validation import MAX_TOOLS
 from tasks.strategies.drafting import cycle
 from tasks.strategies.drafting.project import Project, commands_in
-from tasks.strategies.drafting.steps import MAX_SUCCESS, DraftedStep, Governed, govern, last_check
+from tasks.strategies.drafting.steps import MAX_SUCCESS, DraftedStep, GovernedSteps, govern, last_check
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, fill, fit
 from tasks.text.paths import clean
 
@@ -82,7 +82,7 @@ def plan_steps(
     plan: PlanningPlan,
     criteria: Sequence[str] = (),
     found: Places | None = None,
-) -> Governed:
+) -> GovernedSteps:
     """Make governed steps of a plan, and a last one that verifies it.
 
     `criteria` are what the goal is accepted by, `found` the files of steps that name none.
@@ -104,7 +104,9 @@ def plan_steps(
     return replace(made, steps=(*made.steps, *_last_check(project, plan, made.steps, criteria)))
 
 
-def fallback_steps(project: Project, plan: PlanningPlan, files: tuple[str, ...], taken: frozenset[str]) -> Governed:
+def fallback_steps(
+    project: Project, plan: PlanningPlan, files: tuple[str, ...], taken: frozenset[str]
+) -> GovernedSteps:
     """Make one step of a plan's fallback, about the files that the plan was about."""
     step = DraftedStep(
         name=FALLBACK_ID,

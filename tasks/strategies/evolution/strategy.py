@@ -86,7 +86,7 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
     """Say what a drafter has to mend, or that no files were found."""
     if facts["step_id"] == DRAFT_ID:
         found = _queue_cycle(live).refusal(output)
-        return found.told if found else None
+        return found.message if found else None
     if facts["step_id"] == FIND_ID:
         sought = find_places(live, output)
         return sought if isinstance(sought, str) else None
@@ -191,7 +191,7 @@ def _worker_cycle(live: LivePlan) -> WorkerCycle[ParsedPlan]:
 def _refused(cycle: WorkerCycle[ParsedPlan], drafted: Sequence[Drafted]) -> tuple[str, ...]:
     """Say why the answers before the last were refused."""
     found = (cycle.read(said) for said in drafted)
-    told = (each.told if isinstance(each, Refusal) else "" for each in found)
+    told = (each.message if isinstance(each, Refusal) else "" for each in found)
     return tuple(fit(f"Attempt {number} was refused: {each}", MAX_ERROR) for number, each in enumerate(told, 1))
 
 

@@ -15,7 +15,7 @@ from schemas.step import PlannedStep
 from tasks.rules.validation import validate
 from tasks.strategies.drafting.cycle import Refusal
 from tasks.strategies.drafting.project import Project
-from tasks.strategies.drafting.steps import DraftedStep, Governed, crowd, govern, last_check, room_for
+from tasks.strategies.drafting.steps import DraftedStep, GovernedSteps, crowd, govern, last_check, room_for
 from tasks.strategies.task.steps import DRAFT_ID, VERIFY_ID
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import JUDGED
@@ -96,7 +96,7 @@ def _errors(error: ValidationError) -> Iterable[FieldError]:
         yield field_error(pointer, each["type"], fit(each["msg"], 200))
 
 
-def _govern(project: Project, draft: TaskDraft) -> Governed:
+def _govern(project: Project, draft: TaskDraft) -> GovernedSteps:
     drafted = [
         DraftedStep(
             name=step.id,
@@ -112,11 +112,11 @@ def _govern(project: Project, draft: TaskDraft) -> Governed:
     looking: dict[int, tuple[str, ...]] = {at: () for at, step in enumerate(draft.steps) if not step.files}
     made = govern(project, drafted, RESERVED, looking)
     meant = {f"/steps/{at}/files" for at in looking}  # those only look because they say so
-    return Governed(made.steps, made.faults, tuple(each for each in made.notes if each[0] not in meant))
+    return GovernedSteps(made.steps, made.faults, tuple(each for each in made.notes if each[0] not in meant))
 
 
 def _faults(
-    project: Project, steps: Sequence[PlannedStep], found: Governed, *, strict: bool, changes: bool
+    project: Project, steps: Sequence[PlannedStep], found: GovernedSteps, *, strict: bool, changes: bool
 ) -> Sequence[FieldError]:
     if strict and found.faults:
         return [field_error(where, "invalid_plan", f"{why}.") for where, why in found.faults]

@@ -60,7 +60,7 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
     if facts["step_id"] != DRAFT_ID:
         return None
     found = _queue_cycle(live, catalogue_of(live.tools, live.policy_version)).refusal(output)
-    return found.told if found else None
+    return found.message if found else None
 
 
 def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
