@@ -363,7 +363,7 @@ def test_a_wish_that_cannot_be_read_is_named(tmp_path: Path, content: bytes, tol
 def test_every_file_is_told_before_any_is_told_twice() -> None:
     findings = [SarifFinding("ruff", f"src/m{number % 40}.py", number, 1, "F401", "x" * 400) for number in range(400)]
 
-    (gap,) = goal_source.gaps_of(findings, None, (), ())
+    (gap,) = goal_source.gaps_of(goal_source.GapSources(tuple(findings)))
 
     assert len(gap.evidence) <= goal_source.MAX_EVIDENCE
     assert [line.split(":")[0] for line in gap.evidence.splitlines()][:20] == [f"src/m{n}.py" for n in range(20)]
@@ -378,7 +378,7 @@ def test_gaps_of_all_sources_are_in_order_and_wishes_replace_items() -> None:
     ]
     wishes = [InboxItem(filename="a.md", title="Export", what="Write CSV")]
 
-    made = goal_source.gaps_of(findings, None, items, wishes)
+    made = goal_source.gaps_of(goal_source.GapSources(tuple(findings), None, tuple(items), tuple(wishes)))
 
     assert [(gap.category, gap.description, gap.priority, gap.roadmap_version) for gap in made] == [
         ("quality", "Quality check failed: ruff", "urgent", "0.1"),

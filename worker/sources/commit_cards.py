@@ -23,9 +23,8 @@ Card = dict[str, Any]
 def commit_cards(root: Path, *tips: str, most: int = MAX_CARDS) -> list[Card]:
     """Read a card for every commit that `tips` came by, newest first.
 
-    Tips are branches, tags or ids; only first parents are followed.
-
-    The change's summary is the body of its message, else its subject; its key files are those that it touched.
+    Tips are branches, tags or ids; only first parents are followed. The change's summary is the body of its
+    message, else its subject; its key files are those that it touched.
     """
     options = ("--first-parent", "--name-only", f"--max-count={most}", f"--format={FORMAT}")
     told = Git(root)("log", *options, "--end-of-options", *tips, "--").decode(errors="replace")
@@ -33,18 +32,13 @@ def commit_cards(root: Path, *tips: str, most: int = MAX_CARDS) -> list[Card]:
 
 
 def commit_context(root: Path, tip: str, **more: Any) -> Card:
-    """Say what a plan is to know of one commit.
-
-    That is its card without its parent, and `more`, such as its metrics.
-    """
+    """Say what a plan is to know of one commit: its card without its parent, and `more`, such as its metrics."""
     (card,) = commit_cards(root, tip, most=1)
     return {name: value for name, value in card.items() if name != "parent_commit_hash"} | more
 
 
 def blocks(cards: Sequence[Card], first: str, tip: str, size: int = BLOCK) -> Iterator[list[Card]]:
-    """Yield the full blocks of commits after `first` up to `tip`, oldest first.
-
-    `first` is the experiment's root.
+    """Yield the full blocks of commits after `first`, the experiment's root, up to `tip`, oldest first.
 
     These are what `chunk_summaries` may summarise: each by the ids of its first and its last commit.
     """
@@ -54,7 +48,8 @@ def blocks(cards: Sequence[Card], first: str, tip: str, size: int = BLOCK) -> It
         chain.append(known[tip])
         tip = known[tip].get("parent_commit_hash", "")
     chain.reverse()
-    yield from (chain[at : at + size] for at in range(0, len(chain) - size + 1, size))
+    for at in range(0, len(chain) - size + 1, size):
+        yield chain[at : at + size]
 
 
 def _card(record: str) -> Card:

@@ -6,6 +6,7 @@ A gap report is planned by them: what is there is changed, what is not is made, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from subprocess import SubprocessError
 from typing import Any
@@ -23,9 +24,7 @@ BROKEN = "\ufffd"  # what is no UTF-8 becomes
 
 
 def with_checkout(body: Mapping[str, Any], allowed: Sequence[Any], folder: Path) -> dict[str, Any]:
-    """Put the files and documents of `folder` into a goal.
-
-    What `body` says already stands.
+    """Put the files and documents of `folder` into a goal; what `body` says already stands.
 
     Where there are too many, those that may change come first. Without git, nothing is told.
     """
@@ -63,13 +62,10 @@ def read_documents(folder: Path, files: Iterable[str]) -> Iterator[tuple[str, st
     """Yield what the documents say, those that are regular files and lie below no link."""
     room = MAX_DOCUMENTS
     for path in files:
-        if name_of(path) in MODULE_DOCUMENTS and room and (text := _text(folder, path)[:room]):
-            room -= len(text)
-            yield path, text
-
-
-def _text(folder: Path, path: str) -> str:
-    try:
-        return read_below(folder, path, MAX_DOCUMENTS * 4, cut=True).decode(errors="replace")
-    except OSError:
-        return ""
+        if not room or name_of(path) not in MODULE_DOCUMENTS:
+            continue
+        with suppress(OSError):
+            text = read_below(folder, path, MAX_DOCUMENTS * 4, cut=True).decode(errors="replace")[:room]
+            if text:
+                room -= len(text)
+                yield path, text

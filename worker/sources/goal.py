@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,10 @@ RUNNERS = {"python": "pytest", "javascript": "jest", "typescript": "jest", "go":
 
 def with_report(body: Mapping[str, Any], report: Report) -> dict[str, Any]:
     """Ask for the failures of `report` to be repaired; what `body` says already stands."""
-    return {"goal": _repair_sentence(report.names), **with_failures(body, report)}
+    names = report.names
+    listed = ", ".join(names[:SHOWN_TESTS]) + (", ..." if len(names) > SHOWN_TESTS else "")
+    many = f"{len(names)} failing tests:" if len(names) > 1 else "failing test"
+    return {"goal": f"Fix {many} {listed}"[:4000], **with_failures(body, report)}
 
 
 def with_failures(body: Mapping[str, Any], report: Report) -> dict[str, Any]:
@@ -41,12 +45,6 @@ def with_options(body: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str,
     return {**body, **said, **({"context": context} if context else {})}
 
 
-def _repair_sentence(names: tuple[str, ...]) -> str:
-    listed = ", ".join(names[:SHOWN_TESTS]) + (", ..." if len(names) > SHOWN_TESTS else "")
-    many = f"{len(names)} failing tests:" if len(names) > 1 else "failing test"
-    return f"Fix {many} {listed}"[:4000]
-
-
 @dataclass(frozen=True, slots=True)
 class GapSources:
     """What the sources of gaps say."""
@@ -58,48 +56,32 @@ class GapSources:
 
 
 def goal_of(body: Mapping[str, Any], told: GapSources, allowed: Sequence[Any], folder: Path) -> dict[str, Any] | None:
-    """Ask for the most critical gap to be closed; None where there is none.
-
-    The repository is at `folder`.
+    """Ask for the most critical gap to be closed in the repository at `folder`; None where there is no gap.
 
     Of what `body` says, only its report gives way. The report has no time: the same output sent twice is the same goal.
     """
-    gaps = gaps_of(told.findings, told.report, told.items, told.wishes)
+    gaps = gaps_of(told)
     if not gaps:
         return None
     known = with_failures(body, told.report) if told.report else body
-    return with_checkout(_with_gaps(known, gaps, told.wishes), allowed, folder)
+    listed = [gap.model_dump(mode="json") for gap in gaps]
+    given = {**(known.get(KIND) or {}), "gap_report": {"gaps": listed, "most_critical": listed[0]}}
+    if told.wishes:
+        given["inbox"] = [item.model_dump(mode="json") for item in told.wishes]
+    sentence = one_line(f"Close the most critical gap: {gaps[0].description}", 1000)
+    return with_checkout({"goal": sentence, **known, "kind": KIND, KIND: given}, allowed, folder)
 
 
-def gaps_of(
-    findings: Iterable[SarifFinding],
-    report: Report | None,
-    items: Iterable[analysis.RoadmapItem],
-    wishes: Iterable[InboxItem],
-) -> tuple[Gap, ...]:
+def gaps_of(told: GapSources) -> tuple[Gap, ...]:
     """List the gaps of all sources in their order, the most critical first."""
-    planned = tuple(items)
-    version = analysis.lowest_incomplete(planned)
-    outputs = _linted(findings) | _tested(report)
+    version = analysis.lowest_incomplete(told.items)
+    outputs = _linted(told.findings) | _tested(told.report)
     gaps = (
         *(analysis.quality_gap(tool, output, version) for tool, output in outputs.items()),
-        *map(analysis.inbox_gap, wishes),
-        *(analysis.roadmap_gap(item) for item in planned if not item.completed),
+        *map(analysis.inbox_gap, told.wishes),
+        *(analysis.roadmap_gap(item) for item in told.items if not item.completed),
     )
     return analysis.report(gaps).gaps
-
-
-def _with_gaps(body: Mapping[str, Any], gaps: tuple[Gap, ...], wishes: Iterable[InboxItem]) -> dict[str, Any]:
-    listed = [gap.model_dump(mode="json") for gap in gaps]
-    report = {"gaps": listed, "most_critical": listed[0]}
-    given = {**(body.get(KIND) or {}), "gap_report": report}
-    if told := [item.model_dump(mode="json") for item in wishes]:
-        given["inbox"] = told
-    return {"goal": _gap_sentence(gaps), **body, "kind": KIND, KIND: given}
-
-
-def _gap_sentence(gaps: tuple[Gap, ...]) -> str:
-    return one_line(f"Close the most critical gap: {gaps[0].description}", 1000)
 
 
 def _linted(findings: Iterable[SarifFinding]) -> dict[str, str]:
@@ -108,13 +90,11 @@ def _linted(findings: Iterable[SarifFinding]) -> dict[str, str]:
     for found in findings:
         told = one_line(f"{found.path}:{found.line}:{found.column}: {found.rule} {found.text}", MAX_LINE)
         lines.setdefault(found.tool, {}).setdefault(found.path, []).append(told)
-    return {tool: _cut(_in_turn(of_files.values())) for tool, of_files in lines.items()}
-
-
-def _in_turn(of_files: Iterable[list[str]]) -> list[str]:
-    """Take the first line of every file, then the second of every file, and so on."""
-    numbered = ((number, line) for those in of_files for number, line in enumerate(those))
-    return [line for _, line in sorted(numbered, key=lambda each: each[0])]
+    outputs = {}
+    for tool, of_files in lines.items():
+        rounds = zip_longest(*of_files.values())  # the first line of every file, then the second of every file
+        outputs[tool] = _cut(line for each in rounds for line in each if line is not None)
+    return outputs
 
 
 def _tested(report: Report | None) -> dict[str, str]:

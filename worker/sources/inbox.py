@@ -40,18 +40,18 @@ def read(place: Path) -> tuple[InboxItem, ...]:
     try:
         with regular_files.open_folder(place) as handle:
             with os.scandir(handle) as entries:
-                names = sorted(each.name for each in entries if each.name.endswith(".md") and _counts(each.name))
+                names = sorted(each.name for each in entries if each.name.endswith(".md"))
+            names = [name for name in names if not name.startswith(".") and name.casefold() not in LEFT_OUT]
             if len(names) > MAX_FILES:
                 raise UnreadableInbox(f"{place} has {len(names)} wishes, and the limit is {MAX_FILES}.")
-            return tuple(_item(place / name, regular_files.read_at(handle, os.fsencode(name), MAX_FILE_BYTES))
-                         for name in names)  # fmt: skip
+            found = []
+            for name in names:
+                raw = regular_files.read_at(handle, os.fsencode(name), MAX_FILE_BYTES)
+                found.append(_item(place / name, raw))
+            return tuple(found)
     except OSError as error:
-        name = place / error.filename if isinstance(error.filename, str) else place
-        raise UnreadableInbox(f"{name}: {error.strerror}.") from error
-
-
-def _counts(name: str) -> bool:
-    return not name.startswith(".") and name.casefold() not in LEFT_OUT
+        wrong = place / error.filename if isinstance(error.filename, str) else place
+        raise UnreadableInbox(f"{wrong}: {error.strerror}.") from error
 
 
 def _item(path: Path, raw: bytes) -> InboxItem:

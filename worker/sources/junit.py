@@ -56,10 +56,7 @@ class Report:
 
 
 def read(report: bytes) -> Report:
-    """Read a report; raises UnreadableReport.
-
-    Also for one with a document type, since that could name entities.
-    """
+    """Read a report; raises UnreadableReport, also for one with a document type, since that could name entities."""
     if len(report) > MAX_REPORT_BYTES:
         raise UnreadableReport(f"The report has {len(report)} bytes, and the limit is {MAX_REPORT_BYTES}.")
     parser = XMLParser(target=_WithoutDoctype())  # noqa: S314 (entities need a document type, which is refused)

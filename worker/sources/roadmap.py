@@ -50,9 +50,16 @@ def _items(text: str) -> Iterator[RoadmapItem]:
             yield item
             item = None
         if heading := HEADING.fullmatch(line):
-            above = _with(above, len(heading[1]), heading[2])
+            level, version = len(heading[1]), VERSION.search(heading[2])
+            above = [each for each in above if each[0] < level]  # a heading without a version has that of those above
+            if version:
+                above.append((level, version[1]))
         elif found := ITEM.fullmatch(line):
-            item = _item(found, above)
+            text, done = found[2].strip(), found[1] != " "
+            if own := OWN_VERSION.fullmatch(text):
+                item = RoadmapItem(own[1], own[2], done)
+            else:
+                item = RoadmapItem(above[-1][1] if above else UNKNOWN, text, done)
     if item:
         yield item
 
@@ -64,17 +71,3 @@ def _outside_fences(text: str) -> Iterator[str]:
             fenced = not fenced
         elif not fenced:
             yield line
-
-
-def _with(above: list[tuple[int, str]], level: int, heading: str) -> list[tuple[int, str]]:
-    """Put a heading below those of a higher rank; without a version it has theirs."""
-    kept = [each for each in above if each[0] < level]
-    found = VERSION.search(heading)
-    return [*kept, (level, found[1])] if found else kept
-
-
-def _item(found: re.Match[str], above: list[tuple[int, str]]) -> RoadmapItem:
-    text, done = found[2].strip(), found[1] != " "
-    if own := OWN_VERSION.fullmatch(text):
-        return RoadmapItem(own[1], own[2], done)
-    return RoadmapItem(above[-1][1] if above else UNKNOWN, text, done)

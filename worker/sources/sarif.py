@@ -1,7 +1,4 @@
-"""What a SARIF 2.1.0 log says is wrong, as ruff, eslint, clippy, CodeQL and others write it.
-
-The log is untrusted.
-"""
+"""What a SARIF 2.1.0 log says is wrong, as ruff, eslint, clippy, CodeQL and others write it. The log is untrusted."""
 
 from __future__ import annotations
 
@@ -28,10 +25,7 @@ class UnreadableLog(PlannerError):
 
 @dataclass(frozen=True, slots=True)
 class SarifFinding:
-    """One thing that a tool found.
-
-    `path` is relative to the repository where that can be told.
-    """
+    """One thing that a tool found; `path` is relative to the repository where that can be told."""
 
     tool: str
     path: str
@@ -141,10 +135,7 @@ class _Log(_Part):
 
 
 def read(log: bytes, root: Path) -> tuple[SarifFinding, ...]:
-    """List what the log's tools found; raises UnreadableLog.
-
-    Files below `root` are named relative to it.
-    """
+    """List what the log's tools found, files below `root` relative to it; raises UnreadableLog."""
     if len(log) > MAX_LOG_BYTES:
         raise UnreadableLog(f"The SARIF log has {len(log)} bytes, and the limit is {MAX_LOG_BYTES}.")
     try:
@@ -162,7 +153,9 @@ def _findings(run: _Run, root: Path) -> Iterator[SarifFinding]:
     for result in run.results or ():
         rule = _rule_of(run, result)
         level = result.level or (rule.default_configuration.level if rule else UNLEVELLED)
-        if result.kind != "fail" or level not in FAILING or _is_old(result):
+        accepted = result.suppressions and all(each.status == "accepted" for each in result.suppressions)
+        is_gone = result.baseline_state == "absent"  # since the run before
+        if result.kind != "fail" or level not in FAILING or accepted or is_gone:
             continue
         place = next((each.physical_location for each in result.locations if each.physical_location), _Physical())
         yield SarifFinding(
@@ -173,12 +166,6 @@ def _findings(run: _Run, root: Path) -> Iterator[SarifFinding]:
             rule=result.rule_id or result.rule.id or (rule.id if rule else ""),
             text=_text(result.message, rule),
         )
-
-
-def _is_old(result: _Result) -> bool:
-    """Tell whether somebody accepted the result, or it is gone since the last run."""
-    accepted = result.suppressions and all(each.status == "accepted" for each in result.suppressions)
-    return bool(accepted) or result.baseline_state == "absent"
 
 
 def _rule_of(run: _Run, result: _Result) -> _Rule | None:
