@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from worker.drafters.base import Drafter, WrongDrafter
@@ -20,19 +19,27 @@ log = logging.getLogger("planner.drafters")
 
 
 def drafter_of(settings: Settings, name: str) -> Drafter | None:
-    """Make the drafter `name`; None where nobody has to be asked.
+    """Make the drafter `name`, None where nobody has to be asked; raises WrongDrafter with a sentence."""
+    if name == "http":
+        try:
+            from worker.drafters.http import HttpDrafter
+        except ImportError as error:
+            sentence = "PLANNER_DRAFTERS: http needs the extra `llm` (pip install 'planner-worker[llm]')"
+            raise WrongDrafter(f"{sentence}: {error}.") from error
+        return HttpDrafter(settings)
+    if name == "cli":
+        from worker.drafters.cli import CliDrafter
 
-    Raises WrongDrafter with a sentence.
-    """
-    make = _MAKERS.get(name)
-    return make(settings) if make else None
+        return CliDrafter(settings)
+    if name == "backend":
+        from worker.drafters.backend import BackendDrafter
+
+        return BackendDrafter(settings)
+    return None
 
 
 def check(settings: Settings) -> None:
-    """Make sure that every enabled drafter can be used here.
-
-    Raises WrongDrafter with a sentence for each that cannot.
-    """
+    """Make sure that every enabled drafter can be used; raises WrongDrafter with a sentence for each that cannot."""
     wrong = []
     for name in settings.drafters:
         try:
@@ -47,27 +54,3 @@ def warn() -> None:
     """Log the `WORKER_*` settings that are set and that nobody reads."""
     for sentence in unread_settings(os.environ):
         log.warning(sentence)
-
-
-def _http(settings: Settings) -> Drafter:
-    try:
-        from worker.drafters.http import HttpDrafter
-    except ImportError as error:
-        sentence = "PLANNER_DRAFTERS: http needs the extra `llm` (pip install 'planner-worker[llm]')"
-        raise WrongDrafter(f"{sentence}: {error}.") from error
-    return HttpDrafter(settings)
-
-
-def _cli(settings: Settings) -> Drafter:
-    from worker.drafters.cli import CliDrafter
-
-    return CliDrafter(settings)
-
-
-def _backend(settings: Settings) -> Drafter:
-    from worker.drafters.backend import BackendDrafter
-
-    return BackendDrafter(settings)
-
-
-_MAKERS: dict[str, Callable[[Settings], Drafter]] = {"http": _http, "cli": _cli, "backend": _backend}

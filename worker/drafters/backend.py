@@ -57,10 +57,7 @@ class AgentBackend(Protocol):
 
 
 class BackendDrafter:
-    """Asks the backend that the settings name, in a thread of its own.
-
-    The thread is left behind when it takes too long.
-    """
+    """Asks the backend that the settings name, in a thread of its own that is left behind when it takes too long."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -75,8 +72,11 @@ class BackendDrafter:
         limit, paid = self._settings.planning_timeout_seconds, estimate(question.prompt)
         if fault := place_fault(self._settings.cli_working_dir):
             return watch.failure(f"the working directory {fault}", 0)
+        mode = self._settings.planning_schema_mode
+        mode = "none" if question.schema is None else "native" if mode == "auto" else mode
+        task = StructuredAgentTask("planning", question.prompt, question.schema, mode)
         found: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
-        Thread(target=self._run, args=(self._task(question), found), name="backend", daemon=True).start()
+        Thread(target=self._run, args=(task, found), name="backend", daemon=True).start()
         while watch.passed_s < limit:
             try:
                 said, error = found.get(timeout=min(POLL_S, max(0.01, limit - watch.passed_s)))
@@ -97,11 +97,6 @@ class BackendDrafter:
         except BaseException as error:  # SystemExit too: somebody waits for what becomes of it
             log.warning("backend failed", extra={"error": type(error).__name__})
             found.put((None, error))
-
-    def _task(self, question: Consult) -> StructuredAgentTask:
-        mode = self._settings.planning_schema_mode
-        mode = "none" if question.schema is None else "native" if mode == "auto" else mode
-        return StructuredAgentTask("planning", question.prompt, question.schema, mode)
 
 
 def load(path: str) -> AgentBackend:

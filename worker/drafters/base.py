@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -64,20 +64,12 @@ class Stopwatch:
         command: Iterable[Any] = (),
         stderr: str = "",
     ) -> Drafted:
-        """Make the answer of a call that succeeded, without any secret.
-
-        These are the `secrets`, and what is surely one.
-        """
-        said = mask(output, secrets)
-        return Drafted(
-            said, None, tokens, int(self.passed_s * 1000), mask_command(command, secrets), mask_stderr(stderr, secrets)
-        )
+        """Make the answer of a call that succeeded, without the `secrets` and what is surely one."""
+        words, noise = mask_command(command, secrets), mask_stderr(stderr, secrets)
+        return Drafted(mask(output, secrets), None, tokens, int(self.passed_s * 1000), words, noise)
 
     def failure(self, why: str, tokens: int, secrets: tuple[str, ...] = ()) -> Drafted:
-        """Make the answer of a call that failed.
-
-        `why` is outside words, made harmless and short.
-        """
+        """Make the answer of a call that failed; `why` comes from outside, and is made harmless and short."""
         error = fit_redacted(why[:READ_FOR_ERROR], MAX_ERROR, secrets)
         return Drafted(None, error or "failed without a word", tokens, int(self.passed_s * 1000))
 
@@ -88,35 +80,29 @@ def estimate(*texts: str) -> int:
 
 
 def mask_command(command: Iterable[Any], secrets: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Tell a command without its secrets.
-
-    These are the known ones, and words after an option that is named like one.
-    """
-    return tuple(_words(list(command)[:MAX_WORDS], secrets))
-
-
-def _words(command: list[Any], secrets: tuple[str, ...]) -> Iterator[str]:
-    for before, word in zip([None, *command], command, strict=False):
-        hidden = before is not None and _SECRET_OPTION.match(str(before)[:MAX_WORD])
-        yield MARK if hidden else fit_redacted(str(word), MAX_WORD, secrets)
+    """Tell a command without the known secrets, and without words after an option that is named like one."""
+    words: list[str] = []
+    before = ""
+    for word in map(str, list(command)[:MAX_WORDS]):
+        hidden = _SECRET_OPTION.match(before[:MAX_WORD])
+        words.append(MARK if hidden else fit_redacted(word, MAX_WORD, secrets))
+        before = word
+    return tuple(words)
 
 
 def mask_stderr(stderr: str, secrets: tuple[str, ...] = ()) -> str:
-    """Keep the end of what was said beside the answer.
-
-    It holds no secrets, no instructions, and is not much.
-    """
+    """Keep the end of what was said beside the answer, without secrets and instructions."""
     return fit_redacted(redact(stderr, secrets)[-MAX_STDERR:], MAX_STDERR, secrets, several_lines)
 
 
 def secrets_of(settings: Settings) -> tuple[str, ...]:
-    """The values that the operator keeps from everybody else."""
+    """Return the values that the operator keeps from everybody else."""
     known = [*(settings.cli_env or {}).values(), *filter(None, [settings.llm_api_key])]
     return tuple(value.get_secret_value() for value in known)
 
 
 def place_fault(directory: Path | None) -> str | None:
-    """What is wrong with a working directory; None where nothing is."""
+    """Say what is wrong with a working directory; None where nothing is."""
     if directory is None or (directory / ".git").exists():
         return None
     return f"{directory} is not a git repository" if directory.is_dir() else f"{directory} is no directory"

@@ -1,7 +1,4 @@
-"""Chooses the drafter of a goal and asks it, at most once for each question.
-
-A worker that dies in between changes nothing about that.
-"""
+"""Chooses the drafter of a goal and asks it, at most once for each question even if a worker dies in between."""
 
 from __future__ import annotations
 
@@ -41,10 +38,7 @@ class Consulting:
         return int(1000 * (longest * here.planning_max_attempts + GRACE_S))
 
     def setting(self, goal: Goal) -> Setting | Rejected:
-        """Say who drafts for `goal`, and with which options of the operator's.
-
-        Rejected where the goal cannot have whom it asks for.
-        """
+        """Say who drafts for `goal`, with which options; Rejected where the goal cannot have whom it asks for."""
         drafter = choose(goal.kind, goal.drafter, self._settings)
         if isinstance(drafter, FieldError):
             return reject(drafter.code, (drafter,))
@@ -64,16 +58,13 @@ class Consulting:
             made = drafter_of(self._settings, drafter)
             assert made is not None  # noqa: S101 (no strategy consults `none` or `queue`)
             self.drafters[drafter] = made
-        recorded = Recorded(self._client, partition, self.drafters[drafter], self._artifacts(drafter, question))
+        here, artifacts = self._settings, None
+        if here.planning_debug_dir:
+            validation = question.validation_mode or here.planning_validation_mode
+            modes = {"validation": validation, "schema": schema_mode(here, drafter, question)}
+            artifacts = Artifacts(here.planning_debug_dir, modes, secrets_of(here))
+        recorded = Recorded(self._client, partition, self.drafters[drafter], artifacts)
         return recorded.ask(plan_id, number, question, stop)
-
-    def _artifacts(self, drafter: str, question: Consult) -> Artifacts | None:
-        """Say where the question is kept, with the modes in which it is asked and read."""
-        here = self._settings
-        modes = {"validation": question.validation_mode or here.planning_validation_mode}
-        modes["schema"] = schema_mode(here, drafter, question)
-        directory = here.planning_debug_dir
-        return Artifacts(directory, modes, secrets_of(here)) if directory else None
 
 
 NONE = "none"
@@ -100,10 +91,7 @@ def _refusal(sentence: str) -> FieldError:
 
 
 def schema_mode(settings: Settings, drafter: str, question: Consult) -> str:
-    """Say how `drafter` is told the schema of a question.
-
-    That is native, prompt, or none where there is none.
-    """
+    """Say how `drafter` is told the schema of a question: native, prompt, or none where there is none."""
     if question.schema is None:
         return "none"
     if settings.planning_schema_mode != "auto":

@@ -52,8 +52,6 @@ OPENAI = ("openai:", "openai-chat:", "openai-responses:")
 ANOTHER_TIME = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError)
 SCHEMA_FIELD = "response_format"
 NOT_THE_SCHEMA = (ModelAuthenticationError, ModelNotFoundError, ModelContextWindowExceededError)
-
-
 MOST = 10**9  # tokens of a call: whoever counts more does not count
 
 
@@ -62,10 +60,7 @@ class TooLong(Exception):
 
 
 class Tally:
-    """Counts the tokens of one question, over all of its calls.
-
-    It guesses where the other side has not counted.
-    """
+    """Counts the tokens of one question, over all of its calls; guesses where the other side has not counted."""
 
     def __init__(self, prompt: str) -> None:
         self._prompt = prompt
@@ -154,10 +149,13 @@ class HttpDrafter:
             async with self._model() as model:
                 said = await self._repeated(model, question, watch, tally)
                 return watch.answer(said, int(tally), self._secrets)
+        except ModelHTTPError as error:
+            why = f"HTTP {error.status_code}: {error.body or 'without a body'}"
+            return watch.failure(why, int(tally), self._secrets)
         except Exception as error:
             if not isinstance(error, ModelAPIError | UnexpectedModelBehavior | TooLong):
                 log.exception("draft broke")
-            return watch.failure(_told(error), int(tally), self._secrets)
+            return watch.failure(f"{type(error).__name__}: {error}", int(tally), self._secrets)
 
     async def _repeated(self, model: Model[Any], question: Consult, watch: Stopwatch, tally: Tally) -> str:
         """Call until there is an answer; raises the last error when it is of no use or no time to call again."""
@@ -229,9 +227,3 @@ def _pause(error: Exception, repeated: int, most: int) -> float | None:
         return max(0.0, told)
     longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**repeated)
     return float(longest * random.uniform(0.5, 1.0))  # noqa: S311 - so that workers do not call in step
-
-
-def _told(error: Exception) -> str:
-    if isinstance(error, ModelHTTPError):
-        return f"HTTP {error.status_code}: {error.body or 'without a body'}"
-    return f"{type(error).__name__}: {error}"

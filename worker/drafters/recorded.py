@@ -1,7 +1,4 @@
-"""Writes down each question before it is asked, and its answer after.
-
-So no redelivery asks twice.
-"""
+"""Writes down each question before it is asked, and its answer after, so that no redelivery asks twice."""
 
 from __future__ import annotations
 
@@ -31,10 +28,7 @@ PAUSE_S = 1.0
 
 
 class Recorded:
-    """Asks `drafter` about plans of one partition, each question once.
-
-    Not for several threads at once.
-    """
+    """Asks `drafter` about plans of one partition, each question once; not for several threads at once."""
 
     def __init__(
         self, client: Redis, partition: Partition, drafter: Drafter, artifacts: Artifacts | None = None
@@ -61,7 +55,7 @@ class Recorded:
 
     def _begin(self, key: str, number: int, question: Consult) -> Drafted | None:
         """Write down that the question is asked; returns what was answered where it was asked before."""
-        digest = _digest(question)
+        digest = hashlib.sha256(codec.canonical([question.prompt, question.schema])).hexdigest()
         pipeline = self._client.pipeline(transaction=True)
         pipeline.hsetnx(key, f"{number}:asked", digest)
         pipeline.expire(key, KEPT_S)
@@ -87,8 +81,10 @@ class Recorded:
         raise AssertionError  # pragma: no cover
 
     def _written(self, key: str, number: int, answer: Drafted) -> Drafted:
+        # An older release does not know `command` and `stderr`, which not every answer has.
+        told = {name: value for name, value in asdict(answer).items() if value or name not in ("command", "stderr")}
         pipeline = self._client.pipeline(transaction=True)
-        pipeline.hsetnx(key, f"{number}:answer", codec.dumps(_told(answer)))
+        pipeline.hsetnx(key, f"{number}:answer", codec.dumps(told))
         pipeline.expire(key, KEPT_S)
         pipeline.hget(key, f"{number}:answer")
         found: Any = pipeline.execute()[-1]
@@ -110,16 +106,7 @@ def _answer(raw: bytes) -> Drafted:
     return Drafted(**known | {"command": tuple(known.get("command", ()))})
 
 
-def _told(answer: Drafted) -> dict[str, Any]:
-    """Say what is written down; an older release does not know `command` and `stderr`, which not every answer has."""
-    return {name: value for name, value in asdict(answer).items() if value or name not in ("command", "stderr")}
-
-
 def _legible(answer: Drafted) -> Drafted:
     """Replace what no encoding has, such as half a surrogate pair: an answer that was paid for can be written down."""
     output = answer.output
     return replace(answer, output=output.encode(errors="replace").decode()) if isinstance(output, str) else answer
-
-
-def _digest(question: Consult) -> str:
-    return hashlib.sha256(codec.canonical([question.prompt, question.schema])).hexdigest()

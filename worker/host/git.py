@@ -64,10 +64,7 @@ class GitError(Exception):
 
 
 class Git:
-    """Git bound to one directory, with options before every command.
-
-    `environment` is added to the bare one.
-    """
+    """Git bound to one directory, with options before every command; `environment` is added to the bare one."""
 
     def __init__(self, cwd: Path, *options: str, environment: Mapping[str, str] | None = None) -> None:
         self._cwd = cwd

@@ -1,7 +1,4 @@
-"""Where `planner up` leaves its server's address for the same user's other commands.
-
-The password is in it.
-"""
+"""Where `planner up` leaves its server's address, with the password, for the same user's other commands."""
 
 from __future__ import annotations
 
@@ -21,10 +18,7 @@ def make_private(data_dir: Path) -> None:
 
 
 def password(data_dir: Path) -> str:
-    """Return the server's password.
-
-    A random one that is kept, so that a URL stays good over restarts.
-    """
+    """Return the server's password: a random one that is kept, so that a URL stays good over restarts."""
     file = data_dir / PASSWORD
     if not file.exists():
         write(file, secrets.token_urlsafe(24))
@@ -41,10 +35,7 @@ def write(file: Path, text: str) -> None:
 
 
 def url(data_dir: Path) -> str | None:
-    """Return the URL of the server that runs there.
-
-    None where none does, or where it is another user's.
-    """
+    """Return the URL of the server that runs there; None where none does, or where it is another user's."""
     file = data_dir / URL
     try:
         if file.stat().st_uid not in (os.geteuid(), 0):

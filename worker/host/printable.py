@@ -6,10 +6,7 @@ import json
 
 
 def harmless(text: str) -> str:
-    """Put a blank in the place of every character that is not seen.
-
-    Line ends stay.
-    """
+    """Put a blank in the place of every character that is not seen; line ends stay."""
     if text.isprintable():
         return text
     return "".join(char if char == "\n" or char.isprintable() else " " for char in text)

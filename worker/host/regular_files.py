@@ -1,6 +1,6 @@
-"""Reads files that somebody else names or wrote.
+"""Reads files that somebody else names or wrote: regular ones only, no larger than agreed, and through no link.
 
-Regular ones only, no larger than agreed, and through no link. A link would give away a file that its author cannot
+A link would give away a file that its author cannot
 read; a pipe would make the reader wait for ever.
 """
 
@@ -20,10 +20,7 @@ FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class UnreadableFile(OSError):
-    """This is not a file that can be read.
-
-    `strerror` says why in words that a person understands.
-    """
+    """This is not a file that can be read; `strerror` says why in words that a person understands."""
 
 
 def read(path: Path, most: int) -> bytes:
@@ -51,17 +48,14 @@ def _split(path: Path) -> tuple[Path, list[bytes]]:
 
 
 def read_setting(path: Path, most: int) -> bytes:
-    """Read a file that the operator's settings name; raises OSError.
-
-    It may be a link, as in a mounted ConfigMap.
-    """
+    """Read a file that the operator's settings name, maybe a link as in a mounted ConfigMap; raises OSError."""
     return read(path.resolve(), most)
 
 
 def read_below(root: Path, path: str, most: int, *, cut: bool = False) -> bytes:
-    """Read the file at `path` below `root`; raises OSError.
+    """Read the file at `path` below `root`, its first `most` bytes if it may be `cut`; raises OSError.
 
-    Reads its first `most` bytes if it may be `cut`. What is above `root` may be a link, nothing below.
+    What is above `root` may be a link, nothing below.
     """
     *folders, name = Path(path).parts or (".",)
     with folder(root, [os.fsencode(part) for part in folders]) as handle:
@@ -86,10 +80,7 @@ def read_at(handle: int, name: bytes, most: int, *, cut: bool = False) -> bytes:
 
 @contextmanager
 def folder(root: Path, below: Sequence[bytes] = ()) -> Iterator[int]:
-    """Open `root` and the folders `below`, one after the other; raises OSError.
-
-    None of those below may be a link.
-    """
+    """Open `root` and the folders `below` it, of which none may be a link; raises OSError."""
     handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for name in below:
