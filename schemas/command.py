@@ -1,4 +1,4 @@
-"""What an operator orders on `planner:{p}:commands` and `planner:commands`."""
+"""What an operator commands on `planner:{p}:commands` and `planner:commands`."""
 
 from __future__ import annotations
 

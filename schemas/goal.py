@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from schemas.base import (
     CommandLine,
@@ -101,8 +101,6 @@ class SuppliedStep(Inbound):
 
 class Goal(Inbound):
     """A goal; only the sentence is required. Other kinds carry their input under the kind's name."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
 
     goal: Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"\S"), TextKind.SENTENCE]
     goal_id: GoalId | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.base import GoalVerdict, Outbound, PlanState
-from schemas.step import StoredStep
 
 
 class Halt(Outbound):
@@ -61,12 +60,24 @@ class PlanSummary(Outbound):
     ended_at: str | None
 
 
-class StepView(StoredStep):
+class StepView(Outbound):
     """A step of a plan view; the title is for people.
 
     `verified` is false where the step is done and nothing proved it, null where it is not done or nothing verifies it.
     """
 
+    step_id: str
+    state: str
+    attempt: int
+    depends_on: tuple[str, ...]
+    allowed_files: tuple[str, ...]
+    verify: str
+    risk_level: str
+    mode: str
+    type: str
+    queue: str
+    inserted_by: str | None = None
+    waiting: Any = None
     title: str
     verified: bool | None = None
 

@@ -122,20 +122,3 @@ class StepSpec(PlannedStep):
     deadline: str
     reply_to: str
     input: dict[str, Any] | None = None
-
-
-class StoredStep(Outbound):
-    """A step's changing part, as `planner show` tells it."""
-
-    step_id: str
-    state: str
-    attempt: int
-    depends_on: tuple[str, ...]
-    allowed_files: tuple[str, ...]
-    verify: str
-    risk_level: str
-    mode: str
-    type: str
-    queue: str
-    inserted_by: str | None = None
-    waiting: Any = None

@@ -16,12 +16,11 @@ from schemas import codec
 Usage = dict[str, int]
 
 USAGE_NAMES = ("tokens", "patch_cycles", "tool_calls", "failing_outcomes")
-STATUS_SIZE, ATTEMPT_SIZE = 11, 9  # elements that this version knows
 
 
 @dataclass(slots=True)
 class StepStatus:
-    """The changing part of a step: an array, with `unmet` first because begin reads it in Lua."""
+    """The changing part of a step: an array of its fields, with `unmet` first because begin reads it in Lua."""
 
     unmet: int
     state: str
@@ -48,25 +47,17 @@ class StepStatus:
 
     def encode(self) -> bytes:
         """Write the record as a JSON array in the order of the fields."""
-        known = (
-            self.unmet,
-            self.state,
-            self.index,
-            self.attempt,
-            self.failures,
-            self.digest,
-            self.signature,
-            self.repeats,
-            self.skipped_by,
-            self.previous,
-            self.approval,
-        )
-        return codec.dumps(known + self.unknown)
+        return codec.dumps(_status_elements(self) + self.unknown)
+
+
+_STATUS_FIELDS = [each.name for each in fields(StepStatus) if each.name != "unknown"]
+_status_elements = attrgetter(*_STATUS_FIELDS)
+STATUS_SIZE = len(_STATUS_FIELDS)  # elements that this version knows
 
 
 @dataclass(slots=True)
 class Attempt:
-    """An attempt in flight: what it holds until something ends it."""
+    """An attempt in flight, as an array of its fields but the last: what it holds until something ends it."""
 
     attempt: int
     lease: str
@@ -83,25 +74,17 @@ class Attempt:
     def decode(cls, raw: bytes) -> Attempt:
         """Read `<entry> <json array>`; an attempt is written once, so what a newer version added is not needed."""
         entry, _, record = raw.partition(b" ")
-        found = cls(*codec.loads(record)[:ATTEMPT_SIZE])
+        found = cls(*codec.loads(record)[: len(_ATTEMPT_FIELDS)])
         found.entry = entry.decode()
         return found
 
     def encode(self) -> bytes:
         """Write the record without its entry, which only the server knows."""
-        return codec.dumps(
-            (
-                self.attempt,
-                self.lease,
-                self.queue,
-                self.files,
-                self.tokens,
-                self.patch_cycles,
-                self.at,
-                self.deadline,
-                self.lost,
-            )
-        )
+        return codec.dumps(_attempt_elements(self))
+
+
+_ATTEMPT_FIELDS = [each.name for each in fields(Attempt) if each.name != "entry"]
+_attempt_elements = attrgetter(*_ATTEMPT_FIELDS)
 
 
 @dataclass(slots=True)
@@ -129,7 +112,7 @@ class PlanHead:
         try:
             return cls(**record)  # nearly always; to compare the names first would cost each outcome
         except TypeError:
-            known, unknown = _parted(record, HEAD_NAMES)
+            known, unknown = _split(record, HEAD_FIELDS)
             found = cls(**known)
             found.unknown = unknown
             return found
@@ -140,7 +123,6 @@ class PlanHead:
 
 
 HEAD_FIELDS = tuple(each.name for each in fields(PlanHead) if each.name != "unknown")
-HEAD_NAMES = frozenset(HEAD_FIELDS)
 
 
 @dataclass(slots=True)
@@ -156,14 +138,14 @@ class PlanRecord:
     counts: dict[str, int]
     times: dict[str, int]
     revision: int
-    paused: str = ""  # by whom and why, by an order about this plan
+    paused: str = ""  # by whom and why, by a command about this plan
     paused_until: int = 0  # ms; 0 for until it is resumed
     held: str = ""  # why it starts nothing, by what is wider than this plan
     wake: int = 0  # when the plan's timer runs out, ms; 0 for none
     waits: dict[str, int] = field(default_factory=dict)  # step -> until when a person may approve it, ms
     backoffs: dict[str, int] = field(default_factory=dict)  # step -> when its next attempt may start, ms
     orders: list[str] = field(default_factory=list)  # the last commands that were obeyed, by id
-    warned: list[str] = field(default_factory=list)  # budgets that have told of running low
+    warned: list[str] = field(default_factory=list)  # budgets of which an event has said that they run low
     question: dict[str, Any] | None = None  # what a person is asked: kind, questions, asked and until in ms
     growth: bytes = b""  # what the strategy of a plan that unfolds keeps, as JSON; read by those plans alone
     halt: dict[str, Any] | None = None
@@ -178,15 +160,7 @@ class PlanRecord:
     def encode(self, name: str) -> bytes:
         """Write one field of the plan's hash."""
         if name == "live":
-            live: dict[str, Any] = {
-                "reserved": self.reserved,
-                "spent": self.spent,
-                "halting": self.halting,
-                "counts": self.counts,
-                "times": self.times,
-                "revision": self.revision,
-                "wake": self.wake,
-            }
+            live = dict(zip(ALWAYS, _always_of(self), strict=True))
             for name, value in zip(SELDOM, _seldom_of(self), strict=True):
                 if value:
                     live[name] = value
@@ -201,18 +175,10 @@ class PlanRecord:
 
 
 HOT = ("version", "state", "head", "live", "growth")
-SELDOM = (
-    "paused",
-    "paused_until",
-    "held",
-    "waits",
-    "backoffs",
-    "orders",
-    "warned",
-    "question",
-)  # stored where there is any
-_seldom_of = attrgetter(*SELDOM)
-LIVE_NAMES = frozenset(("reserved", "spent", "halting", "counts", "times", "revision", "wake", *SELDOM))
+# Keys of `live`: those that always stand there, and those that are stored where there is any.
+ALWAYS = ("reserved", "spent", "halting", "counts", "times", "revision", "wake")
+SELDOM = ("paused", "paused_until", "held", "waits", "backoffs", "orders", "warned", "question")
+_always_of, _seldom_of = attrgetter(*ALWAYS), attrgetter(*SELDOM)
 
 
 def decode_plan(raw: list[bytes | None]) -> PlanRecord:
@@ -222,13 +188,13 @@ def decode_plan(raw: list[bytes | None]) -> PlanRecord:
     try:
         return PlanRecord(*first, growth=growth, **record)
     except TypeError:
-        known, unknown = _parted(record, LIVE_NAMES)
+        known, unknown = _split(record, ALWAYS + SELDOM)
         found = PlanRecord(*first, growth=growth, **known)
         found.unknown = unknown
         return found
 
 
-def _parted(record: dict[str, Any], names: frozenset[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Part a record into the keys of `names` and the keys that a newer version has added."""
+def _split(record: dict[str, Any], names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split a record into the keys of `names` and the keys that a newer version has added."""
     known = {name: value for name, value in record.items() if name in names}
     return known, {name: value for name, value in record.items() if name not in names}

@@ -6,7 +6,7 @@ the types of its fields, so that a rule for a kind reaches every string of that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
@@ -77,7 +77,7 @@ Kinds = frozenset[TextKind]
 
 def rewrite(message: BaseModel, kinds: Collection[TextKind], change: Change) -> Any:
     """Change every string of `message` that is of one of `kinds`; the same object where nothing changes."""
-    return _rewritten(message, shape_of(type(message), frozenset(kinds)), change, "")
+    return _rewrite(message, shape_of(type(message), frozenset(kinds)), change, "")
 
 
 @cache
@@ -119,42 +119,36 @@ def _composite(origin: Any, parts: list[Any]) -> Any:
         return None
     if origin is tuple:
         return _Each(parts[0])
-    return _Entries(*parts) if origin is dict else _either(parts)
+    if origin is dict:
+        return _Entries(*parts)
+    text, record, many = (
+        next((part for part in parts if isinstance(part, types)), None) for types in (Leaf, _Record, (_Each, _Entries))
+    )
+    return _Either(text, record, many)
 
 
-def _either(options: list[Any]) -> Any:
-    def first(*types: type) -> Any:
-        return next((option for option in options if isinstance(option, types)), None)
-
-    return _Either(first(Leaf), first(_Record), first(_Each, _Entries))
-
-
-def _rewritten(value: Any, shape: Any, change: Change, pointer: str) -> Any:
+def _rewrite(value: Any, shape: Any, change: Change, pointer: str) -> Any:
     match shape:
         case Leaf():
             return change(pointer, value, shape)
         case _Record(fields):
-            told = {}
+            changed = {}
             for name, part in fields:
                 if (old := getattr(value, name)) is not None:
-                    new = _rewritten(old, part, change, f"{pointer}/{name}")
+                    new = _rewrite(old, part, change, f"{pointer}/{name}")
                     if new is not old:
-                        told[name] = new
-            return value.model_copy(update=told) if told else value
+                        changed[name] = new
+            return value.model_copy(update=changed) if changed else value
         case _Each(item):
-            many = tuple(_rewritten(each, item, change, f"{pointer}/{at}") for at, each in enumerate(value))
+            many = tuple(_rewrite(each, item, change, f"{pointer}/{at}") for at, each in enumerate(value))
             return value if all(new is old for new, old in zip(many, value, strict=True)) else many
         case _Entries(key, of):
-            return _entries(value, key, of, change, pointer)
+            entries = {}
+            for name, each in value.items():
+                at = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+                entries[_rewrite(name, key, change, at)] = _rewrite(each, of, change, at)
+            return value if entries == value else entries
         case _Either(text, record, many):
             part = text if isinstance(value, str) else record if isinstance(value, BaseModel) else many
-            return value if part is None or value is None else _rewritten(value, part, change, pointer)
+            return value if part is None or value is None else _rewrite(value, part, change, pointer)
     return value
-
-
-def _entries(value: Mapping[str, Any], key: Any, of: Any, change: Change, pointer: str) -> Any:
-    told = {}
-    for name, each in value.items():
-        at = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
-        told[_rewritten(name, key, change, at)] = _rewritten(each, of, change, at)
-    return value if told == value else told

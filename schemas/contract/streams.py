@@ -135,14 +135,14 @@ def document(schemas: Sequence[str], version: int) -> dict[str, Any]:
         },
         "channels": {stream.name: stream.channel() for stream in STREAMS},
         "operations": {f"{stream.action}_{stream.name}": stream.operation() for stream in STREAMS},
-        "components": {"messages": {name: _message(name) for name in schemas}},
-    }
-
-
-def _message(name: str) -> dict[str, Any]:
-    schema = {"$ref": f"./{name}.schema.json"}
-    return {
-        "name": name,
-        "contentType": "application/json",
-        "payload": {"schemaFormat": SCHEMA_FORMAT, "schema": schema},
+        "components": {
+            "messages": {
+                name: {
+                    "name": name,
+                    "contentType": "application/json",
+                    "payload": {"schemaFormat": SCHEMA_FORMAT, "schema": {"$ref": f"./{name}.schema.json"}},
+                }
+                for name in schemas
+            }
+        },
     }
