@@ -7,9 +7,8 @@ says which files there are, the verb decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from schemas.kinds.gap_report import MAX_TARGETS, ActionType, Gap, InboxItem, PlannedAction
 from tasks.strategies.gap_report import evidence
@@ -56,20 +55,23 @@ class Verb:
 
 def remedy_for(gap: Gap, inventory: Inventory) -> Remedy:
     """Make the actions of `gap`; an unknown category is planned as the roadmap is."""
-    return _CATEGORIES.get(category_of(gap), _roadmap)(gap, inventory)
+    plan = {"quality": _quality, "inbox": _inbox}.get(category_of(gap), _roadmap)
+    return plan(gap, inventory)
 
 
 def _quality(gap: Gap, inventory: Inventory) -> Remedy:
     tool = evidence.tool_of(gap.description)
-    named = inventory.places.locate_all(evidence.mentions(gap.evidence, tool, inventory.places.odd))
-    files = _blamed(named, inventory.places) if evidence.runs_tests(tool) else named
+    files = _reported_files(gap, inventory.places, tool, tool)
     action = PlannedAction(description=f"Fix {fit(tool, 80)} failures", target_files=files, action_type=MODIFY)
     return Remedy((action,), documents=inventory.documents.around(files))
 
 
 def _inbox(gap: Gap, inventory: Inventory) -> Remedy:
     bounds = bounds_of(gap, inventory.inbox, inventory.places)
-    targets = _opened(_bounded(_targets(gap, inventory), bounds), inventory.places)
+    targets, only = _targets(gap, inventory), Protection.of(bounds.only)
+    # Where only certain files may change, and none of them is a target, all of them are.
+    within = tuple(path for path in targets if only.covers(path)) or bounds.only or targets
+    targets = _expand_folders(Protection.of(bounds.excluded).without(within), inventory.places)
     if not targets and inventory.places.paths_in(gap.description):
         return Remedy((), bounds)  # what it names may not be touched, and it is about nothing else
     return Remedy(_split(gap, targets, CREATE, inventory), bounds, _documents(gap, targets, inventory))
@@ -86,67 +88,57 @@ def _roadmap(gap: Gap, inventory: Inventory) -> Remedy:
 
 
 def _targets(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
-    """Infer files from a description: paths that it names, else modules, else keywords of layers."""
+    """Infer files from a description: paths that it names, else modules, else keywords of layers.
+
+    Of a module the files in its documents come first; a module that has none is its folder.
+    """
     text, places = gap.description, inventory.places
-    modules = (path for folder in places.modules_in(text) for path in _of_module(folder, inventory))
-    return (
-        _opened(places.paths_in(text), places) or tuple(dict.fromkeys(modules))[:MAX_TARGETS] or places.layers_in(text)
-    )
+    if paths := _expand_folders(places.paths_in(text), places):
+        return paths
+    files: list[str] = []
+    for folder in places.modules_in(text):
+        known = places.within(folder)
+        documents = inventory.documents.of_modules((folder,))
+        documented = [path for each in documents for path in each.files_among(places)]
+        if documented and len(known) > MANY:
+            known = files_of(known, Role.TEST)
+        files += (*documented, *known) or (folder,)
+    return tuple(dict.fromkeys(files))[:MAX_TARGETS] or places.layers_in(text)
 
 
-def _opened(paths: Iterable[str], places: Places) -> tuple[str, ...]:
+def _expand_folders(paths: Iterable[str], places: Places) -> tuple[str, ...]:
     """Put the known files of folders in their place; a folder that has none stays."""
     files = (file for path in paths for file in (places.within(path) if path.endswith("/") else ()) or (path,))
     return tuple(dict.fromkeys(files))[:MAX_TARGETS]
 
 
-def _of_module(folder: str, inventory: Inventory) -> tuple[str, ...]:
-    """List the files of a module, or its folder; those in its documents first."""
-    known = inventory.places.within(folder)
-    named = tuple(
-        path for each in inventory.documents.of_modules((folder,)) for path in each.files_among(inventory.places)
-    )
-    if named and len(known) > MANY:
-        known = tuple(path for path in known if role_of(path) is Role.TEST)
-    return tuple(dict.fromkeys((*named, *known))) or (folder,)
-
-
 def _tests(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
-    """Find the tests of a thing: its module's folder, else tests named like it."""
-    places, explicit = inventory.places, inventory.places.paths_in(gap.description)
-    folders = [f"{folder}tests/" for folder in places.modules_in(gap.description)]
-    sources = files_of(explicit, Role.SOURCE)
-    return (
-        files_of(explicit, Role.TEST)
-        or _opened(folders, places)
-        or (places.tests_for(sources) if sources else _tests_about(gap.description, places))
-    )
-
-
-def _tests_about(text: str, places: Places) -> tuple[str, ...]:
-    """List the tests named after the first word of what is to be tested.
-
-    It is the first word that any test has in its name.
-    """
+    """Find the tests of a thing: those of its module, of its sources, or with the first word of its name in theirs."""
+    text, places = gap.description, inventory.places
+    paths = places.paths_in(text)
+    folders = [f"{folder}tests/" for folder in places.modules_in(text)]
+    if tests := files_of(paths, Role.TEST) or _expand_folders(folders, places):
+        return tests
+    if sources := files_of(paths, Role.SOURCE):
+        return places.tests_for(sources)
     subject = _SUBJECT.search(text)
     words = re.findall(r"[^\W\d_][\w-]{2,}", subject[1]) if subject else []
-    found = (places.tests_of(word) for word in words[:MANY] if word.casefold() not in NO_NAMES)
-    return next(filter(None, found), ())
+    tests_by_word = (places.tests_of(word) for word in words[:MANY] if word.casefold() not in NO_NAMES)
+    return next(filter(None, tests_by_word), ())
 
 
 def _failing(gap: Gap, inventory: Inventory) -> tuple[str, ...]:
-    named = inventory.places.locate_all(evidence.mentions(gap.evidence, odd=inventory.places.odd))
-    files = _blamed(named, inventory.places) if evidence.runs_tests(gap.description) else named
-    return files or _targets(gap, inventory)
+    return _reported_files(gap, inventory.places, "", gap.description) or _targets(gap, inventory)
 
 
-def _blamed(files: tuple[str, ...], places: Places) -> tuple[str, ...]:
-    """Find the files that may be at fault where tests failed.
+def _reported_files(gap: Gap, places: Places, tool: str, words: str) -> tuple[str, ...]:
+    """Find the files of a gap's evidence; where `words` speak of tests, those that may be at fault.
 
     A failing test names itself, seldom what it tests: a step could do nothing but change the tests. Where any of many
     sources may be meant, somebody has to look.
     """
-    if not files or any(role_of(path) is not Role.TEST for path in files):
+    files = places.locate_all(evidence.mentions(gap.evidence, tool, places.odd))
+    if not files or not evidence.runs_tests(words) or any(role_of(path) is not Role.TEST for path in files):
         return files
     sources = places.sources_for(files) or places.sources
     return (*files, *sources)[:MAX_TARGETS] if len(sources) <= MANY else ()
@@ -168,24 +160,14 @@ def _split(
     return tuple(_action(gap, files, kind) for files, kind in ((new, CREATE), (old, MODIFY)) if files)
 
 
-def _bounded(targets: tuple[str, ...], bounds: Bounds) -> tuple[str, ...]:
-    """Keep the targets that the constraints allow.
-
-    Where only certain files may change, and none of them is a target, all of them are.
-    """
-    only = Protection.of(bounds.only)
-    kept = tuple(path for path in targets if only.covers(path)) or bounds.only or targets
-    return Protection.of(bounds.excluded).without(kept)
-
-
 def _documents(gap: Gap, targets: Iterable[str], inventory: Inventory) -> tuple[ModuleDocument, ...]:
     of_modules = inventory.documents.of_modules(inventory.places.modules_in(gap.description))
     return tuple(dict.fromkeys((*of_modules, *inventory.documents.around(targets))))
 
 
 def _action(gap: Gap, targets: tuple[str, ...], kind: ActionType) -> PlannedAction:
-    said = fit(gap.description, MAX_DESCRIPTION) or f"Close a {fit(gap.category, 80)} gap"
-    return PlannedAction(description=said, target_files=targets[:MAX_TARGETS], action_type=kind)
+    description = fit(gap.description, MAX_DESCRIPTION) or f"Close a {fit(gap.category, 80)} gap"
+    return PlannedAction(description=description, target_files=targets[:MAX_TARGETS], action_type=kind)
 
 
 def _opening(words: str) -> re.Pattern[str]:
@@ -197,11 +179,7 @@ _SUBJECT = re.compile(r"\btests?\s+(?:for|of)\s+([^\n]{1,200})", re.IGNORECASE)
 VERBS = (  # the first that fits; the last one always does
     Verb(_opening(r"(?:(?:unit|integration|add|write|more)\s+){0,2}tests?\s+(?:for|of)"), _tests, CREATE),
     Verb(_opening(r"all\s+(?:\w+\s+){0,3}(?:pass|passes)"), _failing, MODIFY, always=True),
-    Verb(_opening(r"create"), _targets, CREATE),
-    Verb(_opening(r"implement"), _targets, CREATE),
+    Verb(_opening(r"create|implement"), _targets, CREATE),
     Verb(_opening(r"remove|delete"), _targets, DELETE, always=True),
     Verb(re.compile(""), _targets, MODIFY),
-)
-_CATEGORIES: Mapping[str, Callable[[Gap, Inventory], Remedy]] = MappingProxyType(
-    {"quality": _quality, "inbox": _inbox, "roadmap": _roadmap}
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from schemas.kinds.gap_report import MAX_EVIDENCE, Gap, GapReport, InboxItem, Priority
 
@@ -52,30 +51,19 @@ def lowest_incomplete(items: Iterable[RoadmapItem]) -> str:
 
 def quality_gap(tool: str, output: str, version: str) -> Gap:
     """Make the gap of a quality tool that failed: always urgent."""
-    description = f"{QUALITY_FAILED}{tool}"[:MAX_DESCRIPTION]
-    evidence = output[:MAX_EVIDENCE]
     return Gap(
         category="quality",
-        description=description,
+        description=f"{QUALITY_FAILED}{tool}"[:MAX_DESCRIPTION],
         priority=Priority.URGENT,
         roadmap_version=version,
-        evidence=evidence,
+        evidence=output[:MAX_EVIDENCE],
     )
 
 
 def inbox_gap(item: InboxItem) -> Gap:
-    """Make the gap of a wish, which is never of LOW priority.
-
-    Somebody took the trouble to write it.
-    """
+    """Make the gap of a wish, which is never of LOW priority: somebody took the trouble to write it."""
     priority = Priority.MEDIUM if item.priority is Priority.LOW else item.priority
-    return Gap(
-        category=INBOX,
-        description=wish(item),
-        priority=priority,
-        roadmap_version=INBOX,
-        evidence=item.why,
-    )
+    return Gap(category=INBOX, description=wish(item), priority=priority, roadmap_version=INBOX, evidence=item.why)
 
 
 def wish(item: InboxItem) -> str:
@@ -85,33 +73,43 @@ def wish(item: InboxItem) -> str:
 
 def roadmap_gap(item: RoadmapItem) -> Gap:
     """Make the gap of a roadmap item: the nearer its version, the more urgent."""
+    version = version_key(item.version)
+    urgency = (priority for bound, priority in _BY_VERSION if version and version < bound)
     return Gap(
         category="roadmap",
         description=item.description[:MAX_DESCRIPTION],
-        priority=_priority_of(item.version),
+        priority=next(urgency, Priority.LOW),
         roadmap_version=item.version,
         evidence=f"The roadmap's item of {item.version} is not completed.",
     )
 
 
-def report(gaps: Iterable[Gap], timestamp: datetime | None = None) -> GapReport:
+def report(gaps: Iterable[Gap]) -> GapReport:
     """Put gaps in order, each once; the first is the most critical."""
     ordered = sort_gaps(drop_doubles(tuple(gaps)))
-    return GapReport(gaps=ordered, most_critical=ordered[0] if ordered else None, timestamp=timestamp)
+    return GapReport(gaps=ordered, most_critical=ordered[0] if ordered else None)
 
 
 def sort_gaps(gaps: Iterable[Gap]) -> tuple[Gap, ...]:
     """Sort by priority, then by category; equals stay as they came."""
-    return tuple(sorted(gaps, key=lambda gap: (_PRIORITIES.index(gap.priority), _rank(gap))))
+
+    def rank(gap: Gap) -> tuple[int, int]:
+        category = category_of(gap)
+        last = len(_CATEGORIES)
+        return _PRIORITIES.index(gap.priority), _CATEGORIES.index(category) if category in _CATEGORIES else last
+
+    return tuple(sorted(gaps, key=rank))
 
 
 def drop_doubles(gaps: Sequence[Gap]) -> tuple[Gap, ...]:
-    """Leave out roadmap gaps that an inbox gap says too.
+    """Leave out roadmap gaps that an inbox gap says too: either of the two may hold the other's words."""
+    wishes = [words for gap in gaps if category_of(gap) == INBOX and (words := _words_of(gap)).strip()]
 
-    Either of the two may hold the other's words.
-    """
-    wishes = [words for gap in gaps if category_of(gap) == INBOX and (words := _plain(gap)).strip()]
-    return tuple(gap for gap in gaps if category_of(gap) != "roadmap" or not _said(_plain(gap), wishes))
+    def is_wished(gap: Gap) -> bool:
+        words = _words_of(gap)
+        return bool(words.strip()) and any(words in wish or wish in words for wish in wishes)
+
+    return tuple(gap for gap in gaps if category_of(gap) != "roadmap" or not is_wished(gap))
 
 
 def category_of(gap: Gap) -> str:
@@ -119,20 +117,6 @@ def category_of(gap: Gap) -> str:
     return gap.category.strip().casefold()
 
 
-def _said(text: str, wishes: Iterable[str]) -> bool:
-    return bool(text.strip()) and any(text in wish or wish in text for wish in wishes)
-
-
-def _plain(gap: Gap) -> str:
+def _words_of(gap: Gap) -> str:
     """Write a description as words between blanks, so that texts share whole words only."""
     return f" {' '.join(_WORD.findall(gap.description.casefold()))} "
-
-
-def _priority_of(version: str) -> Priority:
-    key = version_key(version)
-    return next((priority for bound, priority in _BY_VERSION if key and key < bound), Priority.LOW)
-
-
-def _rank(gap: Gap) -> int:
-    category = category_of(gap)
-    return _CATEGORIES.index(category) if category in _CATEGORIES else len(_CATEGORIES)

@@ -13,7 +13,7 @@ with a warning. The first gap that is left with an action once the protected fil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from tasks.strategies.gap_report import analysis
 from tasks.strategies.gap_report.actions import Inventory, Remedy, remedy_for
 from tasks.strategies.gap_report.constraints import Protection, Shield
 from tasks.strategies.gap_report.history import MAX_FAILURES, GapHistory, Past, key
-from tasks.strategies.gap_report.places import PROTECTED, Documents, Places
+from tasks.strategies.gap_report.places import Documents, Places
 from tasks.strategies.gap_report.verification import CHECKS, judges_of
 
 
@@ -45,14 +45,14 @@ class Rules:
 
     def spare(self, actions: Iterable[PlannedAction], protection: Protection) -> tuple[PlannedAction, ...]:
         """Leave out what is protected; an action without any file left goes with them."""
-        found = []
+        free = []
         for action in actions:
-            left = protection.without(action.target_files)
-            if left == action.target_files:
-                found.append(action)
-            elif left and self.by_file:
-                found.append(action.model_copy(update={"target_files": left}))
-        return tuple(found)
+            files = protection.without(action.target_files)
+            if files == action.target_files:
+                free.append(action)
+            elif files and self.by_file:
+                free.append(action.model_copy(update={"target_files": files}))
+        return tuple(free)
 
     def is_risky(self, past: Past) -> bool:
         """Tell whether a gap is of high risk because of how it went before."""
@@ -66,10 +66,9 @@ class Choice:
     gap: Gap
     past: Past
     failed: bool  # so that it is of high risk
-    rules: Rules
+    checks: tuple[str, ...]  # ids of contracts
     remedy: Remedy
-    protection: Protection
-    protected: tuple[str, ...]
+    protected: tuple[str, ...]  # by the goal and by constraints
     judges: tuple[str, ...] | None  # files of tests; None: all
     passed_over: int
 
@@ -93,19 +92,20 @@ def choose(
     places = Places.of((*goal.context.files, *given.project.files), shield.allowed, shield.forbidden)
     documents = Documents.of(goal.context.documents, given.project.documents)
     inventory = Inventory(places, documents, given.inbox)
-    for number, (gap, past) in enumerate(_in_turn(gaps, history)):
-        remedy = remedy_for(gap, inventory)
-        left = shield.keep_feasible(rules.spare(remedy.actions, shield.protection), remedy.bounds.excluded)
-        if left:
-            judges = judges_of(gap, gaps, goal, places)
-            out = (*given.protected_paths, *remedy.bounds.excluded)
-            failed, remedy = rules.is_risky(past), replace(remedy, actions=left)
-            return Choice(gap, past, failed, rules, remedy, Protection.of((*PROTECTED, *out)), out, judges, number)
-    return None
-
-
-def _in_turn(gaps: tuple[Gap, ...], history: GapHistory) -> Iterator[tuple[Gap, Past]]:
-    """Put the gaps that failed too often last."""
     pasts = [(gap, history.of_gap(gap)) for gap in gaps]
-    yield from (pair for pair in pasts if not pair[1].exhausted)
-    yield from (pair for pair in pasts if pair[1].exhausted)
+    for number, (gap, past) in enumerate(sorted(pasts, key=lambda pair: pair[1].exhausted)):
+        remedy = remedy_for(gap, inventory)
+        actions = shield.keep_feasible(rules.spare(remedy.actions, shield.protection), remedy.bounds.excluded)
+        if actions:
+            protected = (*given.protected_paths, *remedy.bounds.excluded)
+            return Choice(
+                gap,
+                past,
+                failed=rules.is_risky(past),
+                checks=rules.checks,
+                remedy=replace(remedy, actions=actions),
+                protected=protected,
+                judges=judges_of(gap, gaps, goal, places),
+                passed_over=number,
+            )
+    return None

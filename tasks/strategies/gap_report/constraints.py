@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
 
 from schemas.kinds.gap_report import Gap, InboxItem, PlannedAction
 from tasks.strategies.gap_report.analysis import wish
@@ -55,12 +56,14 @@ NO_BOUNDS = Bounds()
 
 def bounds_of(gap: Gap, inbox: Iterable[InboxItem], places: Places) -> Bounds:
     """Read the constraints of the item that `gap` was made of, if there is one."""
-    item = next((item for item in inbox if _is_of(gap, item)), None)
-    if item is None:
-        return NO_BOUNDS
-    restricting = [line for line in item.constraints if _restricts(line)]
-    forbidding = [line for line in item.constraints if _forbids(line) and line not in restricting]
-    return Bounds(item.constraints, _places_in(forbidding, places), _places_in(restricting, places))
+    description = gap.description.casefold()
+    for item in inbox:
+        title = item.title.casefold()
+        if description in (title, wish(item).casefold()) or description.startswith(f"{title}:"):
+            restricting = [line for line in item.constraints if _restricts(line)]
+            forbidding = [line for line in item.constraints if _forbids(line) and line not in restricting]
+            return Bounds(item.constraints, _places_in(forbidding, places), _places_in(restricting, places))
+    return NO_BOUNDS
 
 
 def _forbids(line: str) -> bool:
@@ -73,19 +76,18 @@ def _forbids(line: str) -> bool:
         return False
     ends = (first.end(), *(verb.end() for verb in _VERB.finditer(line, first.end())))
     objects = [(end, at) for end in ends if (at := _PLACE.search(line, end))]
+    if not objects and (at := _PLACE.search(line, 0, first.start())):
+        objects = [(0, at)]
     if not objects:
-        at = _PLACE.search(line, 0, first.start())
-        return _is_object(line, 0, at) if at else not _HOW.search(_said(line[first.end() :]))
-    return any(_is_object(line, end, at) for end, at in objects)
+        return not _ends_in_how(line[first.end() :])
+    return any(
+        not line.startswith(("'s ", "\u2019s "), place.end()) and not _ends_in_how(line[start : place.start()])
+        for start, place in objects
+    )
 
 
-def _is_object(line: str, start: int, place: re.Match[str]) -> bool:
-    owns = line.startswith(("'s ", "\u2019s "), place.end())
-    return not owns and _HOW.search(_said(line[start : place.start()])) is None
-
-
-def _said(words: str) -> str:
-    return _ANY.sub("", words).rstrip(" `\"'(.")
+def _ends_in_how(words: str) -> bool:
+    return _HOW.search(_ANY.sub("", words).rstrip(" `\"'(.")) is not None
 
 
 def _restricts(line: str) -> bool:
@@ -94,16 +96,9 @@ def _restricts(line: str) -> bool:
     return bool(found) and not (_FORBIDS.search(line) and re.search(r"\bonly\b", line, re.I))
 
 
-def _is_of(gap: Gap, item: InboxItem) -> bool:
-    said, title = gap.description.casefold(), item.title.casefold()
-    return said == wish(item).casefold() or said == title or said.startswith(f"{title}:")
-
-
 def _places_in(lines: Iterable[str], places: Places) -> tuple[str, ...]:
-    found = (
-        path for line in lines for path in places.paths_in(line) or places.modules_in(line) or places.layers_in(line)
-    )
-    return tuple(dict.fromkeys(found))
+    paths = (places.paths_in(line) or places.modules_in(line) or places.layers_in(line) for line in lines)
+    return tuple(dict.fromkeys(chain.from_iterable(paths)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,22 +139,17 @@ class Shield:
         """The allowed files that are not protected; they are found once, if at all."""
         return self.protection.without(self.allowed)
 
-    def keep_feasible(self, actions: Iterable[PlannedAction], excluded: tuple[str, ...]) -> tuple[PlannedAction, ...]:
+    def keep_feasible(self, actions: tuple[PlannedAction, ...], excluded: tuple[str, ...]) -> tuple[PlannedAction, ...]:
         """Keep the actions that name a file, and others while any file is free."""
-        return tuple(action for action in actions if action.target_files or self._any_left(excluded))
-
-    def _any_left(self, excluded: tuple[str, ...]) -> bool:
-        if not self.allowed:
-            return True
+        named = tuple(action for action in actions if action.target_files)
+        if len(named) == len(actions) or not self.allowed:
+            return actions
         out = Protection.of(excluded)
-        return any(not out.covers(path) for path in self.free)
+        return actions if any(not out.covers(path) for path in self.free) else named
 
 
 @lru_cache(maxsize=16384)
 def normalise(path: str) -> str:
-    """Write a path as a careless file system reads it.
-
-    It has one case, neither `.` nor `..`, and no slash at the end of a folder.
-    """
+    """Write a path as a careless file system reads it: in one case, without `.`, `..` and the slash of a folder."""
     folded = unicodedata.normalize("NFKC", path).replace("\\", "/").strip().casefold()
     return posixpath.normpath(f"/{folded}").lstrip("/")

@@ -11,22 +11,20 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from schemas.base import RiskLevel
-from schemas.goal import Goal
 from schemas.kinds.gap_report import ActionType, EstimatedRisk, Gap, IterationPlan, PlannedAction, PlannedGap
 from tasks.strategies.drafting.project import Project
 from tasks.strategies.gap_report import analysis
 from tasks.strategies.gap_report.analysis import category_of
 from tasks.strategies.gap_report.choice import Choice
+from tasks.strategies.gap_report.constraints import Protection
 from tasks.strategies.gap_report.evidence import tool_of
-from tasks.strategies.gap_report.history import Past
-from tasks.strategies.gap_report.verification import CHECKS
+from tasks.strategies.gap_report.places import PROTECTED
+from tasks.strategies.gap_report.state import IterationState
 from tasks.text.fields import MAX_GUIDANCE, as_written, fit
 from tasks.toolchain.files import Role, role_of
 
 MAX_LESSON = 300
-
 MAX_SHOWN = 4000  # characters of a gap's evidence in the document
-
 ALWAYS = ("All new/modified files pass ruff check", "All new/modified files pass pyright strict")
 MAX_CRITERION = 300
 MAX_CONSTRAINTS = 20
@@ -43,42 +41,47 @@ class Iteration:
     plan: IterationPlan
     project: Project
     allowed: tuple[str, ...]  # the goal's files that are not protected
-    guidance: str | None = None
-    failed: bool = False
-    checks: tuple[str, ...] = CHECKS
-
-    @property
-    def goal(self) -> Goal:
-        """The goal that it is for."""
-        return self.project.goal
+    state: IterationState
 
 
 def make_iteration(project: Project, choice: Choice, number: int, now: int) -> Iteration:
     """Make the iteration that a choice comes to."""
     gap, past, remedy = choice.gap, choice.past, choice.remedy
-    allowed = choice.protection.without(project.files)
-    actions = _warned(remedy.actions, past) if past.exhausted else remedy.actions
+    allowed = Protection.of((*PROTECTED, *choice.protected)).without(project.files)
+    actions = remedy.actions
+    if past.exhausted:
+        warning = f"WARNING: this gap failed {past.streak} times in a row; another way is needed."
+        first = actions[0].model_copy(update={"description": f"{warning} {actions[0].description}"})
+        actions = (first, *actions[1:])
     plan = IterationPlan(
         iteration_id=iteration_id(number, now),
-        gap=_kept(gap),
+        gap=PlannedGap(
+            category=fit(gap.category, 200),
+            description=fit(gap.description, analysis.MAX_DESCRIPTION, as_written),
+            priority=gap.priority,
+            roadmap_version=fit(gap.roadmap_version, 200),
+            evidence=fit(gap.evidence, MAX_SHOWN, as_written),
+        ),
         actions=actions,
         acceptance_criteria=criteria(gap, remedy.bounds.lines, tool_of(gap.description)),
         estimated_risk=estimate_risk(actions, allowed, failed=choice.failed),
     )
-    guidance = _guidance(project.goal, choice)
-    return Iteration(plan, project, allowed, guidance, choice.failed, choice.rules.checks)
-
-
-def _guidance(goal: Goal, choice: Choice) -> str | None:
-    """Tell the last failure, the constraints, and what the modules say of themselves."""
-    lesson = fit(choice.past.lesson, MAX_LESSON)
-    told = (
+    lesson = fit(past.lesson, MAX_LESSON)
+    guidance = (
         f"The last attempt failed: {lesson}." if lesson else "",
-        *goal.constraints,
-        *choice.remedy.bounds.lines,
-        *(f"{each.path}: {each.gist}" for each in choice.remedy.documents if each.gist),
+        *project.goal.constraints,
+        *remedy.bounds.lines,
+        *(f"{each.path}: {each.gist}" for each in remedy.documents if each.gist),
     )
-    return fit("; ".join(filter(None, told)), MAX_GUIDANCE) or None
+    state = IterationState(
+        failed=choice.failed,
+        guidance=fit("; ".join(filter(None, guidance)), MAX_GUIDANCE) or None,
+        protected=choice.protected,
+        judges=choice.judges,
+        checks=choice.checks,
+        language=project.language.name if project.language else None,
+    )
+    return Iteration(plan, project, allowed, state)
 
 
 def iteration_id(number: int, now: int) -> str:
@@ -86,47 +89,29 @@ def iteration_id(number: int, now: int) -> str:
     return f"iter-{number:04d}-{datetime.fromtimestamp(now / 1000, UTC):%Y%m%d-%H%M%S}"
 
 
-def _warned(actions: tuple[PlannedAction, ...], past: Past) -> tuple[PlannedAction, ...]:
-    first = actions[0]
-    warning = f"WARNING: this gap failed {past.streak} times in a row; another way is needed. {first.description}"
-    return (first.model_copy(update={"description": warning}), *actions[1:])
-
-
-def _kept(gap: Gap) -> PlannedGap:
-    return PlannedGap(
-        category=fit(gap.category, 200),
-        description=fit(gap.description, analysis.MAX_DESCRIPTION, as_written),
-        priority=gap.priority,
-        roadmap_version=fit(gap.roadmap_version, 200),
-        evidence=fit(gap.evidence, MAX_SHOWN, as_written),
-    )
-
-
 def criteria(gap: Gap, constraints: Iterable[str], tool: str) -> tuple[str, ...]:
     """List the acceptance criteria of `gap`; of a quality gap its tool is the judge."""
+    by_tool = (f"{fit(tool, 80)} reports no failures",) if category_of(gap) == "quality" else ()
     lines = [fit(line, MAX_CRITERION) for line in constraints][:MAX_CONSTRAINTS]
-    judged = (f"{fit(tool, 80)} reports no failures",) if category_of(gap) == "quality" else ()
-    kept = tuple(f"Constraint kept: {line}" for line in lines if line)
-    return (*ALWAYS, f"Gap resolved: {fit(gap.description, MAX_CRITERION)}", *judged, *kept)
+    by_constraint = tuple(f"Constraint kept: {line}" for line in lines if line)
+    return (*ALWAYS, f"Gap resolved: {fit(gap.description, MAX_CRITERION)}", *by_tool, *by_constraint)
 
 
 def estimate_risk(actions: Iterable[PlannedAction], allowed: Iterable[str], *, failed: bool) -> EstimatedRisk:
-    """Estimate an iteration by its riskiest file.
-
-    An action that names none may touch whatever is `allowed`.
-    """
-    found = [HIGH if failed else LOW]
+    """Estimate an iteration by its riskiest file; an action that names none may touch whatever is `allowed`."""
+    risks = [HIGH if failed else LOW]
     for action in actions:
         if not action.target_files:
-            found += [MEDIUM, *(estimate_file(path, ActionType.MODIFY) for path in allowed)]
-        found += [estimate_file(path, action.action_type) for path in action.target_files]
-    return max(found, key=tuple(EstimatedRisk).index)
+            risks += [MEDIUM, *(estimate_file(path, ActionType.MODIFY) for path in allowed)]
+        risks += [estimate_file(path, action.action_type) for path in action.target_files]
+    return max(risks, key=tuple(EstimatedRisk).index)
 
 
 def estimate_file(path: str, action: ActionType) -> EstimatedRisk:
     """Estimate a file: the domain is high, existing sources medium, new files and tests low."""
     is_test = role_of(f"{path}x" if path.endswith("/") else path) is Role.TEST
-    if _in_domain(path) and (not is_test or path.startswith(f"{DOMAIN}/")):
+    in_domain = DOMAIN in path.casefold().split("/")[:-1]
+    if in_domain and (not is_test or path.startswith(f"{DOMAIN}/")):
         return HIGH
     if action is ActionType.CREATE or (is_test and action is ActionType.MODIFY):
         return LOW
@@ -137,7 +122,3 @@ def level_of(path: str, action: ActionType, *, failed: bool) -> RiskLevel:
     """Say the level of a step that touches `path`; documentation cannot break anything."""
     risk = HIGH if failed else estimate_file(path, action)
     return RiskLevel.LOW if risk is MEDIUM and role_of(path) is Role.DOCUMENT else LEVEL[risk]
-
-
-def _in_domain(path: str) -> bool:
-    return DOMAIN in path.casefold().split("/")[:-1]

@@ -6,7 +6,7 @@ What is found is a word of an untrusted text and nothing more: it only ever choo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -78,29 +78,25 @@ def mentions(evidence: str, tool: str = "", odd: Collection[str] = ()) -> tuple[
     words = set(re.findall(r"[\w-]+", tool.casefold()[:MAX_TOOL]))
     own = [row for row in ROWS if not words.isdisjoint(row.names)]
     text = evidence.replace("\r\n", "\n")
-    listed = tuple(_opening(text, odd)) if odd else ()
-    found = dict.fromkeys((*listed, *_matches(text, own))) or dict.fromkeys(_matches(text, ROWS))
-    return tuple(found)[:MAX_MENTIONS]
+    opening = _opening(text, odd) if odd else ()
+    paths = dict.fromkeys((*opening, *_matches(text, own))) or dict.fromkeys(_matches(text, ROWS))
+    return tuple(paths)[:MAX_MENTIONS]
 
 
 def _opening(text: str, known: Collection[str]) -> Iterator[str]:
     """List the known paths that begin a line, whatever folders they are below."""
     for line in text.splitlines():
         begin = _LEAD.match(line)
-        said = line[begin.end() if begin else 0 :][:_LONGEST].replace("\\", "/")
-        ends = (said[: end.start()] for end in islice(_END.finditer(said), _ENDS))
-        yield from (path for head in ends for path in _endings(head) if path in known)
+        words = line[begin.end() if begin else 0 :][:_LONGEST].replace("\\", "/")
+        for end in islice(_END.finditer(words), _ENDS):
+            path = words[: end.start()]
+            while path:
+                if path in known:
+                    yield path
+                path = path.partition("/")[2]
 
 
-def _endings(path: str) -> Iterator[str]:
-    """List a path, then the path without its first folder, and so on."""
-    while path:
-        yield path
-        path = path.partition("/")[2]
-
-
-def _matches(text: str, rows: tuple[ToolOutput, ...] | list[ToolOutput]) -> Iterator[str]:
+def _matches(text: str, rows: Iterable[ToolOutput]) -> Iterator[str]:
     for row in rows:
         for pattern in row.patterns:
-            for match in pattern.finditer(text):
-                yield from (group for group in match.groups() if group)
+            yield from filter(None, (match[1] for match in pattern.finditer(text)))

@@ -48,16 +48,14 @@ class GapHistory:
 
     @classmethod
     def of(cls, records: Sequence[IterationRecord], recall: Mapping[str, int], limit: int = MAX_FAILURES) -> GapHistory:
-        """Sort records by time, each iteration once.
+        """Sort records by time, each iteration once, as its newest record has it.
 
-        Of those of one moment the one that is listed first is the newest. An iteration counts as its newest record
-        has it.
+        Of those of one moment the one that is listed first is the newest.
         """
-        newest_first = sorted(records, key=lambda record: record.timestamp, reverse=True)
-        once: dict[str, IterationRecord] = {}
-        for record in newest_first:
-            once.setdefault(record.iteration_id, record)
-        return cls(tuple(once.values())[::-1], recall, limit)
+        newest: dict[str, IterationRecord] = {}
+        for record in sorted(records, key=lambda record: record.timestamp, reverse=True):
+            newest.setdefault(record.iteration_id, record)
+        return cls(tuple(newest.values())[::-1], recall, limit)
 
     def of_gap(self, gap: Gap) -> Past:
         """Tell how it went with `gap` since its last success.
@@ -65,14 +63,14 @@ class GapHistory:
         Of two counts of failures, the records' and our own, the larger one holds.
         """
         streak, failed, lesson = 0, False, ""
-        after: int | None = None
-        for record in self._of_gaps.get(key(gap), ()):
+        remembered = own = self.recall.get(field_of(gap), 0)
+        for record in self._by_gap.get(key(gap), ()):
             if record.outcome in _FAILED:
                 streak, failed, lesson = streak + 1, True, _lesson(record)
             elif record.outcome is IterationOutcome.SUCCESS:
-                streak, after = 0, self._planned_after(record, after)
-        remembered = self.recall.get(field_of(gap), 0)
-        own = remembered if after is None else min(remembered, after)
+                streak = 0
+                if number := _NUMBER.fullmatch(record.iteration_id):  # only iterations after it can have failed since
+                    own = min(remembered, max(self.counted - int(number[1]), 0))
         return Past(max(streak, own), failed or remembered > 0, lesson, self.limit)
 
     @property
@@ -86,16 +84,11 @@ class GapHistory:
         return max(self.counted, len(self.records)) + 1
 
     @cached_property
-    def _of_gaps(self) -> Mapping[tuple[str, str], list[IterationRecord]]:
-        found: dict[tuple[str, str], list[IterationRecord]] = {}
+    def _by_gap(self) -> Mapping[tuple[str, str], list[IterationRecord]]:
+        index: dict[tuple[str, str], list[IterationRecord]] = {}
         for record in self.records:
-            found.setdefault(key(record.gap_addressed), []).append(record)
-        return found
-
-    def _planned_after(self, record: IterationRecord, otherwise: int | None) -> int | None:
-        """Count the iterations planned after `record` at most, whose failures can be newer."""
-        found = _NUMBER.fullmatch(record.iteration_id)
-        return max(self.counted - int(found[1]), 0) if found else otherwise
+            index.setdefault(key(record.gap_addressed), []).append(record)
+        return index
 
 
 def key(gap: Gap) -> tuple[str, str]:
@@ -111,9 +104,6 @@ def field_of(gap: Gap) -> str:
 
 def _lesson(record: IterationRecord) -> str:
     """Take what a failed iteration said of itself: its error, its verification, its notes. Untrusted."""
-    told = (
-        record.execution and record.execution.error_message,
-        record.verification and record.verification.summary,
-        record.notes,
-    )
-    return next((text for text in told if text and text.strip()), "")
+    error = record.execution and record.execution.error_message
+    summary = record.verification and record.verification.summary
+    return next((text for text in (error, summary, record.notes) if text and text.strip()), "")

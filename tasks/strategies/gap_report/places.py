@@ -8,7 +8,7 @@ sanitised.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +16,7 @@ from schemas.kinds.gap_report import MAX_TARGETS
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import FORBIDDEN, JUDGED, Forbidden
 from tasks.text.paths import clean, fault
-from tasks.toolchain.files import Role, files_of, name_of, role_of
+from tasks.toolchain.files import Role, files_of, name_of
 
 LAYERS = {"domain": "domain", "kernel": "kernel", "adapter": "adapters", "adapters": "adapters", "ports": "ports"}
 MODULES = "modules"
@@ -67,10 +67,9 @@ class Places:
         return cls(frozenset(listed), tuple(listed | given), files_of(given, Role.SOURCE), forbidden)
 
     def locate(self, mention: str, *, by_tool: bool = True) -> str | None:
-        """Find the file that a tool or a person means.
+        """Find the file that a tool or a person means; None is for one that cannot be of this project.
 
-        None is for one that cannot be of this project. What tools print may begin with folders above the project;
-        what a person writes is a path within it.
+        What tools print may begin with folders above the project; what a person writes is a path within it.
         """
         path = clean(mention.replace("\\", "/").rstrip(".:"))
         parts = path.split("/")
@@ -86,8 +85,7 @@ class Places:
 
     def locate_all(self, mentions: Iterable[str]) -> tuple[str, ...]:
         """Find each of these, once, at most as many as an action may have."""
-        found = dict.fromkeys(path for path in map(self.locate, mentions) if path)
-        return tuple(found)[:MAX_TARGETS]
+        return tuple(dict.fromkeys(path for path in map(self.locate, mentions) if path))[:MAX_TARGETS]
 
     def within(self, folder: str) -> tuple[str, ...]:
         """List the known files below `folder/` that a step may touch."""
@@ -95,20 +93,42 @@ class Places:
 
     def paths_in(self, text: str) -> tuple[str, ...]:
         """List the files and folders that `text` names as paths."""
-        return tuple(dict.fromkeys(self._paths(text)))[:MAX_TARGETS]
+        paths: list[str | None] = []
+        for mention in _MENTION.findall(text):
+            word = clean(mention.rstrip("."))
+            folder = word.rstrip("/")
+            if word.endswith("/") or ("/" in folder and folder in self._folders):
+                paths.append(f"{folder}/")
+            elif _is_protected(word):
+                paths.append(self.locate(word, by_tool=False) or word)
+            elif _FILE.fullmatch(word) or name_of(word) in self._by_name:
+                paths.append(self.locate(word, by_tool=False))
+        return tuple(path for path in dict.fromkeys(paths) if path)[:MAX_TARGETS]
 
     def modules_in(self, text: str) -> tuple[str, ...]:
         """List the folders of modules that `text` speaks of: `module X`, or a known name."""
         flat = f"_{re.sub('[^a-z0-9]+', '_', text.casefold())}_"
-        known = [folder for name, folder in self._modules.items() if f"_{name}_" in flat]
-        return tuple(dict.fromkeys([*known, *self._new_modules(text)]))
+        folders = [folder for name, folder in self._modules.items() if f"_{name}_" in flat]
+        root = next(iter(self._modules.values()), f"{MODULES}/x/").rstrip("/").rpartition("/")[0]
+        named = ([name.casefold() for name in pattern.findall(text)] for pattern in _NAMED)
+        new = next(filter(None, ([name for name in each if name not in NO_NAMES] for each in named)), [])
+        for name in new:
+            if name.replace("-", "_") in self._modules:
+                continue
+            known = [folder for folder in sorted(self._folders) if name_of(folder).casefold() == name]
+            if known:
+                folders.append(f"{known[0]}/")
+            elif self._modules:
+                folders.append(f"{root}/{name}/")
+        return tuple(dict.fromkeys(folders))
 
     def layers_in(self, text: str) -> tuple[str, ...]:
         """List the sources in folders for whose layer `text` has a keyword, such as domain/*.py."""
         words = re.findall(r"[a-z]+", text.casefold())
         folders = {LAYERS[word] for word in words if word in LAYERS}
-        found = (path for path in self.files if path.split("/")[-2:-1] and path.split("/")[-2] in folders)
-        return tuple(path for path in found if role_of(path) is Role.SOURCE)[:MAX_TARGETS]
+        return files_of((path for path in self.files if set(path.split("/")[-2:-1]) & folders), Role.SOURCE)[
+            :MAX_TARGETS
+        ]
 
     def tests_of(self, name: str) -> tuple[str, ...]:
         """List the tests whose name has `name` in it."""
@@ -145,44 +165,19 @@ class Places:
     @cached_property
     def _modules(self) -> dict[str, str]:
         """Index the folders below a folder `modules` by their names."""
-        found: dict[str, str] = {}
+        index: dict[str, str] = {}
         for path in self.files:
             parts = path.split("/")
             if MODULES in parts[:-2]:
                 at = parts.index(MODULES) + 2
-                found.setdefault(parts[at - 1].casefold().replace("-", "_"), "/".join(parts[:at]) + "/")
-        return found
+                index.setdefault(parts[at - 1].casefold().replace("-", "_"), "/".join(parts[:at]) + "/")
+        return index
 
     @cached_property
     def _folders(self) -> frozenset[str]:
         return frozenset(
             "/".join(path.split("/")[:size]) for path in self.files for size in range(1, path.count("/") + 1)
         )
-
-    def _paths(self, text: str) -> Iterator[str]:
-        for mention in _MENTION.findall(text):
-            word = clean(mention.rstrip("."))
-            folder = word.rstrip("/")
-            if word.endswith("/") or ("/" in folder and folder in self._folders):
-                yield f"{folder}/"
-            elif _FILE.fullmatch(word) or name_of(word) in self._by_name or _is_protected(word):
-                path = self.locate(word, by_tool=False) or (word if _is_protected(word) else None)
-                yield from (path,) if path else ()
-
-    def _new_modules(self, text: str) -> Iterator[str]:
-        root = next(iter(self._modules.values()), f"{MODULES}/x/").rstrip("/").rpartition("/")[0]
-        named = ([name.casefold() for name in pattern.findall(text)] for pattern in _NAMED)
-        names = next(filter(None, ([name for name in each if name not in NO_NAMES] for each in named)), [])
-        for name in names:
-            if name.replace("-", "_") not in self._modules:
-                yield from self._folder_of(name, f"{root}/{name}/")
-
-    def _folder_of(self, name: str, otherwise: str) -> Iterator[str]:
-        named = [f"{folder}/" for folder in sorted(self._folders) if folder.split("/")[-1].casefold() == name]
-        if named:
-            yield named[0]
-        elif self._modules:
-            yield otherwise
 
 
 def _stem(path: str) -> str:
@@ -225,16 +220,17 @@ class ModuleDocument:
     def files_among(self, places: Places) -> tuple[str, ...]:
         """List the files of the module that the document names: known ones, else new ones."""
         words = [one or other for one, other in _CODE.findall(self.text)]
-        paths = dict.fromkeys(_below(self.folder, clean(word)) for word in words if not word.endswith(MODULE_DOCUMENTS))
-        known = set(places.within(self.folder))
-        return tuple(path for path in paths if path in known) or tuple(
-            path for path in paths if not known and fault(path, places.forbidden) is None
-        )
+        names = [clean(word) for word in words if not word.endswith(MODULE_DOCUMENTS)]
+        folder = self.folder
+        paths = dict.fromkeys(name if name.startswith(folder) else folder + name.lstrip("/") for name in names)
+        if known := set(places.within(folder)):
+            return tuple(path for path in paths if path in known)
+        return tuple(path for path in paths if fault(path, places.forbidden) is None)
 
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """The port to a project's documents: what the goal brought along of them."""
+    """A project's documents, as far as the goal brought them along."""
 
     texts: Mapping[str, str]
 
@@ -254,13 +250,9 @@ class Documents:
 
     def around(self, files: Iterable[str]) -> tuple[ModuleDocument, ...]:
         """Read the documents of the nearest folder above each of `files` that has any."""
-        return self.of_modules(folder for path in files if (folder := self._nearest(path)))
-
-    def _nearest(self, path: str) -> str | None:
-        parts = path.split("/")[:-1]
-        above = ("/".join(parts[:size]) + "/" for size in range(len(parts), 0, -1))
-        return next((folder for folder in above if any(folder + name in self.texts for name in MODULE_DOCUMENTS)), None)
-
-
-def _below(folder: str, word: str) -> str:
-    return word if word.startswith(folder) else folder + word.lstrip("/")
+        nearest: list[str] = []
+        for path in files:
+            parts = path.split("/")[:-1]
+            above = ("/".join(parts[:size]) + "/" for size in range(len(parts), 0, -1))
+            nearest += [folder for folder in above if any(folder + name in self.texts for name in MODULE_DOCUMENTS)][:1]
+        return self.of_modules(nearest)

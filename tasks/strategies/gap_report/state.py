@@ -1,16 +1,11 @@
-"""What an iteration keeps while its files are looked for.
-
-It is all that the goal, which is kept without what only a draft reads, has no longer.
-"""
+"""What an iteration keeps while its files are looked for, since its goal is kept without what only a draft reads."""
 
 from __future__ import annotations
 
 from schemas.base import Record
 from tasks.rules.strategy import LivePlan
 from tasks.strategies.drafting.project import Project, read_test_command
-from tasks.strategies.gap_report.choice import Choice
 from tasks.strategies.gap_report.constraints import Protection
-from tasks.strategies.gap_report.document import Iteration
 from tasks.strategies.gap_report.places import PROTECTED
 from tasks.strategies.gap_report.verification import CHECKS, aim_tests
 from tasks.text.forbidden_paths import JUDGED
@@ -29,19 +24,6 @@ class IterationState(Record):
     language: str | None = None  # the listing that told it is not kept
 
 
-def keep(iteration: Iteration, choice: Choice) -> IterationState:
-    """Keep what the patches will be made with once their files are found."""
-    language = iteration.project.language
-    return IterationState(
-        failed=iteration.failed,
-        guidance=iteration.guidance,
-        protected=choice.protected,
-        judges=choice.judges,
-        checks=choice.rules.checks,
-        language=language.name if language else None,
-    )
-
-
 def state_of(live: LivePlan) -> IterationState:
     """Read the state of a plan."""
     return IterationState.model_validate(live.state)
@@ -55,10 +37,7 @@ def free_files(live: LivePlan) -> tuple[str, ...]:
 
 
 def project_in(live: LivePlan, files: tuple[str, ...], catalogue: Catalogue) -> Project:
-    """Read the project as it was when the plan was made.
-
-    A test command that is no longer known is left out.
-    """
+    """Read the project as it was when the plan was made; a test command that is no longer known is left out."""
     state, context = state_of(live), live.goal.context
     context = context.model_copy(update={"language": state.language or context.language})
     goal = live.goal.model_copy(update={"context": context})

@@ -7,7 +7,7 @@ pass.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.kinds.gap_report import ActionType, PlannedAction
@@ -26,7 +26,7 @@ MAX_CRITERIA = 1000
 
 _DOES = {ActionType.CREATE: "Create", ActionType.MODIFY: "Change", ActionType.DELETE: "Delete"}
 _ASKED = (
-    "Find out which of the files that may change must change, and answer {{}}: their paths, as few as will do. {goal}"
+    'Find out which of the files that may change must change, and answer {"files": []}: their paths, as few as will do.'
 )
 
 
@@ -48,29 +48,36 @@ def must_explore(iteration: Iteration) -> bool:
     return len(allowed) > RISK[_level(allowed, ActionType.MODIFY, iteration)].max_files
 
 
-def pieces_of(iteration: Iteration) -> tuple[PatchPiece, ...]:
-    """Cut every action by what the risk of its files allows, riskier ones first."""
-    return tuple(piece for action in iteration.plan.actions for piece in _pieces(action, iteration))
-
-
-def make_steps(iteration: Iteration, pieces: Sequence[PatchPiece]) -> tuple[PlannedStep, ...]:
-    """Make one step per piece, in a row, and the verification of all."""
-    steps: list[PlannedStep] = []
-    files = tuple(dict.fromkeys(path for piece in pieces for path in piece.files))
+def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
+    """Make the patches in a row, and the verification of all; none where no file may be patched."""
+    plan, project = iteration.plan, iteration.project
+    pieces = [piece for action in plan.actions for piece in _pieces(action, iteration)]
+    if not pieces:
+        return ()
+    files = dict.fromkeys(path for piece in pieces for path in piece.files)
     gone = {path for piece in pieces if piece.action.action_type is ActionType.DELETE for path in piece.files}
     left = tuple(path for path in files if path not in gone)
-    whole = verification(iteration.plan.gap, iteration.project, left, iteration.checks, failed=iteration.failed)
+    whole = verification(plan.gap, project, left, iteration.state.checks, failed=iteration.state.failed)
+    steps: list[PlannedStep] = []
+    after: tuple[str, ...] = ()
     for number, piece in enumerate(pieces, 1):
-        tools = whole if number == len(pieces) else _quick(iteration, piece)
-        after = (steps[-1].step_id,) if steps else ()
+        if number == len(pieces):
+            tools = whole
+        elif piece.action.action_type is ActionType.DELETE:
+            tools = project.tests  # what is gone cannot be looked at
+        else:
+            tools = project.check(Check.QUICK, piece.files)
         steps.append(_patch(iteration, piece, f"action-{number}", tools, after))
-    return (*steps, _verify(iteration, whole, steps[-1].step_id))
+        after = (steps[-1].step_id,)
+    kind = StepType.TEST if whole else StepType.REVIEW  # where no tool can verify, somebody has to look
+    about = _about(iteration, f"Verify that this is done: {plan.gap.description}")
+    return (*steps, _step(iteration, VERIFY_ID, "Verify the iteration", about, kind, whole, after))
 
 
 def explore_step(iteration: Iteration) -> PlannedStep:
     """Make the step that finds out what an action is about."""
-    asked = _ASKED.format(goal=_about(iteration, iteration.plan.actions[0].description)).replace("{}", '{"files": []}')
-    step = _step(iteration, EXPLORE_ID, "Find the files to change", asked, StepType.EXPLORE)
+    intent = f"{_ASKED} {_about(iteration, iteration.plan.actions[0].description)}"
+    step = _step(iteration, EXPLORE_ID, "Find the files to change", intent, StepType.EXPLORE)
     return step.model_copy(update={"success_criteria": "The files to change are named."})
 
 
@@ -80,21 +87,21 @@ def lacks_verification(steps: Sequence[PlannedStep]) -> bool:
 
 
 def _pieces(action: PlannedAction, iteration: Iteration) -> Iterator[PatchPiece]:
+    """Cut an action by what the risk of its files allows, riskier ones first."""
     if not action.target_files:  # whoever does it chooses among all that may change
         if iteration.allowed:
             yield PatchPiece(action, iteration.allowed, _level(iteration.allowed, ActionType.MODIFY, iteration))
         return
     files = tuple(path for path in iteration.allowed if path in action.target_files)
-    parts = cut(files, lambda path: _level((path,), action.action_type, iteration))
-    found = [PatchPiece(action, part, level) for part, level in parts]
-    for number, piece in enumerate(found, 1):
-        yield replace(piece, part=f" ({number} of {len(found)})") if len(found) > 1 else piece
+    parts = tuple(cut(files, lambda path: _level((path,), action.action_type, iteration)))
+    for number, (part, level) in enumerate(parts, 1):
+        yield PatchPiece(action, part, level, f" ({number} of {len(parts)})" if len(parts) > 1 else "")
 
 
 def _level(files: Sequence[str], action: ActionType, iteration: Iteration) -> RiskLevel:
     worst = RiskLevel.LOW
     for path in files:
-        level = assess_declared(level_of(path, action, failed=iteration.failed), (path,)).level
+        level = assess_declared(level_of(path, action, failed=iteration.state.failed), (path,)).level
         worst = level if is_below(worst, level) else worst
     return worst
 
@@ -102,40 +109,27 @@ def _level(files: Sequence[str], action: ActionType, iteration: Iteration) -> Ri
 def _patch(
     iteration: Iteration, piece: PatchPiece, step_id: str, tools: tuple[VerifyTool, ...], after: tuple[str, ...]
 ) -> PlannedStep:
-    step = _step(
-        iteration, step_id, _title(piece), _about(iteration, piece.action.description), StepType.PATCH, tools, after
-    )
-    if only_documents(piece.files) and piece.level is RiskLevel.LOW:
-        step = step.model_copy(update={"verify": "", "verify_tools": ()})
-    declared = level_of(piece.files[0], piece.action.action_type, failed=iteration.failed)
-    asked = ControllerTaskSpec(type=StepType.PATCH, target_file=piece.files[0], hint=_hint(piece))
+    action, files = piece.action, piece.files
+    verb, hint = "Do", "Change those of these files that need it."
+    if action.target_files:
+        verb = _DOES[action.action_type]
+        hint = f"{verb} these files."
+    title = action.description
+    if not title.casefold().startswith(verb.casefold()):
+        title = f"{verb}: {title}"
+    title = fit(title, MAX_TITLE - len(piece.part)) + piece.part
+    if only_documents(files) and piece.level is RiskLevel.LOW:
+        tools = ()
+    declared = level_of(files[0], action.action_type, failed=iteration.state.failed)
     changes = {
-        "allowed_files": piece.files,
+        "allowed_files": files,
         "risk_level": piece.level,
-        "controller_task_spec": asked,
+        "controller_task_spec": ControllerTaskSpec(type=StepType.PATCH, target_file=files[0], hint=hint),
         "rollback_hint": ROLLBACK,
-        "guidance": explain_raise(assess_declared(declared, piece.files), iteration.guidance),
+        "guidance": explain_raise(assess_declared(declared, files), iteration.state.guidance),
     }
+    step = _step(iteration, step_id, title, _about(iteration, action.description), StepType.PATCH, tools, after)
     return step.model_copy(update=changes)
-
-
-def _title(piece: PatchPiece) -> str:
-    does, description = _DOES[piece.action.action_type] if piece.action.target_files else "Do", piece.action.description
-    said = description if description.casefold().startswith(does.casefold()) else f"{does}: {description}"
-    return fit(said, MAX_TITLE - len(piece.part)) + piece.part
-
-
-def _hint(piece: PatchPiece) -> str:
-    if piece.action.target_files:
-        return f"{_DOES[piece.action.action_type]} these files."
-    return "Change those of these files that need it."
-
-
-def _verify(iteration: Iteration, tools: tuple[VerifyTool, ...], after: str) -> PlannedStep:
-    """Verify everything; where no tool can, somebody has to look."""
-    kind = StepType.TEST if tools else StepType.REVIEW
-    about = _about(iteration, f"Verify that this is done: {iteration.plan.gap.description}")
-    return _step(iteration, VERIFY_ID, "Verify the iteration", about, kind, tools, (after,))
 
 
 def _step(
@@ -157,18 +151,12 @@ def _step(
         mode=mode,
         success_criteria=fit("; ".join(iteration.plan.acceptance_criteria), MAX_CRITERIA),
         depends_on=after,
-        guidance=iteration.guidance,
+        guidance=iteration.state.guidance,
         verify_tools=tools,
-        queue=iteration.goal.queue,
+        queue=iteration.project.goal.queue,
         estimate=estimate(mode),
     )
 
 
 def _about(iteration: Iteration, text: str) -> str:
     return fit(f"[{iteration.plan.iteration_id}] {text}", MAX_INTENT - 150)
-
-
-def _quick(iteration: Iteration, piece: PatchPiece) -> tuple[VerifyTool, ...]:
-    if piece.action.action_type is ActionType.DELETE:
-        return iteration.project.tests  # what is gone cannot be looked at
-    return iteration.project.check(Check.QUICK, piece.files)

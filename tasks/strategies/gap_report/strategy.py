@@ -23,14 +23,13 @@ from tasks.strategies.gap_report.constraints import Protection, Shield
 from tasks.strategies.gap_report.document import Iteration, estimate_risk, make_iteration
 from tasks.strategies.gap_report.history import COUNTER, GapHistory, field_of
 from tasks.strategies.gap_report.places import PROTECTED
-from tasks.strategies.gap_report.state import free_files, keep, project_in, state_of
+from tasks.strategies.gap_report.state import free_files, project_in, state_of
 from tasks.strategies.gap_report.steps import (
     EXPLORE_ID,
     explore_step,
     lacks_verification,
     make_steps,
     must_explore,
-    pieces_of,
 )
 from tasks.strategies.gap_report.verification import aim_tests
 from tasks.text.fields import fit
@@ -63,18 +62,18 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
 
 
 def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Give a step the gap with its evidence, and the criteria of the iteration.
+    """Give a step the gap with its evidence, the criteria of the iteration and, to explore, the files that may change.
 
-    The one that explores is given the files that may change as well. All words come from the document, which is
-    sanitised. A spec's intent has room for a sentence; what a person wished for and what a tool printed may be pages.
+    All words come from the document, which is sanitised. A spec's intent has room for a sentence; what a person wished
+    for and what a tool printed may be pages.
     """
     document = live.document
     if document is None:
         return None
-    told = {name: document[name] for name in ("iteration_id", "gap", "acceptance_criteria")}
-    if facts.get("step_id") != EXPLORE_ID:
-        return told
-    return {**told, "files": list(free_files(live)[:MAX_LISTED])}
+    material = {name: document[name] for name in ("iteration_id", "gap", "acceptance_criteria")}
+    if facts.get("step_id") == EXPLORE_ID:
+        material["files"] = list(free_files(live)[:MAX_LISTED])
+    return material
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:  # noqa: ARG001 (the protocol's)
@@ -94,7 +93,20 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     files = tuple(path for path in allowed if path in wanted)
     if not files:
         return _unfit(live, "no_allowed_files", "None of the files that were found may be changed.")
-    return _expand(live, files, catalogue)
+    if len(files) > MAX_TARGETS:
+        return _unfit(live, "too_many_files", f"{len(files)} files are too many for one iteration.")
+    plan, state = IterationPlan.model_validate(live.document), state_of(live)
+    target = {"target_files": files, "action_type": ActionType.MODIFY}
+    actions = tuple(each if each.target_files else each.model_copy(update=target) for each in plan.actions)
+    risk = estimate_risk(actions, (), failed=state.failed)
+    plan = plan.model_copy(update={"actions": actions, "estimated_risk": risk})
+    steps = make_steps(Iteration(plan, project_in(live, files, catalogue), files, state))
+    if errors := _shortcomings(live.goal, steps, before=1):
+        return _unfit(live, errors[0].code, errors[0].message)
+    if len(steps) > MAX_EXPANSION:
+        return _unfit(live, "too_many_files", f"{len(files)} files are too many for one iteration.")
+    why = f"{len(files)} {'file' if len(files) == 1 else 'files'} to change."
+    return Expansion({}, plan.model_dump(mode="json"), why, steps)
 
 
 def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:  # noqa: ARG001 (the protocol's)
@@ -116,17 +128,15 @@ def _overworked(shield: Shield, gaps: tuple[Gap, ...]) -> tuple[FieldError, ...]
 
 def _plan(project: Project, choice: Choice, history: GapHistory, now: int) -> Answer:
     iteration = make_iteration(project, choice, history.next_number, now)
-    exploring = must_explore(iteration)
-    pieces = () if exploring else pieces_of(iteration)
-    if not exploring and not pieces:
+    steps = (explore_step(iteration),) if must_explore(iteration) else make_steps(iteration)
+    if not steps:
         return reject("no_allowed_files", (_outside(iteration),))
-    made = (explore_step(iteration),) if exploring else make_steps(iteration, pieces)
-    if errors := _shortcomings(project.goal, made):
+    if errors := _shortcomings(project.goal, steps):
         return reject("invalid_goal", errors)
     return Draft(
-        made,
+        steps,
         iteration.plan.model_dump(mode="json"),
-        state=keep(iteration, choice).model_dump(mode="json"),
+        state=iteration.state.model_dump(mode="json"),
         phases=_phases(iteration, choice),
         counted=COUNTER,
         seen=history.counted,
@@ -151,41 +161,20 @@ def _outside(iteration: Iteration) -> FieldError:
     return field_error("/allowed_files", "no_allowed_files", sentence)
 
 
-def _shortcomings(goal: Goal, made: tuple[PlannedStep, ...], before: int = 0) -> tuple[FieldError, ...]:
-    """Say what the goal lacks, in terms of the goal.
+def _shortcomings(goal: Goal, steps: tuple[PlannedStep, ...], before: int = 0) -> tuple[FieldError, ...]:
+    """Say what the goal lacks, in terms of the goal: the validator could only speak of the steps.
 
-    The validator could only speak of the steps. `before` are the steps that the plan has already.
+    `before` are the steps that the plan has already.
     """
-    if len(made) + before > (limit := max_steps(goal)):
-        sentence = f"The files make {len(made)} steps, and the limit is {limit}: raise limits.max_steps or allow fewer."
+    if len(steps) + before > (limit := max_steps(goal)):
+        sentence = (
+            f"The files make {len(steps)} steps, and the limit is {limit}: raise limits.max_steps or allow fewer."
+        )
         return (field_error("/allowed_files", "too_many_files", sentence),)
-    if lacks_verification(made):
+    if lacks_verification(steps):
         sentence = "No verification is known for these files: set context.test_command or context.language."
         return (field_error("/context/test_command", "no_verification", sentence),)
     return ()
-
-
-def _expand(live: LivePlan, files: tuple[str, ...], catalogue: Catalogue) -> Expansion:
-    if len(files) > MAX_TARGETS:
-        return _unfit(live, "too_many_files", f"{len(files)} files are too many for one iteration.")
-    iteration = _aimed(live, files, catalogue)
-    made = make_steps(iteration, pieces_of(iteration))
-    if errors := _shortcomings(live.goal, made, before=1):
-        return _unfit(live, errors[0].code, errors[0].message)
-    if len(made) > MAX_EXPANSION:
-        return _unfit(live, "too_many_files", f"{len(files)} files are too many for one iteration.")
-    why = f"{len(files)} {'file' if len(files) == 1 else 'files'} to change."
-    return Expansion({}, iteration.plan.model_dump(mode="json"), why, made)
-
-
-def _aimed(live: LivePlan, files: tuple[str, ...], catalogue: Catalogue) -> Iteration:
-    plan, state = IterationPlan.model_validate(live.document), state_of(live)
-    aimed = {"target_files": files[:MAX_TARGETS], "action_type": ActionType.MODIFY}
-    actions = tuple(each if each.target_files else each.model_copy(update=aimed) for each in plan.actions)
-    risk = estimate_risk(actions, (), failed=state.failed)
-    plan = plan.model_copy(update={"actions": actions, "estimated_risk": risk})
-    project = project_in(live, files, catalogue)
-    return Iteration(plan, project, files, state.guidance, state.failed, state.checks)
 
 
 def _unfit(live: LivePlan, code: str, message: str) -> Expansion:
@@ -193,7 +182,7 @@ def _unfit(live: LivePlan, code: str, message: str) -> Expansion:
     return Expansion(live.state, live.document, message, halt=("plan_unfit", message, {"errors": [error]}))
 
 
-class _Found(BaseModel):
+class _FilesAnswer(BaseModel):
     """What an EXPLORE step answers."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
@@ -203,6 +192,6 @@ class _Found(BaseModel):
 
 def _files_of(output: Any) -> list[str] | None:
     try:
-        return _Found.model_validate(output).files
+        return _FilesAnswer.model_validate(output).files
     except ValidationError:
         return None

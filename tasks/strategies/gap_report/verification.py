@@ -57,20 +57,22 @@ def verification(
     """
     if files and only_documents(files) and not failed:
         return ()
-    python = project.language is not None and project.language.name == "python"
-    own = project.check(Check.BUILD, files) if files and not python else ()
-    checked = _checked(project, files, checks) if python else own
-    chosen = (*checked, *reporter_of(gap, project, files), *project.tests)
-    return tuple({tool.argv: tool for tool in chosen}.values())
+    if project.language is not None and project.language.name == "python":
+        targets = _targets(files, PYTHON)
+        tools = [tool for check in checks if (tool := _run_check(project, check, targets))]
+    else:
+        tools = list(project.check(Check.BUILD, files)) if files else []
+    tools += (*reporter_of(gap, project, files), *project.tests)
+    return tuple({tool.argv: tool for tool in tools}.values())
 
 
-def _checked(project: Project, files: Sequence[str], checks: Sequence[str]) -> tuple[VerifyTool, ...]:
-    sources = tuple(path for path in files if path.endswith(PYTHON) and fits("path", operand(path)))
-    aimed = sources if 0 < len(sources) <= MANY else (".",)
-    return tuple(tool for check in checks if (tool := _aimed(project, check, aimed)))
+def _targets(files: Sequence[str], suffixes: tuple[str, ...]) -> tuple[str, ...]:
+    """Name the files of a kind that a tool is aimed at: everything, where there are none or too many."""
+    targets = tuple(path for path in files if path.endswith(suffixes) and fits("path", operand(path)))
+    return targets if 0 < len(targets) <= MANY else (".",)
 
 
-def _aimed(project: Project, check: str, files: Sequence[str]) -> VerifyTool | None:
+def _run_check(project: Project, check: str, files: Sequence[str]) -> VerifyTool | None:
     """Aim a contract at files, else at nothing; None where the operator's takes neither."""
     for words in (tuple(map(operand, files)), ()):
         with suppress(UnknownCommand):
@@ -79,20 +81,13 @@ def _aimed(project: Project, check: str, files: Sequence[str]) -> VerifyTool | N
 
 
 def reporter_of(gap: PlannedGap, project: Project, files: Sequence[str]) -> tuple[VerifyTool, ...]:
-    """Aim the tool that reported `gap` at what changes of its kind.
-
-    There is none for tests and for tools that the catalogue does not know.
-    """
+    """Aim the tool that reported `gap` at what changes of its kind; none for tests and unknown tools."""
     words = re.findall(r"[\w-]+", tool_of(gap.description).casefold()) if gap.category.casefold() == "quality" else ()
     for command, suffixes in (COMMANDS[word] for word in words if word in COMMANDS):
-        aimed = (
-            tuple(path for path in files if path.endswith(suffixes) and fits("path", operand(path))) if suffixes else ()
-        )
-        whole = (".",) if suffixes and not 0 < len(aimed) <= MANY else aimed
         with suppress(UnknownCommand):
-            return (
-                project.catalogue.aim(tuple(command.split()), whole) if suffixes else project.catalogue.match(command),
-            )
+            if suffixes:
+                return (project.catalogue.aim(tuple(command.split()), _targets(files, suffixes)),)
+            return (project.catalogue.match(command),)
     return ()
 
 
@@ -110,10 +105,7 @@ def judges_of(chosen: Gap, gaps: Iterable[Gap], goal: Goal, places: Places) -> t
 
 
 def aim_tests(project: Project, judges: Sequence[str] | None) -> Project:
-    """Aim the project's tests at those that judge.
-
-    Where they cannot be aimed, the checks of the language are left.
-    """
+    """Aim the project's tests at those that judge; where that is impossible, the checks of the language are left."""
     if judges is None or not project.tests or project.language is None:
         return project
     *before, last = project.tests
