@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.demos import played, processes_of
-from worker.demo.stories.campaign import ALLOWED, TASKS
+from worker.demo.stories.campaign import STORY
 
 
 def test_what_a_person_meant_is_done_side_by_side_and_nothing_is_left(place: Path) -> None:
@@ -14,7 +14,7 @@ def test_what_a_person_meant_is_done_side_by_side_and_nothing_is_left(place: Pat
     told = demo.told
     assert (told["kind"], told["tests_passed"], told["completed"]["state"]) == ("campaign", True, "COMPLETED")
     steps = {step["step_id"]: step for step in told["completed"]["steps"]}
-    assert list(steps) == ["explore", "draft", *(f"{task['seq']}-{task['slug']}" for task in TASKS)]
+    assert list(steps) == ["explore", "draft", *(f"{task['seq']}-{task['slug']}" for task in STORY.data["tasks"])]
     assert steps["draft"]["attempt"] == 2  # the first draft names a file that nobody may touch
     document = told["completed"]["document"]
     assert document["confidence"] == "### Confidence: PROCEED"
@@ -24,7 +24,7 @@ def test_what_a_person_meant_is_done_side_by_side_and_nothing_is_left(place: Pat
     for change in ("+    def grams(self) -> int:", "+    return cart.price + shipping(cart.grams)", "+RATES = "):
         assert change in told["diff"]
     changed = {line.removeprefix("+++ b/") for line in told["diff"].splitlines() if line.startswith("+++ ")}
-    assert changed == set(ALLOWED)
+    assert changed == set(STORY.data["goal"]["allowed_files"])
     assert demo.err == ""
     assert not list(processes_of(place))
     assert not list((place / "tmp").iterdir())

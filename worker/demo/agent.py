@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import sys
-from importlib import import_module
 from pathlib import Path
 
-from worker.demo.story import Story, edited
+from worker.demo.story import edited, load_story
 
 CHARACTERS_A_TOKEN = 4
 
@@ -18,11 +17,11 @@ CHARACTERS_A_TOKEN = 4
 def main(kind: str) -> None:
     """Do the step on standard input."""
     given = sys.stdin.read()
-    story: Story = import_module(f"worker.demo.stories.{kind}").STORY
-    answer = story.answer(json.loads(given))
-    for path, changes in answer.edits.items():
-        file = Path(path)
-        file.write_text(edited(file.read_text() if file.exists() else "", changes))
+    answer = load_story(kind).answer(json.loads(given))
+    files = {Path(change.file) for change in answer.changes}
+    texts = {str(file): file.read_text() for file in files if file.exists()}
+    for path, text in edited(texts, answer.changes).items():
+        Path(path).write_text(text)
     tokens = (len(given) + answer.characters) // CHARACTERS_A_TOKEN
     sys.stdout.write(json.dumps({"tokens_used": tokens, "tool_calls": 1, **answer.report}))
 

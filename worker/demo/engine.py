@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
@@ -27,7 +26,7 @@ from worker.demo.fleet import fleet, tails
 from worker.demo.progress import Progress
 from worker.demo.render import draw_svg, show_end, viewer
 from worker.demo.session import Session
-from worker.demo.story import DemoFailed, Story
+from worker.demo.story import DemoFailed, Story, load_story
 from worker.host import embedded_server
 from worker.host.git import GitError
 from worker.host.terminal import Terminal, document
@@ -46,7 +45,7 @@ def run(kind: str, *, as_json: bool, keep: bool, console: Console, svg: Path | N
 
     `as_json` prints one JSON object and nothing else, `keep` leaves the directory, `svg` draws the end into a file.
     """
-    story: Story = import_module(f"worker.demo.stories.{kind}").STORY
+    story = load_story(kind)
     stderr = Terminal(stderr=True, highlight=False, markup=False, soft_wrap=True)
     try:
         with _interruptible(), _home(keep=keep) as name:

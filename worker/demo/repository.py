@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
-from worker.demo.story import Commit
+from worker.demo.story import Commit, edited
 from worker.host.git import Git
 from worker.sandbox import process
 
@@ -42,16 +42,20 @@ def make(root: Path, history: Iterable[Commit]) -> str:
 
 def _import_stream(history: Iterable[Commit]) -> Iterator[bytes]:
     """Write a history as `git fast-import` reads it: every text after its length."""
-    begun: set[str] = set()
+    trees: dict[str, dict[str, str]] = {}  # branch -> its files so far
     for commit in history:
         at = int(datetime.fromisoformat(commit.day).replace(hour=9, tzinfo=UTC).timestamp())
         yield f"commit refs/heads/{commit.branch}\n".encode()
         yield f"author {commit.author} {at} +0000\ncommitter {commit.author} {at} +0000\n".encode()
         yield _data(f"{commit.subject}\n\n{commit.body}".strip() + "\n")
-        if commit.branch not in begun and commit.branch != "main":
-            yield b"from refs/heads/main\n"
-        begun.add(commit.branch)
-        for path, text in commit.files.items():
+        if commit.branch not in trees:
+            trees[commit.branch] = dict(trees.get("main", {}))
+            if commit.branch != "main":
+                yield b"from refs/heads/main\n"
+        tree = trees[commit.branch]
+        changed = {**commit.files, **edited(tree, commit.changes)}
+        tree.update(changed)
+        for path, text in changed.items():
             yield f"M 100644 inline {path}\n".encode() + _data(text)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from worker.demo import repository
 from worker.demo.fleet import Fleet
 from worker.demo.progress import PlanWatch, Progress, Step
 from worker.demo.render import Viewer
-from worker.demo.story import DemoFailed, Story
+from worker.demo.story import Commit, DemoFailed, Story
 from worker.store import keys, queries
 from worker.store.keys import Partition, partition_of
 
@@ -69,10 +69,10 @@ class Session:
 
     # The steps that stories have in common
 
-    def make_repository(self, title: str, result: str) -> None:
-        """Make the story's repository; `result` may name its {commit}."""
+    def make_repository(self, title: str, result: str, history: Sequence[Commit] = ()) -> None:
+        """Make the story's repository, of its commits or of another history; `result` may name its {commit}."""
         with self.step(title) as step:
-            self.base = repository.make(self.root, self.story.commits)
+            self.base = repository.make(self.root, history or self.story.commits)
             step.result = result.format(commit=self.base[:7])
 
     def start_fleet(self, result: str, **settings: str) -> None:

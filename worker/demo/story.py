@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from tasks.base.errors import PlannerError
 
 Spec = dict[str, Any]  # a step as a controller gives it to its agent
-Changes = Sequence[tuple[str, str]]  # what is there and what comes instead; what comes for "" is appended
-ADA = "Ada <ada@shop.example>"
+STORIES = Path(__file__).parent / "stories"
 
 
 class DemoFailed(PlannerError):
@@ -18,59 +20,71 @@ class DemoFailed(PlannerError):
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a file: `new` stands for `old` wherever that is, or is appended if there is no `old`."""
+
+    file: str
+    new: str
+    old: str = ""
+
+
+def edited(texts: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
+    """Return what the files of these changes come to; a file that `texts` has not is empty before."""
+    after: dict[str, str] = {}
+    for change in changes:
+        text = after.get(change.file, texts.get(change.file, ""))
+        after[change.file] = text.replace(change.old, change.new) if change.old else text + change.new
+    return after
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit on a branch; the first one of a branch follows the last one of `main`."""
+    """A commit on a branch, of whole files and of changes; the first one of a branch follows the last one of `main`."""
 
     branch: str
     author: str  # name and address
     day: str
     subject: str
-    files: Mapping[str, str]
+    files: Mapping[str, str] = field(default_factory=dict)
     body: str = ""
+    changes: Sequence[Change] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a scripted agent does for a step: the files that it changes, and what it reports."""
 
-    edits: Mapping[str, Changes] = field(default_factory=dict)
+    changes: Sequence[Change] = ()
     report: Mapping[str, Any] = field(default_factory=dict)
     characters: int = 0  # that it read and wrote, its step aside
 
 
-@dataclass(frozen=True, slots=True)
 class Story:
-    """One demo: `play` does it step by step, `answer` is its agent."""
+    """One demo: `play` does it step by step, `answer` is its agent, and the TOML file of its kind has what they say.
 
-    summary: str  # the last line of a demo that went well
-    repository: str  # the name of its directory
-    commits: Sequence[Commit]
-    play: Callable[..., None]  # takes a Session, which a scripted agent does not import
-    answer: Callable[[Spec], Answer]
-    queues: Sequence[str] = ()  # those of its kind, where that gives its queues their names
-    needs: Sequence[str] = ("pytest",)  # modules that it runs
+    The file has the story's `commits`, and its `edits`: named lists of changes, for the commits and for the agent.
+    """
+
+    def __init__(self, kind: str, play: Callable[..., None], answer: Callable[[Spec], Answer]) -> None:
+        self.data: dict[str, Any] = tomllib.loads((STORIES / f"{kind}.toml").read_text())
+        self.play = play  # takes a Session, which a scripted agent does not import
+        self.answer = answer
+        self.summary: str = self.data["summary"]  # the last line of a demo that went well
+        self.repository: str = self.data["repository"]  # the name of its directory
+        self.needs: list[str] = self.data.get("needs", ["pytest"])  # modules that it runs
+        self.queues: list[str] = self.data.get("queues", [])  # those of its kind, where that gives them their names
+        self.edits = {name: [Change(**each) for each in edit] for name, edit in self.data["edits"].items()}
+        self.commits = [self._commit(**each) for each in self.data["commits"]]
+
+    def changes(self, edits: Iterable[str]) -> list[Change]:
+        """List the changes of these edits, one after the other."""
+        return [change for name in edits for change in self.edits[name]]
+
+    def _commit(self, branch: str = "main", edits: Sequence[str] = (), **rest: Any) -> Commit:
+        return Commit(branch, changes=self.changes(edits), **rest)
 
 
-def edited(text: str, changes: Changes) -> str:
-    """Make the changes in a text."""
-    for old, new in changes:
-        text = text.replace(old, new) if old else text + new
-    return text
-
-
-# Loading them, where this project is developed, takes longer than the tests of a demo.
-_IDLE_PLUGINS = ("anyio", "hypothesispytest", "valkey", "xdist", "xdist.looponfail")
-
-
-def pyproject(name: str, version: str, more: str = "") -> str:
-    """Write the pyproject.toml of a package with tests."""
-    return f'''\
-[project]
-name = "{name}"
-version = "{version}"
-
-{more}[tool.pytest.ini_options]
-testpaths = ["tests"]
-pythonpath = ["."]
-addopts = "{" ".join(f"-p no:{plugin}" for plugin in _IDLE_PLUGINS)}"
-'''
+def load_story(kind: str) -> Story:
+    """Load the story of a kind."""
+    story: Story = import_module(f"worker.demo.stories.{kind}").STORY
+    return story

@@ -1,1 +1,5 @@
-"""One story for each kind of goal: its repository, its goal, what its scripted agent answers, and what is shown."""
+"""One story for each kind of goal: a module with what is done and shown, and a TOML file with what is said.
+
+The file has the repository's commits, the edits of the scripted agent, the goal, and what the agent answers. A
+repository's pyproject.toml leaves plugins of pytest out that take longer to load than its tests take to run.
+"""
