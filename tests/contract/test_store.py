@@ -36,8 +36,7 @@ from worker.store import clients, functions, keys
 from worker.store.commits import Commits
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import CONTROLLERS, GROUP
-from worker.store.layout import MAX_QUEUE, Write
-from worker.store.plans import Ask, Begun, NoSnapshot, PlanStore, RolledBack
+from worker.store.plans import MAX_QUEUE, Ask, Begun, NoSnapshot, PlanStore, RolledBack, Write
 
 KEYS = PARTITION.plan(PLAN)
 QUEUE = PARTITION.steps("default")

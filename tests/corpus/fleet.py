@@ -12,7 +12,7 @@ from tasks.policy.schedule import SILENT_MS
 from tests.corpus import answers
 from tests.corpus.play import Input, Player
 from tests.support.plans import PARTITION
-from worker.store.layout import MAX_QUEUE
+from worker.store.plans import MAX_QUEUE
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

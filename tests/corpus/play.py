@@ -19,7 +19,7 @@ from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, PLAN, Running, a_plan_seed
 from tests.support.surroundings import TENANT, alter
-from worker.store.layout import Write
+from worker.store.plans import Write
 
 DRAFTING_MS = 1000  # that a drafter takes
 PATIENCE_MS = 600_000

@@ -32,8 +32,7 @@ from worker.host.embedded_server import free_port
 from worker.store import clients, functions
 from worker.store.commits import Commits
 from worker.store.keys import GOALS, Partition, goal_id
-from worker.store.layout import Write
-from worker.store.plans import PlanStore
+from worker.store.plans import PlanStore, Write
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())

@@ -28,7 +28,7 @@ from worker.engine.plan_creation import PlanCreation
 from worker.process.container import Container
 from worker.store import functions, goal_record, keys
 from worker.store.keys import CONTROLLERS, GROUP, Partition
-from worker.store.layout import Write
+from worker.store.plans import Write
 from worker.streams.decode import read_goal
 from worker.streams.inbox import Inbox
 

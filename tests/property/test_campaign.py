@@ -17,7 +17,7 @@ from tasks.rules.strategy import Consult, Draft, Drafted, Rejected, Setting
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import NO_HALT, PARTITION, PLAN, Running, a_failure, a_plan_seed, a_report
-from worker.store.layout import Write
+from worker.store.plans import Write
 
 FILES = ["src/a.py", "src/b.py", "src/auth.py", "docs/a.md", "tests/test_a.py", "tests/test_b.py"]
 MOST_EVENTS = 400

@@ -12,7 +12,7 @@ from schemas.step import PlannedStep
 from schemas.times import rfc3339
 from tasks.policy.schedule import SILENT_MS
 from tests.support.plans import NO_HALT, PLAN, PYTEST, a_step
-from worker.store.layout import MAX_QUEUE
+from worker.store.plans import MAX_QUEUE
 
 MOST_STEPS = 12
 FILES = ("src/a.py", "src/b.py", "tests/test_c.py", "src/d.py")

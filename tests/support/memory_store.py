@@ -15,8 +15,7 @@ from tasks.handlers.bulk_commands import find_standing
 from tasks.plan.changeset import MAX_STEP_CHANGES, Changeset
 from tasks.plan.snapshot import NOTE, WINDOW, Grant, Lease, Snapshot, Step, WiderOrder, Window
 from worker.store.keys import CONTROLLERS, GROUP, Partition, PlanKeys
-from worker.store.layout import MAX_QUEUE, Write
-from worker.store.plans import LOCK_MS, Ask, NoSnapshot
+from worker.store.plans import LOCK_MS, MAX_QUEUE, Ask, NoSnapshot, Write
 
 FORGET_AFTER_S = 60  # as commit.lua has it
 TODO_PAGE = 8

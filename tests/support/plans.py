@@ -29,8 +29,7 @@ from tests.support.documented import TOOLS_EXAMPLE as TOOLS_EXAMPLE
 from tests.support.memory_store import EPOCH_MS, MemoryStore
 from worker.engine.work import MAX_PAGE
 from worker.store.keys import Partition
-from worker.store.layout import Write
-from worker.store.plans import READY_PAGE, Ask
+from worker.store.plans import READY_PAGE, Ask, Write
 
 PARTITION = Partition(0)
 NO_HALT = {

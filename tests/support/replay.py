@@ -18,8 +18,7 @@ from tests.support.any_plan import an_order
 from tests.support.plans import PARTITION, PLAN, Running, a_report
 from tests.support.surroundings import alter
 from worker.engine.work import MAX_PAGE
-from worker.store.layout import Write
-from worker.store.plans import Ask
+from worker.store.plans import Ask, Write
 
 CLOCKS = {"expired", "backoff over", "outage", "wall clock over", "approval over", "answer over"}
 DAY_BUDGET = "the day budget of "

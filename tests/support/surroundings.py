@@ -8,7 +8,7 @@ from schemas.command import Command
 from tasks.handlers.bulk_commands import lift, record
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, Running
-from worker.store.layout import MAX_QUEUE
+from worker.store.plans import MAX_QUEUE
 
 TENANT = "tenant:acme"
 

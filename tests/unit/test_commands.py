@@ -15,8 +15,7 @@ from tasks.plan.snapshot import Snapshot
 from tests.support.commands import WEEK_MS, an_order, order
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, PLAN, Running, a_failure, a_plan, a_report, a_step, some_steps
-from worker.store.layout import Write
-from worker.store.plans import Ask
+from worker.store.plans import Ask, Write
 from worker.streams.decode import read_command
 from worker.streams.inbox import StreamEntry
 

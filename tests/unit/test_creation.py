@@ -30,8 +30,7 @@ from tests.support.plans import (
     clocks,
     some_steps,
 )
-from worker.store.layout import Write
-from worker.store.plans import Ask
+from worker.store.plans import Ask, Write
 
 KEYS = PARTITION.plan(PLAN)
 MAX_ARGUMENTS = 1000

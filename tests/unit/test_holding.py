@@ -14,8 +14,7 @@ from tasks.policy.holds import MEMORY_MS
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, Running, a_report, a_step, plan_id, some_steps, wait_sweeping
 from tests.support.surroundings import a_wide_order
-from worker.store.layout import Write
-from worker.store.plans import Ask
+from worker.store.plans import Ask, Write
 
 HOUR_MS = 3_600_000
 

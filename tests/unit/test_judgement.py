@@ -13,8 +13,7 @@ from schemas.step import VerifyTool
 from tasks.handlers import outcomes
 from tasks.policy.outcome_verdict import failure_of
 from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_failure, a_report, a_step
-from worker.store.layout import Write
-from worker.store.plans import Ask
+from worker.store.plans import Ask, Write
 
 OBSERVING = PYTEST.model_copy(update={"pass_codes": (0, 1)})
 SECOND = "lease of the second attempt"

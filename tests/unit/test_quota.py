@@ -22,8 +22,7 @@ from tests.support.plans import (
     some_steps,
     wait_sweeping,
 )
-from worker.store.layout import Write
-from worker.store.plans import Ask
+from worker.store.plans import Ask, Write
 
 TENANT, REPO = "tenant:acme", "repository:acme/shop"
 

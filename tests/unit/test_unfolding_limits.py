@@ -29,7 +29,7 @@ from tests.support.plans import (
     a_step,
     some_steps,
 )
-from worker.store.layout import Write
+from worker.store.plans import Write
 
 HOUR_MS = 3_600_000
 PATIENCE_MS = HOUR_MS

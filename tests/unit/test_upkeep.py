@@ -26,8 +26,7 @@ from tests.support.plans import (
     some_steps,
     wait_sweeping,
 )
-from worker.store.layout import Write
-from worker.store.plans import Ask
+from worker.store.plans import Ask, Write
 
 DAY_S = 86_400
 HOUR_MS = 3_600_000

@@ -29,7 +29,7 @@ from worker.engine.quota import Quota
 from worker.store import functions, keys
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition, partition_of
-from worker.store.layout import EVENTS_CAP
+from worker.store.plans import EVENTS_CAP
 from worker.streams.decode import read_command
 from worker.streams.inbox import Inbox, StreamEntry
 

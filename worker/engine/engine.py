@@ -26,9 +26,8 @@ from worker.store import keys as names
 from worker.store.commits import Commits
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition
-from worker.store.layout import Write
 from worker.store.memory import ServerMemory
-from worker.store.plans import Begun, NoSnapshot, PlanStore, Reconnected, RolledBack, UnreadablePlan, full_queue
+from worker.store.plans import Begun, NoSnapshot, PlanStore, Reconnected, RolledBack, UnreadablePlan, Write, full_queue
 from worker.streams import release
 
 T = TypeVar("T")

@@ -28,8 +28,7 @@ from worker.engine.engine import Engine
 from worker.engine.router import Router
 from worker.store.commits import Commits
 from worker.store.keys import Partition
-from worker.store.layout import Write
-from worker.store.plans import PlanStore, Reconnected, RolledBack, full_queue
+from worker.store.plans import PlanStore, Reconnected, RolledBack, Write, full_queue
 
 COMMITS_AT_ONCE = 16  # chunks of a large plan in one round trip
 MOST_QUESTIONS = 10  # to a drafter about one goal, whatever its strategy wants

@@ -17,7 +17,7 @@ from tasks.plan.snapshot import Grant
 from tasks.rules.budget import WARN_SHARE
 from worker.store import functions, keys
 from worker.store.keys import Partition
-from worker.store.layout import EVENTS_CAP
+from worker.store.plans import EVENTS_CAP
 
 GRANT_SHARE = 20  # a grant is this part of a partition's share: as much may lie unused elsewhere when a day runs out
 KEPT_S = 2 * 86_400

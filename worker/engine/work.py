@@ -10,8 +10,7 @@ from tasks.handlers import commands, outcomes, upkeep
 from tasks.handlers.outcomes import Report
 from tasks.plan.changeset import Changeset
 from tasks.plan.snapshot import Clocks, Snapshot
-from worker.store.layout import Write
-from worker.store.plans import READY_PAGE, Ask
+from worker.store.plans import READY_PAGE, Ask, Write
 from worker.streams.inbox import StreamEntry
 
 MESSAGES_A_COMMIT = 32  # of one plan; more wait for the next round

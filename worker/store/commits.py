@@ -81,17 +81,13 @@ class Commits:
         self._lock = threading.Lock()  # of the file, and of what must be in it together
         self._born = ""
         self._epoch = 0
+        self.field = "n:0"  # of `planner:{p}:commits`, which counts the commits of this epoch
         self._recent: dict[str, int] = {}  # plan -> number of its last commit, in their order
         self._forgotten = 0  # the highest number that `_recent` had to drop
         self._lost: Lost | None = None
         self._heard: list[OtherJournal] = []  # whose loss is part of `_lost`
         self._unsaved = False
         self.known = 0
-
-    @property
-    def field(self) -> str:
-        """The field of `planner:{p}:commits` that counts the commits of this epoch."""
-        return f"n:{self._epoch}"
 
     @property
     def is_compared(self) -> bool:
@@ -141,6 +137,7 @@ class Commits:
                 self._forgotten = min(self._forgotten, base)
             self._take_up(others, server)
             self._born, self._epoch, self.known = server.born, server.epoch, server.counted
+            self.field = f"n:{server.epoch}"
         self.save()
         for each in others:
             if not each.lives:
@@ -162,7 +159,10 @@ class Commits:
         with self._lock:
             self._unsaved = False
             known = self.known  # before the plans: none of those numbers may lack its plan
-            if self._journal and self._born and not self._journal.put(self._born, self._kept(known)):
+            record = JournalRecord(
+                epoch=self._epoch, known=known, forgotten=self._forgotten, recent=dict(self._recent), lost=self._lost
+            )
+            if self._journal and self._born and not self._journal.put(self._born, record):
                 self._journal = None
 
     def _ask(self, epoch: int, known: int) -> Count:
@@ -190,15 +190,6 @@ class Commits:
                 merged = {**left, **self._recent}
                 self._recent = dict(sorted(merged.items(), key=lambda pair: pair[1]))
                 self._forgotten = max(self._forgotten, min(kept.forgotten, base) if base >= 0 else kept.forgotten)
-
-    def _kept(self, known: int) -> JournalRecord:
-        return JournalRecord(
-            epoch=self._epoch,
-            known=known,
-            forgotten=self._forgotten,
-            recent=dict(self._recent),
-            lost=self._lost,
-        )
 
 
 def _lost_after(base: int, recent: Mapping[str, int], forgotten: int) -> Lost:

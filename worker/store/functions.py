@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
@@ -63,27 +64,18 @@ def load(client: Redis) -> None:
 
     The same text again changes nothing.
     """
-    loaded = _loaded(client)
+    found: Any = ()
+    with suppress(NoPermissionError):  # to look at what is there
+        found = client.execute_command("FUNCTION", "LIST", "WITHCODE")
+    versions: dict[str, int] = {}  # another's library has none
+    for flat in found:
+        code = dict(zip(flat[::2], flat[1::2], strict=True))[b"library_code"].decode()
+        name, version = re.match(r"#!lua name=(\S+)", code), re.search(r"^-- version (\d+)$", code, re.MULTILINE)
+        if name and version:
+            versions[name[1]] = int(version[1])
     for library in LIBRARIES:
-        if loaded.get(library, 0) <= VERSION:
+        if versions.get(library, 0) <= VERSION:
             client.function_load(source(library), replace=True)
-
-
-def _loaded(client: Redis) -> dict[str, int]:
-    """Tell the versions of the libraries that the server has; none where it does not let us look."""
-    try:
-        found: Any = client.execute_command("FUNCTION", "LIST", "WITHCODE")
-    except NoPermissionError:
-        return {}
-    codes = [dict(zip(flat[::2], flat[1::2], strict=True))[b"library_code"].decode() for flat in found]
-    return dict(_named(code) for code in codes)
-
-
-def _named(source: str) -> tuple[str, int]:
-    """Read the name and the version of a library from its first lines; another's library has the version 0."""
-    name = re.match(r"#!lua name=(\S+)", source)
-    version = re.search(r"^-- version (\d+)$", source, re.MULTILINE)
-    return name[1] if name else "", int(version[1]) if version else 0
 
 
 class Talk:
@@ -114,17 +106,16 @@ class Talk:
 
     def receive(self, count: int) -> list[Any]:
         """Read the next `count` replies; raises FunctionsMissing where the server has lost the library."""
-        replies = [self._reply() for _ in range(count)]
+        replies: list[Any] = []
+        for _ in range(count):
+            try:
+                replies.append(self._connection.read_response())
+            except ResponseError as error:
+                if MISSING in str(error):
+                    raise FunctionsMissing from error
+                replies.append(error)
         self._owed -= count
         return replies
-
-    def _reply(self) -> Any:
-        try:
-            return self._connection.read_response()
-        except ResponseError as error:
-            if MISSING in str(error):
-                raise FunctionsMissing from error
-            return error
 
 
 def call(client: Redis, *command: Any) -> Any:

@@ -81,9 +81,9 @@ class Partition:
         """The hash tag that keeps them in one slot."""
         return f"planner:{{{self.number}}}:"
 
-    def stream(self, address: str, queue: str = "") -> str:
+    def stream(self, address: str) -> str:
         """Name the stream that this partition has at `address`; one without partitions keeps its name."""
-        return address.format(partition=f"{{{self.number}}}", queue=queue)
+        return address.format(partition=f"{{{self.number}}}")
 
     @cached_property
     def outcomes(self) -> str:
@@ -166,7 +166,7 @@ class Partition:
 
     def steps(self, queue: str) -> str:
         """Stream: step specs for the controllers of a queue."""
-        return self.stream(streams.STEPS, queue)
+        return streams.STEPS.format(partition=f"{{{self.number}}}", queue=queue)
 
     def lease_prefix(self, plan_id: str) -> str:
         """What the lease keys of a plan begin with; the step id follows."""

@@ -58,27 +58,27 @@ class ServerMemory:
     @property
     def share(self) -> float:
         """The share in use, 0 to 1; 0 where the server has no limit."""
-        self._look()
-        return self._share
+        return self._look()
 
     @property
     def takes_goals(self) -> bool:
         """Whether there is room for a new plan."""
-        return self.share < GOALS_UP_TO
+        return self._look() < GOALS_UP_TO
 
     @property
     def takes_steps(self) -> bool:
         """Whether there is room for a new attempt."""
-        return self.share < STEPS_UP_TO
+        return self._look() < STEPS_UP_TO
 
     def dead_bytes(self) -> int:
         """Tell how many bytes one dead stream may keep."""
         self._look()
         return int((self._limit or UNLIMITED) * self._dead_share / self._dead_streams)
 
-    def _look(self) -> None:
+    def _look(self) -> float:
         patience = TIGHT_LOOK_S if self._share >= GOALS_UP_TO else LOOK_S
         if time.monotonic() - self._looked >= patience:
             self._looked = time.monotonic()
             found = self._client.info("memory")
             self._limit, self._share = int(found.get("maxmemory", 0)), share_of(found)
+        return self._share

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum
+from itertools import chain, count
+from operator import floordiv
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from redis import Redis
@@ -12,13 +16,16 @@ from redis.exceptions import ResponseError
 from schemas.stored import Attempt, StepStatus, decode_plan
 from tasks.base.errors import PlannerError
 from tasks.handlers.bulk_commands import Records, find_standing
+from tasks.plan.changeset import Changeset
 from tasks.plan.snapshot import NOTE, Grant, Lease, Snapshot, Step, Window
 from worker.store import functions
 from worker.store.commits import Commits
 from worker.store.keys import Partition
-from worker.store.layout import MAX_QUEUE, Layout, Write
 
 LOCK_MS = 5000  # spares work, guards nothing: the version is the fence
+EVENTS_CAP = 10_000
+MAX_QUEUE = 10_000  # specs; more stay in their plans until a place is free
+SECTION_SIZES = (2, 2, 2, 2, 1, 5, 8, 1, 1, 2, 2, 2, 2, 3, 4)  # as SECTIONS in commit.lua
 READY_PAGE = 4  # beside one for each end that is told, since files of some may be taken
 
 
@@ -60,38 +67,33 @@ class Ask(NamedTuple):
     page: int = READY_PAGE
 
 
+class Write(NamedTuple):
+    """A changeset with the entries (stream, id) that it acknowledges."""
+
+    changeset: Changeset
+    acks: Sequence[tuple[str, bytes]] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PlanStore:
     """The plans of one partition.
 
     `token` names this worker in locks; a queue takes `max_queue` specs.
     """
 
-    def __init__(
-        self,
-        client: Redis,
-        partition: Partition,
-        token: str,
-        retention_s: int,
-        commits: Commits,
-        max_queue: int = MAX_QUEUE,
-    ) -> None:
-        self._client = client
-        self._partition = partition
-        self._token = token
-        self._commits = commits
-        self._layout = Layout(partition, token, retention_s, commits, max_queue)
-
-    @property
-    def is_compared(self) -> bool:
-        """Whether this connection's server has been asked whether it lost commits."""
-        return self._commits.is_compared
+    client: Redis
+    partition: Partition
+    token: str
+    retention_s: int
+    commits: Commits
+    max_queue: int = MAX_QUEUE
 
     def talk(self) -> PlanTalk:
         """Open a connection for rounds of begin and commit.
 
         Entering it raises Reconnected where it is a new one.
         """
-        return PlanTalk(self, self._client)
+        return PlanTalk(self)
 
     def commit(self, writes: Sequence[Write]) -> list[str | ResponseError]:
         """Apply changesets in one round trip, without a begin of their own; answers as PlanTalk.verdicts."""
@@ -99,132 +101,141 @@ class PlanStore:
             talk.commit(writes)
             return talk.verdicts()
 
-    def begin_call(self, ask: Ask) -> tuple[Any, ...]:
-        """Lay out what begin.lua reads."""
-        k = self._partition.plan(ask.plan_id)
-        keys = [k.plan, k.steps, k.status, k.ready, k.active, k.todo, self._partition.grants]
-        if ask.leases:
-            prefix = self._partition.lease_prefix(ask.plan_id)
-            keys.extend(prefix + step for step in ask.steps)
-        return ("FCALL", functions.BEGIN, len(keys), *keys, self._token, LOCK_MS, ask.page, *ask.steps)
+    def commit_call(self, write: Write, commands_heard: int | str = "") -> tuple[Any, ...]:
+        """Lay out a changeset as commit.lua reads it.
 
-    def scopes_call(self) -> tuple[Any, ...]:
-        """Lay out the reading of the standing commands.
-
-        These are few or none, and read once a batch.
+        KEYS come first, then counts, then SECTIONS in their order. `commands_heard` is how many standing commands the
+        partition had heard of when it was decided, if that matters.
         """
-        return ("HGETALL", self._partition.scopes)
-
-    def snapshot_of(self, ask: Ask, reply: Any, scopes: Records) -> Begun:
-        """Read what begin returned.
-
-        A plan that cannot be read does not keep others from their turn.
-        """
-        if isinstance(reply, Exception):
-            return UnreadablePlan(str(reply))
-        if reply[1] != b"ok":
-            return NoSnapshot[reply[1].decode().upper()]
-        try:
-            return self._snapshot(ask, reply, scopes)
-        except (ValueError, TypeError, KeyError) as error:
-            return UnreadablePlan(f"{type(error).__name__}: {error}")
-
-    def _snapshot(self, ask: Ask, reply: Any, scopes: Records) -> Snapshot:
-        now, _, hot, names, specs, records, windows, flying, queue, page, items, todo_length, leases, grants = reply
-        record = decode_plan(hot)
-        return Snapshot(
-            plan_id=ask.plan_id,
-            now=now,
-            record=record,
-            steps={
-                (step := name.decode()): Step(step, spec, StepStatus.decode(record))
-                for name, spec, record in zip(names, specs, records, strict=True)
-                if record
-            },
-            windows={
-                (step.decode(), number): Window(ids.decode().split(), bool(more))
-                for step, number, ids, more in _each(windows, 4)
-            },
-            active={step.decode(): Attempt.decode(record) for step, record in _each(flying, 2)},
-            notes={step[1:]: spec or b"" for step, spec in zip(ask.steps, specs, strict=False) if step[0] == NOTE},
-            ready=[step.decode() for step in queue],
-            ready_beyond=len(queue) >= page,
-            todo=[_todo(item) for item in items],
-            todo_beyond=todo_length - len(items),
-            reply_to=self._partition.outcomes,
-            lease_prefix=self._partition.lease_prefix(ask.plan_id),
-            leases={step: Lease(*lease) for step, lease in zip(ask.steps, leases, strict=False) if lease[0]}
-            if leases
-            else {},
-            order=find_standing(scopes, record.head.tenant, record.head.repo, record.times["created"], now),
-            grants={scope.decode(): Grant(left, over == b"1") for scope, left, over in _each(grants, 3)}
-            if grants
-            else {},
+        changeset, partition = write.changeset, self.partition
+        place: dict[str, int] = defaultdict(count(1).__next__)  # of a key in KEYS, given when it is first named
+        for key in (
+            *partition.plan(changeset.plan_id),
+            *(partition.timers, partition.events, partition.plans, partition.grants),
+            *(partition.commits, partition.tenants, partition.scopes),
+        ):
+            place[key]
+        lease = partition.lease_prefix(changeset.plan_id)
+        ended: list[Any] = []
+        for step, attempt in changeset.ended.items():
+            queue = place[partition.steps(attempt.queue)]
+            ended += (step, queue, attempt.entry, place[lease + step], int(step in changeset.cancelled))
+        started: list[Any] = []
+        for step, attempt, spec in changeset.dispatches:
+            started += (step, place[partition.steps(attempt.queue)], place[lease + step], spec)
+            started += (attempt.attempt, attempt.lease, attempt.tokens, attempt.encode())
+        sections: tuple[Sequence[Any], ...] = (
+            _flat(changeset.fields.items()),
+            _flat(changeset.statuses.items()),
+            _flat(changeset.specs.items()),
+            _flat((index, step) for step, index in changeset.ready_add.items()),
+            changeset.ready_remove,
+            ended,
+            started,
+            (changeset.todo_pop,) if changeset.todo_pop else (),
+            [f"{step} {number}" for step, number in changeset.todo_push],
+            _flat(changeset.events),
+            _flat((place[stream], entry) for stream, entry in write.acks),
+            _flat((place[lease + step], renewed) for step, renewed in changeset.guards.items()),
+            _flat((place[lease + step], action) for step, action in changeset.actions.items()),
+            _flat((scope, tokens, changeset.rests_on.get(scope, "")) for scope, tokens in changeset.taken.items()),
+            _flat((place[partition.recall(one.name)], one.field, one.seen, one.change) for one in changeset.recalls),
+        )
+        return (
+            "FCALL",
+            functions.COMMIT,
+            len(place),
+            *place,
+            changeset.plan_id,
+            changeset.expected,
+            self.token,
+            int(changeset.changed),
+            changeset.now,
+            self.retention_s if changeset.ends else 0,
+            EVENTS_CAP,
+            changeset.log,
+            "" if changeset.wake is None else changeset.wake,
+            self.commits.field,
+            self.commits.known,
+            self.max_queue,
+            changeset.tenant,
+            commands_heard,
+            *map(floordiv, map(len, sections), SECTION_SIZES),
+            *chain.from_iterable(sections),
         )
 
-    def commit_call(self, write: Write, commands_heard: int | str = "") -> tuple[Any, ...]:
-        """Lay out a changeset as commit.lua reads it."""
-        return self._layout.commit_call(write, commands_heard)
 
-    def verdict(self, plan_id: str, reply: Any) -> str | ResponseError:
-        """Read what commit returned, and keep the number of one that was made."""
-        if isinstance(reply, int):
-            self._commits.note(plan_id, reply)
-            return "ok"
-        return reply if isinstance(reply, ResponseError) else str(reply.decode())
-
-
-class PlanTalk:
+class PlanTalk(functions.Talk):
     """Begins and commits on one connection.
 
     While the server reads later snapshots, earlier plans are decided. All that was begun has to be answered by
     `snapshots`, in order; then `verdicts` reads what became of the commits.
     """
 
-    def __init__(self, store: PlanStore, client: Redis) -> None:
+    def __init__(self, store: PlanStore) -> None:
+        super().__init__(store.client)
         self._store = store
-        self._talk = functions.Talk(client)
         self._scopes: Records | None = None
         self._commands_heard: int | str = ""  # that the partition had heard of when `_scopes` was read
         self._plans: list[str] = []  # whose changesets were sent
         self._beside = 0
 
     def __enter__(self) -> Self:
-        self._talk.__enter__()
-        if not self._store.is_compared:
-            self._talk.__exit__(None)
+        super().__enter__()
+        if not self._store.commits.is_compared:
+            self.__exit__(None)
             raise Reconnected
         return self
 
-    def __exit__(self, *failure: Any) -> None:
-        self._talk.__exit__(*failure)
-
     def begin(self, asks: Sequence[Ask]) -> None:
         """Lock each plan and have what its decision can touch read."""
-        if asks:
-            self._talk.send([self._store.scopes_call(), *map(self._store.begin_call, asks)])
+        if not asks:
+            return
+        partition = self._store.partition
+        calls: list[tuple[Any, ...]] = [("HGETALL", partition.scopes)]  # few or none, and read once a batch
+        for ask in asks:
+            k = partition.plan(ask.plan_id)
+            keys = [k.plan, k.steps, k.status, k.ready, k.active, k.todo, partition.grants]
+            if ask.leases:
+                prefix = partition.lease_prefix(ask.plan_id)
+                keys += [prefix + step for step in ask.steps]
+            calls.append(("FCALL", functions.BEGIN, len(keys), *keys, self._store.token, LOCK_MS, ask.page, *ask.steps))
+        self.send(calls)
 
     def snapshots(self, asks: Sequence[Ask]) -> list[Begun]:
-        """Read the snapshots of the next `asks` that were begun."""
+        """Read the snapshots of the next `asks` that were begun.
+
+        A plan that cannot be read does not keep others from their turn.
+        """
         if self._scopes is None:
-            (found,) = self._talk.receive(1)
+            (found,) = self.receive(1)
             records = dict(_each(found, 2))
             self._commands_heard = int(records.pop(b"orders", 0))
             self._scopes = records
-        replies = self._talk.receive(len(asks))
-        return [self._store.snapshot_of(ask, reply, self._scopes) for ask, reply in zip(asks, replies, strict=True)]
+        begun: list[Begun] = []
+        for ask, reply in zip(asks, self.receive(len(asks)), strict=True):
+            if isinstance(reply, Exception):
+                begun.append(UnreadablePlan(str(reply)))
+            elif reply[1] != b"ok":
+                begun.append(NoSnapshot[reply[1].decode().upper()])
+            else:
+                try:
+                    begun.append(_snapshot(self._store.partition, ask, reply, self._scopes))
+                except (ValueError, TypeError, KeyError) as error:
+                    begun.append(UnreadablePlan(f"{type(error).__name__}: {error}"))
+        return begun
 
     def commit(self, writes: Sequence[Write]) -> None:
         """Apply each changeset whose plan is still at its version.
 
         The standing commands must be those that were read, too.
         """
-        self._talk.send([self._store.commit_call(write, self._commands_heard) for write in writes])
+        self.send([self._store.commit_call(write, self._commands_heard) for write in writes])
         self._plans += [write.changeset.plan_id for write in writes]
 
     def beside(self, commands: Sequence[tuple[Any, ...]]) -> None:
         """Send commands to the server behind the changesets, in the same round trip."""
-        self._talk.send(commands)
+        self.send(commands)
         self._beside += len(commands)
 
     def verdicts(self) -> list[str | ResponseError]:
@@ -233,8 +244,14 @@ class PlanTalk:
         That is `ok`, why nothing was written, or the error. Raises RolledBack where the server's data are older than
         this worker knows them.
         """
-        replies = self._talk.receive(len(self._plans) + self._beside)
-        verdicts = [self._store.verdict(plan, reply) for plan, reply in zip(self._plans, replies, strict=False)]
+        replies = self.receive(len(self._plans) + self._beside)
+        verdicts: list[str | ResponseError] = []
+        for plan_id, reply in zip(self._plans, replies, strict=False):
+            if isinstance(reply, int):
+                self._store.commits.note(plan_id, reply)
+                verdicts.append("ok")
+            else:
+                verdicts.append(reply if isinstance(reply, ResponseError) else str(reply.decode()))
         if "rolled back" in verdicts:
             raise RolledBack
         for reply in replies[len(self._plans) :]:
@@ -243,16 +260,45 @@ class PlanTalk:
         return verdicts
 
 
+def _snapshot(partition: Partition, ask: Ask, reply: Any, scopes: Records) -> Snapshot:
+    now, _, hot, names, specs, records, windows, flying, queue, page, items, todo_length, leases, grants = reply
+    record = decode_plan(hot)
+    return Snapshot(
+        plan_id=ask.plan_id,
+        now=now,
+        record=record,
+        steps={
+            (step := name.decode()): Step(step, spec, StepStatus.decode(record))
+            for name, spec, record in zip(names, specs, records, strict=True)
+            if record
+        },
+        windows={
+            (step.decode(), number): Window(ids.decode().split(), bool(more))
+            for step, number, ids, more in _each(windows, 4)
+        },
+        active={step.decode(): Attempt.decode(record) for step, record in _each(flying, 2)},
+        notes={step[1:]: spec or b"" for step, spec in zip(ask.steps, specs, strict=False) if step[0] == NOTE},
+        ready=[step.decode() for step in queue],
+        ready_beyond=len(queue) >= page,
+        todo=[(step, int(number)) for step, number, *_ in (item.decode().split(" ") for item in items)],
+        todo_beyond=todo_length - len(items),
+        reply_to=partition.outcomes,
+        lease_prefix=partition.lease_prefix(ask.plan_id),
+        leases={step: Lease(*lease) for step, lease in zip(ask.steps, leases or (), strict=False) if lease[0]},
+        order=find_standing(scopes, record.head.tenant, record.head.repo, record.times["created"], now),
+        grants={scope.decode(): Grant(left, over == b"1") for scope, left, over in _each(grants or (), 3)},
+    )
+
+
 def full_queue(verdict: str | ResponseError) -> str | None:
     """Name the queue that had no room for the steps of a commit."""
     full = isinstance(verdict, str) and verdict.startswith("full ")
     return str(verdict).rpartition("steps:")[2] if full else None
 
 
-def _each(flat: list[Any], size: int) -> Iterable[tuple[Any, ...]]:
+def _each(flat: Sequence[Any], size: int) -> Iterable[tuple[Any, ...]]:
     return zip(*[iter(flat)] * size, strict=True)
 
 
-def _todo(item: bytes) -> tuple[str, int]:
-    step, number, *_ = item.decode().split(" ")
-    return step, int(number)
+def _flat(rows: Iterable[Iterable[Any]]) -> list[Any]:
+    return list(chain.from_iterable(rows))

@@ -94,8 +94,12 @@ class Inbox:
         call = ("XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", wanted, *block, "STREAMS", self.stream, after)
         reply = self._in_group(*call)
         found = reply[0][1] if reply else ()
-        entries = [StreamEntry(self.stream, entry_id, _pairs(fields)) for entry_id, fields in found]
-        self._adapt(entries)
+        entries = []
+        for entry_id, flat in found:
+            values = iter(flat or ())
+            entries.append(StreamEntry(self.stream, entry_id, dict(zip(values, values, strict=False))))
+        if total := sum(entry.size for entry in entries):  # so many fit into the next batch, judging by these
+            self._count = max(1, min(BATCH_ENTRIES, BATCH_BYTES * len(entries) // total))
         return entries
 
     def _in_group(self, *call: Any) -> Any:
@@ -133,10 +137,6 @@ class Inbox:
         call = ("XAUTOCLAIM", self.stream, GROUP, self._consumer, idle_ms, "0-0", "COUNT", BATCH_ENTRIES, "JUSTID")
         return len(self._in_group(*call)[1])
 
-    def renew(self, entry: StreamEntry) -> None:
-        """Show that we still work on `entry`, so that nobody takes it over."""
-        self._client.xclaim(self.stream, GROUP, self._consumer, 0, [entry.entry_id], justid=True)
-
     @contextmanager
     def renewal(self, entry: StreamEntry, every_s: float) -> Iterator[None]:
         """Keep `entry` ours while it is worked on, which may take minutes."""
@@ -145,7 +145,7 @@ class Inbox:
         def renew() -> None:
             while not done.wait(every_s):
                 with suppress(RedisError):  # whoever works on it will notice
-                    self.renew(entry)
+                    self._client.xclaim(self.stream, GROUP, self._consumer, 0, [entry.entry_id], justid=True)
 
         thread = threading.Thread(target=renew, name="renew-entry", daemon=True)
         thread.start()
@@ -172,19 +172,12 @@ class Inbox:
             at=rfc3339(now),
             whole=whole,
         )
-        fields = [part for name, value in beside.items() for part in (BESIDE.encode() + name, value)]
-        told = ("problem", codec.encode(dead), "data", raw[:DEAD_DATA_BYTES])
-        place = (
-            "FCALL",
-            functions.DEAD_LETTER,
-            3,
-            entry.stream,
-            self._dead,
-            stats_of(self._dead),
-            GROUP,
-            entry.entry_id,
-        )
-        return [(*place, self._max_dead, self._dead_bytes(), *told, *fields)]
+        keys = (entry.stream, self._dead, stats_of(self._dead))
+        bounds = (self._max_dead, self._dead_bytes())
+        fields: list[str | bytes] = ["problem", codec.encode(dead), "data", raw[:DEAD_DATA_BYTES]]
+        for name, value in beside.items():
+            fields += (BESIDE.encode() + name, value)
+        return [("FCALL", functions.DEAD_LETTER, len(keys), *keys, GROUP, entry.entry_id, *bounds, *fields)]
 
     def count_failure(self, entry: StreamEntry, failures: str, limit: int, now: int) -> list[RedisCommand]:
         """Count a failure against `entry` in the hash `failures`.
@@ -229,12 +222,6 @@ class Inbox:
             for command in (("XDEL", stream, *those), ("XACK", stream, GROUP, *those))
         ]
 
-    def _adapt(self, entries: list[StreamEntry]) -> None:
-        """Ask for as many entries next time as fit into a batch, judging by these."""
-        total = sum(entry.size for entry in entries)
-        if total:
-            self._count = max(1, min(BATCH_ENTRIES, BATCH_BYTES * len(entries) // total))
-
 
 def _by_stream(entries: Iterable[StreamEntry]) -> dict[str, list[bytes]]:
     ids: dict[str, list[bytes]] = {}
@@ -266,8 +253,3 @@ def _beside(entry: StreamEntry) -> dict[bytes, bytes]:
             kept[name] = value[: left - len(name)]
             left -= len(name) + len(kept[name])
     return kept
-
-
-def _pairs(flat: list[bytes] | None) -> dict[bytes, bytes]:
-    values = iter(flat or ())
-    return dict(zip(values, values, strict=False))
