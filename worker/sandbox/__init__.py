@@ -1,6 +1,4 @@
-"""Starts programs that are not ours, such as agents and verifications.
-
-They are confined, and ended with all that they started.
+"""Starts programs that are not ours, such as agents and verifications, confined, and ends all that they started.
 
 `sandbox` decides what a program may reach, `process` runs it, `launcher` is the program between ours and theirs.
 """

@@ -1,7 +1,4 @@
-"""Gives a program a namespace of its own, by bubblewrap.
-
-What is not granted is not there, nor are other processes.
-"""
+"""Gives a program a namespace of its own, by bubblewrap: what is not granted is not there, nor are other processes."""
 
 from __future__ import annotations
 
@@ -16,6 +13,8 @@ from worker.sandbox.paths import DEVICE, WRITE
 from worker.sandbox.process import SOURCES
 from worker.sandbox.user import User
 
+BASE = ("--unshare-pid", "--unshare-ipc", "--die-with-parent", "--new-session")
+MADE = ("/proc", "/dev")  # by bubblewrap itself
 PROBE_S = 10.0
 TRUE = ("true",)
 # Another user may not be able to read our Python or our files, which then cannot be started in there.
@@ -24,48 +23,23 @@ OURS = (sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({SOURCES
 
 @cache
 def find(user: User | None = None) -> str | None:
-    """Return bubblewrap where it is installed and can do its work for `user`.
-
-    It has to start us again.
-    """
+    """Return bubblewrap where it is installed and can do its work, which is to start us again, for `user`."""
     program = shutil.which("bwrap")
     if not program:
         return None
+    words = [program, *BASE, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", *(OURS if user else TRUE)]
+    spawn = user.spawn_options if user else {}
     try:
         probe = subprocess.run(  # noqa: S603 - a fixed command
-            [
-                program,
-                *BASE,
-                "--ro-bind",
-                "/",
-                "/",
-                "--proc",
-                "/proc",
-                "--dev",
-                "/dev",
-                "--",
-                *(OURS if user else TRUE),
-            ],
-            cwd="/",
-            capture_output=True,
-            timeout=PROBE_S,
-            check=False,
-            **(user.spawn_options if user else {}),
+            words, cwd="/", capture_output=True, timeout=PROBE_S, check=False, **spawn
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return program if probe.returncode == 0 else None
 
 
-BASE = ("--unshare-pid", "--unshare-ipc", "--die-with-parent", "--new-session")
-MADE = ("/proc", "/dev")  # by bubblewrap itself
-
-
 def command(program: str, rules: Iterable[tuple[str, str]], cwd: str, temporary: str, then: Sequence[str]) -> list[str]:
-    """Lay out the command that sees only `rules` and becomes `then`.
-
-    It has `temporary` as /tmp too.
-    """
+    """Lay out the command that sees only `rules`, and `temporary` as /tmp too, and becomes `then`."""
     words = [program, *BASE, "--proc", "/proc", "--dev", "/dev", "--bind", temporary, "/tmp"]  # noqa: S108
     for path, kind in sorted(rules, key=lambda rule: rule[0].count("/")):  # a folder before what lies in it
         if path.startswith(MADE) or kind == DEVICE or not os.path.exists(path):  # noqa: PTH110

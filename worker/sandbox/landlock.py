@@ -37,10 +37,7 @@ SCOPES_SINCE = 6
 
 
 def abi() -> int:
-    """Return the version of Landlock that this kernel offers to this process.
-
-    0 where there is none.
-    """
+    """Return the version of Landlock that this kernel offers to this process, 0 where there is none."""
     try:
         return max(0, _call(CREATE_RULESET, None, ctypes.c_size_t(0), ASK_VERSION))
     except (AttributeError, OSError):  # another system, an older kernel, switched off, or forbidden by a filter
@@ -69,10 +66,7 @@ def restrict(rules: Iterable[tuple[str, str]]) -> None:
 
 
 def set_no_new_privileges() -> None:
-    """Make sure that no program run from here gains a right.
-
-    Such as sudo, which this process may become.
-    """
+    """Make sure that no program run from here gains a right, such as sudo, which this process may become."""
     prctl(NO_NEW_PRIVS, 1)
 
 

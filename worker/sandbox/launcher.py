@@ -1,8 +1,7 @@
-"""The program between ours and theirs.
+"""The program between ours and theirs: it starts the other one confined, and ends it with all that it started.
 
-It starts the other one confined, and ends it with all that it started. A process of its own, since Python must not run
-between fork and exec in a process with threads, and since only the nearest ancestor that is a "child subreaper"
-inherits a daemon whose parent has ended. Imports no library but Python's.
+A process of its own, since Python must not run between fork and exec in a process with threads, and since only the
+nearest ancestor that is a "child subreaper" inherits a daemon whose parent has ended. Imports no library but Python's.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def main(descriptors: list[str]) -> None:
     """
     request, control, status = map(int, descriptors)
     with open(request, "rb", closefd=False) as file:
-        told = json.load(file)
+        program = json.load(file)
     if IS_LINUX:
         landlock.prctl(DUMPABLE, 0)
         landlock.prctl(SUBREAPER, 1)
@@ -50,7 +49,7 @@ def main(descriptors: list[str]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: asked.append(signal.SIGTERM))
     child = os.fork()
     if not child:
-        _become(told, request, (control, status, woken, wake))
+        _become(program, request, (control, status, woken, wake))
     os.close(request)
     code = _wait(child, control, woken, asked)
     if code is None:
@@ -64,12 +63,12 @@ def enter(request: int) -> None:
     """Become the requested program: what is left to do inside of bubblewrap."""
     os.lseek(request, 0, os.SEEK_SET)
     with os.fdopen(request, "rb") as file:
-        told = json.load(file)
-    _confine(told)
-    _execute(told["argv"], told["env"])
+        program = json.load(file)
+    _confine(program)
+    _execute(program["argv"], program["env"])
 
 
-def _become(told: dict[str, Any], request: int, ours: tuple[int, ...]) -> None:
+def _become(program: dict[str, Any], request: int, ours: tuple[int, ...]) -> None:
     """Become the program; never returns."""
     try:
         signal.set_wakeup_fd(-1)
@@ -78,29 +77,29 @@ def _become(told: dict[str, Any], request: int, ours: tuple[int, ...]) -> None:
         os.setsid()
         for descriptor in ours:
             os.close(descriptor)
-        if told["memory"]:
-            resource.setrlimit(resource.RLIMIT_AS, (told["memory"], told["memory"]))
+        if program["memory"]:
+            resource.setrlimit(resource.RLIMIT_AS, (program["memory"], program["memory"]))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        _become_user(told)
+        _become_user(program)
         if IS_LINUX:
             landlock.prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)  # a change of user would take it back
-        if told["bwrap"]:
+        if program["bwrap"]:
             os.set_inheritable(request, True)
-            _execute([*told["bwrap"], str(request)], {})
+            _execute([*program["bwrap"], str(request)], {})
         os.close(request)
-        _confine(told)
-        _execute(told["argv"], told["env"])
+        _confine(program)
+        _execute(program["argv"], program["env"])
     except BaseException as error:
         _say(f"cannot be confined: {error}")
     finally:
         os._exit(NOT_RUN)
 
 
-def _become_user(told: dict[str, Any]) -> None:
+def _become_user(program: dict[str, Any]) -> None:
     """Become the user of the request, if it names one: no groups, no capabilities, and no program that brings them."""
-    if not told["user"]:
+    if not program["user"]:
         return
-    uid, gid = told["user"]
+    uid, gid = program["user"]
     if IS_LINUX:
         _drop_capabilities(frozenset())
         landlock.set_no_new_privileges()
@@ -109,14 +108,14 @@ def _become_user(told: dict[str, Any]) -> None:
     os.setresuid(uid, uid, uid)  # the kernel takes the capabilities that we hold with it
 
 
-def _confine(told: dict[str, Any]) -> None:
-    if not told["confined"]:
+def _confine(program: dict[str, Any]) -> None:
+    if not program["confined"]:
         return
     landlock.set_no_new_privileges()
     if os.geteuid() == 0:
         _drop_capabilities(KEPT_CAPABILITIES)
-    if told["landlock"]:
-        landlock.restrict((path, kind) for path, kind in told["rules"])
+    if program["landlock"]:
+        landlock.restrict((path, kind) for path, kind in program["rules"])
 
 
 def _drop_capabilities(kept: frozenset[int]) -> None:

@@ -1,7 +1,4 @@
-"""Which paths a program may reach, never what is ours.
-
-These are the system, the installations on PATH, and what was granted.
-"""
+"""Which paths a program may reach: the system, the installations on PATH and what was granted, never what is ours."""
 
 from __future__ import annotations
 
@@ -39,10 +36,7 @@ class PathGrant:
 
     @classmethod
     def parse(cls, text: str) -> PathGrant:
-        """Read `PATH` or `PATH:rw`; `~` is the home.
-
-        Raises WrongPath for one that is not absolute or not there.
-        """
+        """Read `PATH` or `PATH:rw` (`~` is the home); raises WrongPath for one that is not absolute or not there."""
         name, colon, rights = text.rpartition(":")
         if not colon or rights not in ("r", "rw"):
             name, rights = text, "r"
@@ -55,27 +49,21 @@ class PathGrant:
 
 
 def grants(value: object) -> object:
-    """Read grants that are separated by commas."""
-    return (
-        tuple(map(PathGrant.parse, filter(None, map(str.strip, value.split(","))))) if isinstance(value, str) else value
-    )
+    """Read grants that are separated by commas; what is no text stays as it is."""
+    if not isinstance(value, str):
+        return value
+    return tuple(PathGrant.parse(part.strip()) for part in value.split(",") if part.strip())
 
 
 def grants_of(command: Sequence[str]) -> tuple[PathGrant, ...]:
-    """Grant the files that the words of an operator's command name.
-
-    Such is the script that an interpreter runs.
-    """
+    """Grant the files that the words of an operator's command name, such as the script that an interpreter runs."""
     return tuple(PathGrant(Path(word)) for word in command if word.startswith("/") and Path(word).is_file())
 
 
 def rules(
     argv: Sequence[str], search: str, granted: Iterable[PathGrant], hidden: Iterable[Path]
 ) -> list[tuple[str, str]]:
-    """List what `argv` may reach, as (path, rights).
-
-    `search` is its PATH, and nothing of `hidden` is in the list.
-    """
+    """List what `argv` may reach, as (path, rights); `search` is its PATH, and nothing of `hidden` is in the list."""
     secret = [os.path.realpath(path) for path in (*map(str, hidden), *PASSWORDS)]
     wanted = [(Path(path), READ) for path in SYSTEM]
     wanted += [(path, READ) for path in installations(search)]
@@ -84,15 +72,15 @@ def rules(
     wanted += [(grant.path, WRITE if grant.writable else READ) for grant in granted]
     found = {f"/dev/{name}": DEVICE for name in DEVICES} | {SHARED_MEMORY: WRITE}
     for place, kind in wanted:
-        for path in without(os.path.realpath(place), secret):
+        for path in visible_parts(os.path.realpath(place), secret):
             found[path] = WRITE if kind == WRITE else found.get(path, kind)
     return list(found.items())
 
 
-def without(place: str, hidden: Sequence[str]) -> Iterator[str]:
-    """Yield `place`, or the largest parts of it that hold nothing `hidden`.
+def visible_parts(place: str, hidden: Sequence[str]) -> Iterator[str]:
+    """Yield `place`, or the largest parts of it that hold nothing `hidden`, since rules cannot take away.
 
-    Rules cannot take away. Paths are absolute and real. They are plain strings: each run looks at hundreds.
+    Paths are absolute and real. They are plain strings: each run looks at hundreds.
     """
     if any(_is_in(place, one) for one in hidden):
         return
@@ -105,7 +93,7 @@ def without(place: str, hidden: Sequence[str]) -> Iterator[str]:
     except OSError:
         return
     for path in inside:
-        yield from without(path, hidden)
+        yield from visible_parts(path, hidden)
 
 
 def _is_in(path: str, folder: str) -> bool:
@@ -113,10 +101,7 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def installations(search: str) -> Iterator[Path]:
-    """Yield where the programs on the path `search` are installed.
-
-    This Python is among them, with what it runs.
-    """
+    """Yield where the programs on the path `search` are installed, and this Python with what it runs."""
     yield from (Path(sys.prefix), Path(sys.base_prefix))
     for name in filter(os.path.isabs, search.split(os.pathsep)):
         place = Path(os.path.realpath(name))

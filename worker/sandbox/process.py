@@ -1,7 +1,4 @@
-"""Runs a command without a shell, and ends it with all that it started.
-
-It ends with its time, its purpose or its leader.
-"""
+"""Runs a command without a shell, and ends it, with all that it started, with its time, its purpose or its leader."""
 
 from __future__ import annotations
 
@@ -48,10 +45,7 @@ class TooMuchPrinted(Abandoned):
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a command ended, and what it printed.
-
-    Kept are the ends of both outputs, and the digest of all of its standard output.
-    """
+    """How a command ended, the ends of both its outputs, and the digest of all of its standard output."""
 
     exit_code: int
     stdout: str
@@ -63,10 +57,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class ResourceLimits:
-    """What a command may use, in bytes: address space, standard output and error.
-
-    `kept` is how much of those two is kept.
-    """
+    """What a command may use, in bytes: address space, standard output and error, and how much is kept of those."""
 
     memory: int | None = None
     stdout: int | None = None
@@ -79,10 +70,7 @@ UNLIMITED = ResourceLimits()
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A command to run in `cwd`, without a shell.
-
-    It runs until it ends, its time is over, or it is not `wanted` any more.
-    """
+    """A command to run in `cwd`, without a shell, until it ends, its time is over, or it is not `wanted` any more."""
 
     argv: Sequence[str]
     cwd: Path
@@ -101,10 +89,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What a command may reach: nothing but `rules` where `landlock` is set.
-
-    `bwrap` is bubblewrap's command.
-    """
+    """What a command may reach: nothing but `rules` where `landlock` is set; `bwrap` is bubblewrap's command."""
 
     rules: Sequence[tuple[str, str]] = ()
     landlock: bool = False
@@ -149,10 +134,14 @@ def run(job: Job, confinement: Confinement = UNCONFINED, temporary: Path | None 
         with _launched(request, job.cwd, given, out, out if job.merge else err) as program:
             is_over = _wait(program.process, time.monotonic() + job.timeout_s, job.wanted, printed)
             code = program.end()
-        kept = limits.kept
-        code = code if is_over else TIMED_OUT
-        size = os.fstat(out.fileno()).st_size
-        return Finished(code, _tail(out, kept), _tail(err, kept), _digest(out), not is_over, size)
+        return Finished(
+            exit_code=code if is_over else TIMED_OUT,
+            stdout=_tail(out, limits.kept),
+            stderr=_tail(err, limits.kept),
+            digest=_digest(out),
+            timed_out=not is_over,
+            stdout_bytes=os.fstat(out.fileno()).st_size,
+        )
 
 
 def _file(folder: Path | None) -> IO[bytes]:
@@ -162,10 +151,9 @@ def _file(folder: Path | None) -> IO[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """A command with its launcher, which ends when `control` is closed and tells in `status` how the command ended."""
+    """A command with its launcher, which tells in `status` how the command ended."""
 
     process: subprocess.Popen[bytes]
-    control: int
     status: int
 
     def end(self) -> int:
@@ -187,20 +175,21 @@ class _Program:
 def _launched(
     request: Mapping[str, Any], cwd: Path, given: IO[bytes], out: IO[bytes], err: IO[bytes]
 ) -> Iterator[_Program]:
-    _become_subreaper()
+    if launcher.IS_LINUX:  # so that the orphans of a launcher that was killed become ours instead of init's
+        landlock.prctl(launcher.SUBREAPER, 1)
     with TemporaryFile() as file, ExitStack() as stack:
         file.write(codec.dumps(request))
         file.seek(0)
-        theirs, control = _pipe(stack)
-        status, told = _pipe(stack)
-        passed = (file.fileno(), theirs, told)
+        control_end, _ = _pipe(stack)  # the launcher ends everything when our end is closed, also by our death
+        status, status_end = _pipe(stack)
+        passed = (file.fileno(), control_end, status_end)
         words = [sys.executable, "-I", "-S", "-c", START, SOURCES, *map(str, passed)]
         with _starting:
             process = subprocess.Popen(  # noqa: S603 - our own command
                 words, cwd=cwd, env={}, stdin=given, stdout=out, stderr=err, start_new_session=True, pass_fds=passed
             )
             _launchers.add(process.pid)
-        program = _Program(process, control, status)
+        program = _Program(process, status)
         try:
             yield program
         finally:
@@ -234,12 +223,6 @@ def _wait(
             process.wait(POLL_S)
             return True
     return False
-
-
-def _become_subreaper() -> None:
-    """Have the orphans of a launcher that was killed become ours instead of init's."""
-    if launcher.IS_LINUX:
-        landlock.prctl(launcher.SUBREAPER, 1)
 
 
 def _end_orphans() -> None:

@@ -23,6 +23,11 @@ log = logging.getLogger("planner.sandbox")
 
 IDENTITY = "[user]\n\tname = agent\n\temail = agent@planner.invalid\n"
 OF_OTHERS = "[safe]\n\tdirectory = *\n"  # a repository that is root's, which another user may only read
+NONE_HERE = (
+    "No sandbox: this kernel has no Landlock (it is in Linux 5.13 and newer, unless switched off), and no bubblewrap"
+    " that works is installed. PLANNER_SANDBOX=auto goes on without one."
+)
+AS_ROOT = "Agents and verifications run as root, with few capabilities: PLANNER_AGENT_USER names an ordinary user."
 ENTER = process.START.replace("main(sys.argv[2:])", "enter(int(sys.argv[2]))")
 
 
@@ -40,10 +45,7 @@ class SandboxMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """How programs are confined: what they may reach, and what never.
-
-    They reach the system and their own folder in any case.
-    """
+    """How programs are confined: what they may reach beside the system and their own folder, and what never."""
 
     mode: SandboxMode = SandboxMode.AUTO
     grants: tuple[PathGrant, ...] = ()
@@ -55,10 +57,7 @@ class Sandbox:
         return replace(self, grants=self.grants + grants)
 
     def check(self) -> None:
-        """Log once what this machine offers.
-
-        Raises NoSandbox with a sentence where that is nothing and must not be.
-        """
+        """Log once what this machine offers; raises NoSandbox with a sentence where that is nothing and must not be."""
         if self.mode is SandboxMode.OFF:
             _say_once("sandbox_off", 0, None, self.user)
             return
@@ -80,7 +79,8 @@ class Sandbox:
         if self.user:
             given |= self.user.variables
         if self.mode is SandboxMode.OFF:
-            given |= self._real_home(given.get("HOME"))
+            if self.user and self.user.home and given.get("HOME") == os.environ.get("HOME"):
+                given["HOME"] = self.user.home  # unless the operator names one for this program
             return process.run(replace(job, env=given), replace(UNCONFINED, user=self.user))
         with _temporary() as place:
             given |= {"TMPDIR": str(place / "tmp"), **self._home(place / "home", given.get("HOME"))}
@@ -110,12 +110,6 @@ class Sandbox:
             (home / ".gitconfig").write_text(IDENTITY + (OF_OTHERS if self.user else ""))
         return {"HOME": str(home)}
 
-    def _real_home(self, real: str | None) -> dict[str, str]:
-        """Return the variable that names the home of another user, unless the operator names one for this program."""
-        if self.user and self.user.home and real == os.environ.get("HOME"):
-            return {"HOME": self.user.home}
-        return {}
-
     def _confinement(self, rules: Sequence[tuple[str, str]], cwd: Path, place: Path) -> Confinement:
         version, bwrap = landlock.abi(), bubblewrap.find(self.user)
         if not bwrap:
@@ -124,15 +118,6 @@ class Sandbox:
         source = [(str(Path(SOURCES) / "worker"), paths.READ)]
         command = bubblewrap.command(bwrap, [*rules, *source], str(cwd), str(place / "tmp"), inner)
         return Confinement([*rules, ("/tmp", paths.WRITE)], landlock=bool(version), bwrap=command, user=self.user)  # noqa: S108
-
-
-NONE_HERE = (
-    "No sandbox: this kernel has no Landlock (it is in Linux 5.13 and newer, unless switched off), and no bubblewrap"
-    " that works is installed. PLANNER_SANDBOX=auto goes on without one."
-)
-
-
-AS_ROOT = "Agents and verifications run as root, with few capabilities: PLANNER_AGENT_USER names an ordinary user."
 
 
 @cache

@@ -1,7 +1,4 @@
-"""The user that agents and verifications run as.
-
-It is another one where we are root and the operator names it.
-"""
+"""The user that agents and verifications run as: another one where we are root and the operator names it."""
 
 from __future__ import annotations
 
@@ -39,10 +36,7 @@ class User:
 
     @classmethod
     def find(cls, name: str) -> User:
-        """Look up a user by name or number.
-
-        Raises WrongUser for one that we cannot run programs as.
-        """
+        """Look up a user by name or number; raises WrongUser for one that we cannot run programs as."""
         if os.geteuid() != 0:
             raise WrongUser(f"{name}: only root can run programs as another user, and this runs as uid {os.geteuid()}.")
         user = cls._known(name)
@@ -82,7 +76,7 @@ class User:
         return {"USER": self.name, "LOGNAME": self.name}
 
     def reaches(self, folder: str) -> bool:
-        """Whether this user may enter `folder`."""
+        """Say whether this user may enter `folder`."""
         enter = ["/bin/sh", "-c", 'cd -- "$1"', "sh", folder]
         done = subprocess.run(  # noqa: S603 - a fixed command
             enter, cwd="/", env={}, capture_output=True, timeout=PROBE_S, check=False, **self.spawn_options
@@ -92,8 +86,7 @@ class User:
     def own(self, top: Path) -> None:
         """Make all that lies at `top`, which we have written, this user's.
 
-        No link is followed. A file with another name elsewhere is left: we write none, so somebody else has put it
-        there.
+        No link is followed. A file with another name elsewhere is left: we write none, so somebody else did.
         """
         for _, folders, files, handle in os.fwalk(top):
             os.chown(handle, self.uid, self.gid)
