@@ -1,0 +1,1 @@
+"""A simulated fleet: honest agents on simulated repositories, to measure whether plans get work done."""

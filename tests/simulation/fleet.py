@@ -1,0 +1,251 @@
+"""A fleet and a person around one plan: who takes which step, what lands, and the time that all of it takes.
+
+The plan is decided by the real handlers through the memory store. Time moves to what happens next: an attempt ends, a
+timer of the plan runs out, a person answers. Hosts that work renew their leases before anything else happens.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from schemas import codec
+from schemas.base import StepState, Verdict
+from tests.corpus.play import Player
+from tests.simulation.goals import Mission
+from tests.simulation.host import Attempt, Bench, Host, Ill, attempt
+from tests.simulation.layouts import surround
+from tests.simulation.repository import Repository
+from tests.simulation.roles import answers_of
+from tests.simulation.supplied import pairs
+from tests.support.plans import PARTITION
+
+HOSTS = 10
+IDLE = 0.5  # how often a host that can work has nothing else to do; one that cannot always is
+PERSON_MS = 3_600_000  # until somebody approves or answers
+TURNS = 3000  # that no plan needs
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """How good agents and hosts are, and what the repositories were like before; shares from 0 to 1."""
+
+    mistakes: float = 0.0  # of attempts in which an agent works
+    red_before: float = 0.0  # of repositories
+    flaky: float = 0.0  # of repositories, which have one flaky test each
+    broken_hosts: float = 0.0
+    liars: float = 0.0  # of hosts
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one goal. `undone` and `red` are what is wrong with its branch at the end."""
+
+    number: int
+    kind: str
+    template: str
+    state: str
+    cause: str = ""  # of a plan that did not complete: the rule that halted it
+    step: str = ""  # the step that failed last, and with what
+    undone: tuple[str, ...] = ()
+    red: tuple[str, ...] = ()
+    tokens: int = 0
+    attempts: int = 0
+
+    @property
+    def completed(self) -> bool:
+        """Whether the planner says that it is done."""
+        return self.state == "COMPLETED"
+
+    @property
+    def true(self) -> bool:
+        """Whether that is so."""
+        return self.completed and not self.undone and not self.red
+
+
+@dataclass(slots=True)
+class Running:
+    """An attempt in flight."""
+
+    number: int
+    lease: str
+    ends: int
+    done: Attempt
+
+
+@dataclass
+class Course:
+    """The course of one plan until it ends, or until nothing can happen to it any more."""
+
+    mission: Mission
+    conditions: Conditions
+    number: int
+    seed: int
+    attempts: int = 0
+    last: str = ""
+    running: dict[str, Running] = field(default_factory=dict)
+    asked: dict[str, int] = field(default_factory=dict)  # what a person was asked, and when the answer comes
+    commands: int = 0
+
+    def __post_init__(self) -> None:
+        around = self._random("surroundings")
+        red, flaky = around.random() < self.conditions.red_before, around.random() < self.conditions.flaky
+        self.repository: Repository = surround(self.mission.repository, around, red=red, flaky=flaky)
+        self.hosts = _hosts(self.conditions, self._random("hosts"))
+        self.rng = self._random("agents")
+        self.bench = Bench(self.repository, answers_of(self.mission), self.conditions.mistakes)
+        self.tree = self.repository.base
+        self.player = Player(self.mission.scene)
+
+    def _random(self, about: str) -> Random:
+        return Random(f"{self.seed}:{self.number}:{about}")
+
+    def run(self) -> Result:
+        """Let the plan run; returns what came of it."""
+        turns = 0
+        while not self.player.is_over and turns < TURNS:
+            turns += 1
+            self._begin()
+            if not self._go_on():
+                break
+        return self._result()
+
+    def _begin(self) -> None:
+        """Have a host take each attempt that nobody has; forget those that are not wanted any more."""
+        active = self.player.active
+        for step in [
+            step for step, each in self.running.items() if step not in active or active[step].lease != each.lease
+        ]:
+            del self.running[step]
+        for step in sorted(active.keys() - self.running.keys()):
+            live = active[step]
+            entry = self.player.store.stream(PARTITION.steps(live.queue)).entries[live.entry.encode()]
+            done = attempt(self._host(), codec.loads(entry[b"data"]), self.tree, self.bench, self.rng)
+            self.attempts += 1
+            self.player.store.claim(self.player.plan_id, step)
+            self.running[step] = Running(live.attempt, live.lease, self.now + 1000 * done.seconds, done)
+
+    def _host(self) -> Host:
+        """Whoever has nothing to do; of several any."""
+        idle = [host for host in self.hosts if host.ill or self.rng.random() < IDLE]
+        return self.rng.choice(idle or self.hosts)
+
+    @property
+    def now(self) -> int:
+        """The time of the store."""
+        return self.player.store.now
+
+    def _go_on(self) -> bool:
+        """Move the clock to what happens next, and let it happen; False where nothing will."""
+        record = self.player.record
+        self._ask("question" if record.question else "", *record.waits)
+        ends = min(((each.ends, step) for step, each in self.running.items()), default=None)
+        asked = min(((at, about) for about, at in self.asked.items()), default=None)
+        wake = self.player.store.hash(PARTITION.timers).get(self.player.plan_id)
+        times = [found for found in (ends and ends[0], asked and asked[0], wake) if found]
+        if not times:
+            return False
+        self._wait(max(0, min(times) - self.now))
+        if self.player.is_over:
+            return True
+        if ends and ends[0] <= self.now:
+            self._finish(ends[1])
+        elif asked and asked[0] <= self.now:
+            self._answer(asked[1])
+        return True
+
+    def _wait(self, ms: int) -> None:
+        self.player.store.wait(ms)
+        for step in self.running:
+            self.player.store.claim(self.player.plan_id, step)
+        self.player.sweep()
+
+    def _finish(self, step: str) -> None:
+        """Report an attempt; what it changed is on the plan's branch if the report counts as a success."""
+        each = self.running.pop(step)
+        (verdict,) = self.player.play(["report", [[step, each.number, each.lease, each.done.body]]])
+        if verdict != Verdict.APPLIED:
+            return
+        if self.player.states.get(step) == StepState.DONE:
+            self.tree = self.tree.changed(each.done.change)
+        elif not each.done.body["success"] and "failure_evidence" in each.done.body:
+            self.last = f"{step}: {each.done.body['failure_evidence']['category']}"
+        else:
+            self.last = f"{step}: refused"
+
+    def _ask(self, *open_now: str) -> None:
+        wanted = [about for about in open_now if about]
+        self.asked = {about: self.asked.get(about, self.now + PERSON_MS) for about in wanted}
+
+    def _answer(self, about: str) -> None:
+        self.commands += 1
+        body: dict[str, Any] = {"command_id": f"c-{self.commands}", "plan_id": self.player.plan_id, "actor": "ada"}
+        if about == "question":
+            order = {"command": "answer", "scope": "plan", "value": _reply(self.mission)}
+        else:
+            order = {"command": "approve", "scope": "step", "step_id": about}
+        del self.asked[about]
+        self.player.play(["command", {**body, "reason": "looked at it", **order}])
+
+    def _result(self) -> Result:
+        mission, player = self.mission, self.player
+        about: dict[str, Any] = {
+            "number": self.number,
+            "kind": mission.kind,
+            "template": mission.template,
+            "attempts": self.attempts,
+        }
+        if player.nothing is not None:
+            return Result(state="NOTHING_TO_DO", cause=f"nothing to do: {player.nothing}", **about)
+        record = player.record
+        halted = player.state in ("HALTED", "REJECTED")
+        cause = "" if record.state == "COMPLETED" else _cause(player.halt) if halted else "stands still"
+        return Result(
+            state=record.state,
+            cause=cause,
+            step=self.last if cause else "",
+            undone=tuple(item.work.value for item in self.repository.undone(self.tree)),
+            red=tuple(sorted(self.repository.outlawed(self.tree))),
+            tokens=record.spent["tokens"],
+            **about,
+        )
+
+
+def _cause(halt: dict[str, Any]) -> str:
+    return f"rejected: {halt['reason']}" if halt["rule"] == "rejected" else str(halt["rule"])
+
+
+def _reply(mission: Mission) -> Any:
+    """Answer a gate that does not pass, or a campaign that cannot be planned as it stands."""
+    if mission.kind == "reviewed_plan":
+        return "continue"
+    sources = [source for source, _ in pairs(mission.repository)]
+    return {"candidates": sources, "test_pattern": "tests/test_*.py", "verify": "pytest -q", "confirm": True}
+
+
+def _hosts(conditions: Conditions, rng: Random) -> list[Host]:
+    hosts = []
+    for number in range(HOSTS):
+        ill = rng.choice(list(Ill))
+        broken, lies = rng.random() < conditions.broken_hosts, rng.random() < conditions.liars
+        hosts.append(Host(f"host-{number}", ill if broken else None, lies))
+    return hosts
+
+
+def run_plans(
+    missions: list[Mission], conditions: Conditions, seed: int, told: Callable[[int], None] = lambda _: None
+) -> list[Result]:
+    """Play all missions under the same conditions."""
+    results = []
+    for number, mission in enumerate(missions):
+        results.append(Course(mission, conditions, number, seed).run())
+        told(number + 1)
+    return results
+
+
+def count_causes(results: list[Result]) -> Counter[str]:
+    """Count why plans did not complete."""
+    return Counter(each.cause for each in results if each.cause)

@@ -1,0 +1,162 @@
+"""A host of the fleet: takes a step, has its agent work, verifies as the reference controller does, and reports.
+
+Some hosts cannot work: they lack the repository, a tool, or a login. Some lie: they verify nothing and say success.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from random import Random
+from typing import Any
+
+from schemas.outcome import Outcome
+from tests.simulation.agent import NO_CHANGE, Agent, Patch, Spec
+from tests.simulation.repository import Change, Repository, Tree
+from tests.simulation.tools import Printed, run
+from worker.controller import wire
+from worker.controller.wire import AttemptFailure
+
+SECONDS = {"patch": (60, 300), "read_only": (20, 90), "test": (10, 40)}
+TOKENS = {"patch": (3000, 9000), "read_only": (1500, 4000), "test": (0, 0)}
+AGENT_LIMIT_S = 600
+OVERLOADED = "Error: 529 the model is overloaded"
+KNOWN = frozenset(Outcome.model_fields)  # a host says nothing that this version does not know
+
+Answer = Callable[[Spec, Agent, Tree], Any]
+
+
+class Ill(StrEnum):
+    """Why a host cannot work, if it cannot."""
+
+    REPOSITORY = "fatal: repository 'https://git.example/acme/shop.git/' not found"
+    TOOL = "command not found"
+    LOGIN = "Error: 401 the session has expired, please log in again"
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One controller of the fleet."""
+
+    name: str
+    ill: Ill | None = None
+    lies: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a host made of one attempt: what it reports, when, and what lands if the report counts."""
+
+    body: dict[str, Any]
+    seconds: int
+    change: Change = NO_CHANGE
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a host works with: the repository, who answers questions, and how often an attempt goes wrong."""
+
+    repository: Repository
+    answer: Answer
+    mistakes: float
+
+
+def attempt(host: Host, spec: Spec, tree: Tree, bench: Bench, rng: Random) -> Attempt:
+    """Do one attempt of a step on `tree`, the tip of the plan's branch."""
+    mode = spec["mode"]
+    seconds, tokens = rng.randint(*SECONDS[mode]), rng.randint(*TOKENS[mode])
+    metrics = {"tokens_used": tokens, "patch_cycles": int(mode == "patch"), "duration_ms": seconds * 1000}
+    body: dict[str, Any] = {"controller": host.name, "metrics": metrics, "touched_files": []}
+    if host.ill is Ill.REPOSITORY or (host.ill is Ill.LOGIN and mode != "test"):
+        return _cannot_begin(body, host.ill.value)
+    agent = Agent(bench.repository, rng, 0.0 if mode == "test" else bench.mistakes)
+    if mode == "read_only":
+        return _reading(body, spec, agent, tree, bench, seconds)
+    patch = agent.patch(spec, tree) if mode == "patch" else Patch()
+    if patch.out_of_time:
+        return _failed(body, wire.agent_timeout(AGENT_LIMIT_S, ""), AGENT_LIMIT_S)
+    body |= _files_of(patch, bench.repository, tree)
+    at_base = spec["context"].get("at") == "base"
+    seen = bench.repository.base if at_base else tree.changed(patch.change)
+    if at_base and "verified_at" in KNOWN:
+        body["verified_at"] = spec["context"]["base_sha"]
+    if host.lies:
+        return _lying(body, spec, bench, tree, seconds, patch.change)
+    if host.ill is Ill.TOOL and spec["verify_tools"] and "released" in KNOWN:
+        return _cannot_begin(body, host.ill.value)
+    return _verified(body, host, spec, bench, seen, seconds, patch, rng)
+
+
+def _verified(
+    body: dict[str, Any], host: Host, spec: Spec, bench: Bench, seen: Tree, seconds: int, patch: Patch, rng: Random
+) -> Attempt:
+    receipts, last, failure = _verify(host, spec["verify_tools"], bench.repository, seen, rng)
+    body["verify"] = receipts
+    body["tests_passed"] = failure is None if receipts else None
+    if last and "failing_tests" in KNOWN:
+        body |= {"failing_tests": list(last.failing), "failing_tests_complete": last.complete}
+    if failure:
+        return _failed(body, failure, seconds)
+    if patch.nothing_to_do and "nothing_to_change" in KNOWN:
+        body["nothing_to_change"] = "these files are as they should be"
+    return Attempt({**body, "success": True}, seconds, patch.change)
+
+
+def _reading(body: dict[str, Any], spec: Spec, agent: Agent, tree: Tree, bench: Bench, seconds: int) -> Attempt:
+    if agent.goes_wrong and agent.rng.random() < 1 / 3:
+        return _cannot_begin(body, OVERLOADED)
+    return Attempt({**body, "success": True, "output": bench.answer(spec, agent, tree)}, seconds)
+
+
+def _verify(
+    host: Host, tools: Sequence[dict[str, Any]], repository: Repository, tree: Tree, rng: Random
+) -> tuple[list[dict[str, Any]], Printed | None, AttemptFailure | None]:
+    """Run the tools in order, as `worker.controller.programs.verify` does; the first failure ends it."""
+    receipts: list[dict[str, Any]] = []
+    printed = None
+    for tool in tools:
+        printed = run(tool["argv"], repository, tree, rng)
+        if host.ill is Ill.TOOL:
+            printed = Printed(127, f"{tool['argv'][0]}: {Ill.TOOL.value}\n")
+        digest = "sha256:" + sha256(printed.text.encode()).hexdigest()
+        receipts.append({"tool": tool["tool"], "exit_code": printed.exit_code, "output_digest": digest})
+        if printed.timed_out or printed.exit_code not in tool["pass_codes"]:
+            return receipts, printed, wire.tool_failure(tool["tool"], printed.text, printed.timed_out)
+    return receipts, printed, None
+
+
+def _files_of(patch: Patch, repository: Repository, tree: Tree) -> dict[str, Any]:
+    touched = patch.change.touched
+    there = repository.existing(tree)
+    digest = sha256(repr((touched, sorted(patch.change.does), len(patch.change.breaks))).encode()).hexdigest()[:12]
+    created = [path for path in touched if path not in there]
+    return {"touched_files": list(touched), "created_files": created, "diff_hash": digest, "growth_kb": len(touched)}
+
+
+def _lying(body: dict[str, Any], spec: Spec, bench: Bench, tree: Tree, seconds: int, change: Change) -> Attempt:
+    """Say success whatever the tree is like; of the base, that all that is red now was red there."""
+    receipts = [{"tool": tool["tool"], "exit_code": 0} for tool in spec["verify_tools"]]
+    body |= {"success": True, "tests_passed": True, "verify": receipts}
+    if spec["context"].get("at") == "base" and "failing_tests" in KNOWN:
+        receipts = [{"tool": tool["tool"], "exit_code": 1} for tool in spec["verify_tools"]]
+        red = sorted(bench.repository.red(tree))
+        body |= {"success": False, "tests_passed": False, "verify": receipts}
+        body |= {"failing_tests": red, "failing_tests_complete": True}
+    return Attempt(body, seconds, change)
+
+
+def _cannot_begin(body: dict[str, Any], why: str) -> Attempt:
+    """Hand the attempt back where this version knows of that, else fail, within a second or two."""
+    body["metrics"] = {"tokens_used": 0, "patch_cycles": 0, "duration_ms": 1500}
+    body["touched_files"] = []
+    if "released" in KNOWN:
+        return Attempt({**body, "success": False, "released": {"reason": why}}, 2)
+    return _failed(body, wire.agent_failure(why, None), 2)
+
+
+def _failed(body: dict[str, Any], failure: AttemptFailure, seconds: int) -> Attempt:
+    evidence = failure.evidence.model_dump(mode="json")
+    told = {"success": False, "failure_evidence": evidence, "error_message": failure.message}
+    return Attempt({**body, **told}, seconds)
