@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.rules.cycles import cycles, name_cycle
@@ -54,28 +54,24 @@ def order_steps(steps: Sequence[NamedStep], taken: set[str]) -> StepOrder:
     dependency the list's own order is kept: who drafts a list means one step after the other.
     """
     ids = tuple(free_name(slug(step.name) or f"step-{number}", taken) for number, step in enumerate(steps, 1))
-    faults = list(_repeated(steps))
+    names = [step.name for step in steps]
+    faults = [(f"/steps/{at}/id", "an earlier step has this id") for at, name in enumerate(names) if name in names[:at]]
     if not any(step.waits for step in steps):
         return StepOrder(ids, tuple((at - 1,) if at else () for at in range(len(steps))), tuple(faults))
-    waits = _resolved(steps, faults)
+    waits = _resolve(steps, faults)
     _untie(ids, waits, faults)
     return StepOrder(ids, tuple(map(tuple, waits)), tuple(faults))
 
 
-def _repeated(steps: Sequence[NamedStep]) -> Iterator[tuple[str, str]]:
-    seen: set[str] = set()
-    for at, step in enumerate(steps):
-        if step.name in seen:
-            yield f"/steps/{at}/id", "an earlier step has this id"
-        seen.add(step.name)
-
-
-def _resolved(steps: Sequence[NamedStep], faults: list[tuple[str, str]]) -> list[list[int]]:
+def _resolve(steps: Sequence[NamedStep], faults: list[tuple[str, str]]) -> list[list[int]]:
     """Find steps by what they are called: their name, else its id, else their title."""
+    names = [step.name.strip() for step in steps]
+    slugs = [slug(step.name) for step in steps]
+    titles = [step.title.strip().casefold() for step in steps]
     known: dict[str, int] = {}
-    for key in (_by_name, _by_slug, _by_title):
-        for at, step in enumerate(steps):
-            known.setdefault(key(step), at)
+    for words in (names, slugs, titles):
+        for at, word in enumerate(words):
+            known.setdefault(word, at)
     waits: list[list[int]] = []
     for at, step in enumerate(steps):
         found: dict[int, None] = {}
@@ -88,18 +84,6 @@ def _resolved(steps: Sequence[NamedStep], faults: list[tuple[str, str]]) -> list
                 found[target] = None
         waits.append(list(found))
     return waits
-
-
-def _by_name(step: NamedStep) -> str:
-    return step.name.strip()
-
-
-def _by_slug(step: NamedStep) -> str:
-    return slug(step.name)
-
-
-def _by_title(step: NamedStep) -> str:
-    return step.title.strip().casefold()
 
 
 def _untie(ids: Sequence[str], waits: list[list[int]], faults: list[tuple[str, str]]) -> None:

@@ -6,7 +6,8 @@ A drafter writes sentences such as "Run `pytest tests/test_a.py`"; a command is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -64,22 +65,22 @@ class Project:
 
     def check(self, check: Check, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
         """Choose the verification of a step that is about `files`; empty where there is none."""
+        failing = self.goal.context.failing_tests
         if check is Check.NONE:
             return ()
         if check is Check.FOCUSED:
-            return self._narrowed(self.goal.context.failing_tests)
-        return self._special(check, files) or self.tests
-
-    def _special(self, check: Check, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+            return self._narrow(failing)
+        special: tuple[VerifyTool, ...] = ()
         if check is Check.FIX:
-            return self._narrowed(self.goal.context.failing_tests)
-        if check is Check.NEW_TESTS:
-            return self._narrowed(files_of(files, Role.TEST))
-        if check is Check.TESTS or self.language is None:
-            return ()
-        return self.catalogue.recipe(self.language.quick if check is Check.QUICK else self.language.build, files)
+            special = self._narrow(failing)
+        elif check is Check.NEW_TESTS:
+            special = self._narrow(files_of(files, Role.TEST))
+        elif check is not Check.TESTS and self.language:
+            recipe = self.language.quick if check is Check.QUICK else self.language.build
+            special = self.catalogue.recipe(recipe, files)
+        return special or self.tests
 
-    def _narrowed(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
+    def _narrow(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
         """Aim the last of the project's tests at these; empty where it cannot be done."""
         narrowed = self.catalogue.narrow(self.tests[-1], names) if self.tests and names else None
         return (*self.tests[:-1], narrowed) if narrowed else ()
@@ -114,18 +115,12 @@ def commands_in(
     """Take the catalogue's commands out of `lines` that a step of `level` may run."""
     found: dict[tuple[str, ...], VerifyTool] = {}
     for line in lines:
-        for text in (line.strip(), *_QUOTED.findall(line)):
-            found.update((tool.argv, tool) for tool in _known(text.strip(), catalogue, files))
+        for text in (line, *_QUOTED.findall(line)):
+            with suppress(UnknownCommand):
+                found.update((tool.argv, tool) for tool in catalogue.expand(text.strip(), files))
     return keep_permitted(found.values(), catalogue, level)[:MAX_TOOLS]
 
 
 def keep_permitted(tools: Iterable[VerifyTool], catalogue: Catalogue, level: RiskLevel) -> tuple[VerifyTool, ...]:
     """Keep the tools that a step of this level may run."""
     return tuple(tool for tool in tools if not is_below(level, catalogue.contracts[tool.tool].min_risk))
-
-
-def _known(text: str, catalogue: Catalogue, files: Sequence[str]) -> Iterator[VerifyTool]:
-    try:
-        yield from catalogue.expand(text, files)
-    except UnknownCommand:
-        return

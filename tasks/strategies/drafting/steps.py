@@ -14,15 +14,15 @@ from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
-from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise, is_below
+from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.rules.strategy import MAX_EXPANSION
 from tasks.rules.validation import max_steps
-from tasks.strategies.drafting.order import NamedStep, StepOrder, free_name, order_steps
+from tasks.strategies.drafting.order import NamedStep, free_name, order_steps
 from tasks.strategies.drafting.pieces import PHASES, Piece, fits_one_step, pieces
 from tasks.strategies.drafting.project import Check, Project, commands_in, keep_permitted, only_documents
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit
 from tasks.text.paths import clean
-from tasks.toolchain.catalogue import Catalogue, render
+from tasks.toolchain.catalogue import render
 
 MAX_HINT = 1000
 MAX_SUCCESS = 1000
@@ -81,8 +81,18 @@ def govern(
     faults = order.faults + tuple((f"/steps/{at}/files", each.fault) for at, each in enumerate(places) if each.fault)
     notes = tuple((f"/steps/{at}/files", each.note) for at, each in enumerate(places) if each.note)
     unplaced = tuple(at for at, each in enumerate(places) if each.unknown)
-    steps = () if unplaced else _all(project, drafted, order, places, used)
-    return GovernedSteps(steps, faults, notes, unplaced)
+    if unplaced:
+        return GovernedSteps((), faults, notes, unplaced)
+    ends: dict[int, str] = {}
+    made: dict[int, tuple[PlannedStep, ...]] = {}
+    left = list(range(len(drafted)))
+    while left:
+        at = next(each for each in left if all(waited in ends for waited in order.waits[each]))
+        left.remove(at)
+        waits = tuple(ends[waited] for waited in order.waits[at])
+        made[at] = _steps(project, drafted[at], order.ids[at], places[at].files, waits, used)
+        ends[at] = made[at][-1].step_id
+    return GovernedSteps(tuple(step for at in range(len(drafted)) for step in made[at]), faults, notes)
 
 
 def room_for(goal: Goal, before: int) -> int:
@@ -104,9 +114,13 @@ def last_check(
 ) -> tuple[PlannedStep, ...]:
     """Make a step that runs `tools` after `steps`; none where the last does so."""
     changed = tuple(path for step in steps for path in step.allowed_files)
-    ends = _ends(steps)
-    if not tools or not changed or only_documents(changed) or _is_covered(ends, tools):
+    if not tools or not changed or only_documents(changed):
         return ()
+    awaited = {name for step in steps for name in step.depends_on}
+    ends = [step for step in steps if step.step_id not in awaited]
+    if len(ends) == 1 and {tool.argv for tool in tools} <= {tool.argv for tool in ends[0].verify_tools}:
+        return ()
+    levels = {project.catalogue.contracts[tool.tool].min_risk for tool in tools}
     mode = MODE_OF_TYPE[StepType.TEST]
     return (
         PlannedStep(
@@ -114,7 +128,7 @@ def last_check(
             title="Verify the plan as a whole",
             intent=fill("Verify all that was changed for: {goal}", fit(about, MAX_INTENT), MAX_INTENT),
             verify=render(tools),
-            risk_level=_level(tools, project.catalogue),
+            risk_level=max(levels, key=tuple(RISK).index),
             controller_task_spec=ControllerTaskSpec(type=StepType.TEST),
             mode=mode,
             success_criteria="Every test passes.",
@@ -139,33 +153,16 @@ def _place(project: Project, step: DraftedStep, found: tuple[str, ...] | None) -
     return _Place(files, note=LEFT_OUT if len(files) < len(wanted) else "")
 
 
-def _all(
-    project: Project, drafted: Sequence[DraftedStep], order: StepOrder, places: Sequence[_Place], used: set[str]
-) -> tuple[PlannedStep, ...]:
-    """Make the steps, each after those it waits for."""
-    ends: dict[int, str] = {}
-    made: dict[int, tuple[PlannedStep, ...]] = {}
-    left = list(range(len(drafted)))
-    while left:
-        at = next(each for each in left if all(waited in ends for waited in order.waits[each]))
-        left.remove(at)
-        waits = tuple(ends[waited] for waited in order.waits[at])
-        made[at] = _of_step(project, drafted[at], order.ids[at], places[at].files, waits, used)
-        ends[at] = made[at][-1].step_id
-    return tuple(step for at in range(len(drafted)) for step in made[at])
-
-
-def _of_step(
+def _steps(
     project: Project, step: DraftedStep, step_id: str, files: tuple[str, ...], waits: tuple[str, ...], used: set[str]
 ) -> tuple[PlannedStep, ...]:
-    parts = pieces(files)
-    if not parts:
-        return (_made(project, step, step_id, Piece((), RiskLevel.LOW), (), waits),)
+    """Make a step, or one for each piece of its files, one after the other."""
+    parts = pieces(files) or (Piece((), RiskLevel.LOW),)
     made: list[PlannedStep] = []
     for number, piece in enumerate(parts, 1):
         name = step_id if len(parts) == 1 else free_name(f"{step_id}-{number}", used)
-        tools = _tools(project, step, piece, last=number == len(parts))
-        made.append(_made(project, step, name, piece, tools, (made[-1].step_id,) if made else waits))
+        tools = _tools(project, step, piece, last=number == len(parts)) if files else ()
+        made.append(_step(project, step, name, piece, tools, (made[-1].step_id,) if made else waits))
     return tuple(made)
 
 
@@ -182,7 +179,7 @@ def _tools(project: Project, step: DraftedStep, piece: Piece, *, last: bool) -> 
     return keep_permitted(usual, project.catalogue, piece.level)
 
 
-def _made(
+def _step(
     project: Project,
     step: DraftedStep,
     step_id: str,
@@ -221,20 +218,3 @@ def _made(
 
 def _listed(lines: Sequence[str]) -> str:
     return "; ".join(line.strip() for line in lines if line.strip())
-
-
-def _ends(steps: Sequence[PlannedStep]) -> list[PlannedStep]:
-    waited = {name for step in steps for name in step.depends_on}
-    return [step for step in steps if step.step_id not in waited]
-
-
-def _is_covered(ends: Sequence[PlannedStep], tools: Sequence[VerifyTool]) -> bool:
-    return len(ends) == 1 and {tool.argv for tool in tools} <= {tool.argv for tool in ends[0].verify_tools}
-
-
-def _level(tools: Sequence[VerifyTool], catalogue: Catalogue) -> RiskLevel:
-    level = RiskLevel.LOW
-    for tool in tools:
-        least = catalogue.contracts[tool.tool].min_risk
-        level = least if is_below(level, least) else level
-    return level

@@ -142,25 +142,18 @@ def goal_type(goal: Goal) -> GoalType:
     context = goal.context
     if found is GoalType.GENERIC and (context.failing_tests or (context.failure_log or "").strip()):
         found = GoalType.REPAIR
-    return _ROUTES[_log_of(goal)] if found is GoalType.REPAIR else found
+    if found is not GoalType.REPAIR:
+        return found
+    sign = read_log(context.failure_log or "", (*context.files, *goal.allowed_files))
+    named = bool(context.failing_tests) or bool(_NAMED_PLACE.search(goal.goal))
+    return GoalType.REPAIR if sign is LogSign.SILENT and named else _TYPE_OF_LOG[sign]
 
 
-_ROUTES = {
+_TYPE_OF_LOG = {
     LogSign.NONE: GoalType.REPAIR,
     LogSign.REPAIRABLE: GoalType.REPAIR,
     LogSign.BUILD: GoalType.BUILD,
     LogSign.DEPENDENCY: GoalType.DEPENDENCY,
-    LogSign.SILENT: GoalType.OBSERVATION,
+    LogSign.SILENT: GoalType.OBSERVATION,  # where nothing else says what to repair
 }
 _NAMED_PLACE = re.compile(r"::\w|[\w/]\.[a-z]{1,4}\b")  # `test_a.py`, `TestX::test_y`
-
-
-def _log_of(goal: Goal) -> LogSign:
-    """Read the failure log of `goal`.
-
-    One that says nothing matters only where nothing else says what to repair.
-    """
-    context = goal.context
-    found = read_log(context.failure_log or "", (*context.files, *goal.allowed_files))
-    known = bool(context.failing_tests) or bool(_NAMED_PLACE.search(goal.goal))
-    return LogSign.NONE if found is LogSign.SILENT and known else found

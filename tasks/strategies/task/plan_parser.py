@@ -55,22 +55,22 @@ def parse(project: Project, output: Any, *, strict: bool, changes: bool) -> Pars
 
 
 def _read(output: Any, *, strict: bool) -> TaskDraft | Refusal:
+    """Read an answer and take its words over, sanitised; what has become empty is called by its number."""
     output, text = hold_back(output)
     if not text:
         return Refusal((field_error(ANSWER, "empty_output", "The answer is empty."),))
     try:
         value = read_json(output)
-        return _clean(TaskDraft.model_validate(value if strict else fit_schema(value, TASK_DRAFT_SCHEMA)))
+        found = TaskDraft.model_validate(value if strict else fit_schema(value, TASK_DRAFT_SCHEMA))
+        steps = tuple(_step(number, step) for number, step in enumerate(found.steps, 1))
+        return TaskDraft(summary=fit(found.summary, 512) or "A plan", steps=steps)
     except ValidationError as error:
-        return Refusal(tuple(_errors(error)))
+        wrong = error.errors(include_url=False, include_input=False, include_context=False)[:MAX_ERRORS]
+        pointers = ["/" + "/".join(fit(str(part), 64) for part in each["loc"]) for each in wrong]
+        pairs = zip(pointers, wrong, strict=True)
+        return Refusal(tuple(field_error(pointer, each["type"], fit(each["msg"], 200)) for pointer, each in pairs))
     except ValueError as error:
         return Refusal((field_error(ANSWER, "invalid_json", f"This is no JSON: {fit(str(error), 200)}"),))
-
-
-def _clean(draft: TaskDraft) -> TaskDraft:
-    """Take the words over, sanitised; what has become empty is called by its number."""
-    steps = tuple(_step(number, step) for number, step in enumerate(draft.steps, 1))
-    return TaskDraft(summary=fit(draft.summary, 512) or "A plan", steps=steps)
 
 
 def _step(number: int, step: TaskStepDraft) -> TaskStepDraft:
@@ -88,12 +88,6 @@ def _step(number: int, step: TaskStepDraft) -> TaskStepDraft:
 
 def _lines(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(filter(None, (fit(each, 200) for each in lines)))
-
-
-def _errors(error: ValidationError) -> Iterable[FieldError]:
-    for each in error.errors(include_url=False, include_input=False, include_context=False)[:MAX_ERRORS]:
-        pointer = "/" + "/".join(fit(str(part), 64) for part in each["loc"])
-        yield field_error(pointer, each["type"], fit(each["msg"], 200))
 
 
 def _govern(project: Project, draft: TaskDraft) -> GovernedSteps:

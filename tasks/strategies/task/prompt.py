@@ -6,7 +6,7 @@ repository being cut where it is too much; one that is asked again has at most M
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from schemas import codec
 from schemas.envelope import FieldError
@@ -44,9 +44,23 @@ Answer with exactly one JSON object and nothing else: no fences, no words around
 
 def prompt_of(project: Project, *, with_schema: bool) -> str:
     """Put a goal into words."""
-    before, after = tuple(_asked(project)), tuple(_wanted(with_schema=with_schema))
-    room = MAX_PROMPT - len(_joined(*before, *after))
-    return _joined(*before, *_within(_context(project.goal.context), room), *after)
+    goal = project.goal
+    before = (
+        ROLE,
+        quote("Goal", "from whoever set it", goal.goal, MAX_GOAL),
+        quote("Constraints", "from the goal", list_lines(goal.constraints, 100), MAX_LIST),
+        quote("Files that may change", "the goal's allowlist", list_lines(project.files, MAX_FILES), MAX_LIST),
+        quote("What verifies the plan", "the tool catalogue", render(project.tests), MAX_LIST),
+    )
+    schema = f"# JSON Schema of the answer\n{codec.dumps(TASK_DRAFT_SCHEMA).decode()}"
+    after = (DELIVERABLES, schema) if with_schema else (DELIVERABLES,)
+    room = MAX_PROMPT - len(BREAK.join((*before, *after)))
+    known: list[str] = []
+    for section in _context(goal.context):
+        if kept := _cut(section, room - len(BREAK)):
+            known.append(kept)
+        room -= len(BREAK) + len(kept)
+    return BREAK.join((*before, *known, *after))
 
 
 def repair_of(prompt: str, output: object, errors: Sequence[FieldError]) -> str:
@@ -54,20 +68,7 @@ def repair_of(prompt: str, output: object, errors: Sequence[FieldError]) -> str:
     faults = list_lines((f"{fit(each.pointer, 200)}: {fit(each.message, 300)}" for each in errors), MAX_FAULTS)
     answer = _cut(quote("Your last answer", "from you", as_text(output), MAX_ANSWER), MAX_REPAIR // 2)
     wrong = quote("What is wrong with it", "from the planner", faults, MAX_LIST)
-    return _joined(prompt, answer, wrong, "Answer again, with the whole plan.")
-
-
-def _joined(*sections: str) -> str:
-    return BREAK.join(sections)
-
-
-def _within(sections: Iterable[str], room: int) -> Iterator[str]:
-    """Cut sections to what there is room for, in turn."""
-    for section in sections:
-        fit = _cut(section, room - len(BREAK))
-        room -= len(BREAK) + len(fit)
-        if fit:
-            yield fit
+    return BREAK.join((prompt, answer, wrong, "Answer again, with the whole plan."))
 
 
 def _cut(section: str, most: int) -> str:
@@ -81,21 +82,6 @@ def _cut(section: str, most: int) -> str:
     return "\n".join(kept) + CUT if len(kept) > 1 else ""
 
 
-def _asked(project: Project) -> Iterator[str]:
-    goal = project.goal
-    yield ROLE
-    yield quote("Goal", "from whoever set it", goal.goal, MAX_GOAL)
-    yield quote("Constraints", "from the goal", list_lines(goal.constraints, 100), MAX_LIST)
-    yield quote("Files that may change", "the goal's allowlist", list_lines(project.files, MAX_FILES), MAX_LIST)
-    yield quote("What verifies the plan", "the tool catalogue", render(project.tests), MAX_LIST)
-
-
-def _wanted(*, with_schema: bool) -> Iterator[str]:
-    yield DELIVERABLES
-    if with_schema:
-        yield f"# JSON Schema of the answer\n{codec.dumps(TASK_DRAFT_SCHEMA).decode()}"
-
-
 def _context(context: GoalContext) -> Iterator[str]:
     """Quote what the goal knows of its repository, as far as it knows anything."""
     if context.files:
@@ -104,10 +90,6 @@ def _context(context: GoalContext) -> Iterator[str]:
         yield quote("Failing tests", "from the goal", list_lines(context.failing_tests, 50), MAX_LIST)
     if context.failure_log:
         yield quote("End of the failure log", "from a tool", context.failure_log[-MAX_LOG:], MAX_LOG)
-    yield from _texts("Manifest", context.manifests)
-    yield from _texts("Document", context.documents)
-
-
-def _texts(title: str, texts: Mapping[str, str]) -> Iterator[str]:
-    for path, text in list(texts.items())[:MAX_TEXTS]:
-        yield quote(title, "from the repository", f"{fit(path, 200)}\n{text[: 2 * MAX_TEXT]}", MAX_TEXT)
+    for title, texts in (("Manifest", context.manifests), ("Document", context.documents)):
+        for path, text in list(texts.items())[:MAX_TEXTS]:
+            yield quote(title, "from the repository", f"{fit(path, 200)}\n{text[: 2 * MAX_TEXT]}", MAX_TEXT)

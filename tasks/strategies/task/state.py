@@ -22,11 +22,6 @@ class TaskState(Record):
     document: dict[str, Any] | None = None  # of the template
 
 
-def state_of(live: LivePlan) -> TaskState:
-    """Read the state of a plan."""
-    return TaskState.model_validate(live.state)
-
-
 def project_in(live: LivePlan, state: TaskState, catalogue: Catalogue) -> Project:
     """Read the project of a plan as its draft did."""
     context = live.goal.context.model_copy(update={"language": state.language})

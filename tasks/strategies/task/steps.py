@@ -41,85 +41,64 @@ def template_steps(project: Project, template: Template) -> tuple[PlannedStep, .
     ends: dict[str, tuple[str, ...]] = {}
     for row in template.rows:
         waits = tuple(dict.fromkeys(end for name in row.after for end in ends[name]))
-        made = _of_row(project, row, waits)
-        steps += made
-        ends[row.step_id] = (made[-1].step_id,) if made else waits
+        added = _steps_of_row(project, row, waits)
+        steps += added
+        ends[row.step_id] = (added[-1].step_id,) if added else waits
     return tuple(steps)
 
 
-def _of_row(project: Project, row: Row, waits: tuple[str, ...]) -> tuple[PlannedStep, ...]:
+def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...]) -> list[PlannedStep]:
+    """Make one step, or one for each piece of what a row changes, one after the other."""
     files = files_of(project.files, *row.roles)
     if row.or_every and not files:
         files = project.files
-    if row.type is StepType.PATCH:
-        return _patches(project, row, split(files, lambda path: assess_declared(row.risk, (path,)).level), waits)
-    tools = project.check(row.check, files)
-    if (row.roles and not files) or (row.check is Check.FOCUSED and not tools):
-        return ()
-    kind = StepType.REVIEW if row.type is StepType.TEST and not tools else row.type  # no tool: somebody must look
-    return (_step(project, row, row.step_id, kind, tools=tools, depends_on=waits),)
-
-
-def _patches(project: Project, row: Row, pieces: tuple[Piece, ...], waits: tuple[str, ...]) -> tuple[PlannedStep, ...]:
-    """Make one step a piece, one after the other.
-
-    Only the last can make the tests pass, so only it must.
-    """
+    if row.type is not StepType.PATCH:
+        tools = project.check(row.check, files)
+        if (row.roles and not files) or (row.check is Check.FOCUSED and not tools):
+            return []
+        kind = StepType.REVIEW if row.type is StepType.TEST and not tools else row.type  # no tool: somebody must look
+        return [_step(project, row, kind, tools, waits)]
+    pieces = split(files, lambda path: assess_declared(row.risk, (path,)).level)
     steps: list[PlannedStep] = []
     for number, piece in enumerate(pieces, 1):
-        files = piece.files
-        last = number == len(pieces)
-        step_id = row.step_id if len(pieces) == 1 else f"{row.step_id}-{number}"
-        check = Check.NONE if only_documents(files) else row.check if last else Check.QUICK
-        tools = project.check(check, files)
-        depends_on = (steps[-1].step_id,) if steps else waits
-        made = _step(project, row, step_id, StepType.PATCH, files=files, tools=tools, depends_on=depends_on)
-        steps.append(_in_phase(made, piece.phase))
-    return tuple(_numbered(steps))
-
-
-def _in_phase(step: PlannedStep, phase: str | None) -> PlannedStep:
-    if phase is None:
-        return step
-    asked = step.controller_task_spec
-    hint = f"{TEMPLATE_PHASES[phase]} {asked.hint}" if asked.hint else TEMPLATE_PHASES[phase]
-    return step.model_copy(update={"phase": phase, "controller_task_spec": asked.model_copy(update={"hint": hint})})
-
-
-def _numbered(steps: list[PlannedStep]) -> list[PlannedStep]:
-    if len(steps) == 1:
-        return steps
-    return [
-        step.model_copy(update={"title": f"{step.title} ({number} of {len(steps)})"})
-        for number, step in enumerate(steps, 1)
-    ]
+        last = number == len(pieces)  # only the last can make the tests pass, so only it must
+        check = Check.NONE if only_documents(piece.files) else row.check if last else Check.QUICK
+        tools = project.check(check, piece.files)
+        waits = (steps[-1].step_id,) if steps else waits
+        steps.append(_step(project, row, StepType.PATCH, tools, waits, piece, (number, len(pieces))))
+    return steps
 
 
 def _step(
     project: Project,
     row: Row,
-    step_id: str,
     kind: StepType,
-    *,
-    files: tuple[str, ...] = (),
-    tools: tuple[VerifyTool, ...] = (),
-    depends_on: tuple[str, ...] = (),
+    tools: tuple[VerifyTool, ...],
+    waits: tuple[str, ...],
+    piece: Piece | None = None,
+    place: tuple[int, int] = (1, 1),  # of the piece among those of its row
 ) -> PlannedStep:
     mode = MODE_OF_TYPE[kind]
     goal = project.goal
+    number, count = place
+    files, phase = (piece.files, piece.phase) if piece else ((), None)
     risk = assess_declared(RiskLevel.LOW if only_documents(files) else row.risk, files)
+    hints = (TEMPLATE_PHASES[phase] if phase else None, row.hint)
     return PlannedStep(
-        step_id=step_id,
-        title=row.title,
+        step_id=f"{row.step_id}-{number}" if count > 1 else row.step_id,
+        title=f"{row.title} ({number} of {count})" if count > 1 else row.title,
         intent=fill(row.intent, goal.goal, MAX_INTENT),
         allowed_files=files,
         verify=render(tools),
         risk_level=risk.level,
-        controller_task_spec=ControllerTaskSpec(type=kind, target_file=files[0] if files else None, hint=row.hint),
+        controller_task_spec=ControllerTaskSpec(
+            type=kind, target_file=files[0] if files else None, hint=" ".join(filter(None, hints)) or None
+        ),
         mode=mode,
         success_criteria=row.success,
-        depends_on=depends_on,
+        depends_on=waits,
         rollback_hint=ROLLBACK if files else None,
+        phase=phase,
         guidance=explain_raise(risk, guidance(goal.constraints)),
         verify_tools=tools,
         queue=goal.queue,

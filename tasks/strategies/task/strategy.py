@@ -10,7 +10,6 @@ from schemas.base import StepState, StepType
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.kinds.task import TASK_DRAFT_SCHEMA
-from schemas.step import PlannedStep
 from tasks.rules.risk import RISK
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, LivePlan, Phase, Rejected, Setting
 from tasks.rules.validation import max_steps, reject, validate
@@ -22,9 +21,9 @@ from tasks.strategies.task.document import describe_draft, describe_fallback, de
 from tasks.strategies.task.goal_type import GoalType, goal_type
 from tasks.strategies.task.plan_parser import ParsedDraft, parse
 from tasks.strategies.task.prompt import prompt_of, repair_of
-from tasks.strategies.task.state import TaskState, project_in, state_of
+from tasks.strategies.task.state import TaskState, project_in
 from tasks.strategies.task.steps import DRAFT_ID, draft_step, template_steps
-from tasks.strategies.task.templates import TEMPLATES, Template
+from tasks.strategies.task.templates import TEMPLATES
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import Forbidden
 from tasks.text.paths import Expanded, expand_globs
@@ -52,7 +51,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
     """Give the prompt and the schema to the step that asks."""
     if facts["step_id"] != DRAFT_ID:
         return None
-    return {"prompt": state_of(live).prompt, "schema": TASK_DRAFT_SCHEMA}
+    return {"prompt": TaskState.model_validate(live.state).prompt, "schema": TASK_DRAFT_SCHEMA}
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
@@ -98,24 +97,18 @@ def _fill_template(project: Project) -> Answer:
     template = TEMPLATES[kind]
     if not project.files and any(row.type is StepType.PATCH for row in template.rows):
         return reject("no_allowed_files", (_no_allowed_files(project.goal),))
-    steps = template_steps(project, template)
-    if errors := _shortcomings(project, template, steps):
-        return reject("invalid_goal", errors)
-    return Draft(steps, describe_template(project, kind, template))
-
-
-def _shortcomings(project: Project, template: Template, steps: tuple[PlannedStep, ...]) -> tuple[FieldError, ...]:
-    """Say what the goal lacks, where the validator could only speak of steps."""
-    limit = max_steps(project.goal)
+    steps, limit = template_steps(project, template), max_steps(project.goal)
+    # What the goal lacks is said here: the validator could only speak of steps.
     if len(steps) > limit >= len(template.rows):
         sentence = (
             f"{len(project.files)} files make {len(steps)} steps, and the limit is {limit}: raise limits.max_steps"
         )
-        return (field_error("/allowed_files", "too_many_files", f"{sentence} or allow fewer files."),)
+        error = field_error("/allowed_files", "too_many_files", f"{sentence} or allow fewer files.")
+        return reject("invalid_goal", (error,))
     if any(RISK[step.risk_level].tests_required and not step.verify_tools for step in steps):
         sentence = "No verification is known for these files: set context.test_command or context.language."
-        return (field_error("/context/test_command", "no_verification", sentence),)
-    return ()
+        return reject("invalid_goal", (field_error("/context/test_command", "no_verification", sentence),))
+    return Draft(steps, describe_template(project, kind, template))
 
 
 def _no_allowed_files(goal: Goal) -> FieldError:
@@ -145,6 +138,14 @@ def _draft_with(project: Project, template: Answer, setting: Setting) -> Answer:
             return None
         return Consult(repair_of(prompt, said.output, refusal.errors), TASK_DRAFT_SCHEMA)
 
+    def fall_back(refusal: Refusal, _: Sequence[Drafted]) -> Answer:
+        why = _why(refusal)
+        if isinstance(template, Draft) and options.fallback:
+            document = describe_fallback(template.document, why)
+            return replace(template, document=document, phases=(_fallback_phase(why),))
+        rest = template.errors if isinstance(template, Rejected) and options.fallback else ()
+        return Rejected(FAILED, (failure(why), *rest))
+
     return WorkerCycle(
         attempts=options.max_attempts,
         ask=Consult(prompt, TASK_DRAFT_SCHEMA),
@@ -152,7 +153,7 @@ def _draft_with(project: Project, template: Answer, setting: Setting) -> Answer:
         silence=lambda why: failure(f"The drafter did not answer: {fit(why, MAX_WHY)}."),
         repair=repair,
         accept=accept,
-        fall_back=lambda refusal, _: _use_template(template, refusal, options),
+        fall_back=fall_back,
     ).answer(setting.drafted)
 
 
@@ -161,18 +162,6 @@ def _asks_for_change(template: Answer) -> bool:
     if not isinstance(template, Draft):
         return True
     return any(step.controller_task_spec.type is StepType.PATCH for step in template.steps)
-
-
-def _use_template(template: Answer, refusal: Refusal, options: DraftOptions) -> Answer:
-    """Use the template's plan, and say so; or none.
-
-    There is none where the operator wants it so, or where the template has none.
-    """
-    why = _why(refusal)
-    if isinstance(template, Draft) and options.fallback:
-        return replace(template, document=describe_fallback(template.document, why), phases=(_fallback_phase(why),))
-    rest = template.errors if isinstance(template, Rejected) and options.fallback else ()
-    return Rejected(FAILED, (failure(why), *rest))
 
 
 def _ask_controller(project: Project, template: Answer, options: DraftOptions, prompt: str) -> Answer:
@@ -192,7 +181,7 @@ def _ask_controller(project: Project, template: Answer, options: DraftOptions, p
 
 def _queue_cycle(live: LivePlan, catalogue: Catalogue) -> QueueCycle[ParsedDraft]:
     """Lay out what becomes of the answer to the step that asks."""
-    state = state_of(live)
+    state = TaskState.model_validate(live.state)
 
     def judge(output: Any) -> ParsedDraft | Refusal:
         return parse(project_in(live, state, catalogue), output, strict=state.strict, changes=state.changes)
@@ -203,7 +192,12 @@ def _queue_cycle(live: LivePlan, catalogue: Catalogue) -> QueueCycle[ParsedDraft
         return Expansion(WORKING, document, why, plan.steps, phases=(_drafted_phase(plan),))
 
     def fall_back(end: End, refusal: Refusal | None) -> Expansion:
-        why = _why(refusal) if refusal else _why_not_done(end)
+        if refusal:
+            why = _why(refusal)
+        elif end.state == StepState.SKIPPED:
+            why = f"{end.step_id} was skipped."
+        else:
+            why = str((end.failure or {}).get("suggestion") or f"{end.step_id} failed.")
         if not state.template:
             reason = f"The draft is of no use: {why}"
             evidence = {"step_id": DRAFT_ID, "last_error": why}
@@ -212,12 +206,6 @@ def _queue_cycle(live: LivePlan, catalogue: Catalogue) -> QueueCycle[ParsedDraft
         return Expansion(WORKING, document, phase.status, state.template, phases=(phase,), replaces=True)
 
     return QueueCycle(judge=judge, accept=accept, fall_back=fall_back)
-
-
-def _why_not_done(end: End) -> str:
-    if end.state == StepState.SKIPPED:
-        return f"{end.step_id} was skipped."
-    return str((end.failure or {}).get("suggestion") or f"{end.step_id} failed.")
 
 
 def _why(refusal: Refusal) -> str:

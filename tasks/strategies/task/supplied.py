@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from schemas.base import MODE_OF_TYPE, Mode, StepType
 from schemas.envelope import FieldError
-from schemas.goal import Estimate, Goal, SuppliedStep
-from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate
+from schemas.goal import Goal, SuppliedStep
+from schemas.step import ControllerTaskSpec, PlannedStep
 from tasks.base.errors import UnknownCommand
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.rules.validation import MAX_ERRORS
@@ -41,7 +41,14 @@ def convert(
 def _planned(goal: Goal, step: SuppliedStep, advice: str | None, catalogue: Catalogue) -> PlannedStep:
     files = tuple(map(clean, step.allowed_files))
     tools = catalogue.expand(step.verify, files)
-    kind = step.type or _type_of(step)
+    if step.type:
+        kind = step.type
+    elif step.mode:
+        kind = TYPE_OF_MODE[step.mode]
+    elif step.allowed_files:
+        kind = StepType.PATCH
+    else:
+        kind = StepType.TEST if step.verify else StepType.READ
     mode = step.mode or MODE_OF_TYPE[kind]
     risk = assess_declared(step.risk_level, files)
     undo = step.rollback_hint or (ROLLBACK if risk.why else None)  # nobody asked for one at its level
@@ -61,21 +68,5 @@ def _planned(goal: Goal, step: SuppliedStep, advice: str | None, catalogue: Cata
         verify_tools=tools,
         retry_limit=step.retry_limit,
         queue=step.queue or goal.queue,
-        estimate=_estimate(step.estimate, mode),
-    )
-
-
-def _type_of(step: SuppliedStep) -> StepType:
-    if step.mode:
-        return TYPE_OF_MODE[step.mode]
-    if step.allowed_files:
-        return StepType.PATCH
-    return StepType.TEST if step.verify else StepType.READ
-
-
-def _estimate(given: Estimate, mode: Mode) -> StepEstimate:
-    default = estimate(mode)
-    return StepEstimate(
-        tokens=default.tokens if given.tokens is None else given.tokens,
-        patch_cycles=default.patch_cycles if given.patch_cycles is None else given.patch_cycles,
+        estimate=estimate(mode).model_copy(update=step.estimate.model_dump(exclude_none=True)),
     )
