@@ -26,7 +26,6 @@ from tasks.policy.outcome_verdict import fit_evidence
 from tasks.rules.risk import RISK, estimate, is_below
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
 from tasks.toolchain.contract import operand
-from tasks.toolchain.focus import focus
 from tasks.toolchain.language import Language
 from tasks.toolchain.languages import LANGUAGES, language_of
 
@@ -84,7 +83,7 @@ def _language(step: PlannedStep, catalogue: Catalogue) -> Language | None:
 
 
 def _failing_test(step: PlannedStep, tests: Sequence[str], catalogue: Catalogue) -> tuple[VerifyTool, ...]:
-    found = next((one for tool in step.verify_tools if (one := focus(tool, tests, catalogue))), None)
+    found = next((one for tool in step.verify_tools if (one := catalogue.focus(tool, tests))), None)
     return (found,) if found else ()
 
 

@@ -22,7 +22,6 @@ from tasks.text.fields import MAX_GUIDANCE
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
 from tasks.toolchain.classify import classify
 from tasks.toolchain.files import Role, role_of
-from tasks.toolchain.focus import focus
 
 ATTEMPTS = 3  # columns of the table; later failures are treated as the third
 
@@ -79,7 +78,7 @@ def narrow_verification(step: PlannedStep, evidence: Evidence, catalogue: Catalo
     """
     if step.mode is Mode.TEST:
         return step
-    aimed = (focus(tool, evidence.tests, catalogue) for tool in step.verify_tools)
+    aimed = (catalogue.focus(tool, evidence.tests) for tool in step.verify_tools)
     first = tuple(tool for tool in aimed if tool and tool not in step.verify_tools)
     tools = (*first, *step.verify_tools)
     return step.model_copy(update={"verify_tools": tools, "verify": render(tools)}) if first else step

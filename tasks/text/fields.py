@@ -1,8 +1,11 @@
-"""Words from outside made fit for a field: every cut in the planner goes through `fit`."""
+"""Words from outside made fit for a field or a prompt: every cut in the planner goes through `fit`.
+
+Our own lines of a prompt never begin with QUOTE_MARK, so that whoever reads it can tell commands from data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from tasks.text.sanitize import TOKEN, Treatment, is_plain, sanitize
@@ -11,6 +14,7 @@ from tasks.text.unicode import clean
 MAX_TITLE = 100
 MAX_INTENT = 500
 MAX_GUIDANCE = 1000
+QUOTE_MARK = "| "  # before each line of a quotation in a prompt
 MAX_CUTS = 5  # a cut may uncover an attack, and taking that out may make the text longer again
 _READ, _LEAST_READ = 16, 4096  # times what is kept is read, so that a long text is not looked through in vain
 
@@ -87,3 +91,16 @@ def _on_one_line(goal: str) -> str:
 def guidance(constraints: tuple[str, ...]) -> str | None:
     """Hand the goal's constraints on to the controller; None where there are none."""
     return fit("; ".join(filter(None, map(flatten, constraints))), MAX_GUIDANCE) or None
+
+
+def quote(title: str, origin: str, text: str, size: int) -> str:
+    """Quote at most `size` characters of `text` below a heading of ours, sanitised, each line with a mark."""
+    lines = fit(text, size, several_lines).splitlines() or ["None"]
+    return "\n".join([f"# {title} ({origin})", *(QUOTE_MARK + line for line in lines)])
+
+
+def list_lines(lines: Iterable[str], most: int) -> str:
+    """List outside words, one a line, and say how many more there are."""
+    every = [" ".join(line.split()) for line in lines]
+    shown = [f"- {line}" for line in every[:most] if line]
+    return "\n".join([*shown, f"... and {len(every) - most} more"] if len(every) > most else shown)

@@ -7,7 +7,6 @@ judged. From then on a plan keeps to its allowlist, whatever list workers are st
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -92,14 +91,12 @@ def wrong_name(name: str) -> str | None:
 @lru_cache(maxsize=64)
 def forbid(names: tuple[str, ...]) -> Forbidden:
     """Make the list of these names."""
-    return Forbidden(re.compile(rf"(?:^|/)(?:{'|'.join(_alternatives((*_ALWAYS, *names)))})"))
-
-
-def _alternatives(names: Iterable[str]) -> Iterable[str]:
-    for name in dict.fromkeys(each.casefold() for each in names):
+    alternatives = []
+    for name in dict.fromkeys(each.casefold() for each in (*_ALWAYS, *names)):
         words = re.split(r"(\*|\?|\[[\w-]+\])", name.rstrip("/"))
         found = "".join(_SPECIAL.get(word, word if word.startswith("[") else re.escape(word)) for word in words)
-        yield found + ("/" if name.endswith("/") else "(?:/|$)")
+        alternatives.append(found + ("/" if name.endswith("/") else "(?:/|$)"))
+    return Forbidden(re.compile(rf"(?:^|/)(?:{'|'.join(alternatives)})"))
 
 
 _SPECIAL = {"*": "[^/]*", "?": "[^/]"}

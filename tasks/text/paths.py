@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
@@ -16,7 +16,7 @@ from functools import lru_cache
 from schemas.envelope import FieldError
 from tasks.text.forbidden_paths import FORBIDDEN, Forbidden
 from tasks.text.sanitize import Treatment, sanitize
-from tasks.text.unicode import INVISIBLE
+from tasks.text.unicode import is_visible
 
 MAX_GLOB_WORK = 250_000  # globs times files of the listing
 
@@ -29,6 +29,9 @@ class Fault:
 
     code: str
     message: str
+
+
+TABOO = Fault("forbidden_path", "No step may touch this path.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +52,23 @@ def clean(path: str) -> str:
 @lru_cache(maxsize=16384)
 def fault(path: str, forbidden: Forbidden = FORBIDDEN) -> Fault | None:
     """Say why `path` may not stand in an allowlist; None where it may."""
+    if not is_visible(path):
+        return Fault("control_character", "A path may hold no control or invisible characters.")
+    # what a careless file system would make of it
     folded = unicodedata.normalize("NFKC", path).replace("\\", "/").strip()
-    for code, message, found in _FAULTS:
-        if found(path, folded):
-            return Fault(code, message)
+    if _ABSOLUTE.match(folded):
+        return Fault("absolute_path", "A path must be relative to the repository.")
+    if any(part.count(".") > 1 and not part.strip(". ") for part in folded.split("/")):
+        return Fault("path_traversal", "A path may not climb with `..`.")
+    if "\\" in path:
+        return Fault("backslash", "Folders are separated by `/`.")
+    if folded in ("", ".") or folded.endswith(("/", "/.")):
+        return Fault("directory", "A path must name a file; `folder/**` means the files of a folder.")
+    if is_glob(folded):
+        return Fault("wildcard", "A step's files are literal; only a goal's allowlist may hold globs.")
+    # only a name with spaces speaks to an agent: `ignore_previous_instructions.py` may test that very thing
+    if " " in path and sanitize(path, Treatment.FLAG).findings:
+        return Fault("potential_injection", "This reads like an attack on the agent.")
     return TABOO if folded in forbidden else None
 
 
@@ -85,7 +101,10 @@ def expand_globs(
         if found:
             errors.append(FieldError(pointer=f"{pointer}/{index}", code=found.code, message=found.message))
         elif is_glob(pattern):
-            files.update(dict.fromkeys(_matching(clean(pattern), listing, forbidden)))
+            parts = tuple(part.replace("[", "[[]") for part in clean(pattern).split("/"))
+            for path in map(clean, listing):
+                if glob_matches(parts, path.split("/")) and not is_glob(path) and fault(path, forbidden) is None:
+                    files[path] = None
         else:
             files[clean(pattern)] = None
     return Expanded(tuple(files), tuple(errors))
@@ -101,13 +120,6 @@ def _pattern_fault(pattern: str, listed: int, globs: int, forbidden: Forbidden) 
     if listed * globs > MAX_GLOB_WORK:
         return Fault("too_many_globs", "There are too many globs for so long a context.files; name the files.")
     return None
-
-
-def _matching(pattern: str, listing: Sequence[str], forbidden: Forbidden) -> Iterator[str]:
-    parts = tuple(part.replace("[", "[[]") for part in pattern.split("/"))
-    for path in map(clean, listing):
-        if glob_matches(parts, path.split("/")) and not is_glob(path) and fault(path, forbidden) is None:
-            yield path
 
 
 def glob_matches(parts: Sequence[str], names: Sequence[str]) -> bool:
@@ -134,36 +146,3 @@ def glob_matches(parts: Sequence[str], names: Sequence[str]) -> bool:
 @lru_cache(maxsize=16384)  # fnmatch itself keeps so few that many globs push each other out
 def _part(pattern: str) -> re.Pattern[str]:
     return re.compile(translate(pattern))
-
-
-def _climbs(folded: str) -> bool:
-    return any(part.count(".") > 1 and not part.strip(". ") for part in folded.split("/"))
-
-
-def _is_invisible(raw: str) -> bool:
-    return not raw.isprintable() or (not raw.isascii() and INVISIBLE.search(raw) is not None)
-
-
-# Each takes the path as written and the path folded to what a careless file system would make of it.
-_FAULTS: tuple[tuple[str, str, Callable[[str, str], bool]], ...] = (
-    ("control_character", "A path may hold no control or invisible characters.", lambda raw, _: _is_invisible(raw)),
-    ("absolute_path", "A path must be relative to the repository.", lambda _, folded: bool(_ABSOLUTE.match(folded))),
-    ("path_traversal", "A path may not climb with `..`.", lambda _, folded: _climbs(folded)),
-    ("backslash", "Folders are separated by `/`.", lambda raw, _: "\\" in raw),
-    ("directory", "A path must name a file; `folder/**` means the files of a folder.", lambda _, f: _is_folder(f)),
-    ("wildcard", "A step's files are literal; only a goal's allowlist may hold globs.", lambda _, f: is_glob(f)),
-    ("potential_injection", "This reads like an attack on the agent.", lambda raw, _: _is_prose(raw)),
-)
-TABOO = Fault("forbidden_path", "No step may touch this path.")
-
-
-def _is_prose(raw: str) -> bool:
-    """Tell whether a name speaks to an agent, for which it needs spaces.
-
-    `ignore_previous_instructions.py` may test that very thing.
-    """
-    return " " in raw and bool(sanitize(raw, Treatment.FLAG).findings)
-
-
-def _is_folder(folded: str) -> bool:
-    return not folded or folded == "." or folded.endswith(("/", "/."))

@@ -62,19 +62,19 @@ def sanitize(text: str, mode: Treatment = Treatment.STRIP) -> Sanitized:
     if CONTROL.search(text):
         gapped = clean(text, gap=_GAP)
         spans = sorted(set(_across(gapped)))
-        findings += _told(gapped, spans)
+        findings += _findings(gapped, spans)
         text = _replace(gapped, spans, _TREAT.get(mode, str)).replace(_GAP, "")
     text = clean(text)
     for _ in range(MAX_ROUNDS):
         spans = sorted(set(find_spans(text)))
-        findings += _told(text, spans)
+        findings += _findings(text, spans)
         if not spans or mode is Treatment.FLAG:
             return Sanitized(Trusted(text), tuple(dict.fromkeys(findings)))
         text = clean(_replace(text, spans, _TREAT[mode]))
     return Sanitized(Trusted(TOKEN), tuple(dict.fromkeys(findings)))
 
 
-def _told(text: str, spans: list[Span]) -> list[FoundAttack]:
+def _findings(text: str, spans: list[Span]) -> list[FoundAttack]:
     return [FoundAttack(kind, Untrusted(text[start:end][:MAX_EXCERPT].replace(_GAP, ""))) for start, end, kind in spans]
 
 
@@ -113,23 +113,16 @@ _TREAT: dict[Treatment, Callable[[str], str]] = {Treatment.STRIP: lambda _: TOKE
 
 
 def _replace(text: str, spans: list[Span], treat: Callable[[str], str]) -> str:
-    if not spans:
-        return text
+    merged: list[tuple[int, int]] = []
+    for start, end, _ in spans:
+        if merged and start <= merged[-1][1]:
+            start, end = merged[-1][0], max(merged.pop()[1], end)
+        merged.append((start, end))
     pieces, at = [], 0
-    for start, end in _merged(spans):
+    for start, end in merged:
         pieces += [text[at:start], treat(text[start:end])]
         at = end
     return "".join([*pieces, text[at:]])
-
-
-def _merged(spans: list[Span]) -> Iterator[tuple[int, int]]:
-    start, end = spans[0][:2]
-    for other, other_end, _ in spans[1:]:
-        if other > end:
-            yield start, end
-            start, end = other, other_end
-        end = max(end, other_end)
-    yield start, end
 
 
 def find_spans(text: str, layers: int = _LAYERS) -> Iterator[Span]:
@@ -216,14 +209,10 @@ def _encoded(text: str, layers: int) -> Iterator[Span]:
     for found in _BASE64.finditer(text):
         blob = found[0].translate(_TO_STANDARD)
         # what stands before a blob may look like a part of it, so any of four beginnings may be its own
-        yield from _hidden(b"\n".join(_decoded(blob[skip:]) for skip in range(4)), found, layers)
+        wholes = (rest[: len(rest) - (len(rest) % 4 == 1)] for rest in (blob[skip:] for skip in range(4)))
+        yield from _hidden(b"\n".join(b64decode(each + "=" * (-len(each) % 4)) for each in wholes), found, layers)
     for found in _HEX.finditer(text):
         yield from _hidden(bytes.fromhex(re.sub(r"[ :]", "", found[0])), found, layers)
-
-
-def _decoded(blob: str) -> bytes:
-    whole = blob[: len(blob) - (len(blob) % 4 == 1)]
-    return b64decode(whole + "=" * (-len(whole) % 4))
 
 
 def _hidden(raw: bytes, blob: re.Match[str], layers: int) -> Iterator[Span]:

@@ -49,8 +49,10 @@ def mask(text: str, secrets: Iterable[str] = ()) -> str:
 
     The rest can still be used: JSON stays JSON.
     """
-    if known := sorted(_spellings(secrets), key=len, reverse=True):
-        text = re.sub("|".join(map(re.escape, known)), MARK, text)
+    known = {each for each in secrets if len(each) >= SHORTEST}
+    in_json = {codec.dumps(each.encode(errors="replace").decode()).decode()[1:-1] for each in known}
+    if spellings := sorted(known | in_json, key=len, reverse=True):
+        text = re.sub("|".join(map(re.escape, spellings)), MARK, text)
     return _SURELY.sub(rf"\1{MARK}", _IN_URL.sub(rf"\1{MARK}", _WHOLE.sub(MARK, text)))
 
 
@@ -62,9 +64,3 @@ def hold_back(output: Any) -> tuple[Any, str]:
     text = as_text(output)
     safe = mask(text)
     return (output if safe == text else safe), safe
-
-
-def _spellings(secrets: Iterable[str]) -> set[str]:
-    """Give each secret as it is, and as a text in JSON has it."""
-    known = {each for each in secrets if len(each) >= SHORTEST}
-    return known | {codec.dumps(each.encode(errors="replace").decode()).decode()[1:-1] for each in known}

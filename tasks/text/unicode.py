@@ -83,28 +83,26 @@ def clean(text: str, gap: str = "") -> str:
         text = CONTROL.sub(gap, _ANSI.sub("", text))
     if text.isascii() and not _UNCLEAN.search(text):
         return text
-    while (cleaner := _cleaned(text)) != text:
+    while True:
+        cleaner = INVISIBLE.sub("", _LINE_END.sub("\n", _ANSI.sub("", text)))
+        if not cleaner.isascii():
+            if marks := re.escape("".join(char for char in set(cleaner) if unicodedata.combining(char))):
+                cleaner = re.sub(f"([{marks}]{{{_MAX_MARKS}}})[{marks}]+", r"\1", cleaner)
+            cleaner = unicodedata.normalize("NFKC", cleaner)
+        if cleaner == text:
+            return text
         text = cleaner
-    return text
+
+
+def is_visible(text: str) -> bool:
+    """Tell whether every character of `text` shows, none being a control."""
+    return text.isprintable() and (text.isascii() or INVISIBLE.search(text) is None)
 
 
 def fold(text: str) -> str:
     """Lower-case `text` and replace look-alike and accented letters, each in its place; for comparing only."""
     lower = text.translate(FOLDED).lower()
     return lower if len(lower) == len(text) else "".join(char.lower()[:1] for char in text.translate(FOLDED))
-
-
-def _cleaned(text: str) -> str:
-    plain = INVISIBLE.sub("", _LINE_END.sub("\n", _ANSI.sub("", text)))
-    return plain if plain.isascii() else unicodedata.normalize("NFKC", _few_marks(plain))
-
-
-def _few_marks(text: str) -> str:
-    """Drop all but the first combining marks of a letter."""
-    marks = "".join(char for char in set(text) if unicodedata.combining(char))
-    if not marks:
-        return text
-    return re.sub(f"([{re.escape(marks)}]{{{_MAX_MARKS}}})[{re.escape(marks)}]+", r"\1", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,26 +134,17 @@ class TextView:
 def rewrite(view: TextView, pattern: re.Pattern[str], change: Callable[[re.Match[str]], str]) -> TextView:
     """Replace what `pattern` finds; the same view where it finds nothing."""
     pieces: list[str] = []
-    begins: list[int] = []
-    ends: list[int] = []
-    from_begins: list[int] = []
-    from_ends: list[int] = []
+    parts: list[tuple[int, int, int, int]] = []
     at = size = 0
     for found in pattern.finditer(view.text):
         start, end = found.span()
         put = change(found)
         size += start - at
         pieces += [view.text[at:start], put]
-        begins.append(size)
+        parts.append((size, size + len(put), start, end))
         size += len(put)
-        ends.append(size)
-        from_begins.append(start)
-        from_ends.append(end)
         at = end
-    if not begins:
-        return view
-    text = "".join([*pieces, view.text[at:]])
-    return TextView(text, view, tuple(begins), tuple(ends), tuple(from_begins), tuple(from_ends))
+    return TextView("".join([*pieces, view.text[at:]]), view, *zip(*parts, strict=True)) if parts else view
 
 
 def code_of(text: str) -> str:

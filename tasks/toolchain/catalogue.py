@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
@@ -70,7 +70,8 @@ class Catalogue:
         """Make a verification by contract id; options that the contract requires are added."""
         contract = self.contracts.get(tool)
         if contract is None:
-            raise UnknownCommand(f"There is no tool {_quote(tool)!r}{_did_you_mean(tool, self.contracts)}.")
+            nearest = difflib.get_close_matches(tool, self.contracts, n=1, cutoff=0)[0]
+            raise UnknownCommand(f"There is no tool {_quote(tool)!r}; the nearest is {nearest}.")
         missing = tuple(each for each in contract.required if each not in args)
         end = args.index("--") if "--" in args else len(args)
         for spelling in contract.spellings:
@@ -130,24 +131,46 @@ class Catalogue:
         """
         contract, reading = self._read(tool.argv)
         named = tuple(dict.fromkeys(each for each in tests if contract.focus and fits(contract.focus, each)))
-        argv = contract.narrow(reading, named)
-        return self.match_argv(argv) if argv and self._accepts(argv) else None
+        argv = contract.narrow(reading, named) or ()
+        found = self._find(argv)
+        return found[0].tool(argv) if found else None
+
+    def focus(self, tool: VerifyTool, tests: Sequence[str]) -> VerifyTool | None:
+        """Aim `tool` at the first of `tests` that it runs, within what it runs now; None where that cannot be.
+
+        The names come from evidence: one that is not well formed, or outside of what the tool runs, is passed over.
+        What is well formed is a rule of safety (no `@file`, no option), which holds at once for plans of every policy
+        version.
+        """
+        contract = self.contracts.get(tool.tool)
+        reading = contract.read(tool.argv) if contract else None
+        if contract is None or reading is None:  # an operator's, of a plan that was made before plans kept these
+            return None
+        places = () if contract.focus_option else [place.removeprefix("./") for place in reading.positionals]
+        for test in (each for name in tests for each in _within(name.removeprefix("./"), places)):
+            narrowed = self.narrow(tool, (test,))
+            if narrowed and contract.read(narrowed.argv) != reading:
+                return narrowed.model_copy(update={"timeout_s": max(tool.timeout_s, narrowed.timeout_s)})
+        return None
 
     def _read(self, argv: tuple[str, ...], shown: str = "") -> tuple[Contract, Reading]:
-        for contract in self._by_executable.get(argv[0], ()) if argv else ():
-            if reading := contract.read(argv):
-                return contract, reading
+        if found := self._find(argv):
+            return found
         shown = shown or shlex.join(argv)
         raise UnknownCommand(f"`{_quote(shown)}` is not in the tool catalogue. {self._nearest(argv, shown)}")
 
-    def _accepts(self, argv: tuple[str, ...]) -> bool:
-        return any(contract.read(argv) for contract in self._by_executable.get(argv[0], ()))
+    def _find(self, argv: tuple[str, ...]) -> tuple[Contract, Reading] | None:
+        for contract in self._by_executable.get(argv[0], ()) if argv else ():
+            if reading := contract.read(argv):
+                return contract, reading
+        return None
 
     def _tools(self, part: Part, files: Sequence[str]) -> list[VerifyTool]:
         command = words(part.command)
         if not part.suffixes:
             return [self.match_argv(command)]
-        taken = tuple(path for path in files if _takes(part, path))[:MANY]
+        fitting = (path for path in files if path.endswith(part.suffixes) and fits("path", operand(path)))
+        taken = tuple(path for path in fitting if not part.tests or role_of(path) is Role.TEST)[:MANY]
         if not taken:
             return [self.match_argv(words(part.otherwise))] if part.otherwise else []
         return [self.aim(command, (path,)) for path in taken] if part.each else [self.aim(command, taken)]
@@ -186,15 +209,18 @@ def render(tools: Sequence[VerifyTool]) -> str:
     return AND.join(shlex.join(tool.argv) for tool in tools)
 
 
-def _takes(part: Part, path: str) -> bool:
-    return (
-        path.endswith(part.suffixes) and fits("path", operand(path)) and (not part.tests or role_of(path) is Role.TEST)
-    )
-
-
-def _did_you_mean(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0)
-    return f"; the nearest is {near[0]}" if near else ""
+def _within(test: str, places: Sequence[str]) -> Iterator[str]:
+    """Yield the name of `test` as seen from each place that runs it; a tool without places runs all."""
+    path, colons, name = test.partition("::")
+    if not places:
+        yield test
+    for place in places:
+        folder = place.removesuffix("...").rstrip("/")
+        file, _, inner = place.partition("::")
+        if folder in ("", ".") or path.startswith(folder + "/") or (path == file and name.startswith(inner)):
+            yield test
+        elif not inner and file.endswith("/" + path):
+            yield file + colons + name
 
 
 def _quote(text: str) -> str:
@@ -214,7 +240,7 @@ def keep_contracts(catalogue: Catalogue, steps: Iterable[PlannedStep] | None) ->
     """Encode the operator's contracts that a plan rests on, so that they go with it.
 
     Whoever decides about it later reads its commands the same: workers may have been started with other tools files
-    meanwhile, and a log that is folded again must give the same plan. Kept are those that `steps` use, and those that
+    meanwhile, and a log that is replayed must give the same plan. Kept are those that `steps` use, and those that
     stand in the place of one of ours, since these bind what a revision may insert. A plan that expands (`steps` None)
     may come to use any of them.
     """

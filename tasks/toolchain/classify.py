@@ -1,12 +1,14 @@
-"""Says of the text of evidence why something failed, and what is found in it.
+"""Says of the text of evidence, and of a goal's failure log, why something failed and what is found in it.
 
-The text is data: what is taken from it locates a failure for people and for the next attempt, and is never a command.
+The text is data: what is taken from it locates a failure for people and for the next attempt, and is never a command. A
+failure log only chooses among our templates. Patterns stay within a line and have no nested repetition, so that reading
+is linear.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -26,6 +28,7 @@ _TRACE_HEAD = 120  # of a trace that is too long, the rest is its end: that is w
 # colours, and the time stamps that CI puts before every line
 _NOISE = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\r|(?m:^\d{4}-\d\d-\d\dT[\d:.]{5,20}Z ?)")
 _GROUP_NAME = re.compile(r"\?P<\w+>")
+_NOT_INDENTED = re.compile(r"^\S.*", re.MULTILINE)
 
 
 class Family(StrEnum):
@@ -87,16 +90,6 @@ ALIASES = MappingProxyType(
 )
 
 
-def category_named(word: str | None) -> Category | None:
-    """Read a controller's own word; None where it means no category of ours.
-
-    Case, spaces and hyphens do not count.
-    """
-    name = "_".join((word or "").upper().replace("-", " ").replace("_", " ").split())
-    category = ALIASES.get(name) or Category.__members__.get(name)
-    return category if category in FROM_OUTSIDE else None
-
-
 # A controller without evidence may say a category as plain text. It halts plans, so any tool's own line goes first.
 _PLAIN = tuple(OutputRule(rf"{word}(?:: |$)", word) for word in sorted(HALTS_AT_ONCE | {Category.FLAKY_TEST}))
 _OF_TOOL = MappingProxyType({name: parser for each in TOOLCHAINS for name, parser in each.output.items()})
@@ -137,7 +130,7 @@ class _Hit:
 
 
 def classify(text: str, *, tool: str | None = None, timed_out: bool = False) -> Diagnosis:
-    """Say what failure `text` tells of, which the contract `tool` printed.
+    """Say what failure is in `text`, which the contract `tool` printed.
 
     Same text, same answer; linear in the text.
     """
@@ -159,9 +152,11 @@ def classify(text: str, *, tool: str | None = None, timed_out: bool = False) -> 
 def category_of(word: str | None, text: str) -> Category:
     """Take a controller's `word` if it means a category, else what `text` says.
 
-    Never raises: UNKNOWN is an answer.
+    Case, spaces and hyphens of the word do not count. Never raises: UNKNOWN is an answer.
     """
-    return category_named(word) or classify(text).category
+    name = "_".join((word or "").upper().replace("-", " ").replace("_", " ").split())
+    category = ALIASES.get(name) or Category.__members__.get(name)
+    return category if category in FROM_OUTSIDE else classify(text).category
 
 
 def _hits(text: str, rules: OutputParser) -> Iterator[_Hit]:
@@ -184,7 +179,7 @@ def _combined(rules: OutputParser) -> re.Pattern[str]:
 
 
 def _line(hits: list[_Hit], start: int) -> int | None:
-    """Take the first line number after the failure is told, else the last before.
+    """Take the first line number from the failure on, else the last before it.
 
     A traceback ends with the line that raised.
     """
@@ -202,15 +197,11 @@ def _trace(text: str, hits: list[_Hit], start: int) -> str:
     begin = telling.at.start() if telling else start
     if begin == len(text):
         return _shorten(text.strip(), _TRACE_HEAD, MAX_TRACE - _TRACE_HEAD)
-    if text.startswith("Traceback", begin):
-        return _shorten(_traceback(text, begin), _TRACE_HEAD, MAX_TRACE - _TRACE_HEAD)
-    return text[begin : begin + MAX_TRACE].strip()
-
-
-def _traceback(text: str, begin: int) -> str:
-    """Read one traceback: its headline, the indented lines, and the line that names the exception."""
-    end = re.compile(r"^\S.*", re.MULTILINE).search(text, text.find("\n", begin) + 1 or len(text))
-    return text[begin : end.end() if end else len(text)].strip()
+    if not text.startswith("Traceback", begin):
+        return text[begin : begin + MAX_TRACE].strip()
+    # its headline, the indented lines, and the line that names the exception
+    end = _NOT_INDENTED.search(text, text.find("\n", begin) + 1 or len(text))
+    return _shorten(text[begin : end.end() if end else len(text)].strip(), _TRACE_HEAD, MAX_TRACE - _TRACE_HEAD)
 
 
 def _shorten(text: str, head: int, tail: int) -> str:
@@ -237,14 +228,54 @@ def signature(category: Category, failing_tests: Iterable[str], trace: str) -> s
 
     Numbers, paths, addresses, ids and timings of the trace do not count. Empty evidence has no name: "".
     """
-    tests, told = sorted(set(filter(None, failing_tests))), _normalised(trace)
-    if category in OWN or not (tests or told):
-        return ""
-    return sha256("\0".join((category, *tests, "", told)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _normalised(trace: str) -> str:
-    told = _shorten(trace, MAX_TEXT // 2, MAX_TEXT // 2)
+    tests, shape = sorted(set(filter(None, failing_tests))), _shorten(trace, MAX_TEXT // 2, MAX_TEXT // 2)
     for pattern, replacement in _VARIABLE:
-        told = pattern.sub(replacement, told)
-    return told.strip()
+        shape = pattern.sub(replacement, shape)
+    shape = shape.strip()
+    if category in OWN or not (tests or shape):
+        return ""
+    return sha256("\0".join((category, *tests, "", shape)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+class LogSign(StrEnum):
+    """What a log tells; each chooses a template of repair goals."""
+
+    NONE = "none"  # there is no log
+    REPAIRABLE = "repairable"
+    BUILD = "build"
+    DEPENDENCY = "dependency"
+    SILENT = "silent"  # a log that says nothing
+
+
+_SIGNS = tuple(each.signs for each in TOOLCHAINS)
+_BUILD = r"\bcompilation (?:terminated|failed)\b|\bbuild failed\b|\bcompiler error\b"
+_FAILING = (
+    r"\b[A-Z]\w*(?:Error|Exception)\b|^FAIL(?:ED)?\b|\bassert(?:ion)?\b.{0,80}\bfailed\b|\btimed out\b"
+    r"|\b[1-9]\d* (?:tests? )?(?:failed|failing|failures?)\b|\bexpected\b.{0,200}\b(?:got|received|actual)\b"
+)
+
+
+def _any(*alternatives: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+    return re.compile("|".join(filter(None, alternatives)), flags)
+
+
+_IS_DEPENDENCY = _any(*(each.dependency for each in _SIGNS), flags=re.I)
+_MISSING_MODULE = _any(*(each.missing_module for each in _SIGNS))
+_IS_BUILD = _any(_BUILD, *(each.build for each in _SIGNS), flags=re.I | re.M)
+_IS_FAILING = _any(_FAILING, *(each.failing for each in _SIGNS), flags=re.M)
+
+
+def read_log(log: str, files: Sequence[str] = ()) -> LogSign:
+    """Say what `log` shows.
+
+    `files` of the repository tell a module of its own from a missing dependency.
+    """
+    if not log.strip():
+        return LogSign.NONE
+    missing = {found[found.lastindex or 0] for found in _MISSING_MODULE.finditer(log)}
+    own = {part.split(".")[0] for path in files for part in path.split("/")} if missing else set()
+    if _IS_DEPENDENCY.search(log) or (missing and not missing & own):
+        return LogSign.DEPENDENCY
+    if _IS_BUILD.search(log):
+        return LogSign.BUILD
+    return LogSign.REPAIRABLE if _IS_FAILING.search(log) else LogSign.SILENT

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from schemas.base import RiskLevel
 from schemas.step import VerifyTool
-from tasks.text.unicode import INVISIBLE
+from tasks.text.unicode import is_visible
 
 MANY = 50  # positionals of one command
 _TAKEN_FOR_MORE = ("-", "@", "+")
@@ -75,7 +75,7 @@ def fits(kind: str, word: str) -> bool:
     return (
         len(word) <= 1000
         and not word.startswith(_TAKEN_FOR_MORE)
-        and _is_visible(word)
+        and is_visible(word)
         and _pattern((KINDS[kind],)).fullmatch(word) is not None
     )
 
@@ -83,10 +83,6 @@ def fits(kind: str, word: str) -> bool:
 def operand(path: str) -> str:
     """Spell a path so that no tool reads it as anything but a path."""
     return f"./{path}" if _NEEDS_PLACE.match(path) else path
-
-
-def _is_visible(word: str) -> bool:
-    return word.isprintable() and (word.isascii() or INVISIBLE.search(word) is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +102,7 @@ class Contract:
     `options` are regular expressions that a whole word must match, a closed set in any order; `valued` options take
     one more word of a kind; `required` ones must be there; `tails` are all that may stand after `--`, unless the tool
     reads it as `end_of_options`: then positionals do. `pass_codes` say that the code under test is right, `ran_codes`
-    that the tool did run.
+    that the tool did run. Without `languages` it is of all languages of its toolchain.
     """
 
     id: str
@@ -132,12 +128,27 @@ class Contract:
 
     def read(self, argv: tuple[str, ...]) -> Reading | None:
         """Take `argv` apart, or None where this contract does not accept all of it."""
-        if not all(each in argv for each in self.required) or not all(map(_is_visible, argv)):
+        if not all(each in argv for each in self.required) or not all(map(is_visible, argv)):
             return None
-        for spelling in (tuple(each.split()) for each in self.spellings):
-            if argv[: len(spelling)] == spelling:
-                return self._read_rest(spelling, argv[len(spelling) :])
-        return None
+        spellings = (tuple(each.split()) for each in self.spellings)
+        spelling = next((each for each in spellings if argv[: len(each)] == each), None)
+        if spelling is None:
+            return None
+        rest = argv[len(spelling) :]
+        cut = rest.index("--") if "--" in rest else len(rest)
+        last = rest[cut + 1 :] if self.end_of_options else ()
+        tail = () if last else rest[cut:]
+        if tail and " ".join(tail[1:]) not in self.tails:
+            return None
+        parts = self._split(rest[:cut])
+        if parts is None:
+            return None
+        options, positionals = parts[0], (*parts[1], *last)
+        if not self.least <= len(positionals) <= (self.most if self.positional else 0):
+            return None
+        if not all(fits(self.positional, word) for word in positionals):
+            return None
+        return Reading(spelling, options, positionals, tail)
 
     def tool(self, argv: tuple[str, ...]) -> VerifyTool:
         """Make the verification that runs `argv` under this contract."""
@@ -159,21 +170,7 @@ class Contract:
         ended = ("--",) if self.end_of_options and any(word != "." for word in reading.positionals) else ()
         return (*reading.spelling, *reading.options, *ended, *reading.positionals, *reading.tail)
 
-    def _read_rest(self, spelling: tuple[str, ...], rest: tuple[str, ...]) -> Reading | None:
-        cut = rest.index("--") if "--" in rest else len(rest)
-        last = rest[cut + 1 :] if self.end_of_options else ()
-        tail = () if last else rest[cut:]
-        if tail and " ".join(tail[1:]) not in self.tails:
-            return None
-        sorted_words = self._sorted(rest[:cut])
-        if sorted_words is None:
-            return None
-        options, first = sorted_words
-        if not self._well_typed((*first, *last)):
-            return None
-        return Reading(spelling, options, (*first, *last), tail)
-
-    def _sorted(self, words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    def _split(self, words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         """Split `words` into options and positionals; None where an option is not a listed one."""
         options: list[str] = []
         positionals: list[str] = []
@@ -191,10 +188,6 @@ class Contract:
             else:
                 return None
         return tuple(options), tuple(positionals)
-
-    def _well_typed(self, positionals: tuple[str, ...]) -> bool:
-        most = self.most if self.positional else 0
-        return self.least <= len(positionals) <= most and all(fits(self.positional, word) for word in positionals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +215,7 @@ _SCRIPTS = {  # of a category: the kind of its names is `<key>_script`, the valu
 }
 
 
-def scripts(
-    name: str, spellings: tuple[str, ...], languages: tuple[str, ...] = (), test_tails: tuple[str, ...] = ()
-) -> tuple[Contract, ...]:
+def scripts(name: str, spellings: tuple[str, ...], test_tails: tuple[str, ...] = ()) -> tuple[Contract, ...]:
     """Make one contract a category for a runner of scripts, whose names tell the category."""
     return tuple(
         Contract(
@@ -239,7 +230,6 @@ def scripts(
             options=SILENT,
             tails=test_tails if category is ToolCategory.TEST else (),
             ran_codes=(0, 1, 2),
-            languages=languages,
         )
         for category, (kind, example) in _SCRIPTS.items()
     )

@@ -19,8 +19,6 @@ from tasks.toolchain.language import (
     Toolchain,
 )
 
-_CPP = ("cpp",)
-
 _TOOLS = (
     Contract(
         id="cmake-configure",
@@ -30,7 +28,6 @@ _TOOLS = (
         timeout_s=120,
         valued=(("-S", "path"), ("-B", "path")),
         required=("-S", "-B"),
-        languages=_CPP,
     ),
     Contract(
         id="cmake-build",
@@ -43,7 +40,6 @@ _TOOLS = (
         most=1,
         options=(r"-j\d{0,2}|--parallel|-v|--verbose",),
         ran_codes=(0, 1, 2),
-        languages=_CPP,
     ),
     Contract(
         id="ctest",
@@ -54,7 +50,6 @@ _TOOLS = (
         options=(r"--output-on-failure|--stop-on-failure|-V|--verbose|-Q|--quiet|-j\d{0,2}",),
         valued=(("--test-dir", "path"),),
         ran_codes=(0, 8),
-        languages=_CPP,
     ),
 )
 

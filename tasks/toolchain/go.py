@@ -20,7 +20,6 @@ from tasks.toolchain.language import (
     Toolchain,
 )
 
-_GO = ("go",)
 _GO_OPTIONS = (r"-v|-race|-short|-failfast|-count=\d{1,2}|-timeout=\d{1,4}[sm]|-mod=(?:readonly|vendor|mod)",)
 
 _TOOLS = (
@@ -35,7 +34,6 @@ _TOOLS = (
         valued=(("-run", "name"),),
         focus="name",
         focus_option="-run",
-        languages=_GO,
     ),
     Contract(
         id="go-vet",
@@ -44,7 +42,6 @@ _TOOLS = (
         category=ToolCategory.LINT,
         timeout_s=60,
         positional="package",
-        languages=_GO,
     ),
     Contract(
         id="go-build",
@@ -54,7 +51,6 @@ _TOOLS = (
         timeout_s=300,
         positional="package",
         options=("-v|-race|-mod=(?:readonly|vendor|mod)",),
-        languages=_GO,
     ),
     Contract(
         id="gofmt",
@@ -68,7 +64,6 @@ _TOOLS = (
         options=("-e|-s",),
         required=("-l",),
         ran_codes=(0, 2),
-        languages=_GO,
     ),
     Contract(
         id="golangci-lint",
@@ -78,7 +73,6 @@ _TOOLS = (
         timeout_s=300,
         positional="package",
         options=("-v|--verbose",),
-        languages=_GO,
     ),
 )
 

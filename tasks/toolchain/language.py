@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from schemas.base import FailureCategory as Category
@@ -112,3 +112,9 @@ class Toolchain:
     recipes: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
     scripts: tuple[Contract, ...] = ()
     test_names: str = ""  # a regular expression of whole names, where the usual ones do not do
+
+    def __post_init__(self) -> None:
+        names = tuple(sorted(language.name for language in self.languages))
+        for field_name in ("tools", "scripts"):
+            tools = (tool if tool.languages else replace(tool, languages=names) for tool in getattr(self, field_name))
+            object.__setattr__(self, field_name, tuple(tools))

@@ -51,24 +51,18 @@ def language_of(context: GoalContext, files: Iterable[str], tested: Sequence[str
     if context.language and context.language.strip():
         return _BY_WORD.get(context.language.strip().casefold())
     return (
-        _of_tool(tested)
+        (LANGUAGES.get(tested[0]) if len(tested) == 1 else None)
         or _most_common(map(_of_suffix, files))
-        or _most_common(_of_manifest(path) for path in (*context.manifests, *context.files))
+        or _most_common(
+            LANGUAGES.get(MANIFESTS.get(path.rpartition("/")[2], "")) for path in (*context.manifests, *context.files)
+        )
         or _most_common(map(_of_suffix, context.files))
     )
-
-
-def _of_tool(tested: Sequence[str]) -> Language | None:
-    return LANGUAGES.get(tested[0]) if len(tested) == 1 else None
 
 
 def _of_suffix(path: str) -> Language | None:
     dot = path.rfind(".")
     return _BY_SUFFIX.get(path[dot:].lower()) if dot >= 0 else None
-
-
-def _of_manifest(path: str) -> Language | None:
-    return LANGUAGES.get(MANIFESTS.get(path.rpartition("/")[2], ""))
 
 
 def _most_common(found: Iterable[Language | None]) -> Language | None:

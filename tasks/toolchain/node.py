@@ -24,7 +24,7 @@ from tasks.toolchain.language import (
 
 _JS = (".js", ".mjs", ".cjs")
 _NODE = (*_JS, ".jsx", ".ts", ".tsx", ".mts", ".cts")
-_BOTH, _TS = ("javascript", "typescript"), ("typescript",)
+
 _RUNNERS = ("npx {}", "npx --no-install {}", "pnpm exec {}", "yarn {}")
 _WATCHLESS = ("--watchAll=false", "--run", "--ci")
 
@@ -37,7 +37,6 @@ _TOOLS = (
         timeout_s=300,
         options=SILENT,
         tails=_WATCHLESS,
-        languages=_BOTH,
     ),
     Contract(
         id="jest",
@@ -50,7 +49,6 @@ _TOOLS = (
         options=("--verbose|--silent|--ci|--bail|-i|--runInBand|--no-cache|--coverage|--watchAll=false",),
         focus="test_id",
         focus_most=20,
-        languages=_BOTH,
     ),
     Contract(
         id="vitest",
@@ -62,7 +60,6 @@ _TOOLS = (
         options=("--silent|--no-coverage|--coverage|--bail=1|--reporter=(?:default|verbose|dot|junit|json)",),
         focus="test_id",
         focus_most=20,
-        languages=_BOTH,
     ),
     Contract(
         id="node-test",
@@ -74,7 +71,6 @@ _TOOLS = (
         end_of_options=True,
         focus="test_id",
         focus_most=20,
-        languages=_BOTH,
     ),
     Contract(
         id="node-check",
@@ -86,7 +82,6 @@ _TOOLS = (
         least=1,
         most=1,
         end_of_options=True,
-        languages=_BOTH,
     ),
     Contract(
         id="eslint",
@@ -97,7 +92,6 @@ _TOOLS = (
         positional="path",
         end_of_options=True,
         options=(r"--quiet|--no-color|--cache|--max-warnings=\d{1,4}",),
-        languages=_BOTH,
     ),
     Contract(
         id="prettier",
@@ -109,7 +103,6 @@ _TOOLS = (
         least=1,
         end_of_options=True,
         required=("--check",),
-        languages=_BOTH,
     ),
     Contract(
         id="tsc",
@@ -120,14 +113,14 @@ _TOOLS = (
         options=("--strict|--skipLibCheck|--pretty",),
         required=("--noEmit",),
         ran_codes=(0, 1, 2),
-        languages=_TS,
+        languages=("typescript",),
     ),
 )
 
 _RUNNERS_OF_SCRIPTS = (
-    *scripts("npm-run", ("npm run", "npm run-script"), _BOTH, _WATCHLESS),
-    *scripts("pnpm", ("pnpm", "pnpm run"), _BOTH, _WATCHLESS),
-    *scripts("yarn", ("yarn", "yarn run"), _BOTH, _WATCHLESS),
+    *scripts("npm-run", ("npm run", "npm run-script"), _WATCHLESS),
+    *scripts("pnpm", ("pnpm", "pnpm run"), _WATCHLESS),
+    *scripts("yarn", ("yarn", "yarn run"), _WATCHLESS),
 )
 
 _ESLINT = Part("npx eslint", _NODE, "npx eslint .")

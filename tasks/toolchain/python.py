@@ -45,7 +45,6 @@ _MYPY_OPTIONS = (
     "--check-untyped-defs|--explicit-package-bases|--namespace-packages",
 )
 _PYTEST = spell("pytest", *_RUNNERS)
-_PYTHON = ("python",)
 
 _TOOLS = (
     Contract(
@@ -62,7 +61,6 @@ _TOOLS = (
         required=("-x",),
         focus="test_id",
         focus_most=20,
-        languages=_PYTHON,
     ),
     Contract(
         id="pytest",
@@ -76,7 +74,6 @@ _TOOLS = (
         valued=(("-n", "count"),),
         focus="test_id",
         focus_most=20,
-        languages=_PYTHON,
     ),
     Contract(
         id="unittest",
@@ -88,7 +85,6 @@ _TOOLS = (
         options=("-v|--verbose|-q|--quiet|-f|--failfast|-b|--buffer",),
         valued=(("-s", "path"), ("-t", "path")),
         ran_codes=(0, 1, 5),
-        languages=_PYTHON,
     ),
     Contract(
         id="tox",
@@ -98,7 +94,6 @@ _TOOLS = (
         timeout_s=600,
         options=("-q|--quiet|-v|--verbose",),
         valued=(("-e", "environment"),),
-        languages=_PYTHON,
     ),
     Contract(
         id="ruff-fix",
@@ -112,7 +107,6 @@ _TOOLS = (
         options=_RUFF_OPTIONS,
         required=("--fix",),
         ran_codes=(0,),
-        languages=_PYTHON,
         min_risk=RiskLevel.MED,
     ),
     Contract(
@@ -124,7 +118,6 @@ _TOOLS = (
         positional="path",
         end_of_options=True,
         options=_RUFF_OPTIONS,
-        languages=_PYTHON,
     ),
     Contract(
         id="ruff-format",
@@ -136,7 +129,6 @@ _TOOLS = (
         end_of_options=True,
         options=("-q|--quiet|--diff|--preview|--no-cache|-n",),
         required=("--check",),
-        languages=_PYTHON,
     ),
     Contract(
         id="black",
@@ -149,7 +141,6 @@ _TOOLS = (
         end_of_options=True,
         options=("-q|--quiet|--diff",),
         required=("--check",),
-        languages=_PYTHON,
     ),
     Contract(
         id="flake8",
@@ -160,7 +151,6 @@ _TOOLS = (
         positional="path",
         end_of_options=True,
         options=("-q|--quiet|--count|--statistics|--show-source",),
-        languages=_PYTHON,
     ),
     Contract(
         id="mypy",
@@ -171,7 +161,6 @@ _TOOLS = (
         positional="path",
         end_of_options=True,
         options=_MYPY_OPTIONS,
-        languages=_PYTHON,
     ),
     Contract(
         id="pyright",
@@ -181,7 +170,6 @@ _TOOLS = (
         timeout_s=60,
         positional="path",
         options=("--warnings|--stats|--outputjson",),
-        languages=_PYTHON,
     ),
     Contract(
         id="py-compile",
@@ -191,7 +179,6 @@ _TOOLS = (
         timeout_s=10,
         positional="path",
         least=1,
-        languages=_PYTHON,
     ),
     Contract(
         id="compileall",
@@ -203,7 +190,6 @@ _TOOLS = (
         least=1,
         end_of_options=True,
         options=("-q{1,2}|-f",),
-        languages=_PYTHON,
     ),
     Contract(
         id="pip-check",
@@ -211,7 +197,6 @@ _TOOLS = (
         example="python -m pip check",
         category=ToolCategory.VALIDATE,
         timeout_s=60,
-        languages=_PYTHON,
     ),
 )
 

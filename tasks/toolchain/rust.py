@@ -20,7 +20,6 @@ from tasks.toolchain.language import (
     Toolchain,
 )
 
-_RUST = ("rust",)
 _CARGO_OPTIONS = (
     "-q|--quiet|-v|--verbose|--all|--workspace|--lib|--bins|--tests|--all-targets|--all-features|--locked",
     "--no-default-features|--offline|--release|--no-fail-fast",
@@ -41,7 +40,6 @@ _TOOLS = (
         tails=("--nocapture", "--test-threads=1"),
         focus="test_name",
         ran_codes=(0, 101),
-        languages=_RUST,
     ),
     Contract(
         id="cargo-clippy",
@@ -53,7 +51,6 @@ _TOOLS = (
         valued=_CARGO_PACKAGE,
         tails=("-D warnings",),
         ran_codes=(0, 101),
-        languages=_RUST,
     ),
     Contract(
         id="cargo-build",
@@ -64,7 +61,6 @@ _TOOLS = (
         options=_CARGO_OPTIONS,
         valued=_CARGO_PACKAGE,
         ran_codes=(0, 101),
-        languages=_RUST,
     ),
     Contract(
         id="cargo-check",
@@ -75,7 +71,6 @@ _TOOLS = (
         options=_CARGO_OPTIONS,
         valued=_CARGO_PACKAGE,
         ran_codes=(0, 101),
-        languages=_RUST,
     ),
     Contract(
         id="cargo-fmt",
@@ -85,7 +80,6 @@ _TOOLS = (
         timeout_s=30,
         options=("--all|-q|--quiet",),
         required=("--check",),
-        languages=_RUST,
     ),
 )
 

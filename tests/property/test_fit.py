@@ -15,9 +15,20 @@ from tasks.policy.outcome_verdict import fit_evidence
 from tasks.rules.goal_cleaning import MAX_LINE, clean_goal
 from tasks.strategies.task.templates import TEMPLATES
 from tasks.text import fields
-from tasks.text.fields import MAX_GUIDANCE, Cut, as_written, fill, fit, guidance, one_line, opening, several_lines
+from tasks.text.fields import (
+    MAX_GUIDANCE,
+    QUOTE_MARK,
+    Cut,
+    as_written,
+    fill,
+    fit,
+    guidance,
+    one_line,
+    opening,
+    quote,
+    several_lines,
+)
 from tasks.text.json_in_prose import fit_schema
-from tasks.text.quoting import MARK, quote
 from tasks.text.sanitize import sanitize
 from tasks.text.secrets import fit_redacted
 from tests.support.attacks import CLASSIC, TEXTS
@@ -136,8 +147,8 @@ def test_every_line_that_is_quoted_bears_the_mark(text: str, size: int) -> None:
     title, *lines = quote("Log", "from a tool", text, size).split("\n")
 
     assert title == "# Log (from a tool)"
-    assert all(line.startswith(MARK) for line in lines)
-    assert harmless("\n".join(line.removeprefix(MARK) for line in lines))
+    assert all(line.startswith(QUOTE_MARK) for line in lines)
+    assert harmless("\n".join(line.removeprefix(QUOTE_MARK) for line in lines))
 
 
 def calls_of_cuts(folder: str) -> Iterator[str]:

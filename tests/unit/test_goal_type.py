@@ -9,7 +9,7 @@ import pytest
 
 from schemas.goal import Goal
 from tasks.strategies.task.goal_type import GoalType, goal_type
-from tasks.toolchain.failure_log import LogSign, read_log
+from tasks.toolchain.classify import LogSign, read_log
 
 
 def type_of(text: str, **context: Any) -> GoalType:

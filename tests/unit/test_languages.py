@@ -170,7 +170,7 @@ cpp.TOOLCHAIN = Toolchain(  # in the place of another: the table itself is a fil
 from tasks.policy import pre_steps
 from tasks.toolchain.catalogue import CATALOGUE, render
 from tasks.toolchain.classify import classify
-from tasks.toolchain.failure_log import read_log
+from tasks.toolchain.classify import read_log
 from tasks.toolchain.files import role_of
 from tasks.toolchain.languages import language_of
 from tests.support.plans import a_step

@@ -14,8 +14,7 @@ from schemas.kinds.campaign import MAX_OBJECTIVE, TASKS_SCHEMA
 from tasks.strategies.campaign.formulas import LEAST_BUDGET, MOST_BUDGET, score, task_count
 from tasks.strategies.campaign.state import CampaignScope, CandidateFile, Knowledge, changeable_files
 from tasks.strategies.campaign.verification import project_of
-from tasks.text.fields import fit, several_lines
-from tasks.text.quoting import quote
+from tasks.text.fields import fit, quote, several_lines
 from tasks.toolchain.catalogue import render
 
 MAX_SECTION = 4800  # characters; the objective has more

@@ -17,9 +17,8 @@ from schemas.kinds.evolution import (
     PlanningAgentRequest,
     ValidationMode,
 )
-from tasks.text.fields import fit
+from tasks.text.fields import QUOTE_MARK, fit, quote
 from tasks.text.json_in_prose import as_text
-from tasks.text.quoting import MARK, quote
 from tasks.text.sanitize import sanitize
 
 MAX_PROMPT = 64_000  # bytes
@@ -115,7 +114,7 @@ def _data(title: str, origin: str, parts: Parts, size: int) -> str:
     What only several lines together say is sanitised too.
     """
     lines = sanitize("\n".join(squeeze(parts, size))).text.split("\n")
-    return "\n".join([f"# {title} ({origin})", *(MARK + line for line in lines)])
+    return "\n".join([f"# {title} ({origin})", *(QUOTE_MARK + line for line in lines)])
 
 
 def _listed(files: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from schemas.goal import Goal
-from tasks.toolchain.failure_log import LogSign, read_log
+from tasks.toolchain.classify import LogSign, read_log
 
 
 class GoalType(StrEnum):

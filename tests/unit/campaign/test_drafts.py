@@ -12,7 +12,7 @@ from schemas import codec
 from schemas.kinds.campaign import TASKS_SCHEMA, GivenTask
 from tasks.rules.strategy import Consult, Draft, Drafted, Rejected, Setting
 from tasks.strategies.campaign.prompt import ROLE
-from tasks.text.quoting import MARK
+from tasks.text.fields import QUOTE_MARK
 from tests.support.kinds.campaign import TASK, Running, a_goal, an_exploration, answered, candidate, tasks, tasks_in
 
 QUEUE = Setting(drafter="queue")
@@ -533,8 +533,8 @@ def test_a_prompt_marks_what_comes_from_outside_and_holds_no_attack() -> None:
         "# Deliverables",
         "# Commands that may verify",
     ]
-    assert f"{MARK}## Tokens" in prompt.splitlines()
-    assert f"{MARK}src/auth.py: relevance high, functions at lines 10 to 40" in prompt.splitlines()
+    assert f"{QUOTE_MARK}## Tokens" in prompt.splitlines()
+    assert f"{QUOTE_MARK}src/auth.py: relevance high, functions at lines 10 to 40" in prompt.splitlines()
     assert "`pytest -q` runs the tests of this project" in prompt
 
 

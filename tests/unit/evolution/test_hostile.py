@@ -12,7 +12,7 @@ from schemas import codec
 from tasks.handlers import goals
 from tasks.rules.strategy import Consult, Draft, Drafted, Expansion, LivePlan, Setting
 from tasks.strategies import evolution
-from tasks.text.quoting import MARK
+from tasks.text.fields import QUOTE_MARK
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.kinds.evolution import a_goal, a_plan, a_step, after, ended, facts, through_json
 
@@ -85,7 +85,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def ours(prompt: str) -> list[str]:
-    return [line for line in prompt.split("\n") if not line.startswith(MARK)]
+    return [line for line in prompt.split("\n") if not line.startswith(QUOTE_MARK)]
 
 
 def questions(mode: str, **goal: Any) -> tuple[Draft, str, str]:

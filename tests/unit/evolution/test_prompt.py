@@ -20,7 +20,7 @@ from tasks.strategies.evolution.prompt import (
 )
 from tasks.strategies.evolution.request import digest, prepare, remember
 from tasks.strategies.evolution.trajectory import DEFAULTS
-from tasks.text.quoting import MARK
+from tasks.text.fields import QUOTE_MARK
 from tasks.text.sanitize import Treatment, sanitize
 from tests.support.kinds.evolution import ATTACK
 
@@ -281,7 +281,7 @@ def test_every_line_of_a_section_of_data_is_marked() -> None:
     section = prompt_of(full("a"), STRICT).split("# Base commit")[1].split("\n\n")[0].splitlines()[1:]
 
     assert section
-    assert all(line.startswith(MARK) for line in section)
+    assert all(line.startswith(QUOTE_MARK) for line in section)
 
 
 @pytest.mark.parametrize("mode", ValidationMode)
