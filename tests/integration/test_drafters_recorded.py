@@ -16,7 +16,7 @@ from tasks.rules.strategy import Consult, Drafted
 from worker.drafters import recorded
 from worker.drafters.base import STOPPED, Stop, estimate
 from worker.drafters.consulting import Consulting
-from worker.drafters.recorded import LOST, Recorded
+from worker.drafters.recorded import LOST, RecordedDrafter
 from worker.settings.settings import Settings
 from worker.store.keys import Partition
 
@@ -48,7 +48,7 @@ def somebody() -> Somebody:
 
 
 def ask(redis: Redis, drafter: Somebody, number: int = 1, question: Consult = QUESTION) -> Drafted:
-    return Recorded(redis, HOME, drafter).ask(PLAN, number, question, lambda: False)
+    return RecordedDrafter(redis, HOME, drafter).ask(PLAN, number, question, lambda: False)
 
 
 def test_a_question_that_was_answered_is_not_asked_again(redis: Redis, somebody: Somebody) -> None:
@@ -120,7 +120,7 @@ def test_a_server_that_is_away_does_not_stop_a_call(redis: Redis, somebody: Some
     def away() -> bool:
         raise NoConnection("gone")
 
-    assert Recorded(redis, HOME, somebody).ask(PLAN, 1, QUESTION, away) == ANSWER
+    assert RecordedDrafter(redis, HOME, somebody).ask(PLAN, 1, QUESTION, away) == ANSWER
 
 
 def test_an_answer_that_no_encoding_has_is_kept_as_far_as_it_can_be_written(redis: Redis) -> None:

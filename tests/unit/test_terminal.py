@@ -20,7 +20,7 @@ from rich.text import Text
 
 from schemas.envelope import FieldError, Problem
 from worker.cli import console
-from worker.host.printable import escape_json, harmless
+from worker.host.printable import escape_json, make_harmless
 from worker.host.terminal import Terminal
 from worker.telemetry.logs import JsonLines
 
@@ -82,7 +82,7 @@ def test_escaped_json_says_the_same(text: str) -> None:
 
 @given(st.text())
 def test_harmless_text_keeps_its_length_and_what_can_be_seen(text: str) -> None:
-    made = harmless(text)
+    made = make_harmless(text)
 
     assert len(made) == len(text)
     assert all(new in (old, " ") for old, new in zip(text, made, strict=True))

@@ -41,9 +41,9 @@ def test_a_word_that_is_read_as_a_file_of_options_fails_before_anything_runs(wor
         Tool(tool="pytest", argv=("pytest", word), timeout_s=9),
     ]
 
-    def run(argv: object, _: float) -> process.Finished:
+    def run(argv: object, _: float) -> process.JobResult:
         ran.append(argv)
-        return process.Finished(0, "", "", "sha256:0")
+        return process.JobResult(0, "", "", "sha256:0")
 
     done = verify(tools, run)
 

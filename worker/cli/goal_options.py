@@ -33,7 +33,7 @@ def from_text(text: bytes) -> dict[str, Any]:
     return body
 
 
-def report_of(text: bytes) -> junit.Report:
+def report_of(text: bytes) -> junit.JUnitReport:
     """Read a JUnit report."""
     try:
         return junit.read(text)

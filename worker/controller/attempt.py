@@ -12,11 +12,11 @@ from schemas.base import FailureCategory, Mode
 from schemas.outcome import MAX_OUTPUT_BYTES, Metrics, Outcome
 from worker.controller import programs, wire
 from worker.controller.changes import Changes
-from worker.controller.lease import Lease
-from worker.controller.programs import AgentReport, Verification
+from worker.controller.lease import LeaseClient
+from worker.controller.programs import AgentReport, VerificationResult
 from worker.controller.wire import AttemptFailure, Spec
 from worker.controller.worktree import Worktree
-from worker.sandbox.process import Abandoned, Finished, Job
+from worker.sandbox.process import Abandoned, Job, JobResult
 from worker.sandbox.sandbox import Sandbox
 
 LINKS = "links lead out of the clone"
@@ -41,19 +41,19 @@ class Result:
 
     report: AgentReport = field(default_factory=AgentReport)
     changes: Changes | None = None
-    verification: Verification = field(default_factory=Verification)
+    verification: VerificationResult = field(default_factory=VerificationResult)
     failure: AttemptFailure | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class AttemptRun:
     """The attempt that `spec` asks for, done in `tree` by the agent `argv` for as long as `lease` is held."""
 
     spec: Spec
     raw: bytes  # the spec as it came: the agent may know more of its fields than we do
     argv: Sequence[str]
     tree: Worktree
-    lease: Lease
+    lease: LeaseClient
     agent_timeout_s: float
     sandboxes: Sandboxes = field(default_factory=Sandboxes)
 
@@ -94,8 +94,8 @@ class Attempt:
         altered = () if verification.failure else tree.altered_files()
         result.verification = verification
         if altered:
-            told = f"the verification changed what it verified, so that cannot be landed: {', '.join(altered)}"
-            return wire.advice(told)
+            what = f"the verification changed what it verified, so that cannot be landed: {', '.join(altered)}"
+            return wire.advice(what)
         if changes.touched and not verification.failure:
             self.lease.confirm()
             commit = tree.land(spec.plan_id, changes, _message(spec))
@@ -112,11 +112,11 @@ class Attempt:
             return replace(report, failure=failure)
         return report
 
-    def _run_agent(self, argv: Sequence[str], timeout_s: float, stdin: bytes) -> Finished:
+    def _run_agent(self, argv: Sequence[str], timeout_s: float, stdin: bytes) -> JobResult:
         job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, stdin)
         return self.sandboxes.agent.run(job, writable=self.tree.writable)
 
-    def _run_tool(self, argv: Sequence[str], timeout_s: float) -> Finished:
+    def _run_tool(self, argv: Sequence[str], timeout_s: float) -> JobResult:
         job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, merge=True, env=programs.environment())
         return self.sandboxes.tool.run(job, writable=self.tree.writable)
 
@@ -158,7 +158,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
     One run of the agent is one patch cycle, unless it counted more; tokens that it did not tell stay unknown.
     """
     failure, changes, report = result.failure, result.changes, result.report
-    told = failure or result.verification.finding
+    shown = failure or result.verification.finding
     cycles = report.patch_cycles if report.patch_cycles is not None else int(spec.mode is Mode.PATCH)
     return Outcome(
         step_id=spec.step_id,
@@ -169,7 +169,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         metrics=Metrics(
             tokens_used=report.tokens_used, duration_ms=duration_ms, patch_cycles=cycles, tool_calls=report.tool_calls
         ),
-        failure_evidence=told.evidence if told else None,
+        failure_evidence=shown.evidence if shown else None,
         plan_id=spec.plan_id,
         attempt=spec.attempt,
         lease=spec.lease,

@@ -128,8 +128,8 @@ class IgnoreRules:
         asked = b"".join(HERE + path + b"\0" for path in paths)
         if not asked:
             return frozenset()
-        told = self._git("check-ignore", "-z", "--stdin", "--no-index", stdin=asked, ok=(0, 1))
-        return frozenset(path.removeprefix(HERE) for path in told.split(b"\0")[:-1])
+        answer = self._git("check-ignore", "-z", "--stdin", "--no-index", stdin=asked, ok=(0, 1))
+        return frozenset(path.removeprefix(HERE) for path in answer.split(b"\0")[:-1])
 
 
 def caches(paths: Iterable[bytes]) -> frozenset[bytes]:

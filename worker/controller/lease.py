@@ -12,7 +12,7 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from worker.controller.mailbox import patiently
+from worker.controller.mailbox import call_until_answered
 from worker.controller.wire import Spec
 from worker.sandbox.process import Abandoned
 
@@ -40,7 +40,7 @@ class Paused(Exception):
 LOST = frozenset({Action.CANCEL, Action.TAKEN, Action.STALE})
 
 
-class Lease:
+class LeaseClient:
     """Our hold on the attempt of `spec`."""
 
     def __init__(self, redis: Redis, spec: Spec, name: str, every_s: float, stop: Event) -> None:
@@ -59,7 +59,7 @@ class Lease:
 
     def confirm(self) -> Action | None:
         """Ask whether the attempt is ours, as before a change lands; raises Abandoned where it is not any more."""
-        action = patiently(self._beat, self._stop)
+        action = call_until_answered(self._beat, self._stop)
         if not self.is_wanted():
             raise Abandoned(self._lost or "shutdown")
         return action

@@ -24,9 +24,9 @@ from redis.exceptions import RedisError
 
 from schemas import codec
 from schemas.envelope import DATA
-from worker.controller.attempt import Attempt, Sandboxes, outcome
-from worker.controller.lease import Lease, Paused
-from worker.controller.mailbox import Mailbox, StepEntry, connect, patiently, step_streams
+from worker.controller.attempt import AttemptRun, Sandboxes, outcome
+from worker.controller.lease import LeaseClient, Paused
+from worker.controller.mailbox import Mailbox, StepEntry, call_until_answered, connect, step_streams
 from worker.controller.repository import Repository
 from worker.controller.wire import Spec
 from worker.controller.worktree import Worktree, worktree
@@ -87,7 +87,7 @@ def run(config: ControllerConfig, stop: Event | None = None, check: Callable[[Re
             connect(config.redis_url) as redis,
             worktree(repository, config.name, config.worktrees, config.agent_user) as tree,
         ):
-            patiently(lambda: check(redis), stop)
+            call_until_answered(lambda: check(redis), stop)
             Controller(config, redis, tree, stop).run()
     except Abandoned:  # we were asked to stop before the server answered
         return 0
@@ -164,7 +164,7 @@ class Controller:
         return spec is not None
 
     def _work(self, spec: Spec, entry: StepEntry) -> None:
-        lease = Lease(self._redis, spec, self._config.name, self._config.heartbeat_s, self._stop)
+        lease = LeaseClient(self._redis, spec, self._config.name, self._config.heartbeat_s, self._stop)
         lease.claim()
         seconds = self._config.agent_timeout_s
         if not lease.claimed:  # without a heartbeat never beyond the attempt's deadline
@@ -175,7 +175,7 @@ class Controller:
         with lease.renewal():
             started = time.monotonic()
             raw = entry.fields[DATA]
-            result = Attempt(spec, raw, self._argv, self._tree, lease, seconds, self._sandboxes).run()
+            result = AttemptRun(spec, raw, self._argv, self._tree, lease, seconds, self._sandboxes).run()
             duration_ms = int((time.monotonic() - started) * 1000)
             message = outcome(spec, result, duration_ms, self._config.name)
             data = codec.encode(message, exclude_none=True)

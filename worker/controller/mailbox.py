@@ -28,7 +28,7 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 
 
-def patiently(call: Callable[[], T], stop: Event) -> T:
+def call_until_answered(call: Callable[[], T], stop: Event) -> T:
     """Return what `call` returns once Redis lets it; raises Abandoned on `stop`."""
     pause = FIRST_PAUSE_S
     while True:
@@ -95,7 +95,7 @@ class Mailbox:
 
     def publish(self, reply_to: str, fields: dict[Any, Any]) -> None:
         """Add an outcome; after a lost connection the same one again, which the planner applies once."""
-        patiently(lambda: self._redis.xadd(reply_to, fields), self._stop)
+        call_until_answered(lambda: self._redis.xadd(reply_to, fields), self._stop)
 
     def acknowledge(self, entry: StepEntry) -> None:
         """Be done with `entry`; a refusal is no matter, since the planner acknowledges ended attempts itself."""

@@ -13,11 +13,11 @@ from schemas import codec
 from schemas.outcome import MAX_OUTPUT_BYTES, VerifyReceipt
 from worker.controller import wire
 from worker.controller.wire import MESSAGE_CHARS, AttemptFailure, Tool
-from worker.sandbox.process import Finished
+from worker.sandbox.process import JobResult
 from worker.sandbox.process import environment as without_secrets
 
-AgentRun = Callable[[Sequence[str], float, bytes], Finished]  # an argv, seconds, and what it reads
-ToolRun = Callable[[Sequence[str], float], Finished]  # an argv and seconds
+AgentRun = Callable[[Sequence[str], float, bytes], JobResult]  # an argv, seconds, and what it reads
+ToolRun = Callable[[Sequence[str], float], JobResult]  # an argv and seconds
 
 MOST = 10**12
 REPORTED = frozenset({"tokens_used", "patch_cycles", "tool_calls", "output", "suggestion"})
@@ -88,12 +88,12 @@ def _count(value: Any) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class VerificationResult:
     """The proof of what ran, and the first failure."""
 
     receipts: tuple[VerifyReceipt, ...] = ()
     failure: AttemptFailure | None = None
-    finding: AttemptFailure | None = None  # the last one that was told by an exit code that passes all the same
+    finding: AttemptFailure | None = None  # of the last exit code that says something was found, and passes
 
     @property
     def passed(self) -> bool | None:
@@ -101,7 +101,7 @@ class Verification:
         return self.failure is None if self.receipts else None
 
 
-def verify(tools: Iterable[Tool], run: ToolRun) -> Verification:
+def verify(tools: Iterable[Tool], run: ToolRun) -> VerificationResult:
     """Have each of `tools` done by `run`, under its timeout; raises what `run` does."""
     receipts: list[VerifyReceipt] = []
     finding: AttemptFailure | None = None
@@ -109,14 +109,14 @@ def verify(tools: Iterable[Tool], run: ToolRun) -> Verification:
         # No planner of today sends a word that pytest, ruff, mypy or tsc take for a file of options; a plan that an
         # older one made, and that is still under way, may hold one.
         if word := next((word for word in tool.argv if word.startswith("@")), None):
-            return Verification(tuple(receipts), wire.advice(f"{tool.tool} would read options from {word!r}"))
+            return VerificationResult(tuple(receipts), wire.advice(f"{tool.tool} would read options from {word!r}"))
         done = run(resolve(tool.argv), tool.timeout_s)
         receipts.append(VerifyReceipt(tool=tool.tool, exit_code=done.exit_code, output_digest=done.digest))
         if done.timed_out or done.exit_code not in tool.pass_codes:
-            return Verification(tuple(receipts), wire.tool_failure(tool.tool, done.stdout, done.timed_out))
+            return VerificationResult(tuple(receipts), wire.tool_failure(tool.tool, done.stdout, done.timed_out))
         if done.exit_code:
             finding = wire.tool_failure(tool.tool, done.stdout, timed_out=False)
-    return Verification(tuple(receipts), finding=finding)
+    return VerificationResult(tuple(receipts), finding=finding)
 
 
 def environment() -> dict[str, str]:

@@ -110,10 +110,10 @@ def own_failure(error: Exception) -> AttemptFailure:
 
 
 def with_line(failure: AttemptFailure, line: str) -> AttemptFailure:
-    """Add a line to what is told of a failure, which makes room for it."""
-    told, line = failure.evidence, line[:LINE_CHARS]
-    trace = f"{(told.stack_trace_head or '')[: TRACE_CHARS - len(line) - 1]}\n{line}"
-    return AttemptFailure(told.model_copy(update={"stack_trace_head": trace}), failure.message)
+    """Add a line to the evidence of a failure, which makes room for it."""
+    evidence, line = failure.evidence, line[:LINE_CHARS]
+    trace = f"{(evidence.stack_trace_head or '')[: TRACE_CHARS - len(line) - 1]}\n{line}"
+    return AttemptFailure(evidence.model_copy(update={"stack_trace_head": trace}), failure.message)
 
 
 def _failure(

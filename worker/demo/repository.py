@@ -64,7 +64,7 @@ def _data(text: str) -> bytes:
     return b"data %d\n%s\n" % (len(raw), raw)
 
 
-def run_python(root: Path, *arguments: str) -> process.Finished:
+def run_python(root: Path, *arguments: str) -> process.JobResult:
     """Run Python in `root`, as CI would."""
     return process.run(process.Job([sys.executable, *arguments], root, PROGRAM_S, lambda: True))
 

@@ -44,7 +44,7 @@ class Artifacts:
         self._make_room()
         digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:12]
         path = self._directory / f"planning-{digest}-attempt{attempt}-{time.time_ns() // 1_000_000}.json"
-        told = {
+        record = {
             "about": name,
             "attempt": attempt,
             "modes": self._modes,
@@ -58,7 +58,7 @@ class Artifacts:
             "duration_ms": answer.duration_ms,
         }
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(codec.pretty(told))
+            file.write(codec.pretty(record))
         return path
 
     def _make_room(self) -> None:

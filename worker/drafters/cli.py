@@ -102,7 +102,7 @@ class CliDrafter:
         place = self._settings.cli_working_dir
         stdin = question.prompt.encode(errors="replace")
         seconds, env = self._settings.cli_timeout_s, self._environment()
-        job = Job(argv, place or cwd, seconds, Wanted(stop), stdin, env=env, limits=limits)
+        job = Job(argv, place or cwd, seconds, StopCheck(stop), stdin, env=env, limits=limits)
         try:
             ended = self._sandbox.run(job, writable=() if place else (cwd,), readable=(here,))
         except TooMuchPrinted:
@@ -137,7 +137,7 @@ class CliDrafter:
         return kept
 
 
-class Wanted:
+class StopCheck:
     """Says whether an answer is still wanted; asks each LOOK_S."""
 
     def __init__(self, stop: Stop) -> None:

@@ -15,7 +15,7 @@ from tasks.text.fields import fit
 from worker.drafters import drafter_of
 from worker.drafters.artifacts import Artifacts
 from worker.drafters.base import Drafter, secrets_of
-from worker.drafters.recorded import Recorded
+from worker.drafters.recorded import RecordedDrafter
 from worker.settings.settings import Settings
 from worker.store.keys import Partition
 
@@ -63,7 +63,7 @@ class Consulting:
             validation = question.validation_mode or here.planning_validation_mode
             modes = {"validation": validation, "schema": schema_mode(here, drafter, question)}
             artifacts = Artifacts(here.planning_debug_dir, modes, secrets_of(here))
-        recorded = Recorded(self._client, partition, self.drafters[drafter], artifacts)
+        recorded = RecordedDrafter(self._client, partition, self.drafters[drafter], artifacts)
         return recorded.ask(plan_id, number, question, stop)
 
 

@@ -71,22 +71,22 @@ class Tally:
     def __int__(self) -> int:
         return self._counted + self._broken + self._guess
 
-    def begins(self) -> None:
+    def begin(self) -> None:
         """Begin to count a call."""
         self._guess = estimate(self._prompt)
 
-    def hears(self, answer: str) -> None:
+    def hear(self, answer: str) -> None:
         """Take note of how much of the answer has come."""
         self._guess = estimate(self._prompt, answer)
 
-    def ends(self, told: int) -> None:
+    def end(self, counted: int) -> None:
         """Count a call that ended well.
 
-        The other side counted `told` tokens: 0 where it does not count, and anything where it errs.
+        The other side `counted` tokens: 0 where it does not count, and anything where it errs.
         """
-        self._counted, self._guess = self._counted + (told if 0 < told <= MOST else self._guess), 0
+        self._counted, self._guess = self._counted + (counted if 0 < counted <= MOST else self._guess), 0
 
-    def fails(self, is_refused: bool) -> None:
+    def fail(self, is_refused: bool) -> None:
         """Count a call that failed; one that was refused cost nothing."""
         self._broken, self._guess = self._broken + (0 if is_refused else self._guess), 0
 
@@ -165,7 +165,7 @@ class HttpDrafter:
             try:
                 return await self._call(model, question.prompt, asked, tally)
             except Exception as error:
-                tally.fails(is_refused=isinstance(error, ModelHTTPError) and not error.in_stream)
+                tally.fail(is_refused=isinstance(error, ModelHTTPError) and not error.in_stream)
                 if self._is_about_the_schema(error, asked):
                     asked = ModelRequestParameters()
                     continue
@@ -187,19 +187,19 @@ class HttpDrafter:
         here = self._settings
         settings = ModelSettings(max_tokens=here.llm_max_output_tokens, timeout=here.llm_timeout_s, max_retries=0)
         messages = [ModelRequest.user_text_prompt(prompt)]
-        tally.begins()
+        tally.begin()
         if here.llm_stream:
             async with model_request_stream(
                 model, messages, model_settings=settings, model_request_parameters=asked
             ) as stream:
                 async for _ in stream:
-                    tally.hears(_text(stream.get()))
+                    tally.hear(_text(stream.get()))
                 response = stream.get()
         else:
             response = await model_request(model, messages, model_settings=settings, model_request_parameters=asked)
         text = _text(response)
-        tally.hears(text)
-        tally.ends(response.usage.input_tokens + response.usage.output_tokens)
+        tally.hear(text)
+        tally.end(response.usage.input_tokens + response.usage.output_tokens)
         return text
 
 
@@ -222,8 +222,8 @@ def _pause(error: Exception, repeated: int, most: int) -> float | None:
     """Say how many seconds to wait before the next call; None where that would be no use."""
     if repeated >= most or not isinstance(error, ANOTHER_TIME):
         return None
-    told: float | None = error.retry_after
-    if told is not None:
-        return max(0.0, told)
+    retry_after: float | None = error.retry_after
+    if retry_after is not None:
+        return max(0.0, retry_after)
     longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**repeated)
     return float(longest * random.uniform(0.5, 1.0))  # noqa: S311 - so that workers do not call in step

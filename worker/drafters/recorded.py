@@ -6,7 +6,6 @@ import hashlib
 import logging
 import time
 from dataclasses import asdict, fields, replace
-from typing import Any
 
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -27,7 +26,7 @@ TRIES = 10  # at writing down what was paid for
 PAUSE_S = 1.0
 
 
-class Recorded:
+class RecordedDrafter:
     """Asks `drafter` about plans of one partition, each question once; not for several threads at once."""
 
     def __init__(
@@ -71,24 +70,20 @@ class Recorded:
 
     def _keep(self, key: str, number: int, answer: Drafted) -> Drafted:
         """Write the answer down unless there is one; returns the one that stands, for everybody the same."""
+        # An older release does not know `command` and `stderr`, which not every answer has.
+        record = {name: value for name, value in asdict(answer).items() if value or name not in ("command", "stderr")}
         for left in reversed(range(TRIES)):
             try:
-                return self._written(key, number, answer)
+                pipeline = self._client.pipeline(transaction=True)
+                pipeline.hsetnx(key, f"{number}:answer", codec.dumps(record))
+                pipeline.expire(key, KEPT_S)
+                pipeline.hget(key, f"{number}:answer")
+                return _answer(pipeline.execute()[-1])
             except (RedisConnectionError, RedisTimeoutError, OutOfMemoryError):
                 if not left:
                     raise
                 time.sleep(PAUSE_S)
         raise AssertionError  # pragma: no cover
-
-    def _written(self, key: str, number: int, answer: Drafted) -> Drafted:
-        # An older release does not know `command` and `stderr`, which not every answer has.
-        told = {name: value for name, value in asdict(answer).items() if value or name not in ("command", "stderr")}
-        pipeline = self._client.pipeline(transaction=True)
-        pipeline.hsetnx(key, f"{number}:answer", codec.dumps(told))
-        pipeline.expire(key, KEPT_S)
-        pipeline.hget(key, f"{number}:answer")
-        found: Any = pipeline.execute()[-1]
-        return _answer(found)
 
     @staticmethod
     def _is_over(stop: Stop) -> bool:
@@ -101,8 +96,8 @@ class Recorded:
 
 def _answer(raw: bytes) -> Drafted:
     """Read what was written down, by whatever release: fields may be missing, and there may be others."""
-    told = codec.loads(raw)
-    known = {each.name: told[each.name] for each in fields(Drafted) if each.name in told}
+    record = codec.loads(raw)
+    known = {each.name: record[each.name] for each in fields(Drafted) if each.name in record}
     return Drafted(**known | {"command": tuple(known.get("command", ()))})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 
-def harmless(text: str) -> str:
+def make_harmless(text: str) -> str:
     """Put a blank in the place of every character that is not seen; line ends stay."""
     if text.isprintable():
         return text

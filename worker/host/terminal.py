@@ -15,7 +15,7 @@ import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from worker.host.printable import escape_json, harmless
+from worker.host.printable import escape_json, make_harmless
 
 _CLEAR_LINE = "\r\x1b[2K"
 
@@ -26,12 +26,12 @@ class Terminal(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Render, each piece of text made harmless."""
         for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else harmless(text), style, control)
+            yield Segment(text if control else make_harmless(text), style, control)
 
 
 def line(text: str, *, err: bool = False) -> None:
     """Print one line of text, unwrapped and without colours."""
-    typer.echo(harmless(text), err=err)
+    typer.echo(make_harmless(text), err=err)
 
 
 def document(text: str) -> None:
@@ -41,12 +41,12 @@ def document(text: str) -> None:
 
 def confirm(question: str, *, default: bool | None = False) -> bool:
     """Ask a person for yes or no."""
-    return typer.confirm(harmless(question), default=default)
+    return typer.confirm(make_harmless(question), default=default)
 
 
 def overwrite(text: str = "") -> None:
     """Write over the terminal's line that is in progress; without a text, clear it."""
-    sys.stderr.write(_CLEAR_LINE + harmless(text))
+    sys.stderr.write(_CLEAR_LINE + make_harmless(text))
     sys.stderr.flush()
 
 

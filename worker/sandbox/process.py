@@ -44,7 +44,7 @@ class TooMuchPrinted(Abandoned):
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class JobResult:
     """How a command ended, the ends of both its outputs, and the digest of all of its standard output."""
 
     exit_code: int
@@ -107,7 +107,7 @@ def environment() -> dict[str, str]:
     return kept | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def run(job: Job, confinement: Confinement = UNCONFINED, temporary: Path | None = None) -> Finished:
+def run(job: Job, confinement: Confinement = UNCONFINED, temporary: Path | None = None) -> JobResult:
     """Run a command; raises Abandoned, with nothing left running, once it is not wanted.
 
     Its input and output are files in `temporary`: no pipe can fill up, and a forgotten grandchild cannot hold one open.
@@ -134,7 +134,7 @@ def run(job: Job, confinement: Confinement = UNCONFINED, temporary: Path | None 
         with _launched(request, job.cwd, given, out, out if job.merge else err) as program:
             is_over = _wait(program.process, time.monotonic() + job.timeout_s, job.wanted, printed)
             code = program.end()
-        return Finished(
+        return JobResult(
             exit_code=code if is_over else TIMED_OUT,
             stdout=_tail(out, limits.kept),
             stderr=_tail(err, limits.kept),

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from worker.sandbox import bubblewrap, landlock, paths, process
 from worker.sandbox.paths import PathGrant
-from worker.sandbox.process import SOURCES, UNCONFINED, Confinement, Finished, Job
+from worker.sandbox.process import SOURCES, UNCONFINED, Confinement, Job, JobResult
 from worker.sandbox.user import User
 
 log = logging.getLogger("planner.sandbox")
@@ -69,7 +69,7 @@ class Sandbox:
         else:
             _say_once("sandbox_absent", version, bwrap, self.user)
 
-    def run(self, job: Job, *, writable: Sequence[Path] = (), readable: Sequence[Path] = ()) -> Finished:
+    def run(self, job: Job, *, writable: Sequence[Path] = (), readable: Sequence[Path] = ()) -> JobResult:
         """Run `job`, which may write to `writable` and to a temporary folder.
 
         The folder is TMPDIR, and HOME is in it, with links to what is granted of the real one. Raises NoSandbox.

@@ -27,8 +27,8 @@ def commit_cards(root: Path, *tips: str, most: int = MAX_CARDS) -> list[Card]:
     message, else its subject; its key files are those that it touched.
     """
     options = ("--first-parent", "--name-only", f"--max-count={most}", f"--format={FORMAT}")
-    told = Git(root)("log", *options, "--end-of-options", *tips, "--").decode(errors="replace")
-    return [_card(record) for record in told.split(RECORD)[1:]]
+    history = Git(root)("log", *options, "--end-of-options", *tips, "--").decode(errors="replace")
+    return [_card(record) for record in history.split(RECORD)[1:]]
 
 
 def commit_context(root: Path, tip: str, **more: Any) -> Card:

@@ -26,7 +26,7 @@ BROKEN = "\ufffd"  # what is no UTF-8 becomes
 def with_checkout(body: Mapping[str, Any], allowed: Sequence[Any], folder: Path) -> dict[str, Any]:
     """Put the files and documents of `folder` into a goal; what `body` says already stands.
 
-    Where there are too many, those that may change come first. Without git, nothing is told.
+    Where there are too many, those that may change come first. Without git, nothing is added.
     """
     files = _files(folder)
     if not files:

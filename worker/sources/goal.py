@@ -12,7 +12,7 @@ from schemas.kinds.gap_report import Gap, InboxItem
 from tasks.strategies.gap_report import analysis
 from tasks.text.fields import one_line
 from worker.sources.git import with_checkout
-from worker.sources.junit import Report
+from worker.sources.junit import JUnitReport
 from worker.sources.sarif import SarifFinding
 
 SHOWN_TESTS = 3
@@ -23,7 +23,7 @@ KIND = "gap_report"
 RUNNERS = {"python": "pytest", "javascript": "jest", "typescript": "jest", "go": "go test"}
 
 
-def with_report(body: Mapping[str, Any], report: Report) -> dict[str, Any]:
+def with_report(body: Mapping[str, Any], report: JUnitReport) -> dict[str, Any]:
     """Ask for the failures of `report` to be repaired; what `body` says already stands."""
     names = report.names
     listed = ", ".join(names[:SHOWN_TESTS]) + (", ..." if len(names) > SHOWN_TESTS else "")
@@ -31,10 +31,10 @@ def with_report(body: Mapping[str, Any], report: Report) -> dict[str, Any]:
     return {"goal": f"Fix {many} {listed}"[:4000], **with_failures(body, report)}
 
 
-def with_failures(body: Mapping[str, Any], report: Report) -> dict[str, Any]:
+def with_failures(body: Mapping[str, Any], report: JUnitReport) -> dict[str, Any]:
     """Tell what failed as the goal's context; what `body` says already stands."""
-    told = {"language": report.language, "failing_tests": report.names, "failure_log": report.log}
-    context = {name: value for name, value in told.items() if value} | dict(body.get("context") or {})
+    failures = {"language": report.language, "failing_tests": report.names, "failure_log": report.log}
+    context = {name: value for name, value in failures.items() if value} | dict(body.get("context") or {})
     return {**body, "context": context} if context else dict(body)
 
 
@@ -50,36 +50,38 @@ class GapSources:
     """What the sources of gaps say."""
 
     findings: tuple[SarifFinding, ...] = ()
-    report: Report | None = None
+    report: JUnitReport | None = None
     items: tuple[analysis.RoadmapItem, ...] = ()
     wishes: tuple[InboxItem, ...] = ()
 
 
-def goal_of(body: Mapping[str, Any], told: GapSources, allowed: Sequence[Any], folder: Path) -> dict[str, Any] | None:
+def goal_of(
+    body: Mapping[str, Any], sources: GapSources, allowed: Sequence[Any], folder: Path
+) -> dict[str, Any] | None:
     """Ask for the most critical gap to be closed in the repository at `folder`; None where there is no gap.
 
     Of what `body` says, only its report gives way. The report has no time: the same output sent twice is the same goal.
     """
-    gaps = gaps_of(told)
+    gaps = gaps_of(sources)
     if not gaps:
         return None
-    known = with_failures(body, told.report) if told.report else body
+    known = with_failures(body, sources.report) if sources.report else body
     listed = [gap.model_dump(mode="json") for gap in gaps]
     given = {**(known.get(KIND) or {}), "gap_report": {"gaps": listed, "most_critical": listed[0]}}
-    if told.wishes:
-        given["inbox"] = [item.model_dump(mode="json") for item in told.wishes]
+    if sources.wishes:
+        given["inbox"] = [item.model_dump(mode="json") for item in sources.wishes]
     sentence = one_line(f"Close the most critical gap: {gaps[0].description}", 1000)
     return with_checkout({"goal": sentence, **known, "kind": KIND, KIND: given}, allowed, folder)
 
 
-def gaps_of(told: GapSources) -> tuple[Gap, ...]:
+def gaps_of(sources: GapSources) -> tuple[Gap, ...]:
     """List the gaps of all sources in their order, the most critical first."""
-    version = analysis.lowest_incomplete(told.items)
-    outputs = _linted(told.findings) | _tested(told.report)
+    version = analysis.lowest_incomplete(sources.items)
+    outputs = _linted(sources.findings) | _tested(sources.report)
     gaps = (
         *(analysis.quality_gap(tool, output, version) for tool, output in outputs.items()),
-        *map(analysis.inbox_gap, told.wishes),
-        *(analysis.roadmap_gap(item) for item in told.items if not item.completed),
+        *map(analysis.inbox_gap, sources.wishes),
+        *(analysis.roadmap_gap(item) for item in sources.items if not item.completed),
     )
     return analysis.report(gaps).gaps
 
@@ -88,8 +90,8 @@ def _linted(findings: Iterable[SarifFinding]) -> dict[str, str]:
     """Tell for each tool what it found: something of every file first, so that no file is cut off by another."""
     lines: dict[str, dict[str, list[str]]] = {}
     for found in findings:
-        told = one_line(f"{found.path}:{found.line}:{found.column}: {found.rule} {found.text}", MAX_LINE)
-        lines.setdefault(found.tool, {}).setdefault(found.path, []).append(told)
+        line = one_line(f"{found.path}:{found.line}:{found.column}: {found.rule} {found.text}", MAX_LINE)
+        lines.setdefault(found.tool, {}).setdefault(found.path, []).append(line)
     outputs = {}
     for tool, of_files in lines.items():
         rounds = zip_longest(*of_files.values())  # the first line of every file, then the second of every file
@@ -97,11 +99,11 @@ def _linted(findings: Iterable[SarifFinding]) -> dict[str, str]:
     return outputs
 
 
-def _tested(report: Report | None) -> dict[str, str]:
+def _tested(report: JUnitReport | None) -> dict[str, str]:
     if report is None or not report.failed:
         return {}
-    told = ((test.name, test.trace.partition("\n")[0]) for test in report.failed)
-    first = (f"FAILED {name} - {one_line(line, MAX_LINE)}" for name, line in told)
+    heads = ((test.name, test.trace.partition("\n")[0]) for test in report.failed)
+    first = (f"FAILED {name} - {one_line(line, MAX_LINE)}" for name, line in heads)
     traces = (line for test in report.failed for line in test.trace.splitlines())
     return {RUNNERS.get(report.language or "", "tests"): _cut([*first, *traces])}
 

@@ -34,7 +34,7 @@ class FailedTest:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class JUnitReport:
     """The failures of a report; each test once."""
 
     failed: tuple[FailedTest, ...]
@@ -55,7 +55,7 @@ class Report:
         return "\n\n".join(f"{test.name}\n{test.trace}" for test in self.failed)[:MAX_LOG]
 
 
-def read(report: bytes) -> Report:
+def read(report: bytes) -> JUnitReport:
     """Read a report; raises UnreadableReport, also for one with a document type, since that could name entities."""
     if len(report) > MAX_REPORT_BYTES:
         raise UnreadableReport(f"The report has {len(report)} bytes, and the limit is {MAX_REPORT_BYTES}.")
@@ -70,7 +70,7 @@ def read(report: bytes) -> Report:
     found: dict[str, FailedTest] = {}
     for test in _failures(root):
         found.setdefault(test.name, test)
-    return Report(tuple(found.values()))
+    return JUnitReport(tuple(found.values()))
 
 
 class _WithoutDoctype(TreeBuilder):

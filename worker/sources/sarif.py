@@ -25,7 +25,7 @@ class UnreadableLog(PlannerError):
 
 @dataclass(frozen=True, slots=True)
 class SarifFinding:
-    """One thing that a tool found; `path` is relative to the repository where that can be told."""
+    """One thing that a tool found; `path` is relative to the repository where that is known."""
 
     tool: str
     path: str

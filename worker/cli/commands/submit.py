@@ -13,7 +13,7 @@ import typer
 from worker.cli.console import FAILED, OK, USAGE, Failure, Json, Kind, command, open_link, read_source, say, say_json
 
 if TYPE_CHECKING:
-    from worker.sources.junit import Report
+    from worker.sources.junit import JUnitReport
 
 
 NO_GOAL = "Say what shall be done: FILE, --goal, --from-junit, --from-sarif, --roadmap or --inbox."
@@ -139,7 +139,7 @@ def _from_sources(
 
 
 def _with_gaps(
-    body: dict[str, Any], sources: Sources, report: Report | None, allowed: Sequence[str]
+    body: dict[str, Any], sources: Sources, report: JUnitReport | None, allowed: Sequence[str]
 ) -> dict[str, Any] | Nothing:
     from worker.cli import goal_options as gaps
     from worker.sources.goal import GapSources, goal_of
