@@ -8,12 +8,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory, mkdtemp
-from typing import Any
 
 from redis import Redis
 from redis.exceptions import RedisError
@@ -22,7 +21,7 @@ from rich.console import Console
 from schemas import codec
 from schemas.envelope import Problem
 from tasks.base.errors import PlannerError
-from worker.demo.fleet import fleet, tails
+from worker.demo.fleet import Fleet
 from worker.demo.progress import Progress
 from worker.demo.render import draw_svg, show_end, viewer
 from worker.demo.session import Session
@@ -36,6 +35,7 @@ from worker.store.keys import Partition
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PREFIX = "planner-demo-"  # of its directory
+TAIL_LINES = 12  # of a log, once something went wrong
 INTERRUPTED = 130  # as a shell says it
 FAILURES = (PlannerError, RedisError, GitError, OSError, subprocess.SubprocessError)
 
@@ -48,9 +48,12 @@ def run(kind: str, *, as_json: bool, keep: bool, console: Console, svg: Path | N
     story = load_story(kind)
     stderr = Terminal(stderr=True, highlight=False, markup=False, soft_wrap=True)
     try:
-        with _interruptible(), _home(keep=keep) as name:
+        with _interruptible(), ExitStack() as stack:
             if keep:
+                name = mkdtemp(prefix=PREFIX)
                 stderr.print(f"The demo is played in {name}, which stays.")
+            else:
+                name = stack.enter_context(TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True))
             progress = Progress(Path(name), kind, story.summary)
             problem = _play(story, progress, console, as_json=as_json)
             if problem:
@@ -58,7 +61,8 @@ def run(kind: str, *, as_json: bool, keep: bool, console: Console, svg: Path | N
             elif svg:
                 draw_svg(progress, svg)
             if as_json:
-                document(codec.pretty(_result(progress, problem)).decode())
+                result = progress.as_json() | ({"problem": problem.model_dump(mode="json")} if problem else {})
+                document(codec.pretty(result).decode())
             elif not problem:
                 show_end(progress, console)
     except KeyboardInterrupt:
@@ -81,7 +85,8 @@ def _play(story: Story, progress: Progress, console: Console, *, as_json: bool) 
             if url == settings.redis_url:
                 _check_unused(client, story.queues, settings.partitions)
                 stack.callback(_delete_queues, client, (queue, *story.queues), settings.partitions)
-            processes = stack.enter_context(fleet(progress.home, environment))
+            processes = Fleet(progress.home, environment)
+            stack.callback(processes.stop)
             stack.enter_context(view := viewer(console, as_json=as_json))
             story.play(Session(story, progress, view, processes, client, settings.partitions, queue))
     except FAILURES as error:
@@ -121,31 +126,12 @@ def _delete_queues(client: Redis, queues: Sequence[str], partitions: int) -> Non
                 client.delete(Partition(number).steps(queue))
 
 
-def _result(progress: Progress, problem: Problem | None) -> dict[str, Any]:
-    return {
-        "kind": progress.kind,
-        "completed": progress.completed and progress.completed.model_dump(mode="json"),
-        "rejected": progress.rejected and progress.rejected.model_dump(mode="json"),
-        "diff": progress.diff,
-        "tests_passed": progress.tests_passed,
-        "seconds": round(progress.seconds, 1),
-        **({"problem": problem.model_dump(mode="json")} if problem else {}),
-    }
-
-
 def _print_problem(problem: Problem, home: Path, stderr: Console) -> None:
     """Say what went wrong, and what the processes said last."""
     stderr.print(problem.detail, style="bold red")
-    for name, lines in tails(home):
-        stderr.print(f"\n{name}.log ends:", style="bold")
-        stderr.print("\n".join(lines))
-
-
-def _home(*, keep: bool) -> AbstractContextManager[str]:
-    """Make the demo's directory, which goes with the block unless it is kept."""
-    return (
-        nullcontext(mkdtemp(prefix=PREFIX)) if keep else TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True)
-    )
+    for log in sorted(home.glob("logs/*.log")):
+        stderr.print(f"\n{log.name} ends:", style="bold")
+        stderr.print("\n".join(log.read_text(errors="replace").splitlines()[-TAIL_LINES:]))
 
 
 @contextmanager

@@ -52,14 +52,8 @@ class PlanWatch:
     def refresh(self) -> PlanView | None:
         """Bring it up to date; returns the plan once it is over. Its state is read first, so that nothing is missed."""
         self.view = queries.plan(self.client, self.partitions, self.plan_id)
-        self._read_events()
-        self._read_log()
-        self._read_leases()
-        return self.view if self.view and self.view.state in ENDED else None
-
-    def _read_events(self) -> None:
-        reply: Any = self.client.xrange(self._partition.events, f"({self._last}" if self.events else "-")
-        for entry, fields in reply:
+        news: Any = self.client.xrange(self._partition.events, f"({self._last}" if self.events else "-")
+        for entry, fields in news:
             self._last = entry.decode()
             data = codec.loads(fields[b"data"])
             if data.get("plan_id") == self.plan_id:
@@ -67,21 +61,19 @@ class PlanWatch:
                 self._first_ms = self._first_ms or ms
                 what = fields[b"type"].decode().removeprefix(EVENT_PREFIX).removesuffix(EVENT_SUFFIX)
                 self.events.append(Event(what, ms - self._first_ms, data))
-
-    def _read_log(self) -> None:
-        """The plan's log keeps every outcome that was applied, with its evidence."""
         lines: Any = self.client.lrange(self._keys.log, self._log_lines, -1)
         self._log_lines += len(lines)
-        for line in lines:
+        for line in lines:  # the plan's log keeps every outcome that was applied, with its evidence
             inputs = codec.loads(line)["in"]
             self.outcomes += [Outcome.model_validate(each[3]) for each in inputs if each[0] == "outcome"]
             self.refused += [each[3] for each in inputs if each[0] == "output refused"]
-
-    def _read_leases(self) -> None:
-        active = [step.step_id for step in self.view.steps if step.state == "ACTIVE"] if self.view else []
         prefix = self._partition.lease_prefix(self.plan_id)
-        found: list[tuple[str, Any]] = [(step, self.client.hget(prefix + step, "controller")) for step in active]
-        self.holders = {step: holder.decode() for step, holder in found if holder}
+        self.holders = {}
+        for step in self.view.steps if self.view else ():
+            holder: Any = self.client.hget(prefix + step.step_id, "controller") if step.state == "ACTIVE" else None
+            if holder:
+                self.holders[step.step_id] = holder.decode()
+        return self.view if self.view and self.view.state in ENDED else None
 
 
 @dataclass
@@ -116,3 +108,14 @@ class Progress:
     def completed(self) -> PlanView | None:
         """The plan that is to be completed."""
         return self.watch.view if self.watch else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what `--json` prints."""
+        return {
+            "kind": self.kind,
+            "completed": self.completed and self.completed.model_dump(mode="json"),
+            "rejected": self.rejected and self.rejected.model_dump(mode="json"),
+            "diff": self.diff,
+            "tests_passed": self.tests_passed,
+            "seconds": round(self.seconds, 1),
+        }

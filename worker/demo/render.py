@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -36,27 +34,14 @@ SVG_WIDTH = 100
 FONT_FACES = re.compile(r"\s*@font-face \{[^}]*\}")  # fonts from elsewhere: a README's picture must not fetch any
 
 
-class Viewer(Protocol):
-    """Is shown the progress whenever something may have changed; a context, since a screen has to be given back."""
-
-    def __enter__(self) -> object: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> bool | None: ...
+class Viewer(nullcontext[None]):
+    """Is shown the progress whenever something may have changed, and shows nothing itself: for `--json`."""
 
     def show(self, progress: Progress) -> None:
         """Show what is new."""
 
 
-class NoViewer(nullcontext[None]):
-    """Shows nothing: for `--json`."""
-
-    def show(self, progress: Progress) -> None:
-        """Do nothing."""
-
-
-class LogViewer(nullcontext[None]):
+class LogViewer(Viewer):
     """Prints plain lines, each as soon as it is known: for pipes and CI."""
 
     def __init__(self, console: Console) -> None:
@@ -83,15 +68,15 @@ class LogViewer(nullcontext[None]):
                 self._console.print(Text(indent) + line, soft_wrap=True)
 
 
-class ScreenViewer:
+class ScreenViewer(Viewer):
     """Draws a picture anew, which stays as it was last."""
 
     def __init__(self, console: Console) -> None:
+        super().__init__()
         self._live = Live(console=console, refresh_per_second=FRAMES_A_SECOND)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> None:
         self._live.start()
-        return self
 
     def __exit__(self, *failure: object) -> None:
         self._live.stop()
@@ -104,7 +89,7 @@ class ScreenViewer:
 def viewer(console: Console, *, as_json: bool) -> Viewer:
     """Choose a viewer: none for `--json`; the screen only where the terminal can draw it."""
     if as_json:
-        return NoViewer()
+        return Viewer()
     return ScreenViewer(console) if console.is_terminal and not console.options.ascii_only else LogViewer(console)
 
 
@@ -221,14 +206,12 @@ def event_line(event: Event) -> Text:
 
 def diff(text: str) -> RenderableType:
     """Colour the lines of a diff, without the header that only git reads."""
-    lines = [line for line in text.rstrip().splitlines() if not line.startswith("index ")]
-    return Group(*(Text(line, _diff_style(line)) for line in lines))
-
-
-def _diff_style(line: str) -> str:
-    if line.startswith(("diff ", "--- ", "+++ ")):
-        return "dim"
-    return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+    lines = []
+    for line in text.rstrip().splitlines():
+        if not line.startswith("index "):
+            names = line.startswith(("diff ", "--- ", "+++ "))
+            lines.append(Text(line, "dim" if names else {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")))
+    return Group(*lines)
 
 
 def rejection(view: PlanView) -> Table:

@@ -1,4 +1,4 @@
-"""A demo while it is played: the steps that stories have in common, and what they are made of."""
+"""A demo while it is played: the steps of its story, and what they are made of."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Session:
         """Have the end show a text."""
         self.progress.pages.append((title, text))
 
-    # The steps that stories have in common
+    # The steps of stories
 
     def make_repository(self, title: str, result: str, history: Sequence[Commit] = ()) -> None:
         """Make the story's repository, of its commits or of another history; `result` may name its {commit}."""
