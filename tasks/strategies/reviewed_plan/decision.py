@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.kinds.reviewed_plan import PersonsDecision
-from schemas.kinds.reviewed_plan_files import GateVerdict, ItemStatus, QrFile, QrItem, QrPhase
+from schemas.kinds.reviewed_plan_files import GateVerdict, ItemStatus, QrItem, QrPhase
 from tasks.rules.strategy import Question
 from tasks.strategies.reviewed_plan import gate
 from tasks.strategies.reviewed_plan.state import Turn
@@ -25,14 +25,15 @@ MAX_TOLD = 20  # items
 
 def ask(turn: Turn, phase: QrPhase, items: Sequence[QrItem]) -> Turn:
     """Ask a person about a gate."""
-    told = tuple(fit(f"{item.id} ({item.severity}) {item.check}: {item.finding or 'undecided'}", 500) for item in items)
+    lines = [f"{item.id} ({item.severity}) {item.check}: {item.finding or 'undecided'}" for item in items[:MAX_TOLD]]
+    shown = tuple(fit(line, 500) for line in lines)
     goes_on = turn.loop(phase).continued < MAX_CONTINUED
     choices = f"{'continue, ' if goes_on else ''}accept (with a reason) or stop"
     blocked = "1 item blocks it" if len(items) == 1 else f"{len(items)} items block it"
     what = "was not reviewed" if turn.unreviewed else f"does not pass: {blocked}"
     first = f"The gate {phase}-qr-gate {what}. Decide: {choices}."
-    page = "\n".join((f"# {first}", "", *(f"- {line}" for line in told[:MAX_TOLD]), "", _FORM))
-    question = Question("decision", (first, *told[:MAX_TOLD]), page + "\n")
+    page = "\n".join((f"# {first}", "", *(f"- {line}" for line in shown), "", _FORM))
+    question = Question("decision", (first, *shown), page + "\n")
     return replace(turn.with_state(asked=phase, open=(), ended=()), question=question)
 
 
@@ -40,12 +41,12 @@ _FORM = 'Answer: {"decision": "continue" or "accept" or "stop", "reason": "..."}
 
 
 def read_decision(value: Any, turn: Turn, phase: QrPhase) -> PersonsDecision | str:
-    """Read what a person said: an object, or `accept: reason`.
-
-    A sentence says why that decides nothing.
-    """
+    """Read what a person said: an object, or `accept: reason`; a sentence says why that decides nothing."""
+    if isinstance(value, str):
+        word, _, reason = value.strip().partition(":")
+        value = {"decision": word.strip().lower(), "reason": reason.strip()}
     try:
-        said = PersonsDecision.model_validate(_spelled_out(value) if isinstance(value, str) else value)
+        said = PersonsDecision.model_validate(value)
     except ValidationError as error:
         return f"This is no decision ({explain(error)}). {_FORM}."
     if said.decision == "accept" and not said.reason.strip():
@@ -53,11 +54,6 @@ def read_decision(value: Any, turn: Turn, phase: QrPhase) -> PersonsDecision | s
     if said.decision == "continue" and turn.loop(phase).continued >= MAX_CONTINUED:
         return f"The work has been sent back {MAX_CONTINUED} times by a person: accept it with a reason, or stop."
     return said
-
-
-def _spelled_out(text: str) -> dict[str, str]:
-    word, _, reason = text.strip().partition(":")
-    return {"decision": word.strip().lower(), "reason": reason.strip()}
 
 
 def continue_loop(turn: Turn, phase: QrPhase) -> Turn:
@@ -74,7 +70,7 @@ def overrule(turn: Turn, phase: QrPhase, reason: str) -> Turn:
     file = turn.document.qr[phase]  # as the gate left it, at the iteration that was judged
     why = fit(reason, 1000)
     wrong = {item.id for item in file.items if item.status is not ItemStatus.PASS}
-    done: QrFile = gate.accept(file, wrong, why)
-    record = gate.judge(done, gate.severities_at(turn.state.schedule, done.iteration), None)
-    told = {"verdict": GateVerdict.ACCEPTED, "accepted": tuple(sorted(wrong)), "reason": why}
-    return turn.with_file(done).with_record(record.model_copy(update=told)).with_state(asked=None)
+    file = gate.accept(file, wrong, why)
+    record = gate.judge(file, gate.severities_at(turn.state.schedule, file.iteration), None)
+    verdict = {"verdict": GateVerdict.ACCEPTED, "accepted": tuple(sorted(wrong)), "reason": why}
+    return turn.with_file(file).with_record(record.model_copy(update=verdict)).with_state(asked=None)

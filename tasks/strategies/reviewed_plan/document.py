@@ -25,7 +25,7 @@ from schemas.kinds.reviewed_plan import (
     ReviewDocument,
     ReviewedPlanInput,
 )
-from schemas.kinds.reviewed_plan_files import GateRecord, MilestoneDependencies, Plan, QrPhase, Wave
+from schemas.kinds.reviewed_plan_files import Plan, QrPhase, Wave
 from schemas.times import rfc3339
 from tasks.strategies.reviewed_plan.integrity import faults, gaps, size_faults
 from tasks.strategies.reviewed_plan.markdown import plan_md
@@ -58,27 +58,19 @@ def open_document(goal: Goal, given: ReviewedPlanInput, now: int) -> ReviewDocum
     What we do not know of a supplied plan is left out. ValidationError where cleaning leaves nothing of a text of that
     plan that must not be empty.
     """
-    plan = empty_plan(goal, now)
-    if given.plan is not None:
-        plan = fit_model(Plan, given.plan)
+    plan = empty_plan(goal, now) if given.plan is None else fit_model(Plan, given.plan)
     return ReviewDocument(plan=plan, context=fill_context(goal, given.context))
 
 
 def empty_plan(goal: Goal, now: int) -> Plan:
-    """Make an empty plan.json.
-
-    Its id follows from the goal and the time, so that the same draft is the same plan.
-    """
+    """Make an empty plan.json, whose id follows from goal and time, so that the same draft is the same plan."""
     digest = hashlib.blake2b(codec.dumps([goal.goal_id, goal.goal, now]), digest_size=16).hexdigest()
     parts = (digest[:8], digest[8:12], f"8{digest[13:16]}", f"8{digest[17:20]}", digest[20:])  # a UUID of version 8
     return Plan(plan_id="-".join(parts), created_at=rfc3339(now))
 
 
 def fill_context(goal: Goal, context: ReviewContext) -> ReviewContext:
-    """Fill in what context.json leaves out.
-
-    The goal is the task, and every other list says that it has nothing.
-    """
+    """Fill in what context.json leaves out: the goal is the task, and every other list says that it has nothing."""
     given = fit_model(ReviewContext, context)
     empty: dict[str, tuple[str, ...]] = {
         name: (word,) for name, word in SENTINELS.items() if not any(map(str.strip, getattr(given, name)))
@@ -91,42 +83,34 @@ def fill_context(goal: Goal, context: ReviewContext) -> ReviewContext:
 
 
 def freeze(document: ReviewDocument, now: int) -> ReviewDocument:
-    """Freeze plan.json with its waves, and derive plan.md from it.
+    """Freeze plan.json with the waves that follow from it where none were given, and derive plan.md from it.
 
     A frozen plan stays as it is.
     """
     plan = document.plan
     if plan.frozen_at is None:
-        last = {"frozen_at": rfc3339(now), "milestone_dependencies": write_waves(plan)}
-        plan = plan.model_copy(update=last)
+        order = plan.milestone_dependencies
+        if not order.waves:
+            names = [tuple(milestone.id for milestone in wave) for wave in waves_of(plan)]
+            waves = tuple(Wave(wave=number, milestones=wave) for number, wave in enumerate(names, 1))
+            order = order.model_copy(update={"waves": waves, "version": order.version + 1})
+        plan = plan.model_copy(update={"frozen_at": rfc3339(now), "milestone_dependencies": order})
     return document.model_copy(update={"plan": plan, "plan_md": plan_md(plan)})
-
-
-def write_waves(plan: Plan) -> MilestoneDependencies:
-    """Write down the waves that follow from the dependencies, where none were given."""
-    given = plan.milestone_dependencies
-    if given.waves:
-        return given
-    waves = tuple(
-        Wave(wave=number, milestones=tuple(each.id for each in wave)) for number, wave in enumerate(waves_of(plan), 1)
-    )
-    return given.model_copy(update={"waves": waves, "version": given.version + 1})
 
 
 def execution_errors(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[FieldError]:
     """Say why a plan cannot be executed as it is; it lies at `pointer`."""
-    yield from _told(
-        chain(faults(plan, frozenset(allowed)), gaps(plan, QrPhase.PLAN_DESIGN), size_faults(plan)), pointer
-    )
+    found = faults(plan, frozenset(allowed)), gaps(plan, QrPhase.PLAN_DESIGN), size_faults(plan)
+    yield from _errors(chain(*found), pointer)
 
 
 def planning_errors(plan: Plan, allowed: tuple[str, ...], pointer: str) -> Iterator[FieldError]:
     """Say why a plan cannot be worked on: every change of it would be wrong."""
-    yield from _told(chain(faults(plan, frozenset(allowed) or None), size_faults(plan)), pointer)
+    yield from _errors(chain(faults(plan, frozenset(allowed) or None), size_faults(plan)), pointer)
 
 
-def _told(faults_: Iterable[str], pointer: str) -> Iterator[FieldError]:
-    for fault in faults_:
+def _errors(sentences: Iterable[str], pointer: str) -> Iterator[FieldError]:
+    for fault in sentences:
         code, _, sentence = fault.partition(": ")
         yield FieldError(pointer=pointer, code=f"plan_{code}", message=fit(sentence, 500))
 
@@ -148,15 +132,12 @@ def tally(turn: Turn) -> Turn:
     for end in turn.state.ended:
         name = milestone_of(end.step_id)
         if name in outcomes:
-            found = outcomes[name]
-            untouched = tuple(dict.fromkeys((*found.untouched, *end.untouched)))[:MAX_UNTOUCHED]
-            worst = _worst(found.outcome, end.state)
-            outcomes[name] = found.model_copy(update={"outcome": worst, "untouched": untouched})
+            before = outcomes[name]
+            untouched = tuple(dict.fromkeys((*before.untouched, *end.untouched)))[:MAX_UNTOUCHED]
+            states = [each for each in (before.outcome, end.state) if each in WORST]
+            worst = min(states, key=WORST.index, default=before.outcome)
+            outcomes[name] = before.model_copy(update={"outcome": worst, "untouched": untouched})
     return turn.with_document(outcomes=outcomes)
-
-
-def _worst(before: str, now: str) -> str:
-    return min((each for each in (before, now) if each in WORST), key=WORST.index, default=before)
 
 
 def reconcile(turn: Turn, answer: Reconciliation) -> Turn:
@@ -178,21 +159,13 @@ def make_report(
     summary: str = "",
 ) -> Report:
     """Make the report: what was planned, what became of it, and what the gates said."""
-    rows = [
-        {"id": each.id, "name": each.name, "wave": wave} | _outcome(document, each.id) | (said or {}).get(each.id, {})
-        for wave, milestones in enumerate(waves_of(document.plan), 1)
-        for each in milestones
-    ]
-    return Report(status=status, milestones=tuple(rows), gates=_gates(document.gate_history), summary=summary)
-
-
-def _outcome(document: ReviewDocument, name: str) -> dict[str, Any]:
-    found = document.outcomes.get(name) or MilestoneOutcome(outcome=NOT_RUN)
-    return found.model_dump(mode="json")
-
-
-def _gates(history: Iterable[GateRecord]) -> dict[QrPhase, dict[str, Any]]:
-    """Count the iterations of each gate, and say how it ended."""
-    some = list(history)
-    times = Counter(record.phase for record in some)
-    return {record.phase: {"iterations": times[record.phase], "verdict": record.verdict} for record in some}
+    rows = []
+    for wave, milestones in enumerate(waves_of(document.plan), 1):
+        for each in milestones:
+            outcome = document.outcomes.get(each.id) or MilestoneOutcome(outcome=NOT_RUN)
+            row = {"id": each.id, "name": each.name, "wave": wave, **outcome.model_dump(mode="json")}
+            rows.append(row | (said or {}).get(each.id, {}))
+    history = document.gate_history
+    times = Counter(record.phase for record in history)
+    gates = {record.phase: {"iterations": times[record.phase], "verdict": record.verdict} for record in history}
+    return Report(status=status, milestones=tuple(rows), gates=gates, summary=summary)

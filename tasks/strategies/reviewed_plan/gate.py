@@ -79,14 +79,10 @@ def move(loop: Loop, passed: bool) -> Loop:
     return loop.model_copy(update={"state": state, "iteration": loop.iteration + (not passed)})
 
 
-def is_blocking(item: QrItem, severities: Collection[Severity]) -> bool:
-    """Whether an item keeps its gate shut: what is not decided does so as well."""
-    return item.status is not ItemStatus.PASS and not item.accepted and item.severity in severities
-
-
 def blocking_items(file: QrFile, severities: Collection[Severity]) -> tuple[QrItem, ...]:
-    """List what keeps the gate shut."""
-    return tuple(item for item in file.items if is_blocking(item, severities))
+    """List what keeps the gate shut: what is not decided does so as well."""
+    wrong = (item for item in file.items if item.status is not ItemStatus.PASS and not item.accepted)
+    return tuple(item for item in wrong if item.severity in severities)
 
 
 def accept(file: QrFile, ids: Collection[str], reason: str) -> QrFile:
@@ -114,12 +110,16 @@ def judge(file: QrFile, severities: tuple[Severity, ...], claimed: str | None) -
     """Sum the items up, beside the reviewer's own word where that says otherwise."""
     shut = blocking_items(file, severities)
     verdict = GateVerdict.FAIL if shut or not file.items else GateVerdict.PASS
+    counts: dict[Severity, dict[ItemStatus, int]] = {}
+    for item in file.items:
+        row = counts.setdefault(item.severity, {})
+        row[item.status] = row.get(item.status, 0) + 1
     return GateRecord(
         phase=file.phase,
         iteration=file.iteration,
         verdict=verdict,
         blocks=severities,
-        counts=_counts(file),
+        counts=counts,
         blocking=tuple(item.id for item in shut),
         findings=tuple(
             fit(f"{item.id} {item.check}: {item.finding or 'undecided'}", 200) for item in shut[:MAX_FAULTS]
@@ -130,19 +130,8 @@ def judge(file: QrFile, severities: tuple[Severity, ...], claimed: str | None) -
     )
 
 
-def _counts(file: QrFile) -> dict[Severity, dict[ItemStatus, int]]:
-    counts: dict[Severity, dict[ItemStatus, int]] = {}
-    for item in file.items:
-        row = counts.setdefault(item.severity, {})
-        row[item.status] = row.get(item.status, 0) + 1
-    return counts
-
-
 def take_review(file: QrFile, review: Review, severities: Collection[Severity]) -> QrFile:
-    """Decide the items as a review says.
-
-    AnswerRefused where it leaves one open or gives no ground.
-    """
+    """Decide the items as a review says; AnswerRefused where it leaves one open or gives no ground."""
     known = {item.id: item for item in file.items}
     if wrong := sum_up(_faults(file, review, severities)):
         raise AnswerRefused(wrong)
@@ -172,7 +161,12 @@ def _faults(file: QrFile, review: Review, severities: Collection[Severity]) -> I
 def _decide(item: QrItem | None, said: ReviewedItem) -> QrItem:
     """Decide an item; what it checks, and how much that matters, stays."""
     failed = said.status is ItemStatus.FAIL
-    base = item or _new(said)
+    base = item or QrItem(
+        id=said.id,
+        scope=fit(said.scope or "*", 1000),
+        check=fit(said.check or "", 1000),
+        severity=said.severity or Severity.SHOULD,
+    )
     return base.model_copy(
         update={
             "status": said.status,
@@ -180,13 +174,4 @@ def _decide(item: QrItem | None, said: ReviewedItem) -> QrItem:
             "version": base.version + (item is not None),
             "fail_count": base.fail_count + failed,
         }
-    )
-
-
-def _new(said: ReviewedItem) -> QrItem:
-    return QrItem(
-        id=said.id,
-        scope=fit(said.scope or "*", 1000),
-        check=fit(said.check or "", 1000),
-        severity=said.severity or Severity.SHOULD,
     )

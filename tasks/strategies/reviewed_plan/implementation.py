@@ -7,7 +7,7 @@ the later number waits for the earlier.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,13 +17,7 @@ from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import RISK, assess_declared, estimate
 from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, split
 from tasks.strategies.drafting.project import Check, Project, keep_permitted, only_documents
-from tasks.strategies.reviewed_plan.milestones import (
-    RoleName,
-    files_of,
-    is_external,
-    waves_of,
-    worker_of,
-)
+from tasks.strategies.reviewed_plan.milestones import RoleName, files_of, is_external, waves_of, worker_of
 from tasks.strategies.reviewed_plan.state import Turn, project_in
 from tasks.strategies.reviewed_plan.steps import Brief, failed_items, guidance_for, patch_step, suffix
 from tasks.toolchain.catalogue import Catalogue, render
@@ -84,12 +78,29 @@ def wave_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | None:
         if is_external(milestone) or not work.concerns(files):
             continue
         waits = tuple(dict.fromkeys(last_of[path] for path in files if path in last_of))
-        made = _of_milestone(work, milestone, files, waits)
-        steps += made
-        ends.append(made[-1].step_id)
-        last_of |= dict.fromkeys(files, made[-1].step_id)
-    test = _test(work, number, tuple(ends)) if any(step.verify_tools for step in steps) else ()
-    return (*steps, *test)
+        steps += _milestone_steps(work, milestone, files, waits)
+        ends.append(steps[-1].step_id)
+        last_of |= dict.fromkeys(files, ends[-1])
+    tools = work.project.check(Check.TESTS, ())
+    if tools and any(step.verify_tools for step in steps):
+        mode = MODE_OF_TYPE[StepType.TEST]
+        test = PlannedStep(
+            step_id=f"test-wave-{number + 1}{suffix(work.iteration)}",
+            title=f"Test wave {number + 1}",
+            intent=f"Run the tests after all milestones of wave {number + 1}.",
+            verify=render(tools),
+            risk_level=level_for(tools, work.project.catalogue),
+            controller_task_spec=ControllerTaskSpec(type=StepType.TEST),
+            mode=mode,
+            success_criteria="Every test passes, without a warning.",
+            depends_on=tuple(ends),
+            phase=work.brief.name,
+            verify_tools=tools,
+            queue=RoleName.DEVELOPER.value,
+            estimate=estimate(mode),
+        )
+        steps.append(test)
+    return tuple(steps)
 
 
 def least_level(files: tuple[str, ...]) -> RiskLevel:
@@ -105,10 +116,9 @@ def split_files(files: Sequence[str], least: RiskLevel) -> tuple[WorkPiece, ...]
 
 
 def checks_of(project: Project, piece: WorkPiece) -> tuple[VerifyTool, ...]:
-    """Choose the verification of a piece.
+    """Choose the verification of a piece: the tests where it ends the code, a quick look before, none for documents.
 
-    It is the tests where the piece ends the code, a quick look before, and nothing for documents. A quick look that the
-    piece's risk does not allow is the tests, of which `draft` has seen that it does.
+    A quick look that the piece's risk does not allow is the tests, of which `draft` has seen that it does.
     """
     if only_documents(piece.files):
         return ()
@@ -124,65 +134,34 @@ def level_for(tools: Sequence[VerifyTool], catalogue: Catalogue) -> RiskLevel:
     )
 
 
-def _of_milestone(
+def _milestone_steps(
     work: WorkRound, milestone: Milestone, files: tuple[str, ...], waits: tuple[str, ...]
 ) -> list[PlannedStep]:
     parts = split_files(files, least_level(files))
     steps: list[PlannedStep] = []
     for number, piece in enumerate(parts, 1):
         place = f"-{number}" if len(parts) > 1 else ""
-        step_id = f"impl-{milestone.id.lower()}{place}{suffix(work.iteration)}"
-        after = (steps[-1].step_id,) if steps else waits
         shown = f" ({number} of {len(parts)})" if place else ""
-        steps.append(_patch(work, milestone, piece, step_id, after, shown))
+        intents = [f"{each.id} {each.behavior}" for each in milestone.code_intents if each.file in piece.files]
+        tasks = intents or milestone.requirements or [milestone.name]
+        failed = tuple(item for item in work.failed if path_of(item) in (*piece.files, "*") or work.touched is None)
+        guidance = guidance_for(work.brief, failed, work.project.goal.constraints)
+        step = patch_step(
+            work.brief,
+            f"impl-{milestone.id.lower()}{place}{suffix(work.iteration)}",
+            piece.files,
+            title=f"{milestone.id} {milestone.name[: 80 - len(shown)]}{shown}",
+            intent=f"Carry out {milestone.id}: {'; '.join(tasks)}",
+            success="; ".join(milestone.acceptance_criteria) or "The code does what its intents say.",
+            role=worker_of(milestone),
+            level=least_level(piece.files),
+            tools=checks_of(work.project, piece),
+            guidance=f"{TEMPLATE_PHASES[piece.phase]} {guidance}" if piece.phase else guidance,
+            depends_on=(steps[-1].step_id,) if steps else waits,
+            phase=piece.phase,
+        )
+        steps.append(step)
     return steps
-
-
-def _patch(
-    work: WorkRound, milestone: Milestone, piece: WorkPiece, step_id: str, after: tuple[str, ...], shown: str
-) -> PlannedStep:
-    intents = [f"{each.id} {each.behavior}" for each in milestone.code_intents if each.file in piece.files]
-    asked = intents or list(milestone.requirements) or [milestone.name]
-    failed = tuple(item for item in work.failed if path_of(item) in (*piece.files, "*") or work.touched is None)
-    told = guidance_for(work.brief, failed, work.project.goal.constraints)
-    return patch_step(
-        work.brief,
-        step_id,
-        piece.files,
-        title=f"{milestone.id} {milestone.name[: 80 - len(shown)]}{shown}",
-        intent=f"Carry out {milestone.id}: {'; '.join(asked)}",
-        success="; ".join(milestone.acceptance_criteria) or "The code does what its intents say.",
-        role=worker_of(milestone),
-        level=least_level(piece.files),
-        tools=checks_of(work.project, piece),
-        guidance=f"{TEMPLATE_PHASES[piece.phase]} {told}" if piece.phase else told,
-        depends_on=after,
-        phase=piece.phase,
-    )
-
-
-def _test(work: WorkRound, number: int, ends: tuple[str, ...]) -> tuple[PlannedStep, ...]:
-    """After each wave the whole of it is tested together."""
-    tools = work.project.check(Check.TESTS, ())
-    if not tools:
-        return ()
-    mode = MODE_OF_TYPE[StepType.TEST]
-    step = PlannedStep(
-        step_id=f"test-wave-{number + 1}{suffix(work.iteration)}",
-        title=f"Test wave {number + 1}",
-        intent=f"Run the tests after all milestones of wave {number + 1}.",
-        verify=render(tools),
-        risk_level=level_for(tools, work.project.catalogue),
-        controller_task_spec=ControllerTaskSpec(type=StepType.TEST),
-        mode=mode,
-        success_criteria="Every test passes, without a warning.",
-        depends_on=ends,
-        phase=work.brief.name,
-        verify_tools=tools,
-        queue=RoleName.DEVELOPER.value,
-        estimate=estimate(mode),
-    )
-    return (step,)
 
 
 def round_of(turn: Turn, brief: Brief, phase: QrPhase) -> WorkRound:
@@ -195,15 +174,15 @@ def document_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | No
     """Make the steps that document the outcome; later rounds have what failed as well."""
     if number:
         return None
-    own = _planned(work.plan)
+    own = {path for each in work.plan.milestones if not is_external(each) for path in files_of(each)}
     failed = [path for path in map(path_of, work.failed) if path in own]
-    files = tuple(dict.fromkeys((*documents_near(work.plan, work.project.files), *failed)))
+    files = tuple(dict.fromkeys((*documents_near(own, work.project.files), *failed)))
     parts = split_files(files, least_level(files))
-    told = guidance_for(work.brief, work.failed, work.project.goal.constraints)
+    guidance = guidance_for(work.brief, work.failed, work.project.goal.constraints)
     steps: list[PlannedStep] = []
     for count, piece in enumerate(parts, 1):
         place = f"-{count}" if len(parts) > 1 else ""
-        made = patch_step(
+        step = patch_step(
             work.brief,
             f"{work.brief.name}{place}{suffix(work.iteration)}",
             piece.files,
@@ -213,25 +192,19 @@ def document_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | No
             role=RoleName.WRITER,
             level=least_level(piece.files),
             tools=checks_of(work.project, piece),
-            guidance=told,
+            guidance=guidance,
             depends_on=(steps[-1].step_id,) if steps and piece.phase else (),
             phase=piece.phase,
         )
-        steps.append(made)
+        steps.append(step)
     return tuple(steps)
 
 
-def documents_near(plan: Plan, allowed: Sequence[str]) -> tuple[str, ...]:
-    """List the allowed documents that lie beside or above a file of the plan."""
-    folders = {folder for path in _planned(plan) for folder in _folders(path)}
+def documents_near(files: Iterable[str], allowed: Iterable[str]) -> tuple[str, ...]:
+    """List the allowed documents that lie beside or above one of `files`."""
+    folders = set()
+    for path in files:
+        while path:
+            path = path.rpartition("/")[0]
+            folders.add(path)
     return tuple(path for path in allowed if role_of(path) is Role.DOCUMENT and path.rpartition("/")[0] in folders)
-
-
-def _planned(plan: Plan) -> set[str]:
-    return {path for each in plan.milestones if not is_external(each) for path in files_of(each)}
-
-
-def _folders(path: str) -> Iterator[str]:
-    while path:
-        path = path.rpartition("/")[0]
-        yield path

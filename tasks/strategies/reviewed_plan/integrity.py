@@ -28,11 +28,8 @@ _NOWHERE = "/dev/null"
 
 
 def faults(plan: Plan, allowed: Collection[str] | None) -> Iterator[str]:
-    """Say everything that is wrong, each with its kind in front.
-
-    Without an allowlist any clean path will do.
-    """
-    yield from _doubled(plan)
+    """Say everything that is wrong, each with its kind in front; without an allowlist any clean path will do."""
+    yield from _repeated_ids(plan)
     yield from _decision_refs(plan)
     yield from wave_faults(plan)
     for milestone in plan.milestones:
@@ -53,7 +50,7 @@ def size_faults(plan: Plan) -> Iterator[str]:
         yield f"too_large: plan.json and the list of its files have {size} bytes and may have {MAX_PLAN_BYTES}"
 
 
-def _doubled(plan: Plan) -> Iterator[str]:
+def _repeated_ids(plan: Plan) -> Iterator[str]:
     context = plan.planning_context
     entities: tuple[Named, ...] = (
         *context.decision_log,
@@ -69,21 +66,18 @@ def _doubled(plan: Plan) -> Iterator[str]:
 
 
 def _decision_refs(plan: Plan) -> Iterator[str]:
-    known = {each.id for each in plan.planning_context.decision_log}
-    for owner, ref in _refs(plan):
-        if ref is not None and ref not in known:
-            yield f"dangling: {owner} refers to the decision {ref}, which is not there"
-
-
-def _refs(plan: Plan) -> Iterator[tuple[str, str | None]]:
-    yield from ((each.id, each.decision_ref) for each in plan.planning_context.rejected_alternatives)
-    yield from ((each.id, each.decision_ref) for each in plan.planning_context.known_risks)
+    context = plan.planning_context
+    refs: list[tuple[str, str | None]] = [(each.id, each.decision_ref) for each in context.rejected_alternatives]
+    refs += [(each.id, each.decision_ref) for each in context.known_risks]
     for milestone in plan.milestones:
-        yield from ((intent.id, ref) for intent in milestone.code_intents for ref in intent.decision_refs)
+        refs += [(intent.id, ref) for intent in milestone.code_intents for ref in intent.decision_refs]
         written = milestone.documentation
         comments: tuple[Comment, ...] = (*written.algorithm_blocks, *written.inline_comments)
-        for comment in comments:
-            yield f"the documentation of {milestone.id}", comment.decision_ref
+        refs += [(f"the documentation of {milestone.id}", comment.decision_ref) for comment in comments]
+    known = {each.id for each in context.decision_log}
+    for owner, ref in refs:
+        if ref is not None and ref not in known:
+            yield f"dangling: {owner} refers to the decision {ref}, which is not there"
 
 
 def _of_milestone(milestone: Milestone) -> Iterator[str]:
@@ -116,7 +110,7 @@ def _files(milestone: Milestone, allowed: Collection[str] | None) -> Iterator[st
 
 def gaps(plan: Plan, phase: QrPhase) -> Iterator[str]:
     """Say what the work of `phase` leaves out, which only its own role can add."""
-    yield from CHECKS[phase](plan)
+    return CHECKS[phase](plan)
 
 
 def is_coded(milestone: Milestone) -> bool:
@@ -164,20 +158,13 @@ def diff_fault(diff: str, path: str) -> str | None:
         return "it does not begin with `--- ` and `+++ ` headers"
     if start + 1 >= len(lines) or not lines[start + 1].startswith("+++ "):
         return "there is no `+++ ` header after `--- `"
-    return _header_fault(lines[start], lines[start + 1], path) or _hunks_fault(lines[start + 2 :])
-
-
-def _header_fault(old: str, new: str, path: str) -> str | None:
-    named = [_named(old, "a/"), _named(new, "b/")]
-    if named == [_NOWHERE, _NOWHERE]:
+    old, new = (header[4:].split("\t")[0].strip() for header in lines[start : start + 2])
+    if old == new == _NOWHERE:
         return "both of its headers are /dev/null"
-    wrong = next((name for name in named if name not in (path, _NOWHERE)), None)
-    return None if wrong is None else f"its headers name {wrong[:100]!r} and not {path!r}"
-
-
-def _named(header: str, prefix: str) -> str:
-    name = header[4:].split("\t")[0].strip()
-    return name if name == _NOWHERE else name.removeprefix(prefix)
+    for name in (old.removeprefix("a/"), new.removeprefix("b/")):
+        if name not in (path, _NOWHERE):
+            return f"its headers name {name[:100]!r} and not {path!r}"
+    return _hunks_fault(lines[start + 2 :])
 
 
 def _hunks_fault(lines: Sequence[str]) -> str | None:
@@ -196,8 +183,7 @@ def _hunk_fault(head: str, body: Sequence[str]) -> str | None:
         return "does not begin with `@@ -l,n +l,n @@`"
     said = tuple(1 if count is None else int(count) for count in found.groups())
     lines = [line for line in body if line != _NO_NEWLINE]
-    strange = next((line for line in lines if line[:1] not in _COUNTED), None)
-    if strange is not None:
+    if any(line[:1] not in _COUNTED for line in lines):
         return "has a line that begins with neither ` `, `+` nor `-`"
     counts = [_COUNTED[line[:1]] for line in lines]
     real = (sum(old for old, _ in counts), sum(new for _, new in counts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from schemas.kinds.reviewed_plan_files import CodeIntent, Comment, Diagram, Documentation, Milestone, Plan
+from schemas.kinds.reviewed_plan_files import CodeIntent, Comment, Diagram, Documentation, MilestoneTests, Plan
 from tasks.strategies.reviewed_plan.milestones import waves_of
 
 
@@ -50,10 +50,19 @@ def _knowledge(plan: Plan) -> Iterator[str]:
 def _milestones(plan: Plan) -> Iterator[str]:
     for milestone in sorted(plan.milestones, key=lambda each: each.number):
         yield from (f"## Milestone {milestone.number}: {_flat(milestone.name)} ({milestone.id})", "")
-        yield from _facts(milestone)
+        yield f"Files: {', '.join(f'`{path}`' for path in milestone.files)}."
+        if milestone.flags:
+            yield f"Flags: {', '.join(milestone.flags)}."
+        if milestone.depends_on:
+            yield f"After: {', '.join(milestone.depends_on)}."
+        if milestone.is_documentation_only:
+            yield "Documentation only."
+        if milestone.delegated_to:
+            yield f"Delegated to: {_flat(milestone.delegated_to)}."
+        yield ""
         yield from _list("Requirements", milestone.requirements, 3)
         yield from _list("Acceptance criteria", milestone.acceptance_criteria, 3)
-        yield from _tests(milestone)
+        yield from _tests(milestone.tests)
         yield from _list("Code intents", map(_intent, milestone.code_intents), 3)
         for change in milestone.code_changes:
             yield from (f"### {change.id} for {change.intent_ref}", "", *_fenced(change.diff, "diff"), "")
@@ -67,26 +76,11 @@ def _intent(intent: CodeIntent) -> str:
     return f"**{intent.id}** {place} {intent.behavior}{_aside(*intent.decision_refs, *params)}"
 
 
-def _facts(milestone: Milestone) -> Iterator[str]:
-    yield f"Files: {', '.join(f'`{path}`' for path in milestone.files)}."
-    if milestone.flags:
-        yield f"Flags: {', '.join(milestone.flags)}."
-    if milestone.depends_on:
-        yield f"After: {', '.join(milestone.depends_on)}."
-    if milestone.is_documentation_only:
-        yield "Documentation only."
-    if milestone.delegated_to:
-        yield f"Delegated to: {_flat(milestone.delegated_to)}."
-    yield ""
-
-
-def _tests(milestone: Milestone) -> Iterator[str]:
-    tests = milestone.tests
+def _tests(tests: MilestoneTests) -> Iterator[str]:
     yield from _list("How it is tested", filter(None, (tests.type, tests.backing)), 3)
     yield from _list("Tests", (f"`{path}`" for path in tests.files), 3)
-    for name, lines in (("normal", tests.scenarios.normal), ("edge", tests.scenarios.edge)):
-        yield from _list(f"Scenarios: {name}", lines, 4)
-    yield from _list("Scenarios: error", tests.scenarios.error, 4)
+    for name in ("normal", "edge", "error"):
+        yield from _list(f"Scenarios: {name}", getattr(tests.scenarios, name), 4)
     yield from _text("No tests, because", tests.skip_reason or "", 3)
 
 

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.kinds.reviewed_plan import ReviewDocument, ReviewState
-from schemas.kinds.reviewed_plan_files import Comment, Milestone, Plan, QrPhase
+from schemas.kinds.reviewed_plan_files import Comment, QrPhase
 from tasks.strategies.reviewed_plan import gate
 from tasks.strategies.reviewed_plan.milestones import milestone_of
 from tasks.strategies.reviewed_plan.operations import ENTITIES
 from tasks.strategies.reviewed_plan.steps import Brief, failed_items
 from tasks.strategies.reviewed_plan.workflow import CONTEXT, MILESTONE, OUTCOMES, PLAN, QR
 
-Read = Callable[["StepView"], Any]
+Read = Callable[["OpenStep"], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class StepView:
-    """What is open, as one step sees it."""
+class OpenStep:
+    """A step that is open, and what its readers look at."""
 
     state: ReviewState
     document: ReviewDocument
@@ -27,12 +27,13 @@ class StepView:
     phase: QrPhase | None
 
 
-def material_of(brief: Brief, view: StepView) -> dict[str, Any]:
+def material_of(brief: Brief, step: OpenStep) -> dict[str, Any]:
     """Hand a step what its row reads, which is enough to do it."""
-    found = {name: READERS[name](view) for name in brief.reads}
-    writes = {name: _fields(name) for name in brief.writes}
-    role = brief.role.value if brief.role else None
-    return {"role": role, "checklist": list(brief.checklist), **found} | ({"writes": writes} if writes else {})
+    material: dict[str, Any] = {"role": brief.role.value if brief.role else None, "checklist": list(brief.checklist)}
+    material |= {name: READERS[name](step) for name in brief.reads}
+    if brief.writes:
+        material["writes"] = {name: _fields(name) for name in brief.writes}
+    return material
 
 
 def _fields(name: str) -> dict[str, Any]:
@@ -45,25 +46,28 @@ def _fields(name: str) -> dict[str, Any]:
     return {"op": verbs, "required": owned + needed, "optional": optional}
 
 
-def _qr(view: StepView) -> Any:
-    if view.phase is None or view.phase not in view.document.qr:
+def _qr(step: OpenStep) -> Any:
+    if step.phase is None or step.phase not in step.document.qr:
         return None
-    file, loop = view.document.qr[view.phase], view.state.loops[view.phase]
+    file, loop = step.document.qr[step.phase], step.state.loops[step.phase]
     return {
         "iteration": loop.iteration,
-        "blocks": list(gate.severities_at(view.state.schedule, loop.iteration)),
+        "blocks": list(gate.severities_at(step.state.schedule, loop.iteration)),
         "failed": [item.model_dump(mode="json") for item in failed_items(file)],
         "items": [item.model_dump(mode="json") for item in file.items],
     }
 
 
-def _milestone(view: StepView) -> Any:
+def _milestone(step: OpenStep) -> Any:
     """Take out of the plan what one milestone rests on, and no more."""
-    plan, name = view.document.plan, milestone_of(view.step_id)
+    plan, name = step.document.plan, milestone_of(step.step_id)
     found = next((each for each in plan.milestones if each.id == name), None)
     if found is None:
         return None
-    refs = _refs(found)
+    written = found.documentation
+    comments: tuple[Comment, ...] = (*written.algorithm_blocks, *written.inline_comments)
+    refs = {ref for intent in found.code_intents for ref in intent.decision_refs}
+    refs |= {comment.decision_ref for comment in comments if comment.decision_ref}
     return {
         "plan_id": plan.plan_id,
         "overview": plan.overview.model_dump(mode="json"),
@@ -74,22 +78,10 @@ def _milestone(view: StepView) -> Any:
     }
 
 
-def _refs(milestone: Milestone) -> set[str | None]:
-    written = milestone.documentation
-    comments: tuple[Comment, ...] = (*written.algorithm_blocks, *written.inline_comments)
-    intents = {ref for intent in milestone.code_intents for ref in intent.decision_refs}
-    return intents | {comment.decision_ref for comment in comments}
-
-
-def _plan(view: StepView) -> Any:
-    plan: Plan = view.document.plan
-    return plan.model_dump(mode="json")
-
-
 READERS: Mapping[str, Read] = {
-    CONTEXT: lambda view: view.document.context.model_dump(mode="json"),
-    PLAN: _plan,
+    CONTEXT: lambda step: step.document.context.model_dump(mode="json"),
+    PLAN: lambda step: step.document.plan.model_dump(mode="json"),
     QR: _qr,
     MILESTONE: _milestone,
-    OUTCOMES: lambda view: {name: each.model_dump(mode="json") for name, each in view.document.outcomes.items()},
+    OUTCOMES: lambda step: {name: each.model_dump(mode="json") for name, each in step.document.outcomes.items()},
 }

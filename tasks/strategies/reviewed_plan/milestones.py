@@ -1,7 +1,6 @@
 """The milestones of plan.json: who does each, in which wave, with which files.
 
-Given waves must cover every milestone once and keep the order; without them milestones of one depth form a wave. Each
-role is a queue.
+Given waves must cover every milestone once and keep the order; without them milestones of one depth form a wave.
 """
 
 from __future__ import annotations

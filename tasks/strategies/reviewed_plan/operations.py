@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from pydantic import ValidationError
@@ -64,17 +66,10 @@ ENTITIES: Mapping[str, EntityType] = {
 
 def places(plan: JsonObject, kind: EntityType) -> Iterator[tuple[str | None, Any]]:
     """Find every place of an entity in an encoded plan, with its milestone."""
-    if not kind.owned:
-        yield None, _at(plan, kind.place)
-        return
-    for milestone in plan["milestones"]:
-        yield milestone["id"], _at(milestone, kind.place)
-
-
-def _at(record: JsonObject, place: tuple[str, ...]) -> Any:
-    for name in place:
-        record = record[name]
-    return record
+    if kind.owned:
+        yield from ((milestone["id"], reduce(getitem, kind.place, milestone)) for milestone in plan["milestones"])
+    else:
+        yield None, reduce(getitem, kind.place, plan)
 
 
 class AnswerRefused(PlannerError):
@@ -101,7 +96,13 @@ def apply(plan: Plan, operations: Sequence[Operation], writer: Writer) -> Plan:
         except AnswerRefused as refused:
             name = " ".join(filter(None, (operation.op, operation.entity, operation.id)))
             raise AnswerRefused(sum_up((f"{refused} (operation {number}: {name})",))) from refused
-    return _whole(body, writer)
+    try:
+        plan = Plan.model_validate(body)
+    except ValidationError as error:
+        raise AnswerRefused(f"invalid: {explain(error)}") from error
+    if wrong := sum_up(faults(plan, writer.allowed)) or sum_up(size_faults(plan)):
+        raise AnswerRefused(wrong)
+    return plan
 
 
 def _apply(body: JsonObject, operation: Operation, writer: Writer) -> None:
@@ -111,18 +112,6 @@ def _apply(body: JsonObject, operation: Operation, writer: Writer) -> None:
     if operation.entity not in writer.writes:
         raise AnswerRefused(f"foreign: this phase writes {', '.join(sorted(writer.writes))} and nothing else")
     VERBS[operation.op](body, kind, operation, writer)
-
-
-def _whole(body: JsonObject, writer: Writer) -> Plan:
-    try:
-        plan = Plan.model_validate(body)
-    except ValidationError as error:
-        raise AnswerRefused(f"invalid: {explain(error)}") from error
-    if wrong := sum_up(faults(plan, writer.allowed)):
-        raise AnswerRefused(wrong)
-    if wrong := sum_up(size_faults(plan)):
-        raise AnswerRefused(wrong)
-    return plan
 
 
 def _add(body: JsonObject, kind: EntityType, operation: Operation, writer: Writer) -> None:
@@ -136,7 +125,8 @@ def _add(body: JsonObject, kind: EntityType, operation: Operation, writer: Write
     if not isinstance(own := value.get("id"), str | None):
         raise AnswerRefused("invalid: value.id must be a string")
     taken = {record["id"] for _, place in places(body, kind) for record in place}
-    name = operation.id or own or _next(kind.prefix, taken)
+    numbers = [int(number) for number in (each.rpartition("-")[2] for each in taken) if number.isdigit()]
+    name = operation.id or own or f"{kind.prefix}-{max(numbers, default=0) + 1:03d}"
     if name in taken:
         raise AnswerRefused("exists: this id is taken; use set with its version")
     record = _valid(kind, {**value, "id": name, "version": 1})
@@ -169,35 +159,25 @@ VERBS: Mapping[str, Callable[[JsonObject, EntityType, Operation, Writer], None]]
 
 
 def _find(body: JsonObject, kind: EntityType, operation: Operation) -> tuple[JsonObject, list[JsonObject]]:
-    """Find what an operation is about, with the list it lies in.
-
-    Its version must be the one that was read.
-    """
+    """Find what an operation is about, with the list it lies in; its version must be the one that was read."""
     for owner, place in places(body, kind):
         for record in [place] if kind.prefix is None else place:
-            if operation.id == (owner if kind.prefix is None else record["id"]):
-                _check_version(record, operation)
-                return record, place
+            if operation.id != (owner if kind.prefix is None else record["id"]):
+                continue
+            if operation.version is None:
+                raise AnswerRefused(f"stale: it has version {record['version']}, which the operation must name")
+            if operation.version != record["version"]:
+                raise AnswerRefused(
+                    f"stale: it has version {record['version']}, not {operation.version}; read it again"
+                )
+            return record, place
     raise AnswerRefused("dangling: there is nothing with this id")
-
-
-def _check_version(record: JsonObject, operation: Operation) -> None:
-    if operation.version is None:
-        raise AnswerRefused(f"stale: it has version {record['version']}, which the operation must name")
-    if operation.version != record["version"]:
-        raise AnswerRefused(f"stale: it has version {record['version']}, not {operation.version}; read it again")
 
 
 def _valid(kind: EntityType, value: JsonObject) -> JsonObject:
     """Judge a whole entity, its words made clean; other fields are a mistake."""
     try:
-        fit = kind.model.model_validate(value, extra="forbid").model_dump(mode="json")
-        found: dict[str, Any] = kind.model.model_validate(clean_words(fit)).model_dump(mode="json")
+        entity = kind.model.model_validate(value, extra="forbid").model_dump(mode="json")
+        return kind.model.model_validate(clean_words(entity)).model_dump(mode="json")
     except ValidationError as error:
         raise AnswerRefused(f"invalid: {explain(error)}") from error
-    return found
-
-
-def _next(prefix: str, taken: Collection[str]) -> str:
-    numbers = [int(name.rpartition("-")[2]) for name in taken if name.rpartition("-")[2].isdigit()]
-    return f"{prefix}-{max(numbers, default=0) + 1:03d}"

@@ -42,7 +42,8 @@ class WorkflowRow:
 
     brief: Brief
     enter: Enter
-    leave: Leave | None = None
+    leave: Leave
+    phase: QrPhase | None = None  # of its gate
     reads_answer: bool = False  # its one step answers in `output`
 
 
@@ -55,7 +56,7 @@ def planner_step(brief: Brief, change: Callable[[Turn], Turn] | None = None) -> 
             return done.with_phase(brief.name, done.halt[1]), None
         return done.with_phase(brief.name, "done"), brief.ahead
 
-    return WorkflowRow(brief, enter)
+    return WorkflowRow(brief, enter, leave=lambda turn, _: (turn, None))
 
 
 def execute_dispatch_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> WorkflowRow:
@@ -65,9 +66,8 @@ def execute_dispatch_step(brief: Brief, phase: QrPhase, then: Change | None = No
         return _dispatch(turn.with_state(part=1)), None
 
     def _dispatch(turn: Turn) -> Turn:
-        failed = failed_items(turn.document.qr.get(phase))
         step_id = brief.name + suffix(turn.loop(phase).iteration, turn.state.part)
-        step = role_step(brief, StepType.DRAFT, step_id, turn.goal.goal, failed, turn.goal.constraints)
+        step = role_step(brief, StepType.DRAFT, step_id, turn.goal, failed_items(turn.document.qr.get(phase)))
         return turn.with_loop(phase, turn.loop(phase)).hand_out(brief.name, (step,))
 
     def leave(turn: Turn, output: Any) -> Moved:
@@ -82,7 +82,7 @@ def execute_dispatch_step(brief: Brief, phase: QrPhase, then: Change | None = No
             raise AnswerRefused(wanting)
         return replace(turn, document=then(turn.document, turn.now)) if then else turn, brief.ahead
 
-    return WorkflowRow(brief, enter, leave, reads_answer=True)
+    return WorkflowRow(brief, enter, leave, phase, reads_answer=True)
 
 
 def patch_dispatch_step(
@@ -104,12 +104,16 @@ def patch_dispatch_step(
         work = round_of(turn, brief, phase)
         size = room_for(turn.goal, 0)
         while (wave := make(work, turn.state.wave)) is not None:
-            if part := _part(wave, (turn.state.part - 1) * size, size):
-                return turn.hand_out(brief.name, part), None
+            start = (turn.state.part - 1) * size
+            if part := wave[start : start + size]:
+                names = {step.step_id for step in part}  # earlier parts have ended, so nothing waits for them
+                waits = [tuple(name for name in step.depends_on if name in names) for step in part]
+                steps = [step.model_copy(update={"depends_on": own}) for step, own in zip(part, waits, strict=True)]
+                return turn.hand_out(brief.name, tuple(steps)), None
             turn = turn.with_state(wave=turn.state.wave + 1, part=1)
         return turn, brief.ahead
 
-    return WorkflowRow(brief, enter, leave)
+    return WorkflowRow(brief, enter, leave, phase)
 
 
 def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
@@ -117,9 +121,8 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
 
     def enter(turn: Turn) -> Moved:
         file = turn.file(phase)
-        failed = failed_items(file)
         step_id = brief.name + suffix(file.iteration)
-        step = role_step(brief, StepType.REVIEW, step_id, turn.goal.goal, failed, turn.goal.constraints)
+        step = role_step(brief, StepType.REVIEW, step_id, turn.goal, failed_items(file))
         return turn.with_file(file).hand_out(brief.name, (step,)), None
 
     def leave(turn: Turn, output: Any) -> Moved:
@@ -130,7 +133,7 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
         decided = gate.take_review(file, review, gate.severities_at(turn.state.schedule, file.iteration))
         return replace(turn.with_file(decided), review=fit(review.verdict or "", 20) or None), brief.ahead
 
-    return WorkflowRow(brief, enter, leave, reads_answer=True)
+    return WorkflowRow(brief, enter, leave, phase, reads_answer=True)
 
 
 def qr_gate_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> WorkflowRow:
@@ -155,14 +158,14 @@ def qr_gate_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> Wo
         """Go on although the gate did not pass: a person said so."""
         return open_gate(turn, phase, then), brief.ahead
 
-    return WorkflowRow(brief, enter, leave)
+    return WorkflowRow(brief, enter, leave, phase)
 
 
 def reconcile_step(brief: Brief) -> WorkflowRow:
     """Make the last row, whose reviewer lays plan and outcome side by side."""
 
     def enter(turn: Turn) -> Moved:
-        step = role_step(brief, StepType.REVIEW, brief.name, turn.goal.goal, (), turn.goal.constraints)
+        step = role_step(brief, StepType.REVIEW, brief.name, turn.goal)
         return turn.hand_out(brief.name, (step,)), None
 
     def leave(turn: Turn, output: Any) -> Moved:
@@ -181,15 +184,6 @@ def open_gate(turn: Turn, phase: QrPhase, then: Change | None) -> Turn:
         return turn
     turn = replace(turn, document=then(turn.document, turn.now))
     return turn.with_phase("plan.json", f"frozen at {turn.plan.frozen_at}") if turn.plan.frozen_at else turn
-
-
-def _part(wave: tuple[PlannedStep, ...], start: int, size: int) -> tuple[PlannedStep, ...]:
-    """Cut a part out of a wave, whose earlier parts have ended."""
-    part = wave[start : start + size]
-    own = {step.step_id for step in part}
-    return tuple(
-        step.model_copy(update={"depends_on": tuple(name for name in step.depends_on if name in own)}) for step in part
-    )
 
 
 def _parse(model: Any, output: Any) -> Any:

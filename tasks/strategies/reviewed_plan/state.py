@@ -7,12 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.goal import Goal
-from schemas.kinds.reviewed_plan import (
-    Loop,
-    ReviewDocument,
-    ReviewedPlanInput,
-    ReviewState,
-)
+from schemas.kinds.reviewed_plan import Loop, ReviewDocument, ReviewedPlanInput, ReviewState
 from schemas.kinds.reviewed_plan_files import GateRecord, Plan, QrFile, QrPhase
 from schemas.step import PlannedStep
 from tasks.rules.budget import limits_of
@@ -74,9 +69,8 @@ class Turn:
     def with_record(self, record: GateRecord) -> Turn:
         """Keep what a gate said, for good."""
         said = f"iteration {record.iteration}: {record.verdict}, {len(record.blocking)} blocking"
-        return self.with_document(gate_history=(*self.document.gate_history, record)).with_phase(
-            f"{record.phase}-qr-gate", said
-        )
+        turn = self.with_document(gate_history=(*self.document.gate_history, record))
+        return turn.with_phase(f"{record.phase}-qr-gate", said)
 
     def with_phase(self, name: str, status: str) -> Turn:
         """Tell of a phase."""
@@ -89,10 +83,9 @@ class Turn:
         """
         most = max((limits_of(self.goal)["consecutive_failures"] or MAX_RETRIES) - 2, 0)
         steps = tuple(step.model_copy(update={"retry_limit": min(step.retry_limit, most)}) for step in steps)
-        opened = self.with_state(row=row, open=tuple(step.step_id for step in steps), ended=(), failed=False)
-        return replace(opened, steps=(*self.steps, *steps)).with_phase(
-            row, "1 step" if len(steps) == 1 else f"{len(steps)} steps"
-        )
+        turn = self.with_state(row=row, open=tuple(step.step_id for step in steps), ended=(), failed=False)
+        count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
+        return replace(turn, steps=(*self.steps, *steps)).with_phase(row, count)
 
     def expansion(self, why: str) -> Expansion:
         """Say what came out of the turn."""

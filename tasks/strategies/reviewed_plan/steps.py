@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
-from schemas.kinds.reviewed_plan_files import ItemStatus, QrFile, QrItem, QrPhase, Severity
+from schemas.goal import Goal
+from schemas.kinds.reviewed_plan_files import ItemStatus, QrFile, QrItem, Severity
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.strategies.reviewed_plan.milestones import RoleName
@@ -30,7 +31,6 @@ class Brief:
     guidance: str = ""
     fix: str = ""  # instead of the guidance, where the gate sent the work back
     checklist: tuple[str, ...] = ()
-    phase: QrPhase | None = None
     ahead: str | None = None  # where a pass leads
     back: str | None = None  # where a fail leads
 
@@ -46,7 +46,7 @@ def failed_items(file: QrFile | None) -> tuple[QrItem, ...]:
     return tuple(sorted(items, key=lambda item: _ORDER.index(item.severity)))
 
 
-def guidance_for(brief: Brief, failed: Sequence[QrItem], constraints: Iterable[str] = ()) -> str:
+def guidance_for(brief: Brief, failed: Sequence[QrItem], constraints: Iterable[str]) -> str:
     """Say what to do, what binds it, what failed and what will be checked.
 
     It is cut at its end, where nothing stands that the step's material does not have as a whole. What binds a step may
@@ -60,20 +60,18 @@ def guidance_for(brief: Brief, failed: Sequence[QrItem], constraints: Iterable[s
     return fit(" ".join((first, binding, wrong, check)), MAX_GUIDANCE)
 
 
-def role_step(
-    brief: Brief, kind: StepType, step_id: str, about: str, failed: Sequence[QrItem], constraints: Iterable[str]
-) -> PlannedStep:
+def role_step(brief: Brief, kind: StepType, step_id: str, goal: Goal, failed: Sequence[QrItem] = ()) -> PlannedStep:
     """Make a step whose controller reads and answers."""
     mode = MODE_OF_TYPE[kind]
     return PlannedStep(
         step_id=step_id,
         title=fit(brief.title, MAX_TITLE),
-        intent=fit(f"{brief.title}: {about}", MAX_INTENT),
+        intent=fit(f"{brief.title}: {goal.goal}", MAX_INTENT),
         controller_task_spec=ControllerTaskSpec(type=kind, hint=brief.fix if failed and brief.fix else None),
         mode=mode,
         success_criteria=fit("; ".join(brief.checklist), MAX_SUCCESS),
         phase=brief.name,
-        guidance=guidance_for(brief, failed, constraints),
+        guidance=guidance_for(brief, failed, goal.constraints),
         queue=(brief.role or RoleName.REVIEWER).value,
         estimate=estimate(mode),
     )

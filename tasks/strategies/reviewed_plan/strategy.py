@@ -20,11 +20,10 @@ from tasks.strategies.reviewed_plan.decision import continue_loop, overrule, rea
 from tasks.strategies.reviewed_plan.document import execution_errors, make_report, open_document, planning_errors, tally
 from tasks.strategies.reviewed_plan.gate import schedule_faults, schedule_of
 from tasks.strategies.reviewed_plan.implementation import CODE_LEVEL
-from tasks.strategies.reviewed_plan.material import StepView, material_of
+from tasks.strategies.reviewed_plan.material import OpenStep, material_of
 from tasks.strategies.reviewed_plan.operations import AnswerRefused
-from tasks.strategies.reviewed_plan.rows import WorkflowRow
 from tasks.strategies.reviewed_plan.state import Turn, begin_state, state_of, turn_of
-from tasks.strategies.reviewed_plan.workflow import FIRST, ROWS, go
+from tasks.strategies.reviewed_plan.workflow import PARTS, ROWS, go
 from tasks.text.fields import fit
 from tasks.text.paths import expand_globs
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
@@ -44,13 +43,12 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     try:
         document = open_document(goal, given, setting.now)
     except ValidationError as error:
-        return reject("invalid_plan", tuple(_unclean(error)))
+        return reject("invalid_plan", tuple(_cleaning_errors(error)))
     if found := tuple(_plan_errors(given, document.plan, allowed.files)):
         return reject("invalid_plan", found)
-    first = Turn(goal, allowed.files, catalogue, setting.now, begin_state(given, project), document)
-    turn = go(first, FIRST[given.workflow])
-    made = turn.expansion("")
-    return Draft(turn.steps, made.document, state=made.state, phases=made.phases)
+    turn = Turn(goal, allowed.files, catalogue, setting.now, begin_state(given, project), document)
+    first = go(turn, PARTS[given.workflow][0]).expansion("")
+    return Draft(first.steps, first.document, state=first.state, phases=first.phases)
 
 
 def input_for(live: LivePlan, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,7 +58,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> dict[str, Any]:
     if row is None or facts.get("step_id") not in state.open:
         return {}
     document = ReviewDocument.model_validate(live.document)
-    return material_of(row.brief, StepView(state, document, str(facts["step_id"]), row.brief.phase))
+    return material_of(row.brief, OpenStep(state, document, str(facts["step_id"]), row.phase))
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
@@ -73,7 +71,7 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
         writes = isinstance(output, dict) and "operations" in output
         return "frozen: plan.json is not written while it is carried out" if writes else None
     try:
-        _leave(row, turn_of(live, CATALOGUE, state), output)
+        row.leave(turn_of(live, CATALOGUE, state), output)
     except AnswerRefused as refused:
         return str(refused)
     return None
@@ -86,17 +84,20 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     if row is None or end.step_id not in state.open:
         return None
     state = _note_end(state, end)
-    if state.failed:
-        return _block(turn_of(live, catalogue, state), end)
     why = f"{end.step_id} is {end.state}"
-    if state.open:
+    if state.open and not state.failed:
         return Expansion(state.model_dump(mode="json"), live.document, why)
-    turn = replace(turn_of(live, catalogue, state), unreviewed=row.reads_answer and end.state == SKIPPED)
+    turn = turn_of(live, catalogue, state)
+    if state.failed:  # no row follows a step that failed for good: report how far the plan came
+        turn = tally(turn)
+        report = make_report(turn.document, "BLOCKED", summary=f"{state.row} did not succeed.")
+        return turn.with_document(report=report).expansion(why)
+    turn = replace(turn, unreviewed=row.reads_answer and end.state == SKIPPED)
     try:
-        left, following = _leave(row, turn, end.output)
+        turn, following = row.leave(turn, end.output)
     except AnswerRefused:  # though it was judged before: nobody can use this answer, so what follows decides without it
-        left, following = _leave(row, replace(turn, unreviewed=True), None)
-    return go(left, following).expansion(why)
+        turn, following = row.leave(replace(turn, unreviewed=True), None)
+    return go(turn, following).expansion(why)
 
 
 def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
@@ -115,7 +116,7 @@ def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
         skipped = turn.document.gate_history[-1].verdict is GateVerdict.SKIPPED
         back = f"{phase}-qr" if skipped else row.brief.back
         return go(continue_loop(turn, phase), back).expansion(why)
-    return go(*_leave(row, overrule(turn, phase, said.reason), None)).expansion(why)
+    return go(*row.leave(overrule(turn, phase, said.reason), None)).expansion(why)
 
 
 def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:  # noqa: ARG001 (the protocol's)
@@ -137,16 +138,9 @@ def _errors(goal: Goal, given: ReviewedPlanInput, project: Project, *, testable:
     if not project.files:
         sentence = "To execute takes files: set allowed_files to the files that may change."
         yield field_error("/allowed_files", "no_allowed_files", sentence)
-    elif testable and not project.only_documents:
-        yield from _untested(project)
-
-
-def _untested(project: Project) -> Iterator[FieldError]:
-    """Say that no step that changes code can run the tests.
-
-    It is said here, before anybody has worked on the plan.
-    """
-    if not project.tests:
+    elif not testable or project.only_documents:
+        return
+    elif not project.tests:
         sentence = "No verification is known for these files: set context.test_command or context.language."
         yield field_error("/context/test_command", "no_verification", sentence)
     elif not keep_permitted(project.tests, project.catalogue, CODE_LEVEL):
@@ -166,15 +160,11 @@ def _plan_errors(given: ReviewedPlanInput, plan: Plan, allowed: tuple[str, ...])
         yield from planning_errors(plan, allowed, pointer)
 
 
-def _unclean(error: ValidationError) -> Iterator[FieldError]:
+def _cleaning_errors(error: ValidationError) -> Iterator[FieldError]:
     """Say which texts of a supplied plan do not fit, most often empty, once clean."""
     for each in error.errors():
         place = "/".join(fit(str(name), 100) for name in each["loc"])
         yield field_error(f"/reviewed_plan/plan/{place}", "invalid_plan", f"Once cleaned: {each['msg']}.")
-
-
-def _leave(row: WorkflowRow, turn: Turn, output: Any) -> tuple[Turn, str | None]:
-    return row.leave(turn, output) if row.leave else (turn, None)
 
 
 def _note_end(state: ReviewState, end: End) -> ReviewState:
@@ -186,16 +176,9 @@ def _note_end(state: ReviewState, end: End) -> ReviewState:
     return state.model_copy(update={"open": left, "ended": (*state.ended, note), "failed": failed})
 
 
-def _block(turn: Turn, end: End) -> Expansion:
-    """Report how far the plan came: no row follows a step failed for good."""
-    turn = tally(turn)
-    report = make_report(turn.document, "BLOCKED", summary=f"{turn.state.row} did not succeed.")
-    return turn.with_document(report=report).expansion(f"{end.step_id} is {end.state}")
-
-
 def _stop(turn: Turn, reason: str) -> Turn:
     """Halt by a person's word."""
     report = make_report(turn.document, "ABORTED", summary=reason)
-    told = f"A person stopped the plan at {turn.state.row}. {reason}".strip()
+    message = f"A person stopped the plan at {turn.state.row}. {reason}".strip()
     evidence = {"gate": turn.state.row, "decision": "stop"}
-    return replace(turn.with_document(report=report).with_state(asked=None), halt=("review_stopped", told, evidence))
+    return replace(turn.with_document(report=report).with_state(asked=None), halt=("review_stopped", message, evidence))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import reduce
+from operator import getitem
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -23,40 +25,28 @@ MAX_FAULTS = 5  # told at once
 def clean_words(value: Any, name: str = "") -> Any:
     """Sanitise every text and key of a valid document; code stays as it is."""
     if isinstance(value, str):
-        return _text(value, name)
+        # Of a harmless drawing every character counts.
+        drawn = name == DRAWING and not _CONTROLS.search(value) and not sanitize(value, Treatment.FLAG).findings
+        return value if name == CODE or drawn else sanitize(value).text
     if isinstance(value, dict):
-        return {
-            sanitize(key).text: clean_words(each, "" if name == FREELY_NAMED else key) for key, each in value.items()
-        }
+        free = name == FREELY_NAMED
+        return {sanitize(key).text: clean_words(each, "" if free else key) for key, each in value.items()}
     return [clean_words(each, name) for each in value] if isinstance(value, list) else value
 
 
 def fit_model(model: type[M], value: M) -> M:
-    """Clean a document, each text cut to its field.
-
-    ValidationError where one is left empty or names nothing.
-    """
+    """Clean a document, each text cut to its field; ValidationError where one is left empty or names nothing."""
     known = model.model_validate(value.model_dump(mode="json"), extra="ignore")
     body = clean_words(known.model_dump(mode="json"))
     try:
         return model.model_validate(body)
     except ValidationError as error:  # to clean a text may make it longer
         for each in error.errors():
-            if each["type"] == "string_too_long" and each["loc"][-1] != "[key]":
-                _cut(body, each["loc"], each["ctx"]["max_length"])
+            *place, last = each["loc"]
+            if each["type"] == "string_too_long" and last != "[key]":
+                record: Any = reduce(getitem, place, body)
+                record[last] = fit(record[last], each["ctx"]["max_length"], as_written)
     return model.model_validate(body)
-
-
-def _text(text: str, name: str) -> str:
-    """Clean a text as what it is: of a harmless drawing every character counts."""
-    drawn = name == DRAWING and not _CONTROLS.search(text) and not sanitize(text, Treatment.FLAG).findings
-    return text if name == CODE or drawn else sanitize(text).text
-
-
-def _cut(body: Any, place: tuple[int | str, ...], size: int) -> None:
-    for name in place[:-1]:
-        body = body[name]
-    body[place[-1]] = fit(body[place[-1]], size, as_written)
 
 
 def explain(error: ValidationError) -> str:

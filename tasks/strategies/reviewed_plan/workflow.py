@@ -30,13 +30,7 @@ from tasks.strategies.reviewed_plan.words import MAX_FAULTS, sum_up
 
 ARCHITECT, DEVELOPER, WRITER, REVIEWER = RoleName
 DESIGN, CODE, DOCS, IMPL_CODE, IMPL_DOCS = QrPhase
-CONTEXT, PLAN, QR, MILESTONE, OUTCOMES = (
-    "context",
-    "plan",
-    "qr",
-    "milestone",
-    "outcomes",
-)  # what material has readers for
+CONTEXT, PLAN, QR, MILESTONE, OUTCOMES = "context", "plan", "qr", "milestone", "outcomes"  # what material can read
 
 ITEMS = "Answer items, each with id, scope, check, severity (MUST, SHOULD, COULD), status PASS or FAIL, and a finding "
 VERDICTS = ITEMS + "for every FAIL. Decide every open item again; what passed before may be checked again as well."
@@ -70,7 +64,7 @@ PLANNING = (
             "nothing needs. Let the rest be. " + OPERATIONS,
             checklist=("the problem is stated", "every milestone has acceptance criteria and code intents",
                        "every reference leads somewhere", "what is out of scope is named"),
-            phase=DESIGN, ahead="plan-design-qr",
+            ahead="plan-design-qr",
         ),
         DESIGN,
     ),
@@ -81,12 +75,12 @@ PLANNING = (
             "can somebody else carry it out. " + VERDICTS,
             checklist=("each requirement of the context is covered", "decisions are reasoned", "risks are answered",
                        "milestones can be tested one by one"),
-            phase=DESIGN, ahead="plan-design-qr-gate",
+            ahead="plan-design-qr-gate",
         ),
         DESIGN,
     ),
     qr_gate_step(
-        Brief(5, "plan-design-qr-gate", phase=DESIGN, ahead="plan-code-execute", back="plan-design-execute"),
+        Brief(5, "plan-design-qr-gate", ahead="plan-code-execute", back="plan-design-execute"),
         DESIGN,
     ),
     execute_dispatch_step(
@@ -98,7 +92,7 @@ PLANNING = (
             fix="Repair the diffs that failed: read their files again and set each diff as a whole. Where an intent "
             "cannot be carried out as it stands, say why in why_comments. " + OPERATIONS,
             checklist=("every intent has a change", "diffs are well-formed", "diffs do what their intents say"),
-            phase=CODE, ahead="plan-code-qr",
+            ahead="plan-code-qr",
         ),
         CODE,
     ),
@@ -108,12 +102,12 @@ PLANNING = (
             guidance="Break the review of the diffs down into items. Judge whether they are faithful to their intents, "
             "not their line numbers: wrong files, wrong changes and invented context lines fail. " + VERDICTS,
             checklist=("each diff carries out its intent", "context lines exist", "nothing else is changed"),
-            phase=CODE, ahead="plan-code-qr-gate",
+            ahead="plan-code-qr-gate",
         ),
         CODE,
     ),
     qr_gate_step(
-        Brief(8, "plan-code-qr-gate", phase=CODE, ahead="plan-docs-execute", back="plan-code-execute"), CODE
+        Brief(8, "plan-code-qr-gate", ahead="plan-docs-execute", back="plan-code-execute"), CODE
     ),
     execute_dispatch_step(
         Brief(
@@ -125,7 +119,7 @@ PLANNING = (
             fix="Repair the documentation that failed: set the whole of a milestone's, with what was right in it. "
             + OPERATIONS,
             checklist=("every milestone with code is documented", "comments say why", "no comment tells of the past"),
-            phase=DOCS, ahead="plan-docs-qr",
+            ahead="plan-docs-qr",
         ),
         DOCS,
         _render,
@@ -136,12 +130,12 @@ PLANNING = (
             guidance="Break the review of the documentation down into items: is it right, does it say why, does it "
             "rest on decisions of the plan. " + VERDICTS,
             checklist=("documentation agrees with the changes", "reasons are given", "nothing is told twice"),
-            phase=DOCS, ahead="plan-docs-qr-gate",
+            ahead="plan-docs-qr-gate",
         ),
         DOCS,
     ),
     qr_gate_step(
-        Brief(11, "plan-docs-qr-gate", phase=DOCS, ahead="init", back="plan-docs-execute"), DOCS, freeze
+        Brief(11, "plan-docs-qr-gate", ahead="init", back="plan-docs-execute"), DOCS, freeze
     ),
 )  # fmt: skip
 
@@ -155,7 +149,7 @@ EXECUTION = (
             "plan. Where a diff no longer fits, do what its intent says.",
             fix="Repair what the review found in these files and change nothing else.",
             checklist=("acceptance criteria hold", "tests pass without warnings"),
-            phase=IMPL_CODE, ahead="impl-code-qr",
+            ahead="impl-code-qr",
         ),
         IMPL_CODE,
         wave_steps,
@@ -166,12 +160,12 @@ EXECUTION = (
             guidance="Break the review of the code as it is now down into items, each with its file as scope. "
             + VERDICTS,
             checklist=("every intent is carried out", "acceptance criteria hold", "invariants hold"),
-            phase=IMPL_CODE, ahead="impl-code-qr-gate",
+            ahead="impl-code-qr-gate",
         ),
         IMPL_CODE,
     ),
     qr_gate_step(
-        Brief(5, "impl-code-qr-gate", phase=IMPL_CODE, ahead="impl-docs-execute", back="impl-execute"), IMPL_CODE
+        Brief(5, "impl-code-qr-gate", ahead="impl-docs-execute", back="impl-execute"), IMPL_CODE
     ),
     patch_dispatch_step(
         Brief(
@@ -179,7 +173,7 @@ EXECUTION = (
             guidance="Bring the documents up to what the code does now, with the reasons of the plan. Tell what is.",
             fix="Repair what the review found in the documents and change nothing else.",
             checklist=("documents agree with the code", "decisions and trade-offs are told"),
-            phase=IMPL_DOCS, ahead="impl-docs-qr",
+            ahead="impl-docs-qr",
         ),
         IMPL_DOCS,
         document_steps,
@@ -189,12 +183,12 @@ EXECUTION = (
             7, "impl-docs-qr", REVIEWER, "Review the documents", reads=(CONTEXT, PLAN, OUTCOMES, QR),
             guidance="Break the review of the documents down into items, each with its file as scope. " + VERDICTS,
             checklist=("documents agree with the code", "a newcomer understands why"),
-            phase=IMPL_DOCS, ahead="impl-docs-qr-gate",
+            ahead="impl-docs-qr-gate",
         ),
         IMPL_DOCS,
     ),
     qr_gate_step(
-        Brief(8, "impl-docs-qr-gate", phase=IMPL_DOCS, ahead="reconcile", back="impl-docs-execute"), IMPL_DOCS
+        Brief(8, "impl-docs-qr-gate", ahead="reconcile", back="impl-docs-execute"), IMPL_DOCS
     ),
     reconcile_step(
         Brief(
@@ -207,15 +201,12 @@ EXECUTION = (
 )  # fmt: skip
 
 ROWS: Mapping[str, WorkflowRow] = MappingProxyType({row.brief.name: row for row in (*PLANNING, *EXECUTION)})
-PARTS: Mapping[Workflow, frozenset[str]] = MappingProxyType(
+PARTS: Mapping[Workflow, tuple[str, ...]] = MappingProxyType(
     {
-        Workflow.PLAN: frozenset(row.brief.name for row in PLANNING),
-        Workflow.EXECUTE: frozenset(row.brief.name for row in EXECUTION),
-        Workflow.BOTH: frozenset(ROWS),
+        Workflow.PLAN: tuple(row.brief.name for row in PLANNING),
+        Workflow.EXECUTE: tuple(row.brief.name for row in EXECUTION),
+        Workflow.BOTH: tuple(ROWS),
     }
-)
-FIRST: Mapping[Workflow, str] = MappingProxyType(
-    {Workflow.PLAN: "plan-init", Workflow.EXECUTE: "init", Workflow.BOTH: "plan-init"}
 )
 
 
