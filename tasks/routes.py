@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.contract import streams
-from tasks.handlers import bulk_commands, commands, creation, goals, outcomes, upkeep
+from tasks.handlers import bulk_commands, commands, goals, outcomes, upkeep
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,11 @@ class Route:
     handlers: tuple[Callable[..., Any], ...]
     per_partition: bool = False
     is_slow: bool = False  # may take minutes, and shows meanwhile that it goes on
-    sweeper: Route | None = (
-        None  # takes over what dead workers had read, and what timers ask for; None: the route itself
-    )
+    sweeper: Route | None = None  # takes over what dead workers had read, and what timers ask for; None: itself
 
 
 # goal -> accepted plan | rejected | nothing to do; one goal at a time, since it may wait for a model
-GOALS = Route("planner.decompose", (streams.GOALS,), (goals.plan, creation.accept, creation.refuse), is_slow=True)
+GOALS = Route("planner.decompose", (streams.GOALS,), (goals.plan, goals.accept, goals.refuse), is_slow=True)
 # clocks that have run out -> expired attempts, plans out of time, work that was left over
 UPKEEP = Route("planner.upkeep", (), (upkeep.apply,), per_partition=True)
 # outcomes -> next steps, retries, the end of the plan; many at a time, grouped by plan; commands about one plan first

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from schemas import codec
 from schemas.command import Command, CommandName, Scope
 from schemas.times import milliseconds
-from tasks.plan.snapshot import WiderOrder
+from tasks.plan.snapshot import StandingCommand
 
 Records: TypeAlias = Mapping[bytes, bytes]
 
@@ -60,7 +60,7 @@ def find_over(records: Records, now: int) -> list[bytes]:
     return [name for name, raw in records.items() if name != COUNT and 0 < codec.loads(raw)["until"] <= now]
 
 
-def find_standing(records: Records, tenant: str, repo: str | None, created: int, now: int) -> WiderOrder | None:
+def find_standing(records: Records, tenant: str, repo: str | None, created: int, now: int) -> StandingCommand | None:
     """Find what stands for a plan: what ends it before what pauses it, the widest first."""
     if not records:
         return None
@@ -69,5 +69,5 @@ def find_standing(records: Records, tenant: str, repo: str | None, created: int,
             raw = records.get(f"{command.value} {scope}".encode())
             record = codec.loads(raw) if raw else None
             if record and now < (record["until"] or now + 1) and created <= record.get("before", created):
-                return WiderOrder.read(command.value, scope, record)
+                return StandingCommand.read(command.value, scope, record)
     return None

@@ -1,6 +1,6 @@
-"""Orders of operators -> change: what they may do to one plan, as a table.
+"""Commands of operators -> changeset: what they may do to one plan, as a table.
 
-An order is obeyed once: its id is remembered. A budget can only be topped up.
+A command is obeyed once: its id is remembered. A budget can only be topped up.
 """
 
 from __future__ import annotations
@@ -14,29 +14,28 @@ from schemas.base import StepState as S
 from schemas.command import Command, CommandName, Scope
 from schemas.times import milliseconds
 from tasks.base.errors import NeedsSteps
-from tasks.handlers import outcomes
 from tasks.handlers.bulk_commands import WIDE, is_over
 from tasks.plan.changeset import Changeset
-from tasks.plan.lifecycle import PLAN_ENDS
+from tasks.plan.lifecycle import NOT_RUNNING, PLAN_ENDS
 from tasks.plan.snapshot import Snapshot
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import expansion, halt, operator_changes
-from tasks.policy.completion import ENDED
+from tasks.policy.schedule import advance
 from tasks.rules.budget import BUDGETS
 from tasks.rules.risk import RISK
 
-REMEMBERED = 64  # ids of orders a plan keeps
+REMEMBERED = 64  # ids of commands that a plan keeps
 
 _WHILE_ASKING = frozenset({CommandName.ANSWER, CommandName.CANCEL, CommandName.HALT})
 
 OPEN = frozenset({S.PENDING.value, S.BLOCKED.value, S.ACTIVE.value})
 
-Refusal = str | None  # why an order cannot be obeyed
+Refusal = str | None  # why a command cannot be obeyed
 
 _STEP, _PLAN = frozenset({Scope.STEP}), frozenset({Scope.PLAN})
 _ANY = _PLAN | WIDE
 
-# How far each order may reach. A wider top-up is of a day budget.
+# How far each command may reach. A wider top-up is of a day budget.
 SCOPES: Mapping[CommandName, frozenset[Scope]] = MappingProxyType(
     {
         CommandName.PAUSE: _ANY,
@@ -53,16 +52,16 @@ SCOPES: Mapping[CommandName, frozenset[Scope]] = MappingProxyType(
 )
 
 
-def apply(snapshot: Snapshot, orders: Sequence[Command]) -> Changeset:
-    """Obey `orders` in turn and carry on with the plan; each is told as obeyed, refused or known already."""
+def apply(snapshot: Snapshot, commands: Sequence[Command]) -> Changeset:
+    """Obey `commands` in turn and carry on with the plan; each is told as obeyed, refused or known already."""
     unit = UnitOfWork(snapshot)
-    for order in orders:
-        _obey(unit, order)
-    return outcomes.advance(unit)
+    for command in commands:
+        _obey(unit, command)
+    return advance(unit)
 
 
 def needs_reconcile(plan_id: str, base: int) -> Command:
-    """Make the planner's own order for a plan of which the server has lost what came after commit `base`."""
+    """Make the planner's own command for a plan of which the server has lost what came after commit `base`."""
     return Command(
         command_id=f"needs-reconcile-{base}",
         command=CommandName.PAUSE,
@@ -74,37 +73,37 @@ def needs_reconcile(plan_id: str, base: int) -> Command:
     )
 
 
-def _obey(unit: UnitOfWork, order: Command) -> None:
-    told = {"command_id": order.command_id, "command": order.command.value, "actor": order.actor}
-    if order.step_id:
-        told["step_id"] = order.step_id
-    if order.command_id in unit.plan.orders:
+def _obey(unit: UnitOfWork, command: Command) -> None:
+    told = {"command_id": command.command_id, "command": command.command.value, "actor": command.actor}
+    if command.step_id:
+        told["step_id"] = command.step_id
+    if command.command_id in unit.plan.orders:
         unit.emit("command.known", told)
         return
-    refusal = _too_soon_or_late(unit) or _before_it_is_made(unit, order) or _HANDLERS[order.command](unit, order)
-    unit.inputs.append(["command", order.model_dump(mode="json", exclude_none=True)])
-    unit.plan.orders = [*unit.plan.orders, order.command_id][-REMEMBERED:]
+    refusal = _untimely(unit, command) or _HANDLERS[command.command](unit, command)
+    unit.inputs.append(["command", command.model_dump(mode="json", exclude_none=True)])
+    unit.plan.orders = [*unit.plan.orders, command.command_id][-REMEMBERED:]
     unit.plan.dirty.add("live")
-    unit.emit("command.refused" if refusal else "command.obeyed", told, refusal or order.reason)
+    unit.emit("command.refused" if refusal else "command.obeyed", told, refusal or command.reason)
 
 
-def _too_soon_or_late(unit: UnitOfWork) -> Refusal:
-    if unit.plan.state in PLAN_ENDS:
+def _untimely(unit: UnitOfWork, command: Command) -> Refusal:
+    """Say why the plan can be told nothing like this now."""
+    plan = unit.plan
+    if plan.state in PLAN_ENDS:
         return "the plan has ended"
-    return "the plan is still being made" if unit.plan.state in ENDED and not unit.plan.question else None
+    if plan.state in NOT_RUNNING and not plan.question:
+        return "the plan is still being made"
+    if plan.state == P.CREATED and command.command not in _WHILE_ASKING:
+        return "the plan waits for an answer before it can be made: answer it or cancel it"
+    return None
 
 
-def _before_it_is_made(unit: UnitOfWork, order: Command) -> Refusal:
-    if unit.plan.state != P.CREATED or order.command in _WHILE_ASKING:
-        return None
-    return "the plan waits for an answer before it can be made: answer it or cancel it"
-
-
-def _pause(unit: UnitOfWork, order: Command) -> Refusal:
-    if is_over(order, unit.snapshot.now):
+def _pause(unit: UnitOfWork, command: Command) -> Refusal:
+    if is_over(command, unit.snapshot.now):
         return "`until` is over"
-    unit.plan.paused = f"{order.actor}: {order.reason}"
-    unit.plan.paused_until = milliseconds(order.until) if order.until else 0
+    unit.plan.paused = f"{command.actor}: {command.reason}"
+    unit.plan.paused_until = milliseconds(command.until) if command.until else 0
     return None
 
 
@@ -115,15 +114,15 @@ def _resume(unit: UnitOfWork, _: Command) -> Refusal:
     return None
 
 
-def _halt(unit: UnitOfWork, order: Command) -> Refusal:
-    evidence = {"actor": order.actor, "command_id": order.command_id}
-    halt.halt(unit, "manual", f"{order.command.value} by {order.actor}: {order.reason}", evidence)
+def _halt(unit: UnitOfWork, command: Command) -> Refusal:
+    evidence = {"actor": command.actor, "command_id": command.command_id}
+    halt.halt(unit, "manual", f"{command.command.value} by {command.actor}: {command.reason}", evidence)
     return None
 
 
-def _top_up(unit: UnitOfWork, order: Command) -> Refusal:
+def _top_up(unit: UnitOfWork, command: Command) -> Refusal:
     """Raise limits by the amounts in `value`, such as {"tokens": 50000}."""
-    amounts = order.value if isinstance(order.value, dict) else {}
+    amounts = command.value if isinstance(command.value, dict) else {}
     allowed = {*BUDGETS, "wall_clock_s"}
     good = all(name in allowed and type(amount) is int and 0 < amount <= 10**9 for name, amount in amounts.items())
     if not amounts or not good:
@@ -136,44 +135,45 @@ def _top_up(unit: UnitOfWork, order: Command) -> Refusal:
     return None
 
 
-def _approve(unit: UnitOfWork, order: Command) -> Refusal:
-    if order.step_id not in unit.plan.waits:
+def _approve(unit: UnitOfWork, command: Command) -> Refusal:
+    if command.step_id not in unit.plan.waits:
         return "the step does not wait for an approval"
-    step = unit.snapshot.steps[order.step_id]
-    del unit.plan.waits[order.step_id]
-    step.status.approval = f"{order.actor}: {order.reason}"
+    step = unit.snapshot.steps[command.step_id]
+    del unit.plan.waits[command.step_id]
+    step.status.approval = f"{command.actor}: {command.reason}"
     unit.touched[step.step_id] = step
     unit.make_ready(step)
     return None
 
 
-def _reject(unit: UnitOfWork, order: Command) -> Refusal:
-    if order.step_id not in unit.plan.waits:
+def _reject(unit: UnitOfWork, command: Command) -> Refusal:
+    if command.step_id not in unit.plan.waits:
         return "the step does not wait for an approval"
-    evidence = {"actor": order.actor, "command_id": order.command_id, "step_id": order.step_id}
-    halt.halt(unit, "approval_rejected", f"{order.step_id} was rejected by {order.actor}: {order.reason}", evidence)
+    evidence = {"actor": command.actor, "command_id": command.command_id, "step_id": command.step_id}
+    reason = f"{command.step_id} was rejected by {command.actor}: {command.reason}"
+    halt.halt(unit, "approval_rejected", reason, evidence)
     return None
 
 
-def _skip(unit: UnitOfWork, order: Command) -> Refusal:
-    step = unit.snapshot.steps.get(order.step_id or "")
+def _skip(unit: UnitOfWork, command: Command) -> Refusal:
+    step = unit.snapshot.steps.get(command.step_id or "")
     if step is None or step.status.state not in OPEN:
         return "only a step that has not ended can be skipped"
-    return operator_changes.skip(unit, step, order.actor, order.reason)
+    return operator_changes.skip(unit, step, command.actor, command.reason)
 
 
-def _tighten(unit: UnitOfWork, order: Command) -> Refusal:
+def _tighten(unit: UnitOfWork, command: Command) -> Refusal:
     """Leave only `value.allowed_files`, or raise the risk of a step to `value.risk_level`."""
-    value = order.value if isinstance(order.value, dict) else {}
+    value = command.value if isinstance(command.value, dict) else {}
     files, risk = value.get("allowed_files"), value.get("risk_level")
     if not value or set(value) - {"allowed_files", "risk_level"} or not _are_words(files or ()):
         return "`value` must give a list of `allowed_files`, a `risk_level`, or both"
-    if risk is not None and (order.step_id is None or risk not in list(RISK)):  # it may be anything, even unhashable
+    if risk is not None and (command.step_id is None or risk not in list(RISK)):  # it may be anything, even unhashable
         return f"`risk_level` is for one step and one of {', '.join(RISK)}"
-    if order.step_id is None:
+    if command.step_id is None:
         operator_changes.tighten_plan(unit, files or ())
         return None
-    step = unit.snapshot.steps.get(order.step_id)
+    step = unit.snapshot.steps.get(command.step_id)
     if step is None or step.status.state not in OPEN or step.status.skipped_by:
         return "only a step that has not ended, and will not be skipped, can be tightened"
     if wider := sorted({*(files or ())} - {*step.facts["allowed_files"]}):
@@ -190,25 +190,25 @@ def _are_words(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
 
 
-def _answer(unit: UnitOfWork, order: Command) -> Refusal:
+def _answer(unit: UnitOfWork, command: Command) -> Refusal:
     """Answer what a plan asks: its strategy's question, else whether a step may start.
 
     The step is named where several are asked about.
     """
-    if unit.plan.question and not order.step_id:
-        return expansion.answer(unit, order.value, {"actor": order.actor, "command_id": order.command_id})
+    if unit.plan.question and not command.step_id:
+        return expansion.answer(unit, command.value, {"actor": command.actor, "command_id": command.command_id})
     asked = sorted(unit.plan.waits)
     if not asked:
         return "the plan asks, no step does: name none" if unit.plan.question else "the plan asks nothing"
-    step_id = order.step_id or asked[0]
-    if len(asked) > 1 and not order.step_id:
+    step_id = command.step_id or asked[0]
+    if len(asked) > 1 and not command.step_id:
         return f"the plan asks about several steps, name one: {', '.join(asked)}"
-    handler = _ANSWERS.get(order.value) if isinstance(order.value, str) else None
+    handler = _ANSWERS.get(command.value) if isinstance(command.value, str) else None
     if handler is None:
         return "the question is answered by yes or no"
     if step_id in asked and step_id not in unit.snapshot.steps:
         raise NeedsSteps(frozenset({step_id}))
-    return handler(unit, order.model_copy(update={"step_id": step_id}))
+    return handler(unit, command.model_copy(update={"step_id": step_id}))
 
 
 _ANSWERS: Mapping[str, Callable[[UnitOfWork, Command], Refusal]] = {"yes": _approve, "no": _reject}

@@ -1,19 +1,67 @@
-"""What becomes of a goal: a validated plan, a rejection with all its reasons, or nothing to do."""
+"""What becomes of a goal: a validated plan and the commits that create it, or a rejection with all its reasons.
+
+A plan under creation is invisible until its last commit.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from schemas import codec
+from schemas.base import PlanState as P
+from schemas.base import StepState as S
 from schemas.goal import Goal
+from schemas.stored import USAGE_NAMES, PlanHead, PlanRecord
+from tasks.base.batches import batches
+from tasks.base.policy_version import POLICY_VERSION
+from tasks.plan.changeset import Changeset, Recall, plan_history
+from tasks.plan.snapshot import Grant, Snapshot, StandingCommand
+from tasks.plan.unit_of_work import UnitOfWork, dependents_of
+from tasks.policy import expansion, halt, waits
+from tasks.policy.pre_steps import looks_prepared
+from tasks.policy.schedule import advance
+from tasks.rules import budget
 from tasks.rules.goal_cleaning import clean_goal
-from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Setting
+from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Rejected, Setting
 from tasks.rules.validation import reject, validate
 from tasks.strategies.registry import strategy_of
+from tasks.text.fields import as_written, fit
 from tasks.text.forbidden_paths import Forbidden
 from tasks.text.paths import TABOO, fault, is_glob
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts
 
 NO_SETTING = Setting()
+SHOWN_CHARS = 200  # of the goal's sentence, for lists of plans
+# Of the goal: what the plan's own steps say, and texts from outside that nothing reads once the plan is made.
+UNKEPT: dict[str, Any] = {
+    "steps": True,
+    "context": {"documents", "failure_log", "manifests"},
+    "gap_report": {"project": {"documents"}},
+    "evolution": {"commit_cards", "chunk_summaries"},
+}
+CHUNK = 64  # steps a commit: their specs, windows, states and places in the queue stay below 1000 arguments
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSeed:
+    """Who the plan will be; ids, time and the seed of its leases are arguments, never made here."""
+
+    plan_id: str
+    goal_id: str
+    now: int
+    seed: str
+    reply_to: str
+    lease_prefix: str
+    version: int = 0  # what the store holds under this id: 0, or a creation that was cut short
+    down: int = 0  # as in Clocks
+    standing: StandingCommand | None = None
+    grants: Mapping[str, Grant] = field(default_factory=dict)
+    full: frozenset[str] = frozenset()  # queues that have no room
+    created: int = 0  # when the plan was first written, ms; 0 for now
+    policy_version: int = POLICY_VERSION  # of the rules that the plan goes on under
+    requires_receipts: bool = False
 
 
 def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SETTING) -> Answer:
@@ -49,3 +97,140 @@ def _answer(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     if errors := validate(goal, answer.steps, catalogue, setting.forbidden):
         return reject("invalid_plan", errors)
     return replace(answer, tools=keep_contracts(catalogue, answer.steps if answer.state is None else None))
+
+
+def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]:
+    """Yield the commits that create the plan; only the last makes it READY and starts its first steps.
+
+    A plan that has to be told something before it can be made is one commit, and waits in CREATED.
+    """
+    goal = draft.goal or goal
+    if draft.question:
+        unit = _begin(plan_seed, goal, draft)
+        _book(unit, draft)
+        waits.ask(unit, draft.question)
+        yield advance(unit)
+        return
+    total, dependents = len(draft.steps), dependents_of(draft.steps)
+    taken = [step.step_id for step in draft.steps if looks_prepared(step.step_id)]
+    counts = {S.PENDING.value: 0, S.BLOCKED.value: 0}
+    for number, steps in enumerate(batches(draft.steps, CHUNK)):
+        first, last = number == 0, number * CHUNK + len(steps) == total
+        unit = _begin(replace(plan_seed, version=plan_seed.version + number), goal, draft, announced=first)
+        unit.plan.counts = counts
+        if taken:
+            unit.plan.halting["taken"] = taken
+        unit.insert(steps, number * CHUNK, dependents)
+        if last:
+            _book(unit, draft)
+            unit.open_plan()
+        if first and last:  # it fits one commit, and starts its first steps at once
+            yield advance(unit)
+            return
+        unit.change.more = last  # the first steps came with earlier commits: the engine reads them from the ready queue
+        yield unit.close()
+
+
+def await_draft(plan_seed: PlanSeed, goal: Goal, patience_ms: int) -> Changeset:
+    """Make the commit of a plan that a drafter is asked about: it can be seen and cancelled, and is made from CREATED.
+
+    After `patience_ms` without a plan it is REJECTED.
+    """
+    unit = _begin(plan_seed, goal, Draft(()))
+    waits.await_draft(unit, patience_ms)
+    return advance(unit)
+
+
+def refuse(plan_seed: PlanSeed, goal: Goal, answer: Rejected) -> Changeset:
+    """Make the commit that keeps a REJECTED plan with every error, so that its producer can read why."""
+    unit = _begin(plan_seed, answer.goal or goal, Draft((), findings=answer.findings))
+    budget.book(unit.plan, answer.tokens)
+    errors = [error.model_dump() for error in answer.errors]
+    halt.reject(unit, answer.reason, {"errors": errors}, answer.reason)
+    return unit.close()
+
+
+def _book(unit: UnitOfWork, draft: Draft) -> None:
+    """Pay for the draft and count it, in the one commit that makes a plan of it."""
+    budget.book(unit.plan, draft.tokens)
+    head = unit.plan.head
+    if draft.counted and (name := plan_history(head.kind, head.tenant, head.repo)):
+        unit.change.recalls.append(Recall(name, draft.counted, draft.seen, 1))
+
+
+def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = True) -> UnitOfWork:
+    """Begin a commit of the plan; what never changes is written, and told, with the first one."""
+    context = goal.context
+    head = PlanHead(
+        goal_id=plan_seed.goal_id,
+        kind=goal.kind.value,
+        tenant=goal.tenant,
+        repo=context.repo,
+        seed=plan_seed.seed,
+        context={
+            "repo": context.repo,
+            "base_sha": context.base_sha,
+            "failing_tests": context.failing_tests[:20],
+        },
+        limits=budget.limits_of(goal) | ({budget.RECEIPTS: 0} if plan_seed.requires_receipts else {}),
+        approvals=[level.value for level in goal.approvals],
+        policy_version=plan_seed.policy_version,
+        tools=[dict(tool) for tool in draft.tools],
+        streak=draft.streak,
+    )
+    record = PlanRecord(
+        version=plan_seed.version,
+        state=P.CREATED.value,
+        head=head,
+        reserved=dict.fromkeys(USAGE_NAMES, 0),
+        spent=dict.fromkeys(USAGE_NAMES, 0),
+        halting={"consecutive": 0},
+        counts={},
+        times={"created": plan_seed.created or plan_seed.now, "down": plan_seed.down},
+        revision=1,
+    )
+    snapshot = Snapshot(
+        plan_id=plan_seed.plan_id,
+        now=plan_seed.now,
+        record=record,
+        steps={},
+        windows={},
+        active={},
+        ready=[],
+        todo=[],
+        reply_to=plan_seed.reply_to,
+        lease_prefix=plan_seed.lease_prefix,
+        standing=plan_seed.standing,
+        grants=plan_seed.grants,
+        full=plan_seed.full,
+    )
+    unit = UnitOfWork(snapshot)
+    if announced:
+        _announce(unit, goal, draft)
+    return unit
+
+
+def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
+    plan = unit.plan
+    plan.dirty.update(("state", "head", "live"))
+    body = goal.model_dump(mode="json", exclude=UNKEPT, exclude_defaults=True)
+    unit.extra = {
+        "kind": goal.kind.value.encode(),
+        "goal_id": plan.head.goal_id.encode(),
+        "policy_version": str(plan.head.policy_version).encode(),
+        "text": fit(goal.goal, SHOWN_CHARS, as_written).encode(errors="replace"),
+        "goal": codec.dumps(body),
+    }
+    if draft.state is None:
+        unit.extra["document"] = codec.dumps(draft.document)
+    else:
+        expansion.begin(unit, goal, draft)
+    if plan.version == 0:
+        unit.change.tenant = plan.head.tenant
+        unit.emit("goal.received", {"kind": goal.kind.value})
+    if unit.snapshot.grants:
+        unit.extra["quota"] = "\n".join(unit.snapshot.grants).encode()
+    if draft.findings:
+        unit.emit("goal.sanitized", {"count": len(draft.findings), "classes": sorted(set(draft.findings))})
+    if draft.phases:
+        expansion.tell_phases(unit, draft.phases)

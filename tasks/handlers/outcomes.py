@@ -15,23 +15,11 @@ from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Snapshot, Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import (
-    completion,
-    expansion,
-    graph,
-    halt_rules,
-    holds,
-    operator_changes,
-    outcome_verdict,
-    pre_steps,
-    revision,
-    schedule,
-    waits,
-)
+from tasks.policy import expansion, halt_rules, outcome_verdict, pre_steps, revision, schedule, waits
 from tasks.policy import halt as halting
 from tasks.policy.halt_rules import Halt
 from tasks.policy.outcome_verdict import Wrong
-from tasks.rules import budget, quota
+from tasks.rules import budget
 
 NEEDS_LEASE = "a controller has claimed the attempt, so that it is ended only with its lease"
 
@@ -58,64 +46,57 @@ def apply(snapshot: Snapshot, reports: Sequence[Report]) -> Changeset:
         unit.change.verdicts.append(verdict)
         if verdict is Verdict.APPLIED:
             _take(unit, snapshot.steps[report.outcome.step_id], report)
-            expansion.on_steps_ended(unit)
+            if unit.ends:
+                expansion.on_steps_ended(unit)
         else:
             told = {"step_id": report.outcome.step_id, "attempt": report.attempt, "verdict": verdict}
             lacks = verdict is Verdict.REFUSED and outcome_verdict.lacks_lease(
                 snapshot, report.outcome.step_id, report.lease
             )
             unit.emit("outcome." + verdict, told, NEEDS_LEASE if lacks else None)
-    return advance(unit)
-
-
-def advance(unit: UnitOfWork) -> Changeset:
-    """Carry the ends of steps to their dependents, start what is ready, end the plan if nothing is left."""
-    if unit.plan.state not in completion.ENDED or unit.plan.question:
-        holds.look(unit)
-    if unit.plan.state not in completion.ENDED:
-        operator_changes.look(unit)
-        graph.propagate(unit)
-        expansion.on_steps_ended(unit)
-        schedule.dispatch(unit)
-        waits.keep_time(unit)
-        budget.warn(unit)
-        completion.finish(unit)
-    quota.settle(unit)
-    return unit.close()
+    return schedule.advance(unit)
 
 
 def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
-    facts = step.facts
+    """Settle the attempt that `report` ends, judge what it did, and take its step on."""
+    facts, status = step.facts, step.status
     outcome, wrong = outcome_verdict.within_range(unit.plan, report.outcome)
     unit.inputs.append(["outcome", report.attempt, report.lease, codec.raw(report.raw)])
     attempt = unit.end_attempt(step)
     if report.lease is None:
         _rest_on_no_claim(unit, step, attempt)
     used = budget.settle(unit.plan, attempt, outcome.metrics, facts["estimate"])
-    quota.lapse(unit, attempt, used)
+    budget.lapse(unit, attempt, used)
     if wrong or (outcome.metrics and (outcome.metrics.tokens_used or 0) > used):
         _tell_figures(unit, step, report, used, wrong)
-    step.status.digest = report.digest
+    status.digest = report.digest
     unit.answers[step.step_id] = outcome
     failure = outcome_verdict.failure_of(facts, outcome)
     doubt = None if failure or outcome_verdict.is_proved(facts, outcome) else _tell_doubt(unit, step, outcome)
     if doubt and budget.requires_receipts(unit.plan.head):
         failure = outcome_verdict.failure_without_proof(doubt)
-    failure = failure or expansion.refusal(unit, step, outcome)
+    if failure is None and unit.strategy_state:
+        failure = expansion.refusal(unit, step, outcome)
     halt = halt_rules.first_fired(halt_rules.record(unit, step, outcome, failure), failure)
     if failure is None:
-        succeed(unit, step)
-        step.status.previous = pre_steps.found(facts, outcome)
-        if doubt:
-            pre_steps.note_doubt(step)
-        expansion.on_steps_ended(unit)  # there may be more to do
-        spared = unit.plan.state in PLAN_ENDS or (halt and halt.spares_completed and completion.is_satisfied(unit.plan))
-        if halt and not spared:
-            halting.halt(unit, halt.rule, halt.reason, halt.evidence)
+        _succeed(unit, step, outcome, halt, doubt)
     else:
         unit.plan.spent["failing_outcomes"] += 1
-        step.status.failures += 1
+        status.failures += 1
         fail(unit, step, failure, halt, outcome)
+
+
+def _succeed(unit: UnitOfWork, step: Step, outcome: Outcome, halt: Halt | None, doubt: str | None) -> None:
+    """Finish a step whose attempt did what was asked, unless that is what halts the plan."""
+    unit.end_step(step, S.DONE.value, "done")
+    step.status.previous = pre_steps.found(outcome) if step.facts["inserted_by"] else None
+    if doubt:
+        pre_steps.note_doubt(step)
+    if unit.ends:  # there may be more to do
+        expansion.on_steps_ended(unit)
+    spared = unit.plan.state in PLAN_ENDS or (halt and halt.spares_completed and schedule.is_satisfied(unit.plan))
+    if halt and not spared:
+        halting.halt(unit, halt.rule, halt.reason, halt.evidence)
 
 
 def _rest_on_no_claim(unit: UnitOfWork, step: Step, attempt: Attempt) -> None:
@@ -148,14 +129,6 @@ def _tell_figures(unit: UnitOfWork, step: Step, report: Report, used: int, wrong
         unit.emit("outcome.out_of_range", {**about, "figures": outcome_verdict.describe_wrong(wrong)})
 
 
-def succeed(unit: UnitOfWork, step: Step) -> None:
-    """Finish a step whose attempt did what was asked."""
-    step.status.previous = None
-    halt_rules.forget(unit, step)
-    unit.move_step(step, S.DONE.value, "done")
-    unit.end_step(step)
-
-
 def fail(
     unit: UnitOfWork, step: Step, failure: dict[str, Any], halt: Halt | None, outcome: Outcome | None = None
 ) -> None:
@@ -168,9 +141,7 @@ def fail(
     if halt:
         halting.halt(unit, halt.rule, halt.reason, halt.evidence, step)
     elif status.failures > waits.retries(step.facts, failure["category"]):
-        halt_rules.forget(unit, step)
-        unit.move_step(step, S.FAILED.value, "failed", failure["category"])
-        unit.end_step(step)
+        unit.end_step(step, S.FAILED.value, "failed", failure["category"])
     else:
         unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])
         if outcome is None or not revision.revise(unit, step, failure, outcome):

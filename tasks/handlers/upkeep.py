@@ -17,10 +17,10 @@ from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Clocks, Lease, Snapshot, Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import halt, halt_rules, requests, waits
+from tasks.policy import halt, halt_rules, waits
 from tasks.policy.halt_rules import Seen
-from tasks.policy.schedule import RUNNING_MARGIN_MS, SILENT_MS
-from tasks.rules import quota
+from tasks.policy.schedule import RUNNING_MARGIN_MS, SILENT_MS, advance
+from tasks.rules import budget
 
 NO_CLOCKS = Clocks()
 UNAPPLIED_MS = 1000  # until an attempt is looked at again whose outcome may wait to be applied
@@ -46,10 +46,10 @@ def apply(snapshot: Snapshot, clocks: Clocks = NO_CLOCKS) -> Changeset:
         waits.count_outages(unit, clocks)
         _look_at_wall_clock(unit)
     if unit.plan.state not in PLAN_ENDS:
-        waits.look_at_deadlines(unit)
+        waits.look_at_approvals(unit)
     if unit.plan.state not in PLAN_ENDS:
-        requests.look_at_deadline(unit, clocks.grace)
-    return outcomes.advance(unit)
+        waits.look_at_question(unit, clocks.grace)
+    return advance(unit)
 
 
 def _look_at_attempt(unit: UnitOfWork, step: Step, clocks: Clocks) -> None:
@@ -100,7 +100,7 @@ def _expire(unit: UnitOfWork, step: Step, *, claimed: bool, reason: str) -> None
         "suggestion": None,
     }
     unit.inputs.append(["expired", step.step_id, attempt.attempt, claimed, reason])
-    quota.book(unit, attempt, claimed=claimed)
+    budget.settle_without_outcome(unit, attempt, claimed=claimed)
     if claimed:
         unit.plan.halting["lease_deaths"] = unit.plan.halting.get("lease_deaths", 0) + 1
         halt_rules.remember(unit, step, failure["category"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import NamedTuple
 
 from schemas.base import Verdict
@@ -21,12 +22,20 @@ class Dispatch(NamedTuple):
 
 
 class Recall(NamedTuple):
-    """A counter that a plan leaves to those of its kind and repository that come after it (commit.lua, section 15)."""
+    """A counter that a plan leaves to those of its kind and repository that come after it (commit.lua, section 15).
 
-    name: str  # whose counters
+    Counters lie in the partition of the plan, which its repository chooses, so a plan's own commits write them.
+    """
+
+    name: str  # of `plan_history`
     field: str
     seen: int | str  # what it was when that was decided; "" if that does not matter
     change: int | str  # "" drops it
+
+
+def plan_history(kind: str, tenant: str, repo: str | None) -> str | None:
+    """Name the counters that plans of one kind, tenant and repository share; None without a repository."""
+    return blake2b(f"{kind}\0{tenant}\0{repo}".encode(), digest_size=16).hexdigest() if repo else None
 
 
 @dataclass(slots=True)

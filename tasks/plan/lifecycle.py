@@ -32,6 +32,7 @@ PLAN_MOVES = {
 
 STEP_ENDS = frozenset({S.DONE.value, S.FAILED.value, S.SKIPPED.value})  # HALTED is the end of its plan
 PLAN_ENDS = frozenset({P.REJECTED.value, P.COMPLETED.value, P.HALTED.value})
+NOT_RUNNING = PLAN_ENDS | {P.CREATED.value, P.VALIDATING.value}  # nothing starts in these, yet or any more
 
 
 def check_step(step_id: str, before: str, after: str) -> None:

@@ -56,8 +56,8 @@ class Lease(NamedTuple):
     renewed: int
 
 
-class WiderOrder(NamedTuple):
-    """An operator's order about more than one plan, as it stands for this one; `until` in ms, 0 for no end."""
+class StandingCommand(NamedTuple):
+    """An operator's command about more than one plan, as it stands for this one; `until` in ms, 0 for no end."""
 
     command: str  # pause, halt or cancel
     scope: str  # such as tenant:acme
@@ -67,8 +67,8 @@ class WiderOrder(NamedTuple):
     until: int = 0
 
     @classmethod
-    def read(cls, command: str, scope: str, record: Mapping[str, Any]) -> WiderOrder:
-        """Read the record of a standing order; keys that a newer version added do not matter to this one."""
+    def read(cls, command: str, scope: str, record: Mapping[str, Any]) -> StandingCommand:
+        """Read its record; keys that a newer version added do not matter to this one."""
         return cls(command, scope, record["actor"], record["reason"], record["command_id"], record["until"])
 
 
@@ -107,7 +107,7 @@ class Snapshot:
     ready_beyond: bool = False  # whether the queue may hold more than `ready`
     todo_beyond: int = 0  # items of left-over work behind those in `todo`
     leases: dict[str, Lease] = field(default_factory=dict)
-    order: WiderOrder | None = None
+    standing: StandingCommand | None = None
     grants: Mapping[str, Grant] = field(default_factory=dict)  # scope -> what is left; without it there is no limit
     notes: dict[str, bytes] = field(default_factory=dict)  # those that were asked for; b"" for one that is not there
     full: Collection[str] = ()  # queues that take no more specs for now

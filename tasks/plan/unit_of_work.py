@@ -5,20 +5,35 @@ A unit of work lives inside one call of a handler, so the handler stays a pure f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from schemas import codec
+from schemas.base import PlanState as P
+from schemas.base import StepState as S
 from schemas.event import event_type
 from schemas.outcome import Outcome
-from schemas.stored import Attempt
+from schemas.step import PlannedStep, pack_step
+from schemas.stored import Attempt, StepStatus
 from schemas.times import rfc3339
+from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
-from tasks.plan import history, lifecycle
-from tasks.plan.changeset import Changeset
-from tasks.plan.snapshot import NOTE, Snapshot, Step
+from tasks.plan import lifecycle
+from tasks.plan.changeset import Changeset, Recall, plan_history
+from tasks.plan.snapshot import NOTE, WINDOW, Snapshot, Step
 
 REMIND_MS = 1000
-PAUSED = "pause of "  # what `held` begins with where an order is the reason
+FIRST_LOOK_MS = 60_000  # a bulk command that came while the plan was made may not have reached it
+PAUSED = "pause of "  # what `held` begins with where a command is the reason
+
+
+def dependents_of(steps: Sequence[PlannedStep]) -> dict[str, list[str]]:
+    """Find for each step those that wait for it."""
+    found: dict[str, list[str]] = {}
+    for step in steps:
+        for dependency in dict.fromkeys(step.depends_on):
+            found.setdefault(dependency, []).append(step.step_id)
+    return found
 
 
 class UnitOfWork:
@@ -41,7 +56,8 @@ class UnitOfWork:
         self.at = rfc3339(snapshot.now)
         self.ends: list[Step] = []  # of a plan that expands: steps of whose end its strategy has not heard
         self.answers: dict[str, Outcome] = {}  # what their controllers said
-        self.growth: dict[str, Any] | None = codec.loads(snapshot.record.growth) if snapshot.record.growth else None
+        # What the strategy of a plan that expands keeps, None for any other plan.
+        self.strategy_state: dict[str, Any] | None = codec.loads(self.plan.growth) if self.plan.growth else None
         self.extra: dict[str, bytes] = {}  # fields of the plan that are written once, at its creation
         self.was_paused = self.is_paused
         self.lapsed = 0  # tokens that attempts of another day gave back: they went with that day
@@ -49,12 +65,12 @@ class UnitOfWork:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether an order, or what is wider than the plan, keeps it from starting anything."""
+        """Whether a command, or what is wider than the plan, keeps it from starting anything."""
         return bool(self.plan.paused or self.plan.held)
 
     @property
     def is_paused(self) -> bool:
-        """Whether it is an order that does: what is in flight hears of that, while it has its share of any budget."""
+        """Whether it is a command that does: what is in flight hears of that, while it has its share of any budget."""
         return bool(self.plan.paused) or self.plan.held.startswith(PAUSED)
 
     @property
@@ -73,7 +89,7 @@ class UnitOfWork:
         self.plan.dirty.add("live")
         self.touched[step.step_id] = step
         self.moves.append((step.step_id, before, after))
-        if self.growth and after in lifecycle.STEP_ENDS:
+        if self.strategy_state and after in lifecycle.STEP_ENDS:
             self.ends.append(step)
         if what:
             told = {"step_id": step.step_id, "attempt": status.attempt, "from": before, "to": after}
@@ -90,17 +106,46 @@ class UnitOfWork:
         if after in lifecycle.PLAN_ENDS:
             self._end_plan()
 
-    def grow(self, **parts: Any) -> None:
-        """Replace parts of what the strategy keeps, by what comes back from the store."""
-        self.growth = {**(self.growth or {}), **codec.loads(codec.dumps(parts))}
-        self.plan.dirty.add("growth")
-
     def _end_plan(self) -> None:
-        self.plan.times["ended"] = self.snapshot.now
-        self.plan.dirty.add("live")
+        plan, head = self.plan, self.plan.head
+        plan.times["ended"] = self.snapshot.now
+        plan.dirty.add("live")
         self.change.ends = True
-        self.change.tenant = self.plan.head.tenant
-        self.change.recalls += history.end_of(self.plan.head, self.plan.state, (self.plan.halt or {}).get("rule", ""))
+        self.change.tenant = head.tenant
+        owner = plan_history(head.kind, head.tenant, head.repo)
+        # A streak of failures grows or is over; a plan that an operator ended, or that never was, does neither.
+        counts = plan.state != P.REJECTED and (plan.halt or {}).get("rule") != "manual"
+        if owner and head.streak is not None and counts:
+            self.change.recalls.append(Recall(owner, head.streak, "", "" if plan.state == P.COMPLETED else 1))
+
+    def open_plan(self) -> None:
+        """Open the finished plan: READY, its wall clock running."""
+        self.move_plan(P.VALIDATING.value, "validating")
+        self.move_plan(P.READY.value, "ready")
+        self.plan.times["ready"] = self.snapshot.now
+        self.wake_at(self.snapshot.now + min(FIRST_LOOK_MS, 1000 * (self.plan.limits["wall_clock_s"] or 0)))
+
+    def insert(self, steps: Sequence[PlannedStep], first: int, dependents: dict[str, list[str]]) -> None:
+        """Put steps into the plan, the places from `first` on theirs; those that wait for nothing are ready.
+
+        `dependents` says of a step which wait for it; they are stored in windows of WINDOW ids.
+        """
+        for place, planned in enumerate(steps, first):
+            state = S.BLOCKED if planned.depends_on else S.PENDING
+            step = Step(planned.step_id, None, StepStatus(len(set(planned.depends_on)), state.value, place))
+            self.snapshot.steps[step.step_id] = step
+            self.plan.counts[state.value] = self.plan.counts.get(state.value, 0) + 1
+            self.rewrite(step, pack_step(planned))
+            for number, window in enumerate(batches(dependents.get(step.step_id, ()), WINDOW)):
+                self.change.specs[f">{step.step_id}:{number}"] = " ".join(window).encode()
+            if state is S.PENDING:
+                self.make_ready(step)
+        self.plan.dirty.add("live")
+
+    def keep_strategy_state(self, **parts: Any) -> None:
+        """Replace parts of what the strategy keeps, by what comes back from the store."""
+        self.strategy_state = {**(self.strategy_state or {}), **codec.loads(codec.dumps(parts))}
+        self.plan.dirty.add("growth")
 
     def end_attempt(self, step: Step) -> Attempt:
         """Take the live attempt of `step` out of flight, with its spec and its lease."""
@@ -141,8 +186,11 @@ class UnitOfWork:
         self.plan.backoffs.pop(step.step_id, None)
         self.plan.dirty.add("live")
 
-    def end_step(self, step: Step) -> None:
-        """Note that what depends on `step` must hear of its end."""
+    def end_step(self, step: Step, after: str, what: str, reason: str | None = None) -> None:
+        """Take a step to its end, which those that depend on it have yet to hear of."""
+        if narrowed := self.plan.halting.get("narrowed"):  # the step is not tried again, see halt_rules
+            narrowed.pop(step.step_id, None)
+        self.move_step(step, after, what, reason)
         self.ended_steps.append((step.step_id, 0))
 
     def emit(self, what: str, data: dict[str, Any], reason: str | None = None) -> None:
@@ -160,7 +208,11 @@ class UnitOfWork:
 
     def close(self) -> Changeset:
         """Return the writes. Inputs that changed nothing leave the version where it is."""
-        change, plan = self.change, self.plan
+        change, plan, grants = self.change, self.plan, self.snapshot.grants
+        if used := self.tokens_used:
+            change.taken = dict.fromkeys(grants, used)
+        if change.dispatches:
+            change.rests_on = {scope: grant.left for scope, grant in grants.items()}
         if change.ends:
             plan.wake = change.wake = 0
         elif change.more or change.short or (change.wider and not self.snapshot.active):
@@ -172,7 +224,7 @@ class UnitOfWork:
         if self.withdrawn:
             change.ready_remove += sorted(self.withdrawn - self.queued)
         if "growth" in plan.dirty:
-            plan.growth = codec.dumps(self.growth)
+            plan.growth = codec.dumps(self.strategy_state)
         change.fields = {name: plan.encode(name) for name in sorted(plan.dirty)}
         change.fields.update(self.extra)
         change.changed = bool(change.fields or change.statuses or change.specs or change.todo_pop)

@@ -13,7 +13,7 @@ from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.rules import quota
+from tasks.rules import budget
 
 # The smallest change that would let such a plan go on, by the rule that halted it.
 UNBLOCK = MappingProxyType(
@@ -68,8 +68,10 @@ def halt(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any], 
     if unit.plan.question:  # nobody has to answer any more
         unit.plan.question = None
         unit.plan.dirty.add("live")
-    if unit.plan.state == P.CREATED:
-        _reject(unit, rule, reason, evidence)
+    if unit.plan.state == P.CREATED:  # it waited to be told something before it could be made
+        errors = evidence.get("errors") or [{"pointer": "", "code": rule, "message": reason}]
+        unit.change.settles = GoalVerdict.REJECTED.value
+        reject(unit, rule, {**evidence, "errors": errors}, f"{rule}: {reason}")
         return
     if failed:
         _halt_step(unit, failed, rule)
@@ -84,15 +86,12 @@ def halt(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any], 
     unit.move_plan(P.HALTED.value, "halted", reason=f"{rule}: {reason}")
 
 
-def _reject(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any]) -> None:
-    """End a plan that waited to be told something before it could be made: CREATED->VALIDATING->REJECTED."""
-    errors = evidence.get("errors") or [{"pointer": "", "code": rule, "message": reason}]
-    told = explain(unit, "rejected", {**evidence, "errors": errors})
-    unit.plan.halt = {"rule": "rejected", "reason": rule, "evidence": told}
+def reject(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any], reason: str) -> None:
+    """End a plan that cannot be made: CREATED->VALIDATING->REJECTED."""
+    unit.plan.halt = {"rule": "rejected", "reason": rule, "evidence": explain(unit, "rejected", evidence)}
     unit.plan.dirty.add("halt")
-    unit.change.settles = GoalVerdict.REJECTED.value
     unit.move_plan(P.VALIDATING.value, "validating")
-    unit.move_plan(P.REJECTED.value, "rejected", reason=f"{rule}: {reason}")
+    unit.move_plan(P.REJECTED.value, "rejected", reason=reason)
 
 
 def cancel(unit: UnitOfWork, step: Step) -> None:
@@ -102,7 +101,7 @@ def cancel(unit: UnitOfWork, step: Step) -> None:
     if lease and not claimed:
         unit.change.guards[step.step_id] = lease.renewed
         unit.inputs.append(["unclaimed", step.step_id, attempt.attempt])
-    quota.book(unit, attempt, claimed=claimed)
+    budget.settle_without_outcome(unit, attempt, claimed=claimed)
     unit.change.cancelled.add(step.step_id)
 
 
@@ -138,12 +137,10 @@ def _events(unit: UnitOfWork, evidence: Mapping[str, Any]) -> list[dict[str, Any
         return [{"at": unit.at, "what": "command.obeyed", **who}]
     for name, what in _BEGINNINGS.items():
         if name in evidence:
-            return [{"at": evidence[name], "what": _asked(evidence) if "questions" in evidence else what, **who}]
+            if "questions" in evidence:
+                what = "plan.input_requested" if evidence["questions"] else "plan.drafting"
+            return [{"at": evidence[name], "what": what, **who}]
     return _failures(unit, evidence) or [{"at": unit.at, **_last_move(unit)}]
-
-
-def _asked(evidence: Mapping[str, Any]) -> str:
-    return "plan.input_requested" if evidence["questions"] else "plan.drafting"
 
 
 def _failures(unit: UnitOfWork, evidence: Mapping[str, Any]) -> list[dict[str, Any]]:

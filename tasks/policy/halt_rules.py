@@ -128,7 +128,10 @@ def record(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, An
     created, growth_kb = len(outcome.created_files), outcome.growth_kb or 0
     if failure is not None:
         counters["consecutive"] += 1
-        _count_repeat(step, failure)
+        same = signature(Category(failure["category"]), failure["failing_tests"], failure["trace"] or "")
+        if same:  # a failure without a signature neither counts nor interrupts the row
+            status.repeats = status.repeats + 1 if same == status.signature else 1
+            status.signature = same
         remember(unit, step, failure["category"])
         return Seen(unit.plan, step, created, growth_kb, flips)
     counters["consecutive"] = 0
@@ -179,15 +182,6 @@ def _halt(rule: Rule, seen: Seen, value: int, limit: int) -> Halt:
     return Halt(rule.name, reason, evidence, rule.spares_completed)
 
 
-def _count_repeat(step: Step, failure: dict[str, Any]) -> None:
-    """Count failures of a step that are the same; one without a signature neither counts nor interrupts the row."""
-    status = step.status
-    found = signature(Category(failure["category"]), failure["failing_tests"], failure["trace"] or "")
-    if found:
-        status.repeats = status.repeats + 1 if found == status.signature else 1
-        status.signature = found
-
-
 def _count_flip(plan: PlanRecord, step: Step, *, passed: bool) -> int:
     """Note what a verification said; returns how often it flipped. Kept is 2 * flips + whether it passed last."""
     facts = step.facts
@@ -208,12 +202,6 @@ def _count_flip(plan: PlanRecord, step: Step, *, passed: bool) -> int:
 def keep_verification(unit: UnitOfWork, step: Step) -> None:
     """Go on counting the flips of `step` under the verification that it has now, before it is narrowed."""
     unit.plan.halting.setdefault("narrowed", {}).setdefault(step.step_id, _verification(unit.plan, step))
-
-
-def forget(unit: UnitOfWork, step: Step) -> None:
-    """Drop what is kept of `step` only while it may be tried again."""
-    if narrowed := unit.plan.halting.get("narrowed"):
-        narrowed.pop(step.step_id, None)
 
 
 def _verification(plan: PlanRecord, step: Step) -> str:

@@ -13,8 +13,11 @@ from schemas.step import PlannedStep, pack_step
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import halt, halt_rules
+from tasks.policy import halt
 from tasks.rules.risk import RISK, ROLLBACK, is_below
+
+BLOCKED, PENDING, ACTIVE = S.BLOCKED.value, S.PENDING.value, S.ACTIVE.value
+SKIPPED, FAILED = S.SKIPPED.value, S.FAILED.value
 
 
 def tighten_plan(unit: UnitOfWork, files: Collection[str]) -> None:
@@ -34,7 +37,7 @@ def tighten_plan(unit: UnitOfWork, files: Collection[str]) -> None:
 
 def tighten_step(unit: UnitOfWork, step: Step, files: Collection[str]) -> None:
     """Leave only `files` to a step that has not ended; its attempt is cancelled if it holds another one."""
-    if set(step.facts["allowed_files"]) <= set(files):
+    if fits(step, files):
         return
     if step.step_id in unit.snapshot.active:
         halt.cancel(unit, step)
@@ -67,19 +70,17 @@ def raise_risk(unit: UnitOfWork, step: Step, level: str) -> None:
     unit.emit("step.tightened", {"step_id": step.step_id}, f"its risk is {level} from now on")
 
 
-def look(unit: UnitOfWork) -> None:
+def narrow_ready(unit: UnitOfWork) -> None:
     """Narrow every ready step to what the plan's allowlist still has; what has nothing left to patch cannot start."""
-    files = unit.plan.head.tightened
-    if files is not None:
-        for step in list(unit.ready.values()):
-            if step.spec is not None and not fits(unit, step):
-                _narrow(unit, step, files)
+    files = unit.plan.head.tightened or ()
+    for step in list(unit.ready.values()):
+        if step.spec is not None and not fits(step, files):
+            _narrow(unit, step, files)
 
 
-def fits(unit: UnitOfWork, step: Step) -> bool:
-    """Whether all files of `step` are still in the plan's allowlist."""
-    files = unit.plan.head.tightened
-    return files is None or set(step.facts["allowed_files"]) <= set(files)
+def fits(step: Step, files: Collection[str]) -> bool:
+    """Whether all files of `step` are among `files`."""
+    return set(step.facts["allowed_files"]) <= set(files)
 
 
 def _narrow(unit: UnitOfWork, step: Step, files: Collection[str]) -> None:
@@ -94,16 +95,10 @@ def _narrow(unit: UnitOfWork, step: Step, files: Collection[str]) -> None:
         unit.emit("step.tightened", {"step_id": step.step_id}, f"{len(left)} of its files are left")
         return
     unit.withdraw(step)
-    halt_rules.forget(unit, step)
-    after, what = (S.FAILED, "failed") if step.status.state == S.ACTIVE else (S.SKIPPED, "skipped")
-    if step.status.state == S.BLOCKED:
-        unit.move_step(step, S.PENDING.value)
-    unit.move_step(step, after.value, what, "an operator left none of its files to it")
-    unit.end_step(step)
-
-
-BLOCKED, PENDING, ACTIVE = S.BLOCKED.value, S.PENDING.value, S.ACTIVE.value
-SKIPPED, FAILED = S.SKIPPED.value, S.FAILED.value
+    after, what = (FAILED, "failed") if step.status.state == ACTIVE else (SKIPPED, "skipped")
+    if step.status.state == BLOCKED:
+        unit.move_step(step, PENDING)
+    unit.end_step(step, after, what, "an operator left none of its files to it")
 
 
 def skip(unit: UnitOfWork, step: Step, actor: str, reason: str) -> str | None:
@@ -127,16 +122,14 @@ def skip(unit: UnitOfWork, step: Step, actor: str, reason: str) -> str | None:
     for each in going:
         each.status.skipped_by = actor
         end(unit, each, f"{actor}: {reason}")
-        unit.end_step(each)
     return None
 
 
 def end(unit: UnitOfWork, step: Step, reason: str) -> None:
-    """Take a step that an operator skips to its end; its dependents have yet to hear of it."""
-    halt_rules.forget(unit, step)
+    """Take a step that an operator skips to its end."""
     unit.withdraw(step)
     unit.plan.halting["skipped_by_operator"] = unit.plan.halting.get("skipped_by_operator", 0) + 1
-    unit.move_step(step, FAILED if step.status.state == ACTIVE else SKIPPED, "skipped", reason)
+    unit.end_step(step, FAILED if step.status.state == ACTIVE else SKIPPED, "skipped", reason)
 
 
 def _preparations(unit: UnitOfWork, step: Step) -> list[Step]:

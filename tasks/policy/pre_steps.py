@@ -173,10 +173,8 @@ def looks_prepared(step_id: str) -> bool:
     return any(step_id.endswith(f"-{suffix}") or f"-{suffix}-" in step_id for suffix in PREPARATIONS)
 
 
-def found(facts: Mapping[str, Any], outcome: Outcome) -> dict[str, Any] | None:
-    """Take what the outcome of a preparation tells; None for any other step, or where it tells nothing."""
-    if not facts["inserted_by"]:
-        return None
+def found(outcome: Outcome) -> dict[str, Any] | None:
+    """Take what the outcome of a preparation tells; None where it tells nothing."""
     evidence, said = outcome.failure_evidence, outcome.output if isinstance(outcome.output, str) else ""
     codes = fit_evidence(", ".join(f"{each.tool} exit code {each.exit_code}" for each in outcome.verify or ()))
     text = fit_evidence((evidence and evidence.stack_trace_head) or said)

@@ -1,71 +1,212 @@
-"""A revision applied to its plan: EXECUTING->REVISING->EXECUTING within one commit."""
+"""What is changed before a failed step is tried again: a table, as data, and how its plan is changed by that.
+
+A step and what is known of its failure give the revised step and perhaps one that goes before it. A file list can only
+shrink; a verification can only be aimed at a test that it runs already.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+from schemas.base import FailureCategory as C
+from schemas.base import Mode
 from schemas.base import PlanState as P
-from schemas.base import StepState as S
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep, pack_step
-from schemas.stored import StepStatus
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import halt_rules, revision_table, waits
-from tasks.policy.revision_table import Revision
-from tasks.toolchain.catalogue import catalogue_of
+from tasks.policy import halt_rules, waits
+from tasks.policy.pre_steps import AUTO_FIX, DEPENDENCIES, ISOLATE, SYNTAX_CHECK, TYPE_CHECK, Preparation, prepare
+from tasks.rules.validation import STEP_CHECKS, Surroundings, injections
+from tasks.text.fields import MAX_GUIDANCE
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of, render
+from tasks.toolchain.classify import classify
+from tasks.toolchain.files import Role, role_of
+
+ATTEMPTS = 3  # columns of the table; later failures are treated as the third
+
+
+class Evidence(NamedTuple):
+    """What a failure tells, as data."""
+
+    category: C
+    tests: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A step as it goes on, what goes before it, and what was done, by the names of the strategies."""
+
+    step: PlannedStep
+    before: PlannedStep | None
+    strategies: tuple[str, ...]
+
+    def diff(self, was: PlannedStep) -> dict[str, Any]:
+        """Tell the fields that changed, each with what it was and is, and the step that was inserted."""
+        old, new = was.model_dump(mode="json"), self.step.model_dump(mode="json")
+        changed: dict[str, Any] = {name: [old[name], new[name]] for name in old if old[name] != new[name]}
+        return changed | ({"inserted": self.before.step_id} if self.before else {})
+
+
+GUIDANCE = MappingProxyType(
+    {
+        C.TEST_REGRESSION: "The last attempt made tests fail: begin with those in context.previous_failure.",
+        C.TEST_TIMEOUT: "The last attempt ran out of time: look for what does not end.",
+        C.FLAKY_TEST: "The last attempt met a test that does not always say the same.",
+        C.COMPILATION_ERROR: "The last attempt did not compile: read the message in context.previous_failure.",
+        C.TYPE_ERROR: "The last attempt had type errors: read them in context.previous_failure.",
+        C.LINT_ERROR: "The last attempt broke lint rules: read them in context.previous_failure.",
+        C.IMPORT_ERROR: "The last attempt imported what is not there: use only what the project has.",
+    }
+)
+
+
+def add_context(step: PlannedStep, evidence: Evidence, _: Catalogue) -> PlannedStep:
+    """Tell the next attempt in our own words what to look at; the evidence itself stands in its context."""
+    told, sentence = step.guidance or "", GUIDANCE.get(evidence.category, "")
+    longer = f"{told} {sentence}".strip()
+    if not sentence or sentence in told or len(longer) > MAX_GUIDANCE:
+        return step
+    return step.model_copy(update={"guidance": longer})
+
+
+def narrow_verification(step: PlannedStep, evidence: Evidence, catalogue: Catalogue) -> PlannedStep:
+    """Verify by the first failing test before the whole: a wrong change fails sooner, a right one passes no less.
+
+    A step that only verifies is left as it is.
+    """
+    if step.mode is Mode.TEST:
+        return step
+    aimed = (catalogue.focus(tool, evidence.tests) for tool in step.verify_tools)
+    first = tuple(tool for tool in aimed if tool and tool not in step.verify_tools)
+    tools = (*first, *step.verify_tools)
+    return step.model_copy(update={"verify_tools": tools, "verify": render(tools)}) if first else step
+
+
+def narrow_files(step: PlannedStep, evidence: Evidence, _: Catalogue) -> PlannedStep:
+    """Keep those of the step's files that the evidence names, unless that left only tests to change."""
+    kept = tuple(path for path in step.allowed_files if any(_same(path, named) for named in evidence.files))
+    only_tests = all(role_of(path) is Role.TEST for path in kept)
+    if not kept or (only_tests and any(role_of(path) is not Role.TEST for path in step.allowed_files)):
+        return step
+    return step.model_copy(update={"allowed_files": kept})
+
+
+def double_time(step: PlannedStep, _: Evidence, __: Catalogue) -> PlannedStep:
+    """Give the verification twice its time: once, for it stands in the column of a first failure alone."""
+    tools = tuple(tool.model_copy(update={"timeout_s": 2 * tool.timeout_s}) for tool in step.verify_tools)
+    return step.model_copy(update={"verify_tools": tools})
+
+
+RevisionStrategy = Callable[[PlannedStep, Evidence, Catalogue], PlannedStep] | Preparation
+Row = tuple[tuple[RevisionStrategy, ...], tuple[RevisionStrategy, ...], tuple[RevisionStrategy, ...]]
+
+TABLE: Mapping[C, Row] = MappingProxyType(
+    {
+        C.TEST_REGRESSION: ((add_context,), (narrow_verification, narrow_files), (ISOLATE,)),
+        C.TEST_TIMEOUT: ((narrow_verification, double_time), (add_context,), ()),
+        C.FLAKY_TEST: ((narrow_verification,), (add_context,), ()),
+        C.COMPILATION_ERROR: ((SYNTAX_CHECK, narrow_files), (add_context,), (narrow_files,)),
+        C.TYPE_ERROR: ((TYPE_CHECK,), (add_context,), (narrow_files,)),
+        C.LINT_ERROR: ((AUTO_FIX,), (add_context,), (narrow_files,)),
+        C.IMPORT_ERROR: ((DEPENDENCIES,), (add_context,), (narrow_files,)),
+        C.UNKNOWN: ((narrow_verification, narrow_files), (), ()),  # and it is retried only once
+    }
+)
 
 
 def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Outcome) -> bool:
-    """Revise a step that failed and is tried again; returns whether it now waits for a preparation."""
-    was = PlannedStep.model_validate(step.facts)
-    taken = unit.plan.halting.get("taken", ())
-    evidence = revision_table.evidence_of(failure, outcome)
-    catalogue = catalogue_of(unit.plan.head.tools, unit.plan.head.policy_version)
-    found = revision_table.revise(was, evidence, step.status.failures, taken, catalogue)
+    """Revise a step that failed and is tried again; tells whether it now waits for a step before it.
+
+    The plan goes EXECUTING->REVISING->EXECUTING within one commit.
+    """
+    plan, status, category = unit.plan, step.status, failure["category"]
+    was, evidence = PlannedStep.model_validate(step.facts), evidence_of(failure, outcome)
+    catalogue = catalogue_of(plan.head.tools, plan.head.policy_version)
+    found = revision_of(was, evidence, status.failures, plan.halting.get("taken", ()), catalogue)
     if found is None:
         return False
-    unit.plan.revision += 1
-    unit.move_plan(P.REVISING.value, "revising", reason=f"{step.step_id} failed with {failure['category']}")
+    plan.revision += 1
+    unit.move_plan(P.REVISING.value, "revising", reason=f"{step.step_id} failed with {category}")
     if found.step.verify != was.verify:
         halt_rules.keep_verification(unit, step)
     unit.rewrite(step, pack_step(found.step))
-    if found.before:
-        _insert(unit, step, found.before)
+    if found.before:  # it is ready to start in the place of the step, which waits for it
+        unit.insert([found.before], status.index, {found.before.step_id: [step.step_id]})
+        status.unmet += 1
+        if unit.strategy_state:
+            unit.keep_strategy_state(ids=[*unit.strategy_state["ids"], found.before.step_id])
     unit.move_plan(P.EXECUTING.value, "revised")
-    _tell(unit, step, found, found.diff(was), failure["category"])
-    return found.before is not None
-
-
-def _insert(unit: UnitOfWork, step: Step, before: PlannedStep) -> None:
-    """Put `before` into the plan, ready to start in the place of `step`, which waits for it."""
-    made = Step(before.step_id, None, StepStatus(0, S.PENDING.value, step.status.index))
-    unit.snapshot.steps[made.step_id] = made
-    unit.plan.counts[S.PENDING.value] = unit.plan.counts.get(S.PENDING.value, 0) + 1
-    unit.rewrite(made, pack_step(before))
-    unit.change.specs[f">{made.step_id}:0"] = step.step_id.encode()  # who hears of its end
-    unit.make_ready(made)
-    step.status.unmet += 1
-    if unit.growth:
-        unit.grow(ids=[*unit.growth["ids"], made.step_id])
-
-
-def _tell(unit: UnitOfWork, step: Step, found: Revision, diff: dict[str, Any], category: str) -> None:
-    status = step.status
-    failed = {"at": unit.at, "step_id": step.step_id, "attempt": status.attempt, "category": category}
     told = {
         "step_id": step.step_id,
         "attempt": status.attempt,
-        "revision": unit.plan.revision,
-        "policy_version": unit.plan.head.policy_version,
+        "revision": plan.revision,
+        "policy_version": plan.head.policy_version,
         "rule": " + ".join(found.strategies),
         "value": status.failures,
         "limit": waits.retries(step.facts, category),
         "limit_name": "retry_limit",
-        "events": [failed],
+        "events": [{"at": unit.at, "step_id": step.step_id, "attempt": status.attempt, "category": category}],
         "unblock": f"Finish {found.before.step_id}." if found.before else "Nothing: the next attempt starts by itself.",
-        "diff": diff,
+        "diff": found.diff(was),
     }
     unit.revisions.append({**told, "category": category})
     unit.emit("step.revised", told, category)
+    return found.before is not None
+
+
+def revision_of(
+    step: PlannedStep, evidence: Evidence, nth: int, taken: Collection[str] = (), catalogue: Catalogue = CATALOGUE
+) -> Revision | None:
+    """Find how `step` goes on after its nth failure; None where nothing of the table applies: it is tried as it is.
+
+    `catalogue` is that of the plan, `taken` are ids of its steps.
+    """
+    row = TABLE.get(evidence.category)
+    if row is None or step.inserted_by:  # a step that was inserted is never prepared or revised itself
+        return None
+    revised, before, done = step, None, []
+    for strategy in row[min(nth, ATTEMPTS) - 1]:
+        if isinstance(strategy, Preparation):
+            before = prepare(strategy, step, evidence.tests, taken, catalogue)
+            if before and _is_sound(before, step, catalogue):
+                revised = revised.model_copy(update={"depends_on": (*revised.depends_on, before.step_id)})
+                done.append(strategy.suffix)
+            else:
+                before = None
+        elif (changed := strategy(revised, evidence, catalogue)) != revised and _is_sound(changed, step, catalogue):
+            revised = changed
+            done.append(strategy.__name__)
+    return Revision(revised, before, tuple(done)) if done else None
+
+
+def evidence_of(failure: Mapping[str, Any], outcome: Outcome) -> Evidence:
+    """Gather what an outcome tells of its failure: the tests, and the files that it names."""
+    told = outcome.failure_evidence
+    text = (told and told.stack_trace_head) or outcome.error_message or ""
+    named = (*(told.affected_files if told else ()), *classify(text).files)
+    return Evidence(C(failure["category"]), tuple(failure["failing_tests"]), tuple(dict.fromkeys(named)))
+
+
+def _same(path: str, named: str) -> bool:
+    """Whether `named`, perhaps with the folder of a checkout before it or without its own, is `path`."""
+    named = named.removeprefix("./")
+    return path == named or named.endswith("/" + path) or path.endswith("/" + named)
+
+
+def _is_sound(made: PlannedStep, origin: PlannedStep, catalogue: Catalogue) -> bool:
+    """Whether the validator finds nothing that it does not find in `origin`, and no file was added."""
+    faults, known = (_faults(step, origin, catalogue) for step in (made, origin))
+    return faults <= known and set(made.allowed_files) <= set(origin.allowed_files)
+
+
+def _faults(step: PlannedStep, origin: PlannedStep, catalogue: Catalogue) -> set[tuple[str, str]]:
+    ids = Counter({step.step_id, *step.depends_on})
+    around = Surroundings(frozenset(origin.allowed_files), ids, catalogue)
+    found = {(pointer, code) for check in STEP_CHECKS for pointer, code, _ in check(step, around)}
+    return found | {(error.pointer, error.code) for error in injections((step,))}

@@ -1,4 +1,7 @@
-"""Which ready steps start now, and what their controllers are told."""
+"""How a plan goes on after every decision: dependents hear of ends, ready steps start, and at last the plan is over.
+
+What does not fit into one commit is left over for a next look at the plan; there is never a silent dead end.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ import hashlib
 from schemas import codec
 from schemas.base import PlanState as P
 from schemas.base import StepState as S
-from schemas.stored import Attempt
+from schemas.stored import Attempt, PlanRecord
 from schemas.times import rfc3339
-from tasks.plan.changeset import MAX_DISPATCHES, Dispatch
+from tasks.plan.changeset import MAX_DISPATCHES, MAX_STEP_CHANGES, Changeset, Dispatch
+from tasks.plan.lifecycle import NOT_RUNNING, PLAN_ENDS
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import expansion, operator_changes, waits
-from tasks.rules import budget, quota
+from tasks.policy import expansion, halt, operator_changes, pre_steps, waits
+from tasks.rules import budget
 from tasks.rules.risk import RISK
 
 QUEUED_MS = 3_600_000  # from dispatch: an attempt that no controller ever claims
@@ -21,8 +25,82 @@ SILENT_MS = 60_000  # from the claim or the last renewal
 RUNNING_MARGIN_MS = 900_000  # from the claim, beside the timeouts of the verification
 FULL_MS = 1000  # until a step is looked at again whose queue is full
 
-PENDING, ACTIVE = S.PENDING.value, S.ACTIVE.value
+BLOCKED, PENDING, ACTIVE = S.BLOCKED.value, S.PENDING.value, S.ACTIVE.value
+DONE, FAILED, SKIPPED = S.DONE.value, S.FAILED.value, S.SKIPPED.value
 READY, EXECUTING = P.READY.value, P.EXECUTING.value
+
+
+def advance(unit: UnitOfWork) -> Changeset:
+    """Carry the ends of steps to their dependents, start what is ready, end the plan if nothing is left."""
+    plan = unit.plan
+    if plan.state not in NOT_RUNNING or plan.question:
+        waits.look_at_holds(unit)
+    if plan.state not in NOT_RUNNING:
+        if plan.head.tightened is not None:
+            operator_changes.narrow_ready(unit)
+        propagate(unit)
+        if unit.ends:
+            expansion.on_steps_ended(unit)
+        dispatch(unit)
+        waits.keep_time(unit)
+        budget.warn(unit)
+        finish(unit)
+    return unit.close()
+
+
+def propagate(unit: UnitOfWork) -> None:
+    """Tell the dependents of every ended step, as far as snapshot and commit reach; the rest is left over.
+
+    Work that was left over before is done first and taken off the list. Skips cascade one level a commit.
+    """
+    snapshot = unit.snapshot
+    waiting = [*snapshot.todo, *unit.ended_steps]
+    left = unit.ended_steps = []  # a step that ends from here on is left over as well
+    unit.change.todo_pop = len(snapshot.todo)
+    for step_id, number in waiting:
+        window = snapshot.windows.get((step_id, number))
+        if window is None or len(unit.touched) + len(window.dependents) > MAX_STEP_CHANGES:
+            left.append((step_id, number))
+            continue
+        for dependent in window.dependents:
+            _on_dependency_ended(unit, snapshot.steps[dependent], snapshot.steps[step_id])
+        if window.more:
+            left.append((step_id, number + 1))
+    unit.change.todo_push = left
+    unit.change.more = bool(left or snapshot.todo_beyond)
+
+
+def _on_dependency_ended(unit: UnitOfWork, step: Step, ended: Step) -> None:
+    """Count one dependency less; a step that can never start is skipped, and its own dependents are left over."""
+    status, satisfied = step.status, ended.status.state == DONE or bool(ended.status.skipped_by)
+    if status.state not in (BLOCKED, PENDING) and not (status.state == ACTIVE and status.unmet):
+        return
+    status.unmet -= 1
+    unit.touched[step.step_id] = step
+    if status.state == ACTIVE:
+        _on_pre_step_ended(unit, step, ended, satisfied=satisfied)
+    elif not satisfied:
+        status.skipped_by = ""  # an operator may have skipped it, but not what it relies on
+        if status.state == BLOCKED:
+            unit.move_step(step, PENDING)
+        unit.end_step(step, SKIPPED, "skipped", f"dependency {ended.step_id} did not succeed")
+    elif status.unmet == 0 and status.state == BLOCKED:
+        unit.move_step(step, PENDING)
+        if status.skipped_by:
+            operator_changes.end(unit, step, f"skipped by {status.skipped_by}")
+        else:
+            unit.make_ready(step)
+
+
+def _on_pre_step_ended(unit: UnitOfWork, step: Step, ended: Step, *, satisfied: bool) -> None:
+    """Let a step that waits for its next attempt have it, or fail with what should have gone before it."""
+    if not satisfied:
+        unit.end_step(step, FAILED, "failed", f"its preparation {ended.step_id} did not succeed")
+        return
+    if ended.status.state == DONE:
+        pre_steps.hand_on(step, ended)
+    if step.status.unmet == 0:
+        unit.make_ready(step)
 
 
 def dispatch(unit: UnitOfWork) -> None:
@@ -31,14 +109,15 @@ def dispatch(unit: UnitOfWork) -> None:
     if not unit.ready or unit.is_stopped or plan.state not in (READY, EXECUTING):
         return
     slots = plan.head.limits["max_parallel"] or 1
+    tightened = plan.head.tightened
     busy = {path for attempt in snapshot.active.values() for path in attempt.files}
-    for step in sorted(unit.ready.values(), key=_place):
+    for step in sorted(unit.ready.values(), key=lambda step: step.status.index):
         if len(snapshot.active) >= slots or len(started) >= MAX_DISPATCHES or budget.first_exhausted(plan):
             break
-        if step.spec is None or not operator_changes.fits(unit, step):  # it starts in a next look at the queue
-            unit.change.more = True
+        if step.spec is None or (tightened is not None and not operator_changes.fits(step, tightened)):
+            unit.change.more = True  # it starts in a next look at the queue
         elif _may_start(unit, step) and busy.isdisjoint((facts := step.facts)["allowed_files"]):
-            most = quota.allowance(unit, budget.available(plan, "tokens", facts["estimate"]["tokens"]))
+            most = budget.allowance(unit, budget.available(plan, "tokens", facts["estimate"]["tokens"]))
             if most is None:
                 break
             _start(unit, step, most)
@@ -48,14 +127,9 @@ def dispatch(unit: UnitOfWork) -> None:
         unit.change.wider = not started
 
 
-def _place(step: Step) -> int:
-    return step.status.index
-
-
 def _may_start(unit: UnitOfWork, step: Step) -> bool:
     """Whether neither a person nor a full queue keeps `step` back."""
-    if waits.needs_approval(unit, step):
-        waits.ask(unit, step)
+    if unit.plan.head.approvals and waits.await_approval(unit, step):
         return False
     if step.facts["queue"] in unit.snapshot.full:
         unit.wake_at(unit.snapshot.now + FULL_MS)
@@ -65,44 +139,45 @@ def _may_start(unit: UnitOfWork, step: Step) -> bool:
 
 
 def _start(unit: UnitOfWork, step: Step, most: int) -> None:
+    plan, status, facts, now = unit.plan, step.status, step.facts, unit.snapshot.now
     del unit.ready[step.step_id]
-    if unit.plan.state == READY:
-        unit.plan.times["started"] = unit.snapshot.now
+    if plan.state == READY:
+        plan.times["started"] = now
         unit.move_plan(EXECUTING, "executing")
-    step.status.attempt += 1
+    status.attempt += 1
     unit.touched[step.step_id] = step
-    if step.status.state == PENDING:
+    if status.state == PENDING:
         unit.move_step(step, ACTIVE, "started")
     else:
-        unit.emit("step.restarted", {"step_id": step.step_id, "attempt": step.status.attempt})
-    attempt = _attempt(unit, step, most)
+        unit.emit("step.restarted", {"step_id": step.step_id, "attempt": status.attempt})
+    tokens, patch_cycles = budget.reserve(plan, facts["estimate"], most)
+    running = RUNNING_MARGIN_MS + 1000 * sum([tool["timeout_s"] for tool in facts["verify_tools"]])
+    # The token is made from the plan's secret seed: not guessable, yet the same from the same log.
+    lease = hashlib.blake2b(f"{plan.head.seed}|{step.step_id}|{status.attempt}".encode(), digest_size=12).hexdigest()
+    attempt = Attempt(
+        attempt=status.attempt,
+        lease=lease,
+        queue=facts["queue"],
+        files=facts["allowed_files"],
+        tokens=tokens,
+        patch_cycles=patch_cycles,
+        at=now,
+        deadline=now + max(QUEUED_MS, running),
+        lost=waits.rested_for(unit),
+    )
     unit.snapshot.active[step.step_id] = attempt
     unit.change.dispatches.append(Dispatch(step.step_id, attempt, _spec(unit, step, attempt)))
-    unit.wake_at(unit.snapshot.now + SILENT_MS)
-
-
-def _attempt(unit: UnitOfWork, step: Step, most: int) -> Attempt:
-    facts, number = step.facts, step.status.attempt
-    held, patch_cycles = budget.reserve(unit.plan, facts["estimate"], most)
-    running = RUNNING_MARGIN_MS + 1000 * sum([tool["timeout_s"] for tool in facts["verify_tools"]])
-    deadline = unit.snapshot.now + max(QUEUED_MS, running)
-    lease = _lease(unit.plan.head.seed, step.step_id, number)
-    held_for = facts["queue"], facts["allowed_files"], held, patch_cycles
-    return Attempt(number, lease, *held_for, unit.snapshot.now, deadline, waits.rested_for(unit))
-
-
-def _lease(seed: str, step_id: str, attempt: int) -> str:
-    """Make the attempt's token from the plan's secret seed: not guessable, yet the same from the same log."""
-    return hashlib.blake2b(f"{seed}|{step_id}|{attempt}".encode(), digest_size=12).hexdigest()
+    unit.wake_at(now + SILENT_MS)
 
 
 def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
     snapshot, facts = unit.snapshot, step.facts
+    given = expansion.input_for(unit, step) if unit.strategy_state else None
     return codec.extend(
         step.spec or b"",
         {
             **step.omitted,
-            **({"input": given} if (given := expansion.input_for(unit, step)) else {}),
+            **({"input": given} if given else {}),
             "plan_id": snapshot.plan_id,
             "attempt": attempt.attempt,
             "context": {**unit.plan.head.context, "previous_failure": step.status.previous},
@@ -118,3 +193,48 @@ def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
             "reply_to": snapshot.reply_to,
         },
     )
+
+
+def is_satisfied(plan: PlanRecord) -> bool:
+    """Whether every step is done, was skipped by an operator, or failed and others were put in its place."""
+    done: int = plan.counts.get(DONE, 0) + plan.halting.get("skipped_by_operator", 0)
+    return done + int(plan.halting.get("replaced", 0)) == sum(plan.counts.values())
+
+
+def finish(unit: UnitOfWork) -> None:
+    """End the plan when nothing is in flight, ready or left over: COMPLETED if every step is satisfied, else HALTED."""
+    plan = unit.plan
+    if plan.state not in (READY, EXECUTING) or unit.snapshot.active or unit.change.more:
+        return
+    if unit.ready:
+        if not unit.is_stopped:
+            _halt_if_exhausted(unit)
+        return
+    if plan.waits or plan.backoffs or plan.question:
+        return
+    if unit.snapshot.ready_beyond:  # what was read of the queue has ended, what is behind it has not
+        unit.change.more = True
+        return
+    if plan.state == READY:  # an operator left nothing of it before its first step
+        plan.times["started"] = unit.snapshot.now
+        unit.move_plan(EXECUTING, "executing")
+    if is_satisfied(plan):
+        unit.move_plan(P.COMPLETED.value, "completed")
+    elif unit.strategy_state and expansion.rescue(unit):
+        unit.change.more = plan.state not in PLAN_ENDS  # its new steps start in a next look
+    else:
+        unit.move_plan(P.REVISING.value, "revising", reason="steps failed and nothing else can run")
+        values = {"value": plan.counts.get(FAILED, 0), "limit": 0, "limit_name": "failed_steps"}
+        reason = "steps failed and no revision is left that could help"
+        halt.halt(unit, "cannot_revise", reason, {**values, "counts": dict(plan.counts)})
+
+
+def _halt_if_exhausted(unit: UnitOfWork) -> None:
+    plan = unit.plan
+    name = budget.first_exhausted(plan)
+    if name is None:
+        return
+    evidence = {"value": plan.spent[name], "limit": plan.limits[name], "limit_name": name, "spent": plan.spent}
+    if name != "failing_outcomes":  # it was not failures that led to it, but all that was done since
+        evidence["started_at"] = rfc3339(plan.times.get("started", plan.times["ready"]))
+    halt.halt(unit, "budget", f"the budget of {name} is used up", evidence)

@@ -1,4 +1,8 @@
-"""What waits for a person or for a time, how long a retry waits, and the clock that stands still meanwhile."""
+"""What a plan and its steps wait for, and until when; and the wall clock that stands still meanwhile.
+
+A bulk command, a day budget or a full server holds the whole plan; a person approves a step or answers a question; a
+drafter is asked; a retry waits its time. The plan remembers why it is held, so that its log tells that.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,17 @@ from types import MappingProxyType
 from typing import Any
 
 from schemas.base import FailureCategory as C
-from schemas.times import rfc3339
+from schemas.times import DAY_MS, rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import Clocks, Step
-from tasks.plan.unit_of_work import UnitOfWork
+from tasks.plan.unit_of_work import PAUSED, UnitOfWork
 from tasks.policy import halt
 from tasks.rules.risk import RISK
+from tasks.rules.strategy import Question
 
-APPROVAL_MS = 7 * 86_400_000  # each wait for a person has its own deadline
+MEMORY_MS = 5000  # until a plan is looked at again that was held because the server is full
+APPROVAL_MS = ANSWER_MS = 7 * DAY_MS  # each wait for a person has its own deadline
+DRAFT = "draft"  # the kind of a question that a drafter is asked
 # A wrong change is not made right by waiting; what the surroundings caused may be. ms, doubled with every failure.
 BACKOFF_MS: Mapping[str, int] = MappingProxyType(
     {
@@ -27,14 +34,47 @@ BACKOFF_MS: Mapping[str, int] = MappingProxyType(
 MAX_BACKOFF_MS = 60_000
 
 
-def needs_approval(unit: UnitOfWork, step: Step) -> bool:
-    """Whether `step` may not start before a person has approved it."""
-    levels = unit.plan.head.approvals
-    return bool(levels) and step.status.approval in ("", "asked") and step.facts["risk_level"] in levels
+def look_at_holds(unit: UnitOfWork) -> None:
+    """Obey the widest command that stands; else hold the plan, or let it go on."""
+    plan, standing, now = unit.plan, unit.snapshot.standing, unit.snapshot.now
+    if standing and standing.command != "pause":
+        unit.inputs.append(["order", *standing])
+        evidence = {"actor": standing.actor, "command_id": standing.command_id, "scope": standing.scope}
+        reason = f"{standing.command} of {standing.scope} by {standing.actor}: {standing.reason}"
+        halt.halt(unit, "manual", reason, evidence)
+        return
+    if plan.paused_until and now >= plan.paused_until:
+        unit.inputs.append(["pause over", plan.paused_until])
+        plan.paused, plan.paused_until = "", 0
+        plan.dirty.add("live")
+    why, until = _hold(unit)
+    if why != plan.held:
+        unit.inputs.append(["held", why, *(standing or ())])
+        unit.emit("plan.held" if why else "plan.released", {}, why or plan.held)
+        plan.held = why
+        plan.dirty.add("live")
+    for end in (until, plan.paused_until):
+        if end:
+            unit.wake_at(end)
 
 
-def ask(unit: UnitOfWork, step: Step) -> None:
-    """Take a ready step out of the queue until a person approves it; it holds no slot and no file."""
+def _hold(unit: UnitOfWork) -> tuple[str, int]:
+    """Say why the plan is held and until when, ms; 0 for no known end."""
+    standing, now = unit.snapshot.standing, unit.snapshot.now
+    if standing:
+        return f"{PAUSED}{standing.scope} by {standing.actor}: {standing.reason}", standing.until
+    for scope, grant in unit.snapshot.grants.items():
+        if grant.exhausted and grant.left <= 0:
+            return f"the day budget of {scope} is used up", (now // DAY_MS + 1) * DAY_MS
+    if unit.snapshot.short_of_memory:
+        return "the server's memory is nearly full", now + MEMORY_MS
+    return "", 0
+
+
+def await_approval(unit: UnitOfWork, step: Step) -> bool:
+    """Take a ready step out of the queue if a person has to approve it first; it holds no slot and no file then."""
+    if step.status.approval not in ("", "asked") or step.facts["risk_level"] not in unit.plan.head.approvals:
+        return False
     del unit.ready[step.step_id]
     until = unit.snapshot.now + APPROVAL_MS
     step.status.approval = "asked"
@@ -43,6 +83,62 @@ def ask(unit: UnitOfWork, step: Step) -> None:
     unit.plan.dirty.add("live")
     unit.wake_at(until)
     unit.emit("step.approval_requested", {"step_id": step.step_id, "until": rfc3339(until)}, step.facts["risk_level"])
+    return True
+
+
+def look_at_approvals(unit: UnitOfWork) -> None:
+    """Halt the plan if a person has let a wait run out; else wake up again for the next one."""
+    for step_id, until in unit.plan.waits.items():
+        if unit.snapshot.now < until:
+            unit.wake_at(until)
+        else:
+            reason = f"nobody approved {step_id} by {rfc3339(until)}"
+            unit.inputs.append(["approval over", step_id])
+            times = {"asked_at": rfc3339(until - APPROVAL_MS), "until": rfc3339(until)}
+            halt.halt(unit, "approval_deadline", reason, {"step_id": step_id, **times})
+            return
+
+
+def ask(unit: UnitOfWork, question: Question) -> None:
+    """Put `question` in the place of any before it; what is ready or in flight goes on."""
+    until = unit.snapshot.now + ANSWER_MS
+    told = {"kind": question.kind, "questions": list(question.questions), "until": until}
+    _await_answer(unit, told)
+    unit.keep_strategy_state(page=question.document)
+    unit.emit("plan.input_requested", {**told, "until": rfc3339(until)})
+
+
+def await_draft(unit: UnitOfWork, patience_ms: int) -> None:
+    """Wait for a drafter, whom the worker asks: no person can answer, a command can still end the plan."""
+    until = unit.snapshot.now + patience_ms
+    _await_answer(unit, {"kind": DRAFT, "questions": [], "until": until})
+    unit.emit("plan.drafting", {"until": rfc3339(until)})
+
+
+def _await_answer(unit: UnitOfWork, question: dict[str, Any]) -> None:
+    unit.plan.question = {**question, "asked": unit.snapshot.now}
+    unit.plan.dirty.add("live")
+    unit.wake_at(question["until"])
+
+
+def look_at_question(unit: UnitOfWork, grace: int = 0) -> None:
+    """End the plan if nobody answered in time; else wake up again for it.
+
+    While nobody swept, up to `grace`, no worker asked a drafter either: another one has yet to take the goal over.
+    """
+    asked = unit.plan.question
+    if asked is None:
+        return
+    until = asked["until"]
+    if grace and asked["kind"] == DRAFT:
+        until = max(until, grace + until - asked["asked"])
+    if unit.snapshot.now < until:
+        unit.wake_at(until)
+        return
+    unit.inputs.append(["answer over", asked["until"]])
+    times = {"asked_at": rfc3339(asked["asked"]), "until": rfc3339(asked["until"])}
+    reason = f"nobody answered the question ({asked['kind']}) by {times['until']}"
+    halt.halt(unit, "answer_deadline", reason, {"questions": asked["questions"], **times})
 
 
 def back_off(unit: UnitOfWork, step: Step, category: str) -> None:
@@ -71,19 +167,6 @@ def look_at_backoffs(unit: UnitOfWork) -> None:
         unit.make_ready(unit.snapshot.steps[step_id])
     for until in plan.backoffs.values():
         unit.wake_at(until)
-
-
-def look_at_deadlines(unit: UnitOfWork) -> None:
-    """Halt the plan if a person has let a wait run out; else wake up again for the next one."""
-    for step_id, until in unit.plan.waits.items():
-        if unit.snapshot.now < until:
-            unit.wake_at(until)
-        else:
-            reason = f"nobody approved {step_id} by {rfc3339(until)}"
-            unit.inputs.append(["approval over", step_id])
-            times = {"asked_at": rfc3339(until - APPROVAL_MS), "until": rfc3339(until)}
-            halt.halt(unit, "approval_deadline", reason, {"step_id": step_id, **times})
-            return
 
 
 def keep_time(unit: UnitOfWork) -> None:

@@ -1,4 +1,9 @@
-"""What a plan may use up: defaults per kind, a reservation per attempt, settled exactly once, and a warning in time."""
+"""What a plan may use up: defaults per kind, a reservation per attempt, settled exactly once, and a warning in time.
+
+What an attempt holds is taken from every grant of a day budget that counts for its plan as well, and what it did not
+use is given back on the same day. A grant that does not suffice is refilled outside of the commit, and the plan is
+looked at again.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from schemas.base import GoalKind
-from schemas.goal import Goal, Limits
+from schemas.goal import Goal
 from schemas.outcome import Metrics
 from schemas.stored import Attempt, PlanHead, PlanRecord
+from schemas.times import DAY_MS
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.unit_of_work import UnitOfWork
 
@@ -56,12 +62,8 @@ def limits_of(goal: Goal) -> dict[str, int | None]:
     defaults = {**DEFAULTS, **BY_KIND.get(goal.kind, {})}
     for name, each in PER_SUPPLIED_STEP.items():
         defaults[name] = max(defaults[name] or 0, each * len(goal.steps or ()))
-    return {name: _given(goal.limits, name, default) for name, default in defaults.items()}
-
-
-def _given(limits: Limits, name: str, default: int | None) -> int | None:
-    value: int | None = getattr(limits, name)
-    return default if value is None else value
+    given = goal.limits.model_dump()
+    return {name: default if given[name] is None else given[name] for name, default in defaults.items()}
 
 
 def requires_receipts(plan: PlanHead) -> bool:
@@ -133,6 +135,39 @@ def release(plan: PlanRecord, attempt: Attempt) -> None:
     plan.reserved["tokens"] -= attempt.tokens
     plan.reserved["patch_cycles"] -= attempt.patch_cycles
     plan.dirty.add("live")
+
+
+def settle_without_outcome(unit: UnitOfWork, attempt: Attempt, *, claimed: bool) -> None:
+    """Settle an attempt that ended without an outcome: all that it held is spent, or nothing if nobody claimed it."""
+    if claimed:
+        forfeit(unit.plan, attempt)
+    else:
+        release(unit.plan, attempt)
+        lapse(unit, attempt, 0)
+
+
+def lapse(unit: UnitOfWork, attempt: Attempt, used: int) -> None:
+    """Note that `attempt` ended having used so many tokens: what it held of another day went with that day."""
+    if attempt.at // DAY_MS != unit.snapshot.now // DAY_MS:
+        unit.lapsed += max(0, attempt.tokens - used)
+
+
+def allowance(unit: UnitOfWork, wanted: int) -> int | None:
+    """Say how many of `wanted` tokens the day budgets leave to an attempt; None where it cannot start now."""
+    grants = unit.snapshot.grants
+    for scope, grant in grants.items():
+        left = grant.left - unit.tokens_used
+        if left < wanted or left <= 0:
+            told = ["grants", {name: [*each] for name, each in grants.items()}]
+            if told not in unit.inputs:  # the log says what they had left where that made a difference
+                unit.inputs.append(told)
+            if not grant.exhausted:
+                unit.change.short[scope] = max(1, wanted - left)
+            if left <= 0 or not grant.exhausted:
+                unit.change.more |= grant.exhausted  # the next look finds that the plan is held, and until when
+                return None
+            wanted = left
+    return wanted
 
 
 def remaining_fraction(plan: PlanRecord) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -19,7 +19,6 @@ from schemas.step import PlannedStep
 from tasks.base.batches import batches
 from tasks.base.errors import UnknownCommand
 from tasks.rules.budget import limits_of
-from tasks.rules.cycles import cycles, name_cycle
 from tasks.rules.risk import RISK, assess_declared, is_below
 from tasks.rules.strategy import Rejected
 from tasks.text.fields import MAX_INTENT, MAX_TITLE
@@ -29,6 +28,7 @@ from tasks.text.sanitize import Treatment, is_plain, sanitize
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
 
 MAX_ERRORS = 100  # told at once; a plan of 10 000 steps may hold more
+MAX_MEMBERS = 10  # of a cycle that are named
 MAX_TOOLS = 50
 MAX_RETRIES = 3
 SCANNED_AT_ONCE = 64  # steps
@@ -80,33 +80,69 @@ def max_steps(goal: Goal) -> int:
 def _errors(
     goal: Goal, steps: Sequence[PlannedStep], catalogue: Catalogue, forbidden: Forbidden
 ) -> Iterator[FieldError]:
-    yield from _count(goal, steps)
-    allowed = frozenset(expand_globs(goal.allowed_files, goal.context.files, forbidden=forbidden).files)
-    around = Surroundings(allowed, Counter(step.step_id for step in steps), catalogue, forbidden)
-    for index, step in enumerate(steps):
-        for check in STEP_CHECKS:
-            for pointer, code, message in check(step, around):
-                yield FieldError(pointer=f"/steps/{index}{pointer}", code=code, message=message)
-    yield from _cycles(steps)
-    yield from injections(steps)
-
-
-def _count(goal: Goal, steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
     limit = max_steps(goal)
     if not steps:
         yield FieldError(pointer="/steps", code="no_steps", message="A plan needs at least one step.")
     if len(steps) > limit:
         message = f"The plan has {len(steps)} steps and may have {limit}; raise limits.max_steps."
         yield FieldError(pointer="/steps", code="too_many_steps", message=message)
-
-
-def _cycles(steps: Sequence[PlannedStep]) -> Iterator[FieldError]:
-    graph = {step.step_id: step.depends_on for step in steps}
+    allowed = frozenset(expand_globs(goal.allowed_files, goal.context.files, forbidden=forbidden).files)
+    around = Surroundings(allowed, Counter(step.step_id for step in steps), catalogue, forbidden)
+    for index, step in enumerate(steps):
+        for check in STEP_CHECKS:
+            for pointer, code, message in check(step, around):
+                yield FieldError(pointer=f"/steps/{index}{pointer}", code=code, message=message)
     position = {step.step_id: index for index, step in enumerate(steps)}
-    for members in cycles(graph):
+    for members in cycles({step.step_id: step.depends_on for step in steps}):
         pointer = f"/steps/{position[members[0]]}/depends_on"
         message = f"These steps wait for each other: {name_cycle(members)}."
         yield FieldError(pointer=pointer, code="cyclic_dependency", message=message)
+    yield from injections(steps)
+
+
+def cycles(graph: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
+    """Find cycles among steps and what they wait for: at least one of each knot. A step that waits for itself is none.
+
+    What Kahn's algorithm cannot order waits, directly or not, for a cycle: from each such step one of its own kind is
+    followed until a step comes again. Linear, and without recursion.
+    """
+    unmet: dict[str, int] = {}
+    dependents: dict[str, list[str]] = {}
+    for name, waits in graph.items():
+        known = {each for each in waits if each in graph and each != name}
+        unmet[name] = len(known)
+        for each in known:
+            dependents.setdefault(each, []).append(name)
+    free = [name for name, count in unmet.items() if not count]
+    for name in free:  # grows while it is read
+        for each in dependents.get(name, ()):
+            unmet[each] -= 1
+            if not unmet[each]:
+                free.append(each)
+    left = frozenset(unmet).difference(free)
+    yield from _cycles_among(
+        {name: next(each for each in graph[name] if each in left and each != name) for name in graph if name in left}
+    )
+
+
+def _cycles_among(following: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Follow each step to the next one until a step comes again."""
+    seen: set[str] = set()
+    for start in following:
+        path: dict[str, int] = {}
+        name = start
+        while name not in seen:
+            seen.add(name)
+            path[name] = len(path)
+            name = following[name]
+        if name in path:
+            yield tuple(path)[path[name] :]
+
+
+def name_cycle(members: Sequence[str]) -> str:
+    """Name a cycle's members, the first ten of them."""
+    shown = ", ".join(members[:MAX_MEMBERS])
+    return shown if len(members) <= MAX_MEMBERS else f"{shown} and {len(members) - MAX_MEMBERS} more"
 
 
 def _identity(step: PlannedStep, around: Surroundings) -> Found:

@@ -13,7 +13,7 @@ from schemas import codec
 from schemas.command import Command
 from schemas.times import DAY_MS
 from tasks.base.errors import NeedsSteps
-from tasks.handlers import commands, creation, outcomes, upkeep
+from tasks.handlers import commands, goals, outcomes, upkeep
 from tasks.plan.changeset import Changeset, Recall
 from tasks.plan.snapshot import WINDOW, Grant, Lease, Snapshot
 from tasks.plan.unit_of_work import UnitOfWork
@@ -660,7 +660,7 @@ def test_a_tenant_has_as_many_plans_as_have_not_ended(store: Store) -> None:
 def test_a_plan_that_is_rejected_is_not_counted(store: Store) -> None:
     born, goal = a_plan_seed(PLAN), a_goal(tenant="acme")
 
-    assert store.commit([Write(creation.refuse(born, goal, Rejected("unsafe", ())))]) == ["ok"]
+    assert store.commit([Write(goals.refuse(born, goal, Rejected("unsafe", ())))]) == ["ok"]
 
     assert store.fields(PARTITION.tenants) == {}
 
@@ -711,8 +711,8 @@ def test_a_decision_that_a_wider_order_overtook_is_stale(real: Real) -> None:
         assert talk.verdicts() == ["stale"]
 
     view = begin(real, "a")
-    assert view.order is not None
-    assert view.order.scope == "all"
+    assert view.standing is not None
+    assert view.standing.scope == "all"
 
 
 def test_orders_that_stand_are_lifted_by_name_and_all_are_counted(real: Real) -> None:

@@ -9,7 +9,7 @@ from schemas import codec
 from schemas.command import Command
 from schemas.goal import Goal
 from schemas.outcome import Outcome
-from tasks.handlers import creation, goals
+from tasks.handlers import goals
 from tasks.handlers.outcomes import Report
 from tasks.handlers.upkeep import NO_CLOCKS
 from tasks.plan.changeset import Changeset
@@ -49,7 +49,7 @@ class Player(Running):
         setting, version = Setting(now=self.store.now, **about), 0
         answer = goals.plan(goal, CATALOGUE, setting)
         if isinstance(answer, Consult):
-            self._commit([creation.await_draft(a_plan_seed(now=self.store.now), goal, PATIENCE_MS)])
+            self._commit([goals.await_draft(a_plan_seed(now=self.store.now), goal, PATIENCE_MS)])
             self.store.wait(DRAFTING_MS)
             version, answer = 1, self._consult(goal, setting, drafted, answer)
         if isinstance(answer, NothingToDo):
@@ -68,8 +68,8 @@ class Player(Running):
         return answer
 
     def _keep(self, goal: Goal, answer: Draft | Rejected, version: int) -> None:
-        order = self.store.standing(goal.tenant, goal.context.repo, self.store.now)
-        plan_seed = creation.PlanSeed(
+        standing = self.store.standing(goal.tenant, goal.context.repo, self.store.now)
+        plan_seed = goals.PlanSeed(
             plan_id=PLAN,
             goal_id="goal-1",
             now=self.store.now,
@@ -77,14 +77,14 @@ class Player(Running):
             reply_to=PARTITION.outcomes,
             lease_prefix=PARTITION.lease_prefix(PLAN),
             version=version,
-            order=order,
+            standing=standing,
             grants=self.store.grants([*self.store.budgets]),
             created=self.store.now - version * DRAFTING_MS,
         )
         if isinstance(answer, Rejected):
-            self._commit([creation.refuse(plan_seed, goal, answer)])
+            self._commit([goals.refuse(plan_seed, goal, answer)])
             return
-        self._commit(list(creation.accept(plan_seed, goal, answer)))
+        self._commit(list(goals.accept(plan_seed, goal, answer)))
         if self.changes[-1].more or self.changes[-1].short:
             self.report()
 

@@ -19,7 +19,7 @@ from schemas.base import GoalKind
 from tasks.plan.lifecycle import PLAN_MOVES, STEP_MOVES
 from tasks.policy.halt import UNBLOCK
 from tasks.policy.pre_steps import Preparation
-from tasks.policy.revision_table import TABLE
+from tasks.policy.revision import TABLE
 from tests.corpus import record
 
 MOST_SHOWN = 5

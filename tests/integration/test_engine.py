@@ -15,8 +15,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from schemas import codec
 from schemas.goal import MAX_GOAL_BYTES
 from schemas.outcome import MAX_OUTPUT_BYTES
-from tasks.handlers import creation, goals
-from tasks.handlers.creation import PlanSeed
+from tasks.handlers import goals
+from tasks.handlers.goals import PlanSeed
 from tasks.rules.strategy import Draft
 from tests.conftest import wait_until
 from tests.support.engine import a_goal, chain, container, drain, plan
@@ -545,7 +545,7 @@ def _begin_creation(here: Container, redis: Redis, body: dict[str, Any], chunks:
     assert isinstance(answer, Draft)
     ago = time.time_ns() // 1_000_000 - 5000
     plan_seed = PlanSeed(plan_id, "ci-1", ago, "dead worker's seed", P0.outcomes, P0.lease_prefix(plan_id))
-    changes = list(creation.accept(plan_seed, goal, answer))[:chunks]
+    changes = list(goals.accept(plan_seed, goal, answer))[:chunks]
     assert here.context(0).store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
     return plan_id
 

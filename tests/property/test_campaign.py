@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas import codec
 from schemas.command import Command
 from schemas.goal import Goal
-from tasks.handlers import creation, goals
+from tasks.handlers import goals
 from tasks.handlers.upkeep import NO_CLOCKS
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.rules.strategy import Consult, Draft, Drafted, Rejected, Setting
@@ -131,7 +131,7 @@ class Campaign(Running):
         self.plan_id = PLAN
         self.clocks, self.short_of_memory = NO_CLOCKS, False
         self.store, self.keys = MemoryStore(PARTITION), PARTITION.plan(PLAN)
-        self.changes = list(creation.accept(a_plan_seed(now=self.store.now), goal, draft))
+        self.changes = list(goals.accept(a_plan_seed(now=self.store.now), goal, draft))
         assert self.store.commit([Write(change) for change in self.changes]) == ["ok"] * len(self.changes)
         self.store.refill(self.changes[-1].short)
         if self.changes[-1].more or self.changes[-1].short:

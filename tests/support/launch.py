@@ -136,7 +136,7 @@ def _die_at_one_in(commits: int) -> None:
 def _write_more() -> None:
     """Add to each record what this version does not know, as a version to come might."""
     status, head, live = StepStatus.encode, PlanHead.encode, PlanRecord.encode
-    attempt, grow, pack = Attempt.encode, UnitOfWork.grow, step.pack_step
+    attempt, grow, pack = Attempt.encode, UnitOfWork.keep_strategy_state, step.pack_step
 
     def added(raw: bytes) -> bytes:
         return codec.dumps({**codec.loads(raw), **ADDED})
@@ -146,14 +146,14 @@ def _write_more() -> None:
 
     def growing(self: UnitOfWork, **parts: Any) -> None:
         grow(self, **ADDED, **parts)
-        if self.growth and self.growth.get("state"):
-            self.growth["state"] |= ADDED
+        if self.strategy_state and self.strategy_state.get("state"):
+            self.strategy_state["state"] |= ADDED
 
     StepStatus.encode = elements  # type: ignore[method-assign]
     Attempt.encode = lambda self: codec.dumps([*codec.loads(attempt(self)), ADDED])  # type: ignore[method-assign]
     PlanHead.encode = lambda self: added(head(self))  # type: ignore[method-assign]
     PlanRecord.encode = lambda self, name: (added if name == "live" else bytes)(live(self, name))  # type: ignore[method-assign]
-    UnitOfWork.grow = growing  # type: ignore[method-assign]
+    UnitOfWork.keep_strategy_state = growing  # type: ignore[method-assign]
     for module in [each for each in _modules("tasks", "pack_step") if hasattr(each, "pack_step")]:
         module.pack_step = lambda planned: added(pack(planned))  # type: ignore[attr-defined]
 

@@ -13,7 +13,7 @@ from schemas.stored import HOT, Attempt, PlanRecord, StepStatus, decode_plan
 from schemas.times import DAY_MS
 from tasks.handlers.bulk_commands import find_standing
 from tasks.plan.changeset import MAX_STEP_CHANGES, Changeset
-from tasks.plan.snapshot import NOTE, WINDOW, Grant, Lease, Snapshot, Step, WiderOrder, Window
+from tasks.plan.snapshot import NOTE, WINDOW, Grant, Lease, Snapshot, StandingCommand, Step, Window
 from worker.store.keys import CONTROLLERS, GROUP, Partition, PlanKeys
 from worker.store.plans import LOCK_MS, MAX_QUEUE, Ask, NoSnapshot, Write
 
@@ -82,7 +82,7 @@ class MemoryStore:
     def lease(self, plan_id: str, step_id: str) -> Any:
         return self.hash(self.partition.lease_prefix(plan_id) + step_id)
 
-    def standing(self, tenant: str, repo: str | None, created: int) -> WiderOrder | None:
+    def standing(self, tenant: str, repo: str | None, created: int) -> StandingCommand | None:
         """What stands for such a plan."""
         records = {name.encode(): raw for name, raw in self.hash(self.partition.scopes).items()}
         return find_standing(records, tenant, repo, created, self.now)
@@ -138,7 +138,7 @@ class MemoryStore:
             plan_id=ask.plan_id,
             now=self.now,
             record=record,
-            order=self.standing(record.head.tenant, record.head.repo, record.times["created"]),
+            standing=self.standing(record.head.tenant, record.head.repo, record.times["created"]),
             grants=self.grants(plan.get("quota", b"").decode().splitlines()),
             steps=self._steps(k, dict.fromkeys([*names, *ready]), must, ends),
             windows=windows,

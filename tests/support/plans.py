@@ -17,8 +17,8 @@ from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTo
 from schemas.stored import Attempt, PlanRecord, StepStatus
 from tasks.base.errors import NeedsSteps
 from tasks.base.policy_version import POLICY_VERSION
-from tasks.handlers import commands, creation, outcomes, upkeep
-from tasks.handlers.creation import PlanSeed
+from tasks.handlers import commands, goals, outcomes, upkeep
+from tasks.handlers.goals import PlanSeed
 from tasks.handlers.outcomes import Report
 from tasks.handlers.upkeep import NO_CLOCKS
 from tasks.plan.changeset import Changeset
@@ -115,7 +115,7 @@ def a_plan(
 ) -> list[Changeset]:
     """The commits that create a plan of these steps, made with this catalogue."""
     made = Draft(steps, tools=keep_contracts(catalogue, steps), **draft)
-    return list(creation.accept(replace(a_plan_seed(plan, version, now), **born), a_goal(**limits), made))
+    return list(goals.accept(replace(a_plan_seed(plan, version, now), **born), a_goal(**limits), made))
 
 
 def a_report(step_id: str, attempt: int | None = None, lease: str | None = None, **said: Any) -> Report:
@@ -156,7 +156,7 @@ class Running:
         self.store: MemoryStore = store or MemoryStore(PARTITION)
         self.keys = PARTITION.plan(plan)
         now = self.store.now
-        born = {"order": self.store.standing(tenant, repo, now), "grants": self.store.grants(budgets)}
+        born = {"standing": self.store.standing(tenant, repo, now), "grants": self.store.grants(budgets)}
         born |= {"policy_version": policy_version, "requires_receipts": requires_receipts}
         changes = a_plan(*steps, plan=plan, now=now, born=born, tenant=tenant, repo=repo, **limits)
         assert self.store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)

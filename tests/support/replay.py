@@ -12,7 +12,7 @@ from tasks.base.errors import NeedsSteps
 from tasks.handlers import commands, outcomes, upkeep
 from tasks.handlers.outcomes import Report
 from tasks.plan.changeset import Changeset
-from tasks.plan.snapshot import Clocks, Grant, Snapshot, WiderOrder
+from tasks.plan.snapshot import Clocks, Grant, Snapshot, StandingCommand
 from tasks.plan.unit_of_work import PAUSED
 from tests.support.any_plan import an_order
 from tests.support.plans import PARTITION, PLAN, Running, a_report
@@ -52,7 +52,7 @@ class Again:
     def __init__(self, plan: Running) -> None:
         self.plan = plan
         self.held = plan.record.held  # its creation may have used the day budget up
-        self.order: WiderOrder | None = None
+        self.standing: StandingCommand | None = None
 
     def fold(self, line: dict[str, Any]) -> None:
         """Make the commit of `line` again."""
@@ -91,9 +91,9 @@ class Again:
         """Read the plan, with what stood around it then."""
         view, once = self.plan.begin(ask), {said[0]: said[1:] for said in line["in"]}
         if "held" in once:
-            self.held, *order = once["held"]
-            self.order = WiderOrder(*order) if order else None
-        view.order = WiderOrder(*once["order"]) if "order" in once else self.order
+            self.held, *standing = once["held"]
+            self.standing = StandingCommand(*standing) if standing else None
+        view.standing = StandingCommand(*once["order"]) if "order" in once else self.standing
         view.short_of_memory = not self.held.startswith((PAUSED, DAY_BUDGET)) and bool(self.held)
         view.grants = {scope: Grant(*grant) for scope, grant in once.get("grants", [{}])[0].items()}
         if self.held.startswith(DAY_BUDGET):

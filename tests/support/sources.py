@@ -72,7 +72,8 @@ def _codes(node: ast.AST) -> Iterator[str]:
 
 def _events(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        prefix, place = {"emit": ("", 0), "move_step": ("step.", 2), "move_plan": ("plan.", 1)}.get(
+        steps, plans = ("step.", 2), ("plan.", 1)
+        prefix, place = {"emit": ("", 0), "move_step": steps, "end_step": steps, "move_plan": plans}.get(
             _name(node), ("", len(node.args))
         )
         for argument in node.args[place : place + 1]:

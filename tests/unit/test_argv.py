@@ -12,7 +12,7 @@ from schemas.base import FailureCategory as C
 from schemas.goal import Goal
 from schemas.step import PlannedStep
 from tasks.handlers.goals import plan
-from tasks.policy.revision_table import TABLE, Evidence, revise
+from tasks.policy.revision import TABLE, Evidence, revision_of
 from tasks.rules.strategy import Draft, Drafted, Rejected, Setting
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.kinds.gap_report import a_gap
@@ -121,7 +121,7 @@ def test_a_hostile_test_name_in_evidence_narrows_nothing(command: str, nth: int,
     tests = tuple(name for word in HOSTILE for name in (word, f"{word}::x", f"./{word}::x", f".//{word}"))
     step = a_step("a", files=("src/a.py", "@odd/b.py"), tools=(CATALOGUE.match(command),), retries=3)
 
-    found = revise(step, Evidence(category, tests, ("src/a.py",)), nth)
+    found = revision_of(step, Evidence(category, tests, ("src/a.py",)), nth)
 
     if found:
         assert not any(map(is_hostile, words(filter(None, (found.step, found.before)))))
@@ -147,4 +147,4 @@ def test_a_verification_that_an_older_worker_narrowed_is_not_narrowed_to_the_sam
     old = CATALOGUE.match("pytest -q tests/test_a.py::test_x")
     step = a_step("a", tools=(old,), retries=3)
 
-    assert revise(step, Evidence(C.FLAKY_TEST, ("tests/test_a.py::test_x",)), 1) is None
+    assert revision_of(step, Evidence(C.FLAKY_TEST, ("tests/test_a.py::test_x",)), 1) is None

@@ -10,7 +10,7 @@ from schemas.base import RiskLevel
 from schemas.times import rfc3339
 from tasks.handlers import outcomes, upkeep
 from tasks.handlers.bulk_commands import lift, record
-from tasks.policy.holds import MEMORY_MS
+from tasks.policy.waits import MEMORY_MS
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, Running, a_report, a_step, plan_id, some_steps, wait_sweeping
 from tests.support.surroundings import a_wide_order

@@ -8,7 +8,7 @@ import pytest
 
 from schemas import codec
 from schemas.command import Command
-from tasks.policy.requests import ANSWER_MS
+from tasks.policy.waits import ANSWER_MS
 from tasks.rules.strategy import MAX_EXPANSION, Phase, Question
 from tests.support.growing import Script, goes_on, growing
 from tests.support.plans import Running, a_failure, a_report, a_step

@@ -10,7 +10,7 @@ import pytest
 from schemas import codec
 from schemas.command import Command
 from schemas.goal import Goal
-from tasks.handlers import creation
+from tasks.handlers import goals
 from tasks.plan.changeset import Changeset
 from tasks.plan.snapshot import Clocks, Grant
 from tasks.policy import waits
@@ -114,10 +114,10 @@ def made(name: str) -> list[Changeset]:
     steps = {"a step": 1, "one commit": 3, "several commits": 200}.get(name, 0)
     draft = Draft(tuple(some_steps(steps)), tokens=5000, counted="iterations")
     if name == "a question":
-        return list(creation.accept(plan_seed, goal, replace(draft, state={}, question=ASKED)))
+        return list(goals.accept(plan_seed, goal, replace(draft, state={}, question=ASKED)))
     if name == "a refusal":
-        return [creation.refuse(plan_seed, goal, Rejected("no_use", (), tokens=5000))]
-    return list(creation.accept(plan_seed, goal, draft))
+        return [goals.refuse(plan_seed, goal, Rejected("no_use", (), tokens=5000))]
+    return list(goals.accept(plan_seed, goal, draft))
 
 
 @pytest.mark.parametrize("name", ["a step", "one commit", "several commits", "a question", "a refusal"])
@@ -140,7 +140,7 @@ def drafting() -> Running:
     plan = Running.__new__(Running)
     plan.plan_id, plan.store, plan.keys = PLAN, MemoryStore(PARTITION), PARTITION.plan(PLAN)
     plan.clocks, plan.short_of_memory, plan.changes = Clocks(), False, []
-    plan.store.commit([Write(creation.await_draft(a_plan_seed(), a_goal(), PATIENCE_MS))])
+    plan.store.commit([Write(goals.await_draft(a_plan_seed(), a_goal(), PATIENCE_MS))])
     return plan
 
 
@@ -169,7 +169,7 @@ def test_no_drafter_is_late_because_the_planner_was_away() -> None:
 def test_a_plan_is_as_old_as_what_was_asked_about_it() -> None:
     plan_seed = replace(a_plan_seed(), created=EPOCH_MS - HOUR_MS)
 
-    (change,) = creation.accept(plan_seed, a_goal(), Draft(tuple(some_steps(1))))
+    (change,) = goals.accept(plan_seed, a_goal(), Draft(tuple(some_steps(1))))
 
     assert codec.loads(change.fields["live"])["times"]["created"] == EPOCH_MS - HOUR_MS
 
@@ -180,6 +180,6 @@ def test_what_a_goal_says_beyond_its_fields_is_not_read_with_every_decision() ->
         {**a_goal(kind="campaign").model_dump(mode="json"), **junk, "context": junk, "limits": junk}
     )
 
-    (change,) = creation.accept(a_plan_seed(), goal, Draft((), state={}, question=ASKED))
+    (change,) = goals.accept(a_plan_seed(), goal, Draft((), state={}, question=ASKED))
 
     assert b"xxx" not in change.fields["growth"]

@@ -10,8 +10,7 @@ import pytest
 from schemas.base import Mode, RiskLevel, StepType
 from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
-from tasks.rules.cycles import cycles, name_cycle
-from tasks.rules.validation import MAX_ERRORS, validate
+from tasks.rules.validation import MAX_ERRORS, cycles, name_cycle, validate
 from tasks.text.paths import MAX_GLOB_WORK, expand_globs
 from tasks.toolchain.catalogue import CATALOGUE, render
 from tests.support.sources import RULE_CODES, codes

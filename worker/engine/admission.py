@@ -13,7 +13,7 @@ from schemas import codec
 from schemas.envelope import Problem
 from schemas.goal import Goal
 from tasks.handlers.bulk_commands import find_standing
-from tasks.handlers.creation import PlanSeed
+from tasks.handlers.goals import PlanSeed
 from worker.engine.quota import Quota
 from worker.store.keys import Partition, bucket
 from worker.store.memory import ServerMemory
@@ -71,7 +71,7 @@ class Admission:
             lease_prefix=partition.lease_prefix(plan_id),
             version=int(version or 0),
             down=int(down or 0),
-            order=find_standing(commands, tenant, repo, created, now),
+            standing=find_standing(commands, tenant, repo, created, now),
             requires_receipts=self.requires_receipts,
             grants=self.quota.grants(scopes, grants[0], now) if scopes else {},
         )

@@ -14,10 +14,9 @@ from schemas.envelope import FieldError
 from schemas.goal import Goal
 from tasks.base.batches import batches
 from tasks.base.errors import Overtaken
-from tasks.handlers import creation, goals
-from tasks.handlers.creation import PlanSeed
-from tasks.plan import history
-from tasks.plan.changeset import Changeset
+from tasks.handlers import goals
+from tasks.handlers.goals import PlanSeed
+from tasks.plan.changeset import Changeset, plan_history
 from tasks.rules import budget
 from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Rejected, Setting
 from tasks.rules.validation import reject
@@ -112,10 +111,10 @@ class PlanCreation:
         if isinstance(answer, NothingToDo):
             return GoalResult(GoalVerdict.NOTHING_TO_DO, answer.reason)
         if isinstance(answer, Rejected):
-            self._write(context, [creation.refuse(plan_seed, goal, answer)])
+            self._write(context, [goals.refuse(plan_seed, goal, answer)])
             return GoalResult(GoalVerdict.REJECTED, answer.reason)
         assert isinstance(answer, Draft)  # noqa: S101 (no strategy asks more than MOST_QUESTIONS)
-        while full := self._write(context, list(creation.accept(plan_seed, goal, answer))):
+        while full := self._write(context, list(goals.accept(plan_seed, goal, answer))):
             plan_seed = replace(plan_seed, full=plan_seed.full | {full})
         if answer.question:
             return GoalResult(GoalVerdict.NEEDS_INPUT, answer.question.kind)
@@ -127,7 +126,7 @@ class PlanCreation:
         if isinstance(setting, Rejected):
             return setting
         setting = replace(setting, now=now)
-        name = history.name(goal.kind, goal.tenant, goal.context.repo)
+        name = plan_history(goal.kind, goal.tenant, goal.context.repo)
         if name is None or goal.kind is GoalKind.TASK:
             return setting
         found: Any = self._client.hgetall(partition.recall(name))
@@ -143,7 +142,7 @@ class PlanCreation:
         if error := _used_up(plan_seed):
             return reject(error.code, (error,)), 0
         if plan_seed.version == 0:
-            self._write(context, [creation.await_draft(plan_seed, goal, self._consulting.patience_ms)])
+            self._write(context, [goals.await_draft(plan_seed, goal, self._consulting.patience_ms)])
         key = context.partition.plan(plan_seed.plan_id).plan
 
         def stop() -> bool:

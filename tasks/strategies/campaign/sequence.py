@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from schemas.kinds.campaign import PlanTask, TaskType
-from tasks.rules.cycles import cycles
+from tasks.rules.validation import cycles
 from tasks.strategies.drafting.order import slug
 from tasks.toolchain.files import name_of
 

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.rules.cycles import cycles, name_cycle
+from tasks.rules.validation import cycles, name_cycle
 
 MAX_ID = 56  # of the wire's 64: leaves room for the number of a piece
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from schemas.kinds.reviewed_plan_files import Milestone, MilestoneFacts, Plan
-from tasks.rules.cycles import cycles, name_cycle
+from tasks.rules.validation import cycles, name_cycle
 
 
 class RoleName(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schemas.command import Command
-from tasks.policy.requests import ANSWER_MS
+from tasks.policy.waits import ANSWER_MS
 from tasks.rules.strategy import Draft
 from tests.support.kinds.reviewed_plan import DESIGN, FAIL, FILES, a_goal, drafted
 from tests.support.memory_store import MemoryStore
