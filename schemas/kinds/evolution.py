@@ -1,6 +1,6 @@
 """An evolution: what a goal of this kind brings, what its drafters are asked and answer, and what is kept of that.
 
-The models of an answer hold it to the same limits as PLANNING_OUTPUT_SCHEMA, which its drafter is shown.
+A drafter is shown PLANNING_OUTPUT_SCHEMA, which is made of the models that its answer is held to.
 """
 
 from __future__ import annotations
@@ -8,7 +8,15 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, BeforeValidator, Field, StringConstraints, ValidationInfo, field_validator
+from pydantic import (
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
 
 from schemas.base import Inbound, Outbound, Record
 from schemas.text_kinds import TextKind
@@ -169,58 +177,35 @@ class PlanningOutput(Outbound):
     validation: tuple[Item200, ...] = Field(min_length=1, max_length=20)
     steps: tuple[PlanStepOutput, ...] = Field(min_length=1, max_length=6)
     handoff_notes: tuple[Item200, ...] = Field(default=(), max_length=20)
-    fallback_plan: Annotated[str, StringConstraints(max_length=1200)] | None = None
+    fallback_plan: Annotated[
+        Annotated[str, StringConstraints(max_length=1200)] | None,
+        WithJsonSchema({"type": ["string", "null"], "maxLength": 1200}),
+    ] = None
 
 
-def _text(most: int) -> dict[str, Any]:
-    return {"type": "string", "minLength": 1, "maxLength": most}
+_KEYWORDS = (  # in the order in which the document has them
+    *("type", "additionalProperties", "required", "properties"),
+    *("minItems", "maxItems", "items", "minLength", "maxLength"),
+)
 
 
-def _list(least: int, most: int, items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", **({"minItems": least} if least else {}), "maxItems": most, "items": items}
+def _describe(part: dict[str, Any], models: dict[str, Any]) -> dict[str, Any]:
+    """Describe a part of a model without titles and defaults, other models where they are used."""
+    if "$ref" in part:
+        part = models[part["$ref"].removeprefix("#/$defs/")]
+    shape = {word: part[word] for word in _KEYWORDS if word in part}
+    if "items" in shape:
+        shape["items"] = _describe(shape["items"], models)
+    if "properties" in shape:
+        shape["properties"] = {name: _describe(each, models) for name, each in shape["properties"].items()}
+    return shape
 
 
-def _object(required: dict[str, Any], optional: dict[str, Any]) -> dict[str, Any]:
-    shape = {"type": "object", "additionalProperties": False}
-    return {**shape, "required": list(required), "properties": {**required, **optional}}
-
-
+_MODEL_SCHEMA = PlanningOutput.model_json_schema()
 PLANNING_OUTPUT_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "$id": "https://planner.dev/schemas/1/planning_output.schema.json",
-    **_object(
-        {
-            "plan_summary": _text(512),
-            "rationale": _text(2048),
-            "focus_metrics": _list(1, 10, _text(200)),
-            "guardrails": _list(1, 20, _text(200)),
-            "risks": _list(1, 20, _text(200)),
-            "validation": _list(1, 20, _text(200)),
-            "steps": _list(
-                1,
-                6,
-                _object(
-                    {
-                        "id": _text(64),
-                        "title": _text(120),
-                        "intent": _text(400),
-                        "actions": _list(1, 12, _text(200)),
-                        "validation": _list(1, 12, _text(200)),
-                    },
-                    {
-                        "files": _list(0, 30, _text(256)),
-                        "references": _list(0, 12, _text(256)),
-                        "dependencies": _list(0, 12, _text(200)),
-                        "risks": _list(0, 12, _text(200)),
-                    },
-                ),
-            ),
-        },
-        {
-            "handoff_notes": _list(0, 20, _text(200)),
-            "fallback_plan": {"type": ["string", "null"], "maxLength": 1200},
-        },
-    ),
+    **_describe(_MODEL_SCHEMA, _MODEL_SCHEMA["$defs"]),
 }
 
 
@@ -240,10 +225,6 @@ class PlanStep(Record):
     risks: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Tell the step as JSON does, with lists."""
-        return self.model_dump(mode="json")
-
 
 class PlanningPlan(Record):
     """A drafted plan, read and held to its limits."""
@@ -257,10 +238,6 @@ class PlanningPlan(Record):
     steps: tuple[PlanStep, ...]
     handoff_notes: tuple[str, ...] = ()
     fallback_plan: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Tell the plan as JSON does, with lists."""
-        return self.model_dump(mode="json")
 
 
 class PlanningAgentResponse(Record):

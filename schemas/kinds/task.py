@@ -38,19 +38,13 @@ class TaskDraft(Outbound):
 def _shape(model: type[Outbound]) -> dict[str, Any]:
     """Describe a model for a drafter, who is asked for every field: some endpoints know no optional ones."""
     found = model.model_json_schema()
-    properties = {name: _bare(each) for name, each in found["properties"].items()}
+    properties = {
+        name: {word: value for word, value in each.items() if word not in ("title", "default")}
+        for name, each in found["properties"].items()
+    }
     shape = {"type": "object", "additionalProperties": False, "required": list(properties)}
     return {**shape, "properties": properties}
 
 
-def _bare(part: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in part.items() if name not in ("title", "default")}
-
-
-def _schema() -> dict[str, Any]:
-    shape = _shape(TaskDraft)
-    shape["properties"]["steps"]["items"] = _shape(TaskStepDraft)
-    return shape
-
-
-TASK_DRAFT_SCHEMA: dict[str, Any] = _schema()
+TASK_DRAFT_SCHEMA: dict[str, Any] = _shape(TaskDraft)
+TASK_DRAFT_SCHEMA["properties"]["steps"]["items"] = _shape(TaskStepDraft)

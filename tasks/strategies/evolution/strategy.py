@@ -77,7 +77,7 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
     if facts["step_id"] == DRAFT_ID and state.prompt:
         return {"prompt": state.prompt, "schema": schema_of(live), "validation_mode": mode_of(live).value}
     if facts["step_id"] == FIND_ID:
-        steps = [drafted_plan(live).steps[at].as_dict() for at in state.unplaced]
+        steps = [drafted_plan(live).steps[at].model_dump(mode="json") for at in state.unplaced]
         return {"steps": steps, "allowed_files": list(live.goal.allowed_files[:MAX_LISTED])}
     return None
 
