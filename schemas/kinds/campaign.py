@@ -31,7 +31,7 @@ class Relevance(StrEnum):
     LOW = "low"
 
 
-class Decision(StrEnum):
+class CoherenceDecision(StrEnum):
     """The answers to: can a verification be written from a task's delta alone?"""
 
     PROCEED = "PROCEED"

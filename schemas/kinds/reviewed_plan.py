@@ -157,7 +157,7 @@ class MilestoneOutcome(Record):
     delegated_to: str | None = None
 
 
-class Report(Record):
+class ReviewReport(Record):
     """Plan against outcome."""
 
     status: Literal["COMPLETED", "BLOCKED", "ABORTED"]
@@ -175,4 +175,4 @@ class ReviewDocument(Record):
     gate_history: tuple[GateRecord, ...] = Field(default=(), max_length=MAX_GATES)
     plan_md: str | None = None
     outcomes: dict[MilestoneId, MilestoneOutcome] = Field(default_factory=dict)
-    report: Report | None = None
+    report: ReviewReport | None = None

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.kinds.campaign import ClarifyAnswer, Decision
+from schemas.kinds.campaign import ClarifyAnswer, CoherenceDecision
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
 from tasks.strategies.campaign.question import Coherence, Trigger, choose_files, options
@@ -91,7 +91,7 @@ def _update(said: ClarifyAnswer, asked: PendingQuestion) -> dict[str, Any]:
     known, trigger = asked.known, asked.coherence.triggers[0]
     if said.choice:
         update |= options(trigger, known, asked.allowed)["ab".index(said.choice)].update
-    elif said.confirm and asked.coherence.decision is Decision.CONFIRM:
+    elif said.confirm and asked.coherence.decision is CoherenceDecision.CONFIRM:
         update |= options(Trigger.SEVERAL, known, asked.allowed)[0].update
     if said.candidates:
         update |= choose_files(known, tuple(map(clean, said.candidates)))

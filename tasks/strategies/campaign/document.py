@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schemas.kinds.campaign import LEAST_CONFIDENCE, CampaignPlan, Decision, PlanTask
+from schemas.kinds.campaign import LEAST_CONFIDENCE, CampaignPlan, CoherenceDecision, PlanTask
 from tasks.strategies.campaign.formulas import score, task_count
 from tasks.strategies.campaign.sequence import graph, kebab
 from tasks.strategies.campaign.state import Knowledge, TaskProgress
@@ -27,7 +27,7 @@ def campaign_name(objective: str) -> str:
 
 
 def document_of(
-    objective: str, known: Knowledge, decision: Decision | None = None, tasks: Sequence[PlanTask] = ()
+    objective: str, known: Knowledge, decision: CoherenceDecision | None = None, tasks: Sequence[PlanTask] = ()
 ) -> dict[str, Any]:
     """Write the document of a campaign; without a decision it is not planned yet."""
     plan = CampaignPlan(

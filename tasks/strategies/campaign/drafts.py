@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from schemas.base import StepState
 from schemas.envelope import FieldError, field_error
-from schemas.kinds.campaign import TASKS_SCHEMA, Decision, DraftedTasks, PlanTask, TaskType
+from schemas.kinds.campaign import TASKS_SCHEMA, CoherenceDecision, DraftedTasks, PlanTask, TaskType
 from schemas.step import PlannedStep
 from tasks.rules.strategy import Answer, Consult, Draft, End, Expansion, LivePlan, Phase, Rejected, Setting
 from tasks.rules.validation import validate
@@ -59,7 +59,7 @@ def consult(known: Knowledge, phase: Phase, scope: CampaignScope, setting: Setti
     People come first where an exploration leaves something unclear. Where nothing explored the repository, the drafter
     goes by what the goal carries.
     """
-    if is_explored(scope) and coherence_of(known, scope).decision is not Decision.PROCEED:
+    if is_explored(scope) and coherence_of(known, scope).decision is not CoherenceDecision.PROCEED:
         return plan_unaided(known, phase, scope)
     with_schema, by = DraftOptions.of(setting.options).schema_in_prompt, scope.terms.drafter
     state = CampaignState(known=known, terms=scope.terms)

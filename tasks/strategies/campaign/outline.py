@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.envelope import FieldError
-from schemas.kinds.campaign import LEAST_CONFIDENCE, CampaignInput, Decision, PlanTask
+from schemas.kinds.campaign import LEAST_CONFIDENCE, CampaignInput, CoherenceDecision, PlanTask
 from schemas.step import PlannedStep
 from tasks.rules.strategy import MAX_EXPANSION, Answer, Draft, Expansion, Phase, Question
 from tasks.rules.validation import reject
@@ -44,7 +44,7 @@ def outline(known: Knowledge, scope: CampaignScope, rounds: int = 0, before: int
     `rounds` are the answers of people so far, `before` the steps.
     """
     coherence = coherence_of(known, scope)
-    if coherence.decision is Decision.PROCEED:
+    if coherence.decision is CoherenceDecision.PROCEED:
         plan = _drafting if scope.terms.drafter == QUEUE else outline_of_templates
         return with_phases(plan(known, scope, rounds, before), *decision_phases(known), *_too_late(scope))
     put = question_of(coherence, known, scope.objective, scope.allowed)
@@ -71,7 +71,7 @@ def outline_of_tasks(
     made = steps_of(tasks, StepFrame(known, project_of(known, scope)))
     progress = {seq: TaskProgress(steps=tuple(step.step_id for step in steps)) for seq, steps in made.items()}
     steps = tuple(step for some in made.values() for step in some)
-    plan = document_of(scope.objective, known, Decision.PROCEED, tasks)
+    plan = document_of(scope.objective, known, CoherenceDecision.PROCEED, tasks)
     return Outline(
         CampaignState(known=known, terms=scope.terms, rounds=rounds, progress=progress, made=before + len(steps)),
         {**plan, "drafted_by": by, "progress": progress_report(progress)},
@@ -136,7 +136,7 @@ def _drafting(known: Knowledge, scope: CampaignScope, rounds: int, before: int) 
     prompt = prompt_of(known, scope)
     return Outline(
         CampaignState(known=known, terms=scope.terms, waits=DRAFT, rounds=rounds, prompt=prompt, made=before + 1),
-        document_of(scope.objective, known, Decision.PROCEED),
+        document_of(scope.objective, known, CoherenceDecision.PROCEED),
         (),
         (drafting_step(scope.goal, scope.terms.attempts),),
     )
@@ -151,7 +151,7 @@ def coherence_of(known: Knowledge, scope: CampaignScope) -> Coherence:
     return check_coherence(known, verifiable=bool(project.tests))
 
 
-def decision_phases(known: Knowledge, decision: Decision = Decision.PROCEED) -> tuple[Phase, ...]:
+def decision_phases(known: Knowledge, decision: CoherenceDecision = CoherenceDecision.PROCEED) -> tuple[Phase, ...]:
     """Tell the phases that lead to the decision."""
     return (
         Phase("CALCULATE_COMPLEXITY", f"Step: complexity, Status: calculating C={score(known):g}"),

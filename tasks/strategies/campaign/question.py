@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from schemas.kinds.campaign import Decision, Relevance
+from schemas.kinds.campaign import CoherenceDecision, Relevance
 from tasks.rules.strategy import Question
 from tasks.strategies.campaign.state import CandidateFile, Knowledge
 from tasks.text.fields import fit, opening
@@ -45,7 +45,7 @@ QUESTIONS = {
 class Coherence:
     """The decision, and all that has to be answered for it; the first one decided."""
 
-    decision: Decision
+    decision: CoherenceDecision
     triggers: tuple[Trigger, ...] = ()
 
     @property
@@ -64,12 +64,12 @@ def _is_split(known: Knowledge) -> bool:
 
 
 # The first row that holds decides; the second field tells whether it does, of what is known and can be run.
-ROWS: tuple[tuple[Decision, Trigger, Callable[[Knowledge, bool], bool]], ...] = (
-    (Decision.CLARIFY, Trigger.DELTA, lambda known, _: not likely_files(known)),
-    (Decision.CLARIFY, Trigger.TESTS, lambda known, _: not known.test_pattern and not known.untested),
-    (Decision.CLARIFY, Trigger.COMMAND, lambda _, verifiable: not verifiable),
-    (Decision.CLARIFY, Trigger.APPROACH, lambda known, _: bool(known.readings) and len(known.candidates) > 1),
-    (Decision.CONFIRM, Trigger.SEVERAL, lambda known, _: _is_split(known)),
+ROWS: tuple[tuple[CoherenceDecision, Trigger, Callable[[Knowledge, bool], bool]], ...] = (
+    (CoherenceDecision.CLARIFY, Trigger.DELTA, lambda known, _: not likely_files(known)),
+    (CoherenceDecision.CLARIFY, Trigger.TESTS, lambda known, _: not known.test_pattern and not known.untested),
+    (CoherenceDecision.CLARIFY, Trigger.COMMAND, lambda _, verifiable: not verifiable),
+    (CoherenceDecision.CLARIFY, Trigger.APPROACH, lambda known, _: bool(known.readings) and len(known.candidates) > 1),
+    (CoherenceDecision.CONFIRM, Trigger.SEVERAL, lambda known, _: _is_split(known)),
 )
 
 
@@ -77,7 +77,7 @@ def check_coherence(known: Knowledge, verifiable: bool) -> Coherence:
     """Decide whether planning may go on; `verifiable`: some command runs the tests."""
     open_rows = [(decision, trigger) for decision, trigger, holds in ROWS if holds(known, verifiable)]
     if not open_rows:
-        return Coherence(Decision.PROCEED)
+        return Coherence(CoherenceDecision.PROCEED)
     decision = open_rows[0][0]
     return Coherence(decision, tuple(trigger for each, trigger in open_rows if each is decision))
 

@@ -13,7 +13,7 @@ from schemas.kinds.campaign import (
     LEAST_CONFIDENCE,
     MAX_OBJECTIVE,
     CampaignInput,
-    Decision,
+    CoherenceDecision,
     PlanTask,
     TaskStatus,
     TaskType,
@@ -57,7 +57,9 @@ from tasks.toolchain.catalogue import Catalogue
 
 BARE = Setting()
 MAX_SIBLINGS = 5  # other tasks that were blocked
-_QUESTIONS = {each.value.lower() for each in (Decision.CLARIFY, Decision.CONFIRM)}  # what a campaign waits with
+_QUESTIONS = {
+    each.value.lower() for each in (CoherenceDecision.CLARIFY, CoherenceDecision.CONFIRM)
+}  # what a campaign waits with
 
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:

@@ -20,10 +20,10 @@ from schemas.kinds.reviewed_plan import (
     MAX_FACT,
     MilestoneOutcome,
     Reconciliation,
-    Report,
     ReviewContext,
     ReviewDocument,
     ReviewedPlanInput,
+    ReviewReport,
 )
 from schemas.kinds.reviewed_plan_files import Plan, QrPhase, Wave
 from schemas.times import rfc3339
@@ -157,7 +157,7 @@ def make_report(
     status: Literal["COMPLETED", "BLOCKED", "ABORTED"],
     said: dict[str, dict[str, Any]] | None = None,
     summary: str = "",
-) -> Report:
+) -> ReviewReport:
     """Make the report: what was planned, what became of it, and what the gates said."""
     rows = []
     for wave, milestones in enumerate(waves_of(document.plan), 1):
@@ -168,4 +168,4 @@ def make_report(
     history = document.gate_history
     times = Counter(record.phase for record in history)
     gates = {record.phase: {"iterations": times[record.phase], "verdict": record.verdict} for record in history}
-    return Report(status=status, milestones=tuple(rows), gates=gates, summary=summary)
+    return ReviewReport(status=status, milestones=tuple(rows), gates=gates, summary=summary)
