@@ -62,7 +62,7 @@ def dead_letter(redis: Redis, data: bytes, code: str = "invalid_json", stream: s
     entry = StreamEntry(
         stream, b"1-1", {b"data": data, **{name.encode(): value.encode() for name, value in fields.items()}}
     )
-    redis.execute_command(*inbox.dead_letter(entry, Problem.of(code, "It is wrong."), 0)[0])
+    redis.execute_command(*inbox.dead_letter(entry, Problem.of(code, "It is wrong."))[0])
     last: Any = redis.xrevrange(P0.dead, count=1)
     return "0/" + str(last[0][0].decode())
 
@@ -168,9 +168,7 @@ def test_entries_of_every_dead_stream_are_listed_and_named(run: Callable[..., Re
     each = ((keys.GOALS, keys.GOALS_DEAD), (keys.COMMANDS, keys.COMMANDS_DEAD), (P0.commands, P0.dead))
     for stream, dead in each:
         entry = StreamEntry(stream, b"1-1", {b"data": b"x"})
-        redis.execute_command(
-            *Inbox(redis, stream, dead, "me").dead_letter(entry, Problem.of("invalid_json", "x"), 0)[0]
-        )
+        redis.execute_command(*Inbox(redis, stream, dead, "me").dead_letter(entry, Problem.of("invalid_json", "x"))[0])
 
     names = [entry["entry"] for entry in told(run("list", "--json"))["entries"]]
     run("replay", *names)
@@ -208,7 +206,7 @@ def test_a_goal_without_an_id_that_is_sent_twice_makes_one_plan(planner: Planner
     body = codec.dumps({"goal": "Fix b", "allowed_files": ["b.py"]})
     inbox = Inbox(planner.client, keys.GOALS, keys.GOALS_DEAD, "me")
     entry = StreamEntry(keys.GOALS, b"5-5", {b"data": body})
-    planner.client.execute_command(*inbox.dead_letter(entry, Problem.of("poison", "x"), 0)[0])
+    planner.client.execute_command(*inbox.dead_letter(entry, Problem.of("poison", "x"))[0])
     (dead,) = store.newest(planner.client, 1, Filter())
 
     store.replay(planner.client, [dead])
@@ -426,7 +424,7 @@ def test_a_flood_does_not_grow_the_dead_stream_past_its_cap_and_the_rest_is_coun
     functions.load(redis)
     pipeline = redis.pipeline(transaction=False)
     for _ in range(1000):
-        pipeline.execute_command(*inbox.dead_letter(entry, Problem.of("invalid_json", "x"), 0)[0])
+        pipeline.execute_command(*inbox.dead_letter(entry, Problem.of("invalid_json", "x"))[0])
     pipeline.execute()
 
     assert 100 <= redis.xlen(P0.dead) <= 200  # whole nodes of the stream go

@@ -28,7 +28,7 @@ from worker.engine.plan_creation import PlanCreation
 from worker.process.container import Container
 from worker.store import functions, goal_record, keys
 from worker.store.keys import CONTROLLERS, GROUP, Partition
-from worker.store.plans import Write
+from worker.store.plans import PlanTalk, Write
 from worker.streams.decode import read_goal
 from worker.streams.inbox import Inbox
 
@@ -718,11 +718,11 @@ def test_functions_that_get_lost_with_an_entry_in_hand_are_loaded_again_by_whate
     work(redis)
     engine = here.context(0).engine
 
-    def broken() -> bool:
+    def broken(*_: Any) -> None:
         raise RedisConnectionError("gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "_round", broken)
+        patch.setattr(PlanTalk, "begin", broken)
         with pytest.raises(RedisConnectionError):
             drain(here)
     assert waiting(redis) == (1, 1)

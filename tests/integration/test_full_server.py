@@ -65,7 +65,7 @@ def dead_letter(redis: Redis, stream: str, count: int, data: bytes, max_bytes: i
     inbox = Inbox(redis, stream, STREAMS[stream], "me", dead_bytes=lambda: max_bytes)
     entry = StreamEntry(stream, b"1-1", {b"data": data, b"more": data[: 16 * 1024]})
     for _ in range(count):
-        functions.call(redis, *inbox.dead_letter(entry, Problem.of("invalid_json", "It is wrong."), 0)[0])
+        functions.call(redis, *inbox.dead_letter(entry, Problem.of("invalid_json", "It is wrong."))[0])
 
 
 def flood(redis: Redis, stream: str, fields: dict[Any, Any]) -> None:
@@ -163,7 +163,7 @@ def test_the_reason_of_a_dead_entry_is_bounded_however_long_its_words_are(redis:
     inbox = Inbox(redis, P0.outcomes, P0.dead, "me")
     entry = StreamEntry(P0.outcomes, b"1-1", {b"data": b"x"})
 
-    functions.call(redis, *inbox.dead_letter(entry, Problem.of("invalid_message", "\x02" * 10**6, errors), 0)[0])
+    functions.call(redis, *inbox.dead_letter(entry, Problem.of("invalid_message", "\x02" * 10**6, errors))[0])
 
     found: Any = redis.xrange(P0.dead)
     written = found[0][1][b"problem"]

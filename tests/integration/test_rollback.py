@@ -22,6 +22,7 @@ from worker.host import embedded_server
 from worker.host.embedded_server import free_port
 from worker.process.container import Container
 from worker.store import keys
+from worker.store.plans import PlanTalk
 
 
 class Copy:
@@ -252,13 +253,12 @@ def test_what_was_lost_is_told_although_the_connection_breaks_again(
         older = Copy(redis)
         finish(redis, here, first)
         older.restore()
-        engine = here.context(0).engine
 
-        def broken() -> bool:
+        def broken(*_: Any) -> None:
             raise RedisConnectionError("gone")
 
         with monkeypatch.context() as patch:
-            patch.setattr(engine, "_round", broken)
+            patch.setattr(PlanTalk, "begin", broken)
             report(redis, answer(specs(redis)[1]))
             with pytest.raises(RedisConnectionError):
                 drain(here)

@@ -27,7 +27,7 @@ from tasks.rules.strategy import Draft
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts, render
 from tests.support.documented import TOOLS_EXAMPLE as TOOLS_EXAMPLE
 from tests.support.memory_store import EPOCH_MS, MemoryStore
-from worker.engine.work import MAX_PAGE
+from worker.engine.router import MAX_PAGE
 from worker.store.keys import Partition
 from worker.store.plans import READY_PAGE, Ask, Write
 

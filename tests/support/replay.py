@@ -17,7 +17,7 @@ from tasks.plan.unit_of_work import PAUSED
 from tests.support.any_plan import an_order
 from tests.support.plans import PARTITION, PLAN, Running, a_report
 from tests.support.surroundings import alter
-from worker.engine.work import MAX_PAGE
+from worker.engine.router import MAX_PAGE
 from worker.store.plans import Ask, Write
 
 CLOCKS = {"expired", "backoff over", "outage", "wall clock over", "approval over", "answer over"}

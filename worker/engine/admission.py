@@ -66,7 +66,7 @@ class Admission:
             goal_id=goal_id,
             now=now,
             created=created,
-            seed=lease_secret(),
+            seed=os.urandom(12).hex(),  # from which the leases of the plan are derived
             reply_to=partition.outcomes,
             lease_prefix=partition.lease_prefix(plan_id),
             version=int(version or 0),
@@ -77,22 +77,12 @@ class Admission:
         )
 
 
-def _uuid7_hex() -> str:
-    """Make a UUIDv7 as 32 hex digits: sorts by its millisecond (RFC 9562 section 5.7)."""
-    ms, noise = time.time_ns() // 1_000_000, int.from_bytes(os.urandom(10))
-    value = ms << 80 | 0x7 << 76 | (noise >> 68) << 64 | 0b10 << 62 | noise & (1 << 62) - 1
-    return f"{value:032x}"
-
-
 def fresh_plan_id(repo: str | None) -> str:
     """Make a plan id, in the bucket of its repository.
 
-    A plan without a repository has a bucket of its own.
+    A plan without a repository has a bucket of its own. The rest is a UUIDv7 as 32 hex digits, which sorts by its
+    millisecond (RFC 9562 section 5.7).
     """
-    unique = _uuid7_hex()
+    ms, noise = time.time_ns() // 1_000_000, int.from_bytes(os.urandom(10))
+    unique = f"{ms << 80 | 0x7 << 76 | (noise >> 68) << 64 | 0b10 << 62 | noise & (1 << 62) - 1:032x}"
     return f"plan_{bucket(repo or unique)}-{unique}"
-
-
-def lease_secret() -> str:
-    """Make the secret from which the leases of a plan are derived."""
-    return os.urandom(12).hex()

@@ -8,8 +8,7 @@ that was cut short is obeyed again from its beginning, which changes nothing tha
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redis import Redis
@@ -84,7 +83,7 @@ class BulkCommands:
             raise
         except Exception:
             log.exception("order failed", extra={"entry": entry.entry_id.decode()})
-            removal = self._inbox.count_failure(entry, keys.COMMANDS_FAILURES, self._max_failures, _now())
+            removal = self._inbox.count_failure(entry, keys.COMMANDS_FAILURES, self._max_failures)
             if not removal:
                 return False
             self._dead(entry, "poison", removal)
@@ -93,21 +92,18 @@ class BulkCommands:
     def _take(self, entry: StreamEntry) -> None:
         found = read_command(entry) if entry.fields else None
         if isinstance(found, Problem):
-            self._dead(entry, found.code, self._inbox.dead_letter(entry, found, _now()))
+            self._dead(entry, found.code, self._inbox.dead_letter(entry, found))
             return
         if found and found.scope in bulk_commands.WIDE:
             self._obey(found)
         elif found:
-            self._forward(entry, str(found.plan_id))
+            partition = Partition(partition_of(str(found.plan_id), len(self._partitions)))
+            self._inbox.forward(entry, partition.commands)
         self._run(self._inbox.drop((entry,)))
 
     def _dead(self, entry: StreamEntry, code: str, removal: Sequence[Any]) -> None:
         log.warning("entry dead", extra={"stream": entry.stream, "entry": entry.entry_id.decode(), "code": code})
         self._run([*removal, ("FCALL", functions.COUNT, 1, keys.COMMANDS_STATS, "dead", 1, f"dead:{code}", 1)])
-
-    def _forward(self, entry: StreamEntry, plan_id: str) -> None:
-        partition = Partition(partition_of(plan_id, len(self._partitions)))
-        self._inbox.forward(entry, partition.commands)
 
     def _obey(self, command: Command) -> None:
         self._hold()
@@ -115,12 +111,12 @@ class BulkCommands:
         seconds, microseconds = self._client.time()
         now = seconds * 1000 + microseconds // 1000
         if self._client.exists(known):
-            self._tell(command, "known", None, now)
+            self._announce(command, "known", None, now)
             return
         refusal = self._do(command, now)
         if not refusal:
             self._look_again(bulk_commands.scope_of(command), now)
-        self._tell(command, "refused" if refusal else "obeyed", refusal or command.reason, now)
+        self._announce(command, "refused" if refusal else "obeyed", refusal or command.reason, now)
         functions.call(self._client, "FCALL", functions.KNOW, 1, known, command.command.value, KNOWN_S)
 
     def _do(self, command: Command, now: int) -> str | None:
@@ -149,40 +145,32 @@ class BulkCommands:
     def _look_again(self, scope: str, now: int) -> None:
         """Have every plan in `scope` that has not ended looked at in the next sweep."""
         for part in self._partitions:
-            for page in self._pages(part):
+            cursor: int | None = None
+            while cursor != 0:  # ZSCAN yields every plan that is there all the while, whatever comes and goes meanwhile
+                reply: Any = self._client.zscan(part.plans, cursor or 0, count=PAGE)
+                cursor, found = reply
+                plan_ids = [plan_id.decode() for plan_id, _ in found]
                 self._hold()
                 pipeline: Any = self._client.pipeline(transaction=False)
-                for plan_id in page:
+                for plan_id in plan_ids:
                     pipeline.hmget(part.plan(plan_id).plan, "state", "head")
-                found = zip(page, pipeline.execute(), strict=True)
-                if due := [plan_id for plan_id, (state, head) in found if _is_in(scope, state, head)]:
+                plans = zip(plan_ids, pipeline.execute(), strict=True)
+                if due := [plan_id for plan_id, (state, head) in plans if _is_in(scope, state, head)]:
                     functions.call(self._client, "FCALL", functions.REMIND, 1, part.timers, now, 1, *due)
 
-    def _pages(self, part: Partition) -> Iterator[list[str]]:
-        """Yield every plan that is there all the while, whatever comes and goes meanwhile."""
-        cursor, page = 0, []
-        while True:
-            found: Any = self._client.zscan(part.plans, cursor, count=PAGE)
-            cursor, page = found
-            yield [plan_id.decode() for plan_id, _ in page]
-            if not cursor:
-                return
-
-    def _tell(self, command: Command, what: str, reason: str | None, now: int) -> None:
-        told: dict[str, str | None] = {"command_id": command.command_id, "command": command.command.value}
-        told |= {"actor": command.actor, "scope": bulk_commands.scope_of(command), "reason": reason, "at": rfc3339(now)}
-        data = codec.dumps({name: value for name, value in told.items() if value is not None})
-        log.info("order", extra={"command": command.command.value, "scope": told["scope"], "verdict": what})
+    def _announce(self, command: Command, what: str, reason: str | None, now: int) -> None:
+        """Write the event, and the log line, of what became of a command."""
+        scope = bulk_commands.scope_of(command)
+        said: dict[str, str | None] = {"command_id": command.command_id, "command": command.command.value}
+        said |= {"actor": command.actor, "scope": scope, "reason": reason, "at": rfc3339(now)}
+        data = codec.dumps({name: value for name, value in said.items() if value is not None})
+        log.info("order", extra={"command": command.command.value, "scope": scope, "verdict": what})
         call = ("FCALL", functions.ADD, 1, self._partitions[0].events, EVENTS_CAP)
         functions.call(self._client, *call, "type", event_type(f"command.{what}"), "data", data)
 
     def _run(self, commands: list[tuple[Any, ...]]) -> None:
         for command in commands:
             functions.call(self._client, *command)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _is_in(scope: str, state: bytes | None, head: bytes | None) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -19,8 +20,7 @@ from tasks.handlers.commands import needs_reconcile
 from tasks.plan.changeset import Changeset
 from tasks.plan.snapshot import Clocks, Snapshot
 from worker.engine.quota import Quota
-from worker.engine.router import Router
-from worker.engine.work import Decided, Work
+from worker.engine.router import Router, Work
 from worker.store import functions, goal_record
 from worker.store import keys as names
 from worker.store.commits import Commits
@@ -30,6 +30,7 @@ from worker.store.memory import ServerMemory
 from worker.store.plans import Begun, NoSnapshot, PlanStore, Reconnected, RolledBack, UnreadablePlan, Write, full_queue
 from worker.streams import release
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 log = logging.getLogger("planner.engine")
@@ -43,6 +44,45 @@ SWEEP_LOCK_MS = 10_000
 PATIENCE_S = 10.0  # with plans that others decide about while they have to be paused
 DUE_PAGE = 256
 DECIDE_AT_ONCE = 32  # plans decided while the server reads the next ones
+
+
+class Decided(NamedTuple):
+    """A decision ready to be written.
+
+    `work` is None where the commit only gives the lock back.
+    """
+
+    plan_id: str
+    work: Work | None
+    write: Write
+
+
+def _with_retries(work: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenate[Engine, P], T]:
+    """After a failure nobody knows what was committed: begin `work` anew from the entries that are pending."""
+
+    @wraps(work)
+    def run(self: Engine, /, *args: P.args, **options: P.kwargs) -> T:
+        for tries_left in reversed(range(TRIES)):
+            try:
+                if self._reread:
+                    self._router.forget()
+                    self.catch_up()
+                    self._apply_pending()
+                self._reread = True
+                done = work(self, *args, **options)
+            except FunctionsMissing:
+                functions.load(self._client)
+                if not tries_left:
+                    raise
+            except (RolledBack, Reconnected):
+                if not tries_left:
+                    raise
+            else:
+                self._reread = False
+                return done
+        raise AssertionError  # not reached: the last try returned or raised
+
+    return run
 
 
 class Engine:
@@ -70,14 +110,12 @@ class Engine:
         self._memory = memory
         self._reread = True  # at first there is only what the server has to be compared with what is known here
 
+    @_with_retries
     def drain(self, share: float = 1.0) -> bool:
         """Apply outcomes until none comes, or for `share` of DRAIN_S.
 
         Returns whether some were read and not applied. Where others wait for their turn nobody waits for more to come.
         """
-        return self._surely(lambda: self._drain(share))
-
-    def _drain(self, share: float) -> bool:
         end = time.monotonic() + DRAIN_S * share
         linger = LINGER_MS if share >= SHARE_TO_LINGER else None
         while self._router.read(linger):
@@ -87,86 +125,30 @@ class Engine:
         self._settle()  # the last counters
         return bool(self._router.waiting)
 
+    @_with_retries
     def recover(self, idle_ms: int) -> int:
         """Take over and apply what a dead worker had read.
 
         Returns how many entries that were.
         """
-        return self._surely(lambda: self._recover(idle_ms))
-
-    def _recover(self, idle_ms: int) -> int:
         taken = self._router.take_over(idle_ms)
         if taken:
             self._apply_pending()
         return taken
 
+    @_with_retries
     def carry_on(self, plan_id: str) -> None:
         """Go on with work that a commit left over."""
-        self._surely(lambda: self._carry_on(plan_id))
-
-    def _carry_on(self, plan_id: str) -> None:
         self._router.of(plan_id)
         self._settle()
 
-    def catch_up(self) -> None:
-        """Go on from what the server has.
-
-        Comes before anything else, and whenever the server may have lost something. Every plan that lost something is
-        paused: only a person can tell what became of it.
-        """
-        lost = self._commits.compare()
-        if lost is None:
-            return
-        for page in batches(self._all_plans() if lost.plans is None else lost.plans, DUE_PAGE):
-            for plan_id in page:
-                self._router.of(plan_id).commands.append((None, needs_reconcile(plan_id, lost.base)))
-            end = time.monotonic() + PATIENCE_S
-            while self._router.waiting and time.monotonic() < end:
-                self._settle()
-            if self._router.waiting:
-                raise Overtaken("plans that need a person are being decided about")
-        self._commits.forget_loss()
-
-    def _all_plans(self) -> list[str]:
-        found: Any = self._client.zrange(self._partition.plans, 0, -1)
-        return [plan_id.decode() for plan_id in found]
-
-    def _surely(self, work: Callable[[], T]) -> T:
-        """Do `work`; after a failure nobody knows what was committed: begin anew from the entries that are pending."""
-        for tries_left in reversed(range(TRIES)):
-            try:
-                if self._reread:
-                    self._router.forget()
-                    self.catch_up()
-                    self._apply_pending()
-                self._reread = True
-                done = work()
-            except FunctionsMissing:
-                functions.load(self._client)
-                if not tries_left:
-                    raise
-            except (RolledBack, Reconnected):
-                if not tries_left:
-                    raise
-            else:
-                self._reread = False
-                return done
-        raise AssertionError  # not reached: the last try returned or raised
-
-    def _apply_pending(self) -> None:
-        for _ in self._router.read_pending():
-            self._settle()
-        self._settle()
-
+    @_with_retries
     def sweep(self, token: str, share: float = 1.0) -> None:
         """Hand out due work until none is due, or for `share` of DRAIN_S.
 
         Does nothing while another worker sweeps. Whether the server has lost commits is looked at in any case: nobody
         may have changed a plan since.
         """
-        self._surely(lambda: self._sweep(token, share))
-
-    def _sweep(self, token: str, share: float) -> None:
         if self._commits.sees_loss():
             raise RolledBack
         end = time.monotonic() + DRAIN_S * share
@@ -179,6 +161,34 @@ class Engine:
             self._settle()
             if self._router.waiting:  # another worker has its hands on them
                 return
+
+    def catch_up(self) -> None:
+        """Go on from what the server has.
+
+        Comes before anything else, and whenever the server may have lost something. Every plan that lost something is
+        paused: only a person can tell what became of it.
+        """
+        lost = self._commits.compare()
+        if lost is None:
+            return
+        plans = lost.plans
+        if plans is None:
+            found: Any = self._client.zrange(self._partition.plans, 0, -1)
+            plans = [plan_id.decode() for plan_id in found]
+        for page in batches(plans, DUE_PAGE):
+            for plan_id in page:
+                self._router.of(plan_id).commands.append((None, needs_reconcile(plan_id, lost.base)))
+            end = time.monotonic() + PATIENCE_S
+            while self._router.waiting and time.monotonic() < end:
+                self._settle()
+            if self._router.waiting:
+                raise Overtaken("plans that need a person are being decided about")
+        self._commits.forget_loss()
+
+    def _apply_pending(self) -> None:
+        for _ in self._router.read_pending():
+            self._settle()
+        self._settle()
 
     def _due(self, token: str) -> tuple[list[bytes], Clocks]:
         keys = (self._partition.timers, self._partition.sweep, self._partition.outcomes)
@@ -195,64 +205,63 @@ class Engine:
 
     def _settle(self) -> None:
         """Decide about every plan that waits, round by round on fresh state; busy plans stay for the next batch."""
+        router = self._router
         for _ in range(ROUNDS):
-            if not self._round():
-                break
+            works = list(router.waiting.items())
+            if not works and not router.has_news:
+                return
+            asks = [work.ask(plan_id) for plan_id, work in works]
+            tight = not self._memory.takes_steps  # asked before the talk, which has the connection to itself
+            decided: list[Decided] = []
+            with self._store.talk() as talk:
+                talk.begin(asks)
+                for some, part in zip(batches(works, DECIDE_AT_ONCE), batches(asks, DECIDE_AT_ONCE), strict=True):
+                    begun = zip(some, talk.snapshots(part), strict=True)
+                    found = [self._decide(plan_id, work, plan, tight=tight) for (plan_id, work), plan in begun]
+                    fresh = [one for one in found if one]
+                    talk.commit([one.write for one in fresh])
+                    decided += fresh
+                talk.beside(router.take_beside())
+                verdicts = talk.verdicts()
+            router.send_on()
+            for one, verdict in zip(decided, verdicts, strict=True):
+                self._finish(one, verdict)
+            if not decided or not router.waiting:  # another look would not help
+                return
 
-    def _round(self) -> bool:
-        """Look once at every plan that waits; returns whether another look could help."""
-        works = list(self._router.waiting.items())
-        asks = [work.ask(plan_id) for plan_id, work in works]
-        decided: list[Decided] = []
-        if not works and not self._router.has_news:
-            return False
-        tight = not self._memory.takes_steps  # asked before the talk, which has the connection to itself
-        with self._store.talk() as talk:
-            talk.begin(asks)
-            for some, part in zip(batches(works, DECIDE_AT_ONCE), batches(asks, DECIDE_AT_ONCE), strict=True):
-                fresh = self._decide_all(some, talk.snapshots(part), tight)
-                talk.commit([one.write for one in fresh])
-                decided += fresh
-            talk.beside(self._router.take_beside())
-            verdicts = talk.verdicts()
-        self._router.send_on()
-        for one, verdict in zip(decided, verdicts, strict=True):
-            self._finish(one, verdict)
-        return bool(decided and self._router.waiting)
+    def _decide(self, plan_id: str, work: Work, plan: Begun, *, tight: bool) -> Decided | None:
+        """Decide about one plan; None where another worker has it, or there is nothing to decide about.
 
-    def _decide_all(self, works: Sequence[tuple[str, Work]], snapshots: Sequence[Begun], tight: bool) -> list[Decided]:
-        decided = []
-        for (plan_id, work), snapshot in zip(works, snapshots, strict=True):
-            if isinstance(snapshot, Snapshot):
-                snapshot.short_of_memory = tight
-                decided.append(self._decide(work, snapshot))
-            elif snapshot is NoSnapshot.GONE:
-                self._router.answer_gone(plan_id, work)
-            elif isinstance(snapshot, UnreadablePlan):
-                log.error("plan unreadable", extra={"plan_id": plan_id, "error": str(snapshot)})
-                self._router.isolate_failure(plan_id, work, time.time_ns() // 1_000_000)
-        return decided
-
-    def _decide(self, work: Work, snapshot: Snapshot) -> Decided:
-        """Decide about one plan. Where that fails the commit writes nothing and only gives the lock back."""
-        plan_id, nothing = snapshot.plan_id, Changeset(snapshot.plan_id, snapshot.record.version, snapshot.now)
-        if is_newer(snapshot.record) and not work.only_pauses:
-            self._router.leave_to_newer(plan_id, work, snapshot.now)
-            return Decided(plan_id, None, Write(nothing))
-        try:
-            changeset = work.decide(snapshot)
-            if changeset.settles:
-                self._settle_goal(changeset, snapshot)
-        except NeedsSteps as missing:
-            work.extra |= missing.step_ids
-        except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
-            raise
-        except Exception:
-            log.exception("decision failed", extra={"plan_id": plan_id})
-            self._router.isolate_failure(plan_id, work, snapshot.now)
+        Where deciding fails the commit writes nothing and only gives the lock back.
+        """
+        if plan is NoSnapshot.GONE:
+            self._router.answer_gone(plan_id, work)
+        elif isinstance(plan, UnreadablePlan):
+            log.error("plan unreadable", extra={"plan_id": plan_id, "error": str(plan)})
+            self._router.isolate_failure(plan_id, work, time.time_ns() // 1_000_000)
+        if not isinstance(plan, Snapshot):
+            return None
+        plan.short_of_memory = tight
+        if is_newer(plan.record) and not work.only_pauses:
+            self._router.leave_to_newer(plan_id, work, plan.now)
         else:
-            return Decided(plan_id, work, Write(changeset, work.acks()))
-        return Decided(plan_id, None, Write(nothing))
+            try:
+                changeset = work.decide(plan)
+                if changeset.settles:  # in another slot, so before the commit: who dies here leaves the answer pending
+                    reason = (plan.record.halt or {}).get("reason", "")
+                    goal_record.settle(
+                        self._client, plan.record.head.goal_id, changeset.settles, reason, *goal_record.OPEN
+                    )
+                acks = [(entry.stream, entry.entry_id) for entry, _ in work.messages if entry]
+                return Decided(plan_id, work, Write(changeset, acks))
+            except NeedsSteps as missing:
+                work.extra |= missing.step_ids
+            except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
+                raise
+            except Exception:
+                log.exception("decision failed", extra={"plan_id": plan_id})
+                self._router.isolate_failure(plan_id, work, plan.now)
+        return Decided(plan_id, None, Write(Changeset(plan_id, plan.record.version, plan.now)))
 
     def _finish(self, one: Decided, verdict: str | ResponseError) -> None:
         if isinstance(verdict, ResponseError):
@@ -260,8 +269,7 @@ class Engine:
             self._router.isolate_failure(one.plan_id, one.work or Work(), one.write.changeset.now)
         elif verdict == "ok" and one.work:
             changeset = one.write.changeset
-            for told in changeset.verdicts:
-                self._router.applied[told] += 1
+            self._router.applied.update(changeset.verdicts)
             if changeset.short:
                 self._quota.refill(self._partition, changeset.short, changeset.now)
             if one.work.finish(changeset):
@@ -269,11 +277,3 @@ class Engine:
         elif (full := full_queue(verdict)) and one.work:
             one.work.full |= {full}
             self._router.applied["queue_full"] += 1
-
-    def _settle_goal(self, changeset: Changeset, snapshot: Snapshot) -> None:
-        """Give the goal of a plan that waited for an answer its verdict.
-
-        It lies in another slot, so it is written before the commit: who dies in between leaves the answer pending.
-        """
-        reason = (snapshot.record.halt or {}).get("reason", "")
-        goal_record.settle(self._client, snapshot.record.head.goal_id, changeset.settles, reason, *goal_record.OPEN)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -15,11 +14,10 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from schemas.base import GoalVerdict, unknown_fields
 from schemas.envelope import Problem
-from schemas.goal import Goal
 from tasks.base.errors import Overtaken
 from worker.engine.admission import Admission, fresh_plan_id
 from worker.engine.engine import DRAIN_S
-from worker.engine.plan_creation import GoalResult, PlanCreation
+from worker.engine.plan_creation import PlanCreation
 from worker.store import functions, goal_record, keys
 from worker.store.functions import FunctionsMissing
 from worker.streams.decode import read_goal
@@ -64,11 +62,17 @@ class GoalConsumer:
         """
         end = time.monotonic() + DRAIN_S * share
         while time.monotonic() < end:
-            with self._rereading():
+            try:
+                if self._reread:
+                    self.take_pending()
+                    self._reread = False
                 entries = self._inbox.read(count=1)
                 if not entries:
                     return False
                 self._try(entries[0])
+            except (RedisConnectionError, RedisTimeoutError):  # nobody knows what was read or written: begin anew
+                self._reread = True
+                raise
         return True
 
     def recover(self, idle_ms: int) -> int:
@@ -91,18 +95,6 @@ class GoalConsumer:
             last = entries[0].entry_id.decode()
             self._try(entries[0])
 
-    @contextmanager
-    def _rereading(self) -> Iterator[None]:
-        """After a lost connection nobody knows what was read or written: begin anew from what is pending here."""
-        if self._reread:
-            self.take_pending()
-            self._reread = False
-        try:
-            yield
-        except (RedisConnectionError, RedisTimeoutError):
-            self._reread = True
-            raise
-
     def _try(self, entry: StreamEntry) -> None:
         """Take one goal; a failure of ours is counted against it, and who fails too often is poison."""
         try:
@@ -117,7 +109,7 @@ class GoalConsumer:
             self._dead_letter(entry, self._admission.out_of_memory())
         except Exception:
             log.exception("goal failed", extra={"entry": entry.entry_id.decode()})
-            self._each(self._inbox.count_failure(entry, keys.GOALS_FAILURES, self._max_failures, _now()))
+            self._each(self._inbox.count_failure(entry, keys.GOALS_FAILURES, self._max_failures))
 
     def _keep_at(self, entry: StreamEntry) -> None:
         """Take one goal, again where another plan has taken of the same day budget meanwhile."""
@@ -127,23 +119,22 @@ class GoalConsumer:
         return self._take(entry)
 
     def _take(self, entry: StreamEntry) -> None:
-        found = read_goal(entry, self._max_bytes) if entry.fields else None
+        if not entry.fields:  # deleted while it was pending
+            self._each(self._inbox.drop((entry,)))
+            return
+        found = read_goal(entry, self._max_bytes)
         if isinstance(found, Problem):
             self._dead_letter(entry, found)
-        elif found is None:  # deleted while it was pending
-            self._each(self._inbox.drop((entry,)))
-        else:
-            self._plan(entry, *found)
-
-    def _plan(self, entry: StreamEntry, goal: Goal, digest: str) -> None:
+            return
+        goal, digest = found
         beside = entry.field("id")
         if beside and not GOAL_ID.fullmatch(beside):
-            self._dead_letter(
-                entry, Problem.of("invalid_message", "The entry's field `id` cannot be the id of a goal.")
-            )
+            detail = "The entry's field `id` cannot be the id of a goal."
+            self._dead_letter(entry, Problem.of("invalid_message", detail))
             return
         goal_id = goal.goal_id or beside or entry.entry_id.decode()
-        is_new = not self._client.exists(keys.goal_id(goal_id))
+        key = keys.goal_id(goal_id)
+        is_new = not self._client.exists(key)
         if is_new and (refusal := self._admission.refusal(goal)):  # its id stays free for when it is sent again
             self._dead_letter(entry, refusal)
             return
@@ -153,30 +144,23 @@ class GoalConsumer:
         if known != digest:
             detail = f"The goal id {goal_id} was used before, for {plan_id}, with another body."
             self._dead_letter(entry, Problem.of("goal_conflict", detail, status=409))
-        elif verdict != GoalVerdict.PENDING:
-            self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, "duplicate", 1), *self._inbox.drop((entry,))])
-        else:
+            return
+        counted: tuple[object, ...] = ("duplicate", 1)
+        if verdict == GoalVerdict.PENDING:
             made = self._creation.create(goal, goal_id, plan_id)
             log.info("goal decided", extra={"goal_id": goal_id, "plan_id": plan_id, "verdict": made.verdict})
-            self._answer(entry, goal, goal_id, made)
-
-    def _answer(self, entry: StreamEntry, goal: Goal, goal_id: str, made: GoalResult) -> None:
-        key = keys.goal_id(goal_id)  # where another verdict stands, its plan was answered before we were here
-        goal_record.settle(self._client, goal_id, made.verdict, made.reason, GoalVerdict.PENDING)
-        counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal))
-        self._client.expire(key, self._retention_s)
+            # Where another verdict stands, its plan was answered before we were here.
+            goal_record.settle(self._client, goal_id, made.verdict, made.reason, GoalVerdict.PENDING)
+            self._client.expire(key, self._retention_s)
+            counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal))
         self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted), *self._inbox.drop((entry,))])
 
     def _dead_letter(self, entry: StreamEntry, problem: Problem) -> None:
         log.warning("goal dead", extra={"entry": entry.entry_id.decode(), "code": problem.code})
         counted = ("FCALL", functions.COUNT, 1, keys.GOALS_STATS, "dead", 1, f"dead:{problem.code}", 1)
-        self._each([*self._inbox.dead_letter(entry, problem, _now()), counted])
+        self._each([*self._inbox.dead_letter(entry, problem), counted])
 
     def _each(self, commands: list[tuple[object, ...]]) -> None:
         """Send commands one by one: a server that is full takes no function inside of a transaction, if any at all."""
         for command in commands:
             functions.call(self._client, *command)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -139,8 +139,12 @@ class PlanCreation:
 
         Returns what the strategy made of the answers, and the tokens that they took.
         """
-        if error := _used_up(plan_seed):
-            return reject(error.code, (error,)), 0
+        for scope, grant in plan_seed.grants.items():
+            if grant.exhausted and grant.left <= 0:  # nothing is left to pay a drafter with today
+                code = "day_budget_exhausted"
+                message = f"The day budget of {scope} is used up, so no drafter is asked: "
+                message += "top it up, or send the goal again tomorrow."
+                return reject(code, (FieldError(pointer="/drafter", code=code, message=message),)), 0
         if plan_seed.version == 0:
             self._write(context, [goals.await_draft(plan_seed, goal, self._consulting.patience_ms)])
         key = context.partition.plan(plan_seed.plan_id).plan
@@ -173,14 +177,3 @@ class PlanCreation:
         if changesets[-1].more or changesets[-1].short:
             context.engine.carry_on(changesets[0].plan_id)
         return None
-
-
-def _used_up(plan_seed: PlanSeed) -> FieldError | None:
-    """Say that no drafter is asked for whom nothing is left to pay with today."""
-    scope = next((name for name, grant in plan_seed.grants.items() if grant.exhausted and grant.left <= 0), None)
-    if scope is None:
-        return None
-    message = (
-        f"The day budget of {scope} is used up, so no drafter is asked: top it up, or send the goal again tomorrow."
-    )
-    return FieldError(pointer="/drafter", code="day_budget_exhausted", message=message)

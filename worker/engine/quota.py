@@ -39,7 +39,12 @@ class Quota:
 
     def grants(self, scopes: list[str], found: list[bytes | None], now: int) -> Mapping[str, Grant]:
         """Read what `planner:{p}:grants` holds for `scopes`; what is of another day is over."""
-        return {scope: _read(raw, now // DAY_MS) for scope, raw in zip(scopes, found, strict=True)}
+        grants = {}
+        for scope, raw in zip(scopes, found, strict=True):
+            day, left, exhausted, *_ = raw.split() if raw else (b"-1", b"0", b"0")
+            is_of_today = int(day) == now // DAY_MS
+            grants[scope] = Grant(int(left), exhausted == b"1") if is_of_today else Grant(0)
+        return grants
 
     def refill(self, partition: Partition, short: Mapping[str, int], now: int) -> None:
         """Get more for the scopes that lacked so many tokens, as the day allows.
@@ -72,9 +77,9 @@ class Quota:
             return
         if functions.call(self.client, "FCALL", functions.COUNT, 1, key, "warned", 1) > 1:
             return
-        told = {"scope": scope, "budget": "tokens", "spent": granted, "limit": limit + extra, "at": rfc3339(now)}
+        event = {"scope": scope, "budget": "tokens", "spent": granted, "limit": limit + extra, "at": rfc3339(now)}
         call = ("FCALL", functions.ADD, 1, partition.events, EVENTS_CAP)
-        functions.call(self.client, *call, "type", event_type("budget.low"), "data", codec.dumps(told))
+        functions.call(self.client, *call, "type", event_type("budget.low"), "data", codec.dumps(event))
 
     def top_up(self, scope: str, command: Command, now: int) -> str | None:
         """Add `value.tokens` to what today allows, once a command; returns why that cannot be."""
@@ -97,8 +102,3 @@ class Quota:
     def _limit(self, scope: str) -> int | None:
         kind = scope.partition(":")[0]
         return self.tenant if kind == Scope.TENANT else self.repository if kind == Scope.REPOSITORY else None
-
-
-def _read(raw: bytes | None, today: int) -> Grant:
-    day, left, over, *_ = raw.split() if raw else (b"-1", b"0", b"0")
-    return Grant(int(left), over == b"1") if int(day) == today else Grant(0)

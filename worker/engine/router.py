@@ -6,15 +6,20 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from schemas.base import Verdict
+from schemas.command import Command
 from schemas.envelope import Problem
+from tasks.handlers import commands, outcomes, upkeep
 from tasks.handlers.bulk_commands import WIDE
 from tasks.handlers.outcomes import Report
 from tasks.plan.changeset import Changeset
-from worker.engine.work import Work
+from tasks.plan.snapshot import Clocks, Snapshot
 from worker.store import functions, keys
 from worker.store.keys import Partition, partition_of
+from worker.store.plans import READY_PAGE, Ask
 from worker.streams.decode import read_command, read_outcome
 from worker.streams.inbox import Inbox, RedisCommand, StreamEntry
 
@@ -23,7 +28,72 @@ log = logging.getLogger("planner.intake")
 COMMANDS_S = 0.2  # between looks for commands while outcomes are drained
 RETRY_MS = 60_000  # until a plan is looked at again whose look has failed
 FOR_NEWER = "newer-workers"  # the consumer that holds what only newer workers may decide
+MESSAGES_A_COMMIT = 32  # of one plan; more wait for the next round
+MAX_PAGE = 256  # of the ready queue; a plan whose files are that much taken waits for one of them
 NEWER_MS = 2000  # until the timer of such a plan runs out again, perhaps for a newer worker
+
+
+@dataclass(slots=True)
+class Work:
+    """What is to be decided about one plan.
+
+    That is its timer that has run out, else commands, else reports.
+    """
+
+    reports: list[tuple[StreamEntry, Report]] = field(default_factory=list)
+    commands: list[tuple[StreamEntry | None, Command]] = field(default_factory=list)  # without an entry: our own
+    due: Clocks | None = None
+    size: int = MESSAGES_A_COMMIT  # of the next decision; 1 once deciding about several at once has failed
+    page: int = READY_PAGE
+    extra: frozenset[str] = frozenset()  # steps and notes that the decision turned out to need beside those
+    full: frozenset[str] = frozenset()  # queues that had no room for what was decided
+
+    @property
+    def messages(self) -> list[tuple[StreamEntry | None, Any]]:
+        """The commands or reports of the next decision; none where it is about a timer."""
+        waiting: list[Any] = self.commands or self.reports
+        return [] if self.due else waiting[: self.size]
+
+    @property
+    def only_pauses(self) -> bool:
+        """Whether the next decision only pauses a plan that lost commits.
+
+        That is the one command of our own.
+        """
+        return not self.due and bool(self.commands) and all(entry is None for entry, _ in self.messages)
+
+    def ask(self, plan_id: str) -> Ask:
+        """Say which part of the plan the next decision can touch."""
+        messages = [message for _, message in self.messages]
+        if self.due or self.commands:
+            named = [command.step_id for command in messages if command.step_id]
+            claims_matter = True
+        else:
+            named = [report.outcome.step_id for report in messages]
+            claims_matter = None in [report.lease for report in messages]
+        steps = dict.fromkeys([*named, *sorted(self.extra)])
+        return Ask(plan_id, list(steps), claims_matter, self.page)
+
+    def decide(self, snapshot: Snapshot) -> Changeset:
+        """Apply what is to be decided to the snapshot. Pure."""
+        snapshot.full = self.full
+        if self.due:
+            return upkeep.apply(snapshot, self.due)
+        messages = [message for _, message in self.messages]
+        return commands.apply(snapshot, messages) if self.commands else outcomes.apply(snapshot, messages)
+
+    def finish(self, changeset: Changeset) -> bool:
+        """Take off what was committed; returns whether the plan is finished with."""
+        if self.due:
+            self.due = None
+        elif self.commands:
+            del self.commands[: self.size]
+        else:
+            del self.reports[: self.size]
+        self.extra = self.full = frozenset()
+        wider = changeset.wider and self.page < MAX_PAGE
+        self.page = self.page * 8 if wider else READY_PAGE
+        return not (self.reports or self.commands or changeset.more or changeset.short or wider)
 
 
 class Router:
@@ -110,24 +180,18 @@ class Router:
             if not entry.fields:  # deleted while it was pending
                 self.beside += self._inbox.drop((entry,))
                 continue
-            found = self._read(entry)
+            try:
+                found = read_outcome(entry)
+            except Exception as error:  # what nobody thought of is one bad entry, not the end of the partition
+                log.exception("entry unreadable", extra={"stream": entry.stream, "entry": entry.entry_id.decode()})
+                found = Problem.of("unreadable", f"Reading it failed: {type(error).__name__}.")
             if isinstance(found, Problem):
                 self._dead_letter(entry, found)
             else:
-                if found[1].unknown:
-                    self.tally["unknown_fields"] += found[1].unknown
-                self.of(found[0]).reports.append((entry, found[1]))
-
-    def _read(self, entry: StreamEntry) -> tuple[str, Report] | Problem:
-        """Read an outcome; what nobody thought of is one bad entry, not the end of the partition."""
-        try:
-            return read_outcome(entry)
-        except Exception as error:
-            log.exception("entry unreadable", extra={"stream": entry.stream, "entry": entry.entry_id.decode()})
-            return Problem.of("unreadable", f"Reading it failed: {type(error).__name__}.")
-
-    def _partition_of(self, plan_id: str) -> Partition:
-        return Partition(partition_of(plan_id, self._partitions))
+                plan_id, report = found
+                if report.unknown:
+                    self.tally["unknown_fields"] += report.unknown
+                self.of(plan_id).reports.append((entry, report))
 
     @property
     def has_news(self) -> bool:
@@ -139,8 +203,8 @@ class Router:
 
         The counters are among them, one command whatever the batch.
         """
-        told = self.tally + self.applied
-        counts = [part for name, count in told.items() if count for part in (name, count)]
+        counters = self.tally + self.applied
+        counts = [part for name, count in counters.items() if count for part in (name, count)]
         commands, self.beside = self.beside, []
         if counts:
             commands.append(("FCALL", functions.COUNT, 1, self._partition.stats, *counts))
@@ -157,7 +221,7 @@ class Router:
         del self.waiting[plan_id]
         if work.due:
             self.beside += [("ZREM", self._partition.timers, plan_id), ("ZREM", self._partition.plans, plan_id)]
-        if (partition := self._partition_of(plan_id)) != self._partition:
+        if (partition := Partition(partition_of(plan_id, self._partitions))) != self._partition:
             self._astray += [(entry, partition.outcomes) for entry, _ in work.reports]
             self._astray += [(entry, partition.commands) for entry, _ in work.commands if entry]
             return
@@ -194,13 +258,13 @@ class Router:
         if work.due:  # its clocks can wait, and what else came is not to blame
             self.beside.append(("FCALL", functions.REMIND, 1, self._partition.timers, now + RETRY_MS, 0, plan_id))
         for entry in [entry for entry, _ in work.messages if entry]:
-            if removal := self._inbox.count_failure(entry, self._partition.failures, self._max_failures, now):
+            if removal := self._inbox.count_failure(entry, self._partition.failures, self._max_failures):
                 self._dead(entry, "poison", removal)
         if work.finish(Changeset(plan_id, 0, now)):
             self.waiting.pop(plan_id, None)
 
     def _dead_letter(self, entry: StreamEntry, problem: Problem) -> None:
-        self._dead(entry, problem.code, self._inbox.dead_letter(entry, problem, time.time_ns() // 1_000_000))
+        self._dead(entry, problem.code, self._inbox.dead_letter(entry, problem))
 
     def _dead(self, entry: StreamEntry, code: str, removal: Sequence[RedisCommand]) -> None:
         log.warning("entry dead", extra={"stream": entry.stream, "entry": entry.entry_id.decode(), "code": code})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -155,7 +156,7 @@ class Inbox:
             done.set()
             thread.join()
 
-    def dead_letter(self, entry: StreamEntry, problem: Problem, now: int) -> list[RedisCommand]:
+    def dead_letter(self, entry: StreamEntry, problem: Problem) -> list[RedisCommand]:
         """Make the commands that move `entry` to the dead stream with its reason.
 
         Its raw bytes go too, cut at 64 kB. The entry's other fields stand beside them, cut at 16 kB, named
@@ -169,7 +170,7 @@ class Inbox:
             stream=entry.stream,
             entry=entry.entry_id.decode(),
             size=entry.size,
-            at=rfc3339(now),
+            at=rfc3339(time.time_ns() // 1_000_000),
             whole=whole,
         )
         keys = (entry.stream, self._dead, stats_of(self._dead))
@@ -179,7 +180,7 @@ class Inbox:
             fields += (BESIDE.encode() + name, value)
         return [("FCALL", functions.DEAD_LETTER, len(keys), *keys, GROUP, entry.entry_id, *bounds, *fields)]
 
-    def count_failure(self, entry: StreamEntry, failures: str, limit: int, now: int) -> list[RedisCommand]:
+    def count_failure(self, entry: StreamEntry, failures: str, limit: int) -> list[RedisCommand]:
         """Count a failure against `entry` in the hash `failures`.
 
         Passes on a full server too. Makes the commands that dead-letter it as poison, and forget the count, once there
@@ -190,7 +191,7 @@ class Inbox:
         if count < limit:
             return []
         problem = Problem.of("poison", f"It failed {count} times; the worker's log says how.", status=500)
-        return [*self.dead_letter(entry, problem, now), ("HDEL", failures, entry.entry_id)]
+        return [*self.dead_letter(entry, problem), ("HDEL", failures, entry.entry_id)]
 
     def forward(self, entry: StreamEntry, target: str) -> list[RedisCommand]:
         """Add `entry` as it is to another stream, perhaps of another slot.
