@@ -22,6 +22,7 @@ MISTAKES = {"breaks": 0.4, "omits": 0.25, "check": 0.2, "idle": 0.05, "slow": 0.
 CHECKS = {Wrong.LINT: 0.4, Wrong.TYPE: 0.4, Wrong.IMPORT: 0.1, Wrong.SYNTAX: 0.1}
 
 NO_CHANGE = Change()
+MISSED = "the place was not told"
 
 Spec = dict[str, Any]
 
@@ -33,6 +34,7 @@ class Patch:
     change: Change = NO_CHANGE
     out_of_time: bool = False
     nothing_to_do: bool = False  # as far as the agent can see, and it says so
+    note: str = ""  # what was not as it should be, which nobody but the report knows of
 
 
 def told_by(spec: Spec) -> str:
@@ -64,7 +66,8 @@ class Agent:
             known, mends = [], [each for each in tree.faults if each.wrong is Wrong.LINT and each.file in allowed]
         change = Change(_files(known, mends), frozenset(item.name for item in known), frozenset(mends))
         if not self.goes_wrong:
-            return Patch(change, nothing_to_do=not undone and not mends)
+            missed = MISSED if len(known) < len(undone) else ""
+            return Patch(change, nothing_to_do=not undone and not mends, note=missed)
         return self._wrong(change, known, allowed, tree)
 
     def places(self, tree: Tree) -> list[Item]:
@@ -93,9 +96,9 @@ class Agent:
         touched = change.touched or tuple(allowed[:1])
         path = self.rng.choice(touched)
         if kind == "idle":
-            return Patch()
+            return Patch(note="mistake: idle")
         if kind == "check":
-            return Patch(_with_fault(change, Fault(self._check(path), path, self._serial)))
+            return Patch(_with_fault(change, Fault(self._check(path), path, self._serial)), note="mistake: check")
         if kind in ("breaks", "slow"):
             return self._in_tests(change, path, tree, slow=kind == "slow")
         if not known:
@@ -103,19 +106,24 @@ class Agent:
         left = self.rng.choice(known)
         rest = [item for item in known if item is not left]
         mends = sorted(change.mends, key=lambda fault: fault.file)
-        return Patch(Change(_files(rest, mends), frozenset(item.name for item in rest), change.mends))
+        return Patch(
+            Change(_files(rest, mends), frozenset(item.name for item in rest), change.mends), note="mistake: omits"
+        )
 
     def _in_tests(self, change: Change, path: str, tree: Tree, *, slow: bool) -> Patch:
         """Make tests fail, or not end; where no test covers the file, nobody is the worse for it."""
         after = tree.changed(change)
         covering = sorted(set(self.repository.covering(path, after)) - self.repository.red(after).keys())
         if slow and (not covering or self.rng.random() < 0.5):
-            return Patch(out_of_time=True)
+            return Patch(out_of_time=True, note="mistake: slow")
         if not covering:
             return Patch(change)
         broken = frozenset(self.rng.sample(covering, min(len(covering), self.rng.randint(1, 2))))
         wrong = Wrong.HANG if slow else Wrong.TEST
-        return Patch(_with_fault(change, Fault(wrong, path, self._serial, broken)))
+        return Patch(
+            _with_fault(change, Fault(wrong, path, self._serial, broken)),
+            note=f"mistake: {'slow' if slow else 'breaks'}",
+        )
 
     def _check(self, path: str) -> Wrong:
         if not path.endswith((".py", ".ts", ".go")):

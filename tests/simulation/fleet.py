@@ -16,7 +16,7 @@ from schemas import codec
 from schemas.base import StepState, Verdict
 from tests.corpus.play import Player
 from tests.simulation.goals import Mission
-from tests.simulation.host import Attempt, Bench, Host, Ill, attempt
+from tests.simulation.host import LEFT, Attempt, Bench, Host, Ill, attempt
 from tests.simulation.layouts import surround
 from tests.simulation.repository import Repository
 from tests.simulation.roles import answers_of
@@ -50,6 +50,7 @@ class Result:
     state: str
     cause: str = ""  # of a plan that did not complete: the rule that halted it
     step: str = ""  # the step that failed last, and with what
+    why: str = ""  # it failed, or work is missing although the plan completed
     undone: tuple[str, ...] = ()
     red: tuple[str, ...] = ()
     tokens: int = 0
@@ -74,6 +75,7 @@ class Running:
     lease: str
     ends: int
     done: Attempt
+    allowed: tuple[str, ...]
 
 
 @dataclass
@@ -85,7 +87,9 @@ class Course:
     number: int
     seed: int
     attempts: int = 0
-    last: str = ""
+    last: tuple[str, str] = "", ""  # the step that failed last and with what, and why
+    offered: set[str] = field(default_factory=set)  # files that a step could touch
+    landed: dict[str, str] = field(default_factory=dict)  # files that a step which is done could touch, and its note
     running: dict[str, Running] = field(default_factory=dict)
     asked: dict[str, int] = field(default_factory=dict)  # what a person was asked, and when the answer comes
     commands: int = 0
@@ -123,10 +127,14 @@ class Course:
         for step in sorted(active.keys() - self.running.keys()):
             live = active[step]
             entry = self.player.store.stream(PARTITION.steps(live.queue)).entries[live.entry.encode()]
-            done = attempt(self._host(), codec.loads(entry[b"data"]), self.tree, self.bench, self.rng)
+            spec = codec.loads(entry[b"data"])
+            done = attempt(self._host(), spec, self.tree, self.bench, self.rng)
             self.attempts += 1
+            self.offered.update(spec["allowed_files"])
             self.player.store.claim(self.player.plan_id, step)
-            self.running[step] = Running(live.attempt, live.lease, self.now + 1000 * done.seconds, done)
+            self.running[step] = Running(
+                live.attempt, live.lease, self.now + 1000 * done.seconds, done, tuple(spec["allowed_files"])
+            )
 
     def _host(self) -> Host:
         """Whoever has nothing to do; of several any."""
@@ -171,10 +179,17 @@ class Course:
             return
         if self.player.states.get(step) == StepState.DONE:
             self.tree = self.tree.changed(each.done.change)
-        elif not each.done.body["success"] and "failure_evidence" in each.done.body:
-            self.last = f"{step}: {each.done.body['failure_evidence']['category']}"
+            self.landed |= dict.fromkeys(each.allowed, each.done.note)
         else:
-            self.last = f"{step}: refused"
+            evidence = each.done.body.get("failure_evidence") or {"category": "refused"}
+            self.last = f"{step}: {evidence['category']}", self._blame(each.done.note)
+
+    def _blame(self, note: str) -> str:
+        """Say more of a failure for which the attempt itself is not to blame."""
+        if note != LEFT:
+            return note
+        wrong = sorted(filter(None, self.landed.values()))
+        return f"of an earlier step, {wrong[0]}" if wrong else "it takes files that the step may not touch"
 
     def _ask(self, *open_now: str) -> None:
         wanted = [about for about in open_now if about]
@@ -206,12 +221,23 @@ class Course:
         return Result(
             state=record.state,
             cause=cause,
-            step=self.last if cause else "",
+            step=self.last[0] if cause else "",
+            why=self.last[1] if cause else self._missing(),
             undone=tuple(item.work.value for item in self.repository.undone(self.tree)),
             red=tuple(sorted(self.repository.outlawed(self.tree))),
             tokens=record.spent["tokens"],
             **about,
         )
+
+    def _missing(self) -> str:
+        """Say why work is missing at the end of a plan that completed."""
+        undone = self.repository.undone(self.tree)
+        if not undone:
+            return "broken where no verification looked" if self.repository.outlawed(self.tree) else ""
+        path = undone[0].file
+        if path not in self.offered:
+            return "no step may touch the file"
+        return self.landed.get(path, "its files were narrowed") or "the step had nothing of it to do"
 
 
 def _cause(halt: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ Some hosts cannot work: they lack the repository, a tool, or a login. Some lie: 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
 from random import Random
@@ -22,6 +22,7 @@ from worker.controller.wire import AttemptFailure
 SECONDS = {"patch": (60, 300), "read_only": (20, 90), "test": (10, 40)}
 TOKENS = {"patch": (3000, 9000), "read_only": (1500, 4000), "test": (0, 0)}
 AGENT_LIMIT_S = 600
+LEFT = "what another step did or left"
 OVERLOADED = "Error: 529 the model is overloaded"
 KNOWN = frozenset(Outcome.model_fields)  # a host says nothing that this version does not know
 
@@ -52,6 +53,7 @@ class Attempt:
     body: dict[str, Any]
     seconds: int
     change: Change = NO_CHANGE
+    note: str = ""  # why it failed, or what is wrong with it although it did not
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +78,14 @@ def attempt(host: Host, spec: Spec, tree: Tree, bench: Bench, rng: Random) -> At
         return _reading(body, spec, agent, tree, bench, seconds)
     patch = agent.patch(spec, tree) if mode == "patch" else Patch()
     if patch.out_of_time:
-        return _failed(body, wire.agent_timeout(AGENT_LIMIT_S, ""), AGENT_LIMIT_S)
+        return _failed(body, wire.agent_timeout(AGENT_LIMIT_S, ""), AGENT_LIMIT_S, patch.note)
     body |= _files_of(patch, bench.repository, tree)
     at_base = spec["context"].get("at") == "base"
     seen = bench.repository.base if at_base else tree.changed(patch.change)
     if at_base and "verified_at" in KNOWN:
         body["verified_at"] = spec["context"]["base_sha"]
     if host.lies:
-        return _lying(body, spec, bench, tree, seconds, patch.change)
+        return replace(_lying(body, spec, bench, tree, seconds, patch.change), note=patch.note)
     if host.ill is Ill.TOOL and spec["verify_tools"] and "released" in KNOWN:
         return _cannot_begin(body, host.ill.value)
     return _verified(body, host, spec, bench, seen, seconds, patch, rng)
@@ -98,16 +100,41 @@ def _verified(
     if last and "failing_tests" in KNOWN:
         body |= {"failing_tests": list(last.failing), "failing_tests_complete": last.complete}
     if failure:
-        return _failed(body, failure, seconds)
+        note = "broken host" if host.ill else patch.note or _left(spec, bench, seen, last)
+        return _failed(body, failure, seconds, note)
     if patch.nothing_to_do and "nothing_to_change" in KNOWN:
         body["nothing_to_change"] = "these files are as they should be"
-    return Attempt({**body, "success": True}, seconds, patch.change)
+    return Attempt({**body, "success": True}, seconds, patch.change, patch.note)
 
 
 def _reading(body: dict[str, Any], spec: Spec, agent: Agent, tree: Tree, bench: Bench, seconds: int) -> Attempt:
     if agent.goes_wrong and agent.rng.random() < 1 / 3:
-        return _cannot_begin(body, OVERLOADED)
-    return Attempt({**body, "success": True, "output": bench.answer(spec, agent, tree)}, seconds)
+        return replace(_cannot_begin(body, OVERLOADED), note="provider overloaded")
+    output = bench.answer(spec, agent, tree)
+    return Attempt({**body, "success": True, "output": output}, seconds, note="wrong answer" * agent.goes_wrong)
+
+
+def _left(spec: Spec, bench: Bench, seen: Tree, last: Printed | None) -> str:
+    """Say why a verification failed although the attempt did nothing wrong."""
+    repository = bench.repository
+    if last and {test.name for test in repository.tests if test.flaky} >= {*last.failing} > set():
+        return "flaky test"
+    asked = frozenset(item.name for item in repository.items)
+    argv = next((tool["argv"] for tool in spec["verify_tools"] if not _passes(tool, repository, seen)), None)
+    before = Tree(asked, repository.base.faults)
+    if argv and run(argv, repository, before, Random(0)).exit_code and _same(argv, repository, seen, before):
+        return "red before the goal"
+    return LEFT
+
+
+def _passes(tool: dict[str, Any], repository: Repository, tree: Tree) -> bool:
+    return run(tool["argv"], repository, tree, Random(0)).exit_code in tool["pass_codes"]
+
+
+def _same(argv: Sequence[str], repository: Repository, tree: Tree, before: Tree) -> bool:
+    """Whether all that fails failed before."""
+    now, then = (run(argv, repository, each, Random(0)) for each in (tree, before))
+    return set(now.failing) <= set(then.failing) if now.failing else now.text == then.text
 
 
 def _verify(
@@ -152,11 +179,11 @@ def _cannot_begin(body: dict[str, Any], why: str) -> Attempt:
     body["metrics"] = {"tokens_used": 0, "patch_cycles": 0, "duration_ms": 1500}
     body["touched_files"] = []
     if "released" in KNOWN:
-        return Attempt({**body, "success": False, "released": {"reason": why}}, 2)
-    return _failed(body, wire.agent_failure(why, None), 2)
+        return Attempt({**body, "success": False, "released": {"reason": why}}, 2, note="broken host")
+    return _failed(body, wire.agent_failure(why, None), 2, "broken host")
 
 
-def _failed(body: dict[str, Any], failure: AttemptFailure, seconds: int) -> Attempt:
+def _failed(body: dict[str, Any], failure: AttemptFailure, seconds: int, note: str) -> Attempt:
     evidence = failure.evidence.model_dump(mode="json")
     told = {"success": False, "failure_evidence": evidence, "error_message": failure.message}
-    return Attempt({**body, **told}, seconds)
+    return Attempt({**body, **told}, seconds, note=note)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.simulation.repository import Fault, Repository, Test, Wrong
+from tests.simulation.repository import CoveringTest, Fault, Repository, Wrong
 
 NAMES = (
     "cart",
@@ -44,10 +44,14 @@ def make_repository(rng: Random, language: str = "python") -> Repository:
     packages = rng.sample(PACKAGES, rng.randint(1, 2))
     sources = {name: source_path(language, packages[at % len(packages)], name) for at, name in enumerate(names)}
     tests = [
-        Test(name_of_test(language, name, deed), path_of_test(language, name, sources[name]), frozenset(covered))
+        CoveringTest(
+            name_of_test(language, name, deed), path_of_test(language, name, sources[name]), frozenset(covered)
+        )
         for name in names
         for deed in rng.sample(DEEDS, rng.randint(2, 3))
-        for covered in [[sources[name], *(sources[each] for each in rng.sample(names, rng.choice((0, 0, 1, 2))))]]
+        for covered in [
+            frozenset({sources[name], *map(sources.__getitem__, rng.sample(names, rng.choice((0, 0, 1, 2))))})
+        ]
     ]
     return Repository(language, tuple(sources.values()), tuple(tests), OTHERS[language])
 
@@ -100,16 +104,16 @@ def surround(repository: Repository, rng: Random, *, red: bool, flaky: bool) -> 
     return repository.with_base(faults, frozenset({shaky.name} if flaky else ()))
 
 
-def _failing(_: Repository, rng: Random, chosen: Test) -> list[Fault]:
+def _failing(_: Repository, rng: Random, chosen: CoveringTest) -> list[Fault]:
     return [Fault(Wrong.TEST, min(chosen.covers), 9001, frozenset({chosen.name}))]
 
 
-def _types(repository: Repository, rng: Random, _: Test) -> list[Fault]:
+def _types(repository: Repository, rng: Random, _: CoveringTest) -> list[Fault]:
     files = rng.sample(repository.sources, rng.randint(1, 4))
     return [Fault(Wrong.TYPE, path, 9100 + at) for at, path in enumerate(files)] if repository.language != "go" else []
 
 
-def _lint(repository: Repository, rng: Random, _: Test) -> list[Fault]:
+def _lint(repository: Repository, rng: Random, _: CoveringTest) -> list[Fault]:
     files = rng.sample((*repository.sources, *repository.test_files), rng.randint(2, 6))
     return [Fault(Wrong.LINT, path, 9200 + at) for at, path in enumerate(files)]
 

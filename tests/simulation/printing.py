@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tests.simulation.repository import LOADING, Cause, Fault, Test, Wrong
+from tests.simulation.repository import LOADING, Cause, CoveringTest, Fault, Wrong
 
 CLONE = "/work/clone"
 WORDS = (
@@ -85,7 +85,7 @@ def pytest_collection(loading: Mapping[str, Cause]) -> str:
     return "\n".join(parts) + f"\n{count} error in 0.33s\n"
 
 
-def jest_run(failing: Sequence[Test], red: Mapping[str, Cause], tests: Sequence[Test]) -> str:
+def jest_run(failing: Sequence[CoveringTest], red: Mapping[str, Cause], tests: Sequence[CoveringTest]) -> str:
     """Print a run of jest."""
     parts: list[str] = []
     for path in dict.fromkeys(test.file for test in tests):
@@ -111,7 +111,7 @@ def jest_run(failing: Sequence[Test], red: Mapping[str, Cause], tests: Sequence[
     return "\n".join(parts) + "\n"
 
 
-def go_test(failing: Sequence[Test], red: Mapping[str, Cause], tests: Sequence[Test]) -> str:
+def go_test(failing: Sequence[CoveringTest], red: Mapping[str, Cause], tests: Sequence[CoveringTest]) -> str:
     """Print a run of go test."""
     parts: list[str] = []
     for folder in dict.fromkeys(test.file.rpartition("/")[0] for test in tests):

@@ -11,7 +11,7 @@ from typing import Any
 from tests.simulation.fleet import Conditions, Result
 
 HEAD = "| kind | template | plans | COMPLETED | true | false | tokens | attempts |\n|---|---|--:|--:|--:|--:|--:|--:|"
-SHOWN = 25  # causes of a table
+SHOWN = 20  # causes of a table
 
 
 def describe(conditions: Conditions) -> str:
@@ -31,10 +31,16 @@ def table(results: Sequence[Result]) -> str:
 
 def causes(results: Sequence[Result]) -> str:
     """Lay out why plans did not complete, and what is wrong with those that completed and are not true."""
-    halts = _count(results, _halt)
-    lies = _count(results, _falsehood)
-    lines = ["| did not complete: rule, last failed step | plans |", "|---|--:|", *_counted(halts)]
-    return "\n".join([*lines, "", "| completed falsely: what is missing | plans |", "|---|--:|", *_counted(lies)])
+    kinds = {
+        "did not complete: rule, and why the last attempt failed": _why,
+        "did not complete: rule, last failed step": _halt,
+        "completed falsely: why": lambda each: each.why if each.completed and not each.true else "",
+        "completed falsely: what is missing": _falsehood,
+    }
+    return "\n\n".join(
+        "\n".join([f"| {title} | plans |", "|---|--:|", *_counted(_count(results, key))])
+        for title, key in kinds.items()
+    )
 
 
 def rules(results: Sequence[Result]) -> dict[str, list[int]]:
@@ -48,6 +54,7 @@ def as_json(conditions: Conditions, results: Sequence[Result]) -> dict[str, Any]
         "conditions": asdict(conditions),
         "total": _figures(results),
         "halts": rules(results),
+        "halts_why": _count(results, _why),
         "halts_at": _count(results, _halt),
         "false": _count(results, _falsehood),
         "plans": [{**asdict(each), "completed": each.completed, "true": each.true} for each in results],
@@ -79,6 +86,10 @@ def _halt(each: Result) -> str:
         return ""
     at = re.sub(r"\d+", "n", re.sub(r"^do-\w+|^m-\w+", "do-x", each.step))
     return f"{each.cause}, {at or '-'} ({each.kind}, {each.template})"
+
+
+def _why(each: Result) -> str:
+    return f"{each.cause}: {each.why or '-'}" if each.cause else ""
 
 
 def _falsehood(each: Result) -> str:

@@ -69,7 +69,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class CoveringTest:
     """A test and what it covers; one with an `item` exists once that item of work is done."""
 
     name: str
@@ -117,7 +117,7 @@ class Repository:
 
     language: str
     sources: tuple[str, ...]
-    tests: tuple[Test, ...]
+    tests: tuple[CoveringTest, ...]
     others: tuple[str, ...] = ()  # documents and manifests
     items: tuple[Item, ...] = ()
     base: Tree = Tree()
@@ -138,7 +138,7 @@ class Repository:
         """The items by their names."""
         return {item.name: item for item in self.items}
 
-    def with_work(self, items: Iterable[Item], tests: Iterable[Test] = ()) -> Repository:
+    def with_work(self, items: Iterable[Item], tests: Iterable[CoveringTest] = ()) -> Repository:
         """Return this repository with work to do, and the tests that this work will add."""
         return replace(self, items=tuple(items), tests=(*self.tests, *tests), _red={})
 
@@ -155,7 +155,7 @@ class Repository:
         """The items that are not done in `tree`."""
         return tuple(item for item in self.items if item.name not in tree.done)
 
-    def tests_in(self, tree: Tree) -> tuple[Test, ...]:
+    def tests_in(self, tree: Tree) -> tuple[CoveringTest, ...]:
         """The tests that are in `tree`."""
         return tuple(test for test in self.tests if not test.item or test.item in tree.done)
 
@@ -181,7 +181,7 @@ class Repository:
         asked = frozenset(item.name for item in self.items)
         return frozenset(self.red(tree)) - frozenset(self.red(Tree(asked, self.base.faults)))
 
-    def _causes(self, test: Test, tree: Tree) -> Iterator[Cause]:
+    def _causes(self, test: CoveringTest, tree: Tree) -> Iterator[Cause]:
         files = {test.file, *test.covers}
         faults = sorted((fault for fault in tree.faults if fault.file in files), key=_order)
         for fault in faults:

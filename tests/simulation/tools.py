@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tests.simulation import printing
-from tests.simulation.repository import LOADING, Cause, Fault, Repository, Test, Tree, Work, Wrong
+from tests.simulation.repository import LOADING, Cause, CoveringTest, Fault, Repository, Tree, Work, Wrong
 
 FLAKES = 0.3  # how often a flaky test fails
 _MODULES = ("python -m", "python3 -m", "uv run", "poetry run", "npx --no-install", "npx", "pnpm exec", "yarn")
@@ -107,14 +107,14 @@ def _pytest(call: Call) -> Printed:
     return Printed(1 if failing else 0, text, failing=failing, complete=not (failing and stops))
 
 
-def _red(call: Call, tests: Iterable[Test]) -> Mapping[str, Cause]:
+def _red(call: Call, tests: Iterable[CoveringTest]) -> Mapping[str, Cause]:
     """What fails in this run: the red tests, and flaky ones by chance."""
     red = call.repository.red(call.tree)
     shaky = [test for test in tests if test.flaky and test.name not in red and call.rng.random() < FLAKES]
     return {**red, **{test.name: Cause(Wrong.TEST, test.file, 9900, False) for test in shaky}}
 
 
-def _is_of(test: Test, named: str) -> bool:
+def _is_of(test: CoveringTest, named: str) -> bool:
     return test.name == named or _within(test.file, named) or test.name.startswith(named + "::")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 from tests.simulation.layouts import name_of_test, path_of_test, stem
-from tests.simulation.repository import Item, Repository, Test, Work
+from tests.simulation.repository import CoveringTest, Item, Repository, Work
 
 GUESSED = 0.6  # how likely an agent finds a place that nobody told it
 WISHES = (
@@ -36,13 +36,13 @@ def add_a_feature(repository: Repository, rng: Random, count: int, documents: in
     """A wish that takes a change in each of `count` sources, a new test for each, and documents."""
     wish = rng.choice(WISHES)
     items: list[Item] = []
-    tests: list[Test] = []
+    tests: list[CoveringTest] = []
     for source in rng.sample(repository.sources, count):
         path = path_of_test(repository.language, stem(source), source)
         new = name_of_test(repository.language, stem(source), wish.replace(" ", "_"))
         items.append(Item(f"code-{stem(source)}", source, wish, Work.FEATURE, frozenset({new})))
         items.append(Item(f"test-{stem(source)}", path, wish, Work.TESTS))
-        tests.append(Test(new, path, frozenset({source}), item=f"test-{stem(source)}"))
+        tests.append(CoveringTest(new, path, frozenset({source}), item=f"test-{stem(source)}"))
     items += [Item(f"document-{stem(path)}", path, wish, Work.DOCUMENT) for path in repository.others[:documents]]
     return repository.with_work(items, tests)
 
@@ -60,12 +60,12 @@ def rename_a_symbol(repository: Repository, rng: Random, sources: int, tests: in
 def write_tests(repository: Repository, rng: Random, count: int) -> Repository:
     """More tests of `count` sources."""
     items: list[Item] = []
-    tests: list[Test] = []
+    tests: list[CoveringTest] = []
     for source in rng.sample(repository.sources, count):
         path = path_of_test(repository.language, stem(source), source)
         items.append(Item(f"test-{stem(source)}", path, source, Work.TESTS))
         new = name_of_test(repository.language, stem(source), "edges")
-        tests.append(Test(new, path, frozenset({source}), item=f"test-{stem(source)}"))
+        tests.append(CoveringTest(new, path, frozenset({source}), item=f"test-{stem(source)}"))
     return repository.with_work(items, tests)
 
 
