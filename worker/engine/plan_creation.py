@@ -141,10 +141,10 @@ class PlanCreation:
         """
         for scope, grant in plan_seed.grants.items():
             if grant.exhausted and grant.left <= 0:  # nothing is left to pay a drafter with today
-                code = "day_budget_exhausted"
                 message = f"The day budget of {scope} is used up, so no drafter is asked: "
                 message += "top it up, or send the goal again tomorrow."
-                return reject(code, (FieldError(pointer="/drafter", code=code, message=message),)), 0
+                error = FieldError(pointer="/drafter", code="day_budget_exhausted", message=message)
+                return reject(error.code, (error,)), 0
         if plan_seed.version == 0:
             self._write(context, [goals.await_draft(plan_seed, goal, self._consulting.patience_ms)])
         key = context.partition.plan(plan_seed.plan_id).plan
