@@ -34,37 +34,31 @@ class Artifacts:
     def keep(self, name: str, attempt: int, question: Consult, answer: Drafted) -> Path | None:
         """Write one file and make room for it; None where that was not possible."""
         try:
-            return self._kept(name, attempt, question, answer)
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            files = sorted(self._directory.glob("planning-*-attempt*-*.json"), key=lambda file: file.stat().st_mtime_ns)
+            for oldest in files[: max(0, len(files) - MOST_FILES + 1)]:
+                oldest.unlink(missing_ok=True)
+            digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:12]
+            path = self._directory / f"planning-{digest}-attempt{attempt}-{time.time_ns() // 1_000_000}.json"
+            record = {
+                "about": name,
+                "attempt": attempt,
+                "modes": self._modes,
+                "prompt": self._shown(question.prompt),
+                "schema": question.schema,
+                "output": self._shown(answer.output),
+                "error": self._shown(answer.error),
+                "command": [self._shown(word) for word in answer.command],
+                "stderr": self._shown(answer.stderr),
+                "tokens": answer.tokens,
+                "duration_ms": answer.duration_ms,
+            }
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(codec.pretty(record))
+            return path
         except (OSError, ValueError, TypeError) as error:
             log.warning("draft not kept", extra={"error": f"{type(error).__name__}: {error}"})
             return None
-
-    def _kept(self, name: str, attempt: int, question: Consult, answer: Drafted) -> Path:
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._make_room()
-        digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:12]
-        path = self._directory / f"planning-{digest}-attempt{attempt}-{time.time_ns() // 1_000_000}.json"
-        record = {
-            "about": name,
-            "attempt": attempt,
-            "modes": self._modes,
-            "prompt": self._shown(question.prompt),
-            "schema": question.schema,
-            "output": self._shown(answer.output),
-            "error": self._shown(answer.error),
-            "command": [self._shown(word) for word in answer.command],
-            "stderr": self._shown(answer.stderr),
-            "tokens": answer.tokens,
-            "duration_ms": answer.duration_ms,
-        }
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(codec.pretty(record))
-        return path
-
-    def _make_room(self) -> None:
-        files = sorted(self._directory.glob("planning-*-attempt*-*.json"), key=lambda file: file.stat().st_mtime_ns)
-        for file in files[: max(0, len(files) - MOST_FILES + 1)]:
-            file.unlink(missing_ok=True)
 
     def _shown(self, text: Any) -> str | None:
         if text is None:

@@ -64,19 +64,14 @@ class Tally:
 
     def __init__(self, prompt: str) -> None:
         self._prompt = prompt
-        self._counted = 0
-        self._broken = 0  # of calls that ended in the middle
+        self._past = 0  # of calls that have ended
         self._guess = 0  # of the call that goes on
 
     def __int__(self) -> int:
-        return self._counted + self._broken + self._guess
-
-    def begin(self) -> None:
-        """Begin to count a call."""
-        self._guess = estimate(self._prompt)
+        return self._past + self._guess
 
     def hear(self, answer: str) -> None:
-        """Take note of how much of the answer has come."""
+        """Take note of how much of the answer of the call that goes on has come."""
         self._guess = estimate(self._prompt, answer)
 
     def end(self, counted: int) -> None:
@@ -84,11 +79,11 @@ class Tally:
 
         The other side `counted` tokens: 0 where it does not count, and anything where it errs.
         """
-        self._counted, self._guess = self._counted + (counted if 0 < counted <= MOST else self._guess), 0
+        self._past, self._guess = self._past + (counted if 0 < counted <= MOST else self._guess), 0
 
     def fail(self, is_refused: bool) -> None:
         """Count a call that failed; one that was refused cost nothing."""
-        self._broken, self._guess = self._broken + (0 if is_refused else self._guess), 0
+        self._past, self._guess = self._past + (0 if is_refused else self._guess), 0
 
 
 class HttpDrafter:
@@ -187,7 +182,7 @@ class HttpDrafter:
         here = self._settings
         settings = ModelSettings(max_tokens=here.llm_max_output_tokens, timeout=here.llm_timeout_s, max_retries=0)
         messages = [ModelRequest.user_text_prompt(prompt)]
-        tally.begin()
+        tally.hear("")  # the prompt is paid for, whatever comes
         if here.llm_stream:
             async with model_request_stream(
                 model, messages, model_settings=settings, model_request_parameters=asked

@@ -46,7 +46,9 @@ class RecordedDrafter:
         key = self._partition.drafts(plan_id)
         if (known := self._begin(key, number, question)) is not None:
             return known
-        answer = _legible(self._drafter.ask(question, lambda: self._is_over(stop)))
+        answer = self._drafter.ask(question, lambda: self._is_over(stop))
+        if isinstance(answer.output, str):  # half a surrogate pair has no encoding, and what was paid for is kept
+            answer = replace(answer, output=answer.output.encode(errors="replace").decode())
         kept = answer if answer.error == STOPPED else self._keep(key, number, answer)
         if self._artifacts:
             self._artifacts.keep(plan_id, number, question, answer)
@@ -99,9 +101,3 @@ def _answer(raw: bytes) -> Drafted:
     record = codec.loads(raw)
     known = {each.name: record[each.name] for each in fields(Drafted) if each.name in record}
     return Drafted(**known | {"command": tuple(known.get("command", ()))})
-
-
-def _legible(answer: Drafted) -> Drafted:
-    """Replace what no encoding has, such as half a surrogate pair: an answer that was paid for can be written down."""
-    output = answer.output
-    return replace(answer, output=output.encode(errors="replace").decode()) if isinstance(output, str) else answer

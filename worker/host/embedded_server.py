@@ -33,7 +33,13 @@ def valkey(data_dir: Path, port: int | None = None, password: str | None = None)
     Yields its URL and stops it at the end. With a `password` that URL has it, and nobody can do anything without, but
     ask whether the server is there.
     """
-    config = CONFIG | {"aclfile": str(_users(data_dir, password))} if password else dict(CONFIG)
+    config = dict(CONFIG)
+    if password:  # the file has its digest
+        users = data_dir.absolute() / "users.acl"
+        users.parent.mkdir(parents=True, exist_ok=True)
+        users.touch(mode=0o600)
+        users.write_text(USERS.format(user=USER, digest=hashlib.sha256(password.encode()).hexdigest()))
+        config["aclfile"] = str(users)
     server = ValkeyServer(port=port or free_port(), data_dir=data_dir, config=config, persist=True)
     server.start()
     try:
@@ -41,12 +47,3 @@ def valkey(data_dir: Path, port: int | None = None, password: str | None = None)
     finally:
         if server.is_running():
             server.stop()
-
-
-def _users(data_dir: Path, password: str) -> Path:
-    """Write who may use the server; the password as its digest."""
-    file = data_dir.absolute() / "users.acl"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.touch(mode=0o600)
-    file.write_text(USERS.format(user=USER, digest=hashlib.sha256(password.encode()).hexdigest()))
-    return file

@@ -24,7 +24,6 @@ from worker.sandbox.user import User
 POLL_S = 0.05
 ENDING_S = launcher.GRACE_S + launcher.KILLING_S + 3.0  # that the launcher has for ending everything
 TAIL_BYTES = 256 * 1024
-NOT_RUN = launcher.NOT_RUN
 TIMED_OUT = 124  # as timeout(1) says it
 # Not for agents or tests: the planner's own settings and passwords, and what would lead git or pytest astray.
 PRIVATE = ("PLANNER_", "SENTRY_", "REDIS", "VALKEY", "CELERY_", "GIT_", "PYTEST_")
