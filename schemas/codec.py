@@ -17,7 +17,7 @@ dumps = orjson.dumps
 MOST_DIGITS = 18  # of a whole number that is one of 64 bits for sure
 
 
-def bounded(encoded: bytes) -> Any:
+def load_bounded(encoded: bytes) -> Any:
     """Read JSON in which a number is larger than a double holds: it becomes 10^18 or 1e308 with its sign.
 
     Returns None where it is no JSON either way, or cannot be written again.

@@ -1,4 +1,4 @@
-"""The fields of a stream entry beside `data`, and how trouble is told (RFC 9457; CloudEvents 1.0)."""
+"""The fields of a stream entry beside `data`, and how problems are described (RFC 9457; CloudEvents 1.0)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FieldError(Record):
 
 
 def field_error(pointer: str, code: str, message: str) -> FieldError:
-    """Make a FieldError by position, for modules that tell many."""
+    """Make a FieldError by position, for modules that make many."""
     return FieldError(pointer=pointer, code=code, message=message)
 
 

@@ -41,7 +41,7 @@ def _on_one_line(value: Any) -> Any:
 CommitHash = Annotated[
     str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\s\x00-\x1f\x7f]+$"), TextKind.REVISION
 ]
-CardHash = Annotated[  # of commits that are only told about
+CardHash = Annotated[  # of commits that are only mentioned
     str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\s\x00-\x1f\x7f]+$"), TextKind.KEY
 ]
 Subject = Annotated[str, StringConstraints(max_length=72), TextKind.LOG, BeforeValidator(_on_one_line)]

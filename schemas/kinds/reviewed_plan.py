@@ -138,7 +138,7 @@ class ReviewState(Record):
     schedule: tuple[tuple[int, tuple[Severity, ...]], ...]
     cap: int | None
     max_iterations: int
-    language: str | None = None  # of the project, as it was told when the plan was made
+    language: str | None = None  # of the project, as its goal or its files said when the plan was made
     row: str = ""  # the row of the workflow that is open
     part: int = 1  # of that row's work: another answer of a role, or the next steps of a wave
     wave: int = 0  # number of the wave that is open, from 0

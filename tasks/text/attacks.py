@@ -29,7 +29,7 @@ class AttackClass(StrEnum):
     EXFILTRATION = "exfiltration"
 
 
-class Matched(StrEnum):
+class View(StrEnum):
     """Which view of a text a row is matched against."""
 
     WORDS = "words"  # one blank for any separators
@@ -45,14 +45,14 @@ class Attack:
     starts: str  # words, separated by "|"; they are looked for where a line end counts as a blank
     rest: str
     after: str = r"(?<![a-z0-9])"
-    view: Matched = Matched.WORDS
+    view: View = View.WORDS
     words: tuple[str, ...] = field(init=False, repr=False)
     pattern: re.Pattern[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "words", tuple(self.starts.split("|")))
         words = "|".join(map(re.escape, self.words))
-        if self.view is Matched.LINES:
+        if self.view is View.LINES:
             words = words.replace("\\ ", "[ \n]")
         object.__setattr__(self, "pattern", re.compile(f"{self.after}(?:{words}){self.rest}", re.MULTILINE))
 
@@ -90,7 +90,7 @@ _TOOLS = "(?:function_(?:calls?|results)|tool_(?:calls?|responses?|results?|use)
 
 _OVERRIDE, _ROLE, _COMMAND = AttackClass.OVERRIDE, AttackClass.ROLE, AttackClass.COMMAND
 _SAFETY, _PRIVILEGE, _EXFILTRATION = AttackClass.SAFETY, AttackClass.PRIVILEGE, AttackClass.EXFILTRATION
-_LINES, _CODE = Matched.LINES, Matched.CODE
+_LINES, _CODE = View.LINES, View.CODE
 _FORGET = "ignore|disregard|forget|neglect|discard|do not follow|don't follow|stop following|pay no attention to"
 _ANY = ""  # nothing need stand before it
 

@@ -38,7 +38,7 @@ def as_text(output: Any) -> str:
     try:
         return codec.dumps(output).decode()
     except codec.EncodeError:
-        return ""  # what cannot be told again says nothing
+        return ""  # what cannot be written again counts as nothing
 
 
 def fit_schema(value: Any, schema: Mapping[str, Any]) -> Any:

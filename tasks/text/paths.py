@@ -88,7 +88,7 @@ def expand_globs(
 ) -> Expanded:
     """Turn an allowlist into literal files; globs are expanded against `listing` (docs/wire.md).
 
-    `*` stays within a folder, `**` goes across. What is wrong is told for each pattern; a glob never reaches a
+    `*` stays within a folder, `**` goes across. What is wrong is said for each pattern; a glob never reaches a
     forbidden file.
     """
     files: dict[str, None] = {}

@@ -11,7 +11,7 @@ from html import unescape
 from typing import NewType
 from urllib.parse import unquote
 
-from tasks.text.attacks import ATTACKS, Attack, AttackClass, Matched
+from tasks.text.attacks import ATTACKS, Attack, AttackClass, View
 from tasks.text.unicode import CONTROL, INVISIBLE, MARKS, TextView, clean, code, code_of, rewrite, words, words_of
 
 Untrusted = NewType("Untrusted", str)  # from outside: a goal's text, a document, a log, evidence, a file's name
@@ -160,8 +160,8 @@ def _by_word(rows: list[Attack]) -> _Rows:
     return {word: [row for row in rows if word in row.words] for each in rows for word in each.words}
 
 
-_CODE = _by_word([row for row in ATTACKS if row.view is Matched.CODE])
-_PROSE = _by_word([row for row in ATTACKS if row.view is not Matched.CODE])
+_CODE = _by_word([row for row in ATTACKS if row.view is View.CODE])
+_PROSE = _by_word([row for row in ATTACKS if row.view is not View.CODE])
 
 
 def _hits(folded: str, by_word: _Rows) -> Iterator[Span]:
@@ -172,7 +172,7 @@ def _hits(folded: str, by_word: _Rows) -> Iterator[Span]:
         while at >= 0:
             after = at + 1
             for attack in attacks:
-                if found := attack.pattern.match(folded if attack.view is Matched.LINES else flat, at):
+                if found := attack.pattern.match(folded if attack.view is View.LINES else flat, at):
                     yield at, found.end(), attack.kind
                     after = max(after, found.end())
             at = flat.find(word, after)

@@ -61,7 +61,7 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """One language of a goal: how it is told and recognised, and what checks it.
+    """One language of a goal: how it is named and recognised, and what checks it.
 
     `quick`, `build` and `test` name recipes of the catalogue, from cheap to thorough. `types`, `fix` and `dependencies`
     are what a revision puts before the next attempt; empty where no tool of ours does that.
@@ -97,7 +97,7 @@ class Toolchain:
     """The tools that several languages may share, and how their output is read.
 
     `output` has the parser of a contract by its id, or by the id's first word: `pytest-focused` needs no row of its
-    own. `ranked` are the same rules for output whose tool nobody told. Where two contracts read the same words, the
+    own. `ranked` are the same rules for output whose tool is not known. Where two contracts read the same words, the
     narrower one stands first; `scripts` run what a project names for itself, and come after the tools of every
     language. `checks` are the recipes that its languages name, and that only they need.
     """

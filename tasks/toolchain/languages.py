@@ -43,7 +43,7 @@ _BY_SUFFIX = {suffix: each for each in LANGUAGES.values() for suffix in each.suf
 
 
 def language_of(context: GoalContext, files: Iterable[str], tested: Sequence[str] = ()) -> Language | None:
-    """Find the language of a goal, as told or by what it knows of its project.
+    """Find the language of a goal, as it says or by what it knows of its project.
 
     That is its test command, its files, its manifests, its repository, in this order. `tested` are the languages of the
     contract that its test command matched.

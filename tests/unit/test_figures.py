@@ -138,7 +138,7 @@ def test_an_answer_with_a_number_beyond_all_measure_can_be_kept(number: str) -> 
 
 @pytest.mark.parametrize("body", [b'{"a":NaN}', b'{"a":-Infinity}', b'{"a":1e400', b'{"a":1e400,"b":"\\ud800"}'])
 def test_what_is_no_json_stays_so(body: bytes) -> None:
-    assert codec.bounded(body) is None
+    assert codec.load_bounded(body) is None
 
 
 def test_an_outcome_without_odd_figures_is_left_as_it_is() -> None:

@@ -97,7 +97,7 @@ def _bounded(data: bytes) -> bytes | None:
     try:
         codec.loads(data)
     except codec.DecodeError:
-        body = codec.bounded(data)
+        body = codec.load_bounded(data)
         if body is None:
             raise
         return codec.dumps(body)
