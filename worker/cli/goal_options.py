@@ -2,21 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from schemas import codec
 from schemas.envelope import Problem
-from schemas.kinds.gap_report import InboxItem
 from tasks.base.errors import PlannerError
 from tasks.strategies.gap_report.analysis import RoadmapItem
-from worker.cli.console import USAGE, Failure
-from worker.sources import inbox, junit, roadmap, sarif
+from worker.cli.console import USAGE, Failure, Kind, read_source
+from worker.sources import goal, inbox, junit, roadmap, sarif
 from worker.streams.decode import read_goal
 from worker.streams.inbox import StreamEntry
 
 ADDED_TO = ("context", "gap_report")  # what options and sources put more into
+
+
+class Nothing(StrEnum):
+    """Why there is nothing to do: the reason is the name."""
+
+    NO_FAILURES = "Nothing to do: no test failed in this report."
+    NO_GAP = "Nothing to do: there is no gap."
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What CI wrote, and what people wish."""
+
+    junit: Path | None
+    sarif: Sequence[Path]
+    roadmap: Path | None
+    inbox: Path | None
+
+
+def with_sources(
+    body: dict[str, Any], sources: Sources, kind: str | None, allowed: Sequence[Any] | None
+) -> dict[str, Any] | Nothing:
+    """Put what the sources say into a goal; Nothing where there is nothing wrong.
+
+    All but a test report alone ask for a gap report; that asks for a repair, unless the goal is of that kind.
+    """
+    report = None
+    if sources.junit:
+        with _refused_as("invalid_report"):
+            report = junit.read(read_source(str(sources.junit)))
+    kind = kind or body.get("kind")
+    gaps = bool(sources.sarif or sources.roadmap or sources.inbox)
+    if gaps and kind not in (None, Kind.GAP_REPORT):
+        raise Failure.of("wrong_kind", f"--from-sarif, --roadmap and --inbox make a gap report, no {kind}.", USAGE)
+    if gaps or (report and kind == Kind.GAP_REPORT):
+        folder = Path.cwd()
+        allowed = allowed or body.get("allowed_files") or []
+        return goal.goal_of(body, _read_gaps(sources, report, folder), allowed, folder) or Nothing.NO_GAP
+    if report is None:
+        return body
+    return goal.with_report(body, report) if report.failed else Nothing.NO_FAILURES
+
+
+def _read_gaps(sources: Sources, report: junit.JUnitReport | None, folder: Path) -> goal.GapSources:
+    findings: list[sarif.SarifFinding] = []
+    for path, log in [(path, read_source(str(path))) for path in sources.sarif]:
+        with _refused_as("invalid_sarif", f"{path.name}: "):
+            findings += sarif.read(log, folder)
+    items: tuple[RoadmapItem, ...] = ()
+    if sources.roadmap:
+        with _refused_as("invalid_roadmap", f"{sources.roadmap.name}: "):
+            text = read_source(str(sources.roadmap), roadmap.MAX_BYTES)
+            try:
+                items = roadmap.read(text.decode())
+            except UnicodeDecodeError as error:
+                raise Failure.of("invalid_roadmap", f"{sources.roadmap.name} is not UTF-8.", USAGE) from error
+    with _refused_as("invalid_inbox"):
+        wishes = inbox.read(sources.inbox) if sources.inbox else ()
+    return goal.GapSources(tuple(findings), report, items, wishes)
+
+
+@contextmanager
+def _refused_as(code: str, name: str = "") -> Iterator[None]:
+    """Make a Failure of a source that cannot be read."""
+    try:
+        yield
+    except PlannerError as error:
+        raise Failure.of(code, f"{name}{error}", USAGE) from error
 
 
 def from_text(text: bytes) -> dict[str, Any]:
@@ -33,14 +103,6 @@ def from_text(text: bytes) -> dict[str, Any]:
     return body
 
 
-def report_of(text: bytes) -> junit.JUnitReport:
-    """Read a JUnit report."""
-    try:
-        return junit.read(text)
-    except junit.UnreadableReport as error:
-        raise Failure.of("invalid_report", str(error), USAGE) from error
-
-
 def encode(body: Mapping[str, Any], max_bytes: int) -> bytes:
     """Encode a goal that the worker can read; raises Failure with every error."""
     data = codec.dumps(body)
@@ -48,29 +110,3 @@ def encode(body: Mapping[str, Any], max_bytes: int) -> bytes:
     if isinstance(answer, Problem):
         raise Failure(answer, USAGE)
     return data
-
-
-def findings_of(log: bytes, name: str, folder: Path) -> tuple[sarif.SarifFinding, ...]:
-    """Read a SARIF log; files are named relative to `folder`."""
-    try:
-        return sarif.read(log, folder)
-    except PlannerError as error:
-        raise Failure.of("invalid_sarif", f"{name}: {error}", USAGE) from error
-
-
-def items_of(text: bytes, name: str) -> tuple[RoadmapItem, ...]:
-    """Read a roadmap."""
-    try:
-        return roadmap.read(text.decode())
-    except UnicodeDecodeError as error:
-        raise Failure.of("invalid_roadmap", f"{name} is not UTF-8.", USAGE) from error
-    except PlannerError as error:
-        raise Failure.of("invalid_roadmap", f"{name}: {error}", USAGE) from error
-
-
-def wishes_of(folder: Path) -> tuple[InboxItem, ...]:
-    """Read an inbox."""
-    try:
-        return inbox.read(folder)
-    except PlannerError as error:
-        raise Failure.of("invalid_inbox", str(error), USAGE) from error

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from worker.cli.console import FAILED, OK, USAGE, Failure, Json, Kind, command, open_link, read_source, say, say_json
-
-if TYPE_CHECKING:
-    from worker.sources.junit import JUnitReport
-
 
 NO_GOAL = "Say what shall be done: FILE, --goal, --from-junit, --from-sarif, --roadmap or --inbox."
 
@@ -28,33 +23,6 @@ class Language(StrEnum):
     GO = "go"
     RUST = "rust"
     CPP = "cpp"
-
-
-class Nothing(StrEnum):
-    """Why there is nothing to do: the reason is the name."""
-
-    NO_FAILURES = "Nothing to do: no test failed in this report."
-    NO_GAP = "Nothing to do: there is no gap."
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """What CI wrote, and what people wish."""
-
-    junit: Path | None
-    sarif: list[Path]
-    roadmap: Path | None
-    inbox: Path | None
-
-    def are_gaps(self, kind: str | None) -> bool:
-        """Tell whether they ask for a gap report.
-
-        All do but a test report alone, which asks for a repair.
-        """
-        gaps = bool(self.sarif or self.roadmap or self.inbox)
-        if gaps and kind not in (None, Kind.GAP_REPORT):
-            raise Failure.of("wrong_kind", f"--from-sarif, --roadmap and --inbox make a gap report, no {kind}.", USAGE)
-        return gaps or bool(self.junit and kind == Kind.GAP_REPORT)
 
 
 @command
@@ -107,70 +75,24 @@ def submit(
         "repo": repo, "base_sha": base_sha, "language": language, "test_command": test_command, "drafter": drafter,
     }  # fmt: skip
     said = goal_options.from_text(read_source(source)) if source else {}
-    made = _from_sources(said, Sources(from_junit, from_sarif or [], roadmap, inbox), kind, file)
-    if isinstance(made, Nothing):
-        return _nothing(made, as_json=as_json)
+    sources = goal_options.Sources(from_junit, from_sarif or [], roadmap, inbox)
+    made = goal_options.with_sources(said, sources, kind, file)
+    told: dict[str, Any] = {"goal_id": None, "plan_id": None, "verdict": None, "reason": "", "errors": []}
+    if isinstance(made, goal_options.Nothing):
+        told |= {"verdict": "NOTHING_TO_DO", "reason": made.name.lower(), "entry": None}
+        say_json(told) if as_json else say(made.value)
+        return OK
     body = with_options(made, given)
     if not body:
         raise Failure.of("no_goal", NO_GOAL, USAGE)
     with open_link() as link:
         sent = publish(link, goal_options.encode(body, link.settings.max_goal_bytes), body.get("goal_id"))
-        told: dict[str, Any] = {"goal_id": sent.goal_id, "plan_id": None, "verdict": None, "reason": "", "errors": []}
+        told["goal_id"] = sent.goal_id
         if wait:
             answer = wait_for(link, sent, timeout)
             told |= answer.model_dump(mode="json") | {"errors": errors_of(link, answer)}
     say_json({**told, "entry": sent.entry}) if as_json else say(_sentence(told))
     return FAILED if told["verdict"] == "REJECTED" else OK
-
-
-def _from_sources(
-    body: dict[str, Any], sources: Sources, kind: Kind | None, allowed: list[str] | None
-) -> dict[str, Any] | Nothing:
-    """Put what the sources say into the goal; Nothing where there is nothing wrong."""
-    from worker.cli import goal_options
-    from worker.sources.goal import with_report
-
-    report = goal_options.report_of(read_source(str(sources.junit))) if sources.junit else None
-    if sources.are_gaps(kind.value if kind else body.get("kind")):
-        return _with_gaps(body, sources, report, allowed or body.get("allowed_files") or [])
-    if report is None:
-        return body
-    return with_report(body, report) if report.failed else Nothing.NO_FAILURES
-
-
-def _with_gaps(
-    body: dict[str, Any], sources: Sources, report: JUnitReport | None, allowed: Sequence[str]
-) -> dict[str, Any] | Nothing:
-    from worker.cli import goal_options as gaps
-    from worker.sources.goal import GapSources, goal_of
-
-    here = Path.cwd()
-    logs = [(read_source(str(log)), log.name) for log in sources.sarif]
-    told = GapSources(
-        findings=tuple(found for text, name in logs for found in gaps.findings_of(text, name, here)),
-        report=report,
-        items=gaps.items_of(_roadmap(sources.roadmap), sources.roadmap.name) if sources.roadmap else (),
-        wishes=gaps.wishes_of(sources.inbox) if sources.inbox else (),
-    )
-    return goal_of(body, told, allowed, here) or Nothing.NO_GAP
-
-
-def _roadmap(path: Path) -> bytes:
-    from worker.sources.roadmap import MAX_BYTES
-
-    return read_source(str(path), MAX_BYTES)
-
-
-def _nothing(found: Nothing, *, as_json: bool) -> int:
-    told: dict[str, Any] = {
-        "goal_id": None,
-        "plan_id": None,
-        "verdict": "NOTHING_TO_DO",
-        "reason": found.name.lower(),
-        "errors": [],
-    }
-    say_json({**told, "entry": None}) if as_json else say(found.value)
-    return OK
 
 
 def _sentence(told: Mapping[str, Any]) -> str:
