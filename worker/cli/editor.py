@@ -6,7 +6,9 @@ import os
 import shlex
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from schemas import codec
 from schemas.envelope import DATA, Problem
@@ -26,10 +28,10 @@ def edit(link: Link, dead: Dead, *, ask: bool) -> bytes:
 
     With `ask` they may go on with what cannot be read.
     """
-    text = _indented(dead.data)
+    text = _written_as(dead.data, codec.pretty)
     while True:
         text = _in_editor(text)
-        data = _compact(text)
+        data = _written_as(text, codec.dumps)  # without what was put in for reading
         trouble = _check(link, dead, data)
         if trouble is None:
             return data
@@ -79,16 +81,9 @@ def _in_editor(text: bytes) -> bytes:
         return file.read_bytes()
 
 
-def _indented(data: bytes) -> bytes:
+def _written_as(data: bytes, encode: Callable[[Any], bytes]) -> bytes:
+    """Write JSON in another form; what is no JSON stays, and the check says why."""
     try:
-        return codec.pretty(codec.loads(data))
+        return encode(codec.loads(data))
     except (codec.DecodeError, codec.EncodeError):
         return data
-
-
-def _compact(text: bytes) -> bytes:
-    """Take out what was put in for reading; what is no JSON stays, and the check tells why."""
-    try:
-        return codec.dumps(codec.loads(text))
-    except (codec.DecodeError, codec.EncodeError):
-        return text

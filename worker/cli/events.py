@@ -9,6 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from schemas import codec
+from schemas.base import PlanState
 from schemas.event import EVENT_PREFIX, EVENT_SUFFIX
 from schemas.plan import PlanView
 from tasks.plan.lifecycle import PLAN_ENDS
@@ -23,43 +24,35 @@ PAGE = 500
 ENDS = frozenset({"plan.completed", "plan.halted", "plan.rejected"})
 
 
-class Watcher:
-    """Prints the events of one plan, first those that were, then those that come."""
-
-    def __init__(self, link: Link, plan: PlanView, *, as_json: bool) -> None:
-        self._link, self._plan, self._as_json = link, plan, as_json
-        self._stream = Partition(partition_of(plan.plan_id, link.partitions)).events
-        self._console = Terminal(highlight=False)
-
-    def run(self) -> str:
-        """Print events until the plan has ended; returns its state."""
-        if not self._as_json:
-            self._console.print(Text(self._plan.plan_id, "bold"), Text(plain(self._plan.goal), "dim"), soft_wrap=True)
-        for entry, what, data in self._events():
-            if self._as_json:
-                say_json({"id": entry, "type": f"{EVENT_PREFIX}{what}{EVENT_SUFFIX}", "data": data}, line=True)
-            else:
-                self._console.print(event_line(what, data))
-        return self._now().state
-
-    def _now(self) -> PlanView:
-        return queries.plan(self._link.client, self._link.partitions, self._plan.plan_id) or self._plan
-
-    def _events(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """Yield (entry, what, data) until the plan's end, or until nothing comes of a plan that has ended."""
-        last, ended = _before(self._plan.created_at), False
-        while not ended:
-            found: Any = self._link.client.xread({self._stream: last}, count=PAGE, block=int(BLOCK_S * 1000))
-            if not found and self._now().state in PLAN_ENDS:
-                return  # its last events are beyond the stream's cap
-            for entry, fields in found[0][1] if found else ():
-                last = entry
-                if self._plan.plan_id.encode() in fields[b"data"]:
-                    what = fields[b"type"].decode().removeprefix(EVENT_PREFIX).removesuffix(EVENT_SUFFIX)
-                    ended |= what in ENDS
-                    yield entry.decode(), what, codec.loads(fields[b"data"])
+def print_events(link: Link, plan: PlanView, *, as_json: bool) -> str:
+    """Print the events of a plan until it has ended, first those that were; returns its state."""
+    console = Terminal(highlight=False)
+    if not as_json:
+        console.print(Text(plan.plan_id, "bold"), Text(plain(plan.goal), "dim"), soft_wrap=True)
+    for entry, what, data in _events(link, plan):
+        if as_json:
+            say_json({"id": entry, "type": f"{EVENT_PREFIX}{what}{EVENT_SUFFIX}", "data": data}, line=True)
+        else:
+            console.print(event_line(what, data))
+    return _state(link, plan)
 
 
-def _before(created_at: str) -> str:
-    """Name the place in the stream just before a time."""
-    return f"{int(datetime.fromisoformat(created_at).timestamp() * 1000) - 1}-0"
+def _state(link: Link, plan: PlanView) -> PlanState:
+    return (queries.plan(link.client, link.partitions, plan.plan_id) or plan).state
+
+
+def _events(link: Link, plan: PlanView) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield (entry, what, data) until the plan's end, or until nothing comes of a plan that has ended."""
+    stream = Partition(partition_of(plan.plan_id, link.partitions)).events
+    last = f"{int(datetime.fromisoformat(plan.created_at).timestamp() * 1000) - 1}-0"  # just before its first event
+    ended = False
+    while not ended:
+        found: Any = link.client.xread({stream: last}, count=PAGE, block=int(BLOCK_S * 1000))
+        if not found and _state(link, plan) in PLAN_ENDS:
+            return  # its last events are beyond the stream's cap
+        for entry, fields in found[0][1] if found else ():
+            last = entry
+            if plan.plan_id.encode() in fields[b"data"]:
+                what = fields[b"type"].decode().removeprefix(EVENT_PREFIX).removesuffix(EVENT_SUFFIX)
+                ended |= what in ENDS
+                yield entry.decode(), what, codec.loads(fields[b"data"])

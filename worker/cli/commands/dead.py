@@ -127,7 +127,7 @@ def replay(
                     dead.replay(link.client, fit)
                 done += len(fit)
                 progress.step(len(batch))
-    return _told_replay(done, passed, as_json=as_json)
+    return _show_replayed(done, passed, as_json=as_json)
 
 
 @app.command()
@@ -165,7 +165,7 @@ def drop(
     return OK
 
 
-def _told_replay(done: int, passed: list[dict[str, str]], *, as_json: bool) -> int:
+def _show_replayed(done: int, passed: list[dict[str, str]], *, as_json: bool) -> int:
     if as_json:
         say_json({"replayed": done, "passed_over": len(passed), "reasons": passed[:MOST_REASONS]})
     else:
@@ -200,8 +200,8 @@ def _sentence(names: list[str] | None, cause: str, stream: str, since: str) -> s
 
     if names:
         return plain(", ".join(names))
-    told = {"cause": cause, "stream": stream, "since": since}
-    limits = ", ".join(f"{name} {value}" for name, value in told.items() if value)
+    said = {"cause": cause, "stream": stream, "since": since}
+    limits = ", ".join(f"{name} {value}" for name, value in said.items() if value)
     return f"every dead entry with {plain(limits)}" if limits else "every dead entry"
 
 
@@ -225,27 +225,26 @@ def _edited(link: Link, names: list[str], *, as_json: bool) -> int:
         raise Failure.of("not_replayable", f"{found.name}: {why}.")
     data = edit(link, found, ask=not as_json)
     dead.replay(link.client, [found], data)
-    return _told_replay(1, [], as_json=as_json)
+    return _show_replayed(1, [], as_json=as_json)
 
 
 def _filter(cause: str, stream: str, since: str) -> Filter:
-    from worker.store.dead_entry import Filter
-
-    return Filter(cause, stream, _moment(since) if since else 0)
-
-
-def _moment(since: str) -> int:
-    """Read `--since` as milliseconds since the epoch."""
+    """Make a filter; `--since` is a length or a time, which becomes milliseconds since the epoch."""
     import re
     import time
     from datetime import UTC, datetime
 
+    from worker.store.dead_entry import Filter
+
+    if not since:
+        return Filter(cause, stream, 0)
     if match := re.fullmatch(r"(\d{1,6})([smhd])", since):
-        seconds = int(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2]]
-        return max(0, int((time.time() - seconds) * 1000))
-    try:
-        moment = datetime.fromisoformat(since)
-    except ValueError:
-        detail = f"--since takes 90s, 30m, 2h, 7d, or an RFC 3339 time, not {since!r}."
-        raise Failure.of("wrong_since", detail, USAGE) from None
-    return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000))
+        seconds = time.time() - int(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2]]
+    else:
+        try:
+            moment = datetime.fromisoformat(since)
+        except ValueError:
+            detail = f"--since takes 90s, 30m, 2h, 7d, or an RFC 3339 time, not {since!r}."
+            raise Failure.of("wrong_since", detail, USAGE) from None
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return Filter(cause, stream, max(0, int(seconds * 1000)))

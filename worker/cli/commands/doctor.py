@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,6 @@ from worker.cli.target import resolve
 
 if TYPE_CHECKING:
     from worker.doctor.finding import Finding
-    from worker.doctor.rounds import Rounds
 
 
 @command
@@ -48,17 +47,9 @@ def doctor(
             found.append(finding)
     left = sum(not finding.fixed for finding in found)
     if as_json:
-        say_json(_document(found, rounds, left))
+        findings = [finding.document() for finding in found]
+        well = {"well": not left, "plans": rounds.plans, "queues": rounds.queues}
+        say_json({**well, "findings": findings, "notes": rounds.notes})
     else:
         say(draw(found, rounds))
     return FAILED if left else OK
-
-
-def _document(found: list[Finding], rounds: Rounds, left: int) -> dict[str, Any]:
-    return {
-        "well": not left,
-        "plans": rounds.plans,
-        "queues": rounds.queues,
-        "findings": [finding.document() for finding in found],
-        "notes": rounds.notes,
-    }

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from worker.cli.console import FAILED, OK, Json, command, read_settings, say, say_json
-
-if TYPE_CHECKING:
-    from worker.telemetry.status import Status
 
 
 @command
@@ -39,17 +36,11 @@ def health(
     troubles = [f"worker {one.pid}: {trouble}" for one in workers if ready for trouble in one.troubles(now)]
     if not workers:
         troubles = [f"no worker of this machine beats in {settings.state}"]
-    sentence = _sentence("ready" if ready else "live", workers, troubles)
+    asked, count = "ready" if ready else "live", "1 worker" if len(workers) == 1 else f"{len(workers)} workers"
+    sentence = f"Not {asked}: {'; '.join(troubles)}." if troubles else f"{asked.capitalize()}: {count}."
     if as_json:
         found = [one.model_dump(mode="json") for one in workers]
         say_json({"ok": not troubles, "detail": sentence, "workers": found})
     else:
         say(sentence)
     return FAILED if troubles else OK
-
-
-def _sentence(asked: str, workers: list[Status], troubles: list[str]) -> str:
-    if troubles:
-        return f"Not {asked}: {'; '.join(troubles)}."
-    count = "1 worker" if len(workers) == 1 else f"{len(workers)} workers"
-    return f"{asked.capitalize()}: {count}."

@@ -30,5 +30,5 @@ def partitions(
             except deployment.WrongDeployment as error:
                 raise Failure.of("partitions_in_use", str(error)) from error
         there = deployment.partitions_of(link.client)
-    told = "No worker has used this server yet." if there is None else f"{there}"
-    say_json({"partitions": there}) if as_json else say(told)
+    text = "No worker has used this server yet." if there is None else f"{there}"
+    say_json({"partitions": there}) if as_json else say(text)

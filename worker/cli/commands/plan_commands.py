@@ -33,12 +33,12 @@ def _send(name: str, about: Target, reason: str, actor: str | None, as_json: boo
     with open_link(block_s=publisher.ANSWER_S) as link:
         plan_id = find(link, about.plan).plan_id if about.plan else None
         said = {"reason": reason, "actor": actor or getpass.getuser(), "plan_id": plan_id, "target": about.name}
-        told = publisher.command(link, command=CommandName(name), scope=about.scope, **said, **more)
-    obeyed = told["type"] != REFUSED
+        event = publisher.command(link, command=CommandName(name), scope=about.scope, **said, **more)
+    obeyed = event["type"] != REFUSED
     if as_json:
-        say_json(told)
+        say_json(event)
     else:
-        say(f"{name}: done" if obeyed else f"{name}: refused, {told['data'].get('reason')}")
+        say(f"{name}: done" if obeyed else f"{name}: refused, {event['data'].get('reason')}")
     return OK if obeyed else FAILED
 
 

@@ -68,12 +68,12 @@ def watch(plan: PlanName, as_json: Json = False) -> int:
 
     Exit code 0 if the plan is COMPLETED, 1 if it is HALTED or REJECTED; Ctrl-C stops watching, not the plan.
     """
-    from worker.cli.events import BLOCK_S, Watcher
+    from worker.cli.events import BLOCK_S, print_events
 
     with open_link(BLOCK_S) as link:
-        watcher = Watcher(link, find(link, plan), as_json=as_json)
+        view = find(link, plan)
         try:
-            state = watcher.run()
+            state = print_events(link, view, as_json=as_json)
         except KeyboardInterrupt:
             return OK
     return OK if state == "COMPLETED" else FAILED

@@ -77,26 +77,26 @@ def submit(
     said = goal_options.from_text(read_source(source)) if source else {}
     sources = goal_options.Sources(from_junit, from_sarif or [], roadmap, inbox)
     made = goal_options.with_sources(said, sources, kind, file)
-    told: dict[str, Any] = {"goal_id": None, "plan_id": None, "verdict": None, "reason": "", "errors": []}
+    result: dict[str, Any] = {"goal_id": None, "plan_id": None, "verdict": None, "reason": "", "errors": []}
     if isinstance(made, goal_options.Nothing):
-        told |= {"verdict": "NOTHING_TO_DO", "reason": made.name.lower(), "entry": None}
-        say_json(told) if as_json else say(made.value)
+        result |= {"verdict": "NOTHING_TO_DO", "reason": made.name.lower(), "entry": None}
+        say_json(result) if as_json else say(made.value)
         return OK
     body = with_options(made, given)
     if not body:
         raise Failure.of("no_goal", NO_GOAL, USAGE)
     with open_link() as link:
         sent = publish(link, goal_options.encode(body, link.settings.max_goal_bytes), body.get("goal_id"))
-        told["goal_id"] = sent.goal_id
+        result["goal_id"] = sent.goal_id
         if wait:
             answer = wait_for(link, sent, timeout)
-            told |= answer.model_dump(mode="json") | {"errors": errors_of(link, answer)}
-    say_json({**told, "entry": sent.entry}) if as_json else say(_sentence(told))
-    return FAILED if told["verdict"] == "REJECTED" else OK
+            result |= answer.model_dump(mode="json") | {"errors": errors_of(link, answer)}
+    say_json({**result, "entry": sent.entry}) if as_json else say(_sentence(result))
+    return FAILED if result["verdict"] == "REJECTED" else OK
 
 
-def _sentence(told: Mapping[str, Any]) -> str:
-    if not told["verdict"]:
-        return f"Submitted goal {told['goal_id']}. See what becomes of it: planner show {told['goal_id']}"
-    first = "  ".join(filter(None, (told["verdict"], told["plan_id"], told["reason"])))
-    return "\n".join([first, *(f"  {each['pointer'] or '/'}  {each['message']}" for each in told["errors"])])
+def _sentence(result: Mapping[str, Any]) -> str:
+    if not result["verdict"]:
+        return f"Submitted goal {result['goal_id']}. See what becomes of it: planner show {result['goal_id']}"
+    first = "  ".join(filter(None, (result["verdict"], result["plan_id"], result["reason"])))
+    return "\n".join([first, *(f"  {each['pointer'] or '/'}  {each['message']}" for each in result["errors"])])

@@ -58,7 +58,7 @@ def up(
         if "redis_url" in settings.model_fields_set:
             _check(settings.redis_url, settings)
             return _serve(settings.redis_url, concurrency, settings)
-        with _valkey(settings.data_dir, _free(port)) as url:
+        with _valkey(settings.data_dir, port) as url:
             return _serve(url, concurrency, settings)
     return OK
 
@@ -99,21 +99,19 @@ def _check(url: str, settings: Settings) -> None:
 
 
 def _start(workers: dict[str | None, Worker], url: str, concurrency: int, queues: str | None) -> None:
-    """Add a worker; a signal that comes meanwhile waits, or there would be a worker that nobody ends."""
+    """Start a worker in a session of its own: Ctrl-C reaches only us, and we end things in order.
+
+    A signal that comes meanwhile waits, or there would be a worker that nobody ends.
+    """
     with launch.stop_signals_wait():
-        workers[queues] = _worker(url, concurrency, queues)
-
-
-def _worker(url: str, concurrency: int, queues: str | None) -> Worker:
-    """Start a worker in a session of its own: Ctrl-C reaches only us, and we end things in order."""
-    environment, secrets = credentials.hand_on(os.environ, credentials.read() | {"PLANNER_REDIS_URL": url})
-    command = launch.worker_command(concurrency=concurrency, queues=queues)
-    try:
-        return subprocess.Popen(  # noqa: S603 (our own command)
-            command, env=environment, start_new_session=True, pass_fds=(secrets,)
-        )
-    finally:
-        os.close(secrets)
+        environment, secrets = credentials.hand_on(os.environ, credentials.read() | {"PLANNER_REDIS_URL": url})
+        command = launch.worker_command(concurrency=concurrency, queues=queues)
+        try:
+            workers[queues] = subprocess.Popen(  # noqa: S603 (our own command)
+                command, env=environment, start_new_session=True, pass_fds=(secrets,)
+            )
+        finally:
+            os.close(secrets)
 
 
 def _first_end(workers: Mapping[str | None, Worker]) -> tuple[str | None, int]:
@@ -151,10 +149,15 @@ def _greet(url: str, settings: Settings) -> None:
 
 
 @contextmanager
-def _valkey(data_dir: Path, port: int | None) -> Iterator[str]:
-    """Run the server in a session of its own, out of reach of Ctrl-C; it ends with us, whatever ends us."""
+def _valkey(data_dir: Path, port: int) -> Iterator[str]:
+    """Run the server in a session of its own, out of reach of Ctrl-C; it ends with us, whatever ends us.
+
+    Where something listens at `port` already, the server finds another one.
+    """
+    with socket.socket() as probe:
+        free = port if probe.connect_ex(("127.0.0.1", port)) else None
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=_keep, args=(data_dir, port, theirs, ours))
+    process = multiprocessing.get_context("fork").Process(target=_keep, args=(data_dir, free, theirs, ours))
     process.start()
     theirs.close()
     with closing(ours):
@@ -198,12 +201,6 @@ def _alone_in(data_dir: Path) -> Iterator[None]:
         except BlockingIOError:
             raise RuntimeError("another `planner up` uses it.") from None
         yield
-
-
-def _free(port: int) -> int | None:
-    """Take `port` if nothing listens there, else leave it to the server to find one."""
-    with socket.socket() as probe:
-        return None if probe.connect_ex(("127.0.0.1", port)) == 0 else port
 
 
 @contextmanager

@@ -58,14 +58,17 @@ def worker(
     Ends on SIGTERM when the work in hand is done, after PLANNER_STOP_S at the latest; then others go on with the rest.
     Exit code 0; 70 when it was stuck and ended itself (see PLANNER_WATCHDOG_S); 1 when it could not start.
     """
+    from tasks.routes import ROUTES
     from worker.settings import credentials
 
     settings = read_settings(secrets_fd)
     check_drafters(settings)
     if queues is None and len(apart := shares(settings)) > 1:
-        told = "While this worker drafts it does nothing else, for minutes. Run two, each with one of"
-        line(f"{told}: --queues {' --queues '.join(map(str, apart))}", err=True)
-    _check_queues(queues)
+        advice = "While this worker drafts it does nothing else, for minutes. Run two, each with one of"
+        line(f"{advice}: --queues {' --queues '.join(map(str, apart))}", err=True)
+    known, asked = [route.task for route in ROUTES], queues.split(",") if queues else []
+    if unknown := [queue for queue in asked if queue not in known]:
+        raise Failure.of("unknown_queue", f"No queue {', '.join(unknown)}; there are {', '.join(known)}.", USAGE)
     command = launch.worker_command(pool, concurrency, queues, loglevel or settings.log_level, recycle)
     sys.stdout.flush()
     environment, _ = credentials.hand_on(os.environ, credentials.with_server(settings.given_redis_url))
@@ -94,12 +97,3 @@ def shares(settings: Settings) -> tuple[str | None, ...]:
     if not SLOW.intersection(settings.drafters):
         return (None,)
     return (GOALS.task, ",".join(route.task for route in ROUTES if route is not GOALS))
-
-
-def _check_queues(queues: str | None) -> None:
-    """Raise a Failure for a queue that no route has."""
-    from tasks.routes import ROUTES
-
-    known, asked = [route.task for route in ROUTES], queues.split(",") if queues else []
-    if wrong := [queue for queue in asked if queue not in known]:
-        raise Failure.of("unknown_queue", f"No queue {', '.join(wrong)}; there are {', '.join(known)}.", USAGE)

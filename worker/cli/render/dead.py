@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -59,8 +58,10 @@ def portrait(dead: Dead, *, full: bool = False) -> RenderableType:
 def _lines(dead: Dead, full: bool) -> Iterator[str]:
     yield f"{dead.name}  {plain(dead.code)}"
     yield plain(dead.problem.get("detail", "Its cause cannot be read."))
-    for error in _errors(dead):
-        yield plain(f"  {error.get('pointer') or '/'}  {error.get('message')} ({error.get('code')})")
+    errors = dead.problem.get("errors")
+    for error in errors if isinstance(errors, list) else ():
+        if isinstance(error, dict):
+            yield plain(f"  {error.get('pointer') or '/'}  {error.get('message')} ({error.get('code')})")
     yield plain(f"from {dead.origin or '?'}, entry {dead.source or '?'}; dead-lettered {rfc3339(dead.millis)}")
     if dead.replays:
         yield f"replayed {dead.replays} times before"
@@ -75,11 +76,6 @@ def _lines(dead: Dead, full: bool) -> Iterator[str]:
     yield from (f"  {line}" for line in (text if full else text[:SHOWN_CHARS]).split("\n"))
     if not full and len(text) > SHOWN_CHARS:
         yield f"... {len(text) - SHOWN_CHARS:,} more (--full)"
-
-
-def _errors(dead: Dead) -> list[dict[str, Any]]:
-    found = dead.problem.get("errors")
-    return [error for error in found if isinstance(error, dict)] if isinstance(found, list) else []
 
 
 def escape(raw: bytes, keep: str = "") -> str:

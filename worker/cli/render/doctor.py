@@ -26,12 +26,7 @@ def draw(found: Sequence[Finding], rounds: Rounds) -> RenderableType:
             fixable = " (--fix can)" if each.repair and "--fix" not in each.do else ""
             parts.append(Padding(Text(plain(each.do + fixable), "dim"), (0, 0, 0, 9)))
     parts += [Text(plain(f"note     {note}"), "dim") for note in rounds.notes]
-    return Group(*parts, Text(_summary(found, rounds)))
-
-
-def _summary(found: Sequence[Finding], rounds: Rounds) -> str:
-    looked = f"Looked at {many(rounds.plans, 'plan')} and {many(rounds.queues, 'queue')}"
-    if not found:
-        return f"{looked}: all is well."
-    fixed = sum(finding.fixed for finding in found)
-    return f"{looked}: {many(len(found), 'finding')}" + (f", {fixed:,} fixed." if fixed else ".")
+    result = many(len(found), "finding") if found else "all is well"
+    if fixed := sum(finding.fixed for finding in found):
+        result += f", {fixed:,} fixed"
+    return Group(*parts, Text(f"Looked at {many(rounds.plans, 'plan')} and {many(rounds.queues, 'queue')}: {result}."))

@@ -30,16 +30,14 @@ def _halt(halt: dict[str, Any] | None) -> Iterator[str]:
     for error in evidence.get("errors", ()):
         yield f"  {error['pointer'] or '/'}  {error['message']} ({error['code']})"
     for event in evidence["events"]:
-        yield f"  {event['at']}  {_told(event)}"
+        if "category" in event:
+            what = f"{event['step_id']} attempt {event['attempt']}: {event['category']}"
+        else:
+            actor = f"by {event['actor']}" if "actor" in event else ""
+            what = " ".join(filter(None, (event["what"], event.get("step_id"), actor)))
+        yield f"  {event['at']}  {what}"
     if evidence["unblock"]:
         yield f"  to go on: {evidence['unblock']}"
-
-
-def _told(event: dict[str, Any]) -> str:
-    if "category" in event:
-        return f"{event['step_id']} attempt {event['attempt']}: {event['category']}"
-    actor = f"by {event['actor']}" if "actor" in event else ""
-    return " ".join(filter(None, (event["what"], event.get("step_id"), actor)))
 
 
 def _steps(steps: list[dict[str, Any]]) -> Iterator[str]:

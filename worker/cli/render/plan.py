@@ -66,7 +66,11 @@ def overview(plans: Sequence[PlanSummary], now: datetime | None = None) -> Table
         name = each.plan_id[:SHORT] if len(short) == len(plans) else each.plan_id
         total, done = sum(each.counts.values()), each.counts.get(StepState.DONE, 0)
         table.add_row(
-            name.removeprefix("plan_"), _state(each), f"{done}/{total}", _age(each, now), Text(plain(each.goal))
+            name.removeprefix("plan_"),
+            _state(each),
+            f"{done}/{total}",
+            span(int((now - datetime.fromisoformat(each.created_at)).total_seconds())),
+            Text(plain(each.goal)),
         )
     return table
 
@@ -92,10 +96,6 @@ def _state(plan: PlanSummary) -> Text:
     return Text(plan.state + paused, PLAN_STYLES.get(plan.state, ""))
 
 
-def _age(plan: PlanSummary, now: datetime) -> str:
-    return span(int((now - datetime.fromisoformat(plan.created_at)).total_seconds()))
-
-
 def span(seconds: int) -> str:
     """Write seconds in their largest unit, such as `3 min`; never below `0 s`."""
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
@@ -116,7 +116,11 @@ def _budget(budget: Budget) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim")
     for name, line in budget:
-        table.add_row(name.removesuffix("_s").replace("_", " "), _bar(line), _figures(line, name))
+        unit = " s" if name.endswith("_s") else ""
+        limit = "no limit" if line.limit is None else f"of {line.limit:,}{unit}"
+        held = f", {line.reserved:,} held" if line.reserved else ""
+        figures = f"{line.spent:,} {limit}{held}"
+        table.add_row(name.removesuffix("_s").replace("_", " "), _bar(line), figures)
     return table
 
 
@@ -126,13 +130,6 @@ def _bar(line: BudgetLine) -> Text:
     held = min(BAR - spent, round(BAR * line.reserved / limit)) if limit else 0
     style = "red" if limit and line.spent >= limit else "green"
     return Text.assemble(("█" * spent, style), ("▒" * held, "yellow"), ("░" * (BAR - spent - held), "dim"))
-
-
-def _figures(line: BudgetLine, name: str) -> str:
-    unit = " s" if name.endswith("_s") else ""
-    limit = "no limit" if line.limit is None else f"of {line.limit:,}{unit}"
-    held = f", {line.reserved:,} held" if line.reserved else ""
-    return f"{line.spent:,} {limit}{held}"
 
 
 def _steps(plan: PlanView, most: int | None) -> Group:

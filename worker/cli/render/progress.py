@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 from typing import Self
 
 from worker.host.terminal import line, overwrite
@@ -21,7 +20,7 @@ class ProgressLine:
         self._done = 0
         self._terminal = sys.stderr.isatty()
         self._next = time.monotonic() + QUIET_S
-        self._told = False
+        self._shown = False
 
     def __enter__(self) -> Self:
         return self
@@ -31,15 +30,13 @@ class ProgressLine:
         self._done += count
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + EVERY_S[self._terminal]
-            self._told = True
-            told = f"{self._what}: {self._done:,} ..."
+            self._shown = True
+            text = f"{self._what}: {self._done:,} ..."
             if self._terminal:
-                overwrite(told)
+                overwrite(text)
             else:
-                line(told, err=True)
+                line(text, err=True)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._told and self._terminal:
+    def __exit__(self, *failure: object) -> None:
+        if self._shown and self._terminal:
             overwrite()
