@@ -1,4 +1,4 @@
-"""Orders about more than one plan -> what stands for each of them, now and later.
+"""Commands about more than one plan -> what stands for each of them, now and later.
 
 A pause or a halt stands until it is lifted by `resume` or its time is over, and so for plans yet to come; a cancel is
 for those that were there. What stands is kept as {"<command> <scope>": record}, one of a kind for each scope.
@@ -18,12 +18,12 @@ Records: TypeAlias = Mapping[bytes, bytes]
 
 WIDE = frozenset({Scope.REPOSITORY, Scope.TENANT, Scope.ALL})
 LIFTED = (CommandName.PAUSE, CommandName.HALT)
-COUNT = b"orders"  # beside the records: how many orders there were
+COUNT = b"orders"  # beside the records: how many commands there were
 
 
-def scope_of(order: Command) -> str:
-    """Name the scope of an order as it is kept."""
-    return Scope.ALL.value if order.scope is Scope.ALL else f"{order.scope.value}:{order.target}"
+def scope_of(command: Command) -> str:
+    """Name the scope of a command as it is kept."""
+    return Scope.ALL.value if command.scope is Scope.ALL else f"{command.scope.value}:{command.target}"
 
 
 def scopes_of(tenant: str, repo: str | None) -> list[str]:
@@ -32,27 +32,27 @@ def scopes_of(tenant: str, repo: str | None) -> list[str]:
     return [*found, f"{Scope.REPOSITORY.value}:{repo}"] if repo else found
 
 
-def record(order: Command, now: int, records: Records) -> dict[str, bytes]:
+def record(command: Command, now: int, records: Records) -> dict[str, bytes]:
     """Say what is to be kept of a pause, a halt or a cancel beside `records`; nothing more if it is among them."""
-    name = f"{order.command.value} {scope_of(order)}"
+    name = f"{command.command.value} {scope_of(command)}"
     found = records.get(name.encode())
-    if found and codec.loads(found)["command_id"] == order.command_id:
+    if found and codec.loads(found)["command_id"] == command.command_id:
         return {}
-    until = milliseconds(order.until) if order.until else 0
-    kept = {"actor": order.actor, "reason": order.reason, "command_id": order.command_id, "until": until}
-    if order.command is CommandName.CANCEL:
+    until = milliseconds(command.until) if command.until else 0
+    kept = {"actor": command.actor, "reason": command.reason, "command_id": command.command_id, "until": until}
+    if command.command is CommandName.CANCEL:
         kept |= {"until": 0, "before": now}  # harmless to later plans, and the next cancel takes its place
     return {name: codec.dumps(kept)}
 
 
-def lift(order: Command) -> list[str]:
+def lift(command: Command) -> list[str]:
     """Name what a resume lifts."""
-    return [f"{command.value} {scope_of(order)}" for command in LIFTED]
+    return [f"{name.value} {scope_of(command)}" for name in LIFTED]
 
 
-def is_over(order: Command, now: int) -> bool:
-    """Whether an order would be over before it begins."""
-    return order.until is not None and milliseconds(order.until) <= now
+def is_over(command: Command, now: int) -> bool:
+    """Whether a command would be over before it begins."""
+    return command.until is not None and milliseconds(command.until) <= now
 
 
 def find_over(records: Records, now: int) -> list[bytes]:

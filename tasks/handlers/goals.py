@@ -69,12 +69,23 @@ def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SET
 
     The goal is sanitised first; an answer brings along the goal that it is about and what was found.
     """
-    fit = clean_goal(goal)
-    planned = _without_forbidden(fit.goal, setting.forbidden)
-    answer = reject("invalid_goal", fit.errors) if fit.errors else _answer(planned, catalogue, setting)
+    fit_goal = clean_goal(goal)
+    planned = _without_forbidden(fit_goal.goal, setting.forbidden)
+    answer: Answer
+    if fit_goal.errors:
+        answer = reject("invalid_goal", fit_goal.errors)
+    else:
+        answer = strategy_of(goal.kind).draft(planned, catalogue, setting)
+    if isinstance(answer, Draft):
+        errors = () if answer.question else validate(planned, answer.steps, catalogue, setting.forbidden)
+        if errors:
+            answer = reject("invalid_plan", errors)
+        else:
+            expands = answer.question or answer.state is not None
+            answer = replace(answer, tools=keep_contracts(catalogue, None if expands else answer.steps))
     if planned is goal or isinstance(answer, NothingToDo | Consult):
         return answer
-    return replace(answer, goal=answer.goal or planned, findings=fit.findings)
+    return replace(answer, goal=answer.goal or planned, findings=fit_goal.findings)
 
 
 def _without_forbidden(goal: Goal, forbidden: Forbidden) -> Goal:
@@ -86,17 +97,6 @@ def _without_forbidden(goal: Goal, forbidden: Forbidden) -> Goal:
     if len(kept) == len(files):
         return goal
     return goal.model_copy(update={"context": goal.context.model_copy(update={"files": kept})})
-
-
-def _answer(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
-    answer = strategy_of(goal.kind).draft(goal, catalogue, setting)
-    if not isinstance(answer, Draft):
-        return answer
-    if answer.question:
-        return replace(answer, tools=keep_contracts(catalogue, None))
-    if errors := validate(goal, answer.steps, catalogue, setting.forbidden):
-        return reject("invalid_plan", errors)
-    return replace(answer, tools=keep_contracts(catalogue, answer.steps if answer.state is None else None))
 
 
 def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]:

@@ -1,4 +1,4 @@
-"""Outcome -> change: what controllers reported, folded into their plan in the order of the stream."""
+"""Outcomes -> changeset: what controllers reported, applied to their plan in the order of the stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from schemas import codec
 from schemas.base import StepState as S
 from schemas.base import Verdict
 from schemas.outcome import Outcome
-from schemas.stored import Attempt
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
@@ -63,8 +62,11 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
     outcome, wrong = outcome_verdict.within_range(unit.plan, report.outcome)
     unit.inputs.append(["outcome", report.attempt, report.lease, codec.raw(report.raw)])
     attempt = unit.end_attempt(step)
-    if report.lease is None:
-        _rest_on_no_claim(unit, step, attempt)
+    if report.lease is None and ChangedRule.A_CLAIM_NEEDS_ITS_LEASE.holds(unit.plan):
+        # Nobody has claimed the attempt; whoever does before this is written has it decided anew.
+        lease = unit.snapshot.leases.get(step.step_id)
+        unit.change.guards[step.step_id] = lease.renewed if lease else 0
+        unit.inputs.append(["unclaimed", step.step_id, attempt.attempt])
     used = budget.settle(unit.plan, attempt, outcome.metrics, facts["estimate"])
     budget.lapse(unit, attempt, used)
     if wrong or (outcome.metrics and (outcome.metrics.tokens_used or 0) > used):
@@ -97,14 +99,6 @@ def _succeed(unit: UnitOfWork, step: Step, outcome: Outcome, halt: Halt | None, 
     spared = unit.plan.state in PLAN_ENDS or (halt and halt.spares_completed and schedule.is_satisfied(unit.plan))
     if halt and not spared:
         halting.halt(unit, halt.rule, halt.reason, halt.evidence)
-
-
-def _rest_on_no_claim(unit: UnitOfWork, step: Step, attempt: Attempt) -> None:
-    """Note that the attempt was unclaimed; who claims it before this is written has it decided anew."""
-    if ChangedRule.A_CLAIM_NEEDS_ITS_LEASE.holds(unit.plan):
-        lease = unit.snapshot.leases.get(step.step_id)
-        unit.change.guards[step.step_id] = lease.renewed if lease else 0
-        unit.inputs.append(["unclaimed", step.step_id, attempt.attempt])
 
 
 def _tell_doubt(unit: UnitOfWork, step: Step, outcome: Outcome) -> str | None:

@@ -1,4 +1,4 @@
-"""A plan's timer has run out -> change: clocks of its attempts, its wall clock, work left over.
+"""A plan's timer has run out -> changeset: clocks of its attempts, its wall clock, work left over.
 
 A plan has one timer, at the earliest moment when something could be due. What keeps going does not move it: a timer
 that comes too early finds that out and is set again, which costs a look a minute instead of two writes an attempt.
@@ -68,27 +68,19 @@ def _look_at_attempt(unit: UnitOfWork, step: Step, clocks: Clocks) -> None:
 
 def _due(unit: UnitOfWork, step: Step, live: Attempt, lease: Lease, clocks: Clocks) -> tuple[int, str]:
     """Say when the attempt has run out of time if nothing more is heard of it, and which clock that is."""
+    now = unit.snapshot.now
     if not lease.claimed:
         return live.deadline, f"no controller had claimed it by {rfc3339(live.deadline)}"
-    verify_ms = 1000 * sum(tool["timeout_s"] for tool in step.facts["verify_tools"])
-    # A lease is written by controllers: whatever stands there, the attempt ends at some time.
-    claimed, renewed = min(lease.claimed, live.deadline), _renewed(lease.renewed, unit.snapshot.now, clocks.grace)
-    silent = renewed + SILENT_MS, "its controller went silent"
+    # A time to come is from before the server's clock was set back. A controller that lives has renewed by the new
+    # clock within SILENT_MS of that, which is when sweeps saw it: `grace`.
+    renewed = lease.renewed if lease.renewed - now <= SILENT_MS else clocks.grace or now
+    silent = min(renewed, now) + SILENT_MS, "its controller went silent"
     if "still" in unit.plan.times:  # it may have been told to pause
         return silent
-    over = claimed + verify_ms + RUNNING_MARGIN_MS + waits.rested_for(unit) - live.lost
+    # A lease is written by controllers: whatever stands there, the attempt ends at some time.
+    verify_ms = 1000 * sum(tool["timeout_s"] for tool in step.facts["verify_tools"])
+    over = min(lease.claimed, live.deadline) + verify_ms + RUNNING_MARGIN_MS + waits.rested_for(unit) - live.lost
     return min(silent, (over, "it ran past its time"))
-
-
-def _renewed(renewed: int, now: int, grace: int) -> int:
-    """Say when a lease was renewed for the last time.
-
-    A time to come is from before the server's clock was set back. A controller that lives has renewed by the new clock
-    within SILENT_MS of that, which is when sweeps saw it: `grace`.
-    """
-    if renewed - now <= SILENT_MS:
-        return min(renewed, now)
-    return min(grace or now, now)
 
 
 def _expire(unit: UnitOfWork, step: Step, *, claimed: bool, reason: str) -> None:

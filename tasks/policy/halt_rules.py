@@ -168,17 +168,14 @@ def first_fired(seen: Seen, failure: dict[str, Any] | None) -> Halt | None:
     for rule in RULES:
         limit = limits[rule.limit]
         if limit is not None and (value := rule.value(seen)) >= limit + rule.beyond:
-            return _halt(rule, seen, value, limit)
-    return None
-
-
-def _halt(rule: Rule, seen: Seen, value: int, limit: int) -> Halt:
+            break
+    else:
+        return None
     step, last = seen.step, seen.plan.halting.get("failed", ())
-    events = [
-        entry for entry in last if entry[2] in rule.only and (entry[0] == step.step_id or not rule.only_step)
-    ] or last[-1:]
+    about = [entry for entry in last if entry[2] in rule.only and (entry[0] == step.step_id or not rule.only_step)]
     reason = rule.reason.format(value=value, step=step.step_id) + f"; the limit {rule.limit} is {limit}"
-    evidence = {"value": value, "limit": limit, "limit_name": rule.limit, "step_id": step.step_id, "failed": events}
+    values = {"value": value, "limit": limit, "limit_name": rule.limit}
+    evidence = {**values, "step_id": step.step_id, "failed": about or last[-1:]}
     return Halt(rule.name, reason, evidence, rule.spares_completed)
 
 

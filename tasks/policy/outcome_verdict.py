@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from schemas.base import FailureCategory, Mode, Verdict
-from schemas.outcome import Metrics, Outcome
+from schemas.outcome import Outcome
 from schemas.step import PreviousFailure
-from schemas.stored import Attempt, PlanRecord
+from schemas.stored import PlanRecord
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Snapshot
@@ -26,16 +26,25 @@ COUNTED = ("tokens_used", "patch_cycles", "tool_calls", "duration_ms")  # of `me
 
 
 def judge(snapshot: Snapshot, step_id: str, attempt: int | None, lease: str | None, digest: str) -> Verdict:
-    """Say what becomes of an outcome; only one that reports the live attempt of its step is APPLIED."""
+    """Say what becomes of an outcome; only one that reports the live attempt of its step is APPLIED.
+
+    One that names no attempt means the live one, unless it repeats the last outcome.
+    """
     step, live = snapshot.steps.get(step_id), snapshot.active.get(step_id)
     if step is None:
         return Verdict.UNKNOWN
-    if live and snapshot.record.state not in PLAN_ENDS and _names(live, attempt, lease, digest, step.status.digest):
-        return Verdict.REFUSED if lease is None and lacks_lease(snapshot, step_id, lease) else Verdict.APPLIED
-    if digest == step.status.digest:
+    repeats, is_over = digest == step.status.digest, snapshot.record.state in PLAN_ENDS
+    if live and not is_over:
+        if attempt is None and lease is None:
+            is_meant = not repeats
+        else:
+            is_meant = (attempt or live.attempt) == live.attempt and (lease or live.lease) == live.lease
+        if is_meant:
+            return Verdict.REFUSED if lease is None and lacks_lease(snapshot, step_id, lease) else Verdict.APPLIED
+    if repeats:
         return Verdict.DUPLICATE
     ended = attempt is not None and attempt <= step.status.attempt and not (live and attempt == live.attempt)
-    return Verdict.LATE if ended or snapshot.record.state in PLAN_ENDS else Verdict.REFUSED
+    return Verdict.LATE if ended or is_over else Verdict.REFUSED
 
 
 def lacks_lease(snapshot: Snapshot, step_id: str, lease: str | None) -> bool:
@@ -44,13 +53,6 @@ def lacks_lease(snapshot: Snapshot, step_id: str, lease: str | None) -> bool:
         return False
     live, known = snapshot.active.get(step_id), snapshot.leases.get(step_id)
     return bool(live and known and known.attempt == live.attempt and known.claimed)
-
-
-def _names(live: Attempt, attempt: int | None, lease: str | None, digest: str, last: str) -> bool:
-    """Whether an outcome means this attempt; one that names none means it unless it repeats the last outcome."""
-    if attempt is None and lease is None:
-        return digest != last
-    return (attempt or live.attempt) == live.attempt and (lease or live.lease) == live.lease
 
 
 def failure_of(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None:
@@ -141,12 +143,13 @@ def within_range(plan: PlanRecord, outcome: Outcome) -> tuple[Outcome, dict[str,
     """Return `outcome` with figures that can be counted, and those that were changed and are worth telling of."""
     wrong: dict[str, Wrong] = {}
     if metrics := outcome.metrics:
-        for told in (metrics.tokens_used, metrics.patch_cycles, metrics.tool_calls, metrics.duration_ms):
-            if told is not None and not 0 <= told <= MOST:
-                wrong = _wrong(metrics)
-                counted = {name: each.counted for name, each in wrong.items()}
-                outcome = outcome.model_copy(update={"metrics": metrics.model_copy(update=counted)})
-                break
+        for name in COUNTED:
+            told = getattr(metrics, name) or 0
+            if not 0 <= told <= MOST:
+                wrong[name] = Wrong(told, min(max(0, told), MOST))
+        if wrong:
+            counted = {name: each.counted for name, each in wrong.items()}
+            outcome = outcome.model_copy(update={"metrics": metrics.model_copy(update=counted)})
     if growth_kb := outcome.growth_kb:
         least = 0 if ChangedRule.GROWTH_COUNTS_UP.holds(plan) else -MOST_GROWTH_KB
         if not least <= growth_kb <= MOST_GROWTH_KB:
@@ -155,11 +158,6 @@ def within_range(plan: PlanRecord, outcome: Outcome) -> tuple[Outcome, dict[str,
             if abs(growth_kb) > MOST_GROWTH_KB:
                 wrong["growth_kb"] = Wrong(growth_kb, counted_kb)
     return outcome, wrong
-
-
-def _wrong(metrics: Metrics) -> dict[str, Wrong]:
-    figures = {name: getattr(metrics, name) or 0 for name in COUNTED}
-    return {name: Wrong(told, min(max(0, told), MOST)) for name, told in figures.items() if not 0 <= told <= MOST}
 
 
 def describe_wrong(wrong: dict[str, Wrong]) -> dict[str, Any]:

@@ -102,12 +102,12 @@ class _Pass:
         """Refuse what is no name, and keep what of it can be shown."""
         if text.isprintable() and not INVISIBLE.search(text) and not sanitize(text).findings:
             return text
-        return self.refuse(_no_identifier(pointer, _RULE_OF_NAMES), fit(text, leaf.most or len(text)))
+        return self.refuse_name(pointer, text, leaf, _RULE_OF_NAMES)
 
     def repository(self, pointer: str, text: str, leaf: Leaf) -> str:
         """Refuse what names no repository."""
         if _BAD_REPOSITORY.search(text):
-            return self.refuse(_no_identifier(pointer, _RULE_OF_REPOSITORIES), fit(text, leaf.most or len(text)))
+            return self.refuse_name(pointer, text, leaf, _RULE_OF_REPOSITORIES)
         return self.name(pointer, text, leaf)
 
     def revision(self, pointer: str, text: str, leaf: Leaf) -> str:
@@ -115,8 +115,13 @@ class _Pass:
         if _HASH.fullmatch(text):
             return text
         if not _REVISION.fullmatch(text) or ".." in text:
-            return self.refuse(_no_identifier(pointer, _RULE_OF_REVISIONS), fit(text, leaf.most or len(text)))
+            return self.refuse_name(pointer, text, leaf, _RULE_OF_REVISIONS)
         return self.name(pointer, text, leaf)
+
+    def refuse_name(self, pointer: str, text: str, leaf: Leaf, rule: str) -> str:
+        """Note that `text` breaks `rule`, and keep what of it can be shown."""
+        error = FieldError(pointer=pointer, code="invalid_identifier", message=rule)
+        return self.refuse(error, fit(text, leaf.most or len(text)))
 
     def refuse(self, error: FieldError, kept: str = "") -> str:
         """Note an error; returns what is kept of the string in its place."""
@@ -152,10 +157,6 @@ _RULES: Mapping[TextKind, Callable[[_Pass, str, str, Leaf], str]] = {
     TextKind.REVISION: _Pass.revision,
 }
 LEFT_EMPTY = "Nothing is left of this text once it is cleaned."
-
-
-def _no_identifier(pointer: str, message: str) -> FieldError:
-    return FieldError(pointer=pointer, code="invalid_identifier", message=message)
 
 
 NOTHING_LEFT = FieldError(
