@@ -17,8 +17,8 @@ MAX_RAW = 8000  # characters of the answer that are kept
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """The answer that was taken, and what it took to get it."""
+class AcceptedDraft:
+    """The answer that was accepted, and what it took to get it."""
 
     plan: PlanningPlan
     output: Any
@@ -52,17 +52,17 @@ def schema_of(live: LivePlan) -> Mapping[str, Any] | None:
     return None if mode_of(live) is ValidationMode.NONE else PLANNING_OUTPUT_SCHEMA
 
 
-def describe_draft(live: LivePlan, taken: Taken, made: GovernedSteps) -> PlanningAgentResponse:
+def describe_draft(live: LivePlan, draft: AcceptedDraft, made: GovernedSteps) -> PlanningAgentResponse:
     """Add the plan, and what it took to get it, to the document."""
     return document_of(live).model_copy(
         update={
-            "plan": taken.plan,
-            "raw_output": fit_redacted(as_text(taken.output), MAX_RAW, cut=several_lines),
-            "command": taken.command,
-            "stderr": taken.stderr,
-            "attempts": taken.attempts,
-            "duration_seconds": round(taken.seconds, 3),
-            "notes": (*taken.notes, *notes_of((*made.faults, *made.notes))),
+            "plan": draft.plan,
+            "raw_output": fit_redacted(as_text(draft.output), MAX_RAW, cut=several_lines),
+            "command": draft.command,
+            "stderr": draft.stderr,
+            "attempts": draft.attempts,
+            "duration_seconds": round(draft.seconds, 3),
+            "notes": (*draft.notes, *notes_of((*made.faults, *made.notes))),
         }
     )
 

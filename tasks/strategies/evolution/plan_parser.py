@@ -6,7 +6,7 @@ made of free text too, and holds no attack on whoever reads it next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -69,7 +69,19 @@ def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> P
     output, text = hold_back(output)
     if not fit(text, 512):
         return Refusal((field_error(NO_FIELDS, "empty_output", "The answer is empty."),))
-    return _READERS[mode](output, text, request)
+    if mode is ValidationMode.NONE:
+        return _synthetic(text, request, mode)
+    found = _strict(output)
+    if mode is ValidationMode.STRICT or isinstance(found, ParsedPlan):
+        return found
+    try:
+        mended = fit_schema(_with_ids(read_json(output)), PLANNING_OUTPUT_SCHEMA)
+    except ValueError:
+        return _synthetic(text, request, mode, errors=found.errors)
+    again = _strict(mended)
+    if isinstance(again, ParsedPlan):
+        return ParsedPlan(again.plan, found.errors, ("What was too long or not asked for was cut.",))
+    return _synthetic(text, request, mode, _valid_fields(mended), found.errors)
 
 
 def judge(live: LivePlan, output: Any) -> ParsedPlan | Refusal:
@@ -80,7 +92,12 @@ def judge(live: LivePlan, output: Any) -> ParsedPlan | Refusal:
     found = parse(output, mode_of(live), state_of(live).request)
     if isinstance(found, Refusal):
         return found
-    errors = tuple(_faults(live, found.plan))
+    made = plan_steps(project_in(live), found.plan, state_of(live).request.acceptance_criteria)
+    if mode_of(live) is ValidationMode.STRICT and made.faults:
+        return Refusal(tuple(field_error(where, "invalid_plan", why) for where, why in made.faults))
+    if made.steps and all(step.mode is not Mode.PATCH for step in made.steps):
+        return Refusal((field_error("/steps", "nothing_to_change", NOTHING_TO_CHANGE),))
+    errors = crowd(made.steps, _room(live))
     return Refusal(errors) if errors else found
 
 
@@ -93,21 +110,12 @@ def find_places(live: LivePlan, output: Any) -> Places | str:
     return Refusal(crowd(made.steps, _room(live, 1))).message or found
 
 
-def _faults(live: LivePlan, plan: PlanningPlan) -> Sequence[FieldError]:
-    made = plan_steps(project_in(live), plan, state_of(live).request.acceptance_criteria)
-    if mode_of(live) is ValidationMode.STRICT and made.faults:
-        return [field_error(where, "invalid_plan", why) for where, why in made.faults]
-    if made.steps and all(step.mode is not Mode.PATCH for step in made.steps):
-        return (field_error("/steps", "nothing_to_change", NOTHING_TO_CHANGE),)
-    return crowd(made.steps, _room(live))
-
-
 def _room(live: LivePlan, before: int = 0) -> int:
     """Say how many steps the plan may still get; one that drafts counts too."""
     return room_for(live.goal, before + (document_of(live).drafter == QUEUE))
 
 
-def _strict(output: Any, _: str, __: PlanningAgentRequest) -> ParsedPlan | Refusal:
+def _strict(output: Any) -> ParsedPlan | Refusal:
     try:
         return ParsedPlan(_plan(PlanningOutput.model_validate(read_json(output))))
     except ValidationError as error:
@@ -116,36 +124,7 @@ def _strict(output: Any, _: str, __: PlanningAgentRequest) -> ParsedPlan | Refus
         return Refusal((field_error(NO_FIELDS, "invalid_json", f"This is no JSON: {fit(str(error), 200)}"),))
 
 
-def _lenient(output: Any, text: str, request: PlanningAgentRequest) -> ParsedPlan | Refusal:
-    """Read by the schema; else cut; else keep the fields that are right."""
-    found = _strict(output, text, request)
-    if isinstance(found, ParsedPlan):
-        return found
-    mended = fit_schema(_renamed(_read(output)), PLANNING_OUTPUT_SCHEMA)
-    again = _strict(mended, text, request)
-    if isinstance(again, ParsedPlan):
-        return ParsedPlan(again.plan, found.errors, ("What was too long or not asked for was cut.",))
-    fields = _right(mended) if isinstance(mended, dict) else {}
-    return _synthetic(text, request, ValidationMode.LENIENT, fields, found.errors)
-
-
-def _none(_: Any, text: str, request: PlanningAgentRequest) -> ParsedPlan | Refusal:
-    return _synthetic(text, request, ValidationMode.NONE)
-
-
-_READERS: Mapping[ValidationMode, Callable[[Any, str, PlanningAgentRequest], ParsedPlan | Refusal]] = MappingProxyType(
-    {ValidationMode.STRICT: _strict, ValidationMode.LENIENT: _lenient, ValidationMode.NONE: _none}
-)
-
-
-def _read(output: Any) -> Any:
-    try:
-        return read_json(output)
-    except ValueError:
-        return None
-
-
-def _renamed(value: Any) -> Any:
+def _with_ids(value: Any) -> Any:
     """Take `step_id` for `id`, as older drafters wrote it."""
     if not isinstance(value, dict) or not isinstance(value.get("steps"), list):
         return value
@@ -156,14 +135,16 @@ def _renamed(value: Any) -> Any:
     return {**value, "steps": steps}
 
 
-def _right(value: Mapping[str, Any]) -> dict[str, Any]:
+def _valid_fields(value: Any) -> dict[str, Any]:
     """Keep the fields of an answer in which there is nothing wrong."""
+    if not isinstance(value, dict):
+        return {}
     try:
         PlanningOutput.model_validate(value)
     except ValidationError as error:
         wrong = {each["loc"][0] for each in error.errors(include_url=False, include_input=False) if each["loc"]}
         return {name: found for name, found in value.items() if name not in wrong}
-    return dict(value)
+    return value
 
 
 def _synthetic(
@@ -187,23 +168,16 @@ def _synthetic(
         "fallback_plan": fit(text, 1200, several_lines) or None,
         **fields,
     }
-    if "steps" not in fields:
-        made["steps"] = [_only_step(mode, request, short, criteria)]
+    if "steps" not in fields:  # one, cut to what an action may hold; all of the text is the fallback plan
+        step = {
+            "id": f"{'lenient' if mode is ValidationMode.LENIENT else 'free'}-1",
+            "title": fit(request.goal, 120) or "Carry the plan out",
+            "intent": fit(request.goal, 400) or "Carry the plan out",
+            "actions": [fit(text, 200)],
+            "validation": criteria[:12],
+        }
+        made["steps"] = [step]
     return ParsedPlan(_plan(PlanningOutput.model_validate(made)), errors, (NOTES[mode],))
-
-
-def _only_step(mode: ValidationMode, request: PlanningAgentRequest, text: str, criteria: list[str]) -> dict[str, Any]:
-    """Make the step of a plan of free text.
-
-    It is cut to what an action may hold; all of it is the fallback plan.
-    """
-    return {
-        "id": f"{'lenient' if mode is ValidationMode.LENIENT else 'free'}-1",
-        "title": fit(request.goal, 120) or "Carry the plan out",
-        "intent": fit(request.goal, 400) or "Carry the plan out",
-        "actions": [fit(text, 200)],
-        "validation": criteria[:12],
-    }
 
 
 def _plan(output: PlanningOutput) -> PlanningPlan:
@@ -240,18 +214,15 @@ def _lines(lines: Iterable[str], most: int, size: int = 200) -> list[str]:
 
 
 def _errors(error: ValidationError) -> tuple[FieldError, ...]:
-    """Tell each error once, where it is.
+    """Tell each error once, where it is, in the words of JSON, which is what a drafter writes.
 
     That a list lacks the item which is wrong is no error of its own.
     """
     found = error.errors(include_url=False, include_input=False, include_context=False)
     within = {each["loc"][:depth] for each in found for depth in range(1, len(each["loc"]))}
-    return tuple(
-        field_error("/" + "/".join(fit(str(part), 64) for part in each["loc"]), each["type"], _said(each["msg"]))
-        for each in [each for each in found if each["loc"] not in within][:MAX_ERRORS]
-    )
-
-
-def _said(message: str) -> str:
-    """Say it in the words of JSON, which is what a drafter writes."""
-    return fit(message.replace("Tuple", "List").replace("tuple", "list"), 200)
+    errors = []
+    for each in [each for each in found if each["loc"] not in within][:MAX_ERRORS]:
+        pointer = "/" + "/".join(fit(str(part), 64) for part in each["loc"])
+        message = fit(each["msg"].replace("Tuple", "List").replace("tuple", "list"), 200)
+        errors.append(field_error(pointer, each["type"], message))
+    return tuple(errors)

@@ -83,51 +83,41 @@ def repair_of(prompt: str, output: object, errors: Sequence[FieldError]) -> str:
 def _sections(
     request: PlanningAgentRequest, mode: ValidationMode, files: Sequence[str], *, with_schema: bool
 ) -> Iterator[str]:
+    listing = [*bullets(files[:MAX_LISTED]), *([CUT] if len(files) > MAX_LISTED else [])]
+    hints = (fit(request.iteration_hint or "", MAX_LINE), COLD_HINT if request.cold_start else "")
+    hint = " ".join(filter(None, hints)) or NO_HINT
     yield ROLE
     if request.cold_start:
         yield COLD_START
     yield _data("Global objective", "from the goal", [[fit(request.goal, MAX_TEXT)]], MAX_GOAL)
     yield _data("Constraints", "from the goal", [bullets(request.constraints)], MAX_WORDS)
     yield _data("Acceptance criteria", "from the goal", [bullets(request.acceptance_criteria)], MAX_WORDS)
-    yield _data("Files that may change", "the goal's allowlist", [_listed(files)], MAX_WORDS)
-    yield _data("Iteration and island hint", "from the goal", [[_hint(request)]], MAX_WORDS)
+    yield _data("Files that may change", "the goal's allowlist", [listing], MAX_WORDS)
+    yield _data("Iteration and island hint", "from the goal", [[hint]], MAX_WORDS)
     yield _data("Base commit", "from its card", commit_parts(request.base), MAX_BASE)
-    yield from _inspirations(request)
+    if not request.inspirations:
+        yield "# Inspirations\nNone"
+    share = min(MAX_INSPIRATION, MAX_INSPIRATIONS // max(1, len(request.inspirations)))  # so that the last is not lost
+    for number, each in enumerate(request.inspirations, 1):
+        yield _data(f"Inspiration #{number}", "from its card", commit_parts(each), share)
     yield f"{DELIVERABLES}\n- {FORMAT[mode]}"
     if mode is not ValidationMode.NONE and with_schema:
         yield f"# JSON Schema of the answer\n{codec.dumps(PLANNING_OUTPUT_SCHEMA).decode()}"
 
 
-def _inspirations(request: PlanningAgentRequest) -> Iterator[str]:
-    """Give each inspiration the same room, so that the last is not lost."""
-    if not request.inspirations:
-        yield "# Inspirations\nNone"
-        return
-    share = min(MAX_INSPIRATION, MAX_INSPIRATIONS // len(request.inspirations))
-    for number, each in enumerate(request.inspirations, 1):
-        yield _data(f"Inspiration #{number}", "from its card", commit_parts(each), share)
-
-
 def _data(title: str, origin: str, parts: Parts, size: int) -> str:
-    """Quote outside words under our own heading.
-
-    What only several lines together say is sanitised too.
-    """
+    """Quote outside words under our own heading; what only several lines together say is sanitised too."""
     lines = sanitize("\n".join(squeeze(parts, size))).text.split("\n")
     return "\n".join([f"# {title} ({origin})", *(QUOTE_MARK + line for line in lines)])
 
 
-def _listed(files: Sequence[str]) -> list[str]:
-    return [*bullets(files[:MAX_LISTED]), *([CUT] if len(files) > MAX_LISTED else [])]
-
-
-def _hint(request: PlanningAgentRequest) -> str:
-    hint = fit(request.iteration_hint or "", MAX_LINE)
-    return " ".join(filter(None, (hint, COLD_HINT if request.cold_start else ""))) or NO_HINT
-
-
 def commit_parts(commit: CommitPlanningContext) -> Parts:
-    """Put a commit into words: a part for each thing that is known."""
+    """Put a commit into words: a part for each thing that is known, such as its place in the archive."""
+    place: Parts = []
+    if commit.cell_index is not None:
+        objective = "N/A" if commit.objective is None else f"{commit.objective:.4f}"
+        measures = ", ".join(f"{each:.4f}"[:MAX_MEASURE] for each in commit.measures[:MAX_MEASURES]) or "N/A"
+        place = [[f"MAP-Elites: cell_index={commit.cell_index}, objective={objective}, measures=[{measures}]"]]
     return [
         [f"Hash: {fit(commit.commit_hash, 64)}", f"Subject: {fit(commit.subject, 72)}"],
         [f"Change summary: {fit(commit.change_summary, MAX_CHANGE)}"],
@@ -136,27 +126,22 @@ def commit_parts(commit: CommitPlanningContext) -> Parts:
         [f"Evaluation summary: {fit(commit.evaluation_summary or '', MAX_TEXT) or 'N/A'}"],
         ["Highlights:", *bullets(commit.highlights[:MAX_HIGHLIGHTS])],
         ["Metrics:", *_metrics(commit.metrics)],
-        *_place(commit),
+        *place,
     ]
 
 
 def squeeze(parts: Parts, size: int) -> list[str]:
-    """Shorten the longest parts from their ends, until all has `size` bytes.
-
-    A mark stands where lines were.
-    """
+    """Shorten the longest parts from their ends, until all has `size` bytes; a mark stands where lines were."""
     kept = [list(part) for part in parts]
     weights = [weight(part) for part in kept]
     while sum(weights) > size:
         longest = max(range(len(kept)), key=weights.__getitem__)
-        kept[longest] = _shorter(kept[longest])
+        part = kept[longest]
+        lines = part[:-1] if part[-1] == CUT else part
+        # A single line that is longer than all there is room for goes as a whole.
+        kept[longest] = [*lines[:-1], CUT] if len(lines) > 1 else []
         weights[longest] = weight(kept[longest])
     return [line for part in kept for line in part]
-
-
-def _shorter(part: list[str]) -> list[str]:
-    lines = part[:-1] if part[-1] == CUT else part
-    return [*lines[:-1], CUT] if len(lines) > 1 else []  # a single line that is longer than all there is room for
 
 
 def weight(lines: Sequence[str]) -> int:
@@ -179,12 +164,3 @@ def _metric(metric: CommitMetric) -> str:
     value = f"{metric.value:.10g} {fit(metric.unit or '', 32)}".strip()
     summary = fit(metric.summary or "", 120)
     return f"{fit(metric.name, 128)}: {value}{better}{f' — {summary}' if summary else ''}"
-
-
-def _place(commit: CommitPlanningContext) -> Parts:
-    """Say where in the archive a commit stands, if it is known."""
-    if commit.cell_index is None:
-        return []
-    objective = "N/A" if commit.objective is None else f"{commit.objective:.4f}"
-    measures = ", ".join(f"{each:.4f}"[:MAX_MEASURE] for each in commit.measures[:MAX_MEASURES]) or "N/A"
-    return [[f"MAP-Elites: cell_index={commit.cell_index}, objective={objective}, measures=[{measures}]"]]

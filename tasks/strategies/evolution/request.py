@@ -16,7 +16,7 @@ from schemas.kinds.evolution import CommitMetric, CommitPlanningContext, Evoluti
 from tasks.rules.validation import max_steps
 from tasks.strategies.drafting.cycle import NONE, QUEUE
 from tasks.strategies.drafting.project import Project, only_documents
-from tasks.strategies.evolution.trajectory import History, TrajectoryOptions, rollup
+from tasks.strategies.evolution.trajectory import History, Rollup, TrajectoryOptions, rollup
 from tasks.text.fields import fit, several_lines
 from tasks.text.sanitize import TOKEN
 
@@ -38,34 +38,43 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRequest:
     """A request, and what its trajectories were counted from."""
 
     request: PlanningAgentRequest
     trajectories: tuple[dict[str, Any], ...] = ()
 
 
-def prepare(evolution: Evolution, goal: Goal, options: TrajectoryOptions) -> Prepared:
-    """Make the request of `goal`.
-
-    Its sentence counts where its input has none, and its constraints always.
-    """
-    asked = evolution.goal if evolution.goal and evolution.goal.strip() else goal.goal
-    told = (*evolution.constraints, *(fit(each, MAX_BULLET, several_lines) for each in goal.constraints))
-    evolution = evolution.model_copy(update={"constraints": tuple(dict.fromkeys(told))[:MAX_CONSTRAINTS]})
-    if _starts_cold(evolution):
-        return Prepared(_request(evolution, asked, _bare(evolution.base), (), cold=True))
-    if not evolution.commit_cards:
-        return Prepared(_request(evolution, asked, evolution.base, evolution.inspirations, cold=False))
-    base = evolution.base.commit_hash
-    history = History.of(evolution.commit_cards, base, evolution.experiment_root, evolution.chunk_summaries)
-    rollups = [rollup(history, each.commit_hash, options) for each in evolution.inspirations]
-    inspirations = tuple(
-        each.model_copy(update={"trajectory": found.lines, "trajectory_meta": dict(found.meta)})
-        for each, found in zip(evolution.inspirations, rollups, strict=True)
+def prepare(evolution: Evolution, goal: Goal, options: TrajectoryOptions) -> PreparedRequest:
+    """Make the request of `goal`, whose sentence counts where its input has none, and its constraints always."""
+    base, inspirations = evolution.base, evolution.inspirations
+    rollups: list[Rollup] = []
+    at_root = base.commit_hash == evolution.experiment_root and not inspirations
+    cold = evolution.cold_start or at_root
+    if cold:  # without all that tells how the base came about and how it was judged
+        fields = CommitPlanningContext.model_fields
+        base = base.model_copy(update={name: fields[name].get_default() for name in (*HISTORY, *PLACE)})
+        inspirations = ()
+    elif evolution.commit_cards:
+        history = History.of(
+            evolution.commit_cards, base.commit_hash, evolution.experiment_root, evolution.chunk_summaries
+        )
+        rollups = [rollup(history, each.commit_hash, options) for each in inspirations]
+        inspirations = tuple(
+            each.model_copy(update={"trajectory": found.lines, "trajectory_meta": dict(found.meta)})
+            for each, found in zip(inspirations, rollups, strict=True)
+        )
+    constraints = (*evolution.constraints, *(fit(each, MAX_BULLET, several_lines) for each in goal.constraints))
+    request = PlanningAgentRequest(
+        base=_known(base),
+        inspirations=_known(inspirations),
+        goal=evolution.goal if evolution.goal and evolution.goal.strip() else goal.goal,
+        constraints=tuple(dict.fromkeys(constraints))[:MAX_CONSTRAINTS],
+        acceptance_criteria=evolution.acceptance_criteria,
+        iteration_hint=evolution.iteration_hint,
+        cold_start=cold,
     )
-    request = _request(evolution, asked, evolution.base, inspirations, cold=False)
-    return Prepared(request, tuple(dict(found.meta) for found in rollups if found.meta))
+    return PreparedRequest(request, tuple(dict(found.meta) for found in rollups if found.meta))
 
 
 def start_at_base(goal: Goal, evolution: Evolution) -> Goal:
@@ -98,30 +107,16 @@ def shortcomings(goal: Goal, project: Project, drafter: str) -> tuple[FieldError
     """Say all that keeps a goal from being asked a plan for."""
     evolution = goal.evolution
     asked = fit((evolution.goal if evolution else None) or goal.goal, MAX_GOAL)
+    untested = bool(project.files) and not project.tests and not only_documents(project.files)
     rules = (
         (evolution is None, "/evolution", "no_evolution", NO_INPUT),
         (drafter == NONE, "/drafter", "no_drafter", NO_DRAFTER),
         (not re.search(r"\w", asked.replace(TOKEN, "")), "/evolution/goal", "empty_after_sanitizing", NO_GOAL),
         (not project.files, "/allowed_files", "no_allowed_files", NO_FILES),
-        (_untested(project), "/context/test_command", "no_verification", NO_TESTS),
+        (untested, "/context/test_command", "no_verification", NO_TESTS),
         (drafter == QUEUE and max_steps(goal) < 2, "/limits/max_steps", "too_many_steps", NO_ROOM),
     )
     return tuple(FieldError(pointer=where, code=code, message=why) for wrong, where, code, why in rules if wrong)
-
-
-def _untested(project: Project) -> bool:
-    return bool(project.files) and not project.tests and not only_documents(project.files)
-
-
-def _starts_cold(evolution: Evolution) -> bool:
-    at_root = evolution.base.commit_hash == evolution.experiment_root and not evolution.inspirations
-    return evolution.cold_start or at_root
-
-
-def _bare(base: CommitPlanningContext) -> CommitPlanningContext:
-    """Drop all that tells how a commit came about and how it was judged."""
-    fields = CommitPlanningContext.model_fields
-    return base.model_copy(update={name: fields[name].get_default() for name in (*HISTORY, *PLACE)})
 
 
 def _known(value: Any) -> Any:
@@ -132,22 +127,3 @@ def _known(value: Any) -> Any:
         return value
     kind = type(value)
     return kind.model_construct(**{name: _known(getattr(value, name)) for name in kind.model_fields})
-
-
-def _request(
-    evolution: Evolution,
-    goal: str,
-    base: CommitPlanningContext,
-    inspirations: tuple[CommitPlanningContext, ...],
-    *,
-    cold: bool,
-) -> PlanningAgentRequest:
-    return PlanningAgentRequest(
-        base=_known(base),
-        inspirations=_known(inspirations),
-        goal=goal,
-        constraints=evolution.constraints,
-        acceptance_criteria=evolution.acceptance_criteria,
-        iteration_hint=evolution.iteration_hint,
-        cold_start=cold,
-    )

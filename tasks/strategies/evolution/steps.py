@@ -9,7 +9,7 @@ from typing import Any
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.goal import Goal
 from schemas.kinds.evolution import PlanningPlan
-from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
+from schemas.step import ControllerTaskSpec, PlannedStep
 from tasks.rules.risk import estimate
 from tasks.rules.validation import MAX_TOOLS
 from tasks.strategies.drafting import cycle
@@ -63,10 +63,7 @@ def find_step(goal: Goal, plan: PlanningPlan, unplaced: Sequence[int]) -> Planne
 
 
 def places(output: Any, plan: PlanningPlan, unplaced: Sequence[int], project: Project) -> Places:
-    """Read which allowed files were found for each step that named none.
-
-    Of one list every such step has all.
-    """
+    """Read which allowed files were found for each step that named none; of one list every such step has all."""
     files = output.get("files", output) if isinstance(output, Mapping) else output
     allowed = frozenset(project.files)
     found: dict[int, tuple[str, ...]] = {}
@@ -101,7 +98,15 @@ def plan_steps(
         for step in plan.steps
     ]
     made = govern(project, drafted, RESERVED, found)
-    return replace(made, steps=(*made.steps, *_last_check(project, plan, made.steps, criteria)))
+    # A drafter may ask for more tests, never for less: the goal's own run as well.
+    commands = commands_in(plan.validation, project.catalogue, project.files, RiskLevel.HIGH)
+    tools = tuple({tool.argv: tool for tool in (*project.tests, *commands)}.values())[:MAX_TOOLS]
+    words = {
+        "success_criteria": fit("; ".join((*criteria, *plan.validation)), MAX_SUCCESS),
+        "guidance": fit("; ".join(plan.handoff_notes), MAX_GUIDANCE) or None,
+    }
+    checks = last_check(project, made.steps, tools, VERIFY_ID, plan.summary)
+    return replace(made, steps=(*made.steps, *(step.model_copy(update=words) for step in checks)))
 
 
 def fallback_steps(
@@ -118,22 +123,3 @@ def fallback_steps(
         cautions=plan.guardrails,
     )
     return govern(project, [step], taken - {FALLBACK_ID})
-
-
-def _last_check(
-    project: Project, plan: PlanningPlan, steps: Sequence[PlannedStep], criteria: Sequence[str]
-) -> tuple[PlannedStep, ...]:
-    """Run the goal's own tests and the plan's commands at the end.
-
-    A drafter may ask for more tests, never for less.
-    """
-    tools = _once((*project.tests, *commands_in(plan.validation, project.catalogue, project.files, RiskLevel.HIGH)))
-    words = {
-        "success_criteria": fit("; ".join((*criteria, *plan.validation)), MAX_SUCCESS),
-        "guidance": fit("; ".join(plan.handoff_notes), MAX_GUIDANCE) or None,
-    }
-    return tuple(step.model_copy(update=words) for step in last_check(project, steps, tools, VERIFY_ID, plan.summary))
-
-
-def _once(tools: Sequence[VerifyTool]) -> tuple[VerifyTool, ...]:
-    return tuple({tool.argv: tool for tool in tools}.values())[:MAX_TOOLS]

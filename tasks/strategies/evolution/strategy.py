@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from schemas.base import Mode, StepState
@@ -27,7 +26,7 @@ from tasks.strategies.drafting.cycle import (
 )
 from tasks.strategies.drafting.project import Project, project_of
 from tasks.strategies.evolution.document import (
-    Taken,
+    AcceptedDraft,
     describe_draft,
     document_of,
     drafted_plan,
@@ -66,7 +65,10 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     based = start_at_base(goal, goal.evolution)
     live = _begin(based, goal.evolution, project, setting)
     if setting.drafter == QUEUE:
-        return replace(_ask_controller(live), goal=based)
+        state = state_of(live)
+        state = state.model_copy(update={"attempts": attempts_within(live.goal, state.attempts)})
+        step = draft_step(live.goal, state.request.goal, state.prompt or "", state.attempts)
+        return Draft((step,), live.document, state=state.model_dump(mode="json"), goal=based)
     answer = _worker_cycle(live).answer(setting.drafted)
     return replace(answer, goal=based) if isinstance(answer, Draft) else answer
 
@@ -95,7 +97,18 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
 
 def advance(live: LivePlan, end: End, _: Catalogue) -> Expansion | None:
     """Expand the plan from its draft, and note whether a step changed something."""
-    return _AFTER[state_of(live).stage](live, end)
+    state = state_of(live)
+    if state.stage is Stage.DRAFTING:
+        return _queue_cycle(live).go_on(end) if end.step_id == DRAFT_ID else None
+    if state.stage is Stage.FINDING:
+        if end.step_id != FIND_ID:
+            return None
+        found = find_places(live, end.output) if end.state == StepState.DONE else ""
+        return _halt(live, end) if isinstance(found, str) else _place(live, found)
+    if state.patched or end.state != StepState.DONE or end.facts["mode"] != Mode.PATCH:
+        return None
+    state = state.model_copy(update={"patched": True})
+    return Expansion(state.model_dump(mode="json"), live.document, "A step of the plan has changed something.")
 
 
 def answer(_: LivePlan, __: Any, ___: Catalogue) -> Expansion | str:
@@ -151,19 +164,8 @@ def _begin(goal: Goal, evolution: Evolution, project: Project, setting: Setting)
     return LivePlan(literal, state.model_dump(mode="json"), document.model_dump(mode="json"), setting.now, tools)
 
 
-def _ask_controller(live: LivePlan) -> Draft:
-    """Begin with the step that asks."""
-    state = state_of(live)
-    state = state.model_copy(update={"attempts": attempts_within(live.goal, state.attempts)})
-    step = draft_step(live.goal, state.request.goal, state.prompt or "", state.attempts)
-    return Draft((step,), live.document, state=state.model_dump(mode="json"))
-
-
 def _worker_cycle(live: LivePlan) -> WorkerCycle[ParsedPlan]:
-    """Lay out how the worker's drafter is asked.
-
-    What a call that failed was asked, is asked again.
-    """
+    """Lay out how the worker's drafter is asked; what a call that failed was asked, is asked again."""
     prompt, schema, mode = state_of(live).prompt or "", schema_of(live), mode_of(live).value
     first = Consult(prompt, schema, mode)
 
@@ -171,9 +173,21 @@ def _worker_cycle(live: LivePlan) -> WorkerCycle[ParsedPlan]:
         return Consult(repair_of(prompt, said.output, refusal.errors), schema, mode) if said.error is None else first
 
     def accept(found: ParsedPlan, drafted: Sequence[Drafted]) -> Draft:
-        last, notes = drafted[-1], (*_refused(cycle, drafted[:-1]), *found.notes)
-        taken = Taken(found.plan, last.output, len(drafted), _seconds(drafted), notes, last.command, last.stderr)
-        made = _take(live, taken)
+        refusals = [each.message if isinstance(each, Refusal) else "" for each in map(cycle.read, drafted[:-1])]
+        notes = [fit(f"Attempt {number} was refused: {why}", MAX_ERROR) for number, why in enumerate(refusals, 1)]
+        last = drafted[-1]
+        made = _take(
+            live,
+            AcceptedDraft(
+                found.plan,
+                last.output,
+                attempts=len(drafted),
+                seconds=_seconds(drafted),
+                notes=(*notes, *found.notes),
+                command=last.command,
+                stderr=last.stderr,
+            ),
+        )
         return Draft(made.steps, made.document, state=made.state, phases=made.phases)
 
     cycle = WorkerCycle(
@@ -188,18 +202,11 @@ def _worker_cycle(live: LivePlan) -> WorkerCycle[ParsedPlan]:
     return cycle
 
 
-def _refused(cycle: WorkerCycle[ParsedPlan], drafted: Sequence[Drafted]) -> tuple[str, ...]:
-    """Say why the answers before the last were refused."""
-    found = (cycle.read(said) for said in drafted)
-    told = (each.message if isinstance(each, Refusal) else "" for each in found)
-    return tuple(fit(f"Attempt {number} was refused: {each}", MAX_ERROR) for number, each in enumerate(told, 1))
-
-
 def _give_up(refusal: Refusal, drafted: Sequence[Drafted]) -> Rejected:
     """Reject the goal, and say how often was asked, and the last errors."""
     tokens = sum(said.tokens for said in drafted)
-    told = f"{_no_plan(len(drafted))} in {_seconds(drafted):.1f} s for {tokens} tokens; the last errors follow."
-    return Rejected(FAILED, (failure(told), *refusal.errors))
+    why = f"{_no_plan(len(drafted))} in {_seconds(drafted):.1f} s for {tokens} tokens; the last errors follow."
+    return Rejected(FAILED, (failure(why), *refusal.errors))
 
 
 def _seconds(drafted: Sequence[Drafted]) -> float:
@@ -215,33 +222,9 @@ def _queue_cycle(live: LivePlan) -> QueueCycle[ParsedPlan]:
 
     def accept(found: ParsedPlan, end: End) -> Expansion:
         seconds = (live.now - state_of(live).began) / 1000
-        return _take(live, Taken(found.plan, end.output, end.attempt or 1, seconds, found.notes))
+        return _take(live, AcceptedDraft(found.plan, end.output, end.attempt or 1, seconds, found.notes))
 
     return QueueCycle(judge=partial(judge, live), accept=accept, fall_back=lambda end, _: _halt(live, end))
-
-
-def _after_drafting(live: LivePlan, end: End) -> Expansion | None:
-    return _queue_cycle(live).go_on(end) if end.step_id == DRAFT_ID else None
-
-
-def _after_finding(live: LivePlan, end: End) -> Expansion | None:
-    if end.step_id != FIND_ID:
-        return None
-    found = find_places(live, end.output) if end.state == StepState.DONE else ""
-    return _halt(live, end) if isinstance(found, str) else _place(live, found)
-
-
-def _after_working(live: LivePlan, end: End) -> Expansion | None:
-    state = state_of(live)
-    if state.patched or end.state != StepState.DONE or end.facts["mode"] != Mode.PATCH:
-        return None
-    kept = state.model_copy(update={"patched": True}).model_dump(mode="json")
-    return Expansion(kept, live.document, "A step of the plan has changed something.")
-
-
-_AFTER: Mapping[Stage, Callable[[LivePlan, End], Expansion | None]] = MappingProxyType(
-    {Stage.DRAFTING: _after_drafting, Stage.FINDING: _after_finding, Stage.WORKING: _after_working}
-)
 
 
 def _halt(live: LivePlan, end: End) -> Expansion:
@@ -256,18 +239,18 @@ def _halt(live: LivePlan, end: End) -> Expansion:
     return Expansion(live.state, live.document, reason, halt=("planning_failed", reason, evidence))
 
 
-def _take(live: LivePlan, taken: Taken) -> Expansion:
+def _take(live: LivePlan, draft: AcceptedDraft) -> Expansion:
     """Expand a drafted plan to its steps, or to one that looks for files."""
     state = state_of(live)
-    made = plan_steps(project_in(live), taken.plan, state.request.acceptance_criteria)
-    document = describe_draft(live, taken, made).model_dump(mode="json")
-    phase = Phase("drafted", f"The plan is drafted: {len(taken.plan.steps)} step(s), attempt {taken.attempts}.")
+    made = plan_steps(project_in(live), draft.plan, state.request.acceptance_criteria)
+    document = describe_draft(live, draft, made).model_dump(mode="json")
+    phase = Phase("drafted", f"The plan is drafted: {len(draft.plan.steps)} step(s), attempt {draft.attempts}.")
     kept = state.model_copy(update={"prompt": None, "unplaced": made.unplaced})
     if not made.unplaced:
         return _work(kept, document, made.steps, phase)
     finding = kept.model_copy(update={"stage": Stage.FINDING}).model_dump(mode="json")
     why = "The plan is drafted, and some of its steps do not say which files they change."
-    steps = (find_step(live.goal, taken.plan, made.unplaced),)
+    steps = (find_step(live.goal, draft.plan, made.unplaced),)
     return Expansion(finding, document, why, steps, phases=(phase,))
 
 

@@ -69,10 +69,7 @@ class Rollup:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Which steps of a path are shown.
-
-    A head and a tail one by one, and whole chunks between by their summaries.
-    """
+    """Which steps of a path are shown: head and tail one by one, whole chunks between by their summaries."""
 
     earliest: int  # the first so many
     chunks: tuple[tuple[int, int], ...]  # from, up to and without
@@ -100,30 +97,31 @@ class History:
 
 
 def rollup(history: History, tip: str, options: TrajectoryOptions = DEFAULTS) -> Rollup:
-    """Tell how `tip` came about since it parted from the base.
-
-    One line says so where that is not known.
-    """
+    """Tell how `tip` came about since it parted from the base; one line says so where that is not known."""
     found = unique_path(history.cards, history.base, tip)
     if found is None:
         return Rollup((NO_OVERLAP,))
     shared, path = found
     index = depths(history.cards, tip, shared, history.root)
-    spans = _spans(path, index, options)
-    told = {"anchor": index.anchor, "anchor_mode": index.mode} if index.whole else {"anchor": None, "anchor_mode": None}
-    base = next(iter(history.base))
-    meta = {"base": base, "inspiration": tip, "lca": shared, "unique_steps_count": len(path), **told}
+    anchor, mode = (index.anchor, index.mode) if index.whole else (None, None)
+    meta = {
+        "base": next(iter(history.base)),
+        "inspiration": tip,
+        "lca": shared,
+        "unique_steps_count": len(path),
+        "anchor": anchor,
+        "anchor_mode": mode,
+    }
+    ends = f"lca {fit(shared, SHORT, opening)}, anchor {fit(anchor or 'unknown', SHORT, opening)}"
+    count = f"unique_steps_count: {len(path)} ({ends})"
     if not path:
-        return Rollup((_count_line(meta), NO_STEPS), {**meta, "omitted_steps": 0})
-    lines = (_count_line(meta), *_lines(history, path, spans, options))
-    return Rollup(lines, {**meta, "omitted_steps": spans.omitted})
-
-
-def _spans(path: Sequence[str], index: Depths, options: TrajectoryOptions) -> Spans:
+        return Rollup((count, NO_STEPS), {**meta, "omitted_steps": 0})
     if index.whole and all(each in index.of for each in path):
-        return spans([index.of[each] for each in path], options)
-    recent = max(0, len(path) - max(0, options.max_raw_steps))  # nothing to align to: only the tail
-    return Spans(0, (), recent, recent)
+        chosen = spans([index.of[each] for each in path], options)
+    else:
+        recent = max(0, len(path) - max(0, options.max_raw_steps))  # nothing to align to: only the tail
+        chosen = Spans(0, (), recent, recent)
+    return Rollup((count, *_lines(history, path, chosen, options)), {**meta, "omitted_steps": chosen.omitted})
 
 
 def spans(at: Sequence[int], options: TrajectoryOptions = DEFAULTS) -> Spans:
@@ -134,65 +132,44 @@ def spans(at: Sequence[int], options: TrajectoryOptions = DEFAULTS) -> Spans:
     recent = n - min(raw, n)
     if recent < n:
         recent = max(0, recent - (at[recent] - 1) % block)  # back to where its block begins, so that nothing is torn
-    earliest = _earliest(at[0], n, block, raw, recent)
-    chunks = _chosen(_full(at, block, recent), options.max_chunks)
+    # The head is the rest of the block that the path begins in, or else two steps.
+    rest = min(block - (at[0] - 1) % block, n, raw, recent) if at[0] % block != 1 else 0
+    earliest = rest or min(2, raw, recent)
+    chunks = _chunks(at, block, recent, options.max_chunks)
     covered = {step for start, end in chunks for step in range(start, end)} | set(range(earliest))
     return Spans(earliest, chunks, recent, recent - len(covered))
 
 
-def _earliest(first: int, n: int, block: int, raw: int, recent: int) -> int:
-    """Count the steps of the block that the path begins in, or else two."""
-    rest = min(block - (first - 1) % block, n, raw, recent) if first % block != 1 else 0
-    return rest or min(2, raw, recent)
-
-
-def _full(at: Sequence[int], block: int, recent: int) -> list[tuple[int, int]]:
-    found = []
+def _chunks(at: Sequence[int], block: int, recent: int, most: int) -> tuple[tuple[int, int], ...]:
+    """Choose full blocks: the oldest, which tells where things came from, and the newest ones."""
+    full = []
     for _, steps in groupby(range(recent), key=lambda step: (at[step] - 1) // block):
         members = list(steps)
         if len(members) == block:
-            found.append((members[0], members[-1] + 1))
-    return found
-
-
-def _chosen(full: Sequence[tuple[int, int]], most: int) -> tuple[tuple[int, int], ...]:
-    """Keep the oldest chunk, which tells where things came from, and the newest ones."""
+            full.append((members[0], members[-1] + 1))
     if most < 1 or len(full) <= most:
         return tuple(full[: max(0, most)])
     return (full[0], *full[len(full) - most + 1 :])
 
 
 def _lines(history: History, path: Sequence[str], shown: Spans, options: TrajectoryOptions) -> list[str]:
-    def step_lines(steps: Sequence[str]) -> list[str]:
-        return [_step_line(history.cards[each]) for each in steps]
-
-    chunks = [_chunk_line(history, path[start:end], options) for start, end in shown.chunks]
-    return [
-        *_section("Earliest unique steps:", step_lines(path[: shown.earliest])),
-        *_section("Older steps, summarised:", chunks),
-        *_section("Recent unique steps:", step_lines(path[shown.recent :])),
-        *([f"Omitted {shown.omitted} older unique step(s)."] if shown.omitted else []),
-    ]
-
-
-def _section(title: str, lines: Sequence[str]) -> list[str]:
-    return [title, *(f"- {line}" for line in lines)] if lines else []
-
-
-def _count_line(meta: Mapping[str, Any]) -> str:
-    names = {"lca": meta["lca"], "anchor": meta["anchor"] or "unknown"}
-    shown = ", ".join(f"{name} {fit(value, SHORT, opening)}" for name, value in names.items())
-    return f"unique_steps_count: {meta['unique_steps_count']} ({shown})"
+    cards = history.cards
+    sections = {
+        "Earliest unique steps:": [_step_line(cards[each]) for each in path[: shown.earliest]],
+        "Older steps, summarised:": [_chunk_line(history, path[start:end], options) for start, end in shown.chunks],
+        "Recent unique steps:": [_step_line(cards[each]) for each in path[shown.recent :]],
+    }
+    lines = []
+    for title, content in sections.items():
+        if content:
+            lines += [title, *(f"- {line}" for line in content)]
+    return [*lines, f"Omitted {shown.omitted} older unique step(s)."] if shown.omitted else lines
 
 
 def _step_line(card: CommitCard, size: int = MAX_STEP_LINE) -> str:
     name = fit(card.commit_hash, SHORT, opening)
-    return f"{name}: {fit(_what(card), max(0, size - len(name) - 2))}"
-
-
-def _what(card: CommitCard) -> str:
-    """Take the summary of a change, or its subject where there is none."""
-    return card.subject if card.change_summary == NOT_TOLD else card.change_summary
+    change = card.subject if card.change_summary == NOT_TOLD else card.change_summary
+    return f"{name}: {fit(change, max(0, size - len(name) - 2))}"
 
 
 def _chunk_line(history: History, path: Sequence[str], options: TrajectoryOptions) -> str:
@@ -216,10 +193,7 @@ def ancestors(cards: Cards, tip: str) -> Iterator[str]:
 
 
 def unique_path(cards: Cards, base: Mapping[str, None], tip: str) -> tuple[str, tuple[str, ...]] | None:
-    """Find the last commit that `tip` shares with `base`, and the path from there.
-
-    `base` are the ancestors of another commit.
-    """
+    """Find the last commit that `tip` shares with `base`, the ancestors of another commit, and the path from there."""
     path: list[str] = []
     for each in ancestors(cards, tip):
         if each in base:
