@@ -6,12 +6,10 @@ Sizes are checked first.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails, to_json
+from pydantic_core import to_json
 
 from schemas import codec
 from schemas.base import unknown_fields
@@ -38,21 +36,18 @@ NAMED_BY = {
 
 
 def read_outcome(entry: StreamEntry) -> tuple[str, Report] | Problem:
-    """Read an outcome; returns the plan that it is about and the report.
-
-    Returns the problem where it cannot be read.
-    """
+    """Read an outcome: the plan that it is about and the report, or the problem where it cannot be read."""
     data = entry.data
     if data is None:
         return NO_DATA
     if len(data) > MAX_OUTCOME_BYTES:
-        return too_large("outcome_too_large", len(data), MAX_OUTCOME_BYTES)
+        return _too_large("outcome_too_large", len(data), MAX_OUTCOME_BYTES)
     try:
         outcome, unknown, kept = _outcome(data)
     except (ValidationError, codec.DecodeError) as error:
-        return unreadable(error)
+        return _not_json_or_unfit(error)
     if len(data) > MAX_OUTPUT_BYTES and (size := len(to_json(outcome.output))) > MAX_OUTPUT_BYTES:
-        return too_large("output_too_large", size, MAX_OUTPUT_BYTES, "/output")
+        return _too_large("output_too_large", size, MAX_OUTPUT_BYTES, "/output")
     plan_id = outcome.plan_id or entry.field("plan_id")
     if plan_id is None or not PLAN_ID.fullmatch(plan_id):
         detail = "An outcome must name its plan, in `plan_id` or in the entry's field of that name."
@@ -105,26 +100,23 @@ def _bounded(data: bytes) -> bytes | None:
 
 
 def read_goal(entry: StreamEntry, max_bytes: int) -> tuple[Goal, str] | Problem:
-    """Read a goal; returns it with the digest of its body.
-
-    Returns the problem where it cannot be read.
-    """
+    """Read a goal: the goal with the digest of its body, or the problem where it cannot be read."""
     data = entry.data
     if data is None:
         return NO_DATA
     if len(data) > max_bytes:
-        return too_large("goal_too_large", len(data), max_bytes)
+        return _too_large("goal_too_large", len(data), max_bytes)
     try:
         body = codec.loads(data)
         goal = Goal.model_validate(body)
     except (ValidationError, codec.DecodeError) as error:
-        return unreadable(error)
+        return _not_json_or_unfit(error)
     if len(data) > MAX_GOAL_BYTES and goal.steps is None and goal.evolution is None:
-        return too_large("goal_too_large", len(data), MAX_GOAL_BYTES)
+        return _too_large("goal_too_large", len(data), MAX_GOAL_BYTES)
     try:
         canonical = codec.canonical(body)
     except codec.EncodeError as error:
-        return unkept(error)
+        return _not_encodable(error)
     return goal, blake2b(canonical, digest_size=16).hexdigest()
 
 
@@ -137,63 +129,47 @@ def read_command(entry: StreamEntry) -> Command | Problem:
     if data is None:
         return NO_DATA
     if len(data) > MAX_COMMAND_BYTES:
-        return too_large("command_too_large", len(data), MAX_COMMAND_BYTES)
+        return _too_large("command_too_large", len(data), MAX_COMMAND_BYTES)
     try:
         body = codec.loads(data)
         command = Command.model_validate(body)
         codec.canonical(body)
     except (ValidationError, codec.DecodeError) as error:
-        return unreadable(error)
+        return _not_json_or_unfit(error)
     except codec.EncodeError as error:
-        return unkept(error)
+        return _not_encodable(error)
     if command.scope not in SCOPES[command.command]:
         known = ", ".join(sorted(SCOPES[command.command]))
         detail = f"`{command.command}` reaches {known}, not `{command.scope}`."
         return Problem.of("unsupported_scope", detail)
-    if missing := _missing(command):
-        return Problem.of("invalid_message", f"An order of scope `{command.scope}` names its `{missing}`.")
+    for name in NAMED_BY[command.scope]:
+        if getattr(command, name) is None:
+            return Problem.of("invalid_message", f"An order of scope `{command.scope}` names its `{name}`.")
     return command
 
 
-def _missing(command: Command) -> str | None:
-    """Name the field without which a command of its scope says nothing."""
-    return next((name for name in NAMED_BY[command.scope] if getattr(command, name) is None), None)
-
-
-def unreadable(error: ValidationError | codec.DecodeError) -> Problem:
-    """Tell what is wrong with a message.
-
-    It is no JSON, or these fields do not fit.
-    """
-    if isinstance(error, ValidationError):
-        details = error.errors(include_url=False, include_context=False, include_input=False)
-        if not any(detail["type"] == "json_invalid" for detail in details):
-            errors = tuple(_field_error(detail) for detail in details[:MAX_ERRORS])
-            return Problem.of("invalid_message", f"Fields that do not fit the contract: {len(details)}.", errors)
+def _not_json_or_unfit(error: ValidationError | codec.DecodeError) -> Problem:
+    """Say what is wrong with a message: it is no JSON, or these fields do not fit."""
+    if isinstance(error, codec.DecodeError):
+        return Problem.of("invalid_json", f"Not JSON: {error}")
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    if any(detail["type"] == "json_invalid" for detail in details):
         return Problem.of("invalid_json", details[0]["msg"])
-    return Problem.of("invalid_json", f"Not JSON: {error}")
+    errors = []
+    for detail in details[:MAX_ERRORS]:
+        pointer = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in detail["loc"])
+        errors.append(FieldError(pointer=pointer, code=detail["type"], message=detail["msg"]))
+    return Problem.of("invalid_message", f"Fields that do not fit the contract: {len(details)}.", tuple(errors))
 
 
-def unkept(error: codec.EncodeError) -> Problem:
-    """Tell that a message cannot be written again.
-
-    It is nested deeper, or has a larger number, than can be kept.
-    """
+def _not_encodable(error: codec.EncodeError) -> Problem:
+    """Say that a message is nested deeper, or has a larger number, than can be kept."""
     return Problem.of("invalid_json", f"Cannot be kept: {error}.")
 
 
-def too_large(code: str, size: int, limit: int, pointer: str = "") -> Problem:
-    """Tell that a message, or its part at `pointer`, is over its limit."""
+def _too_large(code: str, size: int, limit: int, pointer: str = "") -> Problem:
     detail = f"{size} bytes, and the limit is {limit}."
     return Problem.of(code, detail, (FieldError(pointer=pointer, code=code, message=detail),), status=413)
-
-
-def _field_error(detail: ErrorDetails) -> FieldError:
-    return FieldError(pointer=_pointer(detail["loc"]), code=detail["type"], message=detail["msg"])
-
-
-def _pointer(location: Sequence[Any]) -> str:
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
 
 
 NO_DATA = Problem.of("no_data", "The entry has no field `data`, where the message belongs.")

@@ -207,9 +207,8 @@ class Inbox:
 
         Each stays in its own stream.
         """
-        return [
-            ("XCLAIM", stream, GROUP, consumer, 0, *those, "JUSTID") for stream, those in _by_stream(entries).items()
-        ]
+        ids = _by_stream(entries)
+        return [("XCLAIM", stream, GROUP, consumer, 0, *those, "JUSTID") for stream, those in ids.items()]
 
     def drop(self, entries: Iterable[StreamEntry]) -> list[RedisCommand]:
         """Make the commands that delete and acknowledge `entries`, each in its own stream.
@@ -217,11 +216,10 @@ class Inbox:
         In this order, since a transaction is refused by some servers that are full: what is deleted and still pending
         is read once more, without fields, and dropped then; what is acknowledged and not deleted would stay for ever.
         """
-        return [
-            command
-            for stream, those in _by_stream(entries).items()
-            for command in (("XDEL", stream, *those), ("XACK", stream, GROUP, *those))
-        ]
+        commands: list[RedisCommand] = []
+        for stream, ids in _by_stream(entries).items():
+            commands += (("XDEL", stream, *ids), ("XACK", stream, GROUP, *ids))
+        return commands
 
 
 def _by_stream(entries: Iterable[StreamEntry]) -> dict[str, list[bytes]]:

@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from redis import Redis
@@ -33,11 +34,11 @@ def release_claims(settings: Settings, pids: Iterable[int]) -> None:
     A store that is away is left alone.
     """
     prefixes = [f"{socket.gethostname()}-{pid}-" for pid in pids]
+    places = [(stream, prefix) for stream in _streams(settings.partitions) for prefix in prefixes]
     try:
         with clients.connect(settings.redis_url, patience_s=PATIENCE_S) as client:
-            places = [(stream, prefix) for stream in _streams(settings.partitions) for prefix in prefixes]
-            for place in places:
-                _release(client, *place)
+            for stream, prefix in places:
+                _release(client, stream, prefix)
             for stream, prefix in places:
                 _tidy(client, stream, 0, prefix)
     except (RedisError, PlannerError) as error:
@@ -65,19 +66,13 @@ def date_anew(client: Redis, streams: Iterable[str]) -> None:
     """
     for stream in streams:
         after = "-"
-        while page := _pending(client, stream, after):
-            for one in page:
-                if one["time_since_delivered"] == 0:
-                    ids: list[Any] = [one["message_id"]]
-                    client.xclaim(stream, GROUP, one["consumer"], 0, ids, idle=0, justid=True)
-            after = f"({page[-1]['message_id'].decode()}"
-
-
-def _pending(client: Redis, stream: str, after: str) -> Any:
-    try:
-        return client.xpending_range(stream, GROUP, after, "+", PAGE)
-    except ResponseError:  # no such stream or group
-        return []
+        with suppress(ResponseError):  # no such stream or group
+            while page := client.xpending_range(stream, GROUP, after, "+", PAGE):
+                pending: list[dict[str, Any]] = [*page]
+                for one in pending:
+                    if one["time_since_delivered"] == 0:
+                        client.xclaim(stream, GROUP, one["consumer"], 0, [one["message_id"]], idle=0, justid=True)
+                after = f"({pending[-1]['message_id'].decode()}"
 
 
 def _streams(partitions: int) -> list[str]:
@@ -91,19 +86,14 @@ def _release(client: Redis, stream: str, prefix: str) -> None:
         consumers: Any = client.xinfo_consumers(stream, GROUP)
     except ResponseError:  # no such stream or group
         return
-    for one in consumers:
-        if one["pending"] and one["name"].startswith(prefix.encode()):
-            count = _age(client, stream, one["name"])
-            log.info("entries handed back", extra={"stream": stream, "count": count})
-
-
-def _age(client: Redis, stream: str, consumer: bytes) -> int:
-    after, count = "-", 0
-    while page := client.xpending_range(stream, GROUP, after, "+", PAGE, consumer):
-        ids: list[Any] = [one["message_id"] for one in page]
-        client.xclaim(stream, GROUP, consumer, 0, ids, idle=LONG_AGO_MS, justid=True)
-        after, count = f"({ids[-1].decode()}", count + len(ids)
-    return count
+    names = [one["name"] for one in consumers if one["pending"] and one["name"].startswith(prefix.encode())]
+    for name in names:
+        after, count = "-", 0
+        while page := client.xpending_range(stream, GROUP, after, "+", PAGE, name):
+            ids: list[Any] = [one["message_id"] for one in page]
+            client.xclaim(stream, GROUP, name, 0, ids, idle=LONG_AGO_MS, justid=True)
+            after, count = f"({ids[-1].decode()}", count + len(ids)
+        log.info("entries handed back", extra={"stream": stream, "count": count})
 
 
 def _tidy(client: Redis, stream: str, idle_ms: int, prefix: str) -> int:
