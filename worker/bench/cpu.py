@@ -46,10 +46,9 @@ def _of_tree(root: int) -> float:
             continue
         pid = int(stat.parent.name)
         parents[pid], ticks[pid] = int(fields[1]), sum(map(int, fields[11:15]))
-    return sum(count for pid, count in ticks.items() if _is_below(pid, root, parents)) / TICKS_S
-
-
-def _is_below(pid: int, root: int, parents: dict[int, int]) -> bool:
-    while pid and pid != root:
-        pid = parents.get(pid, 0)
-    return pid == root
+    used = 0
+    for pid, count in ticks.items():
+        while pid and pid != root:
+            pid = parents.get(pid, 0)
+        used += count if pid == root else 0
+    return used / TICKS_S

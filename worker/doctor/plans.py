@@ -118,7 +118,7 @@ def _listing(plan: Stored) -> Iterator[Finding]:
 
 
 def _log(plan: Stored) -> Iterator[Finding]:
-    """Fold the moves of the log again. The whole decision cannot be: the steps as they were at first are not kept."""
+    """Replay the log's moves. Whole decisions cannot be replayed: the steps as they were at first are not kept."""
     log = plan.log
     stored = {step: row.state for step, row in plan.steps.items()} | {"": plan.state}
     wrong = [

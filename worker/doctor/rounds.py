@@ -35,9 +35,14 @@ class Rounds:
             yield from self._allowed(check.__name__.replace("_", " "), check(self.site))
         for number in range(self.site.partitions):
             part = Partition(number)
-            for page in self._listed(part):
+            ids: Any = self.site.client.zscan_iter(part.plans, count=PAGE)  # such as come and go may be met or not
+            while found := [plan_id.decode() for plan_id, _ in islice(ids, PAGE)]:
+                page = list(dict.fromkeys(found))
                 yield from orphans.gone(self.site, part, page)
-                yield from self.some([plan_id for plan_id in page if self._belongs(plan_id, part)])
+                at_home = [each for each in page if partition_of(each, self.site.partitions) == number]
+                if len(at_home) < len(page):
+                    self._elsewhere.add(number)  # nobody here can find those that are left
+                yield from self.some(at_home)
         met = orphans.Walk(self._elsewhere)
         yield from self._allowed("keys", orphans.walk(self.site, met, self.step))
         yield from self.some(sorted(met.unlisted))
@@ -46,24 +51,13 @@ class Rounds:
             yield from self._allowed(queue, server.queue(self.site, queue))
 
     def some(self, plan_ids: Sequence[str]) -> Iterator[Finding]:
-        """Look at these plans."""
+        """Look at these plans; yields what is found of a plan twice, in the words of the second look."""
         for plan_id in plan_ids:
             self.plans += 1
             self.step(1)
-            yield from self._confirmed(plan_id)
-
-    def _belongs(self, plan_id: str, part: Partition) -> bool:
-        """Whether a plan stands where PLANNER_PARTITIONS has it; elsewhere nobody here can find it."""
-        home = partition_of(plan_id, self.site.partitions)
-        if home != part.number:
-            self._elsewhere.add(part.number)
-        return home == part.number
-
-    def _confirmed(self, plan_id: str) -> Iterator[Finding]:
-        """Tell what is found of a plan twice, in the words of the second look."""
-        first = {finding.identity for finding in self._look(plan_id)}
-        if first:
-            yield from (finding for finding in self._look(plan_id) if finding.identity in first)
+            first = {finding.identity for finding in self._look(plan_id)}
+            if first:
+                yield from (finding for finding in self._look(plan_id) if finding.identity in first)
 
     def _look(self, plan_id: str) -> Iterable[Finding]:
         try:
@@ -74,20 +68,11 @@ class Rounds:
         except KeepsChanging:
             self.notes.append(f"{plan_id} changed in every look at it; it was left out.")
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, ResponseError) as error:
-            return [self._unreadable(plan_id, error)]
+            key = Partition(partition_of(plan_id, self.site.partitions)).plan(plan_id).plan
+            sentence = f"What is stored of the plan cannot be read: {type(error).__name__}: {error}."
+            do = f"Look at {key} and the keys that begin like it; no worker can decide about the plan."
+            return [Finding("plan.unreadable", plan_id, sentence, do)]
         return []
-
-    def _unreadable(self, plan_id: str, error: Exception) -> Finding:
-        key = Partition(partition_of(plan_id, self.site.partitions)).plan(plan_id).plan
-        sentence = f"What is stored of the plan cannot be read: {type(error).__name__}: {error}."
-        do = f"Look at {key} and the keys that begin like it; no worker can decide about the plan."
-        return Finding("plan.unreadable", plan_id, sentence, do)
-
-    def _listed(self, part: Partition) -> Iterator[list[str]]:
-        """Yield the plans of a partition in pages; such as come and go meanwhile may be met or not."""
-        ids: Any = self.site.client.zscan_iter(part.plans, count=PAGE)
-        while page := [plan_id.decode() for plan_id, _ in islice(ids, PAGE)]:
-            yield list(dict.fromkeys(page))
 
     def _allowed(self, what: str, findings: Iterator[Finding]) -> Iterator[Finding]:
         """Go on where this user may not ask, or the server does not know the question, and say so."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -125,7 +125,7 @@ def read(site: Site, plan_id: str) -> Stored | None:
             return None
         found = Stored(plan_id, part, int(head[0]), head[1].decode(), codec.loads(head[2]))
         found.policy_version = codec.loads(head[3]).get("policy_version", 1)
-        _read_small(site, found)
+        _read_rest(site, found)
         _read_steps(site, found)
         _read_attempts(site, found)
         _read_log(site, found)
@@ -134,58 +134,46 @@ def read(site: Site, plan_id: str) -> Stored | None:
     raise KeepsChanging(plan_id)
 
 
-def _read_small(site: Site, plan: Stored) -> None:
+def _read_rest(site: Site, plan: Stored) -> None:
+    """Read what is read at one moment: attempts, the ready queue, the to-do list, places in lists, expiries."""
     k, part = plan.keys, plan.partition
     every = (k.plan, k.steps, k.status, k.ready, k.active, k.todo, k.log)
     asked: list[RedisCommand] = [("HGETALL", k.active), ("ZRANGE", k.ready, 0, -1), ("LRANGE", k.todo, 0, -1)]
     asked += [("ZSCORE", part.timers, plan.plan_id), ("ZSCORE", part.plans, plan.plan_id)]
     active, ready, todo, timer, listed, *ttls = together(site.client, [*asked, *(("TTL", key) for key in every)])
-    plan.active = {step.decode(): _flight(raw) for step, raw in active.items()}
+    for step, raw in active.items():
+        entry, _, record = raw.partition(b" ")
+        attempt, lease, queue, _, tokens, patch_cycles, *_ = codec.loads(record)
+        plan.active[step.decode()] = Flight(entry.decode(), attempt, lease, queue, tokens, patch_cycles)
     plan.ready = {step.decode() for step in ready}
-    plan.todo = [_todo(item) for item in todo]
+    for item in todo:
+        name, number, *_ = item.decode().split(" ")
+        plan.todo.append((name, int(number)))
     plan.timer = None if timer is None else int(timer)
     plan.listed = listed is not None
     plan.ttls = {key: ttl for key, ttl in zip(every, ttls, strict=True) if ttl != -2}  # -2: there is no such key
 
 
-def _flight(raw: bytes) -> Flight:
-    entry, _, record = raw.partition(b" ")
-    attempt, lease, queue, _, tokens, patch_cycles, *_ = codec.loads(record)
-    return Flight(entry.decode(), attempt, lease, queue, tokens, patch_cycles)
-
-
-def _todo(item: bytes) -> tuple[str, int]:
-    step, number, *_ = item.decode().split(" ")
-    return step, int(number)
-
-
 def _read_steps(site: Site, plan: Stored) -> None:
-    k = plan.keys
-    for page in _pages(site.client.hkeys(k.status)):
-        for step, raw in zip(page, _values(site, k.status, page), strict=True):
-            if raw:
-                plan.steps[step.decode()] = _row(codec.loads(raw))
-    for page in _pages(site.client.hkeys(k.steps)):
-        for field_name, raw in zip(page, _values(site, k.steps, page), strict=True):
-            _spec(plan, field_name.decode(), raw or b"")
+    for step, raw in _fields(site, plan.keys.status):
+        if raw:
+            unmet, state, place, attempt, *more = codec.loads(raw)
+            plan.steps[step] = Row(unmet, state, place, attempt, more[6] if len(more) > 6 else "")
+    for name, raw in _fields(site, plan.keys.steps):
+        if name.startswith(">"):
+            step, _, number = name[1:].rpartition(":")
+            plan.windows[step, int(number)] = raw.decode().split()
+        elif not name.startswith(NOTE):
+            plan.depends_on[name] = list(dict.fromkeys(codec.loads(raw).get("depends_on") or ()))
 
 
-def _values(site: Site, key: str, names: Sequence[Any]) -> list[bytes | None]:
-    found: Any = site.client.hmget(key, names)
-    return list(found)
-
-
-def _row(record: list[Any]) -> Row:
-    unmet, state, place, attempt = record[:4]
-    return Row(unmet, state, place, attempt, record[10] if len(record) > 10 else "")
-
-
-def _spec(plan: Stored, name: str, raw: bytes) -> None:
-    if name.startswith(">"):
-        step, _, number = name[1:].rpartition(":")
-        plan.windows[step, int(number)] = raw.decode().split()
-    elif not name.startswith(NOTE):
-        plan.depends_on[name] = list(dict.fromkeys(codec.loads(raw).get("depends_on") or ()))
+def _fields(site: Site, key: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the fields of a hash, read in pages; such as go meanwhile are empty."""
+    names: Any = site.client.hkeys(key)
+    for start in range(0, len(names), PAGE):
+        page = names[start : start + PAGE]
+        values: Any = site.client.hmget(key, page)
+        yield from ((name.decode(), raw or b"") for name, raw in zip(page, values, strict=True))
 
 
 def _read_attempts(site: Site, plan: Stored) -> None:
@@ -208,8 +196,3 @@ def _read_log(site: Site, plan: Stored) -> None:
             plan.log.follow(codec.loads(line))
         if len(page) < PAGE:
             return
-
-
-def _pages(rows: Any) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(rows), PAGE):
-        yield rows[start : start + PAGE]
