@@ -37,7 +37,7 @@ from tasks.text.json_in_prose import fit_schema, read_json
 from tasks.text.paths import fault
 from tasks.text.secrets import hold_back
 
-MAX_ERRORS = 20  # told at once
+MAX_ERRORS = 20  # shown at once
 NO_FIELDS = "/"  # where the whole answer is wrong
 
 RATIONALE = "The answer gave no reasons in the form that was asked for; it is followed as it stands."

@@ -45,11 +45,11 @@ def state_of(live: LivePlan) -> EvolutionState:
 def project_in(live: LivePlan) -> Project:
     """Read the project of a plan as its draft did.
 
-    The listing that told its language is not kept, so the state says it.
+    The listing that its language follows from is not kept, so the state says it.
     """
     state, goal = state_of(live), live.goal
     context = goal.context.model_copy(update={"language": state.language})
     constraints = {fit(each, MAX_BULLET): each for each in (*state.request.constraints, *goal.constraints)}
-    told = goal.model_copy(update={"context": context, "constraints": tuple(constraints.values())})
-    found = project_of(told, catalogue_of(live.tools, live.policy_version))
+    whole = goal.model_copy(update={"context": context, "constraints": tuple(constraints.values())})
+    found = project_of(whole, catalogue_of(live.tools, live.policy_version))
     return found if isinstance(found, Project) else Project(goal, goal.allowed_files, None, (), CATALOGUE)

@@ -26,7 +26,7 @@ RESERVED = frozenset({DRAFT_ID, FIND_ID, VERIFY_ID, FALLBACK_ID})
 
 Places = Mapping[int, tuple[str, ...]]  # of the steps that name no files: positions and files
 
-NO_ORDER = "Nothing of the plan may be done yet: only read."
+ONLY_READ = "Nothing of the plan may be done yet: only read."
 
 
 def draft_step(goal: Goal, asked: str, prompt: str, attempts: int) -> PlannedStep:
@@ -38,7 +38,7 @@ def draft_step(goal: Goal, asked: str, prompt: str, attempts: int) -> PlannedSte
         title="Draft the plan",
         intent=fit(fill(sentence, fit(asked, MAX_INTENT), MAX_INTENT), MAX_INTENT),
         guidance="Answer in `output` as the input says: its prompt, its schema where it has one, its validation mode. "
-        "On a later attempt mend what context.previous_failure says. " + NO_ORDER,
+        "On a later attempt mend what context.previous_failure says. " + ONLY_READ,
         attempts=attempts,
         read=len(prompt),
     )
@@ -56,7 +56,7 @@ def find_step(goal: Goal, plan: PlanningPlan, unplaced: Sequence[int]) -> Planne
         controller_task_spec=ControllerTaskSpec(type=StepType.EXPLORE),
         mode=mode,
         guidance='Answer in `output`: {"files": {"<id of a step>": ["path", ...]}}, with paths of the input\'s '
-        "allowed_files. " + NO_ORDER,
+        "allowed_files. " + ONLY_READ,
         queue=goal.queue,
         estimate=estimate(mode),
     )

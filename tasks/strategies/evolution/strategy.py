@@ -260,8 +260,8 @@ def _place(live: LivePlan, found: Places) -> Expansion:
     criteria = state.request.acceptance_criteria
     made = plan_steps(project_in(live), drafted_plan(live), criteria, found)
     notes = tuple(dict.fromkeys((*document.notes, *notes_of(made.notes))))
-    told = document.model_copy(update={"notes": notes}).model_dump(mode="json")
-    return _work(state, told, made.steps, Phase("placed", "The files to change are found."))
+    shown = document.model_copy(update={"notes": notes}).model_dump(mode="json")
+    return _work(state, shown, made.steps, Phase("placed", "The files to change are found."))
 
 
 def _work(

@@ -151,5 +151,5 @@ class Shield:
 @lru_cache(maxsize=16384)
 def normalise(path: str) -> str:
     """Write a path as a careless file system reads it: in one case, without `.`, `..` and the slash of a folder."""
-    folded = unicodedata.normalize("NFKC", path).replace("\\", "/").strip().casefold()
-    return posixpath.normpath(f"/{folded}").lstrip("/")
+    plain = unicodedata.normalize("NFKC", path).replace("\\", "/").strip().casefold()
+    return posixpath.normpath(f"/{plain}").lstrip("/")

@@ -43,11 +43,13 @@ class GapHistory:
     """The records in the order in which they happened, and what earlier plans counted."""
 
     records: tuple[IterationRecord, ...]
-    recall: Mapping[str, int]
+    counters: Mapping[str, int]  # of earlier plans
     limit: int = MAX_FAILURES
 
     @classmethod
-    def of(cls, records: Sequence[IterationRecord], recall: Mapping[str, int], limit: int = MAX_FAILURES) -> GapHistory:
+    def of(
+        cls, records: Sequence[IterationRecord], counters: Mapping[str, int], limit: int = MAX_FAILURES
+    ) -> GapHistory:
         """Sort records by time, each iteration once, as its newest record has it.
 
         Of those of one moment the one that is listed first is the newest.
@@ -55,7 +57,7 @@ class GapHistory:
         newest: dict[str, IterationRecord] = {}
         for record in sorted(records, key=lambda record: record.timestamp, reverse=True):
             newest.setdefault(record.iteration_id, record)
-        return cls(tuple(newest.values())[::-1], recall, limit)
+        return cls(tuple(newest.values())[::-1], counters, limit)
 
     def of_gap(self, gap: Gap) -> Past:
         """Tell how it went with `gap` since its last success.
@@ -63,7 +65,7 @@ class GapHistory:
         Of two counts of failures, the records' and our own, the larger one holds.
         """
         streak, failed, lesson = 0, False, ""
-        remembered = own = self.recall.get(field_of(gap), 0)
+        remembered = own = self.counters.get(field_of(gap), 0)
         for record in self._by_gap.get(key(gap), ()):
             if record.outcome in _FAILED:
                 streak, failed, lesson = streak + 1, True, _lesson(record)
@@ -76,7 +78,7 @@ class GapHistory:
     @property
     def counted(self) -> int:
         """How many iterations the planner itself has planned."""
-        return self.recall.get(COUNTER, 0)
+        return self.counters.get(COUNTER, 0)
 
     @property
     def next_number(self) -> int:

@@ -21,7 +21,7 @@ class IterationState(Record):
     protected: tuple[str, ...] = ()  # by the goal and by constraints
     judges: tuple[str, ...] | None = None  # files of tests; None: all
     checks: tuple[str, ...] = CHECKS  # ids of contracts
-    language: str | None = None  # the listing that told it is not kept
+    language: str | None = None  # the listing that it follows from is not kept
 
 
 def state_of(live: LivePlan) -> IterationState:

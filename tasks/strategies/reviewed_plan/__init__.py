@@ -1,7 +1,7 @@
 """Reviewed plans: planned and carried out by roles, with gates between.
 
 `workflow` is the table of it all, eleven rows of planning and nine of execution; `rows` has the kinds of rows that
-there are, and `steps` what a role is told. The architect, the developer and the technical writer answer `operations`,
+there are, and `steps` what a role is to do. The architect, the developer and the technical writer answer `operations`,
 the only way in which plan.json changes, and `integrity` says what must hold of it at any time. A reviewer decides item
 by item, `gate` adds the items up: on, back to the work with what failed, or, when that has gone on for too long, a
 `decision` of a person. With the last gate of planning plan.json is frozen and `markdown` writes it for people.

@@ -47,7 +47,7 @@ SENTINELS: Mapping[str, str] = {
 }
 
 DELEGATED, NOT_RUN, SATISFIED = "DELEGATED", "NOT_RUN", "SATISFIED"
-MAX_UNTOUCHED = 20  # files told of one milestone
+MAX_UNTOUCHED = 20  # files shown of one milestone
 # The worst that happened to a step is what became of its milestone.
 WORST = (StepState.FAILED.value, StepState.SKIPPED.value, StepState.DONE.value)
 

@@ -47,7 +47,7 @@ def worker_of(milestone: MilestoneFacts) -> RoleName:
 def waves_of(plan: Plan) -> tuple[tuple[Milestone, ...], ...]:
     """List the waves of a plan without wave faults, milestones by their number."""
     known = {each.id: each for each in plan.milestones}
-    waves = [wave.milestones for wave in plan.milestone_dependencies.waves] or _derived(plan)
+    waves = [wave.milestones for wave in plan.milestone_dependencies.waves] or _waves_by_depth(plan)
     return tuple(tuple(sorted((known[name] for name in wave), key=lambda each: each.number)) for wave in waves)
 
 
@@ -61,10 +61,10 @@ def wave_faults(plan: Plan) -> Iterator[str]:
     for members in cycles(graph):
         yield f"cycle: these milestones wait for each other: {name_cycle(members)}"
     if plan.milestone_dependencies.waves:
-        yield from _given_faults(plan, graph)
+        yield from _wave_list_faults(plan, graph)
 
 
-def _given_faults(plan: Plan, graph: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+def _wave_list_faults(plan: Plan, graph: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     waves = plan.milestone_dependencies.waves
     if [wave.wave for wave in waves] != list(range(1, len(waves) + 1)):
         yield "waves: they must be numbered 1, 2, 3 and so on, in order"
@@ -78,7 +78,7 @@ def _given_faults(plan: Plan, graph: Mapping[str, tuple[str, ...]]) -> Iterator[
                 yield f"waves: {name} depends on {other} and must be in a later wave"
 
 
-def _derived(plan: Plan) -> list[tuple[str, ...]]:
+def _waves_by_depth(plan: Plan) -> list[tuple[str, ...]]:
     """Put every milestone one wave after the last that it depends on."""
     depth: dict[str, int] = {}
     left = {each.id: each.depends_on for each in plan.milestones}

@@ -1,4 +1,4 @@
-"""The steps of a reviewed plan: what roles are told, also of what failed."""
+"""The steps of a reviewed plan: what roles are to do, and what failed before."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from tasks.text.paths import expand_globs
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
 
 FAILED, SKIPPED, DONE = StepState.FAILED.value, StepState.SKIPPED.value, StepState.DONE.value
-MAX_UNTOUCHED = 5  # files told of one step
+MAX_UNTOUCHED = 5  # files shown of one step
 
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:

@@ -19,7 +19,7 @@ M = TypeVar("M", bound=BaseModel)
 CODE, DRAWING = "diff", "diagram_ascii"  # the fields that are no prose
 FREELY_NAMED = "params"  # the field whose keys are a writer's own words
 _CONTROLS = re.compile(rf"{INVISIBLE.pattern}|[\x0b-\x0d\x85\u2028\u2029]")
-MAX_FAULTS = 5  # told at once
+MAX_FAULTS = 5  # shown at once
 
 
 def clean_words(value: Any, name: str = "") -> Any:

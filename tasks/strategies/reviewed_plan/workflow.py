@@ -1,6 +1,6 @@
 """The whole workflow as one table: eleven rows of planning, nine of execution.
 
-A row says who works, what is read and written, what is told and checked, and where pass and fail lead.
+A row says who works, what is read and written, what is to be done and checked, and where pass and fail lead.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def said(output: Any = None, error: str | None = None, tokens: int = 10, ms: int
 
 
 def consulted(mode: str | None, *answers: Drafted, drafter: str = "http", goal: Any = None, **options: Any) -> Answer:
-    """Plan through the front door, where a Draft has passed the validator."""
+    """Plan as the worker does, where a Draft has passed the validator."""
     setting = Setting(drafter=drafter, drafted=answers, options=options, now=7)
     return goals.plan(goal or a_goal(mode), CATALOGUE, setting)
 

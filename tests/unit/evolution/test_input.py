@@ -1,4 +1,4 @@
-"""The input of an evolution goal: every limit at the door, and what is filled in where little is given."""
+"""The input of an evolution goal: every limit of it, and what is filled in where little is given."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_gaps_that_name_their_files_do_not_ask_what_else_is_free(asked: list[str
     assert "src/a.py" not in asked
 
 
-def test_too_many_globs_for_so_many_files_are_refused_at_the_door() -> None:
+def test_too_many_globs_for_so_many_files_are_refused_before_anything_is_planned() -> None:
     globs = [f"src/x{number}/*" for number in range(500)]
     files = [f"src/m{number}.py" for number in range(MAX_GLOB_WORK // 500)]
     gap = a_gap("Change src/m0.py")
