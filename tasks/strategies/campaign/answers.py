@@ -8,8 +8,8 @@ something names nothing at all, since what it names may be what is not wanted.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from schemas.kinds.campaign import ClarifyAnswer, CoherenceDecision
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
-from tasks.strategies.campaign.question import Coherence, Trigger, choose_files, options
-from tasks.strategies.campaign.state import Knowledge
+from tasks.strategies.campaign.question import OPTIONS, Coherence, Trigger, choose_files
+from tasks.strategies.campaign.state import CampaignScope, Knowledge
 from tasks.strategies.campaign.verification import read_command
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import JUDGED
@@ -31,87 +31,6 @@ MAX_SAID = 300  # characters of why an answer is none
 NOTHING_SAID = (
     "The answer names no file that the goal allows, no place of tests, no command of the catalogue and neither A nor B."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class PendingQuestion:
-    """The question that is being answered, and what it can be answered with."""
-
-    coherence: Coherence
-    known: Knowledge
-    page: str
-    allowed: Sequence[str]
-    catalogue: Catalogue
-
-
-def learn(value: Any, asked: PendingQuestion) -> Knowledge | str:
-    """Add to what is known what `value` says; a sentence where that is nothing."""
-    said = _said(value, asked)
-    if isinstance(said, str):
-        return said
-    if outside := [path for path in map(clean, said.candidates) if path not in asked.allowed]:
-        return f"The goal does not allow {fit(', '.join(outside[:3]), 200)}: name files of its allowed_files."
-    try:
-        update = _update(said, asked)
-    except UnknownCommand as error:
-        return fit(str(error), MAX_SAID)
-    known = asked.known.model_copy(update=update)
-    return known if known != asked.known else NOTHING_SAID
-
-
-def _said(value: Any, asked: PendingQuestion) -> ClarifyAnswer | str:
-    value = _object(value)
-    if isinstance(value, str):
-        return _read_prose(value, asked.page, frozenset(asked.allowed), asked.catalogue)
-    if isinstance(value, bool):
-        return ClarifyAnswer(confirm=value)
-    if not isinstance(value, dict):
-        return "An answer is a text, or an object with candidates, test_pattern, verify, choice or confirm."
-    try:
-        return ClarifyAnswer.model_validate(value)
-    except ValidationError as error:
-        wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(map(str, wrong["loc"]))
-        return fit(f"The answer cannot be read: {where}: {wrong['msg']}.", MAX_SAID)
-
-
-def _object(value: Any) -> Any:
-    """Read an object that came as text."""
-    if not isinstance(value, str) or not value.lstrip().startswith("{"):
-        return value
-    try:
-        return read_json(value)
-    except ValueError:
-        return value
-
-
-def _update(said: ClarifyAnswer, asked: PendingQuestion) -> dict[str, Any]:
-    """Put together what was said; what is named is more exact than a letter."""
-    update: dict[str, Any] = {}
-    known, trigger = asked.known, asked.coherence.triggers[0]
-    if said.choice:
-        update |= options(trigger, known, asked.allowed)["ab".index(said.choice)].update
-    elif said.confirm and asked.coherence.decision is CoherenceDecision.CONFIRM:
-        update |= options(Trigger.SEVERAL, known, asked.allowed)[0].update
-    if said.candidates:
-        update |= choose_files(known, tuple(map(clean, said.candidates)))
-    return update | _tests(said, asked)
-
-
-def _tests(said: ClarifyAnswer, asked: PendingQuestion) -> dict[str, Any]:
-    update: dict[str, Any] = {}
-    place = fit(said.test_pattern or "", 200)
-    if said.verify and said.verify.strip():
-        tool = read_command(said.verify.strip(), asked.catalogue)
-        update["test_command"] = render((tool,))
-        place = place or asked.known.test_pattern or update["test_command"]
-    if place:
-        update["test_pattern"] = place
-        inside = (clean(each) for each in place.split(", "))
-        update["tests"] = files_of((path for path in inside if path in asked.allowed), Role.TEST) or asked.known.tests
-    return update
-
-
 MAX_READ = 20_000  # characters of an answer
 MAX_LINES = 200
 MAX_COMMANDS = 20  # that are tried
@@ -140,6 +59,63 @@ _NO = re.compile(
 _APART = re.compile(r"[\s,;`\"'<>()]+")
 _QUOTED = re.compile(r"`([^`\n]{1,500})`")
 _ARGUMENT = re.compile(r"[/._:=-]")
+
+
+def learn(value: Any, page: str, coherence: Coherence, known: Knowledge, scope: CampaignScope) -> Knowledge | str:
+    """Add to what is known what `value` says; a sentence where that is nothing.
+
+    `page` is the question that is answered, `coherence` what it is about.
+    """
+    said = _read(value, page, scope)
+    if isinstance(said, str):
+        return said
+    if outside := [path for path in map(clean, said.candidates) if path not in scope.allowed]:
+        return f"The goal does not allow {fit(', '.join(outside[:3]), 200)}: name files of its allowed_files."
+    try:
+        update = _update(said, coherence, known, scope)
+    except UnknownCommand as error:
+        return fit(str(error), MAX_SAID)
+    more = known.model_copy(update=update)
+    return more if more != known else NOTHING_SAID
+
+
+def _read(value: Any, page: str, scope: CampaignScope) -> ClarifyAnswer | str:
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        with suppress(ValueError):
+            value = read_json(value)
+    if isinstance(value, str):
+        return _read_prose(value, page, frozenset(scope.allowed), scope.catalogue)
+    if isinstance(value, bool):
+        return ClarifyAnswer(confirm=value)
+    if not isinstance(value, dict):
+        return "An answer is a text, or an object with candidates, test_pattern, verify, choice or confirm."
+    try:
+        return ClarifyAnswer.model_validate(value)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, wrong["loc"]))
+        return fit(f"The answer cannot be read: {where}: {wrong['msg']}.", MAX_SAID)
+
+
+def _update(said: ClarifyAnswer, coherence: Coherence, known: Knowledge, scope: CampaignScope) -> dict[str, Any]:
+    """Put together what was said; what is named is more exact than a letter."""
+    update: dict[str, Any] = {}
+    if said.choice:
+        update |= OPTIONS[coherence.triggers[0]](known, scope.allowed)["ab".index(said.choice)].update
+    elif said.confirm and coherence.decision is CoherenceDecision.CONFIRM:
+        update |= OPTIONS[Trigger.SEVERAL](known, scope.allowed)[0].update
+    if said.candidates:
+        update |= choose_files(known, tuple(map(clean, said.candidates)))
+    place = fit(said.test_pattern or "", 200)
+    if said.verify and said.verify.strip():
+        tool = read_command(said.verify.strip(), scope.catalogue)
+        update["test_command"] = render((tool,))
+        place = place or known.test_pattern or update["test_command"]
+    if place:
+        update["test_pattern"] = place
+        inside = (clean(each) for each in place.split(", "))
+        update["tests"] = files_of((path for path in inside if path in scope.allowed), Role.TEST) or known.tests
+    return update
 
 
 def _read_prose(text: str, page: str, allowed: Collection[str], catalogue: Catalogue) -> ClarifyAnswer | str:

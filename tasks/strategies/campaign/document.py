@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from schemas.kinds.campaign import LEAST_CONFIDENCE, CampaignPlan, CoherenceDecision, PlanTask
-from tasks.strategies.campaign.formulas import score, task_count
+from tasks.strategies.campaign.formulas import complexity, task_count
 from tasks.strategies.campaign.sequence import graph, kebab
 from tasks.strategies.campaign.state import Knowledge, TaskProgress
 
@@ -23,7 +23,8 @@ ARROW = " ──→ "
 
 def campaign_name(objective: str) -> str:
     """Name a campaign after the first line of its objective."""
-    return kebab(_first_line(objective)) or "campaign"
+    lines = (line.lstrip("# \t").strip() for line in objective.splitlines())
+    return kebab(next(filter(None, lines), "")) or "campaign"
 
 
 def document_of(
@@ -37,9 +38,17 @@ def document_of(
         idioms=known.idioms,
         tasks=tuple(tasks),
     )
-    more = {"confidence": f"### Confidence: {decision}", **_measured(known)} if decision else {}
-    drawn = {"graph": drawing(tasks), "mermaid": mermaid(tasks)} if tasks else {}
-    return {**plan.model_dump(mode="json", exclude_none=True), **more, **drawn}
+    document = plan.model_dump(mode="json", exclude_none=True)
+    if decision:
+        document |= {
+            "confidence": f"### Confidence: {decision}",
+            "complexity": complexity(known),
+            "task_count": task_count(complexity(known)),
+            "framework_confidence": known.confidence,
+            "idioms_enforced": known.confidence >= LEAST_CONFIDENCE,
+            "outside": list(known.outside),
+        }
+    return document | ({"graph": drawing(tasks), "mermaid": mermaid(tasks)} if tasks else {})
 
 
 def progress_report(progress: Mapping[str, TaskProgress]) -> dict[str, Any]:
@@ -54,16 +63,6 @@ def document_with(
     listed = [task.model_dump(mode="json", exclude_none=True) for task in tasks]
     drawn = {"graph": drawing(tasks), "mermaid": mermaid(tasks)}
     return {**document, "tasks": listed, **drawn, "progress": progress_report(progress)}
-
-
-def _measured(known: Knowledge) -> dict[str, Any]:
-    return {
-        "complexity": score(known),
-        "task_count": task_count(score(known)),
-        "framework_confidence": known.confidence,
-        "idioms_enforced": known.confidence >= LEAST_CONFIDENCE,
-        "outside": list(known.outside),
-    }
 
 
 def mermaid(tasks: Sequence[PlanTask]) -> str:
@@ -134,9 +133,3 @@ def _bracket(texts: Sequence[str], end: str) -> Iterator[str]:
             yield " " * width + "├" + ARROW.strip() + " " + end
         corner = "┐" if place == 0 else "┘" if place == len(texts) - 1 else "┤"
         yield f"{text} ".ljust(width, "─") + corner
-
-
-def _first_line(objective: str) -> str:
-    """Take the first line that says something, without its `#`."""
-    lines = (line.lstrip("# \t").strip() for line in objective.splitlines())
-    return next(filter(None, lines), "")

@@ -7,7 +7,7 @@ of the plan, and again by another where the campaign is stuck.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from schemas.base import StepState
 from schemas.envelope import FieldError, field_error
-from schemas.kinds.campaign import TASKS_SCHEMA, CoherenceDecision, DraftedTasks, PlanTask, TaskType
+from schemas.kinds.campaign import TASKS_SCHEMA, CoherenceDecision, DraftedTasks, GivenTask, TaskType
 from schemas.step import PlannedStep
-from tasks.rules.strategy import Answer, Consult, Draft, End, Expansion, LivePlan, Phase, Rejected, Setting
+from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, LivePlan, Phase, Rejected, Setting
 from tasks.rules.validation import validate
 from tasks.strategies.campaign.outline import (
     Outline,
@@ -52,6 +52,8 @@ MAX_TOLD = 480  # characters of what was wrong: a failure keeps 500
 MAX_PATH = 200  # characters of a file that is named
 _MISTAKES = 10
 
+Judge = Callable[[Sequence[GivenTask], Sequence[str], Catalogue, str], tuple[FieldError, ...]]
+
 
 def consult(known: Knowledge, phase: Phase, scope: CampaignScope, setting: Setting) -> Answer:
     """Have the worker's drafter write the tasks.
@@ -67,6 +69,14 @@ def consult(known: Knowledge, phase: Phase, scope: CampaignScope, setting: Setti
     def ask(errors: Sequence[FieldError] = ()) -> Consult:
         return Consult(prompt_of(known, scope, errors=errors, with_schema=with_schema), TASKS_SCHEMA)
 
+    def fall_back(refusal: Refusal, _: Sequence[Drafted]) -> Answer:
+        if scope.terms.reject:
+            return Rejected(FAILED, refusal.errors)
+        made = plan_unaided(known, phase, _without_drafter(scope))
+        if not isinstance(made, Draft):
+            return made
+        return replace(made, phases=(*made.phases[:3], _fallback_phase(mistakes_in(refusal)), *made.phases[3:]))
+
     return WorkerCycle(
         attempts=scope.terms.attempts,
         ask=ask(),
@@ -74,7 +84,7 @@ def consult(known: Knowledge, phase: Phase, scope: CampaignScope, setting: Setti
         silence=lambda why: field_error("/drafter", FAILED, fit(f"The drafter did not answer: {why}.", 300)),
         repair=lambda _, refusal: ask(refusal.errors),
         accept=lambda made, _: draft_of(with_phases(made, phase, *decision_phases(known), _drafted_phase(made, by))),
-        fall_back=lambda refusal, _: _plan_without(known, phase, scope, refusal),
+        fall_back=fall_back,
     ).answer(setting.drafted)
 
 
@@ -91,31 +101,14 @@ def mistakes_in(refusal: Refusal) -> str:
 
 def _outline_of_draft(output: Any, state: CampaignState, scope: CampaignScope, by: str) -> Outline | Refusal:
     """Plan with the tasks that `output` holds."""
-    found = _read(output)
-    if isinstance(found, Refusal):
-        return found
-    errors = (*judge_tasks(found.tasks, scope.allowed, scope.catalogue, ROOT), *_not_chosen(found, state, scope))
-    if errors:
-        return Refusal(errors)
-    if all(task.type is TaskType.VERIFY for task in found.tasks):
+    tasks = _read(output, judge_tasks, state, scope)
+    if isinstance(tasks, Refusal):
+        return tasks
+    if all(task.type is TaskType.VERIFY for task in tasks):
         return _refuse("nothing_to_change", "No task changes anything: a campaign needs a SPEC or a BUILD.")
-    planned = plan_tasks(found.tasks, state.known, scope.catalogue)
+    planned = plan_tasks(tasks, state.known, scope.catalogue)
     made = outline_of_tasks(state.known, planned, scope, by, state.rounds, state.made)
     return Refusal((made.trouble,)) if made.trouble else _judge_steps(made.steps, state.made, scope) or made
-
-
-def _merge_draft(
-    output: Any, state: CampaignState, tasks: Sequence[PlanTask], scope: CampaignScope
-) -> tuple[PlanTask, ...] | Refusal:
-    """Put the tasks that `output` holds among `tasks`; complete ones stay."""
-    found = _read(output)
-    if isinstance(found, Refusal):
-        return found
-    errors = (*judge_each(found.tasks, scope.allowed, scope.catalogue, ROOT), *_not_chosen(found, state, scope))
-    if errors:
-        return Refusal(errors)
-    merged = merge(tasks, plan_tasks(found.tasks, state.known, scope.catalogue), complete_tasks(state))
-    return _refuse("invalid_graph", merged) if isinstance(merged, str) else merged
 
 
 def _drafted_phase(made: Outline, by: str) -> Phase:
@@ -151,9 +144,13 @@ def _anew(live: LivePlan, state: CampaignState, scope: CampaignScope) -> QueueCy
     """Plan anew with the drafted tasks, else by the templates."""
 
     def judge(output: Any) -> Expansion | Refusal:
-        tasks = _merge_draft(output, state, tasks_of(live.document), scope)
-        if isinstance(tasks, Refusal):
-            return tasks
+        found = _read(output, judge_each, state, scope)
+        if isinstance(found, Refusal):
+            return found
+        changed = plan_tasks(found, state.known, scope.catalogue)
+        tasks = merge(tasks_of(live.document), changed, complete_tasks(state))
+        if isinstance(tasks, str):
+            return _refuse("invalid_graph", tasks)
         made = replan_with(live, state, tasks, scope)
         return _judge_steps(made.steps, state.made, scope) or made
 
@@ -162,16 +159,6 @@ def _anew(live: LivePlan, state: CampaignState, scope: CampaignScope) -> QueueCy
         return replace(made, phases=(_fallback_phase(_cause(end)), *made.phases)) if made else None
 
     return QueueCycle(judge=judge, accept=lambda made, _: made, fall_back=fall_back)
-
-
-def _plan_without(known: Knowledge, phase: Phase, scope: CampaignScope, refusal: Refusal) -> Answer:
-    """Plan without the drafter, and say so; or reject the goal."""
-    if scope.terms.reject:
-        return Rejected(FAILED, refusal.errors)
-    made = plan_unaided(known, phase, _without_drafter(scope))
-    if not isinstance(made, Draft):
-        return made
-    return replace(made, phases=(*made.phases[:3], _fallback_phase(mistakes_in(refusal)), *made.phases[3:]))
 
 
 def _without_drafter(scope: CampaignScope) -> CampaignScope:
@@ -185,10 +172,10 @@ def _judge_steps(steps: Sequence[PlannedStep], before: int, scope: CampaignScope
     return Refusal(errors) if errors else None
 
 
-def _not_chosen(found: DraftedTasks, state: CampaignState, scope: CampaignScope) -> Iterator[FieldError]:
+def _not_chosen(tasks: Sequence[GivenTask], state: CampaignState, scope: CampaignScope) -> Iterator[FieldError]:
     """Find files that the goal allows, of which a person chose others."""
     left_out = {*scope.allowed} - {*changeable_files(state.known, scope.allowed)}
-    for number, task in enumerate(found.tasks):
+    for number, task in enumerate(tasks):
         for field, paths in (("delta", task.delta), ("creates", task.creates)):
             for place, path in enumerate(paths):
                 if task.type is not TaskType.VERIFY and clean(path) in left_out:
@@ -196,7 +183,8 @@ def _not_chosen(found: DraftedTasks, state: CampaignState, scope: CampaignScope)
                     yield _mistake("not_chosen", message, (ROOT[1:], number, field, place))
 
 
-def _read(output: Any) -> DraftedTasks | Refusal:
+def _read(output: Any, judge: Judge, state: CampaignState, scope: CampaignScope) -> tuple[GivenTask, ...] | Refusal:
+    """Read the tasks that `output` holds, or all that is wrong with them."""
     try:
         found = read_json(output)
     except ValueError:
@@ -206,10 +194,12 @@ def _read(output: Any) -> DraftedTasks | Refusal:
     if not isinstance(found, Mapping):
         return _refuse("no_tasks", "The answer must be one JSON object with the list `tasks`.")
     try:
-        return DraftedTasks.model_validate(found)
+        tasks = DraftedTasks.model_validate(found).tasks
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_context=False, include_input=False)[:_MISTAKES]
         return Refusal(tuple(_mistake("invalid_task", f"{each['msg']}.", each["loc"]) for each in wrong))
+    errors = (*judge(tasks, scope.allowed, scope.catalogue, ROOT), *_not_chosen(tasks, state, scope))
+    return Refusal(errors) if errors else tasks
 
 
 def _refuse(code: str, message: str) -> Refusal:

@@ -46,7 +46,7 @@ READING = Phase("READ_EXPLORATION", "Step: exploration, Status: reading context"
 FALLING_BACK = Phase("READ_EXPLORATION", "Step: exploration, Status: falling back on memory")
 RETRIES = 1  # a second refusal leaves memory to go by, before too many failures in a row end the plan
 _MODES = ("one mode", "two modes", "three modes", "all four modes")
-_TOLD = 3  # mistakes of a document
+_MISTAKES = 3  # that are named of one document
 UNSURE = 0.5  # how sure a framework is of which nobody says how sure it is
 MAX_CANDIDATES = 32
 MAX_READING = 100  # characters of one side of an or
@@ -96,12 +96,16 @@ def read_exploration(
     """Add an exploration, or only its memory where too few of its modes are sound."""
     if exploration is None:
         return known, FALLING_BACK
+    structure, pattern = _sound(exploration.structure), _sound(exploration.pattern)
+    memory, delta = _sound(exploration.memory), _sound(exploration.delta)
     most = scope.terms.failures
-    if _count_sound(exploration) < scope.terms.quorum:
-        memory = _sound(exploration.memory)
-        told = memory is not None and (memory.failures or memory.patterns)
-        return _add_memory(known, memory if told else None, most), FALLING_BACK
-    return _add_exploration(known, exploration, scope.allowed, most), READING
+    if sum(mode is not None for mode in (structure, pattern, memory, delta)) < scope.terms.quorum:
+        remembers = memory is not None and (memory.failures or memory.patterns)
+        return _add_memory(known, memory if remembers else None, most), FALLING_BACK
+    known = _add_structure(known, structure) if structure else known
+    known = _add_pattern(known, pattern) if pattern else known
+    known = _add_memory(known, memory, most)
+    return _add_candidates(known, delta.candidates if delta else (), frozenset(scope.allowed)), READING
 
 
 def parse_exploration(output: Any) -> Exploration | str:
@@ -115,9 +119,9 @@ def parse_exploration(output: Any) -> Exploration | str:
     try:
         found = Exploration.model_validate(output)
     except ValidationError as error:
-        wrong = error.errors(include_url=False, include_context=False, include_input=False)[:_TOLD]
-        told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in wrong)
-        return fit(f"The output is no exploration: {told}.", MAX_INTENT)
+        wrong = error.errors(include_url=False, include_context=False, include_input=False)[:_MISTAKES]
+        mistakes = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in wrong)
+        return fit(f"The output is no exploration: {mistakes}.", MAX_INTENT)
     if not any((found.structure, found.pattern, found.memory, found.delta)):
         return "The output is no exploration: it has none of structure, pattern, memory and delta."
     return found
@@ -139,7 +143,10 @@ def knowledge_of_goal(
     """
     given = goal.campaign or CampaignInput()
     objective = objective_of(goal)
-    headings = sections(objective) or _of_readme(objective, goal.context)
+    headings, texts = sections(objective), goal.context.documents.items()
+    if not headings and "readme" in objective.lower():  # then its sections are meant
+        readmes = (sections(text) for path, text in texts if name_of(path).lower().startswith("readme"))
+        headings = next(filter(None, readmes), ())
     language = language_of(goal.context, files, tested)
     named = (_word(given.framework) or NONE).lower()
     used, confidence = (named, UNSURE) if named != NONE else detect_framework(goal.context)
@@ -157,37 +164,12 @@ def knowledge_of_goal(
     return _add_memory(known, given.memory, failures)
 
 
-def _of_readme(objective: str, context: GoalContext) -> tuple[str, ...]:
-    """Take the sections of the README that an objective without any speaks of."""
-    if "readme" not in objective.lower():
-        return ()
-    found = (sections(text) for path, text in context.documents.items() if name_of(path).lower().startswith("readme"))
-    return next(filter(None, found), ())
-
-
-def _count_sound(exploration: Exploration) -> int:
-    """Count the modes that are there and did not end in an error."""
-    modes = (exploration.structure, exploration.pattern, exploration.memory, exploration.delta)
-    return sum(mode is not None and mode.status is not ModeStatus.ERROR for mode in modes)
-
-
-def _add_exploration(known: Knowledge, exploration: Exploration, allowed: Sequence[str], failures: int) -> Knowledge:
-    """Add what the sound modes of an exploration found."""
-    known = _structured(known, _sound(exploration.structure))
-    known = _patterned(known, _sound(exploration.pattern))
-    known = _add_memory(known, _sound(exploration.memory), failures)
-    delta = _sound(exploration.delta)
-    return _located(known, delta.candidates if delta else (), frozenset(allowed))
-
-
 def _sound(mode: _Mode | None) -> _Mode | None:
     """Keep a mode that did not end in an error."""
     return None if mode is None or mode.status is ModeStatus.ERROR else mode
 
 
-def _structured(known: Knowledge, found: StructureMode | None) -> Knowledge:
-    if found is None:
-        return known
+def _add_structure(known: Knowledge, found: StructureMode) -> Knowledge:
     patterns = tuple(filter(None, map(_word, (found.test_pattern, *found.test_patterns))))
     spoken = language_of(GoalContext(language=found.language), ()) if found.language else None
     return known.model_copy(
@@ -199,10 +181,8 @@ def _structured(known: Knowledge, found: StructureMode | None) -> Knowledge:
     )
 
 
-def _patterned(known: Knowledge, found: PatternMode | None) -> Knowledge:
+def _add_pattern(known: Knowledge, found: PatternMode) -> Knowledge:
     """Prefer the goal's framework to the one found, and found idioms to ours."""
-    if found is None:
-        return known
     seen_name = (_word(found.framework) or NONE).lower()
     if seen_name == NONE and known.framework != NONE and not known.named:
         return known  # the goal's own texts say more
@@ -218,33 +198,34 @@ def _add_memory(known: Knowledge, memory: Memory | None, most: int) -> Knowledge
     if memory is None:
         return known
     failures = memory.failures[:most]
-    told = (f"{each.name}: {each.fix or each.trigger or 'no fix is known'}" for each in failures[:_NAMED_FAILURES])
+    fixes = (f"{each.name}: {each.fix or each.trigger or 'no fix is known'}" for each in failures[:_NAMED_FAILURES])
     kept = (f"{each.name}: {each.insight or 'it worked'}" for each in memory.patterns[:_NAMED_PATTERNS])
     cost_k = failure_cost_k(each.cost for each in failures)
-    update = {"failures": _lines(told), "patterns": _lines(kept), "cost_k": cost_k}
+    update = {"failures": _lines(fixes), "patterns": _lines(kept), "cost_k": cost_k}
     return known.model_copy(update=update)
 
 
-def _located(known: Knowledge, candidates: Iterable[Candidate], allowed: frozenset[str]) -> Knowledge:
+def _add_candidates(known: Knowledge, candidates: Iterable[Candidate], allowed: frozenset[str]) -> Knowledge:
     """Keep the allowed candidates, the surest ones first, and note the others."""
     best = sorted(candidates, key=lambda each: _RANK[each.relevance])
-    inside = {path: each for each in reversed(best) if (path := clean(each.path)) in allowed}
-    seen = tuple(
-        _seen(path, inside[path]) for path in dict.fromkeys(clean(each.path) for each in best) if path in inside
-    )
-    sure = (clean(each.path) for each in best if each.relevance is not Relevance.LOW)
-    outside = tuple(fit(path, _WORDS) for path in dict.fromkeys(sure) if path not in allowed)
-    return known.model_copy(update={"candidates": seen[:MAX_CANDIDATES], "outside": outside[:_NAMED_OUTSIDE]})
-
-
-def _seen(path: str, candidate: Candidate) -> CandidateFile:
-    functions = sorted(candidate.functions, key=lambda each: each.line)
-    if not functions:
-        return CandidateFile(path=path, relevance=candidate.relevance)
-    name = fit(functions[0].name, _WORDS)
-    return CandidateFile(
-        path=path, relevance=candidate.relevance, function=name, first=functions[0].line, last=functions[-1].line
-    )
+    files: dict[str, CandidateFile] = {}
+    outside: dict[str, str] = {}
+    for each in best:
+        path = clean(each.path)
+        if path not in allowed and each.relevance is not Relevance.LOW:
+            outside[path] = fit(path, _WORDS)
+        if path not in allowed or path in files:
+            continue
+        functions = sorted(each.functions, key=lambda function: function.line)
+        files[path] = CandidateFile(
+            path=path,
+            relevance=each.relevance,
+            function=fit(functions[0].name, _WORDS) if functions else "",
+            first=functions[0].line if functions else 0,
+            last=functions[-1].line if functions else 0,
+        )
+    update = {"candidates": tuple(files.values())[:MAX_CANDIDATES], "outside": (*outside.values(),)[:_NAMED_OUTSIDE]}
+    return known.model_copy(update=update)
 
 
 def _word(text: str | None) -> str | None:

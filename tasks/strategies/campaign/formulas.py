@@ -24,45 +24,25 @@ def failure_cost_k(costs: Iterable[float]) -> float:
     return round(math.fsum(costs) / 1000, _FINE)
 
 
-def complexity(sections: int, cost_k: float, level: int) -> float:
+def complexity(known: Knowledge) -> float:
     """Compute C, how complex a campaign is."""
-    return round(sections * 2 + cost_k / 5 + level * 3, _FINE)
+    return round(known.sections * 2 + known.cost_k / 5 + framework(known.framework).weight * 3, _FINE)
 
 
-def task_count(score: float) -> int:
+def task_count(complexity: float) -> int:
     """Say how many tasks a campaign of this complexity is for."""
-    return min(MAX_DESIGNED, max(1, math.ceil(score / 5)))
-
-
-def target_lines(first: int, last: int) -> str:
-    """Say which lines hold the functions that begin at `first` to `last`."""
-    return f"{max(1, first - LINES_BEFORE)}-{last + LINES_AFTER}"
-
-
-def budget(files: int, *, prior_failures: bool, sure_framework: bool) -> int:
-    """Say how many tool calls a task over `files` files has."""
-    extra = max(0, files - 1) + (2 if prior_failures or sure_framework else 0)
-    return min(MOST_BUDGET, LEAST_BUDGET + extra)
-
-
-def score(known: Knowledge) -> float:
-    """Say how complex the campaign is."""
-    return complexity(known.sections, known.cost_k, framework(known.framework).weight)
+    return min(MAX_DESIGNED, max(1, math.ceil(complexity / 5)))
 
 
 def budget_of(delta: Sequence[str], known: Knowledge) -> int:
     """Say how many tool calls a task over these files has."""
-    sure_framework = known.confidence >= LEAST_CONFIDENCE
-    return budget(len(delta), prior_failures=bool(known.failures), sure_framework=sure_framework)
+    harder = bool(known.failures) or known.confidence >= LEAST_CONFIDENCE
+    extra = max(0, len(delta) - 1) + (2 if harder else 0)
+    return min(MOST_BUDGET, LEAST_BUDGET + extra)
 
 
 def target_lines_of(delta: Sequence[str], known: Knowledge) -> dict[str, str]:
     """Say where in these files the functions are that the exploration found."""
     seen = {each.path: each for each in known.candidates if each.first}
-    return {path: target_lines(seen[path].first, seen[path].last) for path in delta if path in seen}
-
-
-def first_function(known: Knowledge) -> str:
-    """Name the first function that was found, and its line."""
-    found = (f"{each.function}@{each.first}" for each in known.candidates if each.first)
-    return next(found, "no functions known")
+    places = {path: seen[path] for path in delta if path in seen}
+    return {path: f"{max(1, at.first - LINES_BEFORE)}-{at.last + LINES_AFTER}" for path, at in places.items()}

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from schemas.goal import GoalContext
 from schemas.kinds.campaign import Idioms
+from tasks.toolchain.files import name_of
 
 NONE = "none"
 MAX_SOURCES = 100  # Python files that are looked through
@@ -65,43 +66,24 @@ def framework(name: str) -> Framework:
 
 def detect_framework(context: GoalContext) -> tuple[str, float]:
     """Find the framework that a goal's texts speak of, and how sure that is."""
-    found = _by_readme(context) or _by_imports(context) or _by_manifest(context)
-    return found or (NONE, BY_NOTHING)
+    readmes = (text for path, text in context.documents.items() if name_of(path).lower().startswith("readme"))
+    if found := _first_named(section[1] for text in readmes for section in _IDIOMS.finditer(text)):
+        return found, BY_README
+    sources = [text for path, text in context.documents.items() if path.endswith(".py")][:MAX_SOURCES]
+    if used := Counter(name for text in sources for name in set(_IMPORTS.findall(text))):
+        name = max(FRAMEWORKS, key=lambda each: used[each])  # the first of the largest
+        return name, BY_MOST if used[name] * 2 > len(sources) else BY_SOME
+    manifests = (text for path, text in context.manifests.items() if name_of(path).lower() == "pyproject.toml")
+    found = _first_named(manifests)
+    return (found, BY_MANIFEST) if found else (NONE, BY_NOTHING)
+
+
+def _first_named(texts: Iterable[str]) -> str | None:
+    """Find the first framework of the table that a text names."""
+    named = {name.lower() for text in texts for name in _NAMES.findall(text)}
+    return next((name for name in FRAMEWORKS if name in named), None)
 
 
 _IDIOMS = re.compile(r"^##[ \t]+Framework Idioms[ \t]*$(.*?)(?=^##?[ \t]|\Z)", re.MULTILINE | re.DOTALL | re.IGNORECASE)
 _NAMES = re.compile(rf"\b({'|'.join(FRAMEWORKS)})\b", re.IGNORECASE)
 _IMPORTS = re.compile(rf"^[ \t]*(?:from|import)[ \t]+({'|'.join(FRAMEWORKS)})\b", re.MULTILINE)
-
-
-def _by_readme(context: GoalContext) -> tuple[str, float] | None:
-    """Go by what a README says of the framework's idioms."""
-    readmes = (text for path, text in context.documents.items() if _name(path).startswith("readme"))
-    sections = (section[1] for text in readmes for section in _IDIOMS.finditer(text))
-    return _first((name.lower() for section in sections for name in _NAMES.findall(section)), BY_README)
-
-
-def _by_imports(context: GoalContext) -> tuple[str, float] | None:
-    """Go by what most Python files import, else by what any does."""
-    sources = [text for path, text in context.documents.items() if path.endswith(".py")][:MAX_SOURCES]
-    used = Counter(name for text in sources for name in set(_IMPORTS.findall(text)))
-    if not used:
-        return None
-    name = max(FRAMEWORKS, key=lambda each: used[each])  # the first of the largest
-    return name, BY_MOST if used[name] * 2 > len(sources) else BY_SOME
-
-
-def _by_manifest(context: GoalContext) -> tuple[str, float] | None:
-    """Go by what the project declares that it needs."""
-    texts = (text for path, text in context.manifests.items() if _name(path) == "pyproject.toml")
-    return _first((name.lower() for text in texts for name in _NAMES.findall(text)), BY_MANIFEST)
-
-
-def _first(names: Iterable[str], confidence: float) -> tuple[str, float] | None:
-    named = Counter(names)
-    found: Iterator[str] = (name for name in FRAMEWORKS if named[name])
-    return next(((name, confidence) for name in found), None)
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2].lower()

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.envelope import FieldError
+from schemas.envelope import FieldError, field_error
 from schemas.kinds.campaign import LEAST_CONFIDENCE, CampaignInput, CoherenceDecision, PlanTask
 from schemas.step import PlannedStep
 from tasks.rules.strategy import MAX_EXPANSION, Answer, Draft, Expansion, Phase, Question
 from tasks.rules.validation import reject
 from tasks.strategies.campaign.document import campaign_name, document_of, progress_report
 from tasks.strategies.campaign.exploration import EXPLORE, explore_step
-from tasks.strategies.campaign.formulas import first_function, score
+from tasks.strategies.campaign.formulas import complexity
 from tasks.strategies.campaign.prompt import prompt_of
-from tasks.strategies.campaign.question import Coherence, check_coherence, likely_files, question_of
-from tasks.strategies.campaign.sequence import depth, graph
+from tasks.strategies.campaign.question import Coherence, check_coherence, likely_files, page_of
+from tasks.strategies.campaign.sequence import sequence_phase
 from tasks.strategies.campaign.state import CampaignScope, CampaignState, Knowledge, TaskProgress
 from tasks.strategies.campaign.steps import DRAFT, StepFrame, drafting_step, steps_of
 from tasks.strategies.campaign.tasks import design_tasks
@@ -43,18 +43,32 @@ def outline(known: Knowledge, scope: CampaignScope, rounds: int = 0, before: int
 
     `rounds` are the answers of people so far, `before` the steps.
     """
-    coherence = coherence_of(known, scope)
-    if coherence.decision is CoherenceDecision.PROCEED:
-        plan = _drafting if scope.terms.drafter == QUEUE else outline_of_templates
-        return with_phases(plan(known, scope, rounds, before), *decision_phases(known), *_too_late(scope))
-    put = question_of(coherence, known, scope.objective, scope.allowed)
-    return Outline(
-        CampaignState(known=known, terms=scope.terms, waits=put.kind, rounds=rounds, made=before),
-        document_of(scope.objective, known, coherence.decision),
-        decision_phases(known, coherence.decision),
-        question=put,
-        trouble=_all_outside(known),
-    )
+    coherence, terms = coherence_of(known, scope), scope.terms
+    if coherence.decision is not CoherenceDecision.PROCEED:
+        page = page_of(coherence, known, scope.objective, scope.allowed)
+        put = Question(coherence.decision.value.lower(), coherence.questions, page)
+        outside = f"The exploration found only files that the goal does not allow: {', '.join(known.outside)}."
+        nowhere = bool(known.outside) and not likely_files(known)
+        return Outline(
+            CampaignState(known=known, terms=terms, waits=put.kind, rounds=rounds, made=before),
+            document_of(scope.objective, known, coherence.decision),
+            decision_phases(known, coherence.decision),
+            question=put,
+            trouble=field_error("/allowed_files", "outside_allowlist", outside) if nowhere else None,
+        )
+    phases = decision_phases(known)
+    if terms.drafter == QUEUE:
+        prompt = prompt_of(known, scope)
+        return Outline(
+            CampaignState(known=known, terms=terms, waits=DRAFT, rounds=rounds, prompt=prompt, made=before + 1),
+            document_of(scope.objective, known, CoherenceDecision.PROCEED),
+            phases,
+            (drafting_step(scope.goal, terms.attempts),),
+        )
+    if terms.drafter != NONE:  # the worker's had no part, since people were asked first
+        why = f"tasks by the templates, since {terms.drafter} is asked before a plan exists"
+        phases += (Phase("DRAFT", f"Step: draft, Status: {why}"),)
+    return with_phases(outline_of_templates(known, scope, rounds, before), *phases)
 
 
 def outline_of_templates(known: Knowledge, scope: CampaignScope, rounds: int = 0, before: int = 0) -> Outline:
@@ -72,12 +86,23 @@ def outline_of_tasks(
     progress = {seq: TaskProgress(steps=tuple(step.step_id for step in steps)) for seq, steps in made.items()}
     steps = tuple(step for some in made.values() for step in some)
     plan = document_of(scope.objective, known, CoherenceDecision.PROCEED, tasks)
+    target = next((f"{each.function}@{each.first}" for each in known.candidates if each.first), "no functions known")
+    budgets, idioms = [task.budget for task in tasks], known.idioms
+    counted = f"{len(idioms.required)} required, {len(idioms.forbidden)} forbidden"
+    doubt = "" if known.confidence >= LEAST_CONFIDENCE else ", low confidence"
+    many = f"These tasks make {len(steps)} steps, and {MAX_EXPANSION} are the most: name fewer files."
     return Outline(
         CampaignState(known=known, terms=scope.terms, rounds=rounds, progress=progress, made=before + len(steps)),
         {**plan, "drafted_by": by, "progress": progress_report(progress)},
-        _sequenced(known, tasks),
+        (
+            sequence_phase(tasks),
+            Phase("LOCATE_TARGETS", f"Step: targets, Status: {target}"),
+            Phase("SET_BUDGETS", f"Step: budgets, Status: {sum(budgets)} tool calls, at most {max(budgets)} a task"),
+            Phase("EXTRACT_IDIOMS", f"Step: idioms, Status: {counted}{doubt}"),
+            Phase("OUTPUT_PLAN", f"Step: output, Status: plan.json with {len(tasks)} tasks"),
+        ),
         steps,
-        trouble=_too_many(steps),
+        trouble=field_error("/campaign/tasks", "too_many_steps", many) if len(steps) > MAX_EXPANSION else None,
     )
 
 
@@ -123,25 +148,6 @@ def with_phases(made: Outline, *phases: Phase) -> Outline:
     return replace(made, phases=(*phases, *made.phases))
 
 
-def _too_late(scope: CampaignScope) -> tuple[Phase, ...]:
-    """Tell that the worker's drafter had no part, since people were asked first."""
-    name = scope.terms.drafter
-    if name in (NONE, QUEUE):
-        return ()
-    return (Phase("DRAFT", f"Step: draft, Status: tasks by the templates, since {name} is asked before a plan exists"),)
-
-
-def _drafting(known: Knowledge, scope: CampaignScope, rounds: int, before: int) -> Outline:
-    """Have a controller draft the tasks."""
-    prompt = prompt_of(known, scope)
-    return Outline(
-        CampaignState(known=known, terms=scope.terms, waits=DRAFT, rounds=rounds, prompt=prompt, made=before + 1),
-        document_of(scope.objective, known, CoherenceDecision.PROCEED),
-        (),
-        (drafting_step(scope.goal, scope.terms.attempts),),
-    )
-
-
 def coherence_of(known: Knowledge, scope: CampaignScope) -> Coherence:
     """Decide whether planning may go on.
 
@@ -154,34 +160,6 @@ def coherence_of(known: Knowledge, scope: CampaignScope) -> Coherence:
 def decision_phases(known: Knowledge, decision: CoherenceDecision = CoherenceDecision.PROCEED) -> tuple[Phase, ...]:
     """Tell the phases that lead to the decision."""
     return (
-        Phase("CALCULATE_COMPLEXITY", f"Step: complexity, Status: calculating C={score(known):g}"),
+        Phase("CALCULATE_COMPLEXITY", f"Step: complexity, Status: calculating C={complexity(known):g}"),
         Phase("COHERENCE_CHECK", f"Step: coherence, Status: {decision}"),
     )
-
-
-def _sequenced(known: Knowledge, tasks: Sequence[PlanTask]) -> tuple[Phase, ...]:
-    budgets = [task.budget for task in tasks]
-    idioms = known.idioms
-    doubt = "" if known.confidence >= LEAST_CONFIDENCE else ", low confidence"
-    counted = f"{len(idioms.required)} required, {len(idioms.forbidden)} forbidden"
-    return (
-        Phase("DESIGN_SEQUENCE", f"Step: ordering, Status: {len(tasks)} tasks, depth={depth(graph(tasks))}"),
-        Phase("LOCATE_TARGETS", f"Step: targets, Status: {first_function(known)}"),
-        Phase("SET_BUDGETS", f"Step: budgets, Status: {sum(budgets)} tool calls, at most {max(budgets)} a task"),
-        Phase("EXTRACT_IDIOMS", f"Step: idioms, Status: {counted}{doubt}"),
-        Phase("OUTPUT_PLAN", f"Step: output, Status: plan.json with {len(tasks)} tasks"),
-    )
-
-
-def _all_outside(known: Knowledge) -> FieldError | None:
-    if likely_files(known) or not known.outside:
-        return None
-    message = f"The exploration found only files that the goal does not allow: {', '.join(known.outside)}."
-    return FieldError(pointer="/allowed_files", code="outside_allowlist", message=message)
-
-
-def _too_many(steps: Sequence[PlannedStep]) -> FieldError | None:
-    if len(steps) <= MAX_EXPANSION:
-        return None
-    message = f"These tasks make {len(steps)} steps, and {MAX_EXPANSION} are the most: name fewer files."
-    return FieldError(pointer="/campaign/tasks", code="too_many_steps", message=message)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from schemas import codec
 from schemas.envelope import FieldError
 from schemas.kinds.campaign import MAX_OBJECTIVE, TASKS_SCHEMA
-from tasks.strategies.campaign.formulas import LEAST_BUDGET, MOST_BUDGET, score, task_count
-from tasks.strategies.campaign.state import CampaignScope, CandidateFile, Knowledge, changeable_files
+from tasks.strategies.campaign.formulas import LEAST_BUDGET, MOST_BUDGET, complexity, task_count
+from tasks.strategies.campaign.state import CampaignScope, Knowledge, changeable_files
 from tasks.strategies.campaign.verification import project_of
 from tasks.text.fields import fit, quote, several_lines
 from tasks.toolchain.catalogue import render
@@ -20,7 +20,7 @@ from tasks.toolchain.catalogue import render
 MAX_SECTION = 4800  # characters; the objective has more
 MAX_LINE = 300
 MAX_LISTED = 300  # files
-MAX_TOLD = 10  # mistakes of the last answer
+MAX_MISTAKES = 10  # of the last answer
 
 _ORIGIN = {  # of the files that may change, by whether a person chose them
     False: "the goal's allowlist",
@@ -58,39 +58,37 @@ def prompt_of(
 
     A campaign that is `stuck` is asked for other ones; `errors` are those of the last answer.
     """
-    return "\n\n".join(filter(None, _sections(known, scope, stuck, errors, with_schema)))
-
-
-def _sections(
-    known: Knowledge, scope: CampaignScope, stuck: Sequence[str], errors: Sequence[FieldError], with_schema: bool
-) -> Iterator[str]:
-    yield ROLE
-    yield _data("Objective", "from the goal", [scope.objective], MAX_OBJECTIVE)
-    yield _data("What of it is meant", "a person chose this side of an or", [known.reading])
-    yield _data("Constraints", "from the goal", scope.goal.constraints)
-    yield _data("Files that may change", _ORIGIN[known.narrowed], _listed(changeable_files(known, scope.allowed)))
-    yield _data("The repository", "from its exploration and from people", _facts(known))
-    yield _data("Where to look", "from its exploration", map(_candidate, known.candidates))
-    yield _data("Earlier failures, and what worked", "from memory", (*known.failures, *known.patterns))
-    yield _data("How far the campaign is", "from its tasks", stuck)
-    yield _data("What was wrong with the last answer", "from the planner", map(_told, errors[:MAX_TOLD]))
-    yield f"{RULES}\n- About {task_count(score(known))} tasks are enough; their number is yours."
-    yield _commands(known, scope)
-    if stuck:
-        yield AGAIN
-    if with_schema:
-        yield f"# JSON Schema of the answer\n{codec.dumps(TASKS_SCHEMA).decode()}"
+    files = changeable_files(known, scope.allowed)
+    more = [f"... and {len(files) - MAX_LISTED} more"] if len(files) > MAX_LISTED else []
+    places = (
+        f"{each.path}: relevance {each.relevance}"
+        + (f", functions at lines {each.first} to {each.last}" if each.first else "")
+        for each in known.candidates
+    )
+    mistakes = (fit(f"{error.pointer}: {error.message}", MAX_LINE) for error in errors[:MAX_MISTAKES])
+    sections = (
+        ROLE,
+        _data("Objective", "from the goal", [scope.objective], MAX_OBJECTIVE),
+        _data("What of it is meant", "a person chose this side of an or", [known.reading]),
+        _data("Constraints", "from the goal", scope.goal.constraints),
+        _data("Files that may change", _ORIGIN[known.narrowed], [*files[:MAX_LISTED], *more]),
+        _data("The repository", "from its exploration and from people", _facts(known)),
+        _data("Where to look", "from its exploration", places),
+        _data("Earlier failures, and what worked", "from memory", (*known.failures, *known.patterns)),
+        _data("How far the campaign is", "from its tasks", stuck),
+        _data("What was wrong with the last answer", "from the planner", mistakes),
+        f"{RULES}\n- About {task_count(complexity(known))} tasks are enough; their number is yours.",
+        _commands(known, scope),
+        AGAIN if stuck else "",
+        f"# JSON Schema of the answer\n{codec.dumps(TASKS_SCHEMA).decode()}" if with_schema else "",
+    )
+    return "\n\n".join(filter(None, sections))
 
 
 def _data(title: str, origin: str, lines: Iterable[str], size: int = MAX_SECTION) -> str:
     """Quote outside words under our own heading; nothing where there are none."""
-    told = "\n".join(filter(None, lines))  # as a whole: what only several lines together say is sanitised, too
-    return quote(title, origin, told, size) if fit(told, size, several_lines) else ""
-
-
-def _listed(paths: Sequence[str]) -> list[str]:
-    more = [f"... and {len(paths) - MAX_LISTED} more"] if len(paths) > MAX_LISTED else []
-    return [*paths[:MAX_LISTED], *more]
+    text = "\n".join(filter(None, lines))  # as a whole: what only several lines together say is sanitised, too
+    return quote(title, origin, text, size) if fit(text, size, several_lines) else ""
 
 
 def _facts(known: Knowledge) -> Iterator[str]:
@@ -105,16 +103,7 @@ def _facts(known: Knowledge) -> Iterator[str]:
         ("no new tests are wanted", "a person said so" if known.untested else ""),
         ("files", str(known.file_count or "")),
     )
-    return (f"{name}: {fit(told, MAX_LINE)}" for name, told in facts if told)
-
-
-def _candidate(seen: CandidateFile) -> str:
-    where = f", functions at lines {seen.first} to {seen.last}" if seen.first else ""
-    return f"{seen.path}: relevance {seen.relevance}{where}"
-
-
-def _told(error: FieldError) -> str:
-    return fit(f"{error.pointer}: {error.message}", MAX_LINE)
+    return (f"{name}: {fit(fact, MAX_LINE)}" for name, fact in facts if fact)
 
 
 def _commands(known: Knowledge, scope: CampaignScope) -> str:

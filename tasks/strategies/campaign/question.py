@@ -13,10 +13,9 @@ from enum import StrEnum
 from typing import Any
 
 from schemas.kinds.campaign import CoherenceDecision, Relevance
-from tasks.rules.strategy import Question
 from tasks.strategies.campaign.state import CandidateFile, Knowledge
 from tasks.text.fields import fit, opening
-from tasks.toolchain.files import Role, files_of
+from tasks.toolchain.files import Role, files_of, name_of
 
 SHOWN = 50  # characters of the objective
 MAX_CHOSEN = 10  # files that one letter may choose
@@ -59,8 +58,8 @@ def likely_files(known: Knowledge) -> tuple[str, ...]:
     return tuple(each.path for each in known.candidates if each.relevance is not Relevance.LOW)
 
 
-def _is_split(known: Knowledge) -> bool:
-    return sum(each.relevance is Relevance.HIGH for each in known.candidates) > 1 and not known.confirmed
+def _sure_files(known: Knowledge) -> tuple[str, ...]:
+    return tuple(each.path for each in known.candidates if each.relevance is Relevance.HIGH)
 
 
 # The first row that holds decides; the second field tells whether it does, of what is known and can be run.
@@ -69,7 +68,7 @@ ROWS: tuple[tuple[CoherenceDecision, Trigger, Callable[[Knowledge, bool], bool]]
     (CoherenceDecision.CLARIFY, Trigger.TESTS, lambda known, _: not known.test_pattern and not known.untested),
     (CoherenceDecision.CLARIFY, Trigger.COMMAND, lambda _, verifiable: not verifiable),
     (CoherenceDecision.CLARIFY, Trigger.APPROACH, lambda known, _: bool(known.readings) and len(known.candidates) > 1),
-    (CoherenceDecision.CONFIRM, Trigger.SEVERAL, lambda known, _: _is_split(known)),
+    (CoherenceDecision.CONFIRM, Trigger.SEVERAL, lambda known, _: len(_sure_files(known)) > 1 and not known.confirmed),
 )
 
 
@@ -82,15 +81,9 @@ def check_coherence(known: Knowledge, verifiable: bool) -> Coherence:
     return Coherence(decision, tuple(trigger for each, trigger in open_rows if each is decision))
 
 
-def question_of(coherence: Coherence, known: Knowledge, objective: str, allowed: Sequence[str]) -> Question:
-    """Put to a person what `coherence` leaves open."""
-    document = page_of(coherence, known, objective, allowed)
-    return Question(coherence.decision.value.lower(), coherence.questions, document)
-
-
 def page_of(coherence: Coherence, known: Knowledge, objective: str, allowed: Sequence[str]) -> str:
     """Write the question as a page (Markdown) that is answered in writing."""
-    first, second = options(coherence.triggers[0], known, allowed)
+    first, second = OPTIONS[coherence.triggers[0]](known, allowed)
     asked = [f"{number}. {each}" for number, each in enumerate(coherence.questions, 1)]
     lines = (
         "## Blocking Questions",
@@ -116,11 +109,6 @@ class Option:
     reading: str
     result: str
     update: Mapping[str, Any]
-
-
-def options(trigger: Trigger, known: Knowledge, allowed: Sequence[str]) -> tuple[Option, Option]:
-    """Offer A and B for what keeps the plan from going on."""
-    return _OFFERS[trigger](known, allowed)
 
 
 def choose_files(known: Knowledge, paths: Sequence[str]) -> dict[str, Any]:
@@ -162,24 +150,19 @@ def _command(_: Knowledge, __: Sequence[str]) -> tuple[Option, Option]:
 
 
 def _approach(known: Knowledge, _: Sequence[str]) -> tuple[Option, Option]:
-    first, second = known.readings
-    return _reading(known, first), _reading(known, second)
-
-
-def _reading(known: Knowledge, words: str) -> Option:
-    """Choose one side of an "or", with the candidates that it names, if any."""
-    named = tuple(each for each in known.candidates if _mentions(words, each.path))
-    update = {"reading": words, "readings": (), "candidates": named or known.candidates}
-    return Option(f'"{words}"', "every task is for this alone", update)
-
-
-def _mentions(words: str, path: str) -> bool:
-    name = path.rpartition("/")[2].partition(".")[0].lower()
-    return name in words.lower().replace("/", " ").replace(".", " ").split()
+    """Offer each side of an "or", with the candidates that it names, if any."""
+    offered: list[Option] = []
+    for words in known.readings:
+        spoken = words.lower().replace("/", " ").replace(".", " ").split()
+        named = tuple(each for each in known.candidates if name_of(each.path).partition(".")[0].lower() in spoken)
+        update = {"reading": words, "readings": (), "candidates": named or known.candidates}
+        offered.append(Option(f'"{words}"', "every task is for this alone", update))
+    first, second = offered
+    return first, second
 
 
 def _several(known: Knowledge, _: Sequence[str]) -> tuple[Option, Option]:
-    high = tuple(each.path for each in known.candidates if each.relevance is Relevance.HIGH)
+    high = _sure_files(known)
     rest = tuple(each.path for each in known.candidates if each.relevance is Relevance.MEDIUM)
     return (
         Option("all of them are meant", f"tasks change {_named(high)}", choose_files(known, (*high, *rest))),
@@ -192,7 +175,8 @@ def _named(paths: Sequence[str]) -> str:
     return fit(", ".join(paths[:3]), 200) + more
 
 
-_OFFERS: Mapping[Trigger, Callable[[Knowledge, Sequence[str]], tuple[Option, Option]]] = {
+# A and B for what keeps the plan from going on.
+OPTIONS: Mapping[Trigger, Callable[[Knowledge, Sequence[str]], tuple[Option, Option]]] = {
     Trigger.DELTA: _delta,
     Trigger.TESTS: _tests,
     Trigger.COMMAND: _command,

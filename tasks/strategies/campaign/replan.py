@@ -12,11 +12,11 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 
 from schemas.kinds.campaign import PlanTask, TaskStatus, TaskType
-from tasks.rules.strategy import MAX_EXPANSION, Expansion, LivePlan, Phase
+from tasks.rules.strategy import MAX_EXPANSION, Expansion, LivePlan
 from tasks.strategies.campaign.document import document_with
 from tasks.strategies.campaign.formulas import LEAST_BUDGET
 from tasks.strategies.campaign.prompt import prompt_of
-from tasks.strategies.campaign.sequence import depends_on, depth, graph, kebab, merge, parents
+from tasks.strategies.campaign.sequence import depends_on, kebab, merge, parents, sequence_phase
 from tasks.strategies.campaign.state import CampaignScope, CampaignState, TaskProgress
 from tasks.strategies.campaign.steps import (
     DRAFT,
@@ -64,7 +64,12 @@ def replan_with(live: LivePlan, state: CampaignState, tasks: Sequence[PlanTask],
     left = [task for task in tasks if task.seq not in complete_tasks(state)]
     exploring = {task.seq for task in left} & set(state.finding)
     project = project_of(state.known, scope)
-    frame = StepFrame(state.known, project, redo_suffix(state.replans), exploring, _reasons(tasks, state.progress))
+    blocked = _causes(state.progress)
+    reasons = dict(blocked)
+    for task in tasks:
+        if task.seq in blocked:  # the new ones before it have its reason, too
+            reasons |= {seq: blocked[task.seq] for seq in parents(task.depends) if seq not in state.progress}
+    frame = StepFrame(state.known, project, redo_suffix(state.replans), exploring, reasons)
     made = steps_of(left, frame)
     steps = tuple(step for some in made.values() for step in some)
     fresh = {seq: TaskProgress(steps=tuple(step.step_id for step in some)) for seq, some in made.items()}
@@ -74,21 +79,20 @@ def replan_with(live: LivePlan, state: CampaignState, tasks: Sequence[PlanTask],
     after = f", {len(exploring)} of them after finding out what blocked it" if exploring else ""
     why = f"{len(left) - len(exploring)} tasks come again or are new{after}."
     document = document_with(live.document or {}, tasks, state.progress)
-    return Expansion(state.model_dump(mode="json"), document, why, steps, _phases(tasks), replaces=True)
+    return Expansion(state.model_dump(mode="json"), document, why, steps, (sequence_phase(tasks),), replaces=True)
 
 
 def _situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) -> list[str]:
     """Say what was delivered, what is blocked and why, and what remains."""
     counts = Counter(each.status for each in progress.values())
-    told = ", ".join(f"{counts[status]} {status.replace('_', ' ')}" for status in TaskStatus if counts[status])
-    return [f"{told} of {len(tasks)} tasks", *(_line(task, progress[task.seq]) for task in tasks)]
-
-
-def _line(task: PlanTask, progress: TaskProgress) -> str:
-    waits = ", ".join(parents(task.depends)) or "nothing"
-    what = f"{task.seq} {task.slug} ({task.type}; {', '.join(task.delta[:5]) or 'no files'}; waits for {waits})"
-    blocked = f"waited for {progress.blocked_by}" if progress.blocked_by else progress.reason
-    return ": ".join(filter(None, (f"{what} is {progress.status.replace('_', ' ')}", progress.delivered or blocked)))
+    summary = ", ".join(f"{counts[status]} {status.replace('_', ' ')}" for status in TaskStatus if counts[status])
+    lines = [f"{summary} of {len(tasks)} tasks"]
+    for task in tasks:
+        far, waits = progress[task.seq], ", ".join(parents(task.depends)) or "nothing"
+        what = f"{task.seq} {task.slug} ({task.type}; {', '.join(task.delta[:5]) or 'no files'}; waits for {waits})"
+        blocked = f"waited for {far.blocked_by}" if far.blocked_by else far.reason
+        lines.append(": ".join(filter(None, (f"{what} is {far.status.replace('_', ' ')}", far.delivered or blocked))))
+    return lines
 
 
 def is_worth_it(progress: Mapping[str, TaskProgress]) -> bool:
@@ -112,33 +116,14 @@ def _add_causes(tasks: Sequence[PlanTask], again: Sequence[PlanTask], blocked: C
         if task.seq not in blocked:
             changed.append(task)
             continue
-        cause = _cause(task, next(free))
+        cause = PlanTask(
+            seq=next(free),
+            slug=kebab(f"find-out-{task.slug}"),
+            type=TaskType.VERIFY,
+            delta=(),
+            verify=task.verify,
+            budget=LEAST_BUDGET,
+            depends=task.depends,
+        )
         changed += (cause, task.model_copy(update={"depends": depends_on((*parents(task.depends), cause.seq))}))
     return tuple(changed)
-
-
-def _cause(task: PlanTask, seq: str) -> PlanTask:
-    """Make the task that looks into a blocked one and changes nothing."""
-    return PlanTask(
-        seq=seq,
-        slug=kebab(f"find-out-{task.slug}"),
-        type=TaskType.VERIFY,
-        delta=(),
-        verify=task.verify,
-        budget=LEAST_BUDGET,
-        depends=task.depends,
-    )
-
-
-def _reasons(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) -> dict[str, str]:
-    """Tell blocked tasks, and the new ones before them, why they were blocked."""
-    blocked = _causes(progress)
-    told = dict(blocked)
-    for task in tasks:
-        if task.seq in blocked:
-            told |= {seq: blocked[task.seq] for seq in parents(task.depends) if seq not in progress}
-    return told
-
-
-def _phases(tasks: Sequence[PlanTask]) -> tuple[Phase, ...]:
-    return (Phase("DESIGN_SEQUENCE", f"Step: ordering, Status: {len(tasks)} tasks, depth={depth(graph(tasks))}"),)

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from graphlib import TopologicalSorter
 from itertools import pairwise
 from typing import TypeVar
 
 from schemas.kinds.campaign import PlanTask, TaskType
+from tasks.rules.strategy import Phase
 from tasks.rules.validation import cycles
 from tasks.strategies.drafting.order import slug
 from tasks.toolchain.files import name_of
@@ -49,23 +51,21 @@ def graph_faults(waits: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str,
             elif other not in waits:
                 yield name, "unknown_dependency", f"There is no task {other[:20]!r}; the tasks are {valid}."
     for members in cycles(waits):
-        yield members[0], "cyclic_dependency", f"These tasks wait for each other: {name_way(members)}."
-
-
-def name_way(members: Sequence[str]) -> str:
-    """Name a cycle as the way round, from a task to itself."""
-    shown = [*members[:MAX_NAMED], *(["..."] if len(members) > MAX_NAMED else []), members[0]]
-    return " -> ".join(shown)
+        way = " -> ".join([*members[:MAX_NAMED], *(["..."] if len(members) > MAX_NAMED else []), members[0]])
+        yield members[0], "cyclic_dependency", f"These tasks wait for each other: {way}."
 
 
 def depth(waits: Mapping[str, Sequence[str]]) -> int:
     """Count the tasks of the longest way through a graph that has no problems."""
     deep: dict[str, int] = {}
-    left = dict(waits)
-    while ready := [name for name, others in left.items() if all(other in deep for other in others)]:
-        for name in ready:
-            deep[name] = 1 + max((deep[other] for other in left.pop(name)), default=0)
+    for name in TopologicalSorter(waits).static_order():
+        deep[name] = 1 + max((deep[other] for other in waits[name]), default=0)
     return max(deep.values(), default=0)
+
+
+def sequence_phase(tasks: Sequence[PlanTask]) -> Phase:
+    """Tell how many tasks there are, and how many of them come one after the other."""
+    return Phase("DESIGN_SEQUENCE", f"Step: ordering, Status: {len(tasks)} tasks, depth={depth(graph(tasks))}")
 
 
 def merge(
@@ -97,11 +97,6 @@ class Shape:
     builds: tuple[int, ...]
     specs: bool
     verify: bool
-
-    @property
-    def count(self) -> int:
-        """The number of tasks."""
-        return sum(self.builds) + len(self.builds) * self.specs + self.verify
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,18 @@ its verification, so only that must.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepState, StepType
 from schemas.goal import Goal
-from schemas.kinds.campaign import LEAST_CONFIDENCE, TASKS_SCHEMA, PlanTask, TaskStatus, TaskType
+from schemas.kinds.campaign import LEAST_CONFIDENCE, PlanTask, TaskStatus, TaskType
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.rules.strategy import End
 from tasks.strategies.campaign.sequence import parents
-from tasks.strategies.campaign.state import CampaignState, Knowledge, TaskProgress
+from tasks.strategies.campaign.state import CampaignState, Knowledge
 from tasks.strategies.campaign.verification import read_commands
 from tasks.strategies.drafting.cycle import draft_step
 from tasks.strategies.drafting.pieces import PHASES, Piece, pieces
@@ -65,11 +65,6 @@ def redo_suffix(replans: int) -> str:
     return f"-r{replans + 1}"
 
 
-def draft_input(state: CampaignState, step_id: str) -> dict[str, Any]:
-    """Give the prompt to the step that drafts."""
-    return {"mode": "plan" if step_id == DRAFT else "replan", "prompt": state.prompt, "schema": TASKS_SCHEMA}
-
-
 @dataclass(frozen=True, slots=True)
 class StepFrame:
     """What is the same for all steps that are made at once."""
@@ -83,35 +78,33 @@ class StepFrame:
 
 def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[PlannedStep, ...]]:
     """Make the steps of each of `tasks`, by its number."""
-    ids = {task.seq: _ids(task, frame) for task in tasks}
-    ends = {seq: names[-1] for seq, names in ids.items()}  # what tasks wait for beyond these is over
-    return {task.seq: tuple(_steps(task, ids[task.seq], ends, frame)) for task in tasks}
-
-
-def _ids(task: PlanTask, frame: StepFrame) -> tuple[str, ...]:
-    name = f"{task.seq}-{task.slug}"[:_MAX_ID].rstrip("-")
-    count = len(_pieces(task, frame))
-    if count == 1:
-        return (name + frame.suffix,)
-    return tuple(f"{name}-{part}{frame.suffix}" for part in range(1, count + 1))
-
-
-def _pieces(task: PlanTask, frame: StepFrame) -> tuple[Piece, ...]:
-    """Split what a task changes into what one step may touch."""
-    if task.type is TaskType.VERIFY or task.seq in frame.exploring:
-        return (Piece((), RiskLevel.LOW),)
-    return pieces(tuple(dict.fromkeys((*task.delta, *(task.creates or ())))))
-
-
-def _steps(task: PlanTask, ids: Sequence[str], ends: Mapping[str, str], frame: StepFrame) -> Iterator[PlannedStep]:
-    """Make the steps of a task, one after the other."""
-    waits = tuple(ends[seq] for seq in parents(task.depends) if seq in ends)
+    parts = {task.seq: _pieces(task, frame) for task in tasks}
+    ends = {seq: list(some)[-1] for seq, some in parts.items()}  # what tasks wait for beyond these is over
     catalogue = frame.project.catalogue
-    tools = tuple(map(catalogue.separate, read_commands(task.verify, catalogue)))
-    for step_id, piece in zip(ids, _pieces(task, frame), strict=True):
-        own = tools if step_id == ids[-1] else frame.project.check(Check.QUICK, piece.files) or tools
-        yield _step(task, step_id, frame, piece=piece, tools=own, depends_on=waits)
-        waits = (step_id,)
+    made: dict[str, tuple[PlannedStep, ...]] = {}
+    for task in tasks:
+        waits = tuple(ends[seq] for seq in parents(task.depends) if seq in ends)
+        tools = tuple(map(catalogue.separate, read_commands(task.verify, catalogue)))
+        steps: list[PlannedStep] = []
+        for step_id, piece in parts[task.seq].items():
+            last = step_id == ends[task.seq]
+            own = tools if last else frame.project.check(Check.QUICK, piece.files) or tools
+            steps.append(_step(task, step_id, frame, piece=piece, tools=own, depends_on=waits))
+            waits = (step_id,)
+        made[task.seq] = tuple(steps)
+    return made
+
+
+def _pieces(task: PlanTask, frame: StepFrame) -> dict[str, Piece]:
+    """Split what a task changes into what one step may touch, by the ids of these steps."""
+    if task.type is TaskType.VERIFY or task.seq in frame.exploring:
+        parts: tuple[Piece, ...] = (Piece((), RiskLevel.LOW),)
+    else:
+        parts = pieces(tuple(dict.fromkeys((*task.delta, *(task.creates or ())))))
+    name = f"{task.seq}-{task.slug}"[:_MAX_ID].rstrip("-")
+    if len(parts) == 1:
+        return {name + frame.suffix: parts[0]}
+    return {f"{name}-{number}{frame.suffix}": piece for number, piece in enumerate(parts, 1)}
 
 
 def _step(
@@ -127,10 +120,14 @@ def _step(
     kind = StepType.EXPLORE if exploring else StepType.PATCH if files else StepType.TEST
     mode = MODE_OF_TYPE[kind]
     tools = () if exploring else tools
+    goal, slug = frame.project.goal, task.slug.replace("-", " ")
+    # Only the goal's words are cut where the sentence is too long.
+    meant = f" (what is meant: {frame.known.reading})" if frame.known.reading else ""
+    sentence = (_WHY if exploring else _INTENTS[task.type]).replace("{slug}", slug) + meant
     return PlannedStep(
         step_id=step_id,
-        title=fit(f"{task.seq} {task.slug.replace('-', ' ')}", MAX_TITLE),
-        intent=_intent(_WHY if exploring else _INTENTS[task.type], task, frame),
+        title=fit(f"{task.seq} {slug}", MAX_TITLE),
+        intent=fit(fill(sentence, fit(goal.goal, MAX_INTENT), MAX_INTENT), MAX_INTENT),
         allowed_files=files,
         verify=render(tools),
         risk_level=piece.level,
@@ -147,56 +144,34 @@ def _step(
         ),
         verify_tools=tools,
         retry_limit=RETRIES,
-        queue=frame.project.goal.queue,
+        queue=goal.queue,
         estimate=estimate(mode),
     )
 
 
-def _intent(sentence: str, task: PlanTask, frame: StepFrame) -> str:
-    """Say what is wanted and which reading is meant; only the goal's words are cut."""
-    meant = f" (what is meant: {frame.known.reading})" if frame.known.reading else ""
-    sentence = sentence.replace("{slug}", task.slug.replace("-", " ")) + meant
-    return fit(fill(sentence, fit(frame.project.goal.goal, MAX_INTENT), MAX_INTENT), MAX_INTENT)
-
-
 def _guidance(task: PlanTask, files: Sequence[str], frame: StepFrame) -> str:
-    """Put together what a controller is told of a task, what matters most first."""
-    known = frame.known
+    """Put together what a controller has to know of a task, what matters most first."""
+    known, constraints = frame.known, frame.project.goal.constraints
+    reason, asked, banned = (frame.reasons or {}).get(task.seq), known.idioms.required, known.idioms.forbidden
+    idioms = [f"use {'; '.join(asked)}"] if asked else []
+    idioms += [f"never use {'; '.join(banned)}"] if banned else []
+    doubt = "" if known.confidence >= LEAST_CONFIDENCE else ", which is not sure"
+    target = ""
+    if task.type is TaskType.BUILD and files:
+        lines_of = task.target_lines or {}
+        lines = [f"{path} lines {lines_of[path]}" for path in files if path in lines_of]
+        target = ", ".join(lines[:5]) or f"the first 20 definitions of {files[0]}"
     parts = (
         f"Use at most {task.budget} tool calls.",
-        _of_failure((frame.reasons or {}).get(task.seq)),
-        _of_targets(task, files),
+        f"It was blocked before: {reason}." if reason else "",
+        f"Look at {target} first." if target else "",
         f"Run before you begin: {'; '.join(task.preflight)}." if task.preflight else "",
-        _of_idioms(known) if files else "",
-        f"Keep in mind: {guidance(frame.project.goal.constraints)}." if frame.project.goal.constraints else "",
+        f"Idioms of {known.framework}{doubt}: {', '.join(idioms)}." if files and idioms else "",
+        f"Keep in mind: {guidance(constraints)}." if constraints else "",
         f"Earlier failures: {'; '.join(known.failures)}." if known.failures else "",
         f"What worked before: {'; '.join(known.patterns)}." if known.patterns else "",
     )
     return " ".join(filter(None, parts))
-
-
-def _of_failure(reason: str | None) -> str:
-    return f"It was blocked before: {reason}." if reason else ""
-
-
-def _of_targets(task: PlanTask, files: Sequence[str]) -> str:
-    if task.type is not TaskType.BUILD or not files:
-        return ""
-    lines_of = task.target_lines or {}
-    lines = [f"{path} lines {lines_of[path]}" for path in files if path in lines_of]
-    if not lines:
-        return f"Look at the first 20 definitions of {files[0]} first."
-    return f"Look at {', '.join(lines[:5])} first."
-
-
-def _of_idioms(known: Knowledge) -> str:
-    idioms = known.idioms
-    asked = f"use {'; '.join(idioms.required)}" if idioms.required else ""
-    banned = f"never use {'; '.join(idioms.forbidden)}" if idioms.forbidden else ""
-    if not asked and not banned:
-        return ""
-    doubt = "" if known.confidence >= LEAST_CONFIDENCE else ", which is not sure"
-    return f"Idioms of {known.framework}{doubt}: {', '.join(filter(None, (asked, banned)))}."
 
 
 def tasks_of(document: Mapping[str, Any] | None) -> tuple[PlanTask, ...]:
@@ -216,38 +191,28 @@ def complete_tasks(state: CampaignState) -> frozenset[str]:
 
 def note_end(state: CampaignState, seq: str, end: End, document: Mapping[str, Any]) -> CampaignState:
     """Note the end of one step of the task `seq`."""
-    task = state.progress[seq]
+    task, skipped = state.progress[seq], end.state == StepState.SKIPPED
     left = tuple(step_id for step_id in task.steps if step_id != end.step_id)
     used = task.tool_calls if end.tool_calls is None else (task.tool_calls or 0) + end.tool_calls
-    update = {"steps": left, "tool_calls": used, **_change(state, seq, end, left, document)}
-    task = task.model_copy(update=update)
-    return state.model_copy(update={"progress": {**state.progress, seq: task}})
-
-
-def _change(
-    state: CampaignState, seq: str, end: End, left: Sequence[str], document: Mapping[str, Any]
-) -> dict[str, Any]:
-    if state.progress[seq].status is TaskStatus.BLOCKED:
-        return {}  # what comes after the step that blocked it says nothing new
-    if end.state == StepState.FAILED:
-        return {"status": TaskStatus.BLOCKED, "reason": _reason(end)}
-    if end.state == StepState.SKIPPED and (blocker := _blocker(state, seq, document)):
-        return {"status": TaskStatus.BLOCKED, "blocked_by": blocker}
-    if left:
-        return {"status": TaskStatus.IN_PROGRESS}
-    told = _SKIPPED if end.state == StepState.SKIPPED else _delivery(end.output)
-    return {"status": TaskStatus.COMPLETE, "delivered": told}
+    update: dict[str, Any] = {"steps": left, "tool_calls": used}
+    if task.status is TaskStatus.BLOCKED:
+        pass  # what comes after the step that blocked it says nothing new
+    elif end.state == StepState.FAILED:
+        update |= {"status": TaskStatus.BLOCKED, "reason": _reason(end)}
+    elif skipped and (blocker := _blocker(state, seq, document)):
+        update |= {"status": TaskStatus.BLOCKED, "blocked_by": blocker}
+    elif left:
+        update |= {"status": TaskStatus.IN_PROGRESS}
+    else:
+        update |= {"status": TaskStatus.COMPLETE, "delivered": _SKIPPED if skipped else _delivery(end.output)}
+    return state.model_copy(update={"progress": {**state.progress, seq: task.model_copy(update=update)}})
 
 
 def _blocker(state: CampaignState, seq: str, document: Mapping[str, Any]) -> str | None:
     """Find the parent that keeps a task from running; none where an operator skipped it."""
     waits = {task.seq: parents(task.depends) for task in tasks_of(document)}
-    blocked = (other for other in waits.get(seq, ()) if _is_blocked(state.progress.get(other)))
-    return next(blocked, None)
-
-
-def _is_blocked(task: TaskProgress | None) -> bool:
-    return task is not None and task.status is TaskStatus.BLOCKED
+    blocked = {other for other, each in state.progress.items() if each.status is TaskStatus.BLOCKED}
+    return next((other for other in waits.get(seq, ()) if other in blocked), None)
 
 
 def _delivery(output: Any) -> str | None:

@@ -7,20 +7,21 @@ from functools import partial
 from typing import Any
 
 from schemas.base import StepState
-from schemas.envelope import FieldError, field_error
+from schemas.envelope import field_error
 from schemas.goal import Goal
 from schemas.kinds.campaign import (
     LEAST_CONFIDENCE,
     MAX_OBJECTIVE,
+    TASKS_SCHEMA,
     CampaignInput,
     CoherenceDecision,
-    PlanTask,
+    Exploration,
     TaskStatus,
     TaskType,
 )
-from tasks.rules.strategy import Answer, End, Expansion, LivePlan, Phase, Setting
+from tasks.rules.strategy import Answer, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import reject
-from tasks.strategies.campaign.answers import PendingQuestion, learn
+from tasks.strategies.campaign.answers import learn
 from tasks.strategies.campaign.document import progress_report
 from tasks.strategies.campaign.drafts import consult, mistakes_in, queue_cycle
 from tasks.strategies.campaign.exploration import (
@@ -32,7 +33,6 @@ from tasks.strategies.campaign.exploration import (
 )
 from tasks.strategies.campaign.outline import (
     GOAL,
-    Outline,
     coherence_of,
     decision_phases,
     draft_of,
@@ -45,8 +45,8 @@ from tasks.strategies.campaign.outline import (
 from tasks.strategies.campaign.question import page_of
 from tasks.strategies.campaign.replan import ask_anew, is_worth_it, replan_by_templates
 from tasks.strategies.campaign.sequence import parents
-from tasks.strategies.campaign.state import CampaignScope, CampaignState, Knowledge, scope_of, terms_of
-from tasks.strategies.campaign.steps import blocked_reason, draft_input, note_end, task_of, tasks_of
+from tasks.strategies.campaign.state import CampaignScope, CampaignState, scope_of, terms_of
+from tasks.strategies.campaign.steps import DRAFT, blocked_reason, note_end, task_of, tasks_of
 from tasks.strategies.campaign.tasks import MAX_MESSAGE, judge_tasks, plan_tasks
 from tasks.strategies.campaign.verification import read_command
 from tasks.strategies.drafting.cycle import NONE, QUEUE
@@ -66,16 +66,24 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:
     """Answer with steps, a question, a step that asks, or a drafter's prompt. Pure."""
     allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
     test, unknown = read_test_command(goal, partial(read_command, catalogue=catalogue))
-    if errors := allowed.errors + tuple(map(_short, unknown)) + _nothing_allowed(goal, allowed.files):
+    given = goal.campaign or CampaignInput()
+    short = (error.model_copy(update={"message": fit(error.message, MAX_MESSAGE)}) for error in unknown)
+    errors = (*allowed.errors, *short)
+    if not allowed.files and not (given.tasks and all(task.type is TaskType.VERIFY for task in given.tasks)):
+        message = "A campaign changes files: set allowed_files to those that may change."
+        errors += (field_error("/allowed_files", "no_allowed_files", message),)
+    if errors:
         return reject("invalid_goal", errors)
     terms = terms_of(goal, setting)
     tested = catalogue.contracts[test.tool].languages if test else ()
     scope = CampaignScope(goal, objective_of(goal), allowed.files, catalogue, terms)
     known = knowledge_of_goal(goal, allowed.files, test, tested, terms.failures)
-    given = goal.campaign or CampaignInput()
     known, phase = read_exploration(known, given.exploration, scope)
     if given.tasks is not None:
-        return _draft_given(known, phase, scope)
+        if wrong := judge_tasks(given.tasks, scope.allowed, catalogue):
+            return reject("invalid_tasks", wrong)
+        made = outline_of_tasks(known, plan_tasks(given.tasks, known, catalogue), scope, GOAL)
+        return draft_of(with_phases(made, phase, *decision_phases(known)))
     if terms.drafter not in (NONE, QUEUE):
         return consult(known, phase, scope, setting)
     return plan_unaided(known, phase, scope)
@@ -84,14 +92,30 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting = BARE) -> Answer:
 def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Give a step what it needs: the objective, a prompt, or its task."""
     state, document = CampaignState.model_validate(live.state), live.document or {}
-    step_id = str(facts.get("step_id"))
+    step_id, known, progress = str(facts.get("step_id")), state.known, state.progress
+    objective = document.get("objective", live.goal.goal)
+    remembered = {"failures": list(known.failures), "patterns": list(known.patterns)}
     if step_id == EXPLORE:
-        return {"objective": document.get("objective", live.goal.goal), "prior_knowledge": _remembered(state)}
+        return {"objective": objective, "prior_knowledge": remembered}
     if step_id == state.waits:
-        return draft_input(state, step_id)
-    tasks = {task.seq: task for task in tasks_of(document)}
-    task = tasks.get(task_of(state, step_id) or "")
-    return _task_input(live, state, task) if task else None
+        return {"mode": "plan" if step_id == DRAFT else "replan", "prompt": state.prompt, "schema": TASKS_SCHEMA}
+    seq = task_of(state, step_id)
+    task = next((task for task in tasks_of(document) if task.seq == seq), None)
+    if task is None:
+        return None
+    lineage = {seq: progress[seq].delivered for seq in parents(task.depends) if seq in progress}
+    blocked = [(seq, each.reason) for seq, each in progress.items() if each.status is TaskStatus.BLOCKED]
+    return {
+        "campaign": document.get("campaign"),
+        "objective": fit(str(objective), MAX_OBJECTIVE, several_lines),
+        "meant": known.reading or None,
+        "task": task.model_dump(mode="json", exclude_none=True),
+        "framework": known.framework,
+        "idioms": {**known.idioms.model_dump(mode="json"), "enforced": known.confidence >= LEAST_CONFIDENCE},
+        "lineage": {seq: text for seq, text in lineage.items() if text},
+        "sibling_failures": {seq: reason for seq, reason in blocked[:MAX_SIBLINGS] if reason},
+        "prior_knowledge": remembered,
+    }
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
@@ -111,7 +135,10 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     """Plan from an exploration or a draft; otherwise note how far a task is."""
     state = CampaignState.model_validate(live.state)
     if end.step_id == state.waits == EXPLORE:
-        return _plan_explored(live, state, end, catalogue)
+        scope = scope_of(live, state, catalogue)
+        found = parse_exploration(end.output) if end.state == StepState.DONE else None
+        known, phase = read_exploration(state.known, found if isinstance(found, Exploration) else None, scope)
+        return expand(with_phases(outline(known, scope, before=state.made), phase), "The exploration has ended.")
     if end.step_id == state.waits:
         return queue_cycle(live, state, catalogue).go_on(end)
     seq = task_of(state, end.step_id)
@@ -131,13 +158,22 @@ def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
     scope = scope_of(live, state, catalogue)
     coherence = coherence_of(state.known, scope)
     page = page_of(coherence, state.known, scope.objective, scope.allowed)
-    known = learn(value, PendingQuestion(coherence, state.known, page, scope.allowed, catalogue))
+    known = learn(value, page, coherence, state.known, scope)
     if isinstance(known, str):
         return known
     made = outline(known, scope, state.rounds + 1, state.made)
-    if made.question and made.state.rounds >= state.terms.clarifications:
-        return _give_up(made)
-    return expand(made, f"Answer {made.state.rounds} was taken in.")
+    rounds, limit = made.state.rounds, state.terms.clarifications
+    if made.question is None or rounds < limit:
+        return expand(made, f"Answer {rounds} was taken in.")
+    evidence = {"value": rounds, "limit": limit, "limit_name": "clarifications"}
+    reason = f"{rounds} answers did not settle what is to be done."
+    return Expansion(
+        made.state.model_dump(mode="json"),
+        made.document,
+        reason,
+        phases=made.phases,
+        halt=("clarification_limit", reason, {**evidence, "questions": list(made.question.questions)}),
+    )
 
 
 def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
@@ -148,71 +184,3 @@ def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
     scope = scope_of(live, state, catalogue)
     state = state.model_copy(update={"replans": state.replans + 1})
     return (ask_anew if state.terms.drafter == QUEUE else replan_by_templates)(live, state, scope)
-
-
-def _draft_given(known: Knowledge, phase: Phase, scope: CampaignScope) -> Answer:
-    """Plan with the tasks that the goal brings."""
-    tasks = scope.goal.campaign.tasks or () if scope.goal.campaign else ()
-    if errors := judge_tasks(tasks, scope.allowed, scope.catalogue):
-        return reject("invalid_tasks", errors)
-    made = outline_of_tasks(known, plan_tasks(tasks, known, scope.catalogue), scope, GOAL)
-    return draft_of(with_phases(made, phase, *decision_phases(known)))
-
-
-def _short(error: FieldError) -> FieldError:
-    return error.model_copy(update={"message": fit(error.message, MAX_MESSAGE)})
-
-
-def _nothing_allowed(goal: Goal, files: tuple[str, ...]) -> tuple[FieldError, ...]:
-    tasks = goal.campaign.tasks if goal.campaign else None
-    if files or (tasks and all(task.type is TaskType.VERIFY for task in tasks)):
-        return ()
-    message = "A campaign changes files: set allowed_files to those that may change."
-    return (field_error("/allowed_files", "no_allowed_files", message),)
-
-
-def _task_input(live: LivePlan, state: CampaignState, task: PlanTask) -> Mapping[str, Any]:
-    """Give a task with what went before it and what is remembered."""
-    document, known = live.document or {}, state.known
-    return {
-        "campaign": document.get("campaign"),
-        "objective": fit(str(document.get("objective", live.goal.goal)), MAX_OBJECTIVE, several_lines),
-        "meant": known.reading or None,
-        "task": task.model_dump(mode="json", exclude_none=True),
-        "framework": known.framework,
-        "idioms": {**known.idioms.model_dump(mode="json"), "enforced": known.confidence >= LEAST_CONFIDENCE},
-        "lineage": _lineage(state, parents(task.depends)),
-        "sibling_failures": _siblings(state),
-        "prior_knowledge": _remembered(state),
-    }
-
-
-def _lineage(state: CampaignState, before: tuple[str, ...]) -> dict[str, str]:
-    told = {seq: state.progress[seq].delivered for seq in before if seq in state.progress}
-    return {seq: text for seq, text in told.items() if text}
-
-
-def _siblings(state: CampaignState) -> dict[str, str]:
-    blocked = {seq: each for seq, each in state.progress.items() if each.status is TaskStatus.BLOCKED}
-    return {seq: each.reason for seq, each in list(blocked.items())[:MAX_SIBLINGS] if each.reason}
-
-
-def _remembered(state: CampaignState) -> dict[str, list[str]]:
-    return {"failures": list(state.known.failures), "patterns": list(state.known.patterns)}
-
-
-def _plan_explored(live: LivePlan, state: CampaignState, end: End, catalogue: Catalogue) -> Expansion:
-    """Plan with what was explored, or with what is remembered where nothing was."""
-    scope = scope_of(live, state, catalogue)
-    found = parse_exploration(end.output) if end.state == StepState.DONE else "It did not succeed."
-    known, phase = read_exploration(state.known, None if isinstance(found, str) else found, scope)
-    return expand(with_phases(outline(known, scope, before=state.made), phase), "The exploration has ended.")
-
-
-def _give_up(made: Outline) -> Expansion:
-    questions = list(made.question.questions) if made.question else []
-    met = {"value": made.state.rounds, "limit": made.state.terms.clarifications, "limit_name": "clarifications"}
-    evidence = {**met, "questions": questions}
-    reason = f"{made.state.rounds} answers did not settle what is to be done."
-    state = made.state.model_dump(mode="json")
-    return Expansion(state, made.document, reason, phases=made.phases, halt=("clarification_limit", reason, evidence))

@@ -1,6 +1,6 @@
 """LOCATE_TARGETS and SET_BUDGETS: the tasks of plan.json, designed or brought by somebody.
 
-Tasks that a goal or a drafter brings are judged first: everything wrong with them is told at once. What they leave out
+Tasks that a goal or a drafter brings are judged first: everything wrong with them is said at once. What they leave out
 is filled in by the same formulas.
 """
 
@@ -15,9 +15,16 @@ from schemas.envelope import FieldError
 from schemas.kinds.campaign import GivenTask, PlanTask, TaskType
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
-from tasks.strategies.campaign.formulas import LEAST_BUDGET, MOST_BUDGET, budget_of, score, target_lines_of, task_count
+from tasks.strategies.campaign.formulas import (
+    LEAST_BUDGET,
+    MOST_BUDGET,
+    budget_of,
+    complexity,
+    target_lines_of,
+    task_count,
+)
 from tasks.strategies.campaign.question import likely_files
-from tasks.strategies.campaign.sequence import Sketch, depends_on, graph_faults, is_akin, kebab, parents, sequence
+from tasks.strategies.campaign.sequence import depends_on, graph_faults, is_akin, kebab, parents, sequence
 from tasks.strategies.campaign.state import Knowledge
 from tasks.strategies.campaign.verification import code_checks, read_command, read_commands, syntax_checks
 from tasks.strategies.drafting.project import Project
@@ -45,13 +52,32 @@ def design_tasks(known: Knowledge, project: Project, campaign: str) -> tuple[Pla
     meant = likely_files(known)
     sources = tuple(path for path in meant if role_of(path) is not Role.TEST) or meant
     tests = _tests_for(sources, known, project.files)
-    count = task_count(score(known))
+    count = task_count(complexity(known))
     sketches = sequence(count, sources, tests, known.headings, campaign)
     if not all(syntax_checks(project, each.delta) for each in sketches if each.type is TaskType.SPEC):
         # tests that cannot be checked before their code are written with it
         sketches = sequence(count, (*sources, *tests), (), known.headings, campaign)
     verified = any(each.type is TaskType.VERIFY for each in sketches)
-    return tuple(_task(place, sketch, known, project, verified=verified) for place, sketch in enumerate(sketches))
+    planned: list[PlanTask] = []
+    for place, sketch in enumerate(sketches, 1):
+        tools, lines = project.tests, None
+        if sketch.type is TaskType.SPEC:
+            tools = syntax_checks(project, sketch.delta)
+        elif sketch.type is TaskType.BUILD:
+            tools = code_checks(project, sketch.delta, sketch.tests, verified=verified)
+            lines = target_lines_of(sketch.delta, known) or None
+        task = PlanTask(
+            seq=f"{place:03}",
+            slug=kebab(sketch.slug),
+            type=sketch.type,
+            delta=sketch.delta,
+            verify=project.catalogue.as_typed(tools),
+            budget=budget_of(sketch.delta, known),
+            depends=depends_on([f"{other + 1:03}" for other in sketch.after]),
+            target_lines=lines,
+        )
+        planned.append(task)
+    return tuple(planned)
 
 
 def _tests_for(sources: Sequence[str], known: Knowledge, allowed: Sequence[str]) -> tuple[str, ...]:
@@ -67,29 +93,6 @@ def _tests_for(sources: Sequence[str], known: Knowledge, allowed: Sequence[str])
     kin = tuple(test for test in every if any(is_akin(test, source) for source in sources))
     chosen = tuple(named) or kin or (every if len(every) <= MAX_TESTS else ())
     return tuple(path for path in chosen[:MAX_TESTS] if path not in sources)
-
-
-def _number(place: int) -> str:
-    """Write the place of a task, from 0, as its number."""
-    return f"{place + 1:03}"
-
-
-def _task(place: int, sketch: Sketch, known: Knowledge, project: Project, *, verified: bool) -> PlanTask:
-    tools = {
-        TaskType.SPEC: lambda: syntax_checks(project, sketch.delta),
-        TaskType.BUILD: lambda: code_checks(project, sketch.delta, sketch.tests, verified=verified),
-        TaskType.VERIFY: lambda: project.tests,
-    }[sketch.type]()
-    return PlanTask(
-        seq=_number(place),
-        slug=kebab(sketch.slug),
-        type=sketch.type,
-        delta=sketch.delta,
-        verify=project.catalogue.as_typed(tools),
-        budget=budget_of(sketch.delta, known),
-        depends=depends_on(tuple(map(_number, sketch.after))),
-        target_lines=(target_lines_of(sketch.delta, known) or None) if sketch.type is TaskType.BUILD else None,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +128,10 @@ def judge_each(
 
 def plan_tasks(tasks: Sequence[GivenTask], known: Knowledge, catalogue: Catalogue) -> tuple[PlanTask, ...]:
     """Make plan.json's tasks of tasks without errors."""
-    return tuple(_planned(task, known, catalogue) for task in tasks)
+    return tuple(_plan_task(task, known, catalogue) for task in tasks)
 
 
-def _planned(task: GivenTask, known: Knowledge, catalogue: Catalogue) -> PlanTask:
+def _plan_task(task: GivenTask, known: Knowledge, catalogue: Catalogue) -> PlanTask:
     delta = tuple(dict.fromkeys(map(clean, task.delta)))
     lines = {clean(path): each for path, each in task.target_lines.items()}
     found = target_lines_of(delta, known) if task.type is TaskType.BUILD else {}
@@ -151,14 +154,11 @@ def _tools(task: GivenTask, catalogue: Catalogue) -> tuple[VerifyTool, ...]:
     return read_commands(task.verify, catalogue, tuple(map(clean, (*task.delta, *task.creates))))
 
 
-def _seq(task: GivenTask, around: _Context) -> _Faults:
+def _names(task: GivenTask, around: _Context) -> _Faults:
     if not _SEQ.fullmatch(task.seq):
         yield "/seq", "invalid_seq", "A task's number has three digits, such as 001."
     elif around.seqs[task.seq] > 1:
         yield "/seq", "duplicate_seq", f"More than one task has the number {task.seq}."
-
-
-def _slug(task: GivenTask, _: _Context) -> _Faults:
     if not _SLUG.fullmatch(task.slug):
         yield "/slug", "invalid_slug", "A slug is kebab-case: lower-case letters and digits, joined by hyphens."
     elif _AGAIN.search(task.slug):
@@ -177,18 +177,14 @@ def _files(task: GivenTask, around: _Context) -> _Faults:
         yield "/delta", "empty_delta", "A task that changes something must name its files, in delta or creates."
 
 
-def _verify(task: GivenTask, around: _Context) -> _Faults:
-    if not task.verify.strip():
-        yield "/verify", "empty_verify", "A task must say how it is verified."
-        return
+def _commands(task: GivenTask, around: _Context) -> _Faults:
     try:
-        if not _tools(task, around.catalogue):
+        if not task.verify.strip():
+            yield "/verify", "empty_verify", "A task must say how it is verified."
+        elif not _tools(task, around.catalogue):
             yield "/verify", "empty_verify", "This recipe runs nothing for the files of this task."
     except UnknownCommand as error:
         yield "/verify", "unknown_command", str(error)
-
-
-def _preflight(task: GivenTask, around: _Context) -> _Faults:
     for place, command in enumerate(task.preflight):
         try:
             read_command(command, around.catalogue)
@@ -196,19 +192,13 @@ def _preflight(task: GivenTask, around: _Context) -> _Faults:
             yield f"/preflight/{place}", "unknown_command", str(error)
 
 
-def _budget(task: GivenTask, _: _Context) -> _Faults:
+def _numbers(task: GivenTask, _: _Context) -> _Faults:
     if task.budget is not None and not (LEAST_BUDGET <= task.budget <= MOST_BUDGET and task.budget == int(task.budget)):
         yield "/budget", "budget_range", f"A budget is {LEAST_BUDGET} to {MOST_BUDGET} tool calls."
-
-
-def _target_lines(task: GivenTask, _: _Context) -> _Faults:
     if not all(_LINES.fullmatch(lines) for lines in task.target_lines.values()):
         yield "/target_lines", "invalid_target_lines", "Lines are written as 10-40."
     if set(map(clean, task.target_lines)) - set(map(clean, task.delta)):
         yield "/target_lines", "unknown_target", "Only files of the delta have lines to look at."
-
-
-def _depends(task: GivenTask, _: _Context) -> _Faults:
     if _waits(task.depends) is None:
         yield "/depends", "depends_type", 'A task depends on "none", on a number or on a list of numbers.'
 
@@ -230,14 +220,4 @@ def _order(tasks: Sequence[GivenTask], root: str) -> Iterator[FieldError]:
         yield FieldError(pointer=f"{root}/{places[seq]}/depends", code=code, message=fit(message, MAX_MESSAGE))
 
 
-# One row a rule.
-CHECKS: tuple[Callable[[GivenTask, _Context], _Faults], ...] = (
-    _seq,
-    _slug,
-    _files,
-    _verify,
-    _preflight,
-    _budget,
-    _target_lines,
-    _depends,
-)
+CHECKS: tuple[Callable[[GivenTask, _Context], _Faults], ...] = (_names, _files, _commands, _numbers)

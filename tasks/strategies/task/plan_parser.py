@@ -1,4 +1,4 @@
-"""A drafter's answer becomes governed steps: its words made fit, or all that is wrong told so that it can be mended."""
+"""A drafter's answer becomes governed steps: its words made fit, or all that is wrong is named, to be mended."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tasks.text.json_in_prose import fit_schema, read_json
 from tasks.text.paths import fault
 from tasks.text.secrets import hold_back
 
-MAX_ERRORS = 20  # told at once
+MAX_ERRORS = 20  # named at once
 ANSWER = "/"  # where the whole answer is wrong
 RESERVED = frozenset({DRAFT_ID, VERIFY_ID})
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedDraft:
-    """The steps of an answer, and what is told of them."""
+    """The steps of an answer, and what is said of them."""
 
     steps: tuple[PlannedStep, ...]
     summary: str
@@ -115,7 +115,7 @@ def _faults(
     if strict and found.faults:
         return [field_error(where, "invalid_plan", f"{why}.") for where, why in found.faults]
     if changes and all(step.mode is not Mode.PATCH for step in steps):
-        told = [field_error(where, "outside_allowlist", f"{why}.") for where, why in found.faults]
-        return [*told, field_error("/steps", "nothing_to_change", "No step changes a file that may be changed.")]
+        missed = [field_error(where, "outside_allowlist", f"{why}.") for where, why in found.faults]
+        return [*missed, field_error("/steps", "nothing_to_change", "No step changes a file that may be changed.")]
     room = room_for(project.goal, 1)  # the draft is a step, too, where a controller makes it
     return crowd(steps, room) or validate(project.goal, steps, project.catalogue, JUDGED)

@@ -83,10 +83,10 @@ def _take_supplied(goal: Goal, allowed: Expanded, catalogue: Catalogue, forbidde
         errors = (_no_allowed_files(goal), *errors)
     if not errors:
         return Draft(steps)
-    told = {error.pointer for error in errors}
+    named = {error.pointer for error in errors}
     follow = set() if allowed.files else {"outside_allowlist"}  # of every file, where none is allowed
     found = validate(goal, steps, catalogue, forbidden)
-    others = (error for error in found if error.pointer not in told and error.code not in follow)
+    others = (error for error in found if error.pointer not in named and error.code not in follow)
     return reject("invalid_plan", (*errors, *others))
 
 

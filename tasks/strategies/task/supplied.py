@@ -22,7 +22,7 @@ def convert(
     """Make planned steps of supplied ones; an unknown verification is an error.
 
     Such a step comes out without its verification, so that everything else about it can still be judged. Reading
-    stops where there are more errors than will be told.
+    stops where there are more errors than an answer names.
     """
     steps: list[PlannedStep] = []
     errors: list[FieldError] = []

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from schemas.goal import GoalContext
-from schemas.kinds.campaign import Idioms
+from schemas.kinds.campaign import Idioms, Relevance
 from tasks.strategies.campaign import formulas
 from tasks.strategies.campaign.exploration import readings, sections
 from tasks.strategies.campaign.frameworks import FRAMEWORKS, detect_framework, framework
 from tasks.strategies.campaign.sequence import kebab
+from tasks.strategies.campaign.state import CandidateFile, Knowledge
 from tasks.text.fields import fit
 from tests.support.kinds.campaign import an_exploration, candidate, drafted, explored, tasks_in
 
@@ -38,12 +39,16 @@ from tests.support.kinds.campaign import an_exploration, candidate, drafted, exp
     ],
 )
 def test_complexity_and_the_count_of_tasks(count: int, cost_k: float, level: int, score: float, tasks: int) -> None:
-    assert formulas.complexity(count, cost_k, level) == pytest.approx(score)
-    assert formulas.task_count(formulas.complexity(count, cost_k, level)) == tasks
+    known = Knowledge(sections=count, cost_k=cost_k, framework=("none", "flask", "fastapi", "fasthtml")[level])
+
+    assert formulas.complexity(known) == pytest.approx(score)
+    assert formulas.task_count(formulas.complexity(known)) == tasks
 
 
 def test_what_floats_make_up_adds_no_task() -> None:
-    assert formulas.task_count(formulas.complexity(2, 0.1 + 0.2 + 4.7, 0)) == 1  # 4 + 1.0000000000000002
+    known = Knowledge(sections=2, cost_k=0.1 + 0.2 + 4.7)  # 4 + 1.0000000000000002
+
+    assert formulas.task_count(formulas.complexity(known)) == 1
 
 
 def test_the_failure_cost_is_in_thousands() -> None:
@@ -57,7 +62,9 @@ def test_the_failure_cost_is_in_thousands() -> None:
     [(10, 40, "5-55"), (1, 1, "1-16"), (4, 4, "1-19"), (5, 5, "1-20"), (6, 6, "1-21"), (7, 7, "2-22")],
 )
 def test_target_lines_never_begin_before_the_first(first: int, last: int, lines: str) -> None:
-    assert formulas.target_lines(first, last) == lines
+    seen = CandidateFile(path="src/a.py", relevance=Relevance.HIGH, first=first, last=last)
+
+    assert formulas.target_lines_of(("src/a.py",), Knowledge(candidates=(seen,))) == {"src/a.py": lines}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +82,9 @@ def test_target_lines_never_begin_before_the_first(first: int, last: int, lines:
     ],
 )
 def test_budgets(files: int, failures: bool, sure: bool, budget: int) -> None:
-    assert formulas.budget(files, prior_failures=failures, sure_framework=sure) == budget
+    known = Knowledge(failures=("it was slow",) if failures else (), confidence=0.9 if sure else 0.1)
+
+    assert formulas.budget_of(["src/a.py"] * files, known) == budget
 
 
 @pytest.mark.parametrize(
