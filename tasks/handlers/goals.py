@@ -20,7 +20,7 @@ from tasks.plan.changeset import Changeset, Recall, plan_history
 from tasks.plan.snapshot import Grant, Snapshot, StandingCommand
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
 from tasks.policy import expansion, halt, waits
-from tasks.policy.pre_steps import looks_prepared
+from tasks.policy.pre_steps import looks_like_pre_step
 from tasks.policy.schedule import advance
 from tasks.rules import budget
 from tasks.rules.goal_cleaning import clean_goal
@@ -112,7 +112,7 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         yield advance(unit)
         return
     total, dependents = len(draft.steps), dependents_of(draft.steps)
-    taken = [step.step_id for step in draft.steps if looks_prepared(step.step_id)]
+    taken = [step.step_id for step in draft.steps if looks_like_pre_step(step.step_id)]
     counts = {S.PENDING.value: 0, S.BLOCKED.value: 0}
     for number, steps in enumerate(batches(draft.steps, CHUNK)):
         first, last = number == 0, number * CHUNK + len(steps) == total

@@ -91,9 +91,9 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
 def _succeed(unit: UnitOfWork, step: Step, outcome: Outcome, halt: Halt | None, doubt: str | None) -> None:
     """Finish a step whose attempt did what was asked, unless that is what halts the plan."""
     unit.end_step(step, S.DONE.value, "done")
-    step.status.previous = pre_steps.found(outcome) if step.facts["inserted_by"] else None
+    step.status.previous = pre_steps.result_of(outcome) if step.facts["inserted_by"] else None
     if doubt:
-        pre_steps.note_doubt(step)
+        outcome_verdict.note_doubt(step)
     if unit.ends:  # there may be more to do
         expansion.on_steps_ended(unit)
     spared = unit.plan.state in PLAN_ENDS or (halt and halt.spares_completed and schedule.is_satisfied(unit.plan))

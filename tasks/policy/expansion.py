@@ -22,7 +22,7 @@ from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
 from tasks.policy import halt, waits
 from tasks.policy.outcome_verdict import fit_evidence
-from tasks.policy.pre_steps import looks_prepared
+from tasks.policy.pre_steps import looks_like_pre_step
 from tasks.rules.strategy import MAX_EXPANSION, Draft, End, Expansion, LivePlan, Phase, Strategy
 from tasks.rules.validation import max_steps, validate
 from tasks.strategies.registry import strategy_of
@@ -192,7 +192,7 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
         unit.move_plan(P.REVISING.value, "revising", reason=found.why)
         unit.move_plan(P.EXECUTING.value, "revised")
     unit.keep_strategy_state(ids=[*(unit.strategy_state or {})["ids"], *ids])
-    if taken := [step_id for step_id in ids if looks_prepared(step_id)]:
+    if taken := [step_id for step_id in ids if looks_like_pre_step(step_id)]:
         plan.halting["taken"] = [*plan.halting.get("taken", ()), *taken]
     unit.insert(found.steps, total, dependents_of(found.steps))
     told = {

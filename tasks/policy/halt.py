@@ -79,7 +79,7 @@ def halt(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any], 
         step = unit.snapshot.steps[step_id]
         cancel(unit, step)
         _halt_step(unit, step, rule)
-    unit.plan.halt = {"rule": rule, "reason": reason, "evidence": explain(unit, rule, evidence)}
+    unit.plan.halt = {"rule": rule, "reason": reason, "evidence": _explain(unit, rule, evidence)}
     unit.plan.dirty.add("halt")
     if unit.plan.state == P.READY:
         unit.move_plan(P.EXECUTING.value, "executing")
@@ -88,7 +88,7 @@ def halt(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any], 
 
 def reject(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any], reason: str) -> None:
     """End a plan that cannot be made: CREATED->VALIDATING->REJECTED."""
-    unit.plan.halt = {"rule": "rejected", "reason": rule, "evidence": explain(unit, "rejected", evidence)}
+    unit.plan.halt = {"rule": "rejected", "reason": rule, "evidence": _explain(unit, "rejected", evidence)}
     unit.plan.dirty.add("halt")
     unit.move_plan(P.VALIDATING.value, "validating")
     unit.move_plan(P.REJECTED.value, "rejected", reason=reason)
@@ -110,24 +110,24 @@ def _halt_step(unit: UnitOfWork, step: Step, rule: str) -> None:
     unit.move_step(step, S.HALTED.value, "halted", reason=rule)
 
 
-def explain(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """Add what every end is explained by: version, values and limit, events, what would let the plan go on."""
+def _explain(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Add what every end is explained by: version, values and limit, events, what would let the plan go on.
+
+    A rule that counts something has its own values and limit; any other one met a time, or anything at all.
+    """
+    if "until" in evidence:
+        met = {"value": unit.at, "limit": evidence["until"], "limit_name": "until"}
+    elif "errors" in evidence:
+        met = {"value": len(evidence["errors"]), "limit": 0, "limit_name": "errors"}
+    else:  # there was a command at all
+        met = {"value": 1, "limit": 0, "limit_name": "orders"}
     return {
-        **_met(unit, evidence),
+        **met,
         **{name: value for name, value in evidence.items() if name != "failed"},
         "policy_version": unit.plan.head.policy_version,
         "events": _events(unit, evidence),
         "unblock": UNBLOCK.get(rule, ""),
     }
-
-
-def _met(unit: UnitOfWork, evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """Say what met which limit for the rules that count nothing: a time, or that there was one at all."""
-    if "until" in evidence:
-        return {"value": unit.at, "limit": evidence["until"], "limit_name": "until"}
-    if "errors" in evidence:
-        return {"value": len(evidence["errors"]), "limit": 0, "limit_name": "errors"}
-    return {"value": 1, "limit": 0, "limit_name": "orders"}
 
 
 def _events(unit: UnitOfWork, evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -140,17 +140,15 @@ def _events(unit: UnitOfWork, evidence: Mapping[str, Any]) -> list[dict[str, Any
             if "questions" in evidence:
                 what = "plan.input_requested" if evidence["questions"] else "plan.drafting"
             return [{"at": evidence[name], "what": what, **who}]
-    return _failures(unit, evidence) or [{"at": unit.at, **_last_move(unit)}]
-
-
-def _failures(unit: UnitOfWork, evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
-    if "errors" in evidence:
-        return []
-    known = (entry for entry in unit.plan.halting.get("failed", ()) if entry[2] in _FAILURES)
-    return [
-        {"at": rfc3339(at), "step_id": step_id, "attempt": attempt, "category": category}
-        for step_id, attempt, category, at in evidence.get("failed", known)
-    ]
+    if "errors" not in evidence:
+        known = (entry for entry in unit.plan.halting.get("failed", ()) if entry[2] in _FAILURES)
+        failures = [
+            {"at": rfc3339(at), "step_id": step_id, "attempt": attempt, "category": category}
+            for step_id, attempt, category, at in evidence.get("failed", known)
+        ]
+        if failures:
+            return failures
+    return [{"at": unit.at, **_last_move(unit)}]
 
 
 def _last_move(unit: UnitOfWork) -> dict[str, Any]:

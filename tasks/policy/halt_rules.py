@@ -154,29 +154,22 @@ def first_fired(seen: Seen, failure: dict[str, Any] | None) -> Halt | None:
     """Name the first rule that fires: what halts at once, then the table."""
     if seen.quiet:
         return None
-    if failure and (rule_name := AT_ONCE.get(failure["category"])):
-        reason = f"an attempt of {seen.step.step_id} ended with {failure['category']}, which halts at once"
-        evidence = {
-            "value": failure["category"],
-            "limit": None,
-            "limit_name": "category",
-            "told": failure["suggestion"],
-        }
-        last = seen.plan.halting.get("failed", ())[-1:]
-        return Halt(rule_name, reason, {**evidence, "step_id": seen.step.step_id, "failed": last})
-    limits = seen.plan.limits
-    for rule in RULES:
-        limit = limits[rule.limit]
-        if limit is not None and (value := rule.value(seen)) >= limit + rule.beyond:
-            break
-    else:
-        return None
     step, last = seen.step, seen.plan.halting.get("failed", ())
-    about = [entry for entry in last if entry[2] in rule.only and (entry[0] == step.step_id or not rule.only_step)]
-    reason = rule.reason.format(value=value, step=step.step_id) + f"; the limit {rule.limit} is {limit}"
-    values = {"value": value, "limit": limit, "limit_name": rule.limit}
-    evidence = {**values, "step_id": step.step_id, "failed": about or last[-1:]}
-    return Halt(rule.name, reason, evidence, rule.spares_completed)
+    if failure and (rule_name := AT_ONCE.get(failure["category"])):
+        category = failure["category"]
+        reason = f"an attempt of {step.step_id} ended with {category}, which halts at once"
+        values = {"value": category, "limit": None, "limit_name": "category", "told": failure["suggestion"]}
+        return Halt(rule_name, reason, {**values, "step_id": step.step_id, "failed": last[-1:]})
+    for rule in RULES:
+        limit = seen.plan.limits[rule.limit]
+        if limit is None or (value := rule.value(seen)) < limit + rule.beyond:
+            continue
+        about = [entry for entry in last if entry[2] in rule.only and (entry[0] == step.step_id or not rule.only_step)]
+        reason = rule.reason.format(value=value, step=step.step_id) + f"; the limit {rule.limit} is {limit}"
+        values = {"value": value, "limit": limit, "limit_name": rule.limit}
+        evidence = {**values, "step_id": step.step_id, "failed": about or last[-1:]}
+        return Halt(rule.name, reason, evidence, rule.spares_completed)
+    return None
 
 
 def _count_flip(plan: PlanRecord, step: Step, *, passed: bool) -> int:

@@ -105,13 +105,13 @@ def skip(unit: UnitOfWork, step: Step, actor: str, reason: str) -> str | None:
     """Skip a step that has not ended; returns why that cannot be.
 
     A step that waits for others is skipped in its turn, for what depends on it also relies on them. One that was tried
-    before ends as FAILED, since that is all that the step machine has for it; its preparation goes with it. Raises
+    before ends as FAILED, since that is all that the step machine has for it; its pre-step goes with it. Raises
     NeedsSteps where the snapshot lacks that.
     """
     status = step.status
     if status.skipped_by:
         return "the step will be skipped in its turn anyway"
-    going = [step, *_preparations(unit, step)]
+    going = [step, *_pre_steps(unit, step)]
     for each in going:
         if each.step_id in unit.snapshot.active:
             return f"an attempt of {each.step_id} is in flight: pause the plan, and skip the step when it has ended"
@@ -132,7 +132,7 @@ def end(unit: UnitOfWork, step: Step, reason: str) -> None:
     unit.end_step(step, FAILED if step.status.state == ACTIVE else SKIPPED, "skipped", reason)
 
 
-def _preparations(unit: UnitOfWork, step: Step) -> list[Step]:
+def _pre_steps(unit: UnitOfWork, step: Step) -> list[Step]:
     """Find what has to end before the next attempt of `step`: the last step that it came to depend on, if any."""
     if step.status.state != ACTIVE or not step.status.unmet:
         return []

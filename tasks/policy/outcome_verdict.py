@@ -6,15 +6,16 @@ figure below 0 counts as 0: nobody gives back what an attempt used. `growth_kb` 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from schemas.base import FailureCategory, Mode, Verdict
+from schemas.base import FailureCategory, Mode, StepState, Verdict
 from schemas.outcome import Outcome
 from schemas.step import PreviousFailure
-from schemas.stored import PlanRecord
+from schemas.stored import PlanRecord, StepStatus
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.lifecycle import PLAN_ENDS
-from tasks.plan.snapshot import Snapshot
+from tasks.plan.snapshot import Snapshot, Step
 from tasks.text.fields import as_written, fit
 from tasks.toolchain.classify import category_of
 
@@ -103,6 +104,22 @@ def doubt(facts: dict[str, Any], outcome: Outcome, *, requires_receipts: bool) -
         return None
     word = "" if outcome.tests_passed else " and no word that the tests passed"
     return f"there is no receipt of {', '.join(sorted(wanted - shown))}{word}"
+
+
+def note_doubt(step: Step) -> None:
+    """Keep with a step that is done that nothing proved it, beside the result of a pre-step.
+
+    Workers of before read `codes` and `text` of every pre-step that left something.
+    """
+    empty = {"codes": "", "text": ""} if step.facts["inserted_by"] else {}
+    step.status.previous = {**empty, **(step.status.previous or {}), "verified": False}
+
+
+def is_verified(status: StepStatus, facts: Mapping[str, Any]) -> bool | None:
+    """Tell whether a step that is done was proved; None where it is not done, or nothing verifies it."""
+    if status.state != StepState.DONE or not facts["verify_tools"]:
+        return None
+    return bool((status.previous or {}).get("verified", True))
 
 
 def failure_without_proof(doubt: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from schemas.step import PlannedStep, pack_step
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt_rules, waits
-from tasks.policy.pre_steps import AUTO_FIX, DEPENDENCIES, ISOLATE, SYNTAX_CHECK, TYPE_CHECK, Preparation, prepare
+from tasks.policy.pre_steps import AUTO_FIX, DEPENDENCIES, ISOLATE, SYNTAX_CHECK, TYPE_CHECK, PreStep, make_pre_step
 from tasks.rules.validation import STEP_CHECKS, Surroundings, injections
 from tasks.text.fields import MAX_GUIDANCE
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of, render
@@ -103,7 +103,7 @@ def double_time(step: PlannedStep, _: Evidence, __: Catalogue) -> PlannedStep:
     return step.model_copy(update={"verify_tools": tools})
 
 
-RevisionStrategy = Callable[[PlannedStep, Evidence, Catalogue], PlannedStep] | Preparation
+RevisionStrategy = Callable[[PlannedStep, Evidence, Catalogue], PlannedStep] | PreStep
 Row = tuple[tuple[RevisionStrategy, ...], tuple[RevisionStrategy, ...], tuple[RevisionStrategy, ...]]
 
 TABLE: Mapping[C, Row] = MappingProxyType(
@@ -168,12 +168,12 @@ def revision_of(
     `catalogue` is that of the plan, `taken` are ids of its steps.
     """
     row = TABLE.get(evidence.category)
-    if row is None or step.inserted_by:  # a step that was inserted is never prepared or revised itself
+    if row is None or step.inserted_by:  # a step that was inserted has no pre-step, and is never revised itself
         return None
     revised, before, done = step, None, []
     for strategy in row[min(nth, ATTEMPTS) - 1]:
-        if isinstance(strategy, Preparation):
-            before = prepare(strategy, step, evidence.tests, taken, catalogue)
+        if isinstance(strategy, PreStep):
+            before = make_pre_step(strategy, step, evidence.tests, taken, catalogue)
             if before and _is_sound(before, step, catalogue):
                 revised = revised.model_copy(update={"depends_on": (*revised.depends_on, before.step_id)})
                 done.append(strategy.suffix)

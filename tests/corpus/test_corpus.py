@@ -18,7 +18,7 @@ from schemas import codec
 from schemas.base import GoalKind
 from tasks.plan.lifecycle import PLAN_MOVES, STEP_MOVES
 from tasks.policy.halt import UNBLOCK
-from tasks.policy.pre_steps import Preparation
+from tasks.policy.pre_steps import PreStep
 from tasks.policy.revision import TABLE
 from tests.corpus import record
 
@@ -77,7 +77,7 @@ def test_every_strategy_of_the_revision_table_is_recorded() -> None:
                 applied[revision.get("category")].update(revision["rule"].split(" + "))
     wanted = {
         category.value: {
-            each.suffix if isinstance(each, Preparation) else each.__name__ for column in row for each in column
+            each.suffix if isinstance(each, PreStep) else each.__name__ for column in row for each in column
         }
         for category, row in TABLE.items()
     }

@@ -181,7 +181,7 @@ print(language_of(GoalContext(), ["src/a.zig"]).name, language_of(GoalContext(la
 print(CATALOGUE.match("zig build test").tool, render(CATALOGUE.recipe("zig-syntax", ["src/a.zig"])))
 print(classify(text).category, classify(text, tool="zig-test").line, classify("zig-cache/a.zig:7:1: error: ").files)
 print(read_log("Unable to find zig package"), role_of("build.zig.zon"), role_of("src/spec_a.zig"))
-print(pre_steps.prepare(pre_steps.SYNTAX_CHECK, step, (), (), CATALOGUE).verify)
+print(pre_steps.make_pre_step(pre_steps.SYNTAX_CHECK, step, (), (), CATALOGUE).verify)
 """
 
 

@@ -21,7 +21,7 @@ from schemas.stored import HOT, PlanRecord, StepStatus, decode_plan
 from schemas.times import rfc3339
 from tasks.base.errors import PlannerError
 from tasks.base.policy_version import ChangedRule
-from tasks.policy.pre_steps import is_verified
+from tasks.policy.outcome_verdict import is_verified
 from worker.store import keys
 from worker.store.keys import Partition, partition_of
 
