@@ -24,7 +24,7 @@ from worker.settings import sentinel
 BLOCK_MARGIN_S = 5.0
 BROKER_PATIENCE_S = 2.0
 LEAST = {"redis": (7, 0), "valkey": (7, 2)}  # functions, and selectors in ACLs
-LEAST_TOLD = "Redis from 7.0 or Valkey from 7.2"
+LEAST_NAMES = "Redis from 7.0 or Valkey from 7.2"
 
 
 class RefusedRedis(PlannerError):
@@ -95,7 +95,7 @@ def refusal(error: Exception, url: str, setting: str = "PLANNER_REDIS_URL") -> R
         sentence = f"{where} does not allow this user what is needed (docs/deployment.md, Roles): {error}"
         return RefusedRedis("no_permission", sentence)
     if isinstance(error, ResponseError) and str(error).startswith("unknown command"):
-        return RefusedRedis("old_redis", f"{where} lacks what the planner needs; it runs on {LEAST_TOLD}: {error}")
+        return RefusedRedis("old_redis", f"{where} lacks what the planner needs; it runs on {LEAST_NAMES}: {error}")
     return None
 
 
@@ -112,10 +112,10 @@ def check_version(client: Redis) -> None:
         if "unknown command" not in str(error):
             return
         found = {b"server": b"redis", b"version": b"5"}  # which did not know HELLO
-    told = found if isinstance(found, dict) else dict(zip(found[::2], found[1::2], strict=True))
-    name, number = told[b"server"].decode(), told[b"version"].decode()
+    server = found if isinstance(found, dict) else dict(zip(found[::2], found[1::2], strict=True))
+    name, number = server[b"server"].decode(), server[b"version"].decode()
     if version_of(number) < LEAST.get(name, (0, 0)):
-        raise RefusedRedis("old_redis", f"This server is {name} {number}; the planner runs on {LEAST_TOLD}.")
+        raise RefusedRedis("old_redis", f"This server is {name} {number}; the planner runs on {LEAST_NAMES}.")
 
 
 def version_of(text: str) -> tuple[int, ...]:

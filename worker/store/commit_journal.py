@@ -35,7 +35,7 @@ class JournalRecord(BaseModel):
     forgotten: int
     recent: dict[str, int]
     lost: tuple[int, list[str] | None] | None
-    host: str = Field(default_factory=lambda: _host())
+    host: str = Field(default_factory=lambda: socket.gethostname())
     pid: int = Field(default_factory=os.getpid)
     started: str = Field(default_factory=lambda: _started(os.getpid()) or "")  # another one may have its number later
 
@@ -47,14 +47,14 @@ class JournalRecord(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class OtherJournal:
-    """The file of another process; whether that lives cannot be told of another host."""
+    """The file of another process; nobody can say of another host whether that lives."""
 
     path: Path
     kept: JournalRecord
     lives: bool
 
     def forget(self) -> None:
-        """Remove the file, now that its loss is told.
+        """Remove the file, now that every plan has heard of its loss.
 
         It stays where its process has written another one meanwhile.
         """
@@ -71,12 +71,12 @@ class CommitJournal:
         self._prefix = f"commits-{partition}-"
         self._own = uuid.uuid4().hex
 
-    def put(self, born: str, kept: JournalRecord) -> bool:
-        """Keep what is known of the data called `born`.
+    def put(self, data_id: str, kept: JournalRecord) -> bool:
+        """Keep what is known of the data called `data_id`.
 
         Returns whether that was possible, and says so if not.
         """
-        path = self._folder / f"{self._prefix}{born}-{self._own}.json"
+        path = self._folder / f"{self._prefix}{data_id}-{self._own}.json"
         fresh = path.with_suffix(".new")
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -87,10 +87,10 @@ class CommitJournal:
             return False
         return True
 
-    def others(self, born: str) -> list[OtherJournal]:
-        """Read what other processes know of the data called `born`; removes files that are damaged."""
+    def others(self, data_id: str) -> list[OtherJournal]:
+        """Read what other processes know of the data called `data_id`; removes files that are damaged."""
         found = []
-        for path in sorted(self._folder.glob(f"{self._prefix}{born}-*.json")):
+        for path in sorted(self._folder.glob(f"{self._prefix}{data_id}-*.json")):
             if self._own in path.name:
                 continue
             with suppress(OSError):
@@ -99,18 +99,10 @@ class CommitJournal:
                 except ValidationError:
                     path.unlink()
                 else:
-                    lives = _lives(kept) and path.stat().st_mtime > time.time() - OLD_S
-                    found.append(OtherJournal(path, kept, lives))
+                    is_foreign = kept.host != socket.gethostname()  # of another host nobody can tell who lives
+                    lives = is_foreign or _started(kept.pid) == kept.started
+                    found.append(OtherJournal(path, kept, lives and path.stat().st_mtime > time.time() - OLD_S))
         return found
-
-
-def _host() -> str:
-    return socket.gethostname()
-
-
-def _lives(kept: JournalRecord) -> bool:
-    """Whether the process may still be there; of another host nobody can tell."""
-    return kept.host != _host() or _started(kept.pid) == kept.started
 
 
 def _started(pid: int) -> str | None:

@@ -54,7 +54,7 @@ class Count(NamedTuple):
     `base` is the number after which some were lost, -1 for none.
     """
 
-    born: str
+    data_id: str
     epoch: int
     counted: int
     base: int
@@ -79,7 +79,7 @@ class Commits:
         self._compared = -1  # the connection on which it was
         self._compared_at = -COMPARE_S
         self._lock = threading.Lock()  # of the file, and of what must be in it together
-        self._born = ""
+        self._data_id = ""
         self._epoch = 0
         self.field = "n:0"  # of `planner:{p}:commits`, which counts the commits of this epoch
         self._recent: dict[str, int] = {}  # plan -> number of its last commit, in their order
@@ -122,10 +122,10 @@ class Commits:
     def compare(self) -> Lost | None:
         """Compare the server with what is known, and go on in its epoch.
 
-        Known is what this process and others know. Returns what was lost and not yet `told`.
+        Known is what this process and others know. Returns what was lost and not yet forgotten.
         """
-        born = self._ask(self._epoch, self.known).born
-        others = self._journal.others(born) if self._journal else []
+        data_id = self._ask(self._epoch, self.known).data_id
+        others = self._journal.others(data_id) if self._journal else []
         highest = max([(self._epoch, self.known), *((each.kept.epoch, each.kept.known) for each in others)])
         server = self._ask(*highest)  # where it lacks some of that it has begun a new epoch
         base = self._base_since(self._epoch, server)
@@ -136,7 +136,7 @@ class Commits:
                 self._recent = {plan: number for plan, number in self._recent.items() if number <= base}
                 self._forgotten = min(self._forgotten, base)
             self._take_up(others, server)
-            self._born, self._epoch, self.known = server.born, server.epoch, server.counted
+            self._data_id, self._epoch, self.known = server.data_id, server.epoch, server.counted
             self.field = f"n:{server.epoch}"
         self.save()
         for each in others:
@@ -162,7 +162,7 @@ class Commits:
             record = JournalRecord(
                 epoch=self._epoch, known=known, forgotten=self._forgotten, recent=dict(self._recent), lost=self._lost
             )
-            if self._journal and self._born and not self._journal.put(self._born, record):
+            if self._journal and self._data_id and not self._journal.put(self._data_id, record):
                 self._journal = None
 
     def _ask(self, epoch: int, known: int) -> Count:

@@ -6,7 +6,7 @@ They hold what could not be read or decided about.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -47,22 +47,14 @@ def until_now(client: Redis, partitions: int, wanted: Filter) -> Iterator[list[D
     """
     for place in places(partitions):
         last: Any = client.xrevrange(place.key, count=1)
-        if last:
-            found = _pages(client, place, wanted, last=last[0][0].decode())
-            yield from _batches(found)
-
-
-def _batches(found: Iterable[Dead]) -> Iterator[list[Dead]]:
-    batch: list[Dead] = []
-    size = 0
-    for dead in found:
-        batch.append(dead)
-        size += len(dead.data)
-        if len(batch) >= PAGE or size >= PAGE_BYTES:
+        batch: list[Dead] = []
+        for dead in _pages(client, place, wanted, last=last[0][0].decode()) if last else ():
+            batch.append(dead)
+            if len(batch) >= PAGE or sum(len(each.data) for each in batch) >= PAGE_BYTES:
+                yield batch
+                batch = []
+        if batch:
             yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _pages(
@@ -137,26 +129,22 @@ def cut(client: Redis, partitions: int, max_bytes: int) -> int:
     that grew while no worker of this version was there, or before the bound was lowered; and for a server that is too
     full to take the functions.
     """
-    return sum(_cut(client, place.key, max_bytes) for place in places(partitions))
-
-
-def _cut(client: Redis, stream: str, max_bytes: int) -> int:
     gone = 0
-    with suppress(NoPermissionError):  # to ask for the size
-        while (length := client.xlen(stream)) > 1 and (client.memory_usage(stream, samples=0) or 0) > max_bytes:
-            gone += client.xtrim(stream, maxlen=length - max(1, length // 8), approximate=False)
+    for place in places(partitions):
+        key = place.key
+        with suppress(NoPermissionError):  # to ask for the size
+            while (length := client.xlen(key)) > 1 and (client.memory_usage(key, samples=0) or 0) > max_bytes:
+                gone += client.xtrim(key, maxlen=length - max(1, length // 8), approximate=False)
     return gone
 
 
 def count_forgotten(client: Redis, partitions: int) -> int:
     """Count the entries that gave way to newer ones (PLANNER_MAX_DEAD, PLANNER_MAX_DEAD_SHARE)."""
-    return sum(_forgotten(client, place) for place in places(partitions))
-
-
-def _forgotten(client: Redis, place: DeadStream) -> int:
-    if not client.exists(place.key):
-        return 0
-    info: Any = client.xinfo_stream(place.key)
-    taken: Any = client.hmget(place.stats, "dead_replayed", "dead_dropped")
-    gone = info["entries-added"] - info["length"] - sum(int(count or 0) for count in taken)
-    return max(0, int(gone))
+    total = 0
+    for place in places(partitions):
+        if client.exists(place.key):
+            info: Any = client.xinfo_stream(place.key)
+            taken: Any = client.hmget(place.stats, "dead_replayed", "dead_dropped")
+            gone = info["entries-added"] - info["length"] - sum(int(count or 0) for count in taken)
+            total += max(0, int(gone))
+    return total

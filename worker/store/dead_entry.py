@@ -15,6 +15,7 @@ from worker.store import keys
 
 DEAD_DATA_BYTES = 64 * 1024  # kept of the message of an entry
 BESIDE = "entry."  # what the names of an entry's other fields begin with in the dead stream
+READABLE = "backslashreplace"  # how bytes are shown that are no UTF-8
 REPLAYS = b"replays"  # field of an entry that was sent back: how often so far
 
 
@@ -52,12 +53,12 @@ class Filter(NamedTuple):
 class Dead:
     """A dead entry.
 
-    `told` is its DeadEntry as it stands there, {} where it is none.
+    `record` is its DeadEntry as it stands there, {} where it is none.
     """
 
     place: DeadStream
     entry: str
-    told: dict[str, Any]
+    record: dict[str, Any]
     data: bytes
     beside: dict[bytes, bytes] = field(default_factory=dict)
 
@@ -69,7 +70,7 @@ class Dead:
     @cached_property
     def problem(self) -> dict[str, Any]:
         """The RFC 9457 problem that it died of."""
-        found = self.told.get("problem")
+        found = self.record.get("problem")
         return found if isinstance(found, dict) else {}
 
     @property
@@ -80,24 +81,24 @@ class Dead:
     @property
     def origin(self) -> str:
         """The stream that it came from."""
-        return str(self.told.get("stream", ""))
+        return str(self.record.get("stream", ""))
 
     @property
     def source(self) -> str:
         """The id that it had there."""
-        return str(self.told.get("entry", ""))
+        return str(self.record.get("entry", ""))
 
     @property
     def size(self) -> int:
         """Bytes of its largest part, before anything was cut."""
-        size = self.told.get("size")
+        size = self.record.get("size")
         return size if isinstance(size, int) else len(self.data)
 
     @property
     def whole(self) -> bool:
         """Whether all of it is kept."""
-        told = self.told.get("whole")
-        return told if isinstance(told, bool) else self.size <= DEAD_DATA_BYTES
+        whole = self.record.get("whole")
+        return whole if isinstance(whole, bool) else self.size <= DEAD_DATA_BYTES
 
     @property
     def replays(self) -> int:
@@ -127,8 +128,14 @@ class Dead:
         if data is not None or self.code != "no_data":
             fields[DATA] = self.data if data is None else data
         fields[REPLAYS] = b"%d" % (self.replays + 1)
-        if self.origin == keys.GOALS:
-            _identify(fields, self.source, data)
+        if self.origin != keys.GOALS:
+            return fields
+        if data is None:
+            fields.setdefault(b"id", self.source.encode())
+        elif _goal_id(data):
+            fields.pop(b"id", None)
+        else:  # another body is another goal
+            fields[b"id"] = f"{self.source}-{blake2b(data, digest_size=4).hexdigest()}".encode()
         return fields
 
     def document(self, *, body: bool = True) -> dict[str, Any]:
@@ -149,28 +156,12 @@ class Dead:
         }
         if not body:
             return known
-        fields = {_readable(name): _readable(value) for name, value in self.beside.items()}
-        return {**known, "problem": self.problem, "fields": fields, **_raw(self.data)}
-
-
-def _readable(raw: bytes) -> str:
-    return raw.decode(errors="backslashreplace")
-
-
-def _raw(data: bytes) -> dict[str, Any]:
-    try:
-        return {"data": data.decode()}
-    except UnicodeDecodeError:
-        return {"data": None, "data_base64": base64.b64encode(data).decode()}
-
-
-def _identify(fields: dict[bytes, bytes], source: str, edited: bytes | None) -> None:
-    if edited is None:
-        fields.setdefault(b"id", source.encode())
-    elif _goal_id(edited):
-        fields.pop(b"id", None)
-    else:  # another body is another goal
-        fields[b"id"] = f"{source}-{blake2b(edited, digest_size=4).hexdigest()}".encode()
+        said = {name.decode(errors=READABLE): value.decode(errors=READABLE) for name, value in self.beside.items()}
+        found = {**known, "problem": self.problem, "fields": said}
+        try:
+            return {**found, "data": self.data.decode()}
+        except UnicodeDecodeError:
+            return {**found, "data": None, "data_base64": base64.b64encode(self.data).decode()}
 
 
 def _goal_id(data: bytes) -> Any:
@@ -185,9 +176,9 @@ def decode(place: DeadStream, entry: bytes, fields: dict[bytes, bytes] | None) -
     """Read what stands in a dead stream, whoever wrote it."""
     fields = fields or {}
     try:
-        told = codec.loads(fields.get(b"problem", b""))
+        record = codec.loads(fields.get(b"problem", b""))
     except codec.DecodeError:
-        told = {}
+        record = {}
     mark = BESIDE.encode()
     beside = {name.removeprefix(mark): value for name, value in fields.items() if name.startswith(mark)}
-    return Dead(place, entry.decode(), told if isinstance(told, dict) else {}, fields.get(DATA, b""), beside)
+    return Dead(place, entry.decode(), record if isinstance(record, dict) else {}, fields.get(DATA, b""), beside)

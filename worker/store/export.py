@@ -11,6 +11,7 @@ import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import Any
 
 from redis import Redis
@@ -19,6 +20,7 @@ from schemas import codec
 from schemas.step import unpack_step
 from schemas.stored import Attempt, StepStatus
 from schemas.times import rfc3339
+from tasks.base.batches import batches
 from worker.store import dead, history, keys
 from worker.store.dead_entry import Dead, Filter
 from worker.store.keys import Partition, PlanKeys, partition_of
@@ -46,6 +48,7 @@ def export(client: Redis, partitions: int, plan_id: str) -> Iterator[bytes]:
     ready: Any = client.zrange(k.ready, 0, -1)
     left_over: Any = client.lrange(k.todo, 0, -1)
     goal_id = str(plan.get("goal_id", ""))
+    goal: Any = client.hgetall(keys.goal_id(goal_id))
     first = {
         "format": "planner.plan",
         "format_version": FORMAT_VERSION,
@@ -54,7 +57,7 @@ def export(client: Redis, partitions: int, plan_id: str) -> Iterator[bytes]:
         "partition": part.number,
         "left_out": LEFT_OUT,
         "plan": plan,
-        "goal": _goal(client, goal_id),
+        "goal": {"goal_id": goal_id, **_text(goal)} if goal else None,
         "ready": [step.decode() for step in ready],
         "left_over": [item.decode() for item in left_over],
         "in_flight": _in_flight(client, k),
@@ -63,7 +66,7 @@ def export(client: Redis, partitions: int, plan_id: str) -> Iterator[bytes]:
     yield codec.dumps(first)[:-1]
     yield from _array("steps", _steps(client, k))
     yield from _array("attempts", _attempts(client, k))
-    yield from _array("log", map(_without_leases, _log(client, k)))
+    yield from _array("log", map(_without_leases, history.read_log(client, k)))
     yield from _array("events", _events(client, part, plan_id))
     yield from _array("dead", _dead(client, partitions, plan_id, goal_id))
     changed = client.hget(k.plan, "version") != str(plan.get("version")).encode()
@@ -91,11 +94,6 @@ def _plan(client: Redis, k: PlanKeys) -> Item:
     return plan
 
 
-def _goal(client: Redis, goal_id: str) -> Item | None:
-    found: Any = client.hgetall(keys.goal_id(goal_id))
-    return {"goal_id": goal_id, **_text(found)} if found else None
-
-
 def _text(fields: dict[bytes, bytes]) -> Item:
     return {name.decode(errors="replace"): value.decode(errors="replace") for name, value in sorted(fields.items())}
 
@@ -105,16 +103,16 @@ def _in_flight(client: Redis, k: PlanKeys) -> list[Item]:
     flying = []
     for step, raw in sorted(found.items()):
         entry, _, record = raw.partition(b" ")
-        told = _named(ATTEMPT_NAMES, codec.loads(record))
-        told.pop("lease", None)
-        flying.append({"step_id": step.decode(), "entry": entry.decode(), **told})
+        attempt = _named(ATTEMPT_NAMES, codec.loads(record))
+        attempt.pop("lease", None)
+        flying.append({"step_id": step.decode(), "entry": entry.decode(), **attempt})
     return flying
 
 
 def _named(names: tuple[str, ...], record: list[Any]) -> Item:
     """Name the columns of a record; those of a newer version stand in `more`."""
-    told = dict(zip(names, record, strict=False))
-    return {**told, "more": record[len(names) :]} if len(record) > len(names) else told
+    named = dict(zip(names, record, strict=False))
+    return {**named, "more": record[len(names) :]} if len(record) > len(names) else named
 
 
 def _leases(client: Redis, part: Partition, plan_id: str, k: PlanKeys) -> list[Item]:
@@ -122,54 +120,37 @@ def _leases(client: Redis, part: Partition, plan_id: str, k: PlanKeys) -> list[I
     pipeline = client.pipeline(transaction=False)
     for step in steps:
         pipeline.hgetall(part.lease_prefix(plan_id) + step.decode())
-    found = zip(steps, pipeline.execute(), strict=True)
-    told = [(step.decode(), _text(lease)) for step, lease in found if lease]
-    return [{"step_id": step, **{n: v for n, v in lease.items() if n != "lease"}} for step, lease in told]
+    leases = []
+    for step, lease in zip(steps, pipeline.execute(), strict=True):
+        if lease:
+            lease.pop(b"lease", None)
+            leases.append({"step_id": step.decode(), **_text(lease)})
+    return leases
 
 
 def _steps(client: Redis, k: PlanKeys) -> Iterator[Item]:
     """Yield the steps in their planned order. Their states are small and read first, their specs in pages."""
     ids: Any = client.hkeys(k.status)
     order: list[tuple[int, str, list[Any]]] = []
-    for page in _pages(ids):
+    for page in batches(ids, PAGE):
         records: Any = client.hmget(k.status, page)
         known = zip(page, records, strict=True)
         order += [(record[2], step.decode(), record) for step, raw in known if raw and (record := codec.loads(raw))]
-    for rows in _pages(sorted(order, key=lambda row: row[:2])):
+    for rows in batches(sorted(order, key=lambda row: row[:2]), PAGE):
         names = [step for _, step, _ in rows]
         specs: Any = client.hmget(k.steps, [*names, *(f">{name}:0" for name in names)])
         for (_, step, record), spec, window in zip(rows, specs, specs[len(names) :], strict=False):
-            dependents = _dependents(client, k, step, window)
-            status = _named(STATUS_NAMES, record)
+            dependents: list[str] = []
+            numbers = count(1)
+            while window:
+                dependents += window.decode().split()
+                window = client.hget(k.steps, f">{step}:{next(numbers)}")
             yield {
                 "step_id": step,
-                "status": status,
+                "status": _named(STATUS_NAMES, record),
                 "dependents": dependents,
                 "spec": unpack_step(spec) if spec else None,
             }
-
-
-def _dependents(client: Redis, k: PlanKeys, step: str, window: Any) -> list[str]:
-    found: list[str] = []
-    number = 0
-    while window:
-        found += window.decode().split()
-        number += 1
-        window = client.hget(k.steps, f">{step}:{number}")
-    return found
-
-
-def _pages(rows: list[Any]) -> Iterator[list[Any]]:
-    for start in range(0, len(rows), PAGE):
-        yield rows[start : start + PAGE]
-
-
-def _log(client: Redis, k: PlanKeys) -> Iterator[Item]:
-    for start in range(0, 10**9, PAGE):
-        page: Any = client.lrange(k.log, start, start + PAGE - 1)
-        yield from map(codec.loads, page)
-        if len(page) < PAGE:
-            return
 
 
 def _without_leases(line: Item) -> Item:
@@ -183,7 +164,7 @@ def _without_leases(line: Item) -> Item:
 def _attempts(client: Redis, k: PlanKeys) -> Iterator[Item]:
     """Yield each attempt that ended by itself, in the order of the log, judged as the planner judged it."""
     ended: Counter[str] = Counter()
-    for line in _log(client, k):
+    for line in history.read_log(client, k):
         names = set()
         for said in line.get("in", ()):
             if said[0] == "outcome":

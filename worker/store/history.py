@@ -30,14 +30,14 @@ def story(client: Redis, k: PlanKeys) -> Story:
 
     Each stands with what was revised before the next one.
     """
-    lines = list(_lines(client, k))
+    lines = list(read_log(client, k))
     steps = sorted({step for line in lines for step, *_ in _ends(line)})
     found: Any = client.hmget(k.steps, steps) if steps else []
     return story_of(lines, {step: unpack_step(raw) for step, raw in zip(steps, found, strict=True) if raw})
 
 
 def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]]) -> Story:
-    """Fold the lines of a log into a story. Pure."""
+    """Make a story of the lines of a log. Pure."""
     found: Story = {}
     for line in lines:
         results = {step: after for step, _, after in line["moves"] if step}
@@ -51,8 +51,9 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
                 "at": rfc3339(line["now"]),
                 "result": "RETRIED" if result == "ACTIVE" else result,
                 **_cause(facts.get(step), outcome, reason, failed=result != "DONE"),
-                **_refusal(refused.get((step, number))),
             }
+            if why := refused.get((step, number)):  # what it answered was of no use to the plan
+                entry |= {"category": FailureCategory.OUTPUT_REFUSED.value, "reason": why}
             if revised := revisions.get(step):
                 entry["revision"] = {name: value for name, value in revised.items() if name not in _TOLD_BESIDE}
             known.append(entry)
@@ -72,26 +73,19 @@ def _cause(facts: dict[str, Any] | None, said: dict[str, Any] | None, reason: st
     """Say why an attempt failed: as the planner judged it then, for a judgement is a pure function."""
     if said is None:
         return {"category": "LEASE_EXPIRED", "reason": reason}
-    failure = _failure(facts, Outcome.model_validate(said)) if failed and facts else None
-    if failure is None:
+    failure = None
+    if failed and facts:
+        outcome = Outcome.model_validate(said)
+        failure = failure_of(facts, outcome)
+        if not failure and (why := doubt(facts, outcome, requires_receipts=True)):  # it contradicts nothing else
+            failure = failure_without_proof(why)
+    if not failure:
         return {"category": None, "reason": None}
     return {"category": failure["category"], "reason": failure["suggestion"] or failure["trace"]}
 
 
-def _failure(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None:
-    """Judge an outcome of an attempt that failed: one that contradicts nothing was one without proof, if anything."""
-    if failure := failure_of(facts, outcome):
-        return failure
-    why = doubt(facts, outcome, requires_receipts=True)
-    return failure_without_proof(why) if why else None
-
-
-def _refusal(why: str | None) -> dict[str, Any]:
-    """Say that what an attempt answered was of no use to the plan, where it was."""
-    return {} if why is None else {"category": FailureCategory.OUTPUT_REFUSED.value, "reason": why}
-
-
-def _lines(client: Redis, k: PlanKeys) -> Iterator[dict[str, Any]]:
+def read_log(client: Redis, k: PlanKeys) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a plan's log, read page by page."""
     for start in range(0, 10**9, LOG_PAGE):
         page: Any = client.lrange(k.log, start, start + LOG_PAGE - 1)
         yield from map(codec.loads, page)

@@ -27,7 +27,7 @@ def refused_at(share: float) -> str:
 
     Nothing where all is taken.
     """
-    return next((told for least, told in REFUSED_FROM.items() if share >= least), "")
+    return next((refused for least, refused in REFUSED_FROM.items() if share >= least), "")
 
 
 def share_of(info: Mapping[str, Any]) -> float:

@@ -19,6 +19,7 @@ from schemas.plan import Budget, BudgetLine, GoalAnswer, PlanSummary, PlanView, 
 from schemas.step import unpack_step
 from schemas.stored import HOT, PlanRecord, StepStatus, decode_plan
 from schemas.times import rfc3339
+from tasks.base.batches import batches
 from tasks.base.errors import PlannerError
 from tasks.base.policy_version import ChangedRule
 from tasks.policy.outcome_verdict import is_verified
@@ -31,6 +32,10 @@ STEP_PAGE = 1000
 FIELDS = (*HOT[:4], "halt", "text")  # without what a plan that unfolds keeps: it may be large
 PLAN_PREFIX = re.compile(r"(?:plan_)?([0-9a-f]{1,2}|[0-9a-f]{2}-[0-9a-f]{0,32})")
 CANDIDATES = 10
+SPEC_FIELDS = (
+    *("step_id", "title", "depends_on", "allowed_files", "verify"),
+    *("risk_level", "mode", "queue", "inserted_by"),
+)
 ENDED = frozenset({PlanState.COMPLETED.value, PlanState.HALTED.value, PlanState.REJECTED.value})
 
 
@@ -95,25 +100,20 @@ def resolve(client: Redis, partitions: int, prefix: str) -> str:
     """
     if answer := goal(client, prefix):
         return answer.plan_id
-    found = _beginning(client, partitions, prefix)
+    found: list[str] = []
+    if match := PLAN_PREFIX.fullmatch(prefix):
+        begin = "plan_" + match[1]
+        numbers: Iterable[int] = range(partitions)
+        if len(match[1]) >= 2:  # the bucket is complete, and leads to the partition
+            numbers = (partition_of(begin, partitions),)
+        ids = (plan_id for number in numbers for _, plan_id in _ids(client, Partition(number)))
+        found = [plan_id for plan_id in ids if plan_id.startswith(begin)]
     if len(found) == 1:
         return found[0]
     if not found:
         raise NoSuchPlan(f"No plan and no goal begins with {prefix!r}.")
     shown = ", ".join(found[:CANDIDATES]) + (", ..." if len(found) > CANDIDATES else "")
     raise Ambiguous(f"{prefix!r} could be any of {len(found)} plans: {shown}.")
-
-
-def _beginning(client: Redis, partitions: int, prefix: str) -> list[str]:
-    match = PLAN_PREFIX.fullmatch(prefix)
-    if not match:
-        return []
-    begin = "plan_" + match[1]
-    numbers: Iterable[int] = range(partitions)
-    if len(match[1]) >= 2:  # the bucket is complete, and leads to the partition
-        numbers = (partition_of(begin, partitions),)
-    ids = (plan_id for number in numbers for _, plan_id in _ids(client, Partition(number)))
-    return [plan_id for plan_id in ids if plan_id.startswith(begin)]
 
 
 def _ids(client: Redis, partition: Partition) -> Iterator[tuple[float, str]]:
@@ -143,7 +143,7 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
     record = decode_plan([*hot, None])
     if record.state == PlanState.CREATED and not record.question:
         return None
-    ended = record.times.get("ended")
+    ended, paused_by = record.times.get("ended"), _paused_by(record)
     return PlanSummary(
         plan_id=plan_id,
         goal_id=record.head.goal_id,
@@ -151,8 +151,8 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
         goal=(text or b"").decode(),
         state=PlanState(record.state),
         revision=record.revision,
-        paused=bool(_paused_by(record)),
-        paused_by=_paused_by(record),
+        paused=bool(paused_by),
+        paused_by=paused_by,
         waiting=_waiting(record),
         halt=codec.loads(halt or b"null"),
         budget=_budget(record, now),
@@ -202,8 +202,7 @@ def _steps(client: Redis, k: keys.PlanKeys, *, noted: bool) -> Iterator[tuple[in
     The ids come with HKEYS, the records in pages, so that no reply is huge.
     """
     ids: Any = client.hkeys(k.status)
-    for start in range(0, len(ids), STEP_PAGE):
-        page = ids[start : start + STEP_PAGE]
+    for page in batches(ids, STEP_PAGE):
         pipeline = client.pipeline(transaction=False)
         pipeline.hmget(k.status, page)
         pipeline.hmget(k.steps, page)
@@ -211,28 +210,12 @@ def _steps(client: Redis, k: keys.PlanKeys, *, noted: bool) -> Iterator[tuple[in
             if status and spec:
                 record = StepStatus.decode(status)
                 facts = unpack_step(spec)
-                yield record.index, _step(record, facts, is_verified(record, facts) if noted else None)
-
-
-def _step(status: StepStatus, spec: dict[str, Any], verified: bool | None) -> StepView:
-    return StepView(
-        verified=verified,
-        type=spec["controller_task_spec"]["type"],
-        state=status.state,
-        attempt=status.attempt,
-        waiting="approval" if status.approval == "asked" else None,
-        **{name: spec[name] for name in SPEC_FIELDS},
-    )
-
-
-SPEC_FIELDS = (
-    "step_id",
-    "title",
-    "depends_on",
-    "allowed_files",
-    "verify",
-    "risk_level",
-    "mode",
-    "queue",
-    "inserted_by",
-)
+                view = StepView(
+                    verified=is_verified(record, facts) if noted else None,
+                    type=facts["controller_task_spec"]["type"],
+                    state=record.state,
+                    attempt=record.attempt,
+                    waiting="approval" if record.approval == "asked" else None,
+                    **{name: facts[name] for name in SPEC_FIELDS},
+                )
+                yield record.index, view
