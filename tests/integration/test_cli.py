@@ -423,7 +423,7 @@ def test_schemas_writes_the_contract(planner: Callable[..., Result], tmp_path: P
 def test_the_languages_of_submit_are_those_of_the_catalogue() -> None:
     from tasks.toolchain.languages import LANGUAGES
 
-    assert sorted(submit.Language) == sorted(LANGUAGES)
+    assert sorted(submit.LanguageName) == sorted(LANGUAGES)
 
 
 def test_the_flags_of_a_worker_keep_celery_to_the_point() -> None:

@@ -9,16 +9,16 @@ import pytest
 
 from tests.support.plans import PARTITION, PLAN
 from worker.doctor import plans
-from worker.doctor.stored import Flight, Log, Row, Stored
+from worker.doctor.stored import Flight, Log, StepRow, Stored
 
 DEPENDENTS = {("a", 0): ["b", "c"], ("a", 1): ["d"]}
 
 
-def a_row(state: str, unmet: int = 0) -> Row:
-    return Row(unmet, state, 0, 0, "")
+def a_row(state: str, unmet: int = 0) -> StepRow:
+    return StepRow(unmet, state, 0, 0, "")
 
 
-def stored(steps: dict[str, Row], moved: dict[str, str] | None = None, **said: Any) -> Stored:
+def stored(steps: dict[str, StepRow], moved: dict[str, str] | None = None, **said: Any) -> Stored:
     """A plan with these steps whose counters are right and whose timer runs."""
     live = {"counts": Counter(row.state for row in steps.values()), "reserved": {}, "wake": 1}
     log = Log({**{name: row.state for name, row in steps.items()}, "": "EXECUTING", **(moved or {})})
@@ -89,7 +89,7 @@ def test_what_an_ended_plan_left_undone_is_no_finding() -> None:
 
 def test_an_ended_plan_holds_no_attempt() -> None:
     flight = Flight("1-1", 1, "lease", "default", 0, 0)
-    plan = stored({"a": Row(0, "HALTED", 0, 1, "")}, {"": "HALTED"}, active={"a": flight})
+    plan = stored({"a": StepRow(0, "HALTED", 0, 1, "")}, {"": "HALTED"}, active={"a": flight})
     plan.state, plan.leases, plan.queued = "HALTED", {"a": ("1", "lease")}, {"a"}
 
     assert checks(plan) == ["plan.attempt"]

@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from worker.demo.story import edited, load_story
+from worker.demo.story import apply_changes, load_story
 
 CHARACTERS_A_TOKEN = 4
 
@@ -20,7 +20,7 @@ def main(kind: str) -> None:
     answer = load_story(kind).answer(json.loads(given))
     files = {Path(change.file) for change in answer.changes}
     texts = {str(file): file.read_text() for file in files if file.exists()}
-    for path, text in edited(texts, answer.changes).items():
+    for path, text in apply_changes(texts, answer.changes).items():
         Path(path).write_text(text)
     tokens = (len(given) + answer.characters) // CHARACTERS_A_TOKEN
     sys.stdout.write(json.dumps({"tokens_used": tokens, "tool_calls": 1, **answer.report}))

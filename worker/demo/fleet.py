@@ -46,7 +46,7 @@ class Fleet:
         for name in CONTROLLERS:
             self._start(name, (*PLANNER, "controller", "--name", name, *options), {"PYTHONPATH": str(self._sources)})
 
-    def ended(self) -> str | None:
+    def find_ended(self) -> str | None:
         """Return the name of a process that has ended by itself, which none should."""
         return next((name for name, process in self._running.items() if process.poll() is not None), None)
 

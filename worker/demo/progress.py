@@ -77,7 +77,7 @@ class PlanWatch:
 
 
 @dataclass
-class Step:
+class StoryStep:
     """One thing that the demo does; `result` says what came of it."""
 
     title: str
@@ -92,7 +92,7 @@ class Progress:
     kind: str
     summary: str
     started: float = field(default_factory=time.monotonic)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[StoryStep] = field(default_factory=list)
     watch: PlanWatch | None = None
     rejected: PlanView | None = None
     diff: str = ""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
-from worker.demo.story import Commit, edited
+from worker.demo.story import Commit, apply_changes
 from worker.host.git import Git
 from worker.sandbox import process
 
@@ -53,7 +53,7 @@ def _import_stream(history: Iterable[Commit]) -> Iterator[bytes]:
             if commit.branch != "main":
                 yield b"from refs/heads/main\n"
         tree = trees[commit.branch]
-        changed = {**commit.files, **edited(tree, commit.changes)}
+        changed = {**commit.files, **apply_changes(tree, commit.changes)}
         tree.update(changed)
         for path, text in changed.items():
             yield f"M 100644 inline {path}\n".encode() + _data(text)

@@ -19,7 +19,7 @@ from schemas.goal import Goal
 from schemas.plan import GoalAnswer, PlanView
 from worker.demo import repository
 from worker.demo.fleet import Fleet
-from worker.demo.progress import PlanWatch, Progress, Step
+from worker.demo.progress import PlanWatch, Progress, StoryStep
 from worker.demo.render import Viewer
 from worker.demo.story import Commit, DemoFailed, Story
 from worker.store import keys, queries
@@ -55,9 +55,9 @@ class Session:
         return self.progress.home / name
 
     @contextmanager
-    def step(self, title: str) -> Iterator[Step]:
+    def step(self, title: str) -> Iterator[StoryStep]:
         """Do one step: shown at its beginning, and with its result."""
-        step = Step(title)
+        step = StoryStep(title)
         self.progress.steps.append(step)
         self.viewer.show(self.progress)
         yield step
@@ -99,7 +99,7 @@ class Session:
                 raise DemoFailed(f"pytest found no failing test (exit code {ran.exit_code}).")
             step.result = f"{ran.failed} of {ran.tests} tests fail"
 
-    def be_rejected(self, title: str, body: Mapping[str, Any]) -> None:
+    def submit_rejected(self, title: str, body: Mapping[str, Any]) -> None:
         """Send a goal that the planner has to reject."""
         with self.step(title) as step:
             plan_id = self.send(body).plan_id
@@ -201,7 +201,7 @@ class Session:
     def wait(self, what: str, probe: Callable[[], T | None]) -> T:
         """Wait until `probe` finds something; raises DemoFailed if that takes too long or a process has ended."""
         while not (found := probe()):
-            if name := self.fleet.ended():
+            if name := self.fleet.find_ended():
                 raise DemoFailed(f"The process {name} ended while the demo waited for {what}.")
             if self.progress.seconds > DEADLINE_S:
                 raise DemoFailed(f"After {DEADLINE_S:.0f} s the demo still waited for {what}.")

@@ -28,7 +28,7 @@ class Change:
     old: str = ""
 
 
-def edited(texts: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
+def apply_changes(texts: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
     """Return what the files of these changes come to; a file that `texts` has not is empty before."""
     after: dict[str, str] = {}
     for change in changes:

@@ -21,7 +21,7 @@ def many(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-class Severity(StrEnum):
+class FindingSeverity(StrEnum):
     """ERROR: something promised does not hold. WARNING: it holds, and may not for long."""
 
     ERROR = "error"
@@ -52,7 +52,7 @@ class Finding:
     subject: str
     sentence: str
     do: str
-    severity: Severity = Severity.ERROR
+    severity: FindingSeverity = FindingSeverity.ERROR
     repair: Repair | None = None
     fixed: bool = False
 
@@ -89,7 +89,7 @@ class Site:
         return int(seconds) * 1000 + int(microseconds) // 1000
 
 
-def together(client: Redis, commands: Sequence[RedisCommand], *, raise_on_error: bool = True) -> list[Any]:
+def ask_together(client: Redis, commands: Sequence[RedisCommand], *, raise_on_error: bool = True) -> list[Any]:
     """Ask for all that `commands` read, as it stands at one moment.
 
     Without a transaction everything is asked for until it is answered the same twice in a row: what the first command

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from worker.doctor.finding import Finding, RedisCommand, Repair, Severity, Site, together
+from worker.doctor.finding import Finding, FindingSeverity, RedisCommand, Repair, Site, ask_together
 from worker.store.keys import Partition, partition_of
 
 SCAN = 1000
@@ -50,7 +50,7 @@ def _plan_keys(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[
         part = Partition(int(match[1]))
         owner = part.plan(match[2]).plan
         asked += [("HEXISTS", owner, "version"), ("ZSCORE", part.plans, match[2]), ("TTL", match[0])]
-    answers = together(site.client, asked, raise_on_error=False)
+    answers = ask_together(site.client, asked, raise_on_error=False)
     for match, owned, listed, ttl in zip(matches, answers[::3], answers[1::3], answers[2::3], strict=True):
         part = Partition(int(match[1]))
         if part.number != partition_of(match[2], site.partitions):
@@ -63,7 +63,7 @@ def _plan_keys(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[
             repair = Repair((("EXPIRE", match[0], site.retention_s),), part.plan(match[2]).plan)
             sentence = f"The plan is gone, and {match[0]} is there and will never expire."
             do = "planner doctor --fix lets it expire after PLANNER_RETENTION_DAYS."
-            yield Finding("keys.orphan", match[2], sentence, do, Severity.WARNING, repair)
+            yield Finding("keys.orphan", match[2], sentence, do, FindingSeverity.WARNING, repair)
 
 
 def _leases(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[Finding]:
@@ -71,7 +71,7 @@ def _leases(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[Fin
     for match in matches:
         k = Partition(int(match[1])).plan(match[2])
         asked += [("HGET", k.plan, "version"), ("HEXISTS", k.active, match[3]), ("TTL", match[0])]
-    answers = together(site.client, asked, raise_on_error=False)
+    answers = ask_together(site.client, asked, raise_on_error=False)
     for match, version, live, ttl in zip(matches, answers[::3], answers[1::3], answers[2::3], strict=True):
         if int(match[1]) != partition_of(match[2], site.partitions):
             met.strange.add(int(match[1]))
@@ -82,21 +82,21 @@ def _leases(site: Site, met: Walk, matches: list[re.Match[str]]) -> Iterator[Fin
             repair = Repair((("DEL", match[0]),), fence, None if version is None else int(version))
             sentence = f"The lease of {match[3]} belongs to no attempt in flight, and will never expire."
             do = "planner doctor --fix deletes it."
-            yield Finding("keys.lease", match[2], sentence, do, Severity.WARNING, repair)
+            yield Finding("keys.lease", match[2], sentence, do, FindingSeverity.WARNING, repair)
 
 
-def gone(site: Site, part: Partition, plan_ids: list[str]) -> Iterator[Finding]:
+def find_gone(site: Site, part: Partition, plan_ids: list[str]) -> Iterator[Finding]:
     """Find listed plans whose keys are gone and that nothing takes off the list."""
     now = site.now()
     asked: list[RedisCommand] = []
     for plan_id in plan_ids:
         asked += [("HEXISTS", part.plan(plan_id).plan, "version"), ("ZSCORE", part.plans, plan_id)]
         asked.append(("ZSCORE", part.timers, plan_id))
-    answers = together(site.client, asked)
+    answers = ask_together(site.client, asked)
     for plan_id, exists, listed, timer in zip(plan_ids, answers[::3], answers[1::3], answers[2::3], strict=True):
         if exists or listed is None or (timer is not None and timer > now - GONE_MS):
             continue
         repair = Repair((("ZADD", part.timers, now, plan_id),), part.plan(plan_id).plan)
         sentence = "The plan stands in the list of plans, and its keys are gone."
         do = "planner doctor --fix has a worker take it off the list."
-        yield Finding("plan.gone", plan_id, sentence, do, Severity.WARNING, repair)
+        yield Finding("plan.gone", plan_id, sentence, do, FindingSeverity.WARNING, repair)

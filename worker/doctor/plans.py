@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from schemas.base import PlanState
 from schemas.base import StepState as S
 from tasks.base.policy_version import POLICY_VERSION
-from worker.doctor.finding import Finding, RedisCommand, Repair, Severity, many
-from worker.doctor.stored import Row, Stored
+from worker.doctor.finding import Finding, FindingSeverity, RedisCommand, Repair, many
+from worker.doctor.stored import StepRow, Stored
 
 SHOWN = 5
 OVER = frozenset({S.DONE.value, S.FAILED.value, S.SKIPPED.value, S.HALTED.value})
@@ -45,7 +45,7 @@ def _policy(plan: Stored) -> Iterator[Finding]:
             f"It began under policy version {plan.policy_version}; workers of this version know {POLICY_VERSION}."
         )
         do = "Start workers of the version that made it: those of this version leave it as it is."
-        yield _broken(plan, "plan.newer", sentence, do, severity=Severity.WARNING)
+        yield _broken(plan, "plan.newer", sentence, do, severity=FindingSeverity.WARNING)
 
 
 def _timer(plan: Stored, now: int) -> Iterator[Finding]:
@@ -66,9 +66,9 @@ def _timer(plan: Stored, now: int) -> Iterator[Finding]:
 
 def _counters(plan: Stored) -> Iterator[Finding]:
     counted = Counter(row.state for row in plan.steps.values())
-    told = Counter({state: count for state, count in plan.live.get("counts", {}).items() if count})
-    if counted != told:
-        yield _broken(plan, "plan.counts", f"It counts {dict(told)}, and its steps are {dict(counted)}.", HALT)
+    kept = Counter({state: count for state, count in plan.live.get("counts", {}).items() if count})
+    if counted != kept:
+        yield _broken(plan, "plan.counts", f"It counts {dict(kept)}, and its steps are {dict(counted)}.", HALT)
     for name in ("tokens", "patch_cycles"):
         held = sum(getattr(flight, name) for flight in plan.active.values())
         reserved = plan.live.get("reserved", {}).get(name, 0)
@@ -81,8 +81,8 @@ def _attempts(plan: Stored) -> Iterator[Finding]:
     for step, flight in sorted(plan.active.items()):
         row = plan.steps.get(step)
         if row is None or (row.state, row.attempt) != (ACTIVE, flight.attempt):
-            told = f"{row.state} at attempt {row.attempt}" if row else "unknown"
-            sentence = f"Attempt {flight.attempt} of {step} is in flight, and the step is {told}."
+            found = f"{row.state} at attempt {row.attempt}" if row else "unknown"
+            sentence = f"Attempt {flight.attempt} of {step} is in flight, and the step is {found}."
             yield _broken(plan, "plan.attempt", sentence, HALT)
         if plan.leases.get(step) != (str(flight.attempt), flight.lease):
             sentence = f"Attempt {flight.attempt} of {step} has no lease: its controller hears `stale`."
@@ -91,7 +91,7 @@ def _attempts(plan: Stored) -> Iterator[Finding]:
         if step not in plan.queued:
             sentence = f"The spec of attempt {flight.attempt} of {step} is not in the queue {flight.queue}."
             do = "Nothing, unless it hurries: if no controller has it, the attempt comes back when its time is over."
-            yield _broken(plan, "plan.spec", sentence, do, severity=Severity.WARNING)
+            yield _broken(plan, "plan.spec", sentence, do, severity=FindingSeverity.WARNING)
 
 
 def _expiry(plan: Stored, retention_s: int) -> Iterator[Finding]:
@@ -198,7 +198,7 @@ def _ready(plan: Stored, now: int) -> Iterator[Finding]:
         yield _broken(plan, "plan.ready", sentence, "planner doctor --fix takes them out." if mend else HALT, mend)
 
 
-def _can_start(plan: Stored, step: str, row: Row) -> bool:
+def _can_start(plan: Stored, step: str, row: StepRow) -> bool:
     return row.state in (PENDING, ACTIVE) and not row.unmet and step not in plan.active and row.approval != "asked"
 
 
@@ -213,7 +213,7 @@ def _broken(
     sentence: str,
     do: str,
     commands: Sequence[RedisCommand] = (),
-    severity: Severity = Severity.ERROR,
+    severity: FindingSeverity = FindingSeverity.ERROR,
 ) -> Finding:
     repair = Repair(tuple(commands), plan.keys.plan, plan.version) if commands else None
     return Finding(check, plan.plan_id, sentence, do, severity, repair)

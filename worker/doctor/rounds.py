@@ -38,7 +38,7 @@ class Rounds:
             ids: Any = self.site.client.zscan_iter(part.plans, count=PAGE)  # such as come and go may be met or not
             while found := [plan_id.decode() for plan_id, _ in islice(ids, PAGE)]:
                 page = list(dict.fromkeys(found))
-                yield from orphans.gone(self.site, part, page)
+                yield from orphans.find_gone(self.site, part, page)
                 at_home = [each for each in page if partition_of(each, self.site.partitions) == number]
                 if len(at_home) < len(page):
                     self._elsewhere.add(number)  # nobody here can find those that are left

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from schemas import codec
-from worker.doctor.finding import Finding, RedisCommand, Repair, Severity, Site, many, together
+from worker.doctor.finding import Finding, FindingSeverity, RedisCommand, Repair, Site, ask_together, many
 from worker.store import functions, keys
 from worker.store.clients import LEAST, version_of
 from worker.store.dead import places
@@ -23,10 +23,10 @@ def version(site: Site) -> Iterator[Finding]:
     """Find a server that is too old for the planner's functions."""
     info: Any = site.client.info("server")
     name = "valkey" if "valkey_version" in info else "redis"
-    told = str(info.get(f"{name}_version", ""))
-    if version_of(told) < LEAST[name]:
+    known = str(info.get(f"{name}_version", ""))
+    if version_of(known) < LEAST[name]:
         least = ".".join(map(str, LEAST[name]))
-        yield Finding("server.version", name, f"It is {name} {told}.", f"Run {name} {least} or newer.")
+        yield Finding("server.version", name, f"It is {name} {known}.", f"Run {name} {least} or newer.")
 
 
 def policy(site: Site) -> Iterator[Finding]:
@@ -47,7 +47,7 @@ def memory(site: Site) -> Iterator[Finding]:
         part = dead / int(info["maxmemory"])
         sentence = f"{share:.0%} of maxmemory is in use: {refused}. Dead entries take {part:.0%}."
         do = "Drop dead entries (planner dead drop), end plans (planner halt), or raise maxmemory."
-        severity = Severity.ERROR if share >= STEPS_UP_TO else Severity.WARNING
+        severity = FindingSeverity.ERROR if share >= STEPS_UP_TO else FindingSeverity.WARNING
         yield Finding("server.memory", "maxmemory", sentence, do, severity)
 
 
@@ -85,7 +85,7 @@ def rights(site: Site) -> Iterator[Finding]:
             user,
             f"The user {user} may not: {', '.join(names[:SHOWN])}{more}.",
             "Run the doctor as the workers' user; if this is it, give it the rights in docs/deployment.md.",
-            Severity.WARNING,
+            FindingSeverity.WARNING,
         )
 
 
@@ -135,7 +135,7 @@ def libraries(site: Site) -> Iterator[Finding]:
         elif loaded[library] != source:
             sentence = "The function library that is loaded is that of another version than ours."
             do = "Restart the workers with one version, the newest last; and run the doctor of that version."
-            yield Finding("server.functions", library, sentence, do, Severity.WARNING)
+            yield Finding("server.functions", library, sentence, do, FindingSeverity.WARNING)
 
 
 def inbound(site: Site) -> Iterator[Finding]:
@@ -157,7 +157,7 @@ def _group(site: Site, stream: str, group: str) -> Iterator[Finding]:
         what = f"The stream has no group `{group}`" if exists else "There is no such stream"
         repair = Repair((("XGROUP", "CREATE", stream, group, "0", "MKSTREAM"),))
         do = "Start a worker, which makes it; or planner doctor --fix."
-        yield Finding("stream.group", stream, f"{what}: nobody can read it.", do, Severity.WARNING, repair)
+        yield Finding("stream.group", stream, f"{what}: nobody can read it.", do, FindingSeverity.WARNING, repair)
 
 
 def _left_behind(site: Site, stream: str) -> Iterator[Finding]:
@@ -175,7 +175,7 @@ def _left_behind(site: Site, stream: str) -> Iterator[Finding]:
             silent = one["idle"] // 1000
             sentence = f"Entries that {name} read and did not finish: {one['pending']}. It is silent for {silent} s."
             do = "Start a worker: it takes over what a dead one had read."
-            yield Finding("stream.left", stream, sentence, do, Severity.WARNING)
+            yield Finding("stream.left", stream, sentence, do, FindingSeverity.WARNING)
 
 
 def timers(site: Site) -> Iterator[Finding]:
@@ -187,7 +187,7 @@ def timers(site: Site) -> Iterator[Finding]:
         if count:
             sentence = f"{many(count, 'timer')} ran out more than {LATE_MS // 60_000} minutes ago: nobody looks."
             do = "Start a worker that consumes planner.outcomes and planner.upkeep."
-            yield Finding("timers.late", part.timers, sentence, do, Severity.WARNING)
+            yield Finding("timers.late", part.timers, sentence, do, FindingSeverity.WARNING)
 
 
 def queue(site: Site, stream: str) -> Iterator[Finding]:
@@ -213,7 +213,7 @@ def _strays(site: Site, stream: str, page: Iterable[tuple[bytes, dict[bytes, byt
     asked: list[RedisCommand] = []
     for entry, owner in specs:
         asked += [("XRANGE", stream, entry, entry), ("HGET", *(owner or (stream + ":nobody", "")))]
-    answers = together(site.client, asked)
+    answers = ask_together(site.client, asked)
     for (entry, owner), still, record in zip(specs, answers[::2], answers[1::2], strict=True):
         if not still or (record or b"").startswith(entry + b" "):
             continue
@@ -223,7 +223,7 @@ def _strays(site: Site, stream: str, page: Iterable[tuple[bytes, dict[bytes, byt
             sentence = f"The spec {name} belongs to no live attempt: a controller would work for nothing."
         else:
             sentence = f"The entry {name} is no step spec of the planner's."
-        yield Finding("queue.stray", stream, sentence, f"XDEL {stream} {name}", Severity.WARNING, repair)
+        yield Finding("queue.stray", stream, sentence, f"XDEL {stream} {name}", FindingSeverity.WARNING, repair)
 
 
 def _owner(part: Partition, fields: dict[bytes, bytes] | None) -> tuple[str, str] | None:

@@ -10,7 +10,7 @@ from schemas import codec
 from schemas.base import PlanState
 from tasks.base.errors import PlannerError
 from tasks.plan.snapshot import NOTE
-from worker.doctor.finding import RedisCommand, Site, together
+from worker.doctor.finding import RedisCommand, Site, ask_together
 from worker.store.keys import Partition, PlanKeys, partition_of
 
 PAGE = 500
@@ -23,7 +23,7 @@ class KeepsChanging(PlannerError):
     """The plan changed in every look; it lives, and can be looked at later."""
 
 
-class Row(NamedTuple):
+class StepRow(NamedTuple):
     """What the checks need of a step's record."""
 
     unmet: int
@@ -53,7 +53,7 @@ class Stored:
     version: int
     state: str
     live: dict[str, Any]
-    steps: dict[str, Row] = field(default_factory=dict)
+    steps: dict[str, StepRow] = field(default_factory=dict)
     depends_on: dict[str, list[str]] = field(default_factory=dict)
     windows: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     active: dict[str, Flight] = field(default_factory=dict)
@@ -140,7 +140,7 @@ def _read_rest(site: Site, plan: Stored) -> None:
     every = (k.plan, k.steps, k.status, k.ready, k.active, k.todo, k.log)
     asked: list[RedisCommand] = [("HGETALL", k.active), ("ZRANGE", k.ready, 0, -1), ("LRANGE", k.todo, 0, -1)]
     asked += [("ZSCORE", part.timers, plan.plan_id), ("ZSCORE", part.plans, plan.plan_id)]
-    active, ready, todo, timer, listed, *ttls = together(site.client, [*asked, *(("TTL", key) for key in every)])
+    active, ready, todo, timer, listed, *ttls = ask_together(site.client, [*asked, *(("TTL", key) for key in every)])
     for step, raw in active.items():
         entry, _, record = raw.partition(b" ")
         attempt, lease, queue, _, tokens, patch_cycles, *_ = codec.loads(record)
@@ -158,7 +158,7 @@ def _read_steps(site: Site, plan: Stored) -> None:
     for step, raw in _fields(site, plan.keys.status):
         if raw:
             unmet, state, place, attempt, *more = codec.loads(raw)
-            plan.steps[step] = Row(unmet, state, place, attempt, more[6] if len(more) > 6 else "")
+            plan.steps[step] = StepRow(unmet, state, place, attempt, more[6] if len(more) > 6 else "")
     for name, raw in _fields(site, plan.keys.steps):
         if name.startswith(">"):
             step, _, number = name[1:].rpartition(":")

@@ -14,7 +14,7 @@ from worker.cli.console import FAILED, OK, USAGE, Failure, Json, Kind, command, 
 NO_GOAL = "Say what shall be done: FILE, --goal, --from-junit, --from-sarif, --roadmap or --inbox."
 
 
-class Language(StrEnum):
+class LanguageName(StrEnum):
     """The languages that the tool catalogue knows."""
 
     PYTHON = "python"
@@ -37,7 +37,7 @@ def submit(
     kind: Annotated[Kind | None, typer.Option(help="The kind of goal.")] = None,
     repo: Annotated[str | None, typer.Option(help="The repository's name.")] = None,
     base_sha: Annotated[str | None, typer.Option(help="The commit to begin at.")] = None,
-    language: Annotated[Language | None, typer.Option(help="The language to verify in.")] = None,
+    language: Annotated[LanguageName | None, typer.Option(help="The language to verify in.")] = None,
     test_command: Annotated[str | None, typer.Option(help="How its tests are run.")] = None,
     goal_id: Annotated[str | None, typer.Option(help="The same id twice is one goal.")] = None,
     tenant: Annotated[str | None, typer.Option(help="On whose behalf.")] = None,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from worker.demo.story import Answer, DemoFailed, Spec, Story, edited
+from worker.demo.story import Answer, DemoFailed, Spec, Story, apply_changes
 
 if TYPE_CHECKING:
     from worker.demo.session import Session
@@ -94,7 +94,7 @@ def _needs(plan: Part, milestone: Part) -> set[str]:
 def _diff_of(owner: str, intent: Part) -> Part:
     path = intent["file"]
     before = Path(path).read_text() if Path(path).exists() else ""
-    after = edited({path: before}, STORY.edits["vat"])[path]
+    after = apply_changes({path: before}, STORY.edits["vat"])[path]
     old = f"a/{path}" if before else "/dev/null"
     lines = difflib.unified_diff(before.splitlines(True), after.splitlines(True), old, f"b/{path}")
     value = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from worker.demo.story import Answer, Spec, Story, edited
+from worker.demo.story import Answer, Spec, Story, apply_changes
 
 if TYPE_CHECKING:
     from worker.demo.session import Session
@@ -19,7 +19,7 @@ def answer(spec: Spec) -> Answer:
     source = Path(SOURCE).read_text()
     if spec["mode"] == "patch":
         changes = STORY.edits["fix" if spec["context"]["previous_failure"] else "guess"]
-        written = edited({SOURCE: source}, changes)[SOURCE]
+        written = apply_changes({SOURCE: source}, changes)[SOURCE]
         return Answer(changes, {"patch_cycles": 1}, len(source) + len(written))
     failing = len(spec["context"]["failing_tests"])
     explores = spec["controller_task_spec"]["type"] == "EXPLORE"
@@ -38,7 +38,7 @@ def play(session: Session) -> None:
     found = goal.with_report({}, junit.read(report.read_bytes()))
     body = goal.with_options(found, {"allowed_files": [SOURCE], **session.context()})
     session.submit("A goal from the JUnit report", body)
-    session.be_rejected(f"The same goal, with {OUTSIDE}", {**body, "allowed_files": [SOURCE, OUTSIDE]})
+    session.submit_rejected(f"The same goal, with {OUTSIDE}", {**body, "allowed_files": [SOURCE, OUTSIDE]})
     session.follow()
     session.check_branch()
 
