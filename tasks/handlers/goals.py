@@ -16,7 +16,7 @@ from schemas.goal import Goal
 from schemas.stored import USAGE_NAMES, PlanHead, PlanRecord
 from tasks.base.batches import batches
 from tasks.base.policy_version import POLICY_VERSION
-from tasks.plan.changeset import Changeset, Recall, plan_history
+from tasks.plan.changeset import Changeset, HistoryChange, plan_history
 from tasks.plan.snapshot import Grant, Snapshot, StandingCommand
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
 from tasks.policy import expansion, halt, waits
@@ -155,7 +155,7 @@ def _book(unit: UnitOfWork, draft: Draft) -> None:
     budget.book(unit.plan, draft.tokens)
     head = unit.plan.head
     if draft.counted and (name := plan_history(head.kind, head.tenant, head.repo)):
-        unit.change.recalls.append(Recall(name, draft.counted, draft.seen, 1))
+        unit.change.history.append(HistoryChange(name, draft.counted, draft.seen, 1))
 
 
 def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = True) -> UnitOfWork:

@@ -21,8 +21,8 @@ class Dispatch(NamedTuple):
     spec: bytes
 
 
-class Recall(NamedTuple):
-    """A counter that a plan leaves to those of its kind and repository that come after it (commit.lua, section 15).
+class HistoryChange(NamedTuple):
+    """A change of a counter that plans of one kind and repository leave to those after them (commit.lua, section 15).
 
     Counters lie in the partition of the plan, which its repository chooses, so a plan's own commits write them.
     """
@@ -68,6 +68,6 @@ class Changeset:
     taken: dict[str, int] = field(default_factory=dict)  # scope -> tokens taken from its grant; below 0: given back
     rests_on: dict[str, int] = field(default_factory=dict)  # scope -> what its grant had left, if something was started
     short: dict[str, int] = field(default_factory=dict)  # scope -> tokens that its grant lacked
-    recalls: list[Recall] = field(default_factory=list)
+    history: list[HistoryChange] = field(default_factory=list)
     settles: str = ""  # the verdict of its goal, where that waited for an answer
     verdicts: list[Verdict] = field(default_factory=list)

@@ -19,7 +19,7 @@ from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
 from tasks.plan import lifecycle
-from tasks.plan.changeset import Changeset, Recall, plan_history
+from tasks.plan.changeset import Changeset, HistoryChange, plan_history
 from tasks.plan.snapshot import NOTE, WINDOW, Snapshot, Step
 
 REMIND_MS = 1000
@@ -116,7 +116,7 @@ class UnitOfWork:
         # A streak of failures grows or is over; a plan that an operator ended, or that never was, does neither.
         counts = plan.state != P.REJECTED and (plan.halt or {}).get("rule") != "manual"
         if owner and head.streak is not None and counts:
-            self.change.recalls.append(Recall(owner, head.streak, "", "" if plan.state == P.COMPLETED else 1))
+            self.change.history.append(HistoryChange(owner, head.streak, "", "" if plan.state == P.COMPLETED else 1))
 
     def open_plan(self) -> None:
         """Open the finished plan: READY, its wall clock running."""

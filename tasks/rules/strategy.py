@@ -33,7 +33,7 @@ class Setting:
     """What surrounds a goal when it is planned, from outside of all strategies."""
 
     now: int = 0  # ms
-    recall: Mapping[str, int] = field(default_factory=dict)  # what earlier plans of the same kind and repository left
+    history: Mapping[str, int] = field(default_factory=dict)  # what earlier plans of the same kind and repository left
     drafter: str = "none"  # none: templates; queue: a step asks a controller; else the worker asks, see Consult
     drafted: tuple[Drafted, ...] = ()  # what the worker's drafter said so far, in order
     options: Mapping[str, Any] = field(default_factory=dict)  # settings of the operator for this kind
@@ -72,10 +72,10 @@ class Draft:
     state: Mapping[str, Any] | None = None  # what the strategy needs to go on with the plan later; None: it never will
     question: Question | None = None
     phases: tuple[Phase, ...] = ()
-    counted: str | None = None  # of recall: raised by one with this plan, if it still is `seen`
+    counted: str | None = None  # of this history: raised by one with this plan, if it still is `seen`
     seen: int = 0
     tokens: int = 0  # that drafting it used up: the plan's budget pays for them
-    streak: str | None = None  # of recall: raised by one if the plan halts, dropped when it is COMPLETED
+    streak: str | None = None  # of this history: raised by one if the plan halts, dropped when it is COMPLETED
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from schemas.command import Command
 from schemas.times import DAY_MS
 from tasks.base.errors import NeedsSteps
 from tasks.handlers import commands, goals, outcomes, upkeep
-from tasks.plan.changeset import Changeset, Recall
+from tasks.plan.changeset import Changeset, HistoryChange
 from tasks.plan.snapshot import WINDOW, Grant, Lease, Snapshot
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.schedule import SILENT_MS
@@ -356,26 +356,30 @@ def test_many_dependents_come_in_windows(store: Store) -> None:
     assert second.steps["root"].status.state == "DONE"
 
 
-def recalling(number: int, *recalls: Recall) -> Changeset:
+def recalling(number: int, *recalls: HistoryChange) -> Changeset:
     (change,) = a_plan(a_step("a"), plan=plan_id(number))
-    change.recalls += recalls
+    change.history += recalls
     return change
 
 
 def test_a_counter_that_plans_leave_to_each_other_is_raised_and_dropped(store: Store) -> None:
     counters = PARTITION.recall("x")
 
-    assert store.commit([Write(recalling(1, Recall("x", "gap", "", 1), Recall("x", "n", 0, 1)))]) == ["ok"]
+    assert store.commit([Write(recalling(1, HistoryChange("x", "gap", "", 1), HistoryChange("x", "n", 0, 1)))]) == [
+        "ok"
+    ]
     assert {name: int(count) for name, count in store.fields(counters).items()} == {"gap": 1, "n": 1}
-    assert store.commit([Write(recalling(2, Recall("x", "gap", "", ""), Recall("x", "n", 1, 1)))]) == ["ok"]
+    assert store.commit([Write(recalling(2, HistoryChange("x", "gap", "", ""), HistoryChange("x", "n", 1, 1)))]) == [
+        "ok"
+    ]
     assert {name: int(count) for name, count in store.fields(counters).items()} == {"n": 2}
 
 
 def test_a_counter_that_was_raised_meanwhile_makes_a_commit_stale(store: Store) -> None:
-    assert store.commit([Write(recalling(1, Recall("x", "n", 0, 1)))]) == ["ok"]
+    assert store.commit([Write(recalling(1, HistoryChange("x", "n", 0, 1)))]) == ["ok"]
     before = store.everything()
 
-    assert store.commit([Write(recalling(2, Recall("x", "n", 0, 1)))]) == ["stale"]
+    assert store.commit([Write(recalling(2, HistoryChange("x", "n", 0, 1)))]) == ["stale"]
     assert store.everything() == before
 
 
@@ -393,7 +397,7 @@ def test_counters_are_bounded_and_go_when_nobody_adds_to_them(real: Real) -> Non
     counters = PARTITION.recall("x")
     real.client.hset(counters, mapping={f"gap:{number}": 1 for number in range(1000)})
 
-    real.commit([Write(recalling(1, Recall("x", "gap:new", "", 1), Recall("x", "gap:7", "", 1)))])
+    real.commit([Write(recalling(1, HistoryChange("x", "gap:new", "", 1), HistoryChange("x", "gap:7", "", 1)))])
 
     assert real.fields(counters)["gap:7"] == b"2"
     assert len(real.fields(counters)) == 1000

@@ -45,8 +45,8 @@ class Player(Running):
 
     def _make(self, goal: Goal, told: dict[str, Any]) -> None:
         drafted = tuple(Drafted(**said) for said in told.get("drafted", ()))
-        about = {name: told[name] for name in ("drafter", "recall", "options") if name in told}
-        setting, version = Setting(now=self.store.now, **about), 0
+        about = {name: told[name] for name in ("drafter", "options") if name in told}
+        setting, version = Setting(now=self.store.now, history=told.get("recall", {}), **about), 0
         answer = goals.plan(goal, CATALOGUE, setting)
         if isinstance(answer, Consult):
             self._commit([goals.await_draft(a_plan_seed(now=self.store.now), goal, PATIENCE_MS)])
@@ -61,7 +61,9 @@ class Player(Running):
         answer: Answer = question
         for count in range(1, len(drafted) + 1):
             answer = goals.plan(
-                goal, CATALOGUE, Setting(setting.now, setting.recall, setting.drafter, drafted[:count], setting.options)
+                goal,
+                CATALOGUE,
+                Setting(setting.now, setting.history, setting.drafter, drafted[:count], setting.options),
             )
             if not isinstance(answer, Consult):
                 break

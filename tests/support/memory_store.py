@@ -182,7 +182,7 @@ class MemoryStore:
         version = int(self.keys.get(k.plan, {}).get("version", 0))
         if version != change.expected:
             return "stale" if version else "gone"
-        recalled = [one for one in change.recalls if one.seen != ""]
+        recalled = [one for one in change.history if one.seen != ""]
         if any(self.hash(self.partition.recall(one.name)).get(one.field, 0) != one.seen for one in recalled):
             return "stale"
         if self._rests_on_what_changed(change):
@@ -229,7 +229,7 @@ class MemoryStore:
             tenants[change.tenant] = tenants.get(change.tenant, 0) - 1
             if tenants[change.tenant] <= 0:
                 del tenants[change.tenant]
-        for one in change.recalls:
+        for one in change.history:
             counters = self.hash(self.partition.recall(one.name))
             counters[one.field] = counters.get(one.field, 0) + int(one.change or 0)
             if one.change == "":

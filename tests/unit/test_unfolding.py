@@ -280,7 +280,7 @@ def test_a_plan_counts_up_what_its_like_share(monkeypatch: pytest.MonkeyPatch) -
 def test_a_completed_plan_ends_the_streak(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = growing(monkeypatch, Script(), a_step("a", retries=0), draft={"streak": "gap:1"})
     (name,) = {
-        recall.name for recall in growing(monkeypatch, Script(), a_step("a"), draft={"counted": "n"}).changes[0].recalls
+        recall.name for recall in growing(monkeypatch, Script(), a_step("a"), draft={"counted": "n"}).changes[0].history
     }
     plan.store.hash(f"planner:{{0}}:recall:{name}")["gap:1"] = 2
 

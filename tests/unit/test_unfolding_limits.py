@@ -132,7 +132,7 @@ def test_a_draft_is_paid_for_once_by_the_plan_and_the_day(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["one commit", "several commits", "a question"])
 def test_a_draft_is_counted_by_the_commit_that_makes_its_plan(name: str) -> None:
-    assert [len(change.recalls) for change in made(name)] == [0] * (len(made(name)) - 1) + [1]
+    assert [len(change.history) for change in made(name)] == [0] * (len(made(name)) - 1) + [1]
 
 
 def drafting() -> Running:

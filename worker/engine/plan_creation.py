@@ -130,7 +130,7 @@ class PlanCreation:
         if name is None or goal.kind is GoalKind.TASK:
             return setting
         found: Any = self._client.hgetall(partition.recall(name))
-        return replace(setting, recall={field.decode(): int(count) for field, count in found.items()})
+        return replace(setting, history={field.decode(): int(count) for field, count in found.items()})
 
     def _consult(
         self, context: PartitionContext, plan_seed: PlanSeed, goal: Goal, setting: Setting, question: Answer

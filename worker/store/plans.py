@@ -139,7 +139,7 @@ class PlanStore:
             _flat((place[lease + step], renewed) for step, renewed in changeset.guards.items()),
             _flat((place[lease + step], action) for step, action in changeset.actions.items()),
             _flat((scope, tokens, changeset.rests_on.get(scope, "")) for scope, tokens in changeset.taken.items()),
-            _flat((place[partition.recall(one.name)], one.field, one.seen, one.change) for one in changeset.recalls),
+            _flat((place[partition.recall(one.name)], one.field, one.seen, one.change) for one in changeset.history),
         )
         return (
             "FCALL",

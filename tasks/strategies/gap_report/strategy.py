@@ -53,7 +53,7 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     if errors := allowed.errors + unknown + _overworked(shield, gaps):
         return reject("invalid_goal", errors)
     rules = Rules.of(setting.options)
-    history = GapHistory.of(given.recent_records, setting.recall, rules.max_failures)
+    history = GapHistory.of(given.recent_records, setting.history, rules.max_failures)
     choice = choose(goal, given, gaps, history, shield, rules)
     if choice is None:
         return NothingToDo("all_protected")

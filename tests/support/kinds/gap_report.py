@@ -56,7 +56,7 @@ def a_goal(
 
 
 def answered(goal: Goal, recall: dict[str, int] | None = None, now: int = NOW, **options: Any) -> Answer:
-    return gap_report.draft(goal, CATALOGUE, Setting(now=now, recall=recall or {}, options=options))
+    return gap_report.draft(goal, CATALOGUE, Setting(now=now, history=recall or {}, options=options))
 
 
 def drafted(goal: Goal, recall: dict[str, int] | None = None, now: int = NOW, **options: Any) -> Draft:

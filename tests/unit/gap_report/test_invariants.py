@@ -90,7 +90,7 @@ def goals(draw: st.DrawFn) -> dict[str, Any]:
 @given(body=goals(), output=outputs, recalled=st.integers(0, 5))
 def test_every_plan_is_governed(body: dict[str, Any], output: Any, recalled: int) -> None:
     goal = Goal.model_validate(body)
-    made = gap_report.draft(goal, CATALOGUE, Setting(now=NOW, recall={"iterations": recalled}))
+    made = gap_report.draft(goal, CATALOGUE, Setting(now=NOW, history={"iterations": recalled}))
     if not isinstance(made, Draft):
         return
 
