@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +19,21 @@ from worker.process.wakeup_ledger import Key, Ledger, Request, WakeupState
 from worker.telemetry.outage import Outage
 
 
+class App:
+    """Celery's app, as far as wake-ups are sent by it: `send` stands for the broker."""
+
+    conf = SimpleNamespace(broker_transport_options={})
+
+    def __init__(self, send: Callable[[], None]) -> None:
+        self.send = send
+
+    def connection_for_write(self, **_: Any) -> SimpleNamespace:
+        return SimpleNamespace(collect=lambda **_: None)
+
+    def send_task(self, *_: Any, **__: Any) -> None:
+        self.send()
+
+
 @pytest.mark.parametrize(
     ("cause", "longest"), [(OutOfMemoryError("maxmemory"), FULL_RETRY_S), (NoConnection("away"), RETRY_S[-1])]
 )
@@ -27,12 +44,11 @@ def test_a_broker_that_is_full_is_tried_again_sooner_than_one_that_is_away(
     monkeypatch.setattr("worker.process.wakeup.time.monotonic", lambda: now[0])
     tried: list[float] = []
 
-    def refuse(*_: Any) -> None:
+    def refuse() -> None:
         tried.append(now[0])
         raise OperationalError("no") from cause
 
-    one = Wakeups(None, Outage("broker"), Ledger(1), dict, Solo())
-    monkeypatch.setattr(one, "_send", refuse)
+    one = Wakeups(App(refuse), Outage("broker"), Ledger(1), dict, Solo())
     for second in range(100):
         now[0] = float(second)
         assert not one.send(Key("planner.outcomes", (0,)))
@@ -51,12 +67,11 @@ def test_a_broker_is_back_when_this_worker_hears_from_it_and_is_tried_at_once(
     refusal: Exception | None = OperationalError("refused")
     key = Key("planner.outcomes", (0,))
 
-    def send(*_: Any) -> None:
+    def send() -> None:
         if refusal:
             raise refusal
 
-    one = Wakeups(None, Outage("broker"), Ledger(1), lambda: hears, Solo())
-    monkeypatch.setattr(one, "_send", send)
+    one = Wakeups(App(send), Outage("broker"), Ledger(1), lambda: hears, Solo())
     assert one.state(key, 10) is WakeupState.FREE  # nobody has missed the broker yet
     for _ in RETRY_S:
         assert not one.send(key)

@@ -111,22 +111,20 @@ class Container:
 
     def context(self, number: int) -> PartitionContext:
         """The store and the engine of a partition."""
-        if number not in self._contexts:
-            self._contexts[number] = self._make_context(Partition(number))
+        if number in self._contexts:
+            return self._contexts[number]
+        here, client, partition = self.settings, self.client, Partition(number)
+        commits = Commits(client, partition, here.state, self._connects)
+        store = PlanStore(client, partition, self.name, here.retention_s, commits, here.max_queue)
+        outcomes = self._inbox(partition.outcomes, partition.dead)
+        commands = self._inbox(partition.commands, partition.dead)
+        router = Router(outcomes, commands, partition, here.partitions, here.max_failures)
+        engine = Engine(store, router, client, partition, self.quota, commits, self.memory)
+        self._contexts[number] = PartitionContext(partition, store, commits, router, engine)
         return self._contexts[number]
 
     def _inbox(self, stream: str, dead: str) -> Inbox:
         return Inbox(self.client, stream, dead, self.name, self.settings.max_dead, self.memory.dead_bytes)
-
-    def _make_context(self, partition: Partition) -> PartitionContext:
-        here, client = self.settings, self.client
-        commits = Commits(client, partition, here.state, self._connects)
-        store = PlanStore(client, partition, self.name, here.retention_s, commits, here.max_queue)
-        inbox = self._inbox(partition.outcomes, partition.dead)
-        commands = self._inbox(partition.commands, partition.dead)
-        router = Router(inbox, commands, partition, here.partitions, here.max_failures)
-        engine = Engine(store, router, client, partition, self.quota, commits, self.memory)
-        return PartitionContext(partition, store, commits, router, engine)
 
 
 _local = threading.local()

@@ -19,19 +19,13 @@ TIDY_S = 600.0  # between looks for consumers of workers that are long gone
 
 
 def do(key: Key, share: float = 1.0) -> None:
-    """Do what a wake-up asks for, in `share` of its time.
-
-    Notes for the poller what is left in hand.
-    """
+    """Do what a wake-up asks for, in `share` of its time; notes for the poller what is left in hand."""
     if JOBS[key.task](share, *key.args):
         _left[_place(key)] = 1
 
 
 def take_left(key: Key) -> bool:
-    """Whether a process of this worker was left with such work in hand.
-
-    That is forgotten then.
-    """
+    """Whether a process of this worker was left with such work in hand; that is forgotten then."""
     place = _place(key)
     is_left = bool(_left[place])
     if is_left:
@@ -44,20 +38,14 @@ def _place(key: Key) -> int:
 
 
 def plan_goals(share: float) -> bool:
-    """Plan goals until none waits, those of dead workers first.
-
-    Returns whether some may be left.
-    """
+    """Plan goals until none waits, those of dead workers first; returns whether some may be left."""
     here = container()
     here.goal_consumer.recover(_idle_ms(here))
     return here.goal_consumer.drain(share)
 
 
 def apply_outcomes(share: float, partition: int) -> bool:
-    """Apply the outcomes of a partition until none comes.
-
-    Returns whether some were read and not applied.
-    """
+    """Apply the outcomes of a partition until none comes; returns whether some were read and not applied."""
     return container().context(partition).engine.drain(share)
 
 

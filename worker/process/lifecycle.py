@@ -55,24 +55,21 @@ class Ingress(bootsteps.StartStopStep):
         Where that cannot be the worker ends with a sentence.
         """
         try:
-            self._start(parent)
+            settings = load()
+            store, broker = Outage("store"), Outage("broker")
+            consumed = frozenset(parent.app.amqp.queues.consume_from)
+            if routes.GOALS.task in consumed:
+                drafters.check(settings)
+                drafters.warn()
+            has_plans = routes.OUTCOMES.task in consumed
+            parts = [Partition(number) for number in range(settings.partitions if has_plans else 0)]
+            pool, terminate = partial(_pool, parent), partial(_terminate, settings)
+            self._watchdog = Watchdog(settings, broker, self._beats, pool, terminate, parts)
+            self._watchdog.start()
+            wait_for_servers(settings, store)
         except PlannerError as error:
             log.critical("cannot start", extra={"reason": str(error)})
             raise WorkerShutdown(CANNOT_START) from error
-
-    def _start(self, parent: Any) -> None:
-        settings = load()
-        store, broker = Outage("store"), Outage("broker")
-        consumed = frozenset(parent.app.amqp.queues.consume_from)
-        if routes.GOALS.task in consumed:
-            drafters.check(settings)
-            drafters.warn()
-        has_plans = routes.OUTCOMES.task in consumed
-        parts = [Partition(number) for number in range(settings.partitions if has_plans else 0)]
-        pool, terminate = partial(_pool, parent), partial(_terminate, settings)
-        self._watchdog = Watchdog(settings, broker, self._beats, pool, terminate, parts)
-        self._watchdog.start()
-        wait_for_servers(settings, store)
         ledger = Ledger(parent.pool.num_processes)
         parent.consumer.notify(ledger.note_received)
         solo_pool.HERE.is_used = isinstance(parent.pool, TaskPool)

@@ -127,16 +127,16 @@ class Poller(threading.Thread):
         if self._wakeups.state(self._upkeep, self._stuck_s) is WakeupState.BUSY:
             return
         self._ticked = now
-        if now - self._swept >= SWEEP_S or (self._timers and self._is_due(client)):
+        is_due = now - self._swept >= SWEEP_S
+        if not is_due and self._timers:
+            pipeline = client.pipeline(transaction=False)
+            pipeline.zrange(self._timers, 0, 0, withscores=True)
+            pipeline.time()
+            first, (seconds, _) = pipeline.execute()
+            is_due = bool(first) and first[0][1] <= seconds * 1000
+        if is_due:
             self._swept = now
             self._wake(self._upkeep)
-
-    def _is_due(self, client: Redis) -> bool:
-        pipeline = client.pipeline(transaction=False)
-        pipeline.zrange(self._timers, 0, 0, withscores=True)
-        pipeline.time()
-        first, (seconds, _) = pipeline.execute()
-        return bool(first) and first[0][1] <= seconds * 1000
 
     def _wake(self, key: Key) -> None:
         """Have it done: by the pool, or here and now where the broker does not take the wake-up, or is not heard."""

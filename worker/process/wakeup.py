@@ -77,7 +77,11 @@ class Wakeups:
             if share is None:
                 return True
             try:
-                self._send(key, wakeup, share)
+                if self._connection is None:
+                    options = {**self._app.conf.broker_transport_options, **OPTIONS}
+                    self._connection = self._app.connection_for_write(transport_options=options)
+                sent = {"task_id": wakeup, "headers": {SHARE: share}, "connection": self._connection}
+                self._app.send_task(key.task, key.args, ignore_result=True, retry=False, **sent)
             except Exception as error:  # refused, stalled, full, renamed commands: whatever it is, we can do without
                 self._ledger.take_back(key)
                 self._failed(error)
@@ -85,13 +89,6 @@ class Wakeups:
             self._failures = 0
             self._outage.ends("wakeups")
             return True
-
-    def _send(self, key: Key, wakeup: str, share: float) -> None:
-        if self._connection is None:
-            options = {**self._app.conf.broker_transport_options, **OPTIONS}
-            self._connection = self._app.connection_for_write(transport_options=options)
-        sent = {"task_id": wakeup, "headers": {SHARE: share}, "connection": self._connection}
-        self._app.send_task(key.task, key.args, ignore_result=True, retry=False, **sent)
 
     def _failed(self, error: Exception) -> None:
         self._outage.begins("wakeups", error)

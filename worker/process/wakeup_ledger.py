@@ -119,22 +119,18 @@ class Ledger:
             sent = self._sent.get(key)
             if requests is None or len(requests) >= self._slots:
                 self._unable = now
+            if requests is None and sent:
+                return WakeupState.BUSY if now - sent.since < DEAF_S else WakeupState.DEAF
             if requests is None:
-                return self._deaf(sent, now)
+                return WakeupState.FREE
             if self._is_in_hand(key, requests, now, stuck_s):
                 return WakeupState.BUSY
             if sent is None:
                 return WakeupState.FREE
             if not self._has_gone(key, sent, now):
                 return WakeupState.BUSY
-
             self._forget(key)
             return WakeupState.FREE
-
-    def _deaf(self, sent: _Sent | None, now: float) -> WakeupState:
-        if sent is None:
-            return WakeupState.FREE
-        return WakeupState.BUSY if now - sent.since < DEAF_S else WakeupState.DEAF
 
     def _is_in_hand(self, key: Key, requests: Mapping[str, Request], now: float, stuck_s: float) -> bool:
         """Whether the work is done here, by whosever wake-up; not by one that has been at it for `stuck_s`."""

@@ -87,7 +87,7 @@ class Judge:
     def verdict(self, sight: Sight | None, beats: Sequence[Beat], pool: WorkerPool, now: float) -> str:
         """Say in a few words why this worker is stuck.
 
-        Nothing where it is not, or where that cannot be told.
+        Nothing where it is not, or where that cannot be known.
         """
         if dead := [beat.stream for beat in beats if not beat.alive]:
             return f"the watch of {', '.join(dead)} has ended"
@@ -154,7 +154,7 @@ class Watchdog(threading.Thread):
         while True:
             beats, pool = self._beats(), self._pool()
             sight = self._look([beat.stream for beat in beats], pool.pids)
-            self._tell(beats, sight)
+            self._write_status(beats, sight)
             stuck = self._disagreement(beats) or judge.verdict(sight, beats, pool, time.monotonic())
             if stuck and not self._ending.is_set():
                 self._ending.set()
@@ -166,7 +166,8 @@ class Watchdog(threading.Thread):
         try:
             if self._client is None:
                 self._client = clients.connect(self._settings.redis_url, patience_s=PATIENCE_S)
-            sight = self._ask(self._client, streams, _names(pids))
+            ours = tuple(f"{socket.gethostname()}-{pid}-".encode() for pid in pids)  # begins the consumers' names
+            sight = self._ask(self._client, streams, ours)
             self._refused = None
             return sight
         except RedisError as error:
@@ -180,7 +181,7 @@ class Watchdog(threading.Thread):
     def _disagreement(self, beats: Sequence[Beat]) -> str:
         """Say why this worker may not go on with its server, which was emptied or given another number meanwhile."""
         try:
-            if self._client and beats:  # else it is only starting, and is told there
+            if self._client and beats:  # else it is only starting, which compares them, too
                 deployment.join(self._client, self._settings.partitions)
         except deployment.WrongDeployment as error:
             return str(error)
@@ -213,7 +214,7 @@ class Watchdog(threading.Thread):
             memory=share_of(memory) if isinstance(memory, dict) else None,
         )
 
-    def _tell(self, beats: Sequence[Beat], sight: Sight | None) -> None:
+    def _write_status(self, beats: Sequence[Beat], sight: Sight | None) -> None:
         now = time.time()
         self._file.write(
             Status(
@@ -229,11 +230,6 @@ class Watchdog(threading.Thread):
                 memory=sight.memory if sight else None,
             )
         )
-
-
-def _names(pids: frozenset[int]) -> tuple[bytes, ...]:
-    """What the names of this worker's consumers begin with."""
-    return tuple(f"{socket.gethostname()}-{pid}-".encode() for pid in pids)
 
 
 def _unread(streams: Sequence[str], lengths: Sequence[Any], groups: Sequence[Any]) -> Iterator[tuple[str, bytes]]:

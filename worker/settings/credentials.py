@@ -33,8 +33,6 @@ DUMPABLE = 4  # of prctl
 NAMED_LIKE_SECRETS = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|DSN|AUTH", re.IGNORECASE)
 
 _kept: dict[str, str] = {}  # of this process: what came by descriptor, and what was taken out of the environment
-
-
 _files_read: set[Path] = set()
 
 
@@ -50,10 +48,10 @@ def read() -> dict[str, str]:
     wrong: list[str] = []
     from_files = dict(_files(wrong))
     if number := os.environ.pop(DESCRIPTOR, ""):
-        told = _descriptor(number, wrong)
-        twice = [name for name in told if os.environ.get(name) or name in from_files]
+        from_descriptor = _descriptor(number, wrong)
+        twice = [name for name in from_descriptor if os.environ.get(name) or name in from_files]
         wrong += [f"{name} is set, and comes by {DESCRIPTOR} too: leave one." for name in twice]
-        _kept.update(told)
+        _kept.update(from_descriptor)
     if wrong:
         raise WrongSecrets("\n".join(wrong))
     from_variables = {name: value for name in NAMES if (value := os.environ.get(name))}
@@ -119,14 +117,14 @@ def _descriptor(number: str, wrong: list[str]) -> dict[str, str]:
     try:
         with os.fdopen(int(number), "rb") as file:
             raw = file.read(MAX_BYTES + 1)
-        told = json.loads(raw)
+        found = json.loads(raw)
     except OSError as error:
         wrong.append(f"{DESCRIPTOR}: {number} cannot be read: {error.strerror}.")
     except ValueError:  # whose text would quote the secrets
         wrong.append(f"{DESCRIPTOR}: {number} is no number, or holds no JSON.")
     else:
-        if isinstance(told, dict) and told.keys() <= NAMES and all(isinstance(each, str) for each in told.values()):
-            return {name: value for name, value in told.items() if value}
+        if isinstance(found, dict) and found.keys() <= NAMES and all(isinstance(each, str) for each in found.values()):
+            return {name: value for name, value in found.items() if value}
         names = ", ".join(sorted(NAMES))
         wrong.append(f"{DESCRIPTOR}: a JSON object of texts is expected, whose names are of {names}.")
     return {}
@@ -159,11 +157,8 @@ def _wipe() -> None:
         return
     block, at = ctypes.string_at(start, end - start), start
     for variable in block.split(b"\0"):
-        named, is_one, value = variable.partition(b"=")
-        if is_one and _is_secret(named.decode(errors="replace")):
-            ctypes.memset(at + len(named) + 1, 0, len(value))
+        raw_name, is_one, value = variable.partition(b"=")
+        name = raw_name.decode(errors="replace")
+        if is_one and (name in NAMES or name in CELERY or NAMED_LIKE_SECRETS.search(name)):
+            ctypes.memset(at + len(raw_name) + 1, 0, len(value))
         at += len(variable) + 1
-
-
-def _is_secret(name: str) -> bool:
-    return name in NAMES or name in CELERY or bool(NAMED_LIKE_SECRETS.search(name))

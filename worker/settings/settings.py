@@ -265,15 +265,30 @@ class Settings(BaseSettings):
 
 def load() -> Settings:
     """Read the settings; raises WrongSettings with one sentence per wrong value."""
-    wrong = [_unknown(name) for name in os.environ if name.startswith(PREFIX) and not _known(name)]
+    fields = list(Settings.model_fields)
+    known = {
+        *ELSEWHERE,
+        *credentials.FILES,
+        credentials.DESCRIPTOR,
+        *(each for name in fields for each in variables(name)),
+    }
+    wrong = []
+    for name in os.environ:
+        if name.startswith(PREFIX) and name not in known:
+            near = difflib.get_close_matches(name, [variables(field)[0] for field in fields], 1)
+            wrong.append(f"{name} is not a setting" + (f"; did you mean {near[0]}?" if near else "."))
     try:
         settings = Settings(**_secrets())
     except credentials.WrongSecrets as error:
         wrong += str(error).splitlines()
     except ValidationError as error:
-        wrong += [_told(each) for each in error.errors()]
+        wrong += [_sentence_of(each) for each in error.errors()]
     else:
-        wrong += [*_wrong_tools(settings), *_missing(settings)]
+        try:
+            tools_file.catalogue(settings.tools_file)
+        except tools_file.WrongTools as error:
+            wrong += [f"{PREFIX}TOOLS_FILE: {sentence}" for sentence in str(error).splitlines()]
+        wrong += _missing(settings)
     if wrong:
         raise WrongSettings("\n".join(wrong))
     return settings
@@ -287,26 +302,10 @@ def _secrets() -> dict[str, Any]:
     return {field: value for field, value in found.items() if value is not None}
 
 
-def _wrong_tools(settings: Settings) -> list[str]:
-    try:
-        tools_file.catalogue(settings.tools_file)
-    except tools_file.WrongTools as error:
-        return [f"{PREFIX}TOOLS_FILE: {sentence}" for sentence in str(error).splitlines()]
-    return []
-
-
 def _missing(settings: Settings) -> list[str]:
     """Say what is not set that the enabled drafters need: a sentence each."""
-    enabled = {*settings.drafters, "none"}
-    said = [sentence for name, is_there, sentence in _needs(settings) if name in enabled and not is_there]
-    if settings.drafter and settings.drafter not in enabled:
-        said.append(f"PLANNER_DRAFTER: {settings.drafter} is not among PLANNER_DRAFTERS.")
-    return said
-
-
-def _needs(settings: Settings) -> tuple[tuple[str, bool, str], ...]:
     model = settings.llm_model
-    return (
+    needs = (
         ("http", bool(model), "PLANNER_LLM_MODEL: the drafter http needs the name of a model."),
         (
             "http",
@@ -316,6 +315,11 @@ def _needs(settings: Settings) -> tuple[tuple[str, bool, str], ...]:
         ("cli", bool(settings.cli_command), "PLANNER_CLI_COMMAND: the drafter cli needs a command."),
         ("backend", bool(settings.planning_backend), "PLANNER_PLANNING_BACKEND: the drafter backend needs a path."),
     )
+    enabled = {*settings.drafters, "none"}
+    said = [sentence for name, is_there, sentence in needs if name in enabled and not is_there]
+    if settings.drafter and settings.drafter not in enabled:
+        said.append(f"PLANNER_DRAFTER: {settings.drafter} is not among PLANNER_DRAFTERS.")
+    return said
 
 
 def variables(name: str) -> tuple[str, ...]:
@@ -324,20 +328,9 @@ def variables(name: str) -> tuple[str, ...]:
     return tuple(map(str, alias.choices)) if isinstance(alias, AliasChoices) else (PREFIX + name.upper(),)
 
 
-def _told(error: ErrorDetails) -> str:
+def _sentence_of(error: ErrorDetails) -> str:
     """Say what is wrong with a variable, without its value where that is a secret."""
     place = str(error["loc"][0])
     variable = place if place.isupper() else PREFIX + place.upper()
     shown = "" if variable in credentials.NAMES - URLS else f", not {PASSWORD.sub('//', str(error['input']))!r}"
     return f"{variable}: {error['msg']}{shown}."
-
-
-def _known(name: str) -> bool:
-    here = ELSEWHERE | credentials.FILES | {credentials.DESCRIPTOR}
-    return name in here or any(name in variables(field) for field in Settings.model_fields)
-
-
-def _unknown(name: str) -> str:
-    names = [variables(field)[0] for field in Settings.model_fields]
-    near = difflib.get_close_matches(name, names, 1)
-    return f"{name} is not a setting" + (f"; did you mean {near[0]}?" if near else ".")

@@ -143,7 +143,13 @@ def catalogue(path: Path | None) -> Catalogue:
 
     Raises WrongTools with one sentence per mistake.
     """
-    return CATALOGUE if path is None else catalogue_with(_text(path))
+    if path is None:
+        return CATALOGUE
+    try:
+        text = read_setting(path, MAX_BYTES).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongTools(f"{path} cannot be read: {error}.") from error
+    return catalogue_with(text)
 
 
 def catalogue_with(text: str) -> Catalogue:
@@ -153,28 +159,20 @@ def catalogue_with(text: str) -> Catalogue:
     except tomllib.TOMLDecodeError as error:
         raise WrongTools(f"It is no TOML: {error}.") from error
     except ValidationError as error:
-        raise WrongTools(
-            "\n".join(f"{_place(e['loc'])}: {e['msg']}, not {e['input']!r}." for e in error.errors())
-        ) from error
+        mistakes = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}, not {e['input']!r}." for e in error.errors()]
+        raise WrongTools("\n".join(mistakes)) from error
     made = CATALOGUE.extend(
         (table.contract(name) for name, table in file.tools.items()),
-        {name: tuple(map(_part, parts)) for name, parts in file.recipes.items()},
+        {
+            name: tuple(Part(part) if isinstance(part, str) else Part(**part.model_dump()) for part in parts)
+            for name, parts in file.recipes.items()
+        },
     )
-    if wrong := [*_contradictions(file), *_unread(file, made), *_broken(made)]:
+    wrong = [f"tools.{name}: {mistake}." for name, table in file.tools.items() for mistake in table.mistakes()]
+    wrong += [*_unread(file, made), *_broken(made)]
+    if wrong:
         raise WrongTools("\n".join(wrong))
     return made
-
-
-def _text(path: Path) -> str:
-    try:
-        return read_setting(path, MAX_BYTES).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise WrongTools(f"{path} cannot be read: {error}.") from error
-
-
-def _contradictions(file: ToolsFile) -> Iterator[str]:
-    for name, table in file.tools.items():
-        yield from (f"tools.{name}: {mistake}." for mistake in table.mistakes())
 
 
 def _unread(file: ToolsFile, made: Catalogue) -> Iterator[str]:
@@ -204,11 +202,3 @@ def _pattern(option: str) -> str:
     """Make the regular expression of a literal option with typed places."""
     pieces = _PLACE.split(option)  # literal, kind, literal, ...
     return "".join(f"(?:{KINDS[piece]})" if at % 2 else re.escape(piece) for at, piece in enumerate(pieces))
-
-
-def _part(part: str | PartTable) -> Part:
-    return Part(part) if isinstance(part, str) else Part(**part.model_dump())
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    return ".".join(map(str, location))

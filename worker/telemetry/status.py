@@ -9,7 +9,6 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -92,18 +91,16 @@ def living_workers(settings: Settings) -> list[Status]:
 
     Removes those of processes that are gone.
     """
-    return [status for status in _all(settings) if status.lives(time.time())]
-
-
-def _all(settings: Settings) -> Iterator[Status]:
+    living = []
     with suppress(OSError):
         for path in sorted(settings.state.glob(f"worker-{socket.gethostname()}-*.json")):
             with suppress(OSError, ValidationError):
                 status = Status.model_validate_json(path.read_bytes())
-                if _exists(status.pid):
-                    yield status
-                else:
+                if not _exists(status.pid):
                     path.unlink()
+                elif status.lives(time.time()):
+                    living.append(status)
+    return living
 
 
 def _path(settings: Settings) -> Path:
