@@ -53,7 +53,7 @@ SCOPES: Mapping[CommandName, frozenset[Scope]] = MappingProxyType(
 
 
 def apply(snapshot: Snapshot, commands: Sequence[Command]) -> Changeset:
-    """Obey `commands` in turn and carry on with the plan; each is told as obeyed, refused or known already."""
+    """Obey `commands` in turn and carry on with the plan; an event says what became of each."""
     unit = UnitOfWork(snapshot)
     for command in commands:
         _obey(unit, command)
@@ -74,21 +74,21 @@ def needs_reconcile(plan_id: str, base: int) -> Command:
 
 
 def _obey(unit: UnitOfWork, command: Command) -> None:
-    told = {"command_id": command.command_id, "command": command.command.value, "actor": command.actor}
+    data = {"command_id": command.command_id, "command": command.command.value, "actor": command.actor}
     if command.step_id:
-        told["step_id"] = command.step_id
+        data["step_id"] = command.step_id
     if command.command_id in unit.plan.orders:
-        unit.emit("command.known", told)
+        unit.emit("command.known", data)
         return
     refusal = _untimely(unit, command) or _HANDLERS[command.command](unit, command)
     unit.inputs.append(["command", command.model_dump(mode="json", exclude_none=True)])
     unit.plan.orders = [*unit.plan.orders, command.command_id][-REMEMBERED:]
     unit.plan.dirty.add("live")
-    unit.emit("command.refused" if refusal else "command.obeyed", told, refusal or command.reason)
+    unit.emit("command.refused" if refusal else "command.obeyed", data, refusal or command.reason)
 
 
 def _untimely(unit: UnitOfWork, command: Command) -> Refusal:
-    """Say why the plan can be told nothing like this now."""
+    """Say why the plan takes no such command now."""
     plan = unit.plan
     if plan.state in PLAN_ENDS:
         return "the plan has ended"

@@ -102,7 +102,7 @@ def _without_forbidden(goal: Goal, forbidden: Forbidden) -> Goal:
 def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]:
     """Yield the commits that create the plan; only the last makes it READY and starts its first steps.
 
-    A plan that has to be told something before it can be made is one commit, and waits in CREATED.
+    A plan that needs an answer before it can be made is one commit, and waits in CREATED.
     """
     goal = draft.goal or goal
     if draft.question:
@@ -159,7 +159,7 @@ def _book(unit: UnitOfWork, draft: Draft) -> None:
 
 
 def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = True) -> UnitOfWork:
-    """Begin a commit of the plan; what never changes is written, and told, with the first one."""
+    """Begin a commit of the plan; what never changes is written, and announced, with the first one."""
     context = goal.context
     head = PlanHead(
         goal_id=plan_seed.goal_id,
@@ -233,4 +233,4 @@ def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
     if draft.findings:
         unit.emit("goal.sanitized", {"count": len(draft.findings), "classes": sorted(set(draft.findings))})
     if draft.phases:
-        expansion.tell_phases(unit, draft.phases)
+        expansion.emit_phases(unit, draft.phases)

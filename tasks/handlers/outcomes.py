@@ -48,11 +48,11 @@ def apply(snapshot: Snapshot, reports: Sequence[Report]) -> Changeset:
             if unit.ends:
                 expansion.on_steps_ended(unit)
         else:
-            told = {"step_id": report.outcome.step_id, "attempt": report.attempt, "verdict": verdict}
+            data = {"step_id": report.outcome.step_id, "attempt": report.attempt, "verdict": verdict}
             lacks = verdict is Verdict.REFUSED and outcome_verdict.lacks_lease(
                 snapshot, report.outcome.step_id, report.lease
             )
-            unit.emit("outcome." + verdict, told, NEEDS_LEASE if lacks else None)
+            unit.emit("outcome." + verdict, data, NEEDS_LEASE if lacks else None)
     return schedule.advance(unit)
 
 
@@ -70,11 +70,11 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
     used = budget.settle(unit.plan, attempt, outcome.metrics, facts["estimate"])
     budget.lapse(unit, attempt, used)
     if wrong or (outcome.metrics and (outcome.metrics.tokens_used or 0) > used):
-        _tell_figures(unit, step, report, used, wrong)
+        _report_figures(unit, step, report, used, wrong)
     status.digest = report.digest
     unit.answers[step.step_id] = outcome
     failure = outcome_verdict.failure_of(facts, outcome)
-    doubt = None if failure or outcome_verdict.is_proved(facts, outcome) else _tell_doubt(unit, step, outcome)
+    doubt = None if failure or outcome_verdict.is_proved(facts, outcome) else _report_doubt(unit, step, outcome)
     if doubt and budget.requires_receipts(unit.plan.head):
         failure = outcome_verdict.failure_without_proof(doubt)
     if failure is None and unit.strategy_state:
@@ -101,8 +101,8 @@ def _succeed(unit: UnitOfWork, step: Step, outcome: Outcome, halt: Halt | None, 
         halting.halt(unit, halt.rule, halt.reason, halt.evidence)
 
 
-def _tell_doubt(unit: UnitOfWork, step: Step, outcome: Outcome) -> str | None:
-    """Tell of a success on a step with a verification that nothing proves; returns why it is in doubt, if it is."""
+def _report_doubt(unit: UnitOfWork, step: Step, outcome: Outcome) -> str | None:
+    """Emit that nothing proves a success on a step with a verification; returns why it is in doubt, if it is."""
     if not ChangedRule.DOUBT_IS_NOTED.holds(unit.plan):
         return None
     doubt = outcome_verdict.doubt(step.facts, outcome, requires_receipts=budget.requires_receipts(unit.plan.head))
@@ -112,12 +112,12 @@ def _tell_doubt(unit: UnitOfWork, step: Step, outcome: Outcome) -> str | None:
     return doubt
 
 
-def _tell_figures(unit: UnitOfWork, step: Step, report: Report, used: int, wrong: dict[str, Wrong]) -> None:
-    """Tell of figures that did not count as they were told, tokens beyond the plan's limit among them."""
+def _report_figures(unit: UnitOfWork, step: Step, report: Report, used: int, wrong: dict[str, Wrong]) -> None:
+    """Emit the figures that did not count as they were reported, tokens beyond the plan's limit among them."""
     metrics = report.outcome.metrics
-    told = metrics.tokens_used if metrics else None
-    if told is not None and told > used:
-        wrong["tokens_used"] = Wrong(told, used)
+    reported = metrics.tokens_used if metrics else None
+    if reported is not None and reported > used:
+        wrong["tokens_used"] = Wrong(reported, used)
     if wrong:
         about = {"step_id": step.step_id, "attempt": step.status.attempt}
         unit.emit("outcome.out_of_range", {**about, "figures": outcome_verdict.describe_wrong(wrong)})

@@ -67,7 +67,7 @@ def _look_at_attempt(unit: UnitOfWork, step: Step, clocks: Clocks) -> None:
 
 
 def _due(unit: UnitOfWork, step: Step, live: Attempt, lease: Lease, clocks: Clocks) -> tuple[int, str]:
-    """Say when the attempt has run out of time if nothing more is heard of it, and which clock that is."""
+    """Say when the attempt has run out of time without another sign of it, and which clock that is."""
     now = unit.snapshot.now
     if not lease.claimed:
         return live.deadline, f"no controller had claimed it by {rfc3339(live.deadline)}"
@@ -75,7 +75,7 @@ def _due(unit: UnitOfWork, step: Step, live: Attempt, lease: Lease, clocks: Cloc
     # clock within SILENT_MS of that, which is when sweeps saw it: `grace`.
     renewed = lease.renewed if lease.renewed - now <= SILENT_MS else clocks.grace or now
     silent = min(renewed, now) + SILENT_MS, "its controller went silent"
-    if "still" in unit.plan.times:  # it may have been told to pause
+    if "still" in unit.plan.times:  # its controller may have paused
         return silent
     # A lease is written by controllers: whatever stands there, the attempt ends at some time.
     verify_ms = 1000 * sum(tool["timeout_s"] for tool in step.facts["verify_tools"])

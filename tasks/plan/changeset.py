@@ -52,7 +52,7 @@ class Changeset:
     ready_add: dict[str, int] = field(default_factory=dict)
     ready_remove: list[str] = field(default_factory=list)
     ended: dict[str, Attempt] = field(default_factory=dict)
-    cancelled: set[str] = field(default_factory=set)  # of those ended: whose controllers are told to stop
+    cancelled: set[str] = field(default_factory=set)  # of those ended: whose controllers have to stop
     dispatches: list[Dispatch] = field(default_factory=list)
     wake: int | None = None  # when to look at the plan without being asked; 0 for never, None where that stays
     todo_pop: int = 0
@@ -64,7 +64,7 @@ class Changeset:
     more: bool = False  # work is left over: look at the plan again
     wider: bool = False  # slots are free, and what of the ready queue was read cannot fill them: look at more of it
     guards: dict[str, int] = field(default_factory=dict)  # step -> renewal of its lease on which this decision rests
-    actions: dict[str, str] = field(default_factory=dict)  # step in flight -> what its controller hears from now on
+    actions: dict[str, str] = field(default_factory=dict)  # step in flight -> what its controller is to do from now on
     taken: dict[str, int] = field(default_factory=dict)  # scope -> tokens taken from its grant; below 0: given back
     rests_on: dict[str, int] = field(default_factory=dict)  # scope -> what its grant had left, if something was started
     short: dict[str, int] = field(default_factory=dict)  # scope -> tokens that its grant lacked

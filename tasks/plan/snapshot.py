@@ -82,7 +82,7 @@ class Grant(NamedTuple):
 class Clocks(NamedTuple):
     """What a sweep knows beside the plans; times in ms, 0 for none."""
 
-    grace: int = 0  # when sweeping went on after a gap: until then nobody could tell who was silent
+    grace: int = 0  # when sweeping went on after a gap: until then nobody knew who was silent
     down: int = 0  # how long, in all, nobody swept
     oldest: int = 0  # when the oldest outcome came that has not been applied
 

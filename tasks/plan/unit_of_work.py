@@ -54,7 +54,7 @@ class UnitOfWork:
         self.touched: dict[str, Step] = {}
         self.about = {"plan_id": snapshot.plan_id, "goal_id": snapshot.record.head.goal_id}
         self.at = rfc3339(snapshot.now)
-        self.ends: list[Step] = []  # of a plan that expands: steps of whose end its strategy has not heard
+        self.ends: list[Step] = []  # of a plan that expands: steps of whose end its strategy does not know yet
         self.answers: dict[str, Outcome] = {}  # what their controllers said
         # What the strategy of a plan that expands keeps, None for any other plan.
         self.strategy_state: dict[str, Any] | None = codec.loads(self.plan.growth) if self.plan.growth else None
@@ -65,12 +65,12 @@ class UnitOfWork:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a command, or what is wider than the plan, keeps it from starting anything."""
+        """Whether a command, a day budget or a full server keeps it from starting anything."""
         return bool(self.plan.paused or self.plan.held)
 
     @property
     def is_paused(self) -> bool:
-        """Whether it is a command that does: what is in flight hears of that, while it has its share of any budget."""
+        """Whether it is a command that does: attempts in flight pause then, which no budget asks of them."""
         return bool(self.plan.paused) or self.plan.held.startswith(PAUSED)
 
     @property
@@ -79,7 +79,7 @@ class UnitOfWork:
         return self.plan.reserved["tokens"] + self.plan.spent["tokens"] - self._tokens + self.lapsed
 
     def move_step(self, step: Step, after: str, what: str | None = None, reason: str | None = None) -> None:
-        """Take a step to the state `after`, and tell it as the event `step.<what>`; raises IllegalTransition."""
+        """Take a step to the state `after`, and emit `step.<what>`; raises IllegalTransition."""
         status, counts = step.status, self.plan.counts
         before = status.state
         lifecycle.check_step(step.step_id, before, after)
@@ -92,11 +92,11 @@ class UnitOfWork:
         if self.strategy_state and after in lifecycle.STEP_ENDS:
             self.ends.append(step)
         if what:
-            told = {"step_id": step.step_id, "attempt": status.attempt, "from": before, "to": after}
-            self.emit("step." + what, told, reason)
+            data = {"step_id": step.step_id, "attempt": status.attempt, "from": before, "to": after}
+            self.emit("step." + what, data, reason)
 
     def move_plan(self, after: str, what: str, reason: str | None = None) -> None:
-        """Take the plan to the state `after`, tell it as the event `plan.<what>`; raises IllegalTransition."""
+        """Take the plan to the state `after`, and emit `plan.<what>`; raises IllegalTransition."""
         before = self.plan.state
         lifecycle.check_plan(self.snapshot.plan_id, before, after)
         self.plan.state = after
@@ -187,7 +187,7 @@ class UnitOfWork:
         self.plan.dirty.add("live")
 
     def end_step(self, step: Step, after: str, what: str, reason: str | None = None) -> None:
-        """Take a step to its end, which those that depend on it have yet to hear of."""
+        """Take a step to its end, which `ended_steps` keeps for those that depend on it."""
         if narrowed := self.plan.halting.get("narrowed"):  # the step is not tried again, see halt_rules
             narrowed.pop(step.step_id, None)
         self.move_step(step, after, what, reason)
@@ -195,10 +195,10 @@ class UnitOfWork:
 
     def emit(self, what: str, data: dict[str, Any], reason: str | None = None) -> None:
         """Add an event about this plan."""
-        told = {**self.about, **data, "at": self.at}
+        event = {**self.about, **data, "at": self.at}
         if reason:
-            told["reason"] = reason
-        self.change.events.append((event_type(what), codec.dumps(told)))
+            event["reason"] = reason
+        self.change.events.append((event_type(what), codec.dumps(event)))
 
     def wake_at(self, due: int) -> None:
         """Have the plan looked at by `due` at the latest. A timer that comes too early finds out and waits on."""
@@ -216,7 +216,7 @@ class UnitOfWork:
         if change.ends:
             plan.wake = change.wake = 0
         elif change.more or change.short or (change.wider and not self.snapshot.active):
-            self.wake_at(self.snapshot.now + REMIND_MS)  # in case the worker that goes on with it dies
+            self.wake_at(self.snapshot.now + REMIND_MS)  # in case the worker that goes on with it is killed
         change.statuses = {step_id: step.status.encode() for step_id, step in self.touched.items()}
         if self.ready.keys() != self.queued:
             change.ready_add = {i: s.status.index for i, s in self.ready.items() if i not in self.queued}

@@ -1,4 +1,4 @@
-"""A plan that goes on from what its steps answer: its strategy is told of every end, within the commit.
+"""A plan that goes on from what its steps answer: its strategy learns of every end, within the commit.
 
 What it adds is validated, counted, versioned and logged like a revision; a strategy widens no allowlist and no budget.
 """
@@ -41,20 +41,20 @@ DROPPED: dict[str, Any] = {  # of the goal, for what a plan expands to
 def begin(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
     """Keep what the strategy will need, with the goal's allowlist as literal paths."""
     allowed = list(expand_globs(goal.allowed_files, goal.context.files, forbidden=JUDGED).files)
-    told = goal.model_dump(mode="json", exclude=DROPPED, exclude_defaults=True) | {"allowed_files": allowed}
-    kept = Goal.model_validate(told, extra="ignore").model_dump(mode="json", exclude_defaults=True)
+    fields = goal.model_dump(mode="json", exclude=DROPPED, exclude_defaults=True) | {"allowed_files": allowed}
+    kept = Goal.model_validate(fields, extra="ignore").model_dump(mode="json", exclude_defaults=True)
     ids = [step.step_id for step in draft.steps]
     unit.keep_strategy_state(goal=kept, state=draft.state, document=draft.document, ids=ids, page=None)
 
 
-def tell_phases(unit: UnitOfWork, phases: Iterable[Phase]) -> None:
-    """Tell the phases that a strategy went through."""
+def emit_phases(unit: UnitOfWork, phases: Iterable[Phase]) -> None:
+    """Emit the phases that a strategy went through."""
     for phase in phases:
         unit.emit("plan.phase", {"phase": phase.name, "status": phase.status})
 
 
 def on_steps_ended(unit: UnitOfWork) -> None:
-    """Tell the strategy of every step that has ended. Raises NeedsSteps where the snapshot lacks their specs."""
+    """Let the strategy go on from every step that has ended. Raises NeedsSteps where the snapshot lacks their specs."""
     while unit.ends:
         step = unit.ends.pop(0)
         if unit.plan.state in PLAN_ENDS:
@@ -136,13 +136,13 @@ def _expand(unit: UnitOfWork, found: Expansion, who: Mapping[str, Any] = NOBODY)
     # What a newer version added stays, unless the strategy leaves an empty state: it needs none any more.
     unknown = {name: value for name, value in before.items() if found.state and name not in found.state}
     unit.keep_strategy_state(state={**found.state, **unknown}, document=found.document)
-    tell_phases(unit, found.phases)
+    emit_phases(unit, found.phases)
     if found.halt:
         rule, reason, evidence = found.halt
         halt.halt(unit, rule, reason, {**evidence, **who})
     elif errors := _errors(unit, found):
-        told = [error.model_dump() for error in errors]
-        halt.halt(unit, "invalid_unfolding", f"{errors[0].message} ({found.why})", {"errors": told, **who})
+        evidence = {"errors": [error.model_dump() for error in errors], **who}
+        halt.halt(unit, "invalid_unfolding", f"{errors[0].message} ({found.why})", evidence)
     else:
         if found.steps:
             _add(unit, found)
@@ -195,12 +195,12 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
     if taken := [step_id for step_id in ids if looks_like_pre_step(step_id)]:
         plan.halting["taken"] = [*plan.halting.get("taken", ()), *taken]
     unit.insert(found.steps, total, dependents_of(found.steps))
-    told = {
+    data = {
         "revision": plan.revision,
         "policy_version": plan.head.policy_version,
         "rule": "unfolding",
         "count": len(found.steps),
         "diff": {"added": ids},
     }
-    unit.revisions.append({**told, "why": found.why})
-    unit.emit("plan.unfolded", told, found.why)
+    unit.revisions.append({**data, "why": found.why})
+    unit.emit("plan.unfolded", data, found.why)

@@ -68,7 +68,7 @@ def halt(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any], 
     if unit.plan.question:  # nobody has to answer any more
         unit.plan.question = None
         unit.plan.dirty.add("live")
-    if unit.plan.state == P.CREATED:  # it waited to be told something before it could be made
+    if unit.plan.state == P.CREATED:  # it waited for an answer before it could be made
         errors = evidence.get("errors") or [{"pointer": "", "code": rule, "message": reason}]
         unit.change.settles = GoalVerdict.REJECTED.value
         reject(unit, rule, {**evidence, "errors": errors}, f"{rule}: {reason}")

@@ -21,7 +21,7 @@ from tasks.plan.unit_of_work import UnitOfWork
 from tasks.toolchain.classify import FAMILY, HALTS_AT_ONCE, Family, signature
 
 MAX_VERIFICATIONS = 64  # whose flips are counted: the counters are written with every commit
-MAX_REMEMBERED = 8  # failures of a plan, and steps that made it grow, told as the events that led to a halt
+MAX_REMEMBERED = 8  # failures of a plan, and steps that made it grow, named as the events that led to a halt
 GREW = "FILES_CREATED"  # stands among them in the place of a category
 
 
@@ -198,10 +198,10 @@ def _verification(plan: PlanRecord, step: Step) -> str:
     """Name what a step was verified by at first, as short as 64 of them allow."""
     if name := plan.halting.get("narrowed", {}).get(step.step_id):
         return str(name)
-    told = "\n".join([" ".join(tool["argv"]) for tool in step.facts["verify_tools"]])
-    return _named(told)
+    commands = "\n".join([" ".join(tool["argv"]) for tool in step.facts["verify_tools"]])
+    return _named(commands)
 
 
 @lru_cache(maxsize=1024)
-def _named(told: str) -> str:
-    return hashlib.blake2b(told.encode(errors="replace"), digest_size=4).hexdigest()
+def _named(commands: str) -> str:
+    return hashlib.blake2b(commands.encode(errors="replace"), digest_size=4).hexdigest()

@@ -63,9 +63,9 @@ def failure_of(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None
     TEST_REGRESSION, as is an exit code by which its tool did not pass; a touched file outside the step's files, or any
     in a step that does not patch, is an ALLOWLIST_VIOLATION.
     """
-    evidence, told = outcome.failure_evidence, None
+    evidence, reason = outcome.failure_evidence, None
     if finding := _finding(facts, outcome):
-        category, told = finding
+        category, reason = finding
     else:
         if outcome.success:
             return None
@@ -75,7 +75,7 @@ def failure_of(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None
         category=category,
         failing_tests=tuple(fit_evidence(test) for test in evidence.top_failing_tests[:MAX_TESTS]) if evidence else (),
         trace=fit_evidence((evidence and evidence.stack_trace_head) or outcome.error_message or "") or None,
-        suggestion=fit_evidence(told or (evidence and evidence.suggestion) or "") or None,
+        suggestion=fit_evidence(reason or (evidence and evidence.suggestion) or "") or None,
     ).model_dump()
 
 
@@ -135,8 +135,8 @@ def _finding(facts: dict[str, Any], outcome: Outcome) -> tuple[FailureCategory, 
     touched = {*outcome.touched_files, *outcome.created_files}
     allowed = facts["allowed_files"] if facts["mode"] == Mode.PATCH else ()
     if outside := sorted(touched.difference(allowed)):
-        told = f"these files were touched and are not the step's: {', '.join(outside)}"
-        return FailureCategory.ALLOWLIST_VIOLATION, told
+        reason = f"these files were touched and are not the step's: {', '.join(outside)}"
+        return FailureCategory.ALLOWLIST_VIOLATION, reason
     if not outcome.success or not facts["verify_tools"]:
         return None
     if outcome.tests_passed is False:
@@ -144,15 +144,15 @@ def _finding(facts: dict[str, Any], outcome: Outcome) -> tuple[FailureCategory, 
     for receipt in outcome.verify or ():
         codes = [code for tool in facts["verify_tools"] if tool["tool"] == receipt.tool for code in tool["pass_codes"]]
         if codes and receipt.exit_code not in codes:
-            told = f"success was reported although {receipt.tool} ended with exit code {receipt.exit_code}"
-            return FailureCategory.TEST_REGRESSION, told
+            reason = f"success was reported although {receipt.tool} ended with exit code {receipt.exit_code}"
+            return FailureCategory.TEST_REGRESSION, reason
     return None
 
 
 class Wrong(NamedTuple):
-    """A figure that was told, and what counts in its place."""
+    """A figure that was reported, and what counts in its place."""
 
-    told: int
+    reported: int
     counted: int
 
 
@@ -161,9 +161,9 @@ def within_range(plan: PlanRecord, outcome: Outcome) -> tuple[Outcome, dict[str,
     wrong: dict[str, Wrong] = {}
     if metrics := outcome.metrics:
         for name in COUNTED:
-            told = getattr(metrics, name) or 0
-            if not 0 <= told <= MOST:
-                wrong[name] = Wrong(told, min(max(0, told), MOST))
+            reported = getattr(metrics, name) or 0
+            if not 0 <= reported <= MOST:
+                wrong[name] = Wrong(reported, min(max(0, reported), MOST))
         if wrong:
             counted = {name: each.counted for name, each in wrong.items()}
             outcome = outcome.model_copy(update={"metrics": metrics.model_copy(update=counted)})
@@ -178,7 +178,8 @@ def within_range(plan: PlanRecord, outcome: Outcome) -> tuple[Outcome, dict[str,
 
 
 def describe_wrong(wrong: dict[str, Wrong]) -> dict[str, Any]:
-    """Lay out what was wrong for an event; a figure beyond all measure is told as the largest that fits."""
+    """Lay out what was wrong for an event; a figure beyond all measure is shown as the largest that fits."""
     return {
-        name: {"told": min(max(-(2**53), each.told), 2**53), "counted": each.counted} for name, each in wrong.items()
+        name: {"told": min(max(-(2**53), each.reported), 2**53), "counted": each.counted}
+        for name, each in wrong.items()
     }

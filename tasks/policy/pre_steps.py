@@ -164,7 +164,7 @@ def looks_like_pre_step(step_id: str) -> bool:
 
 
 def result_of(outcome: Outcome) -> dict[str, Any] | None:
-    """Take the result of a pre-step from its outcome; None where that tells nothing."""
+    """Take the result of a pre-step from its outcome; None where that says nothing."""
     evidence, said = outcome.failure_evidence, outcome.output if isinstance(outcome.output, str) else ""
     codes = fit_evidence(", ".join(f"{each.tool} exit code {each.exit_code}" for each in outcome.verify or ()))
     text = fit_evidence((evidence and evidence.stack_trace_head) or said)
@@ -175,6 +175,6 @@ def hand_on(step: Step, pre_step: Step) -> None:
     """Put the result of `pre_step` behind what the last failure of `step` suggested."""
     result, previous = pre_step.status.previous, step.status.previous
     if result and previous and (result["codes"] or result["text"]):
-        told = f"Before this attempt {pre_step.step_id} ran ({result['codes'] or 'no exit code'}): {result['text']}"
-        suggestion = " ".join(filter(None, (previous["suggestion"], told.strip())))
+        line = f"Before this attempt {pre_step.step_id} ran ({result['codes'] or 'no exit code'}): {result['text']}"
+        suggestion = " ".join(filter(None, (previous["suggestion"], line.strip())))
         step.status.previous = {**previous, "suggestion": suggestion}

@@ -31,7 +31,7 @@ ATTEMPTS = 3  # columns of the table; later failures are treated as the third
 
 
 class Evidence(NamedTuple):
-    """What a failure tells, as data."""
+    """What is known of a failure, as data."""
 
     category: C
     tests: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Revision:
     strategies: tuple[str, ...]
 
     def diff(self, was: PlannedStep) -> dict[str, Any]:
-        """Tell the fields that changed, each with what it was and is, and the step that was inserted."""
+        """Name the fields that changed, each with what it was and is, and the step that was inserted."""
         old, new = was.model_dump(mode="json"), self.step.model_dump(mode="json")
         changed: dict[str, Any] = {name: [old[name], new[name]] for name in old if old[name] != new[name]}
         return changed | ({"inserted": self.before.step_id} if self.before else {})
@@ -67,10 +67,10 @@ GUIDANCE = MappingProxyType(
 
 
 def add_context(step: PlannedStep, evidence: Evidence, _: Catalogue) -> PlannedStep:
-    """Tell the next attempt in our own words what to look at; the evidence itself stands in its context."""
-    told, sentence = step.guidance or "", GUIDANCE.get(evidence.category, "")
-    longer = f"{told} {sentence}".strip()
-    if not sentence or sentence in told or len(longer) > MAX_GUIDANCE:
+    """Say to the next attempt in our own words what to look at; the evidence itself stands in its context."""
+    guidance, sentence = step.guidance or "", GUIDANCE.get(evidence.category, "")
+    longer = f"{guidance} {sentence}".strip()
+    if not sentence or sentence in guidance or len(longer) > MAX_GUIDANCE:
         return step
     return step.model_copy(update={"guidance": longer})
 
@@ -121,7 +121,7 @@ TABLE: Mapping[C, Row] = MappingProxyType(
 
 
 def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Outcome) -> bool:
-    """Revise a step that failed and is tried again; tells whether it now waits for a step before it.
+    """Revise a step that failed and is tried again; returns whether it now waits for a step before it.
 
     The plan goes EXECUTING->REVISING->EXECUTING within one commit.
     """
@@ -142,7 +142,7 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
         if unit.strategy_state:
             unit.keep_strategy_state(ids=[*unit.strategy_state["ids"], found.before.step_id])
     unit.move_plan(P.EXECUTING.value, "revised")
-    told = {
+    data = {
         "step_id": step.step_id,
         "attempt": status.attempt,
         "revision": plan.revision,
@@ -155,8 +155,8 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
         "unblock": f"Finish {found.before.step_id}." if found.before else "Nothing: the next attempt starts by itself.",
         "diff": found.diff(was),
     }
-    unit.revisions.append({**told, "category": category})
-    unit.emit("step.revised", told, category)
+    unit.revisions.append({**data, "category": category})
+    unit.emit("step.revised", data, category)
     return found.before is not None
 
 
@@ -186,10 +186,10 @@ def revision_of(
 
 
 def evidence_of(failure: Mapping[str, Any], outcome: Outcome) -> Evidence:
-    """Gather what an outcome tells of its failure: the tests, and the files that it names."""
-    told = outcome.failure_evidence
-    text = (told and told.stack_trace_head) or outcome.error_message or ""
-    named = (*(told.affected_files if told else ()), *classify(text).files)
+    """Gather what an outcome says of its failure: the tests, and the files that it names."""
+    evidence = outcome.failure_evidence
+    text = (evidence and evidence.stack_trace_head) or outcome.error_message or ""
+    named = (*(evidence.affected_files if evidence else ()), *classify(text).files)
     return Evidence(C(failure["category"]), tuple(failure["failing_tests"]), tuple(dict.fromkeys(named)))
 
 

@@ -1,4 +1,4 @@
-"""How a plan goes on after every decision: dependents hear of ends, ready steps start, and at last the plan is over.
+"""How a plan goes on after every decision: dependents of what ended, steps that start, and at last the plan's end.
 
 What does not fit into one commit is left over for a next look at the plan; there is never a silent dead end.
 """
@@ -49,7 +49,7 @@ def advance(unit: UnitOfWork) -> Changeset:
 
 
 def propagate(unit: UnitOfWork) -> None:
-    """Tell the dependents of every ended step, as far as snapshot and commit reach; the rest is left over.
+    """Carry the end of every ended step to its dependents, as far as snapshot and commit reach; the rest is left over.
 
     Work that was left over before is done first and taken off the list. Skips cascade one level a commit.
     """

@@ -1,7 +1,7 @@
 """What a plan and its steps wait for, and until when; and the wall clock that stands still meanwhile.
 
 A bulk command, a day budget or a full server holds the whole plan; a person approves a step or answers a question; a
-drafter is asked; a retry waits its time. The plan remembers why it is held, so that its log tells that.
+drafter is asked; a retry waits its time. The plan remembers why it is held, so that its log says that.
 """
 
 from __future__ import annotations
@@ -102,10 +102,10 @@ def look_at_approvals(unit: UnitOfWork) -> None:
 def ask(unit: UnitOfWork, question: Question) -> None:
     """Put `question` in the place of any before it; what is ready or in flight goes on."""
     until = unit.snapshot.now + ANSWER_MS
-    told = {"kind": question.kind, "questions": list(question.questions), "until": until}
-    _await_answer(unit, told)
+    data = {"kind": question.kind, "questions": list(question.questions), "until": until}
+    _await_answer(unit, data)
     unit.keep_strategy_state(page=question.document)
-    unit.emit("plan.input_requested", {**told, "until": rfc3339(until)})
+    unit.emit("plan.input_requested", {**data, "until": rfc3339(until)})
 
 
 def await_draft(unit: UnitOfWork, patience_ms: int) -> None:

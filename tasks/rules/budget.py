@@ -158,9 +158,9 @@ def allowance(unit: UnitOfWork, wanted: int) -> int | None:
     for scope, grant in grants.items():
         left = grant.left - unit.tokens_used
         if left < wanted or left <= 0:
-            told = ["grants", {name: [*each] for name, each in grants.items()}]
-            if told not in unit.inputs:  # the log says what they had left where that made a difference
-                unit.inputs.append(told)
+            entry = ["grants", {name: [*each] for name, each in grants.items()}]
+            if entry not in unit.inputs:  # the log says what they had left where that made a difference
+                unit.inputs.append(entry)
             if not grant.exhausted:
                 unit.change.short[scope] = max(1, wanted - left)
             if left <= 0 or not grant.exhausted:

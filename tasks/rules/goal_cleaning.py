@@ -1,8 +1,8 @@
 """Makes a goal's own words fit for steps, lists and logs before anything is planned.
 
 A goal may come from a webhook, so its text is as untrusted as a log. What becomes of each string hangs on its kind
-(`schemas.text_kinds`), one row of `_RULES` each: attacks in sentences are taken out and told, a name that is none is an
-error, a supplied step's text is made legible and its attacks are errors of that step, which the validator tells.
+(`schemas.text_kinds`), one row of `_RULES` each: attacks in sentences are taken out and reported, a name that is none is
+an error, a supplied step's text is made legible and its attacks are errors of that step, which the validator reports.
 Strings of the other kinds stay as they are: keys, paths and commands are judged by those who take them; logs and
 documents only choose among templates, and whoever quotes them sanitises what they quote.
 """
@@ -20,7 +20,7 @@ from tasks.text.fields import MAX_CUTS, as_written, fit, flatten, make_legible
 from tasks.text.sanitize import TOKEN, is_simple, sanitize
 from tasks.text.unicode import INVISIBLE
 
-MAX_FINDINGS = 100  # told of one goal
+MAX_FINDINGS = 100  # reported of one goal
 MAX_ERRORS = 100
 MAX_LINE, MAX_CONSTRAINTS = 1000, 100
 MAX_CLOSER_LOOK = 2 * 1024 * 1024  # characters of texts that hold markup, escapes, blobs or letters beyond ASCII

@@ -81,7 +81,7 @@ def _paths(*patterns: str) -> re.Pattern[str]:
 _WORDS = r"auth|authn|authz|authentication|authorization|oauth2?|saml|sso|jwt|login|passwords?|permissions?|acls?|rbac"
 _SECRETS = r"crypto|cryptography|encryption|cipher|keyring|signing|sudoers|csrf|cors"
 
-# The first row that finds a file is the one that is told.
+# The first row that finds a file is the one that is named.
 SIGNALS = (
     Signal(
         HIGH,
@@ -155,6 +155,6 @@ def assess_declared(declared: RiskLevel, files: Iterable[str]) -> Assessment:
 
 
 def explain_raise(found: Assessment, guidance: str | None) -> str | None:
-    """Put the reason of a raised level before what the controller is told anyway."""
+    """Put the reason of a raised level before the guidance that a step has anyway."""
     reason = f"Risk {found.level}: {found.why}." if found.why else ""
     return " ".join(filter(None, (reason, guidance))) or None

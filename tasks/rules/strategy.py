@@ -42,7 +42,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A phase that a strategy went through, which the event `plan.phase` tells."""
+    """A phase that a strategy went through, for the event `plan.phase`."""
 
     name: str
     status: str  # a line for people

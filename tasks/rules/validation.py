@@ -27,7 +27,7 @@ from tasks.text.paths import expand_globs, fault
 from tasks.text.sanitize import Treatment, is_plain, sanitize
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, render
 
-MAX_ERRORS = 100  # told at once; a plan of 10 000 steps may hold more
+MAX_ERRORS = 100  # reported at once; a plan of 10 000 steps may hold more
 MAX_MEMBERS = 10  # of a cycle that are named
 MAX_TOOLS = 50
 MAX_RETRIES = 3
@@ -54,7 +54,7 @@ class Surroundings:
 def validate(
     goal: Goal, steps: Sequence[PlannedStep], catalogue: Catalogue = CATALOGUE, forbidden: Forbidden = FORBIDDEN
 ) -> tuple[FieldError, ...]:
-    """Judge a plan against its goal; empty where nothing is wrong. The first hundred errors are told."""
+    """Judge a plan against its goal; empty where nothing is wrong. The first hundred errors are reported."""
     return _first(_errors(goal, steps, catalogue, forbidden))
 
 
@@ -65,11 +65,11 @@ def reject(reason: str, errors: tuple[FieldError, ...]) -> Rejected:
 
 
 def _first(errors: Iterable[FieldError]) -> tuple[FieldError, ...]:
-    told = tuple(islice(errors, MAX_ERRORS + 1))
-    if len(told) <= MAX_ERRORS:
-        return told
+    first = tuple(islice(errors, MAX_ERRORS + 1))
+    if len(first) <= MAX_ERRORS:
+        return first
     more = FieldError(pointer="", code="more_errors", message=f"Only the first {MAX_ERRORS} errors are told.")
-    return (*told[:MAX_ERRORS], more)
+    return (*first[:MAX_ERRORS], more)
 
 
 def max_steps(goal: Goal) -> int:
