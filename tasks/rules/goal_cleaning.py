@@ -1,8 +1,8 @@
 """Makes a goal's own words fit for steps, lists and logs before anything is planned.
 
 A goal may come from a webhook, so its text is as untrusted as a log. What becomes of each string hangs on its kind
-(`schemas.text_kinds`), one row of `_RULES` each: attacks in sentences are taken out and named, a name that is none is an
-error, a supplied step's text is made legible and its attacks are errors of that step, which the validator reports.
+(`schemas.text_kinds`), one row of `_RULES` each: attacks in sentences are taken out and named, a name that is none is
+an error, a supplied step's text is made legible and its attacks are errors of that step, which the validator reports.
 Strings of the other kinds stay as they are: keys, paths and commands are judged by those who take them; logs and
 documents only choose among templates, and whoever quotes them sanitises what they quote.
 """
