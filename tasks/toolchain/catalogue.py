@@ -100,6 +100,11 @@ class Catalogue:
         """List the verifications of a recipe, aimed at `files` where its parts take files."""
         return tuple(tool for part in self.recipes[name] for tool in self._tools(part, files))
 
+    def aimed(self, name: str, files: Sequence[str]) -> tuple[VerifyTool, ...]:
+        """List the verifications of a recipe that look at some of `files`, and at nothing else."""
+        parts = (part for part in self.recipes[name] if part.suffixes)
+        return tuple(tool for part in parts for tool in self._tools(replace(part, otherwise=""), files))
+
     def aim(self, command: tuple[str, ...], files: Sequence[str] = ()) -> VerifyTool:
         """Give `command` these paths of the repository, behind `--` where the tool has it.
 

@@ -135,6 +135,42 @@ def test_a_repair_is_verified_by_its_failing_tests_and_a_hostile_name_is_not_use
     assert steps["verify-regression"].verify == "pytest -q"
 
 
+def test_an_upgrade_may_adapt_the_allowed_sources_and_its_manifests_come_first() -> None:
+    files = ["src/a.py", "tests/test_a.py", "pyproject.toml"]
+
+    steps = {step.step_id: step for step in drafted("Upgrade Django to 5.1", files).steps}
+
+    assert steps["resolve-deps"].allowed_files == ("pyproject.toml", "src/a.py", "tests/test_a.py")
+    assert steps["resolve-deps"].verify == (
+        "python -m py_compile src/a.py tests/test_a.py && pytest -q -- tests/test_a.py"
+    )
+    assert steps["verify-install"].verify == "pytest -q"
+
+
+def test_an_upgrade_of_more_files_than_one_step_takes_is_judged_piece_by_piece_and_then_as_a_whole() -> None:
+    files = [f"src/{name}.py" for name in "abcdef"] + ["pyproject.toml"]
+
+    first, second, verify = drafted("Upgrade Django to 5.1", files, failing_tests=["tests/test_a.py::test_x"]).steps[1:]
+
+    assert first.allowed_files == ("pyproject.toml", "src/a.py", "src/b.py", "src/c.py", "src/d.py")
+    assert first.verify == "python -m py_compile src/a.py src/b.py src/c.py src/d.py"
+    assert second.verify == "python -m py_compile src/e.py src/f.py"
+    assert verify.verify == "pytest -q"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "language", "command"),
+    [("pyproject.toml", "python", "python -m pip check"), ("go.mod", "go", "go build ./...")],
+)
+def test_an_upgrade_of_manifests_alone_is_judged_by_what_checks_dependencies(
+    manifest: str, language: str, command: str
+) -> None:
+    made = drafted("Upgrade Django to 5.1", [manifest], language=language)
+    steps = {step.step_id: step for step in made.steps}
+
+    assert steps["resolve-deps"].verify == command
+
+
 def test_the_goals_own_test_command_is_used() -> None:
     steps = drafted("Fix it", ["lib/a.rb"], test_command="make test").steps
 

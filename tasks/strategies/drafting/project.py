@@ -36,6 +36,7 @@ class Check(StrEnum):
     BUILD = "build"
     TESTS = "tests"
     FOCUSED = "focused"  # the goal's failing tests alone; nothing where none are known
+    OWN = "own"  # what looks at the step's own files alone, and the goal's failing tests
     FIX = "fix"  # focused, else all tests
     NEW_TESTS = "new_tests"  # the test files of the allowlist, else all tests
 
@@ -79,6 +80,19 @@ class Project:
             recipe = self.language.quick if check is Check.QUICK else self.language.build
             special = self.catalogue.recipe(recipe, files)
         return special or self.tests
+
+    def own_checks(self, files: tuple[str, ...], *, whole: bool) -> tuple[VerifyTool, ...]:
+        """Choose what judges a change of `files` by these files alone.
+
+        With `whole` nothing else is changed for the same end: then the goal's failing tests judge, too, else the tests
+        among `files`. Where no tool looks at these files alone, what the project has judges all of it.
+        """
+        tools = self.catalogue.aimed(self.language.quick, files) if self.language else ()
+        if whole:
+            tools += self._narrow(self.goal.context.failing_tests) or self._narrow(files_of(files, Role.TEST))
+        if not tools and self.language and len(files_of(files, Role.MANIFEST)) == len(files):
+            tools = tuple(self.catalogue.match(part.command) for part in self.language.dependencies)
+        return tools or self.check(Check.QUICK, files)
 
     def _narrow(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
         """Aim the last of the project's tests at these; empty where it cannot be done."""

@@ -12,7 +12,7 @@ from tasks.strategies.drafting.project import Check, Project, only_documents
 from tasks.strategies.task.templates import Row, Template
 from tasks.text.fields import MAX_INTENT, fill, fit, guidance
 from tasks.toolchain.catalogue import render
-from tasks.toolchain.files import files_of
+from tasks.toolchain.files import files_of, role_of
 
 DRAFT_ID = "draft-plan"
 VERIFY_ID = "verify-plan"
@@ -52,6 +52,7 @@ def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...]) -> list[Pl
     files = files_of(project.files, *row.roles)
     if row.or_every and not files:
         files = project.files
+    files = tuple(sorted(files, key=lambda path: role_of(path) not in row.first)) if row.first else files
     if row.type is not StepType.PATCH:
         tools = project.check(row.check, files)
         if (row.roles and not files) or (row.check is Check.FOCUSED and not tools):
@@ -61,12 +62,22 @@ def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...]) -> list[Pl
     pieces = split(files, lambda path: assess_declared(row.risk, (path,)).level)
     steps: list[PlannedStep] = []
     for number, piece in enumerate(pieces, 1):
-        last = number == len(pieces)  # only the last can make the tests pass, so only it must
-        check = Check.NONE if only_documents(piece.files) else row.check if last else Check.QUICK
-        tools = project.check(check, piece.files)
+        tools = _tools_of_piece(project, row, files, piece, last=number == len(pieces))
         waits = (steps[-1].step_id,) if steps else waits
         steps.append(_step(project, row, StepType.PATCH, tools, waits, piece, (number, len(pieces))))
     return steps
+
+
+def _tools_of_piece(
+    project: Project, row: Row, files: tuple[str, ...], piece: Piece, *, last: bool
+) -> tuple[VerifyTool, ...]:
+    """Choose what verifies one piece of the `files` that a row changes."""
+    if only_documents(piece.files):
+        return ()
+    if row.check is Check.OWN:
+        others = {path for path in files if path not in piece.files and not only_documents((path,))}
+        return project.own_checks(piece.files, whole=last and not others)
+    return project.check(row.check if last else Check.QUICK, piece.files)  # only the last can make the tests pass
 
 
 def _step(

@@ -30,6 +30,7 @@ class Row:
     after: tuple[str, ...] = ()
     roles: tuple[Role, ...] = ()
     or_every: bool = False  # where the allowlist has no file of these roles, all of it
+    first: tuple[Role, ...] = ()  # files of these come before the others
     risk: RiskLevel = RiskLevel.LOW
     check: Check = Check.NONE
     success: str = ""
@@ -121,14 +122,15 @@ BUILD = Template(
 DEPENDENCY = Template(
     rows=(
         Row("analyze-deps", "Analyze the dependencies", "Find what conflicts, is missing or must move: {goal}", READ,
-            success="The dependencies to change and their versions are named."),
+            success="The dependencies to change, their versions and the code to adapt to them are named."),
         Row("resolve-deps", "Resolve the dependencies", "Pin, add or upgrade what is needed: {goal}", PATCH,
-            after=("analyze-deps",), roles=(Role.MANIFEST,), or_every=True, risk=MED, check=Check.FIX,
-            success="The dependencies resolve and the tests pass."),
+            after=("analyze-deps",), roles=CODE, or_every=True, first=(Role.MANIFEST,), risk=MED, check=Check.OWN,
+            hint="Adapt the code that does not fit to the new versions.",
+            success="The dependencies are changed as asked, and what does not fit to them is adapted."),
         Row("verify-install", "Verify with the new dependencies", "Run all tests after: {goal}", TEST,
             after=("resolve-deps",), check=Check.TESTS, success="The whole test suite passes."),
     ),
-    assumptions=("The code is right for the dependencies it is meant to have.",),
+    assumptions=("Code is changed only where the new versions ask for it.",),
 )  # fmt: skip
 
 OBSERVATION = Template(
