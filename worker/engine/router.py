@@ -221,7 +221,8 @@ class Router:
         del self.waiting[plan_id]
         if work.due:
             self.beside += [("ZREM", self._partition.timers, plan_id), ("ZREM", self._partition.plans, plan_id)]
-        if (partition := Partition(partition_of(plan_id, self._partitions))) != self._partition:
+        partition = Partition(partition_of(plan_id, self._partitions))
+        if partition.number != self._partition.number:
             self._astray += [(entry, partition.outcomes) for entry, _ in work.reports]
             self._astray += [(entry, partition.commands) for entry, _ in work.commands if entry]
             return

@@ -6,8 +6,6 @@ All keys of a plan lie in one cluster slot.
 from __future__ import annotations
 
 from binascii import crc_hqx
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 from schemas.contract import streams
@@ -51,10 +49,7 @@ def bucket(name: str) -> str:
 
 
 def partition_of(plan_id: str, partitions: int) -> int:
-    """The partition of a plan, from its bucket.
-
-    Whoever has the id can route to it.
-    """
+    """The partition of a plan, from its bucket: whoever has the id can route to it."""
     return int(plan_id[5:7], 16) % partitions
 
 
@@ -70,98 +65,39 @@ class PlanKeys(NamedTuple):
     log: str
 
 
-@dataclass(frozen=True)
 class Partition:
     """The keys of one partition, each made once: every outcome names most of them."""
 
-    number: int
-
-    @cached_property
-    def tag(self) -> str:
-        """The hash tag that keeps them in one slot."""
-        return f"planner:{{{self.number}}}:"
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.tag = f"planner:{{{number}}}:"  # the hash tag keeps them in one slot
+        # streams
+        self.outcomes = self.stream(streams.OUTCOMES)  # what controllers report
+        self.commands = self.stream(streams.PLAN_COMMANDS)  # of operators, about single plans
+        self.events = self.stream(streams.EVENTS)  # what the planner tells of itself; capped
+        self.dead = self.stream(streams.DEAD)  # entries that could not be read, each with its problem
+        # sorted sets
+        self.timers = self.tag + "timers"  # every clock of the partition by its due time
+        self.plans = self.tag + "plans"  # every plan of the partition by its creation time
+        # hashes
+        self.sweep = self.tag + "sweep"  # who hands out due work at the moment, and when nobody did
+        self.scopes = self.tag + "scopes"  # standing commands, by command and scope, and how many there were
+        self.grants = self.tag + "grants"  # what of the day budgets is left here, by scope
+        self.tenants = self.tag + "tenants"  # tenant -> how many of its plans have not ended
+        self.commits = self.tag + "commits"  # how many commits there were, and since when
+        self.stats = self.tag + "stats"  # counters of verdicts, dead entries and unknown fields
+        self.failures = self.tag + "failures"  # entry -> how often deciding about it failed
 
     def stream(self, address: str) -> str:
         """Name the stream that this partition has at `address`; one without partitions keeps its name."""
         return address.format(partition=f"{{{self.number}}}")
 
-    @cached_property
-    def outcomes(self) -> str:
-        """Stream: what controllers report."""
-        return self.stream(streams.OUTCOMES)
-
-    @cached_property
-    def commands(self) -> str:
-        """Stream: the commands of operators about single plans."""
-        return self.stream(streams.PLAN_COMMANDS)
-
-    @cached_property
-    def events(self) -> str:
-        """Capped stream: what the planner tells of itself."""
-        return self.stream(streams.EVENTS)
-
-    @cached_property
-    def dead(self) -> str:
-        """Stream: entries that could not be read, each with its problem."""
-        return self.stream(streams.DEAD)
-
-    @cached_property
-    def timers(self) -> str:
-        """Sorted set: every clock of the partition by its due time."""
-        return self.tag + "timers"
-
-    @cached_property
-    def plans(self) -> str:
-        """Sorted set: every plan of the partition by its creation time."""
-        return self.tag + "plans"
-
-    @cached_property
-    def sweep(self) -> str:
-        """Hash: who hands out due work at the moment, and when nobody did."""
-        return self.tag + "sweep"
-
-    @cached_property
-    def scopes(self) -> str:
-        """Hash: standing commands, by command and scope, and how many there were."""
-        return self.tag + "scopes"
-
-    @cached_property
-    def grants(self) -> str:
-        """Hash: what of the day budgets is left here, by scope."""
-        return self.tag + "grants"
-
-    @cached_property
-    def tenants(self) -> str:
-        """Hash: tenant -> how many of its plans have not ended."""
-        return self.tag + "tenants"
-
-    @cached_property
-    def commits(self) -> str:
-        """Hash: how many commits there were, and since when."""
-        return self.tag + "commits"
-
-    @cached_property
-    def stats(self) -> str:
-        """Hash: counters of verdicts, dead entries and unknown fields."""
-        return self.tag + "stats"
-
-    @cached_property
-    def failures(self) -> str:
-        """Hash: entry -> how often deciding about it failed."""
-        return self.tag + "failures"
-
     def recall(self, name: str) -> str:
-        """Hash of counters: what plans leave to those that come after them.
-
-        One for a kind, tenant and repository.
-        """
+        """Hash of counters: what plans of a kind, tenant and repository leave to those that come after them."""
         return f"{self.tag}recall:{name}"
 
     def drafts(self, plan_id: str) -> str:
-        """Hash: what a drafter was asked about a plan, and its answers.
-
-        n:asked -> digest, n:answer -> JSON.
-        """
+        """Hash of questions to a drafter about a plan: n:asked -> digest, n:answer -> JSON."""
         return f"{self.tag}draft:{plan_id}"
 
     def steps(self, queue: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain, count
@@ -108,13 +108,9 @@ class PlanStore:
         partition had heard of when it was decided, if that matters.
         """
         changeset, partition = write.changeset, self.partition
-        place: dict[str, int] = defaultdict(count(1).__next__)  # of a key in KEYS, given when it is first named
-        for key in (
-            *partition.plan(changeset.plan_id),
-            *(partition.timers, partition.events, partition.plans, partition.grants),
-            *(partition.commits, partition.tenants, partition.scopes),
-        ):
-            place[key]
+        keys = [*partition.plan(changeset.plan_id), partition.timers, partition.events, partition.plans]
+        keys += (partition.grants, partition.commits, partition.tenants, partition.scopes)
+        place: dict[str, int] = defaultdict(count(len(keys) + 1).__next__)  # in KEYS, given when a key is first named
         lease = partition.lease_prefix(changeset.plan_id)
         ended: list[Any] = []
         for step, attempt in changeset.ended.items():
@@ -128,23 +124,24 @@ class PlanStore:
             _flat(changeset.fields.items()),
             _flat(changeset.statuses.items()),
             _flat(changeset.specs.items()),
-            _flat((index, step) for step, index in changeset.ready_add.items()),
+            _flat([(index, step) for step, index in changeset.ready_add.items()]),
             changeset.ready_remove,
             ended,
             started,
             (changeset.todo_pop,) if changeset.todo_pop else (),
             [f"{step} {number}" for step, number in changeset.todo_push],
             _flat(changeset.events),
-            _flat((place[stream], entry) for stream, entry in write.acks),
-            _flat((place[lease + step], renewed) for step, renewed in changeset.guards.items()),
-            _flat((place[lease + step], action) for step, action in changeset.actions.items()),
-            _flat((scope, tokens, changeset.rests_on.get(scope, "")) for scope, tokens in changeset.taken.items()),
-            _flat((place[partition.recall(one.name)], one.field, one.seen, one.change) for one in changeset.history),
+            _flat([(place[stream], entry) for stream, entry in write.acks]),
+            _flat([(place[lease + step], renewed) for step, renewed in changeset.guards.items()]),
+            _flat([(place[lease + step], action) for step, action in changeset.actions.items()]),
+            _flat([(scope, tokens, changeset.rests_on.get(scope, "")) for scope, tokens in changeset.taken.items()]),
+            _flat([(place[partition.recall(one.name)], one.field, one.seen, one.change) for one in changeset.history]),
         )
         return (
             "FCALL",
             functions.COMMIT,
-            len(place),
+            len(keys) + len(place),
+            *keys,
             *place,
             changeset.plan_id,
             changeset.expected,
@@ -300,5 +297,5 @@ def _each(flat: Sequence[Any], size: int) -> Iterable[tuple[Any, ...]]:
     return zip(*[iter(flat)] * size, strict=True)
 
 
-def _flat(rows: Iterable[Iterable[Any]]) -> list[Any]:
-    return list(chain.from_iterable(rows))
+def _flat(rows: Collection[Iterable[Any]]) -> Sequence[Any]:
+    return list(chain.from_iterable(rows)) if rows else ()
