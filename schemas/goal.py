@@ -113,6 +113,7 @@ class Goal(Inbound):
     approvals: tuple[RiskLevel, ...] = ()
     queue: QueueName = "default"
     drafter: Name | None = None
+    mend: bool = True  # whether the plan may insert steps that repair what a verification finds
     steps: tuple[SuppliedStep, ...] | None = Field(default=None, max_length=MAX_STEPS)
     gap_report: GapGoal | None = None
     campaign: CampaignInput | None = None

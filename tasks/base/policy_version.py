@@ -11,7 +11,7 @@ from enum import Enum
 
 from schemas.stored import PlanRecord
 
-POLICY_VERSION = 2  # of new plans
+POLICY_VERSION = 3  # of new plans
 
 
 class ChangedRule(Enum):
@@ -23,6 +23,10 @@ class ChangedRule(Enum):
     DOUBT_IS_NOTED = (2, "A success without proof on a step with a verification is told of, and noted with the step.")
 
     END_OF_OPTIONS = (2, "Paths and tests that are added to a command stand behind `--` where its tool has that.")
+    A_RED_CHECK_IS_MENDED = (
+        3,
+        "A step of mode `test` that is red because of code waits for a step that mends it.",
+    )
 
     def __init__(self, since: int, says: str) -> None:
         self.since = since

@@ -177,6 +177,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         policy_version=plan_seed.policy_version,
         tools=[dict(tool) for tool in draft.tools],
         streak=draft.streak,
+        mend=goal.mend,
     )
     record = PlanRecord(
         version=plan_seed.version,

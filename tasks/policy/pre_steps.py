@@ -84,6 +84,7 @@ DEPENDENCIES = PreStep(
     "Check that what the files import is there.",
     "dependencies",
 )
+MEND = "mend"  # the suffix of a step that changes code again, see `mending`
 PRE_STEPS: Mapping[str, PreStep] = MappingProxyType(
     {each.suffix: each for each in (ISOLATE, SYNTAX_CHECK, TYPE_CHECK, AUTO_FIX, DEPENDENCIES)}
 )
@@ -94,7 +95,7 @@ def make_pre_step(
 ) -> PlannedStep | None:
     """Make the pre-step of this kind for `step`; None where it has had it, or no tool of ours fits."""
     name = name_of(kind.suffix, step.step_id, taken)
-    found = _by_language(kind.purpose, step, catalogue) if kind.purpose else _failing_test(step, tests, catalogue)
+    found = tools_by_language(kind.purpose, step, catalogue) if kind.purpose else _failing_test(step, tests, catalogue)
     if not found or name in step.depends_on:
         return None
     tools, risk = [], RiskLevel.LOW
@@ -125,7 +126,7 @@ def make_pre_step(
     )
 
 
-def _by_language(purpose: str, step: PlannedStep, catalogue: Catalogue) -> tuple[VerifyTool, ...]:
+def tools_by_language(purpose: str, step: PlannedStep, catalogue: Catalogue) -> tuple[VerifyTool, ...]:
     """Take the tools of the language of the step's own verification, else of that of its files."""
     known = (catalogue.contracts[tool.tool].languages for tool in step.verify_tools if tool.tool in catalogue.contracts)
     language = language_of(GoalContext(), step.allowed_files, next(known, ()))
@@ -160,7 +161,7 @@ def name_of(suffix: str, step_id: str, taken: Collection[str]) -> str:
 
 def looks_like_pre_step(step_id: str) -> bool:
     """Whether a step of a plan is called as a pre-step could be."""
-    return any(step_id.endswith(f"-{suffix}") or f"-{suffix}-" in step_id for suffix in PRE_STEPS)
+    return any(step_id.endswith(f"-{suffix}") or f"-{suffix}-" in step_id for suffix in (*PRE_STEPS, MEND))
 
 
 def result_of(outcome: Outcome) -> dict[str, Any] | None:

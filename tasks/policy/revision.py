@@ -19,8 +19,17 @@ from schemas.outcome import Outcome
 from schemas.step import PlannedStep, pack_step
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import halt_rules, waits
-from tasks.policy.pre_steps import AUTO_FIX, DEPENDENCIES, ISOLATE, SYNTAX_CHECK, TYPE_CHECK, PreStep, make_pre_step
+from tasks.policy import halt_rules, mending, waits
+from tasks.policy.pre_steps import (
+    AUTO_FIX,
+    DEPENDENCIES,
+    ISOLATE,
+    MEND,
+    SYNTAX_CHECK,
+    TYPE_CHECK,
+    PreStep,
+    make_pre_step,
+)
 from tasks.rules.validation import STEP_CHECKS, Surroundings, injections
 from tasks.text.fields import MAX_GUIDANCE
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of, render
@@ -128,7 +137,9 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
     plan, status, category = unit.plan, step.status, failure["category"]
     was, evidence = PlannedStep.model_validate(step.facts), evidence_of(failure, outcome)
     catalogue = catalogue_of(plan.head.tools, plan.head.policy_version)
-    found = revision_of(was, evidence, status.failures, plan.halting.get("taken", ()), catalogue)
+    found = _mended(unit, step, was, evidence, catalogue) or revision_of(
+        was, evidence, status.failures, plan.halting.get("taken", ()), catalogue
+    )
     if found is None:
         return False
     plan.revision += 1
@@ -138,6 +149,8 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
     unit.rewrite(step, pack_step(found.step))
     if found.before:  # it is ready to start in the place of the step, which waits for it
         unit.insert([found.before], status.index, {found.before.step_id: [step.step_id]})
+        if found.strategies == (MEND,):  # it begins with what this attempt ran into
+            unit.snapshot.steps[found.before.step_id].status.previous = dict(failure)
         status.unmet += 1
         if unit.strategy_state:
             unit.keep_strategy_state(ids=[*unit.strategy_state["ids"], found.before.step_id])
@@ -183,6 +196,20 @@ def revision_of(
             revised = changed
             done.append(strategy.__name__)
     return Revision(revised, before, tuple(done)) if done else None
+
+
+def _mended(
+    unit: UnitOfWork, step: Step, was: PlannedStep, evidence: Evidence, catalogue: Catalogue
+) -> Revision | None:
+    """Put a step before the next attempt that mends what the last one found; None where no such step can be made."""
+    if not mending.may_mend(unit, step, evidence.category):
+        return None
+    mend = mending.make_mend(
+        unit, was, evidence.tests, lambda path: any(_same(path, named) for named in evidence.files), catalogue
+    )
+    if mend is None or _faults(mend, mend, catalogue):
+        return None
+    return Revision(was.model_copy(update={"depends_on": (*was.depends_on, mend.step_id)}), mend, (MEND,))
 
 
 def evidence_of(failure: Mapping[str, Any], outcome: Outcome) -> Evidence:

@@ -80,6 +80,13 @@ def a_step(
     )
 
 
+def a_check(step_id: str, *after: str, commands: tuple[str, ...] = ("pytest",), **fields: Any) -> PlannedStep:
+    """A step of mode `test` that runs `commands` after the steps `after`."""
+    tools = tuple(map(CATALOGUE.match, commands))
+    spec = {"mode": Mode.TEST, "controller_task_spec": ControllerTaskSpec(type=StepType.TEST)}
+    return a_step(step_id, *after, files=(), tools=tools, **fields).model_copy(update=spec)
+
+
 def some_steps(count: int, *after: str, **fields: Any) -> list[PlannedStep]:
     """Steps s-0, s-1, ... that all wait for the same."""
     return [a_step(f"s-{number}", *after, **fields) for number in range(count)]
@@ -91,12 +98,13 @@ def a_goal(
     repo: str | None = None,
     kind: str = "task",
     files: Sequence[str] = (),
+    mend: bool = True,
     **limits: Any,
 ) -> Goal:
     plenty = {"tokens": 10**8, "patch_cycles": 100_000, "failing_outcomes": 1000, "max_steps": 10_000, **NO_HALT}
     body = {"goal": "Make it right", "tenant": tenant, "context": {"repo": repo}, "approvals": approvals}
     body |= {"kind": kind, "allowed_files": files}
-    return Goal.model_validate({**body, "limits": {**plenty, **limits}})
+    return Goal.model_validate({**body, "mend": mend, "limits": {**plenty, **limits}})
 
 
 def a_plan_seed(plan: str = PLAN, version: int = 0, now: int = EPOCH_MS, seed: str = "seed") -> PlanSeed:

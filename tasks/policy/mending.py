@@ -1,0 +1,167 @@
+"""The step that changes code again where a verification is red because of what the plan landed before it.
+
+A step of mode `test` patches nothing, so that running it again helps nobody. What it found goes to a PATCH step that
+may touch what the steps before it patched, and no more; it is as risky as these are, and is approved as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
+from schemas.base import FailureCategory as C
+from schemas.base import StepState as S
+from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
+from tasks.base.errors import NeedsSteps, UnknownCommand
+from tasks.base.policy_version import ChangedRule
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.pre_steps import MEND, SYNTAX_CHECK, name_of, tools_by_language
+from tasks.rules.risk import RISK, ROLLBACK, is_below
+from tasks.toolchain.catalogue import Catalogue, render
+from tasks.toolchain.contract import Contract, ToolCategory
+from tasks.toolchain.files import Role, role_of
+from tasks.toolchain.languages import LANGUAGES
+
+MENDED = frozenset({C.TEST_REGRESSION, C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT_ERROR, C.IMPORT_ERROR})
+MAX_READ = 64  # steps before the red one that are looked at
+MAX_TOOLS = 20
+RETRIES = 2
+
+_BY_FILE = (ToolCategory.LINT, ToolCategory.TYPE_CHECK)  # what a tool finds in one file is about that file
+
+
+class Source(NamedTuple):
+    """A step that patched; `near` unless there is another one between it and the red step."""
+
+    facts: Mapping[str, Any]
+    near: bool
+
+    @property
+    def risk(self) -> RiskLevel:
+        """How risky its files are."""
+        return RiskLevel(self.facts["risk_level"])
+
+    def files(self, tightened: Collection[str] | None) -> list[str]:
+        """List its files, as far as an operator left them to the plan."""
+        return [path for path in self.facts["allowed_files"] if tightened is None or path in tightened]
+
+
+def may_mend(unit: UnitOfWork, step: Step, category: str) -> bool:
+    """Whether a failure of this category is mended by another step: the plan has to have room for one."""
+    plan, facts = unit.plan, step.facts
+    if not ChangedRule.A_RED_CHECK_IS_MENDED.holds(plan) or not plan.head.mend:
+        return False
+    if facts["mode"] != Mode.TEST or facts["inserted_by"] or category not in MENDED:
+        return False
+    most = plan.limits["max_steps"]
+    return most is None or sum(plan.counts.values()) < most
+
+
+def make_mend(
+    unit: UnitOfWork, step: PlannedStep, tests: Sequence[str], is_named: Callable[[str], bool], catalogue: Catalogue
+) -> PlannedStep | None:
+    """Make the step that mends what `step` found; None where no step before it patched what may still be patched.
+
+    `tests` failed, and `is_named` tells which files the evidence names: these come first. Raises NeedsSteps where the
+    snapshot lacks steps that went before.
+    """
+    sources = list(sources_of(unit, step))
+    found = _files(sources, unit.plan.head.tightened, is_named)
+    if found is None:
+        return None
+    files, risk = found
+    near = [source.facts for source in sources if source.near]
+    mend = PlannedStep(
+        step_id=name_of(MEND, step.step_id, {*unit.plan.halting.get("taken", ()), *step.depends_on}),
+        title="Mend what a verification found",
+        intent="Change these files so that what failed in context.previous_failure passes. Change nothing else.",
+        allowed_files=files,
+        risk_level=risk,
+        controller_task_spec=ControllerTaskSpec(type=StepType.PATCH),
+        mode=MODE_OF_TYPE[StepType.PATCH],
+        success_criteria="What failed passes, and what passed still does.",
+        rollback_hint=ROLLBACK if RISK[risk].rollback_hint else None,
+        retry_limit=RETRIES,
+        queue=near[0]["queue"],
+        estimate=StepEstimate(
+            tokens=max(facts["estimate"]["tokens"] for facts in near),
+            patch_cycles=max(facts["estimate"]["patch_cycles"] for facts in near),
+        ),
+        inserted_by=step.step_id,
+    )
+    tools = _verification(mend, step, tests, catalogue)
+    return mend.model_copy(update={"verify_tools": tools, "verify": render(tools)})
+
+
+def sources_of(unit: UnitOfWork, step: PlannedStep) -> Iterator[Source]:
+    """Yield the steps before `step` whose patch landed, nearest first.
+
+    Raises NeedsSteps with every step of a distance that the snapshot lacks.
+    """
+    seen = {step.step_id}
+    frontier = dict.fromkeys(step.depends_on, True)
+    while names := [name for name in frontier if name not in seen][: MAX_READ + 1 - len(seen)]:
+        seen.update(names)
+        steps = unit.snapshot.steps
+        if missing := frozenset(name for name in names if name not in steps or steps[name].spec is None):
+            raise NeedsSteps(missing)
+        behind: dict[str, bool] = {}
+        for name in names:
+            facts, near = steps[name].facts, frontier[name]
+            if facts["inserted_by"]:  # its files are those of a step that is found itself
+                continue
+            landed = steps[name].status.state == S.DONE and facts["mode"] == Mode.PATCH
+            if landed:
+                yield Source(facts, near)
+            for each in facts["depends_on"]:
+                behind[each] = behind.get(each, False) or (near and not landed)
+        frontier = behind
+
+
+def _files(
+    sources: Sequence[Source], tightened: Collection[str] | None, is_named: Callable[[str], bool]
+) -> tuple[tuple[str, ...], RiskLevel] | None:
+    """Choose the files that a mend may touch, and its risk: the highest of the nearest steps that patched.
+
+    Files of steps before these come after theirs, and only where they raise no risk.
+    """
+    levels = [source.risk for source in sources if source.near and source.files(tightened)]
+    if not levels:
+        return None
+    risk = max(levels, key=tuple(RISK).index)
+    ranks: dict[str, tuple[bool, bool, bool]] = {}
+    for source in sources:
+        if not is_below(risk, source.risk):
+            for path in source.files(tightened):
+                ranks.setdefault(path, (not is_named(path), role_of(path) is Role.TEST, not source.near))
+    return tuple(sorted(ranks, key=ranks.__getitem__)[: RISK[risk].max_files]), risk
+
+
+def _verification(
+    mend: PlannedStep, step: PlannedStep, tests: Sequence[str], catalogue: Catalogue
+) -> tuple[VerifyTool, ...]:
+    """Verify a mend by what is quick on its own files and by the tests that failed, else as the red step is."""
+    known = tuple(tool for tool in step.verify_tools if tool.tool in catalogue.contracts)
+    like = mend.model_copy(update={"verify_tools": known})
+    quick = tools_by_language(SYNTAX_CHECK.purpose, like, catalogue)
+    by_file = (_on_files(tool, mend.allowed_files, catalogue) for tool in known)
+    focused = (catalogue.focus(tool, (test,)) for test in tests for tool in known)
+    found = dict.fromkeys(tool for tool in (*quick, *by_file, *focused) if tool)
+    permitted = [tool for tool in found if not is_below(mend.risk_level, catalogue.contracts[tool.tool].min_risk)]
+    return tuple(permitted[:MAX_TOOLS]) or step.verify_tools
+
+
+def _on_files(tool: VerifyTool, files: Sequence[str], catalogue: Catalogue) -> VerifyTool | None:
+    """Aim a linter or type checker at those of `files` that are of its language; None where it takes no files."""
+    contract: Contract = catalogue.contracts[tool.tool]
+    reading = contract.read(tool.argv)
+    suffixes = tuple(suffix for name in contract.languages for suffix in LANGUAGES[name].suffixes)
+    fitting = tuple(path for path in files if path.endswith(suffixes)) if suffixes else ()
+    if contract.category not in _BY_FILE or contract.positional != "path" or reading is None or not fitting:
+        return None
+    try:
+        return catalogue.aim((*reading.spelling, *reading.options), fitting)
+    except UnknownCommand:  # the name of a file is none that the tool takes
+        return None
