@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.memory_store import EPOCH_MS
 from tests.support.plans import PARTITION, PLAN
-from worker.doctor import plans
+from worker.doctor import plans, rounds
+from worker.doctor.finding import Site
 from worker.doctor.stored import Flight, Log, StepRow, Stored
 
 DEPENDENTS = {("a", 0): ["b", "c"], ("a", 1): ["d"]}
@@ -111,3 +113,21 @@ def test_a_plan_that_asks_before_it_is_made_has_to_be_looked_at_some_time() -> N
     plan.live["question"] = {"kind": "clarify", "questions": [], "until": 7}
 
     assert checks(plan) == ["plan.timer"]
+
+
+class Clock:
+    """A server that is only asked for the time."""
+
+    def time(self) -> tuple[int, int]:
+        return EPOCH_MS // 1000, 0
+
+
+def test_a_finding_is_told_although_a_second_passes_between_the_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    client: Any = Clock()
+    looks = [stored({"a": a_row("PENDING")}, ready={"a"}, ttls={PARTITION.plan(PLAN).plan: left}) for left in (40, 39)]
+    monkeypatch.setattr(rounds, "read", lambda *_: looks.pop(0))
+    round_of = rounds.Rounds(Site(client, 1, 100, 1000), lambda _: None)
+
+    found = [each for each in round_of.some([PLAN]) if each.check == "plan.expiry"]
+
+    assert [each.sentence.rpartition(" within ")[2] for each in found] == ["39 s."]

@@ -55,11 +55,12 @@ class Finding:
     severity: FindingSeverity = FindingSeverity.ERROR
     repair: Repair | None = None
     fixed: bool = False
+    recognised_by: str = ""  # instead of a sentence that is another one a second later
 
     @property
     def identity(self) -> tuple[str, str, str]:
         """By which it is recognised when it is looked for again."""
-        return self.check, self.subject, self.sentence
+        return self.check, self.subject, self.recognised_by or self.sentence
 
     def document(self) -> dict[str, Any]:
         """Lay it out as JSON."""

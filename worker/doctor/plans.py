@@ -105,8 +105,11 @@ def _expiry(plan: Stored, retention_s: int) -> Iterator[Finding]:
         yield _broken(plan, "plan.expiry", sentence, "planner doctor --fix lets them expire with the rest.", expire)
     if not plan.ended and passing:
         persist: list[RedisCommand] = [("PERSIST", key) for key in sorted(passing)]
-        sentence = f"The plan goes on, and {_some(sorted(passing))} will expire within {min(passing.values())} s."
-        yield _broken(plan, "plan.expiry", sentence, "planner doctor --fix keeps them.", persist)
+        what = f"The plan goes on, and {_some(sorted(passing))} will expire"
+        sentence = f"{what} within {min(passing.values())} s."
+        found = _broken(plan, "plan.expiry", sentence, "planner doctor --fix keeps them.", persist)
+        found.recognised_by = what
+        yield found
 
 
 def _listing(plan: Stored) -> Iterator[Finding]:
