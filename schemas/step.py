@@ -56,6 +56,8 @@ class PlannedStep(Record):
     queue: str = "default"
     estimate: StepEstimate
     inserted_by: str | None = None
+    allow_empty: bool = False  # whether a success that changed no file counts, in a step that patches
+    piece_of: str | None = None  # the first step of those that a change was split into: one of them must change a file
 
 
 # What most steps leave as it is: not stored, filled in again when the step is read or handed out.
@@ -68,6 +70,8 @@ OMITTED: dict[str, Any] = {
     "retry_limit": 2,
     "queue": "default",
     "inserted_by": None,
+    "allow_empty": False,
+    "piece_of": None,
 }
 
 

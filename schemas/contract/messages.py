@@ -34,7 +34,7 @@ MESSAGES: dict[str, type[BaseModel]] = {
     "plan": PlanView,
 }
 UNPROMISED = {
-    "step_spec": ("retry_limit", "queue", "estimate", "inserted_by", "input")
+    "step_spec": ("retry_limit", "queue", "estimate", "inserted_by", "allow_empty", "piece_of", "input")
 }  # in every spec, no matter to controllers
 
 
