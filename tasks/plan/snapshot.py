@@ -49,11 +49,15 @@ class Window(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """What the controllers wrote into the lease of an attempt; times in ms, 0 for never."""
+    """What the controllers wrote into the lease of an attempt; times in ms, 0 for never.
+
+    `controller` is the name under which it was claimed.
+    """
 
     attempt: int
     claimed: int
     renewed: int
+    controller: str = ""
 
 
 class StandingCommand(NamedTuple):

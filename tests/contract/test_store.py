@@ -830,7 +830,8 @@ def test_a_paused_attempt_is_claimed_by_nobody_until_it_goes_on(real: Real) -> N
     assert (leases["a"].renewed > 0, leases["b"]) == (True, Lease(1, 0, 0))
     real.commit([Write(Changeset(PLAN, 2, 0, changed=True, actions={"a": "continue", "b": "continue"}))])
     assert [beat(0), beat(1)] == [b"continue", b"continue"]
-    assert begin(real, "b", leases=True).leases["b"].claimed > 0
+    again = begin(real, "b", leases=True).leases["b"]
+    assert (again.claimed > 0, again.controller) == (True, "ctl-1")
 
 
 def test_a_controllers_name_takes_no_more_than_its_place_in_a_lease(real: Real) -> None:
@@ -842,6 +843,20 @@ def test_a_controllers_name_takes_no_more_than_its_place_in_a_lease(real: Real) 
 
     assert answers == [b"continue", b"continue", b"taken"]
     assert real.client.hget(spec["lease_key"], "controller") == b"x" * 200
+
+
+@pytest.mark.parametrize(("function", "more"), [("planner_begin_1", []), (functions.BEGIN, [b"ctl-1"])])
+def test_workers_of_before_read_leases_without_the_controllers_name(real: Real, function: str, more: list[Any]) -> None:
+    create(real, a_step("a"))
+    (spec,) = real.specs(QUEUE)
+    functions.call(real.client, "FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1")
+    k = KEYS
+    keys = [k.plan, k.steps, k.status, k.ready, k.active, k.todo, PARTITION.grants, spec["lease_key"]]
+
+    reply = functions.call(real.client, "FCALL", function, len(keys), *keys, "me", 5000, 4, "a")
+
+    attempt, claimed, renewed, *name = reply[12][0]
+    assert (attempt, claimed == renewed, name) == (1, True, more)
 
 
 def test_a_round_without_plans_reads_the_replies_of_what_goes_beside_it(real: Real) -> None:

@@ -74,9 +74,10 @@ class MemoryStore:
         """The plans whose timer has run out."""
         return [plan for plan, at in self.hash(self.partition.timers).items() if at <= self.now]
 
-    def claim(self, plan_id: str, step_id: str) -> None:
+    def claim(self, plan_id: str, step_id: str, controller: str = "ctl-1") -> None:
         """Do as planner_heartbeat does for the one controller of the attempt."""
         lease = self.lease(plan_id, step_id)
+        lease.setdefault("controller", controller)
         lease["claimed"], lease["renewed"] = lease.get("claimed", self.now), self.now
 
     def lease(self, plan_id: str, step_id: str) -> Any:
@@ -174,7 +175,9 @@ class MemoryStore:
 
     def _lease(self, key: str) -> Lease | None:
         lease = self.keys.get(key)
-        return Lease(lease["attempt"], lease.get("claimed", 0), lease.get("renewed", 0)) if lease else None
+        if not lease:
+            return None
+        return Lease(lease["attempt"], lease.get("claimed", 0), lease.get("renewed", 0), lease.get("controller", ""))
 
     def _commit(self, write: Write) -> str | ResponseError:
         change = write.changeset

@@ -16,7 +16,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from tasks.base.errors import PlannerError
 
-BEGIN = "planner_begin_1"
+BEGIN = "planner_begin_2"
 COMMIT = "planner_commit_2"
 UPKEEP = "planner_upkeep_1"
 TIDY = "planner_tidy_1"

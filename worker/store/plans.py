@@ -281,7 +281,11 @@ def _snapshot(partition: Partition, ask: Ask, reply: Any, scopes: Records) -> Sn
         todo_beyond=todo_length - len(items),
         reply_to=partition.outcomes,
         lease_prefix=partition.lease_prefix(ask.plan_id),
-        leases={step: Lease(*lease) for step, lease in zip(ask.steps, leases or (), strict=False) if lease[0]},
+        leases={
+            step: Lease(attempt, claimed, renewed, controller.decode(errors="replace"))
+            for step, (attempt, claimed, renewed, controller) in zip(ask.steps, leases or (), strict=False)
+            if attempt
+        },
         standing=find_standing(scopes, record.head.tenant, record.head.repo, record.times["created"], now),
         grants={scope.decode(): Grant(left, over == b"1") for scope, left, over in _each(grants or (), 3)},
     )

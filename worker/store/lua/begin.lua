@@ -1,8 +1,10 @@
 local HOT = {'version', 'state', 'head', 'live', 'growth', 'quota', 'lock'}
 local QUOTA, LOCK = 6, 7 -- places in HOT
+local LEASES = 13        -- place in the reply
 local WINDOW = 64       -- dependents a window, as tasks/plan/snapshot.py has it
 local MAX_WINDOWED = 96 -- dependents read in one begin: as many as one commit may change
 local TODO_PAGE = 8
+local MAX_NAME = 200    -- bytes of a controller's name, as heartbeat.lua keeps them
 
 -- Whether the lock "<token> <until ms>" is somebody else's and holds. One that would hold for longer than locks are
 -- taken for is from before the clock was set back, and no lock any more.
@@ -17,7 +19,7 @@ end
 -- ARGV 1 lock token, 2 lock ttl in ms, 3 ready steps to read beside one for each end told, 4.. steps named, or notes
 -- Returns {now, 'ok'|'busy'|'gone', hot fields, {step, ...}, {spec, ...}, {status, ...}, {step, window, dependents,
 --          more, ...}, {active step, record, ...}, {ready step, ...}, ready steps asked for, {todo item, ...},
---          todo length, {lease fields, ...}, {scope, left, exhausted, ...}}
+--          todo length, {{attempt, claimed, renewed, controller}, ...}, {scope, left, exhausted, ...}}
 local function begin(keys, args)
   local plan, steps, status, ready, active, todo = keys[1], keys[2], keys[3], keys[4], keys[5], keys[6]
   local now = now_ms()
@@ -96,8 +98,9 @@ local function begin(keys, args)
 
   local leases, length = {}, #items
   for i = 8, #keys do
-    local lease = redis.pcall('HMGET', keys[i], 'attempt', 'claimed', 'renewed')
-    leases[#leases + 1] = {number_of(lease[1]), number_of(lease[2]), number_of(lease[3])}
+    local lease = redis.pcall('HMGET', keys[i], 'attempt', 'claimed', 'renewed', 'controller')
+    local controller = string.sub(lease[4] or '', 1, MAX_NAME)
+    leases[#leases + 1] = {number_of(lease[1]), number_of(lease[2]), number_of(lease[3]), controller}
   end
   if length == TODO_PAGE then length = redis.call('LLEN', todo) end
   local grants, today = {}, math.floor(now / DAY)
@@ -110,4 +113,12 @@ local function begin(keys, args)
   return {now, 'ok', hot, names, specs, records, windows, flying, queue, page, items, length, leases, grants}
 end
 
-redis.register_function{function_name = 'planner_begin_1', callback = begin, flags = {'allow-oom'}}
+-- The layout before leases had the controller's name.
+local function begin_1(keys, args)
+  local reply = begin(keys, args)
+  for _, lease in ipairs(reply[LEASES] or {}) do lease[4] = nil end
+  return reply
+end
+
+redis.register_function{function_name = 'planner_begin_1', callback = begin_1, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_begin_2', callback = begin, flags = {'allow-oom'}}
