@@ -130,7 +130,8 @@ def test_a_repair_is_verified_by_its_failing_tests_and_a_hostile_name_is_not_use
 
     steps = {step.step_id: step for step in drafted("Fix it", FILES_OF["python"], failing_tests=failing).steps}
 
-    assert steps["implement-fix"].verify == "pytest -q -- tests/test_a.py::test_x"
+    own = "python -m py_compile src/a.py tests/test_a.py"
+    assert steps["implement-fix"].verify == f"{own} && pytest -q -- tests/test_a.py::test_x"
     assert steps["verify-focused"].verify == "pytest -q -- tests/test_a.py::test_x"
     assert steps["verify-regression"].verify == "pytest -q"
 
@@ -186,9 +187,35 @@ def test_more_files_than_the_risk_allows_are_split_with_the_tests_apart_and_last
     assert steps[0].risk_level is RiskLevel.LOW
     assert steps[1].verify.startswith("python -m py_compile src/0.py")
     assert steps[-1].allowed_files == ("tests/test_a.py",)
-    assert steps[-1].verify == "pytest -q"
+    assert steps[-1].verify == "python -m py_compile tests/test_a.py"
     assert steps[-1].title == "Refactor the code (4 of 4)"
     assert [step.depends_on for step in steps] == [("plan-refactor",), *[(step.step_id,) for step in steps[:-1]]]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in GOAL_OF if kind is not GoalType.OBSERVATION])
+@pytest.mark.parametrize("count", [1, 3, 12])
+def test_no_patch_runs_the_whole_suite_and_a_later_step_of_mode_test_does(kind: GoalType, count: int) -> None:
+    files = [path for number in range(count) for path in (f"src/{number}.py", f"tests/test_{number}.py")]
+
+    steps = drafted(GOAL_OF[kind], files, {"max_steps": 40}, failing_tests=["tests/test_0.py::test_x"]).steps
+
+    patches = [number for number, step in enumerate(steps) if step.mode is Mode.PATCH]
+    for number in patches:
+        named = {word for tool in steps[number].verify_tools for word in tool.argv if word.endswith(".py")}
+        assert named
+        assert named <= set(steps[number].allowed_files)
+        assert "pytest -q" not in steps[number].verify.split(" && ")
+    whole = [number for number, step in enumerate(steps) if step.mode is Mode.TEST and step.verify == "pytest -q"]
+    assert max(whole) > max(patches)
+
+
+def test_the_failing_tests_of_a_repair_in_pieces_judge_it_as_a_whole() -> None:
+    files = [f"src/{number}.py" for number in range(8)]
+
+    steps = drafted("Fix it", files, failing_tests=["tests/test_a.py::test_x"]).steps
+
+    focused = "pytest -q -- tests/test_a.py::test_x"
+    assert [step.mode for step in steps if focused in step.verify] == [Mode.TEST]
 
 
 def test_more_files_than_the_steps_can_take_are_rejected() -> None:

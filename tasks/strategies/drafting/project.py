@@ -37,7 +37,6 @@ class Check(StrEnum):
     TESTS = "tests"
     FOCUSED = "focused"  # the goal's failing tests alone; nothing where none are known
     OWN = "own"  # what looks at the step's own files alone, and the goal's failing tests
-    FIX = "fix"  # focused, else all tests
     NEW_TESTS = "new_tests"  # the test files of the allowlist, else all tests
 
 
@@ -66,15 +65,12 @@ class Project:
 
     def check(self, check: Check, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
         """Choose the verification of a step that is about `files`; empty where there is none."""
-        failing = self.goal.context.failing_tests
         if check is Check.NONE:
             return ()
         if check is Check.FOCUSED:
-            return self._narrow(failing)
+            return self._narrow(self.goal.context.failing_tests)
         special: tuple[VerifyTool, ...] = ()
-        if check is Check.FIX:
-            special = self._narrow(failing)
-        elif check is Check.NEW_TESTS:
+        if check is Check.NEW_TESTS:
             special = self._narrow(files_of(files, Role.TEST))
         elif check is not Check.TESTS and self.language:
             recipe = self.language.quick if check is Check.QUICK else self.language.build

@@ -71,13 +71,18 @@ def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...]) -> list[Pl
 def _tools_of_piece(
     project: Project, row: Row, files: tuple[str, ...], piece: Piece, *, last: bool
 ) -> tuple[VerifyTool, ...]:
-    """Choose what verifies one piece of the `files` that a row changes."""
+    """Choose what verifies one piece of the `files` that a row changes: nothing that other pieces change.
+
+    All of them together are judged by the steps of mode `test` that come after.
+    """
     if only_documents(piece.files):
         return ()
-    if row.check is Check.OWN:
-        others = {path for path in files if path not in piece.files and not only_documents((path,))}
-        return project.own_checks(piece.files, whole=last and not others)
-    return project.check(row.check if last else Check.QUICK, piece.files)  # only the last can make the tests pass
+    whole = last and not {path for path in files if path not in piece.files and not only_documents((path,))}
+    if row.check is Check.NEW_TESTS:
+        return project.check(row.check, piece.files)
+    if row.check is Check.OWN or not whole:
+        return project.own_checks(piece.files, whole=whole)
+    return project.check(row.check, piece.files)
 
 
 def _step(
