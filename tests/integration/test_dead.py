@@ -184,10 +184,10 @@ def test_a_goal_is_replayed_with_its_fields_and_becomes_its_plan(
     run: Callable[..., Result], planner: Planner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decomposer = planner.container.goal_consumer
-    monkeypatch.setattr(decomposer, "_max_bytes", 10)
+    monkeypatch.setattr(decomposer, "max_bytes", 10)
     send(planner, keys.GOALS, codec.dumps({"goal": "Fix b", "allowed_files": ["b.py"]}), id="ci-9", source="ci")
     (name,) = names(planner)
-    monkeypatch.setattr(decomposer, "_max_bytes", 10**6)
+    monkeypatch.setattr(decomposer, "max_bytes", 10**6)
 
     assert told(run("replay", name, "--json")) == {"replayed": 1, "passed_over": 0, "reasons": []}
     sent: Any = planner.client.xrange(keys.GOALS)

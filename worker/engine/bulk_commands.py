@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from redis import Redis
@@ -43,36 +45,40 @@ class LostLock(PlannerError):
     """Another worker obeys commands now, since this one took too long."""
 
 
+@dataclass(eq=False, repr=False)
 class BulkCommands:
     """Obeys what comes on `planner:commands`. One per process; not for several threads at once."""
 
-    def __init__(self, client: Redis, inbox: Inbox, quota: Quota, token: str, max_failures: int) -> None:
-        self._client = client
-        self._inbox = inbox
-        self._quota = quota
-        self._token = token
-        self._max_failures = max_failures
-        self._partitions = [Partition(number) for number in range(quota.partitions)]
+    client: Redis
+    inbox: Inbox
+    quota: Quota
+    token: str
+    max_failures: int
+
+    @cached_property
+    def partitions(self) -> list[Partition]:
+        """All partitions of the server."""
+        return [Partition(number) for number in range(self.quota.partitions)]
 
     def drain(self) -> bool:
         """Obey commands in their turn, unless another worker does; returns whether some may be left."""
         try:
             self._hold()
-            self._inbox.take_over(0)  # whoever had read them has no lock any more
-            entries = [*self._inbox.read(after="0"), *self._inbox.read(count=PAGE)]
+            self.inbox.take_over(0)  # whoever had read them has no lock any more
+            entries = [*self.inbox.read(after="0"), *self.inbox.read(count=PAGE)]
             done = all(map(self._try, entries))  # the first one that fails keeps those behind it waiting
-            functions.call(self._client, "FCALL", functions.HOLD, 1, keys.COMMANDS_LOCK, self._token, 0)
+            functions.call(self.client, "FCALL", functions.HOLD, 1, keys.COMMANDS_LOCK, self.token, 0)
         except LostLock:
             return False
         except FunctionsMissing:
-            functions.load(self._client)
+            functions.load(self.client)
             return True
         return bool(entries) or not done
 
     def _hold(self) -> None:
         """Take or renew the lock; raises LostLock where another worker has it."""
-        call = ("FCALL", functions.HOLD, 1, keys.COMMANDS_LOCK, self._token, LOCK_MS)
-        if not functions.call(self._client, *call):
+        call = ("FCALL", functions.HOLD, 1, keys.COMMANDS_LOCK, self.token, LOCK_MS)
+        if not functions.call(self.client, *call):
             raise LostLock
 
     def _try(self, entry: StreamEntry) -> bool:
@@ -83,7 +89,7 @@ class BulkCommands:
             raise
         except Exception:
             log.exception("order failed", extra={"entry": entry.entry_id.decode()})
-            removal = self._inbox.count_failure(entry, keys.COMMANDS_FAILURES, self._max_failures)
+            removal = self.inbox.count_failure(entry, keys.COMMANDS_FAILURES, self.max_failures)
             if not removal:
                 return False
             self._dead(entry, "poison", removal)
@@ -92,14 +98,14 @@ class BulkCommands:
     def _take(self, entry: StreamEntry) -> None:
         found = read_command(entry) if entry.fields else None
         if isinstance(found, Problem):
-            self._dead(entry, found.code, self._inbox.dead_letter(entry, found))
+            self._dead(entry, found.code, self.inbox.dead_letter(entry, found))
             return
         if found and found.scope in bulk_commands.WIDE:
             self._obey(found)
         elif found:
-            partition = Partition(partition_of(str(found.plan_id), len(self._partitions)))
-            self._inbox.forward(entry, partition.commands)
-        self._run(self._inbox.drop((entry,)))
+            partition = Partition(partition_of(str(found.plan_id), len(self.partitions)))
+            self.inbox.forward(entry, partition.commands)
+        self._run(self.inbox.drop((entry,)))
 
     def _dead(self, entry: StreamEntry, code: str, removal: Sequence[Any]) -> None:
         log.warning("entry dead", extra={"stream": entry.stream, "entry": entry.entry_id.decode(), "code": code})
@@ -108,31 +114,31 @@ class BulkCommands:
     def _obey(self, command: Command) -> None:
         self._hold()
         known = f"{keys.COMMANDS_KNOWN}:{command.command_id}"
-        seconds, microseconds = self._client.time()
+        seconds, microseconds = self.client.time()
         now = seconds * 1000 + microseconds // 1000
-        if self._client.exists(known):
+        if self.client.exists(known):
             self._announce(command, "known", None, now)
             return
         refusal = self._do(command, now)
         if not refusal:
             self._look_again(bulk_commands.scope_of(command), now)
         self._announce(command, "refused" if refusal else "obeyed", refusal or command.reason, now)
-        functions.call(self._client, "FCALL", functions.KNOW, 1, known, command.command.value, KNOWN_S)
+        functions.call(self.client, "FCALL", functions.KNOW, 1, known, command.command.value, KNOWN_S)
 
     def _do(self, command: Command, now: int) -> str | None:
         """Change what stands for the scope; returns why that cannot be."""
         if command.command is CommandName.TOP_UP:
-            refusal = self._quota.top_up(bulk_commands.scope_of(command), command, now)
-            for part in [] if refusal else self._partitions:
+            refusal = self.quota.top_up(bulk_commands.scope_of(command), command, now)
+            for part in [] if refusal else self.partitions:
                 self._stand(part, [], {})
             return refusal
         if command.command is CommandName.RESUME:
-            gone = [self._stand(part, bulk_commands.lift(command), {}) for part in self._partitions]
+            gone = [self._stand(part, bulk_commands.lift(command), {}) for part in self.partitions]
             return None if any(gone) else "nothing is paused or halted in this scope"
         if bulk_commands.is_over(command, now):
             return "`until` is over"
-        for part in self._partitions:
-            found: Any = self._client.hgetall(part.scopes)
+        for part in self.partitions:
+            found: Any = self.client.hgetall(part.scopes)
             self._stand(part, bulk_commands.find_over(found, now), bulk_commands.record(command, now, found))
         return None
 
@@ -140,23 +146,23 @@ class BulkCommands:
         """Change what stands in a partition; returns how many records were lifted."""
         pairs = [each for pair in kept.items() for each in pair]
         call = ("FCALL", functions.STAND, 1, part.scopes, len(lifted), *lifted, *pairs)
-        return int(functions.call(self._client, *call))
+        return int(functions.call(self.client, *call))
 
     def _look_again(self, scope: str, now: int) -> None:
         """Have every plan in `scope` that has not ended looked at in the next sweep."""
-        for part in self._partitions:
+        for part in self.partitions:
             cursor: int | None = None
             while cursor != 0:  # ZSCAN yields every plan that is there all the while, whatever comes and goes meanwhile
-                reply: Any = self._client.zscan(part.plans, cursor or 0, count=PAGE)
+                reply: Any = self.client.zscan(part.plans, cursor or 0, count=PAGE)
                 cursor, found = reply
                 plan_ids = [plan_id.decode() for plan_id, _ in found]
                 self._hold()
-                pipeline: Any = self._client.pipeline(transaction=False)
+                pipeline: Any = self.client.pipeline(transaction=False)
                 for plan_id in plan_ids:
                     pipeline.hmget(part.plan(plan_id).plan, "state", "head")
                 plans = zip(plan_ids, pipeline.execute(), strict=True)
                 if due := [plan_id for plan_id, (state, head) in plans if _is_in(scope, state, head)]:
-                    functions.call(self._client, "FCALL", functions.REMIND, 1, part.timers, now, 1, *due)
+                    functions.call(self.client, "FCALL", functions.REMIND, 1, part.timers, now, 1, *due)
 
     def _announce(self, command: Command, what: str, reason: str | None, now: int) -> None:
         """Write the event, and the log line, of what became of a command."""
@@ -165,12 +171,12 @@ class BulkCommands:
         said |= {"actor": command.actor, "scope": scope, "reason": reason, "at": rfc3339(now)}
         data = codec.dumps({name: value for name, value in said.items() if value is not None})
         log.info("order", extra={"command": command.command.value, "scope": scope, "verdict": what})
-        call = ("FCALL", functions.ADD, 1, self._partitions[0].events, EVENTS_CAP)
-        functions.call(self._client, *call, "type", event_type(f"command.{what}"), "data", data)
+        call = ("FCALL", functions.ADD, 1, self.partitions[0].events, EVENTS_CAP)
+        functions.call(self.client, *call, "type", event_type(f"command.{what}"), "data", data)
 
     def _run(self, commands: list[tuple[Any, ...]]) -> None:
         for command in commands:
-            functions.call(self._client, *command)
+            functions.call(self.client, *command)
 
 
 def _is_in(scope: str, state: bytes | None, head: bytes | None) -> bool:

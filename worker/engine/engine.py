@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
@@ -23,9 +23,7 @@ from worker.engine.quota import Quota
 from worker.engine.router import Router, Work
 from worker.store import functions, goal_record
 from worker.store import keys as names
-from worker.store.commits import Commits
 from worker.store.functions import FunctionsMissing
-from worker.store.keys import Partition
 from worker.store.memory import ServerMemory
 from worker.store.plans import Begun, NoSnapshot, PlanStore, Reconnected, RolledBack, UnreadablePlan, Write, full_queue
 from worker.streams import release
@@ -65,13 +63,13 @@ def _with_retries(work: Callable[Concatenate[Engine, P], T]) -> Callable[Concate
         for tries_left in reversed(range(TRIES)):
             try:
                 if self._reread:
-                    self._router.forget()
+                    self.router.forget()
                     self.catch_up()
                     self._apply_pending()
                 self._reread = True
                 done = work(self, *args, **options)
             except FunctionsMissing:
-                functions.load(self._client)
+                functions.load(self.store.client)
                 if not tries_left:
                     raise
             except (RolledBack, Reconnected):
@@ -85,30 +83,18 @@ def _with_retries(work: Callable[Concatenate[Engine, P], T]) -> Callable[Concate
     return run
 
 
+@dataclass(eq=False, repr=False)
 class Engine:
     """Decides about the plans of one partition.
 
     One per process and partition; not for several threads at once.
     """
 
-    def __init__(
-        self,
-        store: PlanStore,
-        router: Router,
-        client: Redis,
-        partition: Partition,
-        quota: Quota,
-        commits: Commits,
-        memory: ServerMemory,
-    ) -> None:
-        self._store = store
-        self._router = router
-        self._client = client
-        self._partition = partition
-        self._quota = quota
-        self._commits = commits
-        self._memory = memory
-        self._reread = True  # at first there is only what the server has to be compared with what is known here
+    store: PlanStore
+    router: Router
+    quota: Quota
+    memory: ServerMemory
+    _reread: bool = field(default=True, init=False)  # what is pending; at first the server has to be compared, too
 
     @_with_retries
     def drain(self, share: float = 1.0) -> bool:
@@ -118,12 +104,12 @@ class Engine:
         """
         end = time.monotonic() + DRAIN_S * share
         linger = LINGER_MS if share >= SHARE_TO_LINGER else None
-        while self._router.read(linger):
+        while self.router.read(linger):
             self._settle()
             if time.monotonic() >= end:
                 break
         self._settle()  # the last counters
-        return bool(self._router.waiting)
+        return bool(self.router.waiting)
 
     @_with_retries
     def recover(self, idle_ms: int) -> int:
@@ -131,7 +117,7 @@ class Engine:
 
         Returns how many entries that were.
         """
-        taken = self._router.take_over(idle_ms)
+        taken = self.router.take_over(idle_ms)
         if taken:
             self._apply_pending()
         return taken
@@ -139,7 +125,7 @@ class Engine:
     @_with_retries
     def carry_on(self, plan_id: str) -> None:
         """Go on with work that a commit left over."""
-        self._router.of(plan_id)
+        self.router.of(plan_id)
         self._settle()
 
     @_with_retries
@@ -149,7 +135,7 @@ class Engine:
         Does nothing while another worker sweeps. Whether the server has lost commits is looked at in any case: nobody
         may have changed a plan since.
         """
-        if self._commits.sees_loss():
+        if self.store.commits.sees_loss():
             raise RolledBack
         end = time.monotonic() + DRAIN_S * share
         while time.monotonic() < end:
@@ -157,9 +143,9 @@ class Engine:
             if not plans:
                 return
             for plan_id in plans:
-                self._router.of(plan_id.decode()).due = clocks
+                self.router.of(plan_id.decode()).due = clocks
             self._settle()
-            if self._router.waiting:  # another worker has its hands on them
+            if self.router.waiting:  # another worker has its hands on them
                 return
 
     def catch_up(self) -> None:
@@ -168,52 +154,53 @@ class Engine:
         Comes before anything else, and whenever the server may have lost something. Every plan that lost something is
         paused: only a person can tell what became of it.
         """
-        lost = self._commits.compare()
+        lost = self.store.commits.compare()
         if lost is None:
             return
         plans = lost.plans
         if plans is None:
-            found: Any = self._client.zrange(self._partition.plans, 0, -1)
+            found: Any = self.store.client.zrange(self.store.partition.plans, 0, -1)
             plans = [plan_id.decode() for plan_id in found]
         for page in batches(plans, DUE_PAGE):
             for plan_id in page:
-                self._router.of(plan_id).commands.append((None, needs_reconcile(plan_id, lost.base)))
+                self.router.of(plan_id).commands.append((None, needs_reconcile(plan_id, lost.base)))
             end = time.monotonic() + PATIENCE_S
-            while self._router.waiting and time.monotonic() < end:
+            while self.router.waiting and time.monotonic() < end:
                 self._settle()
-            if self._router.waiting:
+            if self.router.waiting:
                 raise Overtaken("plans that need a person are being decided about")
-        self._commits.forget_loss()
+        self.store.commits.forget_loss()
 
     def _apply_pending(self) -> None:
-        for _ in self._router.read_pending():
+        for _ in self.router.read_pending():
             self._settle()
         self._settle()
 
     def _due(self, token: str) -> tuple[list[bytes], Clocks]:
-        keys = (self._partition.timers, self._partition.sweep, self._partition.outcomes)
+        partition = self.store.partition
+        keys = (partition.timers, partition.sweep, partition.outcomes)
         reply = functions.call(
-            self._client, "FCALL", functions.UPKEEP, len(keys), *keys, token, SWEEP_LOCK_MS, DUE_PAGE
+            self.store.client, "FCALL", functions.UPKEEP, len(keys), *keys, token, SWEEP_LOCK_MS, DUE_PAGE
         )
         if len(reply) == 1:
             return [], Clocks()
         now, due, *clocks = reply
         if now == clocks[0]:  # sweeping has just gone on after a gap, or the server's clock was set back
-            streams = (self._partition.outcomes, self._partition.commands, names.GOALS, names.COMMANDS)
-            release.date_anew(self._client, streams)
+            streams = (partition.outcomes, partition.commands, names.GOALS, names.COMMANDS)
+            release.date_anew(self.store.client, streams)
         return due, Clocks(*clocks)
 
     def _settle(self) -> None:
         """Decide about every plan that waits, round by round on fresh state; busy plans stay for the next batch."""
-        router = self._router
+        router = self.router
         for _ in range(ROUNDS):
             works = list(router.waiting.items())
             if not works and not router.has_news:
                 return
             asks = [work.ask(plan_id) for plan_id, work in works]
-            tight = not self._memory.takes_steps  # asked before the talk, which has the connection to itself
+            tight = not self.memory.takes_steps  # asked before the talk, which has the connection to itself
             decided: list[Decided] = []
-            with self._store.talk() as talk:
+            with self.store.talk() as talk:
                 talk.begin(asks)
                 for some, part in zip(batches(works, DECIDE_AT_ONCE), batches(asks, DECIDE_AT_ONCE), strict=True):
                     begun = zip(some, talk.snapshots(part), strict=True)
@@ -235,22 +222,22 @@ class Engine:
         Where deciding fails the commit writes nothing and only gives the lock back.
         """
         if plan is NoSnapshot.GONE:
-            self._router.answer_gone(plan_id, work)
+            self.router.answer_gone(plan_id, work)
         elif isinstance(plan, UnreadablePlan):
             log.error("plan unreadable", extra={"plan_id": plan_id, "error": str(plan)})
-            self._router.isolate_failure(plan_id, work, time.time_ns() // 1_000_000)
+            self.router.isolate_failure(plan_id, work, time.time_ns() // 1_000_000)
         if not isinstance(plan, Snapshot):
             return None
         plan.short_of_memory = tight
         if is_newer(plan.record) and not work.only_pauses:
-            self._router.leave_to_newer(plan_id, work, plan.now)
+            self.router.leave_to_newer(plan_id, work, plan.now)
         else:
             try:
                 changeset = work.decide(plan)
                 if changeset.settles:  # in another slot, so before the commit: who dies here leaves the answer pending
                     reason = (plan.record.halt or {}).get("reason", "")
                     goal_record.settle(
-                        self._client, plan.record.head.goal_id, changeset.settles, reason, *goal_record.OPEN
+                        self.store.client, plan.record.head.goal_id, changeset.settles, reason, *goal_record.OPEN
                     )
                 acks = [(entry.stream, entry.entry_id) for entry, _ in work.messages if entry]
                 return Decided(plan_id, work, Write(changeset, acks))
@@ -260,20 +247,20 @@ class Engine:
                 raise
             except Exception:
                 log.exception("decision failed", extra={"plan_id": plan_id})
-                self._router.isolate_failure(plan_id, work, plan.now)
+                self.router.isolate_failure(plan_id, work, plan.now)
         return Decided(plan_id, None, Write(Changeset(plan_id, plan.record.version, plan.now)))
 
     def _finish(self, one: Decided, verdict: str | ResponseError) -> None:
         if isinstance(verdict, ResponseError):
             log.error("commit refused", extra={"plan_id": one.plan_id, "error": str(verdict)})
-            self._router.isolate_failure(one.plan_id, one.work or Work(), one.write.changeset.now)
+            self.router.isolate_failure(one.plan_id, one.work or Work(), one.write.changeset.now)
         elif verdict == "ok" and one.work:
             changeset = one.write.changeset
-            self._router.applied.update(changeset.verdicts)
+            self.router.applied.update(changeset.verdicts)
             if changeset.short:
-                self._quota.refill(self._partition, changeset.short, changeset.now)
+                self.quota.refill(self.store.partition, changeset.short, changeset.now)
             if one.work.finish(changeset):
-                del self._router.waiting[one.plan_id]
+                del self.router.waiting[one.plan_id]
         elif (full := full_queue(verdict)) and one.work:
             one.work.full |= {full}
-            self._router.applied["queue_full"] += 1
+            self.router.applied["queue_full"] += 1

@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -30,30 +31,19 @@ RENEW_S = 10.0  # at the most, so that nobody takes over what we work on
 TRIES = 5  # at a goal whose plan rests on what others change
 
 
+@dataclass(eq=False, repr=False)
 class GoalConsumer:
     """Takes goals one by one. One per process; not for several threads at once."""
 
-    def __init__(
-        self,
-        client: Redis,
-        inbox: Inbox,
-        creation: PlanCreation,
-        *,
-        admission: Admission,
-        max_bytes: int,
-        max_failures: int,
-        retention_s: int,
-        claim_idle_s: float,
-    ) -> None:
-        self._client = client
-        self._inbox = inbox
-        self._creation = creation
-        self._admission = admission
-        self._max_bytes = max_bytes
-        self._max_failures = max_failures
-        self._retention_s = retention_s
-        self._renew_s = min(RENEW_S, claim_idle_s / 3)
-        self._reread = False
+    client: Redis
+    inbox: Inbox
+    creation: PlanCreation
+    admission: Admission
+    max_bytes: int
+    max_failures: int
+    retention_s: int
+    claim_idle_s: float
+    _reread: bool = field(default=False, init=False)
 
     def drain(self, share: float = 1.0) -> bool:
         """Take goals until none is left, or for `share` of DRAIN_S.
@@ -66,7 +56,7 @@ class GoalConsumer:
                 if self._reread:
                     self.take_pending()
                     self._reread = False
-                entries = self._inbox.read(count=1)
+                entries = self.inbox.read(count=1)
                 if not entries:
                     return False
                 self._try(entries[0])
@@ -80,7 +70,7 @@ class GoalConsumer:
 
         Returns how many goals that were.
         """
-        taken = self._inbox.take_over(idle_ms)
+        taken = self.inbox.take_over(idle_ms)
         if taken:
             self.take_pending()
         return taken
@@ -91,25 +81,25 @@ class GoalConsumer:
         One by one: what waits longer than the goal before it may have become another's.
         """
         last = "0"
-        while entries := self._inbox.read(count=1, after=last):
+        while entries := self.inbox.read(count=1, after=last):
             last = entries[0].entry_id.decode()
             self._try(entries[0])
 
     def _try(self, entry: StreamEntry) -> None:
         """Take one goal; a failure of ours is counted against it, and who fails too often is poison."""
         try:
-            with self._inbox.renewal(entry, self._renew_s):
+            with self.inbox.renewal(entry, min(RENEW_S, self.claim_idle_s / 3)):
                 self._keep_at(entry)
         except FunctionsMissing:  # the server was emptied or replaced; nothing of the call happened
-            functions.load(self._client)
+            functions.load(self.client)
             self._try(entry)
         except (RedisConnectionError, RedisTimeoutError):  # not the goal's fault
             raise
         except OutOfMemoryError:  # it became full since admission was asked
-            self._dead_letter(entry, self._admission.out_of_memory())
+            self._dead_letter(entry, self.admission.out_of_memory())
         except Exception:
             log.exception("goal failed", extra={"entry": entry.entry_id.decode()})
-            self._each(self._inbox.count_failure(entry, keys.GOALS_FAILURES, self._max_failures))
+            self._each(self.inbox.count_failure(entry, keys.GOALS_FAILURES, self.max_failures))
 
     def _keep_at(self, entry: StreamEntry) -> None:
         """Take one goal, again where another plan has taken of the same day budget meanwhile."""
@@ -120,9 +110,9 @@ class GoalConsumer:
 
     def _take(self, entry: StreamEntry) -> None:
         if not entry.fields:  # deleted while it was pending
-            self._each(self._inbox.drop((entry,)))
+            self._each(self.inbox.drop((entry,)))
             return
-        found = read_goal(entry, self._max_bytes)
+        found = read_goal(entry, self.max_bytes)
         if isinstance(found, Problem):
             self._dead_letter(entry, found)
             return
@@ -134,12 +124,12 @@ class GoalConsumer:
             return
         goal_id = goal.goal_id or beside or entry.entry_id.decode()
         key = keys.goal_id(goal_id)
-        is_new = not self._client.exists(key)
-        if is_new and (refusal := self._admission.refusal(goal)):  # its id stays free for when it is sent again
+        is_new = not self.client.exists(key)
+        if is_new and (refusal := self.admission.refusal(goal)):  # its id stays free for when it is sent again
             self._dead_letter(entry, refusal)
             return
         plan_id, verdict, known = goal_record.claim(
-            self._client, goal_id, fresh_plan_id(goal.context.repo), digest, self._retention_s
+            self.client, goal_id, fresh_plan_id(goal.context.repo), digest, self.retention_s
         )
         if known != digest:
             detail = f"The goal id {goal_id} was used before, for {plan_id}, with another body."
@@ -147,20 +137,20 @@ class GoalConsumer:
             return
         counted: tuple[object, ...] = ("duplicate", 1)
         if verdict == GoalVerdict.PENDING:
-            made = self._creation.create(goal, goal_id, plan_id)
+            made = self.creation.create(goal, goal_id, plan_id)
             log.info("goal decided", extra={"goal_id": goal_id, "plan_id": plan_id, "verdict": made.verdict})
             # Where another verdict stands, its plan was answered before we were here.
-            goal_record.settle(self._client, goal_id, made.verdict, made.reason, GoalVerdict.PENDING)
-            self._client.expire(key, self._retention_s)
+            goal_record.settle(self.client, goal_id, made.verdict, made.reason, GoalVerdict.PENDING)
+            self.client.expire(key, self.retention_s)
             counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal))
-        self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted), *self._inbox.drop((entry,))])
+        self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted), *self.inbox.drop((entry,))])
 
     def _dead_letter(self, entry: StreamEntry, problem: Problem) -> None:
         log.warning("goal dead", extra={"entry": entry.entry_id.decode(), "code": problem.code})
         counted = ("FCALL", functions.COUNT, 1, keys.GOALS_STATS, "dead", 1, f"dead:{problem.code}", 1)
-        self._each([*self._inbox.dead_letter(entry, problem), counted])
+        self._each([*self.inbox.dead_letter(entry, problem), counted])
 
     def _each(self, commands: list[tuple[object, ...]]) -> None:
         """Send commands one by one: a server that is full takes no function inside of a transaction, if any at all."""
         for command in commands:
-            functions.call(self._client, *command)
+            functions.call(self.client, *command)

@@ -51,30 +51,23 @@ class GoalResult(NamedTuple):
     reason: str = ""
 
 
+@dataclass(eq=False, repr=False)
 class PlanCreation:
     """Creates plans of goals. One per process; not for several threads at once."""
 
-    def __init__(
-        self,
-        client: Redis,
-        context: Callable[[str], PartitionContext],
-        admission: Admission,
-        consulting: Consulting,
-        catalogue: Catalogue = CATALOGUE,
-    ) -> None:
-        self._client = client
-        self._context_of = context
-        self._admission = admission
-        self._consulting = consulting
-        self.catalogue = catalogue
+    client: Redis
+    context_of: Callable[[str], PartitionContext]
+    admission: Admission
+    consulting: Consulting
+    catalogue: Catalogue = CATALOGUE
 
     def find(self, plan_id: str) -> GoalResult | None:
         """Tell what the plan that is there says of its goal.
 
         None where it has yet to be made.
         """
-        key = self._context_of(plan_id).partition.plan(plan_id).plan
-        found: Any = self._client.hmget(key, "state", "halt", "live")
+        key = self.context_of(plan_id).partition.plan(plan_id).plan
+        found: Any = self.client.hmget(key, "state", "halt", "live")
         state, halt, live = found
         if state == PlanState.REJECTED.value.encode():
             return GoalResult(GoalVerdict.REJECTED, codec.loads(halt)["reason"])
@@ -88,8 +81,8 @@ class PlanCreation:
 
         Raises Overtaken where what it rests on has changed meanwhile.
         """
-        context = self._context_of(plan_id)
-        plan_seed = self._admission.plan_seed(context.partition, goal, goal_id, plan_id)
+        context = self.context_of(plan_id)
+        plan_seed = self.admission.plan_seed(context.partition, goal, goal_id, plan_id)
         if made := self.find(plan_id):  # after the version was read: who makes it from now on has another one
             return made
         setting = self._setting(context.partition, goal, plan_seed.now)
@@ -98,12 +91,12 @@ class PlanCreation:
         answer = goals.plan(goal, self.catalogue, setting)
         if isinstance(answer, Consult):
             answer, tokens = self._consult(context, plan_seed, goal, setting, answer)
-            plan_seed = self._admission.plan_seed(context.partition, goal, goal_id, plan_id)  # time has passed
+            plan_seed = self.admission.plan_seed(context.partition, goal, goal_id, plan_id)  # time has passed
             if made := self.find(plan_id):  # it was ended meanwhile, or another worker was faster
                 if made.verdict is GoalVerdict.REJECTED:
                     limit = budget.limits_of(goal)["tokens"]
                     paid = tokens if limit is None else min(tokens, limit)
-                    self._admission.quota.charge(context.partition, plan_seed.grants, paid, plan_seed.now)
+                    self.admission.quota.charge(context.partition, plan_seed.grants, paid, plan_seed.now)
                 return made
         return self._keep(context, plan_seed, goal, answer)
 
@@ -122,14 +115,14 @@ class PlanCreation:
 
     def _setting(self, partition: Partition, goal: Goal, now: int) -> Setting | Rejected:
         """Gather what surrounds a goal; templates of tasks need nothing of what plans before it left."""
-        setting = self._consulting.setting(goal)
+        setting = self.consulting.setting(goal)
         if isinstance(setting, Rejected):
             return setting
         setting = replace(setting, now=now)
         name = plan_history(goal.kind, goal.tenant, goal.context.repo)
         if name is None or goal.kind is GoalKind.TASK:
             return setting
-        found: Any = self._client.hgetall(partition.recall(name))
+        found: Any = self.client.hgetall(partition.recall(name))
         return replace(setting, history={field.decode(): int(count) for field, count in found.items()})
 
     def _consult(
@@ -146,15 +139,15 @@ class PlanCreation:
                 error = FieldError(pointer="/drafter", code="day_budget_exhausted", message=message)
                 return reject(error.code, (error,)), 0
         if plan_seed.version == 0:
-            self._write(context, [goals.await_draft(plan_seed, goal, self._consulting.patience_ms)])
+            self._write(context, [goals.await_draft(plan_seed, goal, self.consulting.patience_ms)])
         key = context.partition.plan(plan_seed.plan_id).plan
 
         def stop() -> bool:
-            return self._client.hget(key, "state") != PlanState.CREATED.value.encode()
+            return self.client.hget(key, "state") != PlanState.CREATED.value.encode()
 
         while isinstance(question, Consult) and len(setting.drafted) < MOST_QUESTIONS and not stop():
             number = len(setting.drafted) + 1
-            said = self._consulting.ask(setting.drafter, context.partition, plan_seed.plan_id, number, question, stop)
+            said = self.consulting.ask(setting.drafter, context.partition, plan_seed.plan_id, number, question, stop)
             setting = replace(setting, drafted=(*setting.drafted, said))
             question = goals.plan(goal, self.catalogue, setting)
         return question, sum(said.tokens for said in setting.drafted)

@@ -96,25 +96,25 @@ class Work:
         return not (self.reports or self.commands or changeset.more or changeset.short or wider)
 
 
+@dataclass(eq=False, repr=False)
 class Router:
     """Holds what waits to be decided, by plan.
 
     Beside it are the commands to the server that travel with the next commits.
     """
 
-    def __init__(self, inbox: Inbox, commands: Inbox, partition: Partition, partitions: int, max_failures: int) -> None:
-        self._inbox = inbox
-        self._commands = commands
-        self._partition = partition
-        self._partitions = partitions
-        self._max_failures = max_failures
-        self._looked = 0.0
-        self._told_newer = False
-        self.waiting: dict[str, Work] = {}
-        self.applied: Counter[str] = Counter()  # of what was committed
-        self.tally: Counter[str] = Counter()  # of what goes with `beside`
-        self.beside: list[RedisCommand] = []
-        self._astray: list[tuple[StreamEntry, str]] = []  # entries about plans that are not here, and where they may be
+    inbox: Inbox
+    commands: Inbox
+    partition: Partition
+    partitions: int
+    max_failures: int
+    waiting: dict[str, Work] = field(default_factory=dict)
+    applied: Counter[str] = field(default_factory=Counter)  # of what was committed
+    tally: Counter[str] = field(default_factory=Counter)  # of what goes with `beside`
+    beside: list[RedisCommand] = field(default_factory=list)
+    _astray: list[tuple[StreamEntry, str]] = field(default_factory=list, init=False)  # and where its plan is
+    _looked: float = field(default=0.0, init=False)  # when commands were read
+    _left_some: bool = field(default=False, init=False)  # to newer workers, and said so
 
     def of(self, plan_id: str) -> Work:
         """What waits for this plan."""
@@ -128,8 +128,8 @@ class Router:
         """
         if block_ms is None or time.monotonic() - self._looked >= COMMANDS_S:
             self._looked = time.monotonic()
-            self._sort_commands(self._commands.read())
-        self._sort(self._inbox.read(block_ms=None if self.waiting else block_ms))
+            self._sort_commands(self.commands.read())
+        self._sort(self.inbox.read(block_ms=None if self.waiting else block_ms))
         return bool(self.waiting or self.beside)
 
     def take_over(self, idle_ms: int) -> int:
@@ -137,9 +137,9 @@ class Router:
 
         Returns how many, to be read as pending.
         """
-        taken = self._inbox.take_over(idle_ms) + self._commands.take_over(idle_ms)
+        taken = self.inbox.take_over(idle_ms) + self.commands.take_over(idle_ms)
         if taken:
-            log.warning("entries taken over", extra={"stream": self._inbox.stream, "count": taken})
+            log.warning("entries taken over", extra={"stream": self.inbox.stream, "count": taken})
         return taken
 
     def read_pending(self) -> Iterator[None]:
@@ -147,9 +147,9 @@ class Router:
 
         What cannot be decided stays so.
         """
-        self._sort_commands(self._commands.read(after="0"))
+        self._sort_commands(self.commands.read(after="0"))
         after = "0"
-        while entries := self._inbox.read(after=after):
+        while entries := self.inbox.read(after=after):
             self._sort(entries)
             yield
             after = entries[-1].entry_id.decode()
@@ -164,7 +164,7 @@ class Router:
     def _sort_commands(self, entries: Sequence[StreamEntry]) -> None:
         for entry in entries:
             if not entry.fields:  # deleted while it was pending
-                self.beside += self._commands.drop((entry,))
+                self.beside += self.commands.drop((entry,))
                 continue
             found = read_command(entry)
             if isinstance(found, Problem):
@@ -178,7 +178,7 @@ class Router:
         """Put each entry with its plan; what is not for us or cannot be read goes where it belongs."""
         for entry in entries:
             if not entry.fields:  # deleted while it was pending
-                self.beside += self._inbox.drop((entry,))
+                self.beside += self.inbox.drop((entry,))
                 continue
             try:
                 found = read_outcome(entry)
@@ -207,7 +207,7 @@ class Router:
         counts = [part for name, count in counters.items() if count for part in (name, count)]
         commands, self.beside = self.beside, []
         if counts:
-            commands.append(("FCALL", functions.COUNT, 1, self._partition.stats, *counts))
+            commands.append(("FCALL", functions.COUNT, 1, self.partition.stats, *counts))
         self.tally.clear()
         self.applied.clear()
         return commands
@@ -220,14 +220,14 @@ class Router:
         """
         del self.waiting[plan_id]
         if work.due:
-            self.beside += [("ZREM", self._partition.timers, plan_id), ("ZREM", self._partition.plans, plan_id)]
-        partition = Partition(partition_of(plan_id, self._partitions))
-        if partition.number != self._partition.number:
+            self.beside += [("ZREM", self.partition.timers, plan_id), ("ZREM", self.partition.plans, plan_id)]
+        partition = Partition(partition_of(plan_id, self.partitions))
+        if partition.number != self.partition.number:
             self._astray += [(entry, partition.outcomes) for entry, _ in work.reports]
             self._astray += [(entry, partition.commands) for entry, _ in work.commands if entry]
             return
         self.tally[Verdict.UNKNOWN] += len(work.reports)
-        self.beside += self._inbox.drop([entry for entry, _ in work.reports])
+        self.beside += self.inbox.drop([entry for entry, _ in work.reports])
         for entry in [entry for entry, _ in work.commands if entry]:
             self._dead_letter(entry, Problem.of("unknown_plan", f"There is no plan {plan_id}.", status=404))
 
@@ -239,14 +239,14 @@ class Router:
         once per `claim_idle_s`; nothing of the plan is lost or changed.
         """
         entries = [entry for entry, _ in [*work.commands, *work.reports] if entry]
-        self.beside += self._inbox.give_away(entries, FOR_NEWER)
+        self.beside += self.inbox.give_away(entries, FOR_NEWER)
         if work.due:
-            self.beside.append(("FCALL", functions.REMIND, 1, self._partition.timers, now + NEWER_MS, 0, plan_id))
+            self.beside.append(("FCALL", functions.REMIND, 1, self.partition.timers, now + NEWER_MS, 0, plan_id))
         del self.waiting[plan_id]
         self.tally["newer"] += 1
-        if not self._told_newer:  # every look would say it again
+        if not self._left_some:  # every look would say it again
             log.warning("plans left to newer workers", extra={"plan_id": plan_id})
-        self._told_newer = True
+        self._left_some = True
 
     def isolate_failure(self, plan_id: str, work: Work, now: int) -> None:
         """Find the entry with which deciding fails, by trying them one by one.
@@ -257,15 +257,15 @@ class Router:
             work.size = 1
             return
         if work.due:  # its clocks can wait, and what else came is not to blame
-            self.beside.append(("FCALL", functions.REMIND, 1, self._partition.timers, now + RETRY_MS, 0, plan_id))
+            self.beside.append(("FCALL", functions.REMIND, 1, self.partition.timers, now + RETRY_MS, 0, plan_id))
         for entry in [entry for entry, _ in work.messages if entry]:
-            if removal := self._inbox.count_failure(entry, self._partition.failures, self._max_failures):
+            if removal := self.inbox.count_failure(entry, self.partition.failures, self.max_failures):
                 self._dead(entry, "poison", removal)
         if work.finish(Changeset(plan_id, 0, now)):
             self.waiting.pop(plan_id, None)
 
     def _dead_letter(self, entry: StreamEntry, problem: Problem) -> None:
-        self._dead(entry, problem.code, self._inbox.dead_letter(entry, problem))
+        self._dead(entry, problem.code, self.inbox.dead_letter(entry, problem))
 
     def _dead(self, entry: StreamEntry, code: str, removal: Sequence[RedisCommand]) -> None:
         log.warning("entry dead", extra={"stream": entry.stream, "entry": entry.entry_id.decode(), "code": code})
@@ -282,5 +282,5 @@ class Router:
         self._astray.clear()
 
     def _forward(self, entry: StreamEntry, target: str) -> None:
-        self.beside += self._inbox.forward(entry, target)
+        self.beside += self.inbox.forward(entry, target)
         self.tally["forwarded"] += 1

@@ -119,7 +119,7 @@ class Container:
         outcomes = self._inbox(partition.outcomes, partition.dead)
         commands = self._inbox(partition.commands, partition.dead)
         router = Router(outcomes, commands, partition, here.partitions, here.max_failures)
-        engine = Engine(store, router, client, partition, self.quota, commits, self.memory)
+        engine = Engine(store, router, self.quota, self.memory)
         self._contexts[number] = PartitionContext(partition, store, commits, router, engine)
         return self._contexts[number]
 

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from redis import Redis
@@ -65,25 +66,17 @@ class StreamEntry(NamedTuple):
         return value.decode(errors="replace") if value else None
 
 
+@dataclass(eq=False, repr=False)
 class Inbox:
     """One stream and the planner's group on it; both are made where they are missing."""
 
-    def __init__(
-        self,
-        client: Redis,
-        stream: str,
-        dead: str,
-        consumer: str,
-        max_dead: int = MAX_DEAD,
-        dead_bytes: Callable[[], int] = lambda: DEAD_BYTES,
-    ) -> None:
-        self._client = client
-        self.stream = stream
-        self._dead = dead
-        self._consumer = consumer
-        self._max_dead = max_dead
-        self._dead_bytes = dead_bytes
-        self._count = BATCH_ENTRIES // 4  # until the size of entries is known
+    client: Redis
+    stream: str
+    dead: str
+    consumer: str
+    max_dead: int = MAX_DEAD
+    dead_bytes: Callable[[], int] = lambda: DEAD_BYTES
+    _count: int = field(default=BATCH_ENTRIES // 4, init=False)  # of the next batch, until the size of entries is known
 
     def read(self, count: int = BATCH_ENTRIES, block_ms: int | None = None, after: str = ">") -> list[StreamEntry]:
         """Read new entries, at most `count` and about BATCH_BYTES.
@@ -92,7 +85,7 @@ class Inbox:
         """
         block = () if block_ms is None else ("BLOCK", block_ms)
         wanted = min(count, self._count)
-        call = ("XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", wanted, *block, "STREAMS", self.stream, after)
+        call = ("XREADGROUP", "GROUP", GROUP, self.consumer, "COUNT", wanted, *block, "STREAMS", self.stream, after)
         reply = self._in_group(*call)
         found = reply[0][1] if reply else ()
         entries = []
@@ -106,12 +99,12 @@ class Inbox:
     def _in_group(self, *call: Any) -> Any:
         """Call what needs the group; makes it first where it is missing."""
         try:
-            return functions.call(self._client, *call)
+            return functions.call(self.client, *call)
         except ResponseError as error:
             if "NOGROUP" not in str(error):
                 raise
             self.create_group()
-            return functions.call(self._client, *call)
+            return functions.call(self.client, *call)
 
     def create_group(self) -> None:
         """Make the group at the beginning of the stream, with the stream."""
@@ -123,10 +116,10 @@ class Inbox:
 
     def _make_group(self) -> None:
         try:
-            self._client.xgroup_create(self.stream, GROUP, id="0", mkstream=True)
+            self.client.xgroup_create(self.stream, GROUP, id="0", mkstream=True)
         except OutOfMemoryError as full:  # who cannot read a stream cannot empty it
             try:
-                functions.call(self._client, "FCALL", functions.MAKE_GROUP, 1, self.stream, GROUP)
+                functions.call(self.client, "FCALL", functions.MAKE_GROUP, 1, self.stream, GROUP)
             except functions.FunctionsMissing:
                 raise full from None
 
@@ -135,7 +128,7 @@ class Inbox:
 
         Returns how many, to be read with `after="0"`.
         """
-        call = ("XAUTOCLAIM", self.stream, GROUP, self._consumer, idle_ms, "0-0", "COUNT", BATCH_ENTRIES, "JUSTID")
+        call = ("XAUTOCLAIM", self.stream, GROUP, self.consumer, idle_ms, "0-0", "COUNT", BATCH_ENTRIES, "JUSTID")
         return len(self._in_group(*call)[1])
 
     @contextmanager
@@ -146,7 +139,7 @@ class Inbox:
         def renew() -> None:
             while not done.wait(every_s):
                 with suppress(RedisError):  # whoever works on it will notice
-                    self._client.xclaim(self.stream, GROUP, self._consumer, 0, [entry.entry_id], justid=True)
+                    self.client.xclaim(self.stream, GROUP, self.consumer, 0, [entry.entry_id], justid=True)
 
         thread = threading.Thread(target=renew, name="renew-entry", daemon=True)
         thread.start()
@@ -173,8 +166,8 @@ class Inbox:
             at=rfc3339(time.time_ns() // 1_000_000),
             whole=whole,
         )
-        keys = (entry.stream, self._dead, stats_of(self._dead))
-        bounds = (self._max_dead, self._dead_bytes())
+        keys = (entry.stream, self.dead, stats_of(self.dead))
+        bounds = (self.max_dead, self.dead_bytes())
         fields: list[str | bytes] = ["problem", codec.encode(dead), "data", raw[:DEAD_DATA_BYTES]]
         for name, value in beside.items():
             fields += (BESIDE.encode() + name, value)
@@ -186,8 +179,8 @@ class Inbox:
         Passes on a full server too. Makes the commands that dead-letter it as poison, and forget the count, once there
         are `limit` of them; else none.
         """
-        count = functions.call(self._client, "FCALL", functions.COUNT, 1, failures, entry.entry_id, 1)
-        self._client.expire(failures, FAILURES_S)  # who failed and then did not is forgotten
+        count = functions.call(self.client, "FCALL", functions.COUNT, 1, failures, entry.entry_id, 1)
+        self.client.expire(failures, FAILURES_S)  # who failed and then did not is forgotten
         if count < limit:
             return []
         problem = Problem.of("poison", f"It failed {count} times; the worker's log says how.", status=500)
@@ -199,7 +192,7 @@ class Inbox:
         Makes the commands that drop it here.
         """
         flat = [part for pair in entry.fields.items() for part in pair]
-        functions.call(self._client, "FCALL", functions.ADD, 1, target, "", *flat)
+        functions.call(self.client, "FCALL", functions.ADD, 1, target, "", *flat)
         return self.drop((entry,))
 
     def give_away(self, entries: Iterable[StreamEntry], consumer: str) -> list[RedisCommand]:
