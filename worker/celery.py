@@ -71,21 +71,14 @@ def _bind(route: Route) -> None:
     """Make the Celery task of a route; its argument is the number of a partition, where the route has them."""
 
     def run(self: Any, *args: int) -> None:
-        _do(self, route.task, *args)
+        """Do what was asked for until its time is over; the pollers see what is left, and nobody else wakes for it."""
+        key, share = Key(route.task, args), float(self.request.get(SHARE) or 1)
+        if solo_pool.HERE.is_used and route is GOALS:  # a goal does not keep a worker of one slot from the rest
+            solo_pool.HERE.plan(_try, key, share)
+        else:
+            _try(key, share)
 
     app.task(name=route.task, bind=True)(run)
-
-
-def _do(task: Any, name: str, *args: int) -> None:
-    """Do what was asked for until its time is over; the pollers see what is left, and nobody else sends a wake-up.
-
-    A goal does not keep a worker of one slot from the rest.
-    """
-    key, share = Key(name, args), float(task.request.get(SHARE) or 1)
-    if solo_pool.HERE.is_used and name == GOALS.task:
-        solo_pool.HERE.plan(_try, key, share)
-    else:
-        _try(key, share)
 
 
 def _try(key: Key, share: float) -> None:
@@ -116,12 +109,8 @@ def _before_anything_is_forked(**_: Any) -> None:
 
 
 @signals.worker_init.connect
-def _in_the_worker(**_: Any) -> None:
-    logs.set_up_sentry(settings)
-
-
 @signals.worker_process_init.connect
-def _in_each_child(**_: Any) -> None:
+def _in_the_worker_and_each_child(**_: Any) -> None:
     logs.set_up_sentry(settings)
 
 
