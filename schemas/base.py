@@ -112,7 +112,7 @@ class Verdict(StrEnum):
 
 
 class FailureCategory(StrEnum):
-    """Why an attempt failed; the last two are the planner's own."""
+    """Why an attempt failed; the last three are the planner's own."""
 
     TEST_REGRESSION = "TEST_REGRESSION"
     TEST_TIMEOUT = "TEST_TIMEOUT"
@@ -128,6 +128,7 @@ class FailureCategory(StrEnum):
     UNKNOWN = "UNKNOWN"
     LEASE_EXPIRED = "LEASE_EXPIRED"
     OUTPUT_REFUSED = "OUTPUT_REFUSED"
+    NO_CHANGE = "NO_CHANGE"
 
 
 class Inbound(BaseModel):

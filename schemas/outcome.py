@@ -96,3 +96,4 @@ class Outcome(Inbound):
     verify: tuple[VerifyReceipt, ...] | None = Field(default=None, max_length=50)
     output: Annotated[Any, TextKind.LOG] = None
     controller: Word | None = None
+    nothing_to_change: Annotated[str, StringConstraints(max_length=4096), TextKind.LOG] | None = None

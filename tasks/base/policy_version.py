@@ -27,6 +27,7 @@ class ChangedRule(Enum):
         3,
         "A step of mode `test` that is red because of code waits for a step that mends it.",
     )
+    NOTHING_DONE_IS_NO_SUCCESS = (3, "A patch whose `touched_files` was sent and is empty has failed as NO_CHANGE.")
 
     def __init__(self, since: int, says: str) -> None:
         self.since = since

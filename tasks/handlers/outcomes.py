@@ -14,7 +14,7 @@ from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Snapshot, Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import expansion, halt_rules, outcome_verdict, pre_steps, revision, schedule, waits
+from tasks.policy import expansion, halt_rules, no_change, outcome_verdict, pre_steps, revision, schedule, waits
 from tasks.policy import halt as halting
 from tasks.policy.halt_rules import Halt
 from tasks.policy.outcome_verdict import Wrong
@@ -79,6 +79,8 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
         failure = outcome_verdict.failure_without_proof(doubt)
     if failure is None and unit.strategy_state:
         failure = expansion.refusal(unit, step, outcome)
+    if failure is None:
+        failure = no_change.failure_of(unit, step, outcome, passed=doubt is None)
     halt = halt_rules.first_fired(halt_rules.record(unit, step, outcome, failure), failure)
     if failure is None:
         _succeed(unit, step, outcome, halt, doubt)
@@ -90,7 +92,7 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
 
 def _succeed(unit: UnitOfWork, step: Step, outcome: Outcome, halt: Halt | None, doubt: str | None) -> None:
     """Finish a step whose attempt did what was asked, unless that is what halts the plan."""
-    unit.end_step(step, S.DONE.value, "done")
+    unit.end_step(step, S.DONE.value, "done", no_change.reason_of(step.facts, outcome, passed=doubt is None))
     step.status.previous = pre_steps.result_of(outcome) if step.facts["inserted_by"] else None
     if doubt:
         outcome_verdict.note_doubt(step)

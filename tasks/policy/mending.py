@@ -90,6 +90,7 @@ def make_mend(
             patch_cycles=max(facts["estimate"]["patch_cycles"] for facts in near),
         ),
         inserted_by=step.step_id,
+        allow_empty=True,
     )
     tools = _verification(mend, step, tests, catalogue)
     return mend.model_copy(update={"verify_tools": tools, "verify": render(tools)})

@@ -123,6 +123,7 @@ def make_pre_step(
         queue=step.queue,
         estimate=estimate(MODE_OF_TYPE[kind.type]),
         inserted_by=step.step_id,
+        allow_empty=patches,
     )
 
 

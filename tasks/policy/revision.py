@@ -70,6 +70,7 @@ GUIDANCE = MappingProxyType(
         C.COMPILATION_ERROR: "The last attempt did not compile: read the message in context.previous_failure.",
         C.TYPE_ERROR: "The last attempt had type errors: read them in context.previous_failure.",
         C.LINT_ERROR: "The last attempt broke lint rules: read them in context.previous_failure.",
+        C.NO_CHANGE: "The last attempt changed no file: change what the step asks for.",
         C.IMPORT_ERROR: "The last attempt imported what is not there: use only what the project has.",
     }
 )
@@ -124,6 +125,7 @@ TABLE: Mapping[C, Row] = MappingProxyType(
         C.TYPE_ERROR: ((TYPE_CHECK,), (add_context,), (narrow_files,)),
         C.LINT_ERROR: ((AUTO_FIX,), (add_context,), (narrow_files,)),
         C.IMPORT_ERROR: ((DEPENDENCIES,), (add_context,), (narrow_files,)),
+        C.NO_CHANGE: ((add_context,), (add_context,), (add_context,)),
         C.UNKNOWN: ((narrow_verification, narrow_files), (), ()),  # and it is retried only once
     }
 )

@@ -63,7 +63,9 @@ FAMILY = MappingProxyType({category: family for family, members in TREE.items() 
 
 HALTS_AT_ONCE = frozenset(TREE[Family.SANDBOX] + TREE[Family.BUDGET])
 
-OWN = frozenset({Category.LEASE_EXPIRED, Category.OUTPUT_REFUSED})  # only the planner can know of these
+OWN = frozenset(
+    {Category.LEASE_EXPIRED, Category.OUTPUT_REFUSED, Category.NO_CHANGE}
+)  # only the planner can know of these
 FROM_OUTSIDE = frozenset(Category) - OWN
 
 # Words of older vocabularies and of common tools that mean one of ours beyond doubt.

@@ -311,3 +311,19 @@ def test_constraints_reach_the_controller() -> None:
     made = plan(goal)
     assert isinstance(made, Draft)
     assert {step.guidance for step in made.steps} == {"keep the API; no deps"}
+
+
+def test_a_template_allows_it_where_documentation_stands_beside_a_change() -> None:
+    files = ["src/a.py", "tests/test_a.py", "docs/a.md"]
+    steps = {step.step_id: step for step in drafted("add a login", files).steps}
+
+    assert {name for name, step in steps.items() if step.allow_empty} == {"update-docs"}
+
+
+def test_a_template_joins_the_pieces_of_a_row() -> None:
+    files = [f"src/{number}.py" for number in range(12)]
+    steps = [step for step in drafted("fix the login", files).steps if step.mode is Mode.PATCH]
+
+    assert len(steps) > 1
+    assert {step.piece_of for step in steps} == {steps[0].step_id}
+    assert [step.allow_empty for step in steps] == [*[True] * (len(steps) - 1), False]

@@ -42,7 +42,7 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
     for line in lines:
         results = {step: after for step, _, after in line["moves"] if step}
         revisions = {one["step_id"]: one for one in line.get("revisions", ()) if "step_id" in one}
-        refused = {(said[1], said[2]): said[3] for said in line["in"] if said[0] == "output refused"}
+        findings = dict(_findings(line))
         for step, attempt, outcome, reason in _ends(line):
             known = found.setdefault(step, [])
             result, number = results.get(step, ""), attempt or len(known) + 1
@@ -52,12 +52,20 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
                 "result": "RETRIED" if result == "ACTIVE" else result,
                 **_cause(facts.get(step), outcome, reason, failed=result != "DONE"),
             }
-            if why := refused.get((step, number)):  # what it answered was of no use to the plan
-                entry |= {"category": FailureCategory.OUTPUT_REFUSED.value, "reason": why}
+            entry |= findings.get((step, number), {})
             if revised := revisions.get(step):
                 entry["revision"] = {name: value for name, value in revised.items() if name not in _TOLD_BESIDE}
             known.append(entry)
     return found
+
+
+def _findings(line: dict[str, Any]) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
+    """Yield what the planner found of successes that did not count, by step and attempt."""
+    for what, *said in line["in"]:
+        if what == "output refused":  # what it answered was of no use to the plan
+            yield (said[0], said[1]), {"category": FailureCategory.OUTPUT_REFUSED.value, "reason": said[2]}
+        elif what == "no change":
+            yield (said[0], said[1]), {"category": FailureCategory.NO_CHANGE.value, "reason": "no file was changed"}
 
 
 def _ends(line: dict[str, Any]) -> Iterator[tuple[str, int | None, dict[str, Any] | None, str]]:

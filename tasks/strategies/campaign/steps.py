@@ -20,7 +20,7 @@ from tasks.strategies.campaign.sequence import parents
 from tasks.strategies.campaign.state import CampaignState, Knowledge
 from tasks.strategies.campaign.verification import read_commands
 from tasks.strategies.drafting.cycle import draft_step
-from tasks.strategies.drafting.pieces import PHASES, Piece, pieces
+from tasks.strategies.drafting.pieces import PHASES, Piece, join_pieces, pieces
 from tasks.strategies.drafting.project import Check, Project
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit, guidance
 from tasks.toolchain.catalogue import render
@@ -91,7 +91,7 @@ def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[Pla
             own = tools if last else frame.project.check(Check.QUICK, piece.files) or tools
             steps.append(_step(task, step_id, frame, piece=piece, tools=own, depends_on=waits))
             waits = (step_id,)
-        made[task.seq] = tuple(steps)
+        made[task.seq] = tuple(join_pieces(steps))
     return made
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from schemas.base import RiskLevel
+from schemas.step import PlannedStep
 from tasks.rules.risk import RISK, assess_declared
 from tasks.toolchain.files import Role, chunks, files_of
 
@@ -69,3 +70,14 @@ def cut(files: Sequence[str], level_of_file: Callable[[str], RiskLevel]) -> Iter
     for level in reversed(tuple(RISK)):
         for part in chunks([path for path in files if levels[path] is level], RISK[level].max_files):
             yield part, level
+
+
+def join_pieces(steps: Sequence[PlannedStep]) -> list[PlannedStep]:
+    """Have the steps of one split change count together: each may leave its files as they are, if one changes some.
+
+    They come one after the other, so that the last one is judged by what those before it did.
+    """
+    if len(steps) < 2:
+        return list(steps)
+    first, last = steps[0].step_id, steps[-1].step_id
+    return [step.model_copy(update={"piece_of": first, "allow_empty": step.step_id != last}) for step in steps]

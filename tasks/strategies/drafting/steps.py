@@ -18,7 +18,7 @@ from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_
 from tasks.rules.strategy import MAX_EXPANSION
 from tasks.rules.validation import max_steps
 from tasks.strategies.drafting.order import NamedStep, free_name, order_steps
-from tasks.strategies.drafting.pieces import PHASES, Piece, fits_one_step, pieces
+from tasks.strategies.drafting.pieces import PHASES, Piece, fits_one_step, join_pieces, pieces
 from tasks.strategies.drafting.project import Check, Project, commands_in, keep_permitted, only_documents
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit
 from tasks.text.paths import clean
@@ -163,7 +163,7 @@ def _steps(
         name = step_id if len(parts) == 1 else free_name(f"{step_id}-{number}", used)
         tools = _tools(project, step, piece, last=number == len(parts)) if files else ()
         made.append(_step(project, step, name, piece, tools, (made[-1].step_id,) if made else waits))
-    return tuple(made)
+    return tuple(join_pieces(made))
 
 
 def _tools(project: Project, step: DraftedStep, piece: Piece, *, last: bool) -> tuple[VerifyTool, ...]:

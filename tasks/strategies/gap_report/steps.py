@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.kinds.gap_report import ActionType, PlannedAction
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_raise, is_below
-from tasks.strategies.drafting.pieces import cut
+from tasks.strategies.drafting.pieces import cut, join_pieces
 from tasks.strategies.drafting.project import Check, only_documents
 from tasks.strategies.gap_report.document import Iteration, level_of
 from tasks.strategies.gap_report.verification import verification
@@ -51,7 +52,8 @@ def must_explore(iteration: Iteration) -> bool:
 def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
     """Make the patches in a row, and the verification of all; none where no file may be patched."""
     plan, project = iteration.plan, iteration.project
-    pieces = [piece for action in plan.actions for piece in _pieces(action, iteration)]
+    by_action = [list(_pieces(action, iteration)) for action in plan.actions]
+    pieces = [piece for some in by_action for piece in some]
     if not pieces:
         return ()
     files = dict.fromkeys(path for piece in pieces for path in piece.files)
@@ -71,7 +73,9 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
         after = (steps[-1].step_id,)
     kind = StepType.TEST if whole else StepType.REVIEW  # where no tool can verify, somebody has to look
     about = _about(iteration, f"Verify that this is done: {plan.gap.description}")
-    return (*steps, _step(iteration, VERIFY_ID, "Verify the iteration", about, kind, whole, after))
+    patches = iter(steps)
+    joined = [step for some in by_action for step in join_pieces(list(islice(patches, len(some))))]
+    return (*joined, _step(iteration, VERIFY_ID, "Verify the iteration", about, kind, whole, after))
 
 
 def explore_step(iteration: Iteration) -> PlannedStep:

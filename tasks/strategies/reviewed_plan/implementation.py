@@ -15,7 +15,7 @@ from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.kinds.reviewed_plan_files import Milestone, Plan, QrItem, QrPhase
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import RISK, assess_declared, estimate
-from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, split
+from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, join_pieces, split
 from tasks.strategies.drafting.project import Check, Project, keep_permitted, only_documents
 from tasks.strategies.reviewed_plan.milestones import RoleName, files_of, is_external, waves_of, worker_of
 from tasks.strategies.reviewed_plan.state import Turn, project_in
@@ -161,7 +161,7 @@ def _milestone_steps(
             phase=piece.phase,
         )
         steps.append(step)
-    return steps
+    return join_pieces(steps)
 
 
 def round_of(turn: Turn, brief: Brief, phase: QrPhase) -> WorkRound:
@@ -196,7 +196,7 @@ def document_steps(work: WorkRound, number: int) -> tuple[PlannedStep, ...] | No
             depends_on=(steps[-1].step_id,) if steps and piece.phase else (),
             phase=piece.phase,
         )
-        steps.append(step)
+        steps.append(step.model_copy(update={"allow_empty": True}))  # what was made may need no words
     return tuple(steps)
 
 

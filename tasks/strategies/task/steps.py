@@ -7,7 +7,7 @@ from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.strategies.drafting import cycle
-from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, Piece, split
+from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, Piece, join_pieces, split
 from tasks.strategies.drafting.project import Check, Project, only_documents
 from tasks.strategies.task.templates import Row, Template
 from tasks.text.fields import MAX_INTENT, fill, fit, guidance
@@ -65,7 +65,7 @@ def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...]) -> list[Pl
         tools = _tools_of_piece(project, row, files, piece, last=number == len(pieces))
         waits = (steps[-1].step_id,) if steps else waits
         steps.append(_step(project, row, StepType.PATCH, tools, waits, piece, (number, len(pieces))))
-    return steps
+    return join_pieces(steps)
 
 
 def _tools_of_piece(
@@ -119,4 +119,5 @@ def _step(
         verify_tools=tools,
         queue=goal.queue,
         estimate=estimate(mode),
+        allow_empty=row.allow_empty,
     )

@@ -35,6 +35,7 @@ class Row:
     check: Check = Check.NONE
     success: str = ""
     hint: str | None = None
+    allow_empty: bool = False  # there may be nothing to change
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ FEATURE = Template(
         Row("verify-new-tests", "Verify the new tests", "Run the new tests of: {goal}", TEST, after=("add-tests",),
             roles=(Role.TEST,), check=Check.NEW_TESTS, success="The tests of the changed test files pass."),
         Row("update-docs", "Update the documentation", "Document: {goal}", PATCH, after=("verify-new-tests",),
-            roles=(Role.DOCUMENT,), success="The documentation tells of the feature."),
+            roles=(Role.DOCUMENT,), success="The documentation tells of the feature.", allow_empty=True),
         Row("verify-full", "Run the full test suite", "Run all tests after: {goal}", TEST, after=("update-docs",),
             check=Check.TESTS, success="The whole test suite passes."),
     ),

@@ -1,0 +1,66 @@
+"""Whether a success did anything: an attempt that was to patch and changed no file has not done its step.
+
+Only a list of touched files that was sent and is empty says so; a controller that sends none is not judged by it. A
+step may allow it, pieces of a split change do as long as one of them changed a file, and a controller may say why there
+is nothing to change, if the verification of the step passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.base import FailureCategory, Mode
+from schemas.outcome import Outcome
+from schemas.step import PreviousFailure
+from tasks.base.policy_version import ChangedRule
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import UnitOfWork
+
+NOTHING_TO_CHANGE = "nothing_to_change"  # the reason of a step that is done so
+_CHANGED = "changed "  # before the first of the pieces: the name of the note that one of them changed a file
+
+
+def failure_of(unit: UnitOfWork, step: Step, outcome: Outcome, *, passed: bool) -> dict[str, Any] | None:
+    """Say why a success is none that did nothing, and note where it did something; None where it counts.
+
+    `passed` is whether the verification of the step did. Raises NeedsSteps where the snapshot lacks the note.
+    """
+    facts = step.facts
+    if facts["mode"] != Mode.PATCH or not ChangedRule.NOTHING_DONE_IS_NO_SUCCESS.holds(unit.plan):
+        return None
+    pieces = facts["piece_of"]
+    if not is_empty(outcome):
+        if pieces:
+            unit.keep_note(_CHANGED + pieces, value=True)
+        return None
+    if facts["allow_empty"] or says_why(facts, outcome, passed=passed):
+        return None
+    if pieces and unit.note(_CHANGED + pieces):
+        return None
+    unit.inputs.append(["no change", step.step_id, step.status.attempt])
+    return PreviousFailure(category=FailureCategory.NO_CHANGE.value, suggestion=_suggestion(outcome)).model_dump()
+
+
+def is_empty(outcome: Outcome) -> bool:
+    """Whether the controller told which files it touched, and that is none."""
+    return "touched_files" in outcome.model_fields_set and not (outcome.touched_files or outcome.created_files)
+
+
+def says_why(facts: Mapping[str, Any], outcome: Outcome, *, passed: bool) -> bool:
+    """Whether the controller says why there is nothing to change, and a verification that passed stands for it."""
+    said = bool(outcome.nothing_to_change and outcome.nothing_to_change.strip())
+    return said and passed and bool(facts["verify_tools"])
+
+
+def reason_of(facts: Mapping[str, Any], outcome: Outcome, *, passed: bool) -> str | None:
+    """Name the reason for which a step is done that changed nothing, None for any other."""
+    if facts["mode"] != Mode.PATCH or outcome.touched_files or outcome.created_files:
+        return None
+    return NOTHING_TO_CHANGE if says_why(facts, outcome, passed=passed) else None
+
+
+def _suggestion(outcome: Outcome) -> str:
+    if outcome.nothing_to_change:
+        return "Nothing was changed, and no verification that passed shows that nothing has to be: change what is asked"
+    return "Nothing was changed: change what is asked, or say in nothing_to_change why nothing has to be."
