@@ -97,3 +97,6 @@ class Outcome(Inbound):
     output: Annotated[Any, TextKind.LOG] = None
     controller: Word | None = None
     nothing_to_change: Annotated[str, StringConstraints(max_length=4096), TextKind.LOG] | None = None
+    verified_at: Word | None = None  # the commit that was verified, where the spec asked for another than the tip
+    failing_tests: tuple[Line, ...] = Field(default=(), max_length=2000)
+    failing_tests_complete: bool = False  # whether these are all tests that fail

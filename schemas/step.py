@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -103,6 +103,7 @@ class StepContext(Outbound):
     base_sha: str | None = None
     failing_tests: tuple[str, ...] = ()
     previous_failure: PreviousFailure | None = None
+    at: Literal["base"] | None = None  # verify `base_sha` instead of the plan's tip, and echo it in `verified_at`
 
 
 class StepLimits(Outbound):

@@ -36,6 +36,7 @@ MESSAGES: dict[str, type[BaseModel]] = {
 UNPROMISED = {
     "step_spec": ("retry_limit", "queue", "estimate", "inserted_by", "allow_empty", "piece_of", "input")
 }  # in every spec, no matter to controllers
+SELDOM = {"StepContext": ("at",)}  # of parts of messages: they stand only where they say something
 
 
 class _Plain(GenerateJsonSchema):
@@ -71,6 +72,9 @@ def schema(name: str) -> dict[str, Any]:
     _open(body)
     unpromised = UNPROMISED.get(name, ())
     body["required"] = [field for field in body.get("required", ()) if field not in unpromised]
+    for part, fields in SELDOM.items():
+        if described := body.get("$defs", {}).get(part):
+            described["required"] = [field for field in described["required"] if field not in fields]
     return {"$schema": DIALECT, "$id": f"{BASE}{name}.schema.json", **body}
 
 

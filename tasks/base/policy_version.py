@@ -23,6 +23,7 @@ class ChangedRule(Enum):
     DOUBT_IS_NOTED = (2, "A success without proof on a step with a verification is told of, and noted with the step.")
 
     END_OF_OPTIONS = (2, "Paths and tests that are added to a command stand behind `--` where its tool has that.")
+    WHAT_WAS_RED_IS_EXCUSED = (3, "Tests that were red before the plan do not count against a step of mode `test`.")
     A_RED_CHECK_IS_MENDED = (
         3,
         "A step of mode `test` that is red because of code waits for a step that mends it.",

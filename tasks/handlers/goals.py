@@ -19,7 +19,7 @@ from tasks.base.policy_version import POLICY_VERSION
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
 from tasks.plan.snapshot import Grant, Snapshot, StandingCommand
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
-from tasks.policy import expansion, halt, waits
+from tasks.policy import baseline, expansion, halt, waits
 from tasks.policy.pre_steps import looks_like_pre_step
 from tasks.policy.schedule import advance
 from tasks.rules import budget
@@ -178,6 +178,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         tools=[dict(tool) for tool in draft.tools],
         streak=draft.streak,
         mend=goal.mend,
+        excuses=baseline.may_excuse(goal),
     )
     record = PlanRecord(
         version=plan_seed.version,
@@ -222,6 +223,8 @@ def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
         "text": fit(goal.goal, SHOWN_CHARS, as_written).encode(errors="replace"),
         "goal": codec.dumps(body),
     }
+    if plan.head.excuses:
+        baseline.keep_goals_tests(unit, goal)
     if draft.state is None:
         unit.extra["document"] = codec.dumps(draft.document)
     else:

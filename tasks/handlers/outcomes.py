@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from schemas import codec
 from schemas.base import StepState as S
@@ -14,7 +14,7 @@ from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Snapshot, Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import expansion, halt_rules, no_change, outcome_verdict, pre_steps, revision, schedule, waits
+from tasks.policy import baseline, expansion, failing, halt_rules, no_change, outcome_verdict, pre_steps, schedule
 from tasks.policy import halt as halting
 from tasks.policy.halt_rules import Halt
 from tasks.policy.outcome_verdict import Wrong
@@ -74,25 +74,33 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
     status.digest = report.digest
     unit.answers[step.step_id] = outcome
     failure = outcome_verdict.failure_of(facts, outcome)
+    excused = False
     doubt = None if failure or outcome_verdict.is_proved(facts, outcome) else _report_doubt(unit, step, outcome)
     if doubt and budget.requires_receipts(unit.plan.head):
         failure = outcome_verdict.failure_without_proof(doubt)
+    if baseline.is_baseline(facts) and baseline.end_baseline(unit, step, outcome, failure):
+        return
+    if failure is not None:
+        if baseline.awaits_base(unit, step, outcome, failure):
+            return
+        failure, excused = baseline.excuse(unit, step, outcome, failure)
     if failure is None and unit.strategy_state:
         failure = expansion.refusal(unit, step, outcome)
     if failure is None:
         failure = no_change.failure_of(unit, step, outcome, passed=doubt is None)
-    halt = halt_rules.first_fired(halt_rules.record(unit, step, outcome, failure), failure)
     if failure is None:
-        _succeed(unit, step, outcome, halt, doubt)
+        halt = halt_rules.first_fired(halt_rules.record(unit, step, outcome, None), None)
+        _succeed(unit, step, outcome, halt, doubt, excused=excused)
     else:
-        unit.plan.spent["failing_outcomes"] += 1
-        status.failures += 1
-        fail(unit, step, failure, halt, outcome)
+        failing.count_failure(unit, step, failure, outcome)
 
 
-def _succeed(unit: UnitOfWork, step: Step, outcome: Outcome, halt: Halt | None, doubt: str | None) -> None:
+def _succeed(
+    unit: UnitOfWork, step: Step, outcome: Outcome, halt: Halt | None, doubt: str | None, *, excused: bool
+) -> None:
     """Finish a step whose attempt did what was asked, unless that is what halts the plan."""
-    unit.end_step(step, S.DONE.value, "done", no_change.reason_of(step.facts, outcome, passed=doubt is None))
+    reason = "baseline" if excused else no_change.reason_of(step.facts, outcome, passed=doubt is None)
+    unit.end_step(step, S.DONE.value, "done", reason)
     step.status.previous = pre_steps.result_of(outcome) if step.facts["inserted_by"] else None
     if doubt:
         outcome_verdict.note_doubt(step)
@@ -123,22 +131,3 @@ def _report_figures(unit: UnitOfWork, step: Step, report: Report, used: int, wro
     if wrong:
         about = {"step_id": step.step_id, "attempt": step.status.attempt}
         unit.emit("outcome.out_of_range", {**about, "figures": outcome_verdict.describe_wrong(wrong)})
-
-
-def fail(
-    unit: UnitOfWork, step: Step, failure: dict[str, Any], halt: Halt | None, outcome: Outcome | None = None
-) -> None:
-    """End an attempt that failed: the plan halts, or the step has failed, or it is tried again, perhaps revised.
-
-    Without an `outcome` nobody knows what went wrong, and it is tried as it is.
-    """
-    status = step.status
-    status.previous = failure
-    if halt:
-        halting.halt(unit, halt.rule, halt.reason, halt.evidence, step)
-    elif status.failures > waits.retries(step.facts, failure["category"]):
-        unit.end_step(step, S.FAILED.value, "failed", failure["category"])
-    else:
-        unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])
-        if outcome is None or not revision.revise(unit, step, failure, outcome):
-            waits.back_off(unit, step, failure["category"])

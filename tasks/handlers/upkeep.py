@@ -12,12 +12,11 @@ from schemas.base import FailureCategory
 from schemas.stored import Attempt
 from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
-from tasks.handlers import outcomes
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Clocks, Lease, Snapshot, Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import halt, halt_rules, waits
+from tasks.policy import failing, halt, halt_rules, waits
 from tasks.policy.halt_rules import Seen
 from tasks.policy.schedule import RUNNING_MARGIN_MS, SILENT_MS, advance
 from tasks.rules import budget
@@ -97,7 +96,7 @@ def _expire(unit: UnitOfWork, step: Step, *, claimed: bool, reason: str) -> None
         unit.plan.halting["lease_deaths"] = unit.plan.halting.get("lease_deaths", 0) + 1
         halt_rules.remember(unit, step, failure["category"])
     step.status.failures += claimed
-    outcomes.fail(unit, step, failure, halt_rules.first_fired(Seen(unit.plan, step), failure))
+    failing.fail(unit, step, failure, halt_rules.first_fired(Seen(unit.plan, step), failure))
 
 
 def _look_at_wall_clock(unit: UnitOfWork) -> None:

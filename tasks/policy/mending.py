@@ -13,6 +13,7 @@ from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
 from schemas.base import FailureCategory as C
 from schemas.base import StepState as S
 from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
+from schemas.stored import PlanRecord
 from tasks.base.errors import NeedsSteps, UnknownCommand
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
@@ -55,6 +56,11 @@ def may_mend(unit: UnitOfWork, step: Step, category: str) -> bool:
         return False
     if facts["mode"] != Mode.TEST or facts["inserted_by"] or category not in MENDED:
         return False
+    return has_room(plan)
+
+
+def has_room(plan: PlanRecord) -> bool:
+    """Whether the plan may have another step."""
     most = plan.limits["max_steps"]
     return most is None or sum(plan.counts.values()) < most
 
@@ -90,7 +96,7 @@ def make_mend(
             patch_cycles=max(facts["estimate"]["patch_cycles"] for facts in near),
         ),
         inserted_by=step.step_id,
-        allow_empty=True,
+        allow_empty=True,  # what failed may pass by itself, or by what another one landed
     )
     tools = _verification(mend, step, tests, catalogue)
     return mend.model_copy(update={"verify_tools": tools, "verify": render(tools)})

@@ -84,6 +84,7 @@ DEPENDENCIES = PreStep(
     "Check that what the files import is there.",
     "dependencies",
 )
+BASELINE = "baseline"  # the suffix of a step that runs a verification before the plan, see `baseline`
 MEND = "mend"  # the suffix of a step that changes code again, see `mending`
 PRE_STEPS: Mapping[str, PreStep] = MappingProxyType(
     {each.suffix: each for each in (ISOLATE, SYNTAX_CHECK, TYPE_CHECK, AUTO_FIX, DEPENDENCIES)}
@@ -162,7 +163,7 @@ def name_of(suffix: str, step_id: str, taken: Collection[str]) -> str:
 
 def looks_like_pre_step(step_id: str) -> bool:
     """Whether a step of a plan is called as a pre-step could be."""
-    return any(step_id.endswith(f"-{suffix}") or f"-{suffix}-" in step_id for suffix in (*PRE_STEPS, MEND))
+    return any(step_id.endswith(f"-{suffix}") or f"-{suffix}-" in step_id for suffix in (*PRE_STEPS, BASELINE, MEND))
 
 
 def result_of(outcome: Outcome) -> dict[str, Any] | None:

@@ -136,14 +136,24 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
 
     The plan goes EXECUTING->REVISING->EXECUTING within one commit.
     """
-    plan, status, category = unit.plan, step.status, failure["category"]
+    plan, category = unit.plan, failure["category"]
     was, evidence = PlannedStep.model_validate(step.facts), evidence_of(failure, outcome)
     catalogue = catalogue_of(plan.head.tools, plan.head.policy_version)
     found = _mended(unit, step, was, evidence, catalogue) or revision_of(
-        was, evidence, status.failures, plan.halting.get("taken", ()), catalogue
+        was, evidence, step.status.failures, plan.halting.get("taken", ()), catalogue
     )
     if found is None:
         return False
+    carry_out(unit, step, found, category, failure if found.strategies == (MEND,) else None)
+    return found.before is not None
+
+
+def carry_out(
+    unit: UnitOfWork, step: Step, found: Revision, category: str, previous: Mapping[str, Any] | None = None
+) -> None:
+    """Revise `step` as was `found`; a step that goes before it begins with `previous` as its previous failure."""
+    plan, status = unit.plan, step.status
+    was = PlannedStep.model_validate(step.facts)
     plan.revision += 1
     unit.move_plan(P.REVISING.value, "revising", reason=f"{step.step_id} failed with {category}")
     if found.step.verify != was.verify:
@@ -151,8 +161,7 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
     unit.rewrite(step, pack_step(found.step))
     if found.before:  # it is ready to start in the place of the step, which waits for it
         unit.insert([found.before], status.index, {found.before.step_id: [step.step_id]})
-        if found.strategies == (MEND,):  # it begins with what this attempt ran into
-            unit.snapshot.steps[found.before.step_id].status.previous = dict(failure)
+        unit.snapshot.steps[found.before.step_id].status.previous = dict(previous) if previous else None
         status.unmet += 1
         if unit.strategy_state:
             unit.keep_strategy_state(ids=[*unit.strategy_state["ids"], found.before.step_id])
@@ -172,7 +181,6 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
     }
     unit.revisions.append({**data, "category": category})
     unit.emit("step.revised", data, category)
-    return found.before is not None
 
 
 def revision_of(

@@ -16,7 +16,7 @@ from tasks.plan.changeset import MAX_DISPATCHES, MAX_STEP_CHANGES, Changeset, Di
 from tasks.plan.lifecycle import NOT_RUNNING, PLAN_ENDS
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import expansion, halt, operator_changes, pre_steps, waits
+from tasks.policy import baseline, expansion, halt, operator_changes, pre_steps, waits
 from tasks.rules import budget
 from tasks.rules.risk import RISK
 
@@ -24,6 +24,8 @@ QUEUED_MS = 3_600_000  # from dispatch: an attempt that no controller ever claim
 SILENT_MS = 60_000  # from the claim or the last renewal
 RUNNING_MARGIN_MS = 900_000  # from the claim, beside the timeouts of the verification
 FULL_MS = 1000  # until a step is looked at again whose queue is full
+
+AT_BASE = {"at": "base"}
 
 BLOCKED, PENDING, ACTIVE = S.BLOCKED.value, S.PENDING.value, S.ACTIVE.value
 DONE, FAILED, SKIPPED = S.DONE.value, S.FAILED.value, S.SKIPPED.value
@@ -63,6 +65,8 @@ def propagate(unit: UnitOfWork) -> None:
             left.append((step_id, number))
             continue
         for dependent in window.dependents:
+            if unit.plan.state in PLAN_ENDS:  # by what became of another one
+                break
             _on_dependency_ended(unit, snapshot.steps[dependent], snapshot.steps[step_id])
         if window.more:
             left.append((step_id, number + 1))
@@ -94,6 +98,9 @@ def _on_dependency_ended(unit: UnitOfWork, step: Step, ended: Step) -> None:
 
 def _on_pre_step_ended(unit: UnitOfWork, step: Step, ended: Step, *, satisfied: bool) -> None:
     """Let a step that waits for its next attempt have it, or fail with what should have gone before it."""
+    if baseline.is_named_baseline(ended.step_id):
+        baseline.judge_waiting(unit, step, ended)
+        return
     if not satisfied:
         unit.end_step(step, FAILED, "failed", f"its preparation {ended.step_id} did not succeed")
         return
@@ -180,7 +187,11 @@ def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
             **({"input": given} if given else {}),
             "plan_id": snapshot.plan_id,
             "attempt": attempt.attempt,
-            "context": {**unit.plan.head.context, "previous_failure": step.status.previous},
+            "context": {
+                **unit.plan.head.context,
+                "previous_failure": step.status.previous,
+                **(AT_BASE if baseline.is_baseline(facts) else {}),
+            },
             "limits": {
                 "max_diff_lines": RISK[facts["risk_level"]].max_diff_lines,
                 "tokens": attempt.tokens,

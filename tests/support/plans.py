@@ -99,10 +99,14 @@ def a_goal(
     kind: str = "task",
     files: Sequence[str] = (),
     mend: bool = True,
+    base_sha: str | None = None,
+    failing: Sequence[str] = (),
+    sentence: str = "Make it right",
     **limits: Any,
 ) -> Goal:
     plenty = {"tokens": 10**8, "patch_cycles": 100_000, "failing_outcomes": 1000, "max_steps": 10_000, **NO_HALT}
-    body = {"goal": "Make it right", "tenant": tenant, "context": {"repo": repo}, "approvals": approvals}
+    context = {"repo": repo, "base_sha": base_sha, "failing_tests": failing}
+    body = {"goal": sentence, "tenant": tenant, "context": context, "approvals": approvals}
     body |= {"kind": kind, "allowed_files": files}
     return Goal.model_validate({**body, "mend": mend, "limits": {**plenty, **limits}})
 

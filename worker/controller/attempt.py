@@ -76,7 +76,7 @@ class AttemptRun:
     def _do(self, result: Result) -> AttemptFailure | None:
         """Do one stage after the other, and put what each comes to into `result`; return the first failure."""
         spec, tree = self.spec, self.tree
-        tree.reset(spec.plan_id, spec.context.base_sha)
+        tree.reset(spec.plan_id, spec.context.base_sha, at=spec.verified_at)
         verified = (_path(word) for tool in spec.verify_tools for word in tool.argv)
         # What a link in the commit would lead out of the clone is refused before anybody follows it.
         if leading_out := tree.links_out(dict.fromkeys((*spec.allowed_files, *filter(None, verified)))):
@@ -179,6 +179,9 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         verify=result.verification.receipts,
         output=None if failure else report.output,
         controller=controller,
+        verified_at=spec.verified_at if result.verification.receipts else None,
+        failing_tests=result.verification.failing.names,
+        failing_tests_complete=result.verification.failing.complete and bool(result.verification.receipts),
     )
 
 

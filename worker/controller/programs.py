@@ -12,8 +12,9 @@ from typing import Any
 from schemas import codec
 from schemas.outcome import MAX_OUTPUT_BYTES, VerifyReceipt
 from worker.controller import wire
+from worker.controller.failing_tests import NONE, NOT_KNOWN, FailingTests, failing_tests
 from worker.controller.wire import MESSAGE_CHARS, AttemptFailure, Tool
-from worker.sandbox.process import JobResult
+from worker.sandbox.process import TAIL_BYTES, JobResult
 from worker.sandbox.process import environment as without_secrets
 
 AgentRun = Callable[[Sequence[str], float, bytes], JobResult]  # an argv, seconds, and what it reads
@@ -93,6 +94,7 @@ class VerificationResult:
 
     receipts: tuple[VerifyReceipt, ...] = ()
     failure: AttemptFailure | None = None
+    failing: FailingTests = NONE  # that tools which ran found
     finding: AttemptFailure | None = None  # of the last exit code that says something was found, and passes
 
     @property
@@ -105,18 +107,28 @@ def verify(tools: Iterable[Tool], run: ToolRun) -> VerificationResult:
     """Have each of `tools` done by `run`, under its timeout; raises what `run` does."""
     receipts: list[VerifyReceipt] = []
     finding: AttemptFailure | None = None
+    failing = NONE
     for tool in tools:
         # No planner of today sends a word that pytest, ruff, mypy or tsc take for a file of options; a plan that an
         # older one made, and that is still under way, may hold one.
         if word := next((word for word in tool.argv if word.startswith("@")), None):
-            return VerificationResult(tuple(receipts), wire.advice(f"{tool.tool} would read options from {word!r}"))
+            return VerificationResult(
+                tuple(receipts), wire.advice(f"{tool.tool} would read options from {word!r}"), NOT_KNOWN
+            )
         done = run(resolve(tool.argv), tool.timeout_s)
         receipts.append(VerifyReceipt(tool=tool.tool, exit_code=done.exit_code, output_digest=done.digest))
         if done.timed_out or done.exit_code not in tool.pass_codes:
-            return VerificationResult(tuple(receipts), wire.tool_failure(tool.tool, done.stdout, done.timed_out))
+            failure = wire.tool_failure(tool.tool, done.stdout, done.timed_out)
+            return VerificationResult(tuple(receipts), failure, failing.joined(_failing(tool, done)))
         if done.exit_code:
             finding = wire.tool_failure(tool.tool, done.stdout, timed_out=False)
-    return VerificationResult(tuple(receipts), finding=finding)
+            failing = failing.joined(_failing(tool, done))
+    return VerificationResult(tuple(receipts), failing=failing, finding=finding)
+
+
+def _failing(tool: Tool, done: JobResult) -> FailingTests:
+    whole = not done.timed_out and done.stdout_bytes <= TAIL_BYTES
+    return failing_tests(tool.tool, tool.argv, done.stdout, whole=whole)
 
 
 def environment() -> dict[str, str]:

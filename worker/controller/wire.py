@@ -35,6 +35,7 @@ class Context(Inbound):
     """Where the work begins."""
 
     base_sha: str | None = Field(default=None, pattern=r"^[^-]")  # a word that git cannot take for an option
+    at: str | None = None  # `base`: what is verified is that commit, and not the tip of the plan's branch
 
 
 class ChangeLimits(Inbound):
@@ -60,6 +61,11 @@ class Spec(Inbound):
     deadline: AwareDatetime
     reply_to: str
     input: Any = None  # what the agent is asked beside the spec; its answer is what the plan goes on with
+
+    @property
+    def verified_at(self) -> str | None:
+        """Name the commit to verify where it is not the tip of the plan's branch."""
+        return self.context.base_sha if self.context.at == "base" and self.mode is Mode.TEST else None
 
     @property
     def ids(self) -> dict[str, str | int]:

@@ -70,9 +70,10 @@ class Worktree:
         """Name what an agent and its verification may write to: the clone, with the git directory that is theirs."""
         return (self.root,)
 
-    def reset(self, plan_id: str, base_sha: str | None) -> None:
-        """Make the clone equal to the plan's branch, whatever an agent did to it."""
-        self._plan_id, self._base = plan_id, self._repository.start(plan_id, base_sha)
+    def reset(self, plan_id: str, base_sha: str | None, *, at: str | None = None) -> None:
+        """Make the clone equal to the plan's branch, or to the commit `at`, whatever an agent did to it."""
+        commit = self._repository.commit(at) if at else self._repository.start(plan_id, base_sha)
+        self._plan_id, self._base = plan_id, commit
         self._store.fetch(self._base, plan_id)
         self._store.forget()
         self._taken = {}

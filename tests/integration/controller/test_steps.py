@@ -717,3 +717,24 @@ def imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     return [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+
+
+def test_a_verification_at_the_base_is_of_that_commit_and_names_all_that_fails(
+    planner: Planner, repo: Repo, start: Callable[..., None]
+) -> None:
+    base = repo.git("rev-parse", "main")
+    planner.send("fix", intent=FIX, allowed_files=["calc.py"], verify_tools=[PYTEST])
+    context = {"base_sha": base, "at": "base"}
+    planner.send("before", mode="test", context=context, verify_tools=[{**PYTEST, "pass_codes": [0, 1]}])
+    planner.send("after", mode="test", context={"base_sha": base}, verify_tools=[PYTEST])
+    start()
+
+    before, after = planner.outcome("before"), planner.outcome("after")
+
+    assert planner.outcome("fix").success
+    assert (before.success, before.verified_at, before.failing_tests) == (True, base, ("test_calc.py::test_adds",))
+    assert before.failing_tests_complete
+    assert before.verify
+    assert [receipt.exit_code for receipt in before.verify] == [1]
+    assert (after.success, after.verified_at, after.failing_tests) == (True, None, ())
+    assert repo.landed() == ["calc.py"]

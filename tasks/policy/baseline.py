@@ -1,0 +1,243 @@
+"""What was red before the plan does not count against it.
+
+The first red of a verification by tests that the goal does not name is not counted yet: its list is kept, and the same
+is run once at the commit that the plan began with. What is red at both is excused, and what is left counts as if it
+came then. Nothing is concluded from a list that may not be whole, or from an outcome that does not say what it is of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from schemas.base import FailureCategory as C
+from schemas.base import GoalKind, Mode, StepType
+from schemas.base import StepState as S
+from schemas.goal import Goal
+from schemas.outcome import Outcome
+from schemas.step import ControllerTaskSpec, PlannedStep
+from tasks.base.errors import NeedsSteps
+from tasks.base.policy_version import ChangedRule
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy import failing, halt_rules, revision
+from tasks.policy.mending import has_room
+from tasks.policy.outcome_verdict import MAX_TESTS, fit_evidence
+from tasks.policy.pre_steps import BASELINE, name_of
+from tasks.rules.risk import estimate
+from tasks.strategies.task.goal_type import GoalType, goal_type
+from tasks.toolchain.catalogue import Catalogue, catalogue_of
+from tasks.toolchain.contract import ToolCategory
+
+GOALS_TESTS = "goal's tests"  # a note: all of them, where the plan's head has not
+IN_HEAD = 20
+KEPT = {"success", "failure_evidence", "error_message", "failing_tests", "created_files", "growth_kb", "step_id"}
+# What asks for red tests to become green without naming them: which of them were red before says nothing.
+_ABOUT_RED = frozenset({GoalType.REPAIR, GoalType.BUILD, GoalType.DEPENDENCY, GoalType.OBSERVATION})
+_NAME = re.compile(rf".*-{BASELINE}(?:-\d+)?")
+_LAST_WORD = re.compile(r"[\w$-]+$")
+_SUFFIX = re.compile(r"\.\w{1,5}$")
+
+
+def may_excuse(goal: Goal) -> bool:
+    """Whether tests that were red before a plan of this goal may be excused.
+
+    A goal that repairs what it does not name, as a gap report does, would be done before it began.
+    """
+    if not goal.context.base_sha or goal.kind is GoalKind.GAP_REPORT:
+        return False
+    objective = goal.campaign.objective if goal.campaign else None
+    told = [goal, goal.model_copy(update={"goal": objective})] if objective else [goal]
+    return bool(goal.context.failing_tests) or all(goal_type(each) not in _ABOUT_RED for each in told)
+
+
+def keep_goals_tests(unit: UnitOfWork, goal: Goal) -> None:
+    """Keep the goal's failing tests, where there are more than the plan's head has."""
+    if len(goal.context.failing_tests) > IN_HEAD:
+        unit.keep_note(GOALS_TESTS, list(goal.context.failing_tests))
+
+
+def is_baseline(facts: Mapping[str, Any]) -> bool:
+    """Whether this step runs a verification at the commit that the plan began with."""
+    return bool(facts["inserted_by"]) and is_named_baseline(facts["step_id"])
+
+
+def is_named_baseline(step_id: str) -> bool:
+    """Whether an inserted step of this name is a baseline."""
+    return _NAME.fullmatch(step_id) is not None
+
+
+def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any]) -> bool:
+    """Put the baseline of its verification before the next attempt of a step, if it has had none; tells whether.
+
+    Nothing of this failure is counted before the baseline has ended.
+    """
+    tests = _red_tests(unit, step, outcome, failure)
+    if not tests or all(_is_of(test, _goals_tests(unit)) for test in tests):
+        return False
+    if unit.note(_name_of_base(step)) is not None or not has_room(unit.plan):
+        return False
+    was = PlannedStep.model_validate(step.facts)
+    before = _make_baseline(unit, was)
+    revised = was.model_copy(update={"depends_on": (*was.depends_on, before.step_id)})
+    unit.keep_note(_name_of_base(step), {"by": step.step_id, "tests": None})
+    kept = outcome.model_dump(mode="json", include=KEPT, exclude_none=True)
+    unit.keep_note(_name_of_red(step), {"outcome": kept, "failure": failure, "tests": sorted(tests)})
+    revision.carry_out(unit, step, revision.Revision(revised, before, (BASELINE,)), failure["category"])
+    step.status.previous = failure
+    return True
+
+
+def end_baseline(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any] | None) -> bool:
+    """Keep what a baseline found, if that can be relied on; one that failed has ended, and counts as no failure.
+
+    Tells whether the step has ended by that. What halts a plan at once still does.
+    """
+    if failure is None:
+        base_sha = unit.plan.head.context.get("base_sha")
+        whole = outcome.verified_at == base_sha and outcome.failing_tests_complete
+        if whole and _ran_wholly(step.facts, outcome, _catalogue(unit)):
+            unit.keep_note(_name_of_base(step), {"by": step.facts["inserted_by"], "tests": list(outcome.failing_tests)})
+        return False
+    if failure["category"] in halt_rules.AT_ONCE:
+        return False
+    step.status.previous = failure
+    unit.end_step(step, S.FAILED.value, "failed", failure["category"])
+    return True
+
+
+def excuse(
+    unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any]
+) -> tuple[dict[str, Any] | None, bool]:
+    """Take out of a failure what was red before the plan; returns what is left, and whether all was excused."""
+    tests = _red_tests(unit, step, outcome, failure)
+    return _left(unit, step, tests, failure) if tests else (failure, False)
+
+
+def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> None:
+    """Judge the step that waited for its baseline by what it had found. Raises NeedsSteps where the snapshot lacks it.
+
+    However the baseline ended, the plan does not fail for that.
+    """
+    if step.spec is None:
+        raise NeedsSteps(frozenset({step.step_id}))
+    kept = unit.note(_name_of_red(step))
+    failure, excused = _left(unit, step, kept["tests"], kept["failure"])
+    if ended.status.state == S.FAILED and not ended.status.skipped_by:
+        unit.plan.halting["replaced"] = unit.plan.halting.get("replaced", 0) + 1
+    outcome = Outcome.model_validate(kept["outcome"])
+    if excused or failure is None:
+        halt_rules.record(unit, step, outcome, None)
+        step.status.previous = None
+        unit.end_step(step, S.DONE.value, "done", BASELINE)
+    else:
+        failing.count_failure(unit, step, failure, outcome)
+
+
+def _left(
+    unit: UnitOfWork, step: Step, tests: Collection[str], failure: dict[str, Any]
+) -> tuple[dict[str, Any] | None, bool]:
+    base = unit.note(_name_of_base(step))
+    if not base or base["tests"] is None:
+        return failure, False
+    before, goals_tests = frozenset(base["tests"]), _goals_tests(unit)
+    left = [test for test in sorted(tests) if test not in before or _is_of(test, goals_tests)]
+    if not left:
+        return None, True
+    return {**failure, "failing_tests": tuple(fit_evidence(test) for test in left[:MAX_TESTS])}, False
+
+
+def _red_tests(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any]) -> frozenset[str]:
+    """List all tests that fail, if that is all that is wrong with the step, and it is known for certain."""
+    facts, plan = step.facts, unit.plan
+    if not ChangedRule.WHAT_WAS_RED_IS_EXCUSED.holds(plan) or not plan.head.excuses:
+        return frozenset()
+    if facts["mode"] != Mode.TEST or facts["inserted_by"] or failure["category"] != C.TEST_REGRESSION:
+        return frozenset()
+    if not outcome.failing_tests_complete or not _ran_wholly(facts, outcome, _catalogue(unit)):
+        return frozenset()
+    return frozenset(outcome.failing_tests)
+
+
+def _ran_wholly(facts: Mapping[str, Any], outcome: Outcome, catalogue: Catalogue) -> bool:
+    """Whether each tool of the step ran to its end, and those that did not pass found failing tests and named them.
+
+    A tool of tests says by one of its own exit codes that tests failed; by any other, such as that of a test that
+    could not be collected, there may be more than it names.
+    """
+    receipts = outcome.verify or ()
+    if Counter(each.tool for each in receipts) != Counter(tool["tool"] for tool in facts["verify_tools"]):
+        return False
+    red = False
+    for receipt in receipts:
+        contract = catalogue.contracts.get(receipt.tool)
+        if contract is None:
+            return False
+        if receipt.exit_code not in contract.pass_codes:
+            if contract.category is not ToolCategory.TEST or receipt.exit_code not in contract.ran_codes:
+                return False
+            red = True
+    return red == bool(outcome.failing_tests)
+
+
+def _goals_tests(unit: UnitOfWork) -> Collection[str]:
+    """List the tests that the plan has to make pass, which nothing excuses."""
+    in_head: Collection[str] = unit.plan.head.context.get("failing_tests") or ()
+    return in_head if len(in_head) < IN_HEAD else unit.note(GOALS_TESTS) or in_head
+
+
+def _is_of(test: str, named: Collection[str]) -> bool:
+    """Whether `test` may be one of those that are `named`, perhaps in another form, or is in a file that is."""
+    bare = test.partition("[")[0]
+    return any(
+        test.startswith(name)
+        or bare.endswith(name)
+        or name.endswith(bare)
+        or (not _SUFFIX.search(name) and _last_word(name) == _last_word(bare))
+        for name in (each.removeprefix("./") for each in named)
+    )
+
+
+def _last_word(name: str) -> str:
+    found = _LAST_WORD.search(name.partition("[")[0].rstrip(")"))
+    return found.group() if found else name
+
+
+def _make_baseline(unit: UnitOfWork, step: PlannedStep) -> PlannedStep:
+    contracts = _catalogue(unit).contracts
+    tools = tuple(
+        tool.model_copy(update={"pass_codes": tuple(sorted({*tool.pass_codes, *contracts[tool.tool].ran_codes}))})
+        for tool in step.verify_tools
+    )
+    return PlannedStep(
+        step_id=name_of(BASELINE, step.step_id, {*unit.plan.halting.get("taken", ()), *step.depends_on}),
+        title="Run the same before the plan",
+        intent="Run the verification at the commit that the plan began with, to see what was red before.",
+        verify=step.verify,
+        verify_tools=tools,
+        risk_level=step.risk_level,
+        controller_task_spec=ControllerTaskSpec(type=StepType.TEST),
+        mode=Mode.TEST,
+        success_criteria="The tools ran.",
+        retry_limit=1,
+        queue=step.queue,
+        estimate=estimate(Mode.TEST),
+        inserted_by=step.step_id,
+    )
+
+
+def _catalogue(unit: UnitOfWork) -> Catalogue:
+    return catalogue_of(unit.plan.head.tools, unit.plan.head.policy_version)
+
+
+def _name_of_base(step: Step) -> str:
+    """Name the note of what a verification found at the base: the same for all steps that run the same."""
+    told = "\n".join(" ".join(tool["argv"]) for tool in step.facts["verify_tools"])
+    return "base " + hashlib.blake2b(told.encode(errors="replace"), digest_size=8).hexdigest()
+
+
+def _name_of_red(step: Step) -> str:
+    return f"red {step.step_id}"

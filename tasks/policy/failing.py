@@ -1,0 +1,40 @@
+"""What becomes of an attempt that failed: the plan halts, the step has failed, or it is tried again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.base import StepState as S
+from schemas.outcome import Outcome
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy import halt as halting
+from tasks.policy import halt_rules, revision, waits
+from tasks.policy.halt_rules import Halt
+
+
+def count_failure(unit: UnitOfWork, step: Step, failure: dict[str, Any], outcome: Outcome) -> None:
+    """Count what an outcome says went wrong, and go on from that."""
+    halt = halt_rules.first_fired(halt_rules.record(unit, step, outcome, failure), failure)
+    unit.plan.spent["failing_outcomes"] += 1
+    step.status.failures += 1
+    fail(unit, step, failure, halt, outcome)
+
+
+def fail(
+    unit: UnitOfWork, step: Step, failure: dict[str, Any], halt: Halt | None, outcome: Outcome | None = None
+) -> None:
+    """End an attempt that failed: the plan halts, or the step has failed, or it is tried again, perhaps revised.
+
+    Without an `outcome` nobody knows what went wrong, and it is tried as it is.
+    """
+    status = step.status
+    status.previous = failure
+    if halt:
+        halting.halt(unit, halt.rule, halt.reason, halt.evidence, step)
+    elif status.failures > waits.retries(step.facts, failure["category"]):
+        unit.end_step(step, S.FAILED.value, "failed", failure["category"])
+    else:
+        unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])
+        if outcome is None or not revision.revise(unit, step, failure, outcome):
+            waits.back_off(unit, step, failure["category"])

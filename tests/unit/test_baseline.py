@@ -1,0 +1,193 @@
+"""What was red before the plan: when it is looked for, what counts as an answer, and what is left of a failure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas import codec
+from schemas.outcome import Outcome
+from tests.support.commands import order
+from tests.support.plans import PARTITION, Running, a_check, a_failure, a_report, a_step
+
+SHA = "9f1c2d4"
+OLD, OLDER, NEW = (f"tests/test_{name}.py::test_it" for name in ("old", "older", "new"))
+
+
+def a_red(*tests: str, step: str = "t", code: int = 1, **said: Any) -> Any:
+    """A red verification that names all that fails."""
+    verify = [{"tool": "pytest", "exit_code": code}]
+    body = {"success": False, "verify": verify, "failing_tests": tests, "failing_tests_complete": True}
+    evidence = {"category": "TEST_REGRESSION", "top_failing_tests": tests}
+    return a_report(step, **{**body, "failure_evidence": evidence, **said})
+
+
+def a_base(*tests: str, step: str = "t-baseline", code: int = 1, **said: Any) -> Any:
+    """What a baseline answers."""
+    verify = [{"tool": "pytest", "exit_code": code}]
+    body = {"verified_at": SHA, "verify": verify, "failing_tests": tests, "failing_tests_complete": True, **said}
+    return a_report(step, **body)
+
+
+def running(*more: Any, **fields: Any) -> Running:
+    plan = Running(a_step("a"), a_check("t", "a"), *more, **{"base_sha": SHA, **fields})
+    plan.report(a_report("a"))
+    return plan
+
+
+def test_the_first_wide_red_waits_for_a_baseline_and_is_not_counted_yet() -> None:
+    plan = running(consecutive_failures=1)
+
+    plan.report(a_red(OLD))
+
+    assert (plan.state, plan.states["t"], list(plan.active)) == ("EXECUTING", "ACTIVE", ["t-baseline"])
+    assert (plan.steps["t"].failures, plan.record.spent["failing_outcomes"]) == (0, 0)
+    assert plan.record.halting["consecutive"] == 0
+    (spec,) = [each for each in plan.specs if each["step_id"] == "t-baseline"]
+    assert (spec["context"]["at"], spec["context"]["base_sha"], spec["mode"]) == ("base", SHA, "test")
+    assert [(tool["argv"], tool["pass_codes"]) for tool in spec["verify_tools"]] == [(["pytest"], [0, 1])]
+    assert all("at" not in each["context"] for each in plan.specs if each["step_id"] != "t-baseline")
+
+
+def test_what_was_red_before_is_excused_without_a_third_run() -> None:
+    plan = running()
+
+    plan.report(a_red(OLD, OLDER))
+    plan.report(a_base(OLD, OLDER, NEW))
+
+    assert plan.states == {"a": "DONE", "t": "DONE", "t-baseline": "DONE"}
+    assert (plan.state, plan.steps["t"].attempt, plan.record.halting["consecutive"]) == ("COMPLETED", 1, 0)
+    done = [
+        codec.loads(fields[b"data"])
+        for fields in plan.store.stream(PARTITION.events).entries.values()
+        if b"step.done" in fields[b"type"]
+    ]
+    assert [event["reason"] for event in done if event["step_id"] == "t"] == ["baseline"]
+
+
+def test_what_is_left_counts_and_is_mended() -> None:
+    plan = running()
+
+    plan.report(a_red(OLD, NEW))
+    plan.report(a_base(OLD))
+
+    assert list(plan.active) == ["t-mend"]
+    assert (plan.steps["t"].failures, plan.record.spent["failing_outcomes"]) == (1, 1)
+    previous = plan.steps["t-mend"].previous
+    assert previous
+    assert previous["failing_tests"] == [NEW]
+
+
+def test_the_second_red_is_judged_by_the_same_baseline() -> None:
+    plan = running()
+    plan.report(a_red(OLD, NEW))
+    plan.report(a_base(OLD))
+    plan.report(a_report("t-mend"))
+
+    plan.report(a_red(OLD))
+
+    assert plan.state == "COMPLETED"
+    assert [step for step in plan.states if "baseline" in step] == ["t-baseline"]
+
+
+def test_steps_that_run_the_same_have_one_baseline() -> None:
+    plan = running(a_check("u", "t"))
+    plan.report(a_red(OLD))
+    plan.report(a_base(OLD))
+
+    plan.report(a_red(OLD, step="u"))
+
+    assert plan.state == "COMPLETED"
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        a_base(OLD, verified_at=None),  # by a controller that does not know of it, and ran the plan's tip
+        a_base(OLD, verified_at="0000000"),
+        a_base(OLD, failing_tests_complete=False),
+        a_base(OLD, code=2),  # a collection error: nobody knows what else is red
+        a_base(OLD, code=127),
+        a_base(OLD, code=0),
+        a_base(code=1),
+        a_base(OLD, verify=None),
+        a_base(OLD, verify=[{"tool": "ruff-check", "exit_code": 1}]),
+        a_base(NEW),  # another one
+        a_base(),
+        a_base(OLD, success=False),
+        a_failure("t-baseline", category="UNKNOWN"),
+    ],
+)
+def test_nothing_is_excused_by_an_answer_that_cannot_be_relied_on(base: Any) -> None:
+    plan = running()
+
+    plan.report(a_red(OLD))
+    plan.report(base)
+
+    assert (plan.states["t"], list(plan.active), plan.steps["t"].failures) == ("ACTIVE", ["t-mend"], 1)
+    plan.report(a_report("t-mend"))
+    plan.report(a_report("t"))
+    assert plan.state == "COMPLETED"  # a baseline that failed is no failure of the plan
+
+
+@pytest.mark.parametrize(
+    ("red", "more"),
+    [
+        (a_red(OLD), {"base_sha": None}),
+        (a_red(OLD), {"policy_version": 2}),
+        (a_red(OLD), {"max_steps": 2}),
+        (a_red(OLD, failing_tests_complete=False), {}),
+        (a_red(), {}),
+        (a_red(OLD, code=2), {}),
+        (a_red(OLD, verify=None), {}),
+        (a_red(OLD, failure_evidence={"category": "LINT_ERROR"}), {}),
+        (a_red(OLD), {"failing": [OLD]}),  # it is what the plan has to make pass
+        (a_red(OLD), {"failing": ["tests/test_old.py"]}),
+        (a_red(OLD), {"failing": ["test_old.TestOld.test_it"]}),
+        (a_red(OLD), {"kind": "gap_report"}),
+        (a_red(OLD), {"sentence": "Fix the failing tests"}),
+    ],
+)
+def test_there_is_no_baseline(red: Any, more: dict[str, Any]) -> None:
+    plan = running(**more)
+
+    plan.report(red)
+
+    assert "t-baseline" not in plan.states
+    assert plan.steps["t"].failures == 1
+
+
+def test_the_goals_own_tests_are_never_excused() -> None:
+    plan = running(failing=[f"tests/test_{n}.py::test_{n}" for n in range(40)])
+
+    plan.report(a_red(OLD, "tests/test_39.py::test_39"))
+    plan.report(a_base(OLD, "tests/test_39.py::test_39"))
+
+    previous = plan.steps["t-mend"].previous
+    assert previous
+    assert previous["failing_tests"] == ["tests/test_39.py::test_39"]
+
+
+def test_a_baseline_that_nobody_runs_or_that_is_skipped_excuses_nothing() -> None:
+    plan = running()
+    plan.report(a_red(OLD))
+    order(plan, "pause")
+    plan.store.wait(10_000)
+    plan.report(a_failure("t-baseline", category="UNKNOWN"))
+
+    assert plan.states["t-baseline"] == "FAILED"
+    assert plan.states["t"] == "ACTIVE"
+
+
+def test_a_violation_in_a_baseline_halts() -> None:
+    plan = running()
+
+    plan.report(a_red(OLD))
+    plan.report(a_failure("t-baseline", category="SANDBOX_VIOLATION"))
+
+    assert (plan.state, plan.halt["rule"]) == ("HALTED", "security")
+
+
+def test_at_most_2000_failing_tests_are_told() -> None:
+    assert len(Outcome(step_id="t", success=False, failing_tests=("x",) * 2000).failing_tests) == 2000
