@@ -29,6 +29,11 @@ class ChangedRule(Enum):
         "A step of mode `test` that is red because of code waits for a step that mends it.",
     )
     NOTHING_DONE_IS_NO_SUCCESS = (3, "A patch whose `touched_files` was sent and is empty has failed as NO_CHANGE.")
+    ADVICE_BY_FACTS = (
+        3,
+        "A plan remembers what was revised and which attempts used most, for the explanation of its end; the wall "
+        "clock is told without the time that was given back.",
+    )
 
     def __init__(self, since: int, says: str) -> None:
         self.since = since

@@ -67,7 +67,12 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
         lease = unit.snapshot.leases.get(step.step_id)
         unit.change.guards[step.step_id] = lease.renewed if lease else 0
         unit.inputs.append(["unclaimed", step.step_id, attempt.attempt])
+    cycles, calls = (spent := unit.plan.spent)["patch_cycles"], spent["tool_calls"]
     used = budget.settle(unit.plan, attempt, outcome.metrics, facts["estimate"])
+    cycles, calls = spent["patch_cycles"] - cycles, spent["tool_calls"] - calls
+    budget.remember_spender(
+        unit.plan, step.step_id, attempt.attempt, tokens=used, patch_cycles=cycles, tool_calls=calls
+    )
     budget.lapse(unit, attempt, used)
     if wrong or (outcome.metrics and (outcome.metrics.tokens_used or 0) > used):
         _report_figures(unit, step, report, used, wrong)

@@ -12,6 +12,7 @@ from schemas.base import FailureCategory
 from schemas.stored import Attempt
 from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
+from tasks.base.policy_version import ChangedRule
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Clocks, Lease, Snapshot, Step
@@ -91,7 +92,7 @@ def _expire(unit: UnitOfWork, step: Step, *, claimed: bool, reason: str) -> None
         "suggestion": None,
     }
     unit.inputs.append(["expired", step.step_id, attempt.attempt, claimed, reason])
-    budget.settle_without_outcome(unit, attempt, claimed=claimed)
+    budget.settle_without_outcome(unit, step.step_id, attempt, claimed=claimed)
     if claimed:
         unit.plan.halting["lease_deaths"] = unit.plan.halting.get("lease_deaths", 0) + 1
         halt_rules.remember(unit, step, failure["category"])
@@ -107,7 +108,10 @@ def _look_at_wall_clock(unit: UnitOfWork) -> None:
         unit.wake_at(ends)
     else:
         limit, ready = unit.plan.limits["wall_clock_s"], unit.plan.times["ready"]
-        values = {"value": (unit.snapshot.now - ready) // 1000, "limit": limit, "limit_name": "wall_clock_s"}
+        took, back = unit.snapshot.now - ready, unit.plan.times.get("lost", 0)
+        values = {"value": took // 1000, "limit": limit, "limit_name": "wall_clock_s"}
+        if ChangedRule.ADVICE_BY_FACTS.holds(unit.plan):
+            values |= {"value": (took - back) // 1000, "given_back_s": back // 1000}
         evidence = {**values, "limit_s": limit, "ready_at": rfc3339(ready)}
         unit.inputs.append(["wall clock over", ends])
         halt.halt(unit, "wall_clock", f"the plan took longer than its {limit} s", evidence)

@@ -13,40 +13,8 @@ from schemas.times import rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.advice import advise
 from tasks.rules import budget
-
-# The smallest change that would let such a plan go on, by the rule that halted it.
-UNBLOCK = MappingProxyType(
-    {
-        "security": "Look at what the controller did; only then send the goal again, with the file in allowed_files if "
-        "it may be touched.",
-        "budget": "Send the goal again with a higher limit for what is used up, or top a running plan up in time.",
-        "wall_clock": "Send the goal again with a higher limits.wall_clock_s.",
-        "consecutive_failures": "Read the failures above, then send the goal again with better context, or with a "
-        "higher limits.consecutive_failures.",
-        "identical_failure": "The same failure came again: change the goal or its context, or raise "
-        "limits.identical_failures.",
-        "flaky": "Make the verification reliable, or raise limits.flaky_flips.",
-        "file_growth": "Split the goal, or raise limits.max_new_files or limits.max_growth_kb.",
-        "lease_deaths": "Find out why controllers die or go silent, or raise limits.lease_deaths.",
-        "cannot_revise": "Read why the failed steps failed; send the goal again with a higher retry_limit, smaller "
-        "steps or better context.",
-        "manual": "Send the goal again under a new goal_id.",
-        "rejected": "Correct what the errors name and send the goal again under a new goal_id.",
-        "approval_deadline": "Send the goal again and approve the step in time, or leave its risk out of approvals.",
-        "answer_deadline": "Send the goal again and answer its question in time, or say in the goal what was asked.",
-        "invalid_unfolding": "Read the errors: what the plan was to go on with breaks a rule. Raise the limit that "
-        "they name, or change the goal.",
-        "plan_unfit": "Read the errors: what was planned does not fit the goal. Allow what they name, or "
-        "change the goal.",
-        "planning_failed": "Read what was refused; send the goal again said more clearly, with a more lenient "
-        "validation_mode, or to another drafter.",
-        "clarification_limit": "Say in the objective what the questions ask, or raise "
-        "PLANNER_PLANNING_MAX_CLARIFICATIONS.",
-        "review_stopped": "Read what the review found; send the goal again once it is settled.",
-        "approval_rejected": "Change the step that was rejected and send the goal again.",
-    }
-)
 
 # Where evidence has such a time, it began then, with the event of this name.
 _BEGINNINGS = MappingProxyType(
@@ -73,13 +41,14 @@ def halt(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any], 
         unit.change.settles = GoalVerdict.REJECTED.value
         reject(unit, rule, {**evidence, "errors": errors}, f"{rule}: {reason}")
         return
+    unblock = advise(unit, rule, evidence)  # by what is in flight now
     if failed:
         _halt_step(unit, failed, rule)
     for step_id in list(unit.snapshot.active):
         step = unit.snapshot.steps[step_id]
         cancel(unit, step)
         _halt_step(unit, step, rule)
-    unit.plan.halt = {"rule": rule, "reason": reason, "evidence": _explain(unit, rule, evidence)}
+    unit.plan.halt = {"rule": rule, "reason": reason, "evidence": _explain(unit, evidence, unblock)}
     unit.plan.dirty.add("halt")
     if unit.plan.state == P.READY:
         unit.move_plan(P.EXECUTING.value, "executing")
@@ -88,7 +57,8 @@ def halt(unit: UnitOfWork, rule: str, reason: str, evidence: Mapping[str, Any], 
 
 def reject(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any], reason: str) -> None:
     """End a plan that cannot be made: CREATED->VALIDATING->REJECTED."""
-    unit.plan.halt = {"rule": "rejected", "reason": rule, "evidence": _explain(unit, "rejected", evidence)}
+    explained = _explain(unit, evidence, advise(unit, "rejected", evidence, rule))
+    unit.plan.halt = {"rule": "rejected", "reason": rule, "evidence": explained}
     unit.plan.dirty.add("halt")
     unit.move_plan(P.VALIDATING.value, "validating")
     unit.move_plan(P.REJECTED.value, "rejected", reason=reason)
@@ -101,7 +71,7 @@ def cancel(unit: UnitOfWork, step: Step) -> None:
     if lease and not claimed:
         unit.change.guards[step.step_id] = lease.renewed
         unit.inputs.append(["unclaimed", step.step_id, attempt.attempt])
-    budget.settle_without_outcome(unit, attempt, claimed=claimed)
+    budget.settle_without_outcome(unit, step.step_id, attempt, claimed=claimed)
     unit.change.cancelled.add(step.step_id)
 
 
@@ -110,7 +80,7 @@ def _halt_step(unit: UnitOfWork, step: Step, rule: str) -> None:
     unit.move_step(step, S.HALTED.value, "halted", reason=rule)
 
 
-def _explain(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any]) -> dict[str, Any]:
+def _explain(unit: UnitOfWork, evidence: Mapping[str, Any], unblock: str) -> dict[str, Any]:
     """Add what every end is explained by: version, values and limit, events, what would let the plan go on.
 
     A rule that counts something has its own values and limit; any other one met a time, or anything at all.
@@ -126,7 +96,7 @@ def _explain(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any]) -> dict[s
         **{name: value for name, value in evidence.items() if name != "failed"},
         "policy_version": unit.plan.head.policy_version,
         "events": _events(unit, evidence),
-        "unblock": UNBLOCK.get(rule, ""),
+        "unblock": unblock,
     }
 
 

@@ -14,14 +14,19 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from schemas.base import FailureCategory as Category
+from schemas.base import StepState
 from schemas.outcome import Outcome
 from schemas.stored import PlanRecord
+from tasks.base.errors import NeedsSteps
+from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.advice_facts import retries_of
 from tasks.toolchain.classify import FAMILY, HALTS_AT_ONCE, Family, signature
 
 MAX_VERIFICATIONS = 64  # whose flips are counted: the counters are written with every commit
 MAX_REMEMBERED = 8  # failures of a plan, and steps that made it grow, named as the events that led to a halt
+FAILED = StepState.FAILED.value
 GREW = "FILES_CREATED"  # stands among them in the place of a category
 
 
@@ -148,6 +153,40 @@ def remember(unit: UnitOfWork, step: Step, category: str) -> None:
     counters = unit.plan.halting
     entry = [step.step_id, step.status.attempt, category, unit.snapshot.now]
     counters["failed"] = [*counters.get("failed", ()), entry][-MAX_REMEMBERED:]
+
+
+def remember_revised(plan: PlanRecord, step: Step) -> None:
+    """Keep that a step was revised, for the explanation of a dead end; the last ones are enough."""
+    if ChangedRule.ADVICE_BY_FACTS.holds(plan):
+        known = [each for each in plan.halting.get("revised", ()) if each != step.step_id]
+        plan.halting["revised"] = [*known, step.step_id][-MAX_REMEMBERED:]
+
+
+def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
+    """Say why nothing can run any more, and lay out the steps that failed, as far as the plan remembers them.
+
+    Raises NeedsSteps where the snapshot lacks them.
+    """
+    plan, steps, counts = unit.plan, unit.snapshot.steps, unit.plan.counts
+    values = {"value": counts.get(FAILED, 0), "limit": 0, "limit_name": "failed_steps", "counts": dict(counts)}
+    if not ChangedRule.ADVICE_BY_FACTS.holds(plan):
+        return "steps failed and no revision is left that could help", values
+    last = [entry for entry in plan.halting.get("failed", ()) if entry[2] in frozenset(Category)]
+    names = list(dict.fromkeys(entry[0] for entry in last))
+    if missing := [name for name in names if name not in steps or steps[name].spec is None]:
+        raise NeedsSteps(frozenset(missing))
+    failed = [steps[name] for name in names if steps[name].status.state == FAILED]
+    revised = set(plan.halting.get("revised", ()))
+    told = [{**retries_of(step, last), "revised": step.step_id in revised} for step in failed]
+    ids = {step.step_id for step in failed}
+    evidence = {**values, "steps": told, "failed": [entry for entry in last if entry[0] in ids] or last}
+    if not values["value"]:
+        return "steps were skipped and nothing else can run", evidence
+    what = ", ".join(f"{each['step_id']} ({each['category']})" for each in told)
+    what = f": {what}" if what else ""
+    if revised:
+        return f"steps failed and no revision is left that could help{what}", evidence
+    return f"steps failed, no revision was tried, and nothing else can run{what}", evidence
 
 
 def first_fired(seen: Seen, failure: dict[str, Any] | None) -> Halt | None:

@@ -19,7 +19,7 @@ from schemas.outcome import Outcome
 from schemas.step import PlannedStep, pack_step
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import halt_rules, mending, waits
+from tasks.policy import advice, halt_rules, mending, waits
 from tasks.policy.pre_steps import (
     AUTO_FIX,
     DEPENDENCIES,
@@ -155,6 +155,7 @@ def carry_out(
     plan, status = unit.plan, step.status
     was = PlannedStep.model_validate(step.facts)
     plan.revision += 1
+    halt_rules.remember_revised(plan, step)
     unit.move_plan(P.REVISING.value, "revising", reason=f"{step.step_id} failed with {category}")
     if found.step.verify != was.verify:
         halt_rules.keep_verification(unit, step)
@@ -176,7 +177,7 @@ def carry_out(
         "limit": waits.retries(step.facts, category),
         "limit_name": "retry_limit",
         "events": [{"at": unit.at, "step_id": step.step_id, "attempt": status.attempt, "category": category}],
-        "unblock": f"Finish {found.before.step_id}." if found.before else "Nothing: the next attempt starts by itself.",
+        "unblock": advice.advise_revised(unit, found.before.step_id if found.before else None),
         "diff": found.diff(was),
     }
     unit.revisions.append({**data, "category": category})

@@ -6,17 +6,19 @@ What does not fit into one commit is left over for a next look at the plan; ther
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 from schemas import codec
 from schemas.base import PlanState as P
 from schemas.base import StepState as S
 from schemas.stored import Attempt, PlanRecord
 from schemas.times import rfc3339
+from tasks.base.policy_version import ChangedRule
 from tasks.plan.changeset import MAX_DISPATCHES, MAX_STEP_CHANGES, Changeset, Dispatch
 from tasks.plan.lifecycle import NOT_RUNNING, PLAN_ENDS
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import baseline, expansion, halt, operator_changes, pre_steps, waits
+from tasks.policy import baseline, expansion, halt, halt_rules, operator_changes, pre_steps, waits
 from tasks.rules import budget
 from tasks.rules.risk import RISK
 
@@ -235,9 +237,7 @@ def finish(unit: UnitOfWork) -> None:
         unit.change.more = plan.state not in PLAN_ENDS  # its new steps start in a next look
     else:
         unit.move_plan(P.REVISING.value, "revising", reason="steps failed and nothing else can run")
-        values = {"value": plan.counts.get(FAILED, 0), "limit": 0, "limit_name": "failed_steps"}
-        reason = "steps failed and no revision is left that could help"
-        halt.halt(unit, "cannot_revise", reason, {**values, "counts": dict(plan.counts)})
+        halt.halt(unit, "cannot_revise", *halt_rules.describe_dead_end(unit))
 
 
 def _halt_if_exhausted(unit: UnitOfWork) -> None:
@@ -245,7 +245,14 @@ def _halt_if_exhausted(unit: UnitOfWork) -> None:
     name = budget.first_exhausted(plan)
     if name is None:
         return
-    evidence = {"value": plan.spent[name], "limit": plan.limits[name], "limit_name": name, "spent": plan.spent}
+    evidence: dict[str, Any] = {
+        "value": plan.spent[name],
+        "limit": plan.limits[name],
+        "limit_name": name,
+        "spent": plan.spent,
+    }
+    if name != "failing_outcomes" and ChangedRule.ADVICE_BY_FACTS.holds(plan):
+        evidence["spent_by"] = budget.spenders_of(plan, name)
     if name != "failing_outcomes":  # it was not failures that led to it, but all that was done since
         evidence["started_at"] = rfc3339(plan.times.get("started", plan.times["ready"]))
     halt.halt(unit, "budget", f"the budget of {name} is used up", evidence)

@@ -17,7 +17,7 @@ from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import Clocks, Step
 from tasks.plan.unit_of_work import PAUSED, UnitOfWork
 from tasks.policy import halt
-from tasks.rules.risk import RISK
+from tasks.rules.risk import most_retries
 from tasks.rules.strategy import Question
 
 MEMORY_MS = 5000  # until a plan is looked at again that was held because the server is full
@@ -87,11 +87,17 @@ def await_approval(unit: UnitOfWork, step: Step) -> bool:
 
 
 def look_at_approvals(unit: UnitOfWork) -> None:
-    """Halt the plan if a person has let a wait run out; else wake up again for the next one."""
+    """Halt the plan if a person has let a wait run out; else wake up again for the next one.
+
+    Raises NeedsSteps where the snapshot lacks the step that was not approved.
+    """
     for step_id, until in unit.plan.waits.items():
         if unit.snapshot.now < until:
             unit.wake_at(until)
         else:
+            step = unit.snapshot.steps.get(step_id)
+            if step is None or step.spec is None:  # its risk is told
+                raise NeedsSteps(frozenset({step_id}))
             reason = f"nobody approved {step_id} by {rfc3339(until)}"
             unit.inputs.append(["approval over", step_id])
             times = {"asked_at": rfc3339(until - APPROVAL_MS), "until": rfc3339(until)}
@@ -219,8 +225,8 @@ def count_outages(unit: UnitOfWork, clocks: Clocks) -> None:
 
 def retries(facts: dict[str, Any], category: str) -> int:
     """Allow min(`retry_limit`, what the risk level allows); a failure that nobody understands is retried once."""
-    allowed: int = min(facts["retry_limit"], RISK[facts["risk_level"]].retries)
-    return min(allowed, 1) if category == C.UNKNOWN else allowed
+    allowed: int = min(facts["retry_limit"], most_retries(facts["risk_level"], category))
+    return allowed
 
 
 def backoff(category: str, nth: int, seed: str) -> int:

@@ -53,6 +53,7 @@ BY_KIND: Mapping[str, Mapping[str, int]] = {  # where a kind needs more than a `
 RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of plans made where receipts are required
 PER_SUPPLIED_STEP = {"tokens": 10_000, "patch_cycles": 2, "failing_outcomes": 1, "wall_clock_s": 300}
 NO_METRICS = Metrics()
+SPENDER_SHARE = 10  # an attempt that uses a tenth of a budget, or more, is remembered for the explanation of a halt
 BUDGETS = ("tokens", "patch_cycles", "failing_outcomes", "tool_calls")
 WARN_SHARE = 0.8
 
@@ -118,7 +119,10 @@ def book(plan: PlanRecord, tokens: int) -> int:
     limit = plan.head.limits["tokens"]
     spent = plan.spent["tokens"]
     if limit is not None and not 0 <= tokens <= limit - spent and ChangedRule.TOKENS_UP_TO_THE_LIMIT.holds(plan):
-        tokens = max(0, min(tokens, limit - spent))
+        counted = max(0, min(tokens, limit - spent))
+        if tokens > counted and ChangedRule.ADVICE_BY_FACTS.holds(plan):  # a higher limit would have them booked
+            plan.halting["unbooked"] = plan.halting.get("unbooked", 0) + tokens - counted
+        tokens = counted
     plan.spent["tokens"] = spent + tokens
     return tokens
 
@@ -137,10 +141,28 @@ def release(plan: PlanRecord, attempt: Attempt) -> None:
     plan.dirty.add("live")
 
 
-def settle_without_outcome(unit: UnitOfWork, attempt: Attempt, *, claimed: bool) -> None:
+def remember_spender(plan: PlanRecord, step_id: str, attempt: int, **used: int) -> None:
+    """Remember an attempt that used much of a budget. Each budget has at most SPENDER_SHARE of them."""
+    limits = plan.head.limits
+    for name, amount in used.items():
+        limit = limits[name]
+        if limit and amount * SPENDER_SHARE >= limit and ChangedRule.ADVICE_BY_FACTS.holds(plan):
+            spenders = plan.halting.setdefault("spenders", {})
+            known = [*spenders.get(name, ()), [step_id, attempt, amount]]
+            spenders[name] = sorted(known, key=lambda each: -each[2])[:SPENDER_SHARE]
+
+
+def spenders_of(plan: PlanRecord, name: str) -> list[dict[str, Any]]:
+    """List the attempts that used much of the budget `name`, largest first."""
+    known = plan.halting.get("spenders", {}).get(name, ())
+    return [{"step_id": step_id, "attempt": attempt, "used": used} for step_id, attempt, used in known]
+
+
+def settle_without_outcome(unit: UnitOfWork, step_id: str, attempt: Attempt, *, claimed: bool) -> None:
     """Settle an attempt that ended without an outcome: all that it held is spent, or nothing if nobody claimed it."""
     if claimed:
         forfeit(unit.plan, attempt)
+        remember_spender(unit.plan, step_id, attempt.attempt, tokens=attempt.tokens, patch_cycles=attempt.patch_cycles)
     else:
         release(unit.plan, attempt)
         lapse(unit, attempt, 0)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
-from schemas.base import Mode, RiskLevel
+from schemas.base import FailureCategory, Mode, RiskLevel
 from schemas.step import StepEstimate
 from tasks.toolchain.files import Role, role_of
 
@@ -53,6 +53,12 @@ _ESTIMATES: Mapping[Mode, StepEstimate] = MappingProxyType(
 def estimate(mode: Mode) -> StepEstimate:
     """Say what an attempt in this mode reserves where nobody estimated it."""
     return _ESTIMATES[mode]
+
+
+def most_retries(level: str, category: str) -> int:
+    """Say how often a step of this risk is retried at most; a failure that nobody understands is retried once."""
+    most = RISK[RiskLevel(level)].retries
+    return min(most, 1) if category == FailureCategory.UNKNOWN else most
 
 
 def is_below(level: RiskLevel, other: RiskLevel) -> bool:

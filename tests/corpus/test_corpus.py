@@ -17,7 +17,7 @@ import pytest
 from schemas import codec
 from schemas.base import GoalKind
 from tasks.plan.lifecycle import PLAN_MOVES, STEP_MOVES
-from tasks.policy.halt import UNBLOCK
+from tasks.policy.advice import ADVICE
 from tasks.policy.pre_steps import PreStep
 from tasks.policy.revision import TABLE
 from tests.corpus import record
@@ -66,7 +66,7 @@ def test_every_halt_rule_is_recorded() -> None:
         if isinstance(fields, dict) and "halt" in fields
     ]
 
-    assert UNBLOCK.keys() <= {halt["rule"] for halt in halts} | {halt["reason"] for halt in halts}
+    assert ADVICE.keys() <= {halt["rule"] for halt in halts} | {halt["reason"] for halt in halts}
 
 
 def test_every_strategy_of_the_revision_table_is_recorded() -> None:

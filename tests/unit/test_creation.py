@@ -15,7 +15,6 @@ from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers import goals
 from tasks.handlers.goals import CHUNK
 from tasks.plan.changeset import Changeset
-from tasks.policy.halt import UNBLOCK
 from tasks.rules.strategy import Draft, Rejected
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import (
@@ -158,7 +157,7 @@ def test_a_refused_goal_leaves_a_plan_that_says_why_and_hands_out_nothing() -> N
         "errors": [errors[0].model_dump()],
         "policy_version": POLICY_VERSION,
         "events": [{"at": rfc3339(store.now), "what": "goal.received"}],
-        "unblock": UNBLOCK["rejected"],
+        "unblock": "Correct this, then send the goal again under a new goal_id: /steps/0/verify: No.",
     }
     halt = {"rule": "rejected", "reason": "unknown_command", "evidence": evidence}
     assert plan["state"] == b"REJECTED"

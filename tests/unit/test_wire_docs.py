@@ -9,7 +9,7 @@ import pytest
 
 from schemas.event import EventData
 from schemas.step import StepSpec
-from tasks.policy.halt import UNBLOCK
+from tasks.policy.advice import ADVICE
 from tasks.policy.halt_rules import AT_ONCE, RULES
 from tests.support.halts import EVERY_HALT
 from tests.support.sources import GOAL_CODES, RULE_CODES, codes, events, halts
@@ -47,7 +47,7 @@ def test_every_field_of_an_event_has_its_place() -> None:
 def test_every_rule_that_ends_a_plan_is_there() -> None:
     rules = {rule.name for rule in RULES} | set(AT_ONCE.values()) | halts() | {"rejected"}
 
-    assert RULE_KEYS.keys() == rules == UNBLOCK.keys()
+    assert RULE_KEYS.keys() == rules == ADVICE.keys()
 
 
 @pytest.mark.parametrize("rule", EVERY_HALT)

@@ -46,11 +46,9 @@ def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only:
 
     With `only` of that step alone. Pure.
     """
-    from tasks.policy.halt import UNBLOCK
-
     halt = view.halt.model_dump(mode="json") if view.halt else None
     if halt:  # plans that ended before halts were explained lack these, and were of the first version
-        known = {"policy_version": 1, "events": [], "unblock": UNBLOCK.get(halt["rule"], "")}
+        known = {"policy_version": 1, "events": [], "unblock": ""}
         halt["evidence"] = {**known, **halt["evidence"]}
     steps = [
         {

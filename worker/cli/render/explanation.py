@@ -29,6 +29,8 @@ def _halt(halt: dict[str, Any] | None) -> Iterator[str]:
         yield f"  value {evidence['value']}, limit {limit}"
     for error in evidence.get("errors", ()):
         yield f"  {error['pointer'] or '/'}  {error['message']} ({error['code']})"
+    for each in evidence.get("spent_by", ()):
+        yield f"  {each['step_id']} attempt {each['attempt']}: {each['used']} {evidence['limit_name']}"
     for event in evidence["events"]:
         if "category" in event:
             what = f"{event['step_id']} attempt {event['attempt']}: {event['category']}"

@@ -1,0 +1,239 @@
+"""What would let a plan go on that has ended, or a step that was revised: computed from limits and facts.
+
+One function for each rule that ends plans. It says what to change and to which value, and leaves out what could not
+help: a limit where nothing is left to start, a retry that the step's risk does not allow, a file that no goal may name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from schemas.base import FailureCategory as C
+from schemas.base import GoalKind, Mode
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.advice_facts import (
+    AGAIN,
+    MOST,
+    MOST_NAMED,
+    Facts,
+    allow_more_retries,
+    category_of,
+    listing,
+    raise_limit,
+    sentence,
+)
+from tasks.policy.advice_on_limits import advise_on_budget, advise_on_wall_clock
+from tasks.rules import budget
+from tasks.text.paths import fault
+
+
+def advise(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any], cause: str = "") -> str:
+    """Say what would let a plan like this go on, as one text; `rule` has ended it, or is about to."""
+    kept, standing = unit.strategy_state or {}, unit.snapshot.standing
+    allowed = (kept.get("goal") or {}).get("allowed_files")
+    facts = Facts(
+        plan=unit.plan,
+        evidence=evidence,
+        now=unit.snapshot.now,
+        steps=unit.snapshot.steps,
+        active=unit.snapshot.active,
+        leases=unit.snapshot.leases,
+        held=unit.change.ended,
+        ready=tuple(unit.ready.values()),
+        allowed=None if allowed is None else frozenset(allowed),
+        outside=_outside(unit, str(evidence.get("step_id", ""))),
+        stands=bool(standing and standing.command == "halt"),
+        validation_mode=(kept.get("document") or {}).get("validation_mode"),
+        cause=cause,
+    )
+    return ADVICE[rule](facts) if rule in ADVICE else ""
+
+
+def _outside(unit: UnitOfWork, step_id: str) -> tuple[str, ...]:
+    """Find the files that the last attempt of a step touched, or is said to have, and that are not the step's."""
+    outcome, step = unit.answers.get(step_id), unit.snapshot.steps.get(step_id)
+    if outcome is None or step is None:
+        return ()
+    told = outcome.failure_evidence
+    touched = {*outcome.touched_files, *outcome.created_files, *(told.affected_files if told else ())}
+    mine = step.facts["allowed_files"] if step.facts["mode"] == Mode.PATCH else ()
+    return tuple(sorted(touched.difference(mine)))
+
+
+def advise_revised(unit: UnitOfWork, before: str | None) -> str:
+    """Say what lets a step go on that was revised, with the step `before` it; its plan lives."""
+    if unit.plan.paused:
+        return f"Resume the plan, which was paused ({unit.plan.paused})."
+    if unit.is_stopped:
+        return f"Wait until the plan is released: {unit.plan.held}."
+    if not unit.snapshot.active and (name := budget.first_exhausted(unit.plan)):
+        return f"Top the plan up with {name}: nothing of them is left for another attempt."
+    return f"Finish {before}." if before else "Nothing: the next attempt starts by itself."
+
+
+def _security(facts: Facts) -> str:
+    step, category = facts.step, facts.evidence.get("value")
+    look = f"Look at what the attempt did ({category}); the goal as it is may meet the same again."
+    if step is None or category != C.ALLOWLIST_VIOLATION:
+        return f"{look} No limit changes that: mend the controller, then {AGAIN}."
+    never = [path for path in facts.outside if fault(path)]
+    rest = [path for path in facts.outside if path not in never]
+    known = [path for path in rest if facts.allowed is not None and path in facts.allowed]
+    missing = [path for path in rest if path not in known]
+    told = [look]
+    if never:
+        told.append(f"No goal may allow {listing(never)}.")
+    if known:
+        told.append(
+            f"allowed_files has {listing(known)} already, and {step.step_id} does not: name such files in the "
+            f"sentence, or supply the steps with them among the allowed_files of {step.step_id}."
+        )
+    if missing and facts.allowed is not None:
+        told.append(f"If they may be touched, add {listing(missing)} to allowed_files and {AGAIN}.")
+    elif missing:
+        told.append(
+            f"If they may be touched, give {listing(missing)} to {step.step_id} in supplied steps; they have to "
+            "stand in the goal's allowed_files, too."
+        )
+    return " ".join(told)
+
+
+def _consecutive_failures(facts: Facts) -> str:
+    kinds = listing(dict.fromkeys(f"{entry[0]} ({entry[2]})" for entry in facts.failed))
+    met, name = int(facts.evidence.get("value") or 0), "consecutive_failures"
+    ways = sentence("give the goal the context that the attempts lacked", raise_limit(facts, name, met + 1))
+    return f"Read why these failed: {kinds}. {ways}"
+
+
+def _identical_failure(facts: Facts) -> str:
+    step, met = facts.step, int(facts.evidence.get("value") or 0)
+    name = step.step_id if step else "the step"
+    category = category_of(step, facts.failed) if step else ""
+    change = f"change what {name} is asked or given, since it failed {met} times in the same way ({category})"
+    return sentence(change, raise_limit(facts, "identical_failures", met + 1))
+
+
+def _flaky(facts: Facts) -> str:
+    step, met = facts.step, int(facts.evidence.get("value") or 0)
+    tools = listing(tool["tool"] for tool in step.facts["verify_tools"]) if step else ""
+    return sentence(
+        f"make the verification reliable ({tools or 'of the step'})", raise_limit(facts, "flaky_flips", met + 1)
+    )
+
+
+def _file_growth(facts: Facts) -> str:
+    name, met = str(facts.evidence.get("limit_name")), int(facts.evidence.get("value") or 0)
+    return sentence("split the goal", raise_limit(facts, name, met) if name in MOST else "")
+
+
+def _lease_deaths(facts: Facts) -> str:
+    met, steps = int(facts.evidence.get("value") or 0), listing(dict.fromkeys(entry[0] for entry in facts.failed))
+    find = f"find out why the controllers of {steps or 'these steps'} died or did not renew their leases"
+    return sentence(find, raise_limit(facts, "lease_deaths", met + 1))
+
+
+def _cannot_revise(facts: Facts) -> str:
+    failed = [facts.steps[each["step_id"]] for each in facts.evidence.get("steps", ())]
+    if not failed and facts.plan.head.tightened is not None:
+        return f"An operator left too few files (`tighten`): {AGAIN} once its steps may have theirs."
+    ways = [way for step in failed if (way := allow_more_retries(step, facts.failed))]
+    names = listing(f"{step.step_id} ({category_of(step, facts.failed) or 'failed'})" for step in failed)
+    read = f"Read why these failed: {names}." if failed else "Read why its steps failed."
+    change = "give the goal better context or smaller steps"
+    return f"{read} {sentence(change, *ways[:MOST_NAMED])}"
+
+
+def _manual(facts: Facts) -> str:
+    scope, actor = facts.evidence.get("scope"), facts.evidence.get("actor", "an operator")
+    if scope and facts.stands:
+        return (
+            f"Have {actor} lift the halt of {scope} (`planner resume`), then {AGAIN}: until then it is halted as well."
+        )
+    return f"Ask {actor}, who ended it; then {AGAIN}."
+
+
+def _approval_rejected(facts: Facts) -> str:
+    who, step = facts.evidence.get("actor", "a person"), facts.evidence.get("step_id", "the step")
+    return f"Change what {step} does as {who} asks, then {AGAIN}."
+
+
+def _approval_deadline(facts: Facts) -> str:
+    name, step = facts.evidence.get("step_id", "the step"), facts.step
+    leave = f"leave {step.facts['risk_level']} out of approvals" if step else "leave its risk out of approvals"
+    return sentence(f"{AGAIN} and approve {name} in time (`planner approve`)", leave)
+
+
+def _answer_deadline(facts: Facts) -> str:
+    asked = facts.evidence.get("questions", ())
+    if not asked:
+        return f"No drafter answered in time: look at it (`planner health`), or {AGAIN} to another drafter."
+    return sentence(f"{AGAIN} and answer what it asks in time (`planner answer`)", "say it in the goal")
+
+
+def _errors(facts: Facts) -> str:
+    errors = facts.evidence.get("errors", ())
+    told = [f"{error['pointer'] or '/'}: {error['message']}" for error in errors[:MOST_NAMED]]
+    more = f" And {len(errors) - MOST_NAMED} more errors." if len(errors) > MOST_NAMED else ""
+    if not told:
+        return f"Change the goal, then {AGAIN}."
+    return f"Correct this, then {AGAIN}: {' '.join(told)}{more}"
+
+
+def _rejected(facts: Facts) -> str:
+    """Advise by what the plan was rejected for: a person or a drafter may have ended it before it was made."""
+    return ADVICE[facts.cause](facts) if facts.cause in ADVICE and facts.cause != "rejected" else _errors(facts)
+
+
+def _planning_failed(facts: Facts) -> str:
+    kind = facts.plan.head.kind
+    ways = ["say the goal more clearly"]
+    if kind in (GoalKind.TASK, GoalKind.CAMPAIGN, GoalKind.EVOLUTION):
+        ways.append("name another drafter")
+    if facts.validation_mode == "strict":
+        ways.append("set evolution.validation_mode to lenient")
+    if kind == GoalKind.TASK or kind == GoalKind.EVOLUTION:
+        ways.append("supply the steps" if kind == GoalKind.TASK else "")
+    what = "the errors" if facts.evidence.get("errors") else "what was refused last"
+    return f"Read {what}. {sentence(*ways)}"
+
+
+def _clarification_limit(facts: Facts) -> str:
+    met, limit = facts.evidence.get("value"), facts.evidence.get("limit")
+    say = "say in the objective what the questions ask"
+    if not isinstance(met, int) or met >= MOST_CLARIFICATIONS:
+        return sentence(say)
+    return sentence(say, f"raise PLANNER_PLANNING_MAX_CLARIFICATIONS from {limit} to at least {met + 1}")
+
+
+def _review_stopped(facts: Facts) -> str:
+    gate, who = facts.evidence.get("gate", "the gate"), facts.evidence.get("actor", "A person")
+    return f"{who} stopped it at {gate}: settle what the review found there, then {AGAIN}."
+
+
+MOST_CLARIFICATIONS = 20  # that an operator may set
+
+ADVICE: Mapping[str, Callable[[Facts], str]] = MappingProxyType(
+    {
+        "security": _security,
+        "budget": advise_on_budget,
+        "wall_clock": advise_on_wall_clock,
+        "consecutive_failures": _consecutive_failures,
+        "identical_failure": _identical_failure,
+        "flaky": _flaky,
+        "file_growth": _file_growth,
+        "lease_deaths": _lease_deaths,
+        "cannot_revise": _cannot_revise,
+        "manual": _manual,
+        "rejected": _rejected,
+        "approval_deadline": _approval_deadline,
+        "answer_deadline": _answer_deadline,
+        "invalid_unfolding": _errors,
+        "plan_unfit": _errors,
+        "planning_failed": _planning_failed,
+        "clarification_limit": _clarification_limit,
+        "review_stopped": _review_stopped,
+        "approval_rejected": _approval_rejected,
+    }
+)

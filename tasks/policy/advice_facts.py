@@ -1,0 +1,134 @@
+"""What is known where a plan ends, and the phrases that advice is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from schemas.base import FailureCategory as C
+from schemas.base import StepState as S
+from schemas.goal import Limits
+from schemas.stored import Attempt, PlanRecord
+from tasks.plan.snapshot import Lease, Step
+from tasks.rules.risk import most_retries
+
+MOST_NAMED = 3  # errors, files, attempts and steps in one sentence
+AGAIN = "send the goal again under a new goal_id"
+OPEN = (S.PENDING.value, S.BLOCKED.value, S.ACTIVE.value)
+OVER = (S.DONE.value, S.FAILED.value, S.SKIPPED.value)
+# The most that a goal may set of each limit.
+MOST = MappingProxyType(
+    {
+        name: next(each.le for each in field.metadata if hasattr(each, "le"))
+        for name, field in Limits.model_fields.items()
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known where a plan ends; `steps` are those that the decision has read.
+
+    `held` are the attempts that ended in this decision, `allowed` the goal's files where the plan has them at hand,
+    `outside` files that an attempt touched and that are not its step's, `cause` is that of a rejection. `stands`: the
+    command that ended the plan will end its successors as well.
+    """
+
+    plan: PlanRecord
+    evidence: Mapping[str, Any]
+    now: int
+    steps: Mapping[str, Step]
+    active: Mapping[str, Attempt]
+    leases: Mapping[str, Lease]
+    held: Mapping[str, Attempt]
+    ready: tuple[Step, ...]
+    allowed: frozenset[str] | None
+    outside: tuple[str, ...]
+    stands: bool
+    validation_mode: str | None
+    cause: str
+
+    @property
+    def step(self) -> Step | None:
+        """The step that the rule is about, if it was read."""
+        found = self.steps.get(str(self.evidence.get("step_id", "")))
+        return found if found and found.spec is not None else None
+
+    @property
+    def failed(self) -> list[list[Any]]:
+        """The failures that led to the end, oldest first: step, attempt, category, time."""
+        known = self.evidence.get("failed", self.plan.halting.get("failed", ()))
+        return [entry for entry in known if entry[2] in set(C)]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether anything would start if the rule had not ended the plan."""
+        step = self.step
+        others = self.ready or self.active or self.plan.backoffs or self.plan.waits
+        return bool(others or step is None or step.status.state == S.DONE or has_retry(step, self.failed))
+
+
+def has_retry(step: Step, failed: Iterable[list[Any]]) -> bool:
+    """Whether `step` may be tried again after its last failure."""
+    allowed: int = min(step.facts["retry_limit"], most_retries_of(step, failed))
+    return step.status.failures <= allowed
+
+
+def retries_of(step: Step, failed: Iterable[list[Any]]) -> dict[str, Any]:
+    """Lay out how often `step` was tried and might have been, for the explanation of a halt."""
+    told = list(failed)
+    return {
+        "step_id": step.step_id,
+        "category": category_of(step, told),
+        "failures": step.status.failures,
+        "retry_limit": step.facts["retry_limit"],
+        "most_retries": most_retries_of(step, told),
+    }
+
+
+def category_of(step: Step, failed: Iterable[list[Any]]) -> str:
+    """Name the category of the last failure of `step` among those that are known."""
+    return str(next((entry[2] for entry in reversed(list(failed)) if entry[0] == step.step_id), ""))
+
+
+def most_retries_of(step: Step, failed: Iterable[list[Any]]) -> int:
+    """Say how often `step` may be retried whatever its `retry_limit` is."""
+    return most_retries(step.facts["risk_level"], category_of(step, failed))
+
+
+def listing(names: Iterable[Any]) -> str:
+    """Name the first of `names`, and how many more there are."""
+    told = [str(name) for name in names]
+    more = f" and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
+    return ", ".join(told[:MOST_NAMED]) + more
+
+
+def raise_limit(facts: Facts, name: str, value: int) -> str:
+    """Say to raise a limit to `value`, with a retry where the plan would have nothing else to start.
+
+    Nothing where the goal may not set that much, or nothing would start all the same.
+    """
+    if value > MOST[name]:
+        return ""
+    told = f"raise limits.{name} from {facts.plan.limits[name]} to at least {value}"
+    if facts.goes_on:
+        return told
+    retry = allow_more_retries(facts.step, facts.failed) if facts.step else ""
+    return f"{retry}, and {told}" if retry else ""
+
+
+def sentence(*parts: str) -> str:
+    """Join what may be done, each of which would help, as one sentence."""
+    told = ", or ".join(filter(None, parts))
+    return f"{told[:1].upper()}{told[1:]}."
+
+
+def allow_more_retries(step: Step, failed: Iterable[list[Any]]) -> str:
+    """Say how many retries a step could have had beyond those that it had; nothing where it had all."""
+    limit, most = step.facts["retry_limit"], most_retries_of(step, failed)
+    if limit >= most or step.facts["inserted_by"]:
+        return ""
+    risk = step.facts["risk_level"]
+    return f"supply the steps, and give {step.step_id} a retry_limit of {most} instead of {limit} ({risk} allows it)"

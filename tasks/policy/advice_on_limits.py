@@ -1,0 +1,93 @@
+"""What would let a plan go on whose budget or time is used up."""
+
+from __future__ import annotations
+
+from tasks.policy.advice_facts import AGAIN, MOST, MOST_NAMED, OPEN, OVER, Facts, listing, raise_limit, sentence
+from tasks.rules import budget
+
+
+def advise_on_budget(facts: Facts) -> str:
+    """Say which budget has to be how much higher, and who used it."""
+    name = facts.evidence.get("limit_name")
+    if name == "category":
+        return _budget_of_an_attempt(facts)
+    if name not in budget.BUDGETS:
+        return f"{AGAIN[:1].upper()}{AGAIN[1:]} with a higher limit for what is used up."
+    plan = facts.plan
+    spent, counts = plan.spent[name], plan.counts
+    unbooked = plan.halting.get("unbooked", 0) if name == "tokens" else 0
+    over, left = sum(counts.get(state, 0) for state in OVER), sum(counts.get(state, 0) for state in OPEN)
+    each = -(-(spent + unbooked) // over) if over else spent
+    if name in ("tokens", "patch_cycles"):
+        each = max([each, *(step.facts["estimate"][name] for step in facts.ready if step.spec is not None)])
+    wanted = spent + unbooked + max(1, 1 if name == "failing_outcomes" else each * left)
+    least = spent + unbooked + 1
+    told = raise_limit(facts, name, min(wanted, max(least, int(MOST[name]))))
+    if not told:
+        return f"No limit is high enough for what the attempts used: split the goal. {_spenders(facts)}".rstrip()
+    about = "" if name == "failing_outcomes" else f" ({left} of its steps had not ended)"
+    return f"{sentence(f'{told}{about} and {AGAIN}')} {_spenders(facts)}".rstrip()
+
+
+def _spenders(facts: Facts) -> str:
+    """Name the attempts that used most of the budget that is used up."""
+    if facts.evidence.get("limit_name") == "failing_outcomes":
+        return f"Read why {listing(dict.fromkeys(entry[0] for entry in facts.failed))} failed." if facts.failed else ""
+    spenders = facts.evidence.get("spent_by")
+    if spenders is None:
+        return ""
+    if not spenders:
+        return f"No single attempt used a {budget.SPENDER_SHARE}th of it."
+    most = (f"attempt {each['attempt']} of {each['step_id']} ({each['used']})" for each in spenders[:MOST_NAMED])
+    return f"Most was used by {', '.join(most)}."
+
+
+def _budget_of_an_attempt(facts: Facts) -> str:
+    """Advise where a controller said that what its attempt was given did not suffice."""
+    step = facts.step
+    held = facts.held.get(step.step_id) if step else None
+    if step is None or held is None:
+        return f"Give the step that ran out more, and {AGAIN}."
+    estimate = step.facts["estimate"]
+    short = max(0, estimate["tokens"] - held.tokens)
+    had = f"the attempt had {held.tokens} tokens and {held.patch_cycles} patch cycles"
+    limit = facts.plan.limits["tokens"]
+    if short and limit is not None and limit + short <= MOST["tokens"]:
+        return (
+            f"{sentence(f'raise limits.tokens from {limit} to at least {limit + short}')} {step.step_id} is expected "
+            f"to use {estimate['tokens']}, and {had}."
+        )
+    return (
+        f"Supply the steps and give {step.step_id} a higher estimate, or less to do: {had}, as much as it was "
+        "expected to use."
+    )
+
+
+def advise_on_wall_clock(facts: Facts) -> str:
+    """Say how much more time the plan needs, unless nobody took its steps."""
+    plan, took = facts.plan, int(facts.evidence.get("value") or 0)
+    limit = plan.limits["wall_clock_s"] or 0
+    untaken = {
+        name: attempt
+        for name, attempt in facts.active.items()
+        if not ((lease := facts.leases.get(name)) and lease.attempt == attempt.attempt and lease.claimed)
+        and facts.now - attempt.at >= 500 * limit
+    }
+    if untaken and untaken.keys() == facts.active.keys():
+        queues = listing(sorted({attempt.queue for attempt in untaken.values()}))
+        waited = (facts.now - min(attempt.at for attempt in untaken.values())) // 1000
+        return (
+            f"Start controllers for the queue {queues}: nobody took {listing(sorted(untaken))} in {waited} s. "
+            f"Then {AGAIN}."
+        )
+    counts = plan.counts
+    over, total = sum(counts.get(state, 0) for state in OVER), sum(counts.values())
+    wanted = -(-took * total // (60 * over)) * 60 if over else 2 * took
+    wanted = min(max(wanted, took + 60), int(MOST["wall_clock_s"]))
+    split = "split the goal, or have more of it done at once (limits.max_parallel)"
+    if wanted <= took:
+        return sentence(split)
+    return (
+        f"Raise limits.wall_clock_s from {limit} to at least {wanted} and {AGAIN}: {over} of {total} steps had ended "
+        f"after {took} s, time that was given back left out."
+    )
