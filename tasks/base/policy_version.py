@@ -34,6 +34,11 @@ class ChangedRule(Enum):
         "A plan remembers what was revised and which attempts used most, for the explanation of its end; the wall "
         "clock is told without the time that was given back.",
     )
+    PIECES_BY_OWN_FILES = (
+        3,
+        "Steps that patch and are made while a plan runs are verified by their own files, and the whole by a step of "
+        "mode `test`.",
+    )
 
     def __init__(self, since: int, says: str) -> None:
         self.since = since

@@ -36,6 +36,7 @@ class Catalogue:
 
     contracts: Mapping[str, Contract]
     recipes: Mapping[str, tuple[Part, ...]]
+    policy_version: int = POLICY_VERSION  # of the plan that is made or goes on with it
 
     @classmethod
     def of(cls, contracts: Iterable[Contract], recipes: Mapping[str, tuple[Part, ...]]) -> Catalogue:
@@ -260,12 +261,19 @@ def keep_contracts(catalogue: Catalogue, steps: Iterable[PlannedStep] | None) ->
 def catalogue_of(contracts: Sequence[dict[str, Any]], policy_version: int = POLICY_VERSION) -> Catalogue:
     """Make the catalogue of a plan that keeps these contracts and began under this version."""
     made = _extended(_CONTRACTS.validate_python(contracts)) if contracts else CATALOGUE
-    return made if policy_version >= ChangedRule.END_OF_OPTIONS.since else _without_end_of_options(made)
+    if policy_version < ChangedRule.END_OF_OPTIONS.since:
+        made = _without_end_of_options(made)
+    return made if policy_version == made.policy_version else _as_of(made, policy_version)
 
 
 @lru_cache(maxsize=64)
 def _extended(contracts: tuple[Contract, ...]) -> Catalogue:
     return CATALOGUE.extend(contracts)
+
+
+@lru_cache(maxsize=64)
+def _as_of(catalogue: Catalogue, policy_version: int) -> Catalogue:
+    return replace(catalogue, policy_version=policy_version)
 
 
 @lru_cache(maxsize=64)

@@ -87,8 +87,12 @@ def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[Pla
         tools = tuple(map(catalogue.separate, read_commands(task.verify, catalogue)))
         steps: list[PlannedStep] = []
         for step_id, piece in parts[task.seq].items():
-            last = step_id == ends[task.seq]
-            own = tools if last else frame.project.check(Check.QUICK, piece.files) or tools
+            if step_id == ends[task.seq]:
+                own = tools
+            elif frame.project.by_own_files:
+                own = frame.project.own_checks(piece.files, whole=False) or tools
+            else:
+                own = frame.project.check(Check.QUICK, piece.files) or tools
             steps.append(_step(task, step_id, frame, piece=piece, tools=own, depends_on=waits))
             waits = (step_id,)
         made[task.seq] = tuple(join_pieces(steps))
@@ -96,7 +100,10 @@ def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[Pla
 
 
 def _pieces(task: PlanTask, frame: StepFrame) -> dict[str, Piece]:
-    """Split what a task changes into what one step may touch, by the ids of these steps."""
+    """Split what a task changes into what one step may touch, by the ids of these steps.
+
+    What none of several pieces can pass alone is verified by a step after them.
+    """
     if task.type is TaskType.VERIFY or task.seq in frame.exploring:
         parts: tuple[Piece, ...] = (Piece((), RiskLevel.LOW),)
     else:
@@ -104,7 +111,10 @@ def _pieces(task: PlanTask, frame: StepFrame) -> dict[str, Piece]:
     name = f"{task.seq}-{task.slug}"[:_MAX_ID].rstrip("-")
     if len(parts) == 1:
         return {name + frame.suffix: parts[0]}
-    return {f"{name}-{number}{frame.suffix}": piece for number, piece in enumerate(parts, 1)}
+    found = {f"{name}-{number}{frame.suffix}": piece for number, piece in enumerate(parts, 1)}
+    if frame.project.by_own_files:
+        found[f"{name}-check{frame.suffix}"] = Piece((), RiskLevel.LOW)
+    return found
 
 
 def _step(
@@ -202,9 +212,10 @@ def note_end(state: CampaignState, seq: str, end: End, document: Mapping[str, An
     elif skipped and (blocker := _blocker(state, seq, document)):
         update |= {"status": TaskStatus.BLOCKED, "blocked_by": blocker}
     elif left:
-        update |= {"status": TaskStatus.IN_PROGRESS}
-    else:
-        update |= {"status": TaskStatus.COMPLETE, "delivered": _SKIPPED if skipped else _delivery(end.output)}
+        update |= {"status": TaskStatus.IN_PROGRESS, "delivered": _delivery(end.output) or task.delivered}
+    else:  # the step that verifies several patches delivers nothing itself
+        said = _delivery(end.output) or task.delivered
+        update |= {"status": TaskStatus.COMPLETE, "delivered": _SKIPPED if skipped else said}
     return state.model_copy(update={"progress": {**state.progress, seq: task.model_copy(update=update)}})
 
 

@@ -43,15 +43,19 @@ def fits_one_step(files: Sequence[str]) -> bool:
     return len(files) <= RISK[level_of(files)].max_files
 
 
+def fits_one_piece(files: Sequence[str]) -> bool:
+    """Tell whether `files` make at most one piece."""
+    return not files or (fits_one_step(files) and not RISK[level_of(files)].two_phase)
+
+
 def pieces(files: Sequence[str]) -> tuple[Piece, ...]:
     """Split `files` into what one step may touch.
 
     Riskier ones go apart and first, and tests come last, where they can prove the whole. Files that fit into one step
     stay together, at the level of the riskiest, unless that level asks for two phases.
     """
-    together = level_of(files)
-    if fits_one_step(files) and not RISK[together].two_phase:
-        return (Piece(tuple(files), together),) if files else ()
+    if fits_one_piece(files):
+        return (Piece(tuple(files), level_of(files)),) if files else ()
     return split(files, lambda path: level_of((path,)))
 
 
@@ -77,7 +81,12 @@ def join_pieces(steps: Sequence[PlannedStep]) -> list[PlannedStep]:
 
     They come one after the other, so that the last one is judged by what those before it did.
     """
-    if len(steps) < 2:
+    patches = [step.step_id for step in steps if step.allowed_files]
+    if len(patches) < 2:
         return list(steps)
-    first, last = steps[0].step_id, steps[-1].step_id
-    return [step.model_copy(update={"piece_of": first, "allow_empty": step.step_id != last}) for step in steps]
+    return [
+        step.model_copy(update={"piece_of": patches[0], "allow_empty": step.step_id != patches[-1]})
+        if step.allowed_files
+        else step
+        for step in steps
+    ]

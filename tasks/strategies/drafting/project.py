@@ -16,6 +16,7 @@ from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
 from schemas.step import VerifyTool
 from tasks.base.errors import UnknownCommand
+from tasks.base.policy_version import ChangedRule
 from tasks.rules.risk import is_below
 from tasks.rules.validation import MAX_TOOLS
 from tasks.text.forbidden_paths import JUDGED, Forbidden
@@ -63,6 +64,11 @@ class Project:
         """Whether nothing but documentation may change, which no test can verify."""
         return bool(self.files) and only_documents(self.files)
 
+    @property
+    def by_own_files(self) -> bool:
+        """Whether a step that patches is judged by its own files, as a plan of this policy version has it."""
+        return self.catalogue.policy_version >= ChangedRule.PIECES_BY_OWN_FILES.since
+
     def check(self, check: Check, files: tuple[str, ...]) -> tuple[VerifyTool, ...]:
         """Choose the verification of a step that is about `files`; empty where there is none."""
         if check is Check.NONE:
@@ -77,18 +83,20 @@ class Project:
             special = self.catalogue.recipe(recipe, files)
         return special or self.tests
 
-    def own_checks(self, files: tuple[str, ...], *, whole: bool) -> tuple[VerifyTool, ...]:
-        """Choose what judges a change of `files` by these files alone.
+    def own_checks(
+        self, files: tuple[str, ...], *, whole: bool, others: tuple[VerifyTool, ...] = ()
+    ) -> tuple[VerifyTool, ...]:
+        """Choose what judges a change of `files` by these files alone, after `others` that do so.
 
         With `whole` nothing else is changed for the same end: then the goal's failing tests judge, too, else the tests
         among `files`. Where no tool looks at these files alone, what the project has judges all of it.
         """
-        tools = self.catalogue.aimed(self.language.quick, files) if self.language else ()
+        tools = (*others, *(self.catalogue.aimed(self.language.quick, files) if self.language else ()))
         if whole:
             tools += self._narrow(self.goal.context.failing_tests) or self._narrow(files_of(files, Role.TEST))
         if not tools and self.language and len(files_of(files, Role.MANIFEST)) == len(files):
             tools = tuple(self.catalogue.match(part.command) for part in self.language.dependencies)
-        return tools or self.check(Check.QUICK, files)
+        return tuple({tool.argv: tool for tool in tools or self.check(Check.QUICK, files)}.values())
 
     def _narrow(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
         """Aim the last of the project's tests at these; empty where it cannot be done."""

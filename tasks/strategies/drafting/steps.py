@@ -18,7 +18,7 @@ from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_
 from tasks.rules.strategy import MAX_EXPANSION
 from tasks.rules.validation import max_steps
 from tasks.strategies.drafting.order import NamedStep, free_name, order_steps
-from tasks.strategies.drafting.pieces import PHASES, Piece, fits_one_step, join_pieces, pieces
+from tasks.strategies.drafting.pieces import PHASES, Piece, fits_one_piece, fits_one_step, join_pieces, pieces
 from tasks.strategies.drafting.project import Check, Project, commands_in, keep_permitted, only_documents
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit
 from tasks.text.paths import clean
@@ -69,8 +69,12 @@ def govern(
     drafted: Sequence[DraftedStep],
     taken: frozenset[str] = frozenset(),
     found: Mapping[int, tuple[str, ...]] | None = None,
+    *,
+    verified_later: bool = True,
 ) -> GovernedSteps:
     """Make governed steps of drafted ones.
+
+    `verified_later` is whether the plan has a last step that verifies all of them.
 
     `found` are files that were looked for, `taken` ids that are in use. No step is made while one is unplaced: all of
     them can only wait for each other when they come together.
@@ -90,7 +94,9 @@ def govern(
         at = next(each for each in left if all(waited in ends for waited in order.waits[each]))
         left.remove(at)
         waits = tuple(ends[waited] for waited in order.waits[at])
-        made[at] = _steps(project, drafted[at], order.ids[at], places[at].files, waits, used)
+        by_own_files = project.by_own_files and verified_later and not fits_one_piece(places[at].files)
+        make = _pieces_by_own_files if by_own_files else _steps
+        made[at] = make(project, drafted[at], order.ids[at], places[at].files, waits, used)
         ends[at] = made[at][-1].step_id
     return GovernedSteps(tuple(step for at in range(len(drafted)) for step in made[at]), faults, notes)
 
@@ -164,6 +170,22 @@ def _steps(
         tools = _tools(project, step, piece, last=number == len(parts)) if files else ()
         made.append(_step(project, step, name, piece, tools, (made[-1].step_id,) if made else waits))
     return tuple(join_pieces(made))
+
+
+def _pieces_by_own_files(
+    project: Project, step: DraftedStep, step_id: str, files: tuple[str, ...], waits: tuple[str, ...], used: set[str]
+) -> tuple[PlannedStep, ...]:
+    """Make the steps of several pieces, each verified by its own files, and one that runs what the drafter asks."""
+    made: list[PlannedStep] = []
+    for number, piece in enumerate(pieces(files), 1):
+        usual = () if only_documents(piece.files) else project.own_checks(piece.files, whole=False)
+        tools = keep_permitted(usual, project.catalogue, piece.level)
+        name = free_name(f"{step_id}-{number}", used)
+        made.append(_step(project, step, name, piece, tools, (made[-1].step_id,) if made else waits))
+    asked = commands_in(step.validation, project.catalogue, files, RiskLevel.HIGH)
+    if not asked:
+        return tuple(join_pieces(made))
+    return (*join_pieces(made), *last_check(project, made, asked, free_name(f"{step_id}-check", used), step.intent))
 
 
 def _tools(project: Project, step: DraftedStep, piece: Piece, *, last: bool) -> tuple[VerifyTool, ...]:

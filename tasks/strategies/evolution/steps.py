@@ -122,4 +122,4 @@ def fallback_steps(
         validation=plan.validation,
         cautions=plan.guardrails,
     )
-    return govern(project, [step], taken - {FALLBACK_ID})
+    return govern(project, [step], taken - {FALLBACK_ID}, verified_later=False)

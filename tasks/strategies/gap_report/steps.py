@@ -1,7 +1,7 @@
 """The steps of an iteration: patches in the order of its actions, then the verification.
 
-The last step lints, checks types and runs the tests, and so does the last patch, which is the one that can make them
-pass.
+The last step lints, checks types and runs the tests; a patch is verified by its own files. In plans before policy
+version 3 the last patch is verified as the whole is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_
 from tasks.strategies.drafting.pieces import cut, join_pieces
 from tasks.strategies.drafting.project import Check, only_documents
 from tasks.strategies.gap_report.document import Iteration, level_of
-from tasks.strategies.gap_report.verification import verification
+from tasks.strategies.gap_report.verification import own_verification, verification
 from tasks.text.fields import MAX_INTENT, MAX_TITLE, fit
 from tasks.toolchain.catalogue import render
 
@@ -63,10 +63,13 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
     steps: list[PlannedStep] = []
     after: tuple[str, ...] = ()
     for number, piece in enumerate(pieces, 1):
-        if number == len(pieces):
+        last = number == len(pieces)
+        if last and not project.by_own_files:
             tools = whole
         elif piece.action.action_type is ActionType.DELETE:
             tools = project.tests  # what is gone cannot be looked at
+        elif project.by_own_files:
+            tools = _own_tools(iteration, piece, whole=len(pieces) == 1)
         else:
             tools = project.check(Check.QUICK, piece.files)
         steps.append(_patch(iteration, piece, f"action-{number}", tools, after))
@@ -76,6 +79,13 @@ def make_steps(iteration: Iteration) -> tuple[PlannedStep, ...]:
     patches = iter(steps)
     joined = [step for some in by_action for step in join_pieces(list(islice(patches, len(some))))]
     return (*joined, _step(iteration, VERIFY_ID, "Verify the iteration", about, kind, whole, after))
+
+
+def _own_tools(iteration: Iteration, piece: PatchPiece, *, whole: bool) -> tuple[VerifyTool, ...]:
+    """Choose what looks at the files of a piece; where some tests fail for another gap, those among them do not."""
+    state, judged = iteration.state, whole and iteration.state.judges is None
+    gap, project = iteration.plan.gap, iteration.project
+    return own_verification(gap, project, piece.files, state.checks, failed=state.failed, whole=judged)
 
 
 def explore_step(iteration: Iteration) -> PlannedStep:

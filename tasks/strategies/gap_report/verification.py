@@ -66,6 +66,24 @@ def verification(
     return tuple({tool.argv: tool for tool in tools}.values())
 
 
+def own_verification(
+    gap: PlannedGap, project: Project, files: tuple[str, ...], checks: Sequence[str], *, failed: bool, whole: bool
+) -> tuple[VerifyTool, ...]:
+    """Choose the tools that look at `files` alone, of those that the criteria ask for.
+
+    With `whole` nothing else changes for this gap: then the tests among `files` judge, too.
+    """
+    if only_documents(files) and not failed:
+        return ()
+    targets = tuple(path for path in files if path.endswith(PYTHON) and fits("path", operand(path)))[:MANY]
+    tools: list[VerifyTool] = []
+    if targets and project.language is not None and project.language.name == "python":
+        tools = [tool for check in checks if (tool := _run_check(project, check, targets))]
+    named = frozenset(map(operand, files))
+    tools += (tool for tool in reporter_of(gap, project, files) if not named.isdisjoint(tool.argv))
+    return project.own_checks(files, whole=whole, others=tuple(tools))
+
+
 def _targets(files: Sequence[str], suffixes: tuple[str, ...]) -> tuple[str, ...]:
     """Name the files of a kind that a tool is aimed at: everything, where there are none or too many."""
     targets = tuple(path for path in files if path.endswith(suffixes) and fits("path", operand(path)))

@@ -290,8 +290,8 @@ def test_more_steps_than_one_commit_takes_are_refused() -> None:
     running = asking(allowed_files=files, exploration=an_exploration(candidate(files[0])))
 
     assert running.refuses("draft", {"tasks": tasks({"delta": files})}) is None
-    many = running.refuses("draft", {"tasks": tasks(*[{"delta": files}] * 40)})
-    assert "These tasks make 80 steps, and 64 are the most" in (many or "")
+    many = running.refuses("draft", {"tasks": tasks(*[{"delta": files}] * 30)})
+    assert "These tasks make 90 steps, and 64 are the most" in (many or "")
 
 
 def test_without_a_draft_of_use_the_templates_plan_and_say_so() -> None:

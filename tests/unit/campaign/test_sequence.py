@@ -211,10 +211,12 @@ def test_more_files_than_the_risk_allows_are_chained() -> None:
     files = [f"src/part{number}.py" for number in range(7)]
     made = explored(*(candidate(path, "medium") for path in files), allowed_files=files)
 
-    assert [step.step_id for step in made.steps] == ["001-build-part0-1", "001-build-part0-2"]
-    assert [len(step.allowed_files) for step in made.steps] == [5, 2]
-    assert made.steps[1].depends_on == ("001-build-part0-1",)
-    assert made.steps[1].verify == "pytest -q"
+    first, second, check = made.steps
+    assert [step.step_id for step in made.steps] == [f"001-build-part0-{end}" for end in ("1", "2", "check")]
+    assert [len(step.allowed_files) for step in made.steps] == [5, 2, 0]
+    assert (second.depends_on, check.depends_on) == ((first.step_id,), (second.step_id,))
+    assert second.verify == "python -m py_compile src/part5.py src/part6.py"
+    assert (check.mode, check.verify) == ("test", "pytest -q")
 
 
 def test_a_risky_file_is_raised_and_two_phased() -> None:
@@ -223,8 +225,9 @@ def test_a_risky_file_is_raised_and_two_phased() -> None:
     assert [(step.risk_level, step.phase) for step in made.steps] == [
         (RiskLevel.HIGH, "scaffold"),
         (RiskLevel.HIGH, "fill"),
+        (RiskLevel.LOW, None),
     ]
-    assert all(step.rollback_hint and step.verify_tools for step in made.steps)
+    assert all(step.rollback_hint and step.verify_tools for step in made.steps[:2])
     assert "migrates data" in (made.steps[0].guidance or "")
 
 

@@ -252,15 +252,19 @@ def test_a_step_without_files_has_the_whole_allowlist_if_its_risk_allows() -> No
 def test_more_files_than_a_step_may_touch_make_several_steps() -> None:
     steps = planned(a_plan(a_step(files=MANY)), files=MANY).steps
 
-    assert [(step.step_id, len(step.allowed_files)) for step in steps] == [("one-1", 5), ("one-2", 5), ("one-3", 2)]
-    assert [step.depends_on for step in steps] == [(), ("one-1",), ("one-2",)]
+    *patches, check = steps
+    assert [(step.step_id, len(step.allowed_files)) for step in patches] == [("one-1", 5), ("one-2", 5), ("one-3", 2)]
+    assert [step.depends_on for step in steps] == [(), ("one-1",), ("one-2",), ("one-3",)]
+    assert {tool.tool for step in patches for tool in step.verify_tools} == {"py-compile"}
+    assert (check.step_id, check.mode, check.verify) == ("one-check", "test", "pytest")
 
 
 def test_files_of_high_risk_are_changed_apart_and_in_two_phases() -> None:
     files = ["migrations/0001.py", "src/a.py"]
 
-    steps = planned(a_plan(a_step(files=files)), files=files).steps
+    *steps, check = planned(a_plan(a_step(files=files)), files=files).steps
 
+    assert (check.step_id, check.mode) == ("one-check", "test")
     assert [(step.allowed_files, step.risk_level, step.phase) for step in steps] == [
         (("migrations/0001.py",), "HIGH", "scaffold"),
         (("migrations/0001.py",), "HIGH", "fill"),
@@ -351,13 +355,13 @@ def test_a_halt_names_the_attempts_that_there_were(attempt: int) -> None:
     assert (evidence["value"], evidence["limit"], evidence["limit_name"]) == (attempt, 4, "max_attempts")
 
 
-@pytest.mark.parametrize(("most", "why"), [(6, None), (4, "/steps: The plan's files make 3 steps")])
+@pytest.mark.parametrize(("most", "why"), [(6, None), (4, "/steps: The plan's files make 4 steps")])
 def test_files_that_make_too_many_steps_are_refused(most: int, why: str | None) -> None:
     live = grown(a_goal("strict", files=MANY, limits={"max_steps": most}))
     plan = a_plan(a_step("a", files=[]))
     found = after(live, unfolded(live, ended("draft-plan", plan)))
 
-    told = refused(found, {"files": {"a": MANY}}, "find-files")  # three steps, since a step may touch five files
+    told = refused(found, {"files": {"a": MANY}}, "find-files")  # a step may touch five files; and a check
     fits = refused(found, {"files": {"a": MANY[:5]}}, "find-files")
 
     assert fits is None

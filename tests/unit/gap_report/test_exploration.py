@@ -41,7 +41,9 @@ def test_what_was_found_is_patched_and_verified() -> None:
         ("action-1", ("src/m1.py", "src/m2.py")),
         ("verify", ()),
     ]
-    assert made.steps[0].verify == "ruff check -- src/m1.py src/m2.py && pyright src/m1.py src/m2.py && pytest -q"
+    checks = "ruff check -- src/m1.py src/m2.py && pyright src/m1.py src/m2.py"
+    assert made.steps[0].verify == f"{checks} && python -m py_compile src/m1.py src/m2.py"
+    assert made.steps[1].verify == f"{checks} && pytest -q"
     assert made.document is not None
     assert made.document["actions"] == [
         {"description": "Make it nice", "target_files": ["src/m1.py", "src/m2.py"], "action_type": "modify"}

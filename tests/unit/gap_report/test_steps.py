@@ -18,6 +18,9 @@ LOW, MED, HIGH = RiskLevel
 PYTHON = "ruff check -- {0} && pyright {0} && pytest -q"
 
 
+OWN = "ruff check -- src/a.py && pyright src/a.py && python -m py_compile src/a.py"
+
+
 def test_each_action_is_a_patch_and_the_end_is_a_verification() -> None:
     goal = a_goal(
         a_gap("Implement src/new.py and src/old.py"),
@@ -38,35 +41,38 @@ def test_each_action_is_a_patch_and_the_end_is_a_verification() -> None:
         assert document(made).iteration_id in step.intent
 
 
-def test_the_last_patch_and_the_verification_lint_check_types_and_test() -> None:
-    first, *last = drafted(
+def test_each_patch_is_judged_by_its_own_files_and_the_verification_lints_checks_types_and_tests() -> None:
+    *patches, last = drafted(
         a_goal(a_gap("Implement src/a.py and src/b.py"), allowed=["src/a.py", "src/b.py"], files=["src/b.py"])
     ).steps
 
-    assert first.verify == "python -m py_compile src/a.py"
-    assert {step.verify for step in last} == {PYTHON.format("src/a.py src/b.py")}
+    assert [step.verify for step in patches] == [
+        f"ruff check -- {path} && pyright {path} && python -m py_compile {path}" for path in ("src/a.py", "src/b.py")
+    ]
+    assert last.verify == PYTHON.format("src/a.py src/b.py")
 
 
 @pytest.mark.parametrize(
-    ("path", "context", "verify"),
+    ("path", "context", "own", "verify"),
     [
-        ("src/a.py", {}, PYTHON.format("src/a.py")),
+        ("src/a.py", {}, OWN, PYTHON.format("src/a.py")),
         (
             "src/a.py",
             {"test_command": "pytest tests -q"},
+            OWN,
             "ruff check -- src/a.py && pyright src/a.py && pytest tests -q",
         ),
-        ("pyproject.toml", {"language": "python"}, PYTHON.format(".").replace("-- .", ".")),
-        ("src/a.ts", {}, "npx tsc --noEmit && npm test"),
-        ("src/a.js", {}, "node --check -- src/a.js && npm test"),
-        ("a.go", {}, "go build ./... && go test ./..."),
-        ("src/a.rs", {}, "cargo check && cargo test"),
+        ("pyproject.toml", {"language": "python"}, "python -m pip check", PYTHON.format(".").replace("-- .", ".")),
+        ("src/a.ts", {}, "npx tsc --noEmit", "npx tsc --noEmit && npm test"),
+        ("src/a.js", {}, "node --check -- src/a.js", "node --check -- src/a.js && npm test"),
+        ("a.go", {}, "gofmt -l -- a.go", "go build ./... && go test ./..."),
+        ("src/a.rs", {}, "cargo check", "cargo check && cargo test"),
     ],
 )
-def test_an_iteration_is_verified_in_its_language(path: str, context: dict[str, str], verify: str) -> None:
+def test_an_iteration_is_verified_in_its_language(path: str, context: dict[str, str], own: str, verify: str) -> None:
     steps = drafted(a_goal(a_gap(f"Change {path}"), allowed=[path], files=[path], context=context)).steps
 
-    assert [step.verify for step in steps] == [verify, verify]
+    assert [step.verify for step in steps] == [own, verify]
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_a_step_says_what_its_milestone_wants() -> None:
     assert step.intent == "Carry out M-001: CI-001 Greet 1"
     assert step.success_criteria == "it greets; it bows"
     assert step.allowed_files == ("src/a.py",)
-    assert [tool.tool for tool in step.verify_tools] == ["pytest"]
+    assert step.verify == "python -m py_compile src/a.py"
 
 
 def test_how_code_is_verified_is_known_after_the_listing_of_the_goal_is_gone() -> None:
@@ -125,9 +125,9 @@ def test_every_step_is_of_the_risk_that_its_tools_need() -> None:
     run(play, lambda play, step_id: {"items": [fails]} if step_id.endswith("docs-qr") else good(play, step_id))
 
     tools = {name: {tool.tool for tool in step.verify_tools} for name, step in play.seen.items()}
-    assert tools["test-wave-1"] == tools["impl-m-001-3"] == {"ruff-fix"}
+    assert tools["test-wave-1"] == {"ruff-fix"}
     assert play.seen["impl-docs-execute-r2"].risk_level == "MED"
-    assert tools["impl-docs-execute-r2"] == {"ruff-fix"}
+    assert tools["impl-m-001-3"] == tools["impl-docs-execute-r2"] == {"py-compile"}
 
 
 def test_a_quick_look_that_needs_more_risk_than_a_step_has_is_its_tests() -> None:
@@ -153,7 +153,8 @@ def test_files_of_high_risk_are_done_apart_in_two_phases() -> None:
         "test-wave-1": ((), "LOW", "impl-execute"),
     }
     assert of_milestones(play)["impl-m-001-3"] == ("impl-m-001-2",)
-    assert [tool.tool for tool in play.open["impl-m-001-3"].verify_tools] == ["pytest"]
+    assert play.open["impl-m-001-3"].verify == "python -m py_compile src/a.py"
+    assert play.open["test-wave-1"].verify == "pytest"
 
 
 def test_more_files_than_a_step_may_have_are_chunked_with_the_tests_last() -> None:
