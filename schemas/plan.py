@@ -90,9 +90,17 @@ class PlanView(PlanSummary):
 
 
 class GoalAnswer(Outbound):
-    """What became of a goal; a goal with nothing to do has an id of a plan that was never made."""
+    """What became of a goal, as its record says; of its plan the end, once that is known.
+
+    A goal with nothing to do has an id of a plan that was never made, one that could not be read has "" and `errors`.
+    """
 
     goal_id: str
     plan_id: str
     verdict: GoalVerdict
     reason: str
+    errors: tuple[dict[str, Any], ...] = ()
+    state: str | None = None
+    halt_rule: str | None = None
+    halt_reason: str | None = None
+    ended_at: str | None = None

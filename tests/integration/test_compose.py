@@ -207,6 +207,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             planner.hset(PLAN, mapping={"version": "1", "state": "EXECUTING"})
             planner.hset(LEASE, mapping={"attempt": "1", "lease": "l"})
             planner.hset(goal_id("g"), "verdict", "PLANNED")
+            planner.hset(goal_id("g", "acme"), "verdict", "PLANNED")
             planner.xgroup_create(QUEUE, "controllers", "0", mkstream=True)
         yield deployment
 
@@ -229,6 +230,7 @@ ALLOWED = [
     ("controller", f"FCALL planner_heartbeat 1 {LEASE} 1 l me"),
     ("producer", f"XADD {GOALS} * data {{}}"),
     ("producer", f"HGETALL {goal_id('g')}"),
+    ("producer", f"HGETALL {goal_id('g', 'acme')}"),
     ("operator", f"HGETALL {PLAN}"),
     ("operator", f"XRANGE {P.events} - +"),
     ("operator", f"XRANGE {P.dead} - +"),
@@ -278,6 +280,7 @@ REFUSED = [
     ("producer", f"HGETALL {PLAN}"),
     ("producer", f"HGET {PLAN} state"),
     ("producer", f"HSET {goal_id('g')} verdict REJECTED"),
+    ("producer", f"HSET {goal_id('g', 'acme')} verdict REJECTED"),
     ("producer", f"XRANGE {GOALS} - +"),
     ("producer", f"XDEL {GOALS} 1-1"),
     ("producer", f"XADD {P.outcomes} * data {{}}"),
@@ -385,6 +388,7 @@ def plan_id(deployment: Deployment) -> str:
         plan = P.plan(answer[b"plan_id"].decode()).plan
         wait_until(lambda: operator.hget(plan, "state") in (b"COMPLETED", b"HALTED"), 40, "plan ends")
         assert operator.hget(plan, "state") == b"COMPLETED"
+        wait_until(lambda: producer.hget(goal_id("ours"), "state") == b"COMPLETED", 40, "its producer knows the end")
     return str(answer[b"plan_id"].decode())
 
 

@@ -100,7 +100,7 @@ def order(redis: Redis, command: str, scope: str, **more: Any) -> None:
 
 
 def goal(redis: Redis, goal_id: str) -> dict[str, str]:
-    found: Any = redis.hgetall(keys.goal_id(goal_id))
+    found: Any = redis.hgetall(keys.goal_id(goal_id, "acme"))
     return {name.decode(): value.decode() for name, value in found.items()}
 
 
@@ -188,6 +188,7 @@ def test_a_full_server_lets_a_cancel_through_and_the_others_go_on(redis: Redis, 
     }
     task = {
         "goal_id": "t",
+        "tenant": "acme",
         "goal": "Fix",
         "allowed_files": ["src/a.py"],
         "context": {"language": "python"},
@@ -262,10 +263,12 @@ def test_two_workers_that_take_over_goals_ask_about_each_once(redis: Redis, hire
 def test_a_verdict_takes_the_place_only_of_one_that_is_open(
     redis: Redis, hire: Callable[..., Worker], stands: str | None, written: bool
 ) -> None:
-    client, key = hire().container.client, keys.goal_id("g")
+    client, key = hire().container.client, keys.goal_id("g", "acme")
     if stands:
-        redis.hset(key, "verdict", stands)
+        redis.hset(key, mapping={"plan_id": "plan_1", "verdict": stands})
 
-    assert goal_record.settle(client, "g", "PLANNED", "because", *goal_record.OPEN) == written
+    place = ("g", "acme")
+    assert not goal_record.settle(client, place, "plan_2", "PLANNED", "because", 60, *goal_record.OPEN)
+    assert goal_record.settle(client, place, "plan_1", "PLANNED", "because", 60, *goal_record.OPEN) == written
     assert redis.exists(key) == bool(stands)
     assert goal(redis, "g").get("verdict") == ("PLANNED" if written else stands)

@@ -540,7 +540,7 @@ def _begin_creation(here: Container, redis: Redis, body: dict[str, Any], chunks:
     found = read_goal(entry, 2**23)
     assert isinstance(found, tuple)
     goal, digest = found
-    plan_id, _, _ = goal_record.claim(here.client, "ci-1", fresh_plan_id(None), digest, 600)
+    plan_id, _, _ = goal_record.claim(here.client, keys.goal_id("ci-1"), fresh_plan_id(None), digest, 600)
     answer = goals.plan(goal)
     assert isinstance(answer, Draft)
     ago = time.time_ns() // 1_000_000 - 5000

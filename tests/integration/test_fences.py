@@ -37,9 +37,9 @@ WITH_OUTCOMES = {
 }
 WITH_GOALS = {
     "reading a goal": r"^XREADGROUP .* planner:goals >$",
-    "claiming a goal": r"^MULTI ; HSETNX .*EXEC$",
+    "claiming a goal": r"^FCALL planner_claim_1",
     "creating a plan": r"^FCALL planner_commit_2",
-    "answering a goal": r"^FCALL planner_settle_1",
+    "answering a goal": r"^FCALL planner_settle_2",
     "deleting a goal": r"^XDEL planner:goals ",
     "acknowledging a goal": r"^XACK planner:goals ",
 }
@@ -199,6 +199,28 @@ def test_a_worker_killed_while_a_goal_is_planned_leaves_one_plan(site: Site, poi
     plan_id = site.planned(goal_ids[0])
     assert applied(site.finish(plan_id)) == once_each(3)
     assert len(plans(site.redis)) == before + 1
+
+
+@on_either_side
+@pytest.mark.parametrize("then", ["lost", "killed"])
+def test_a_goals_record_learns_the_end_of_its_plan_whatever_happens_when_it_is_told(
+    site: Site, when: When, then: str
+) -> None:
+    goal_id = site.publish(1)
+    plan_id = site.planned(goal_id)
+    spec = site.spec()
+    fault = nothing if then == "lost" else lambda: kill_the_child(site)
+
+    strike(site, r"^FCALL planner_conclude_1", when, fault, lambda: fleet.answer(site.redis, [spec]))
+
+    key = keys.goal_id(goal_id)
+    wait_until(lambda: site.redis.hget(key, "state") == b"COMPLETED", timeout=30, what="the record has the end")
+    goes: Any = site.redis.expiretime(HOME.plan(plan_id).plan)
+
+    def is_confirmed() -> bool:
+        return bool(abs(float(site.redis.zscore(HOME.timers, plan_id) or 0) - 1000 * goes) < 120_000)
+
+    wait_until(is_confirmed, timeout=30, what="the timer is the one of being forgotten")
 
 
 def test_the_recount_sees_an_outcome_applied_twice_a_lost_step_and_a_wrong_counter(site: Site) -> None:

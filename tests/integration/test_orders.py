@@ -45,8 +45,10 @@ class Site:
         goal_id = f"order-{next(NUMBERS)}"
         goal = codec.loads(fleet.goal(0, length)) | {"goal_id": goal_id, "tenant": tenant, "context": {"repo": repo}}
         self.redis.xadd(keys.GOALS, {"data": codec.dumps(goal | more)})
-        wait_until(lambda: self.redis.hget(keys.goal_id(goal_id), "verdict") == b"PLANNED", what=f"{goal_id} planned")
-        found: Any = self.redis.hget(keys.goal_id(goal_id), "plan_id")
+        wait_until(
+            lambda: self.redis.hget(keys.goal_id(goal_id, tenant), "verdict") == b"PLANNED", what=f"{goal_id} planned"
+        )
+        found: Any = self.redis.hget(keys.goal_id(goal_id, tenant), "plan_id")
         return str(found.decode())
 
     def waiting(self, tenant: str, repo: str) -> str:

@@ -45,7 +45,9 @@ def publish(redis: Redis, tenant: str, plans: int) -> list[str]:
         redis.xadd(keys.GOALS, {"data": codec.dumps(goal | {"context": {"repo": f"{tenant}/shop-{number}"}})})
 
     def planned() -> list[str]:
-        found: list[Any] = [redis.hmget(keys.goal_id(f"{tenant}-{n}"), "verdict", "plan_id") for n in range(plans)]
+        found: list[Any] = [
+            redis.hmget(keys.goal_id(f"{tenant}-{n}", tenant), "verdict", "plan_id") for n in range(plans)
+        ]
         return [plan.decode() for verdict, plan in found if verdict == b"PLANNED"]
 
     wait_until(lambda: len(planned()) == plans, what="planned")
@@ -168,8 +170,8 @@ def test_a_plan_yet_to_come_of_a_tenant_without_tokens_waits(worker: RunningWork
     run_dry(worker, publish(redis, "late", 8), begun)
     goal = codec.loads(fleet.goal(0, 1)) | {"goal_id": "late-comer", "tenant": "late"}
     redis.xadd(keys.GOALS, {"data": codec.dumps(goal)})
-    wait_until(lambda: redis.hget(keys.goal_id("late-comer"), "verdict") == b"PLANNED", what="planned")
-    found: Any = redis.hget(keys.goal_id("late-comer"), "plan_id")
+    wait_until(lambda: redis.hget(keys.goal_id("late-comer", "late"), "verdict") == b"PLANNED", what="planned")
+    found: Any = redis.hget(keys.goal_id("late-comer", "late"), "plan_id")
 
     wait_until(lambda: live(redis, found.decode()).get("held"), what="held")
 

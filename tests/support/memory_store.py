@@ -18,6 +18,7 @@ from worker.store.keys import CONTROLLERS, GROUP, Partition, PlanKeys
 from worker.store.plans import LOCK_MS, MAX_QUEUE, Ask, NoSnapshot, Write
 
 FORGET_AFTER_S = 60  # as commit.lua has it
+CONFIRM_AFTER_MS = 5000  # as there
 TODO_PAGE = 8
 EPOCH_MS = 1_800_000_000_000
 
@@ -207,7 +208,7 @@ class MemoryStore:
         if change.ends:
             keys = (k.plan, k.steps, k.status, k.ready, k.active, k.todo, k.log)
             self.expires.update(dict.fromkeys(keys, self.now + 1000 * self.retention_s))
-            self.hash(self.partition.timers)[change.plan_id] = self.now + 1000 * (self.retention_s + FORGET_AFTER_S)
+            self.hash(self.partition.timers)[change.plan_id] = self.now + CONFIRM_AFTER_MS
         return "ok"
 
     def _has_no_room(self, queue: str, added: int) -> bool:

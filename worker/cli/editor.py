@@ -12,10 +12,11 @@ from typing import Any
 
 from schemas import codec
 from schemas.envelope import DATA, Problem
+from schemas.goal import Goal
 from worker.cli.console import FAILED, USAGE, Failure, Link, say
 from worker.cli.render.plan import plain
 from worker.host.terminal import confirm
-from worker.store import keys
+from worker.store import goal_record, keys
 from worker.store.dead_entry import Dead
 from worker.streams.decode import read_command, read_goal, read_outcome
 from worker.streams.inbox import StreamEntry
@@ -48,16 +49,17 @@ def _check(link: Link, dead: Dead, data: bytes) -> Problem | None:
     entry = StreamEntry(dead.origin, dead.source.encode(), {**dead.again(data), DATA: data})
     if dead.origin == keys.GOALS:
         goal = read_goal(entry, link.settings.max_goal_bytes)
-        return goal if isinstance(goal, Problem) else _conflict(link, entry, goal[0].goal_id, goal[1])
+        return goal if isinstance(goal, Problem) else _conflict(link, entry, goal[0], goal[1])
     found = read_outcome(entry) if dead.origin.endswith(":outcomes") else read_command(entry)
     return found if isinstance(found, Problem) else None
 
 
-def _conflict(link: Link, entry: StreamEntry, goal_id: str | None, digest: str) -> Problem | None:
+def _conflict(link: Link, entry: StreamEntry, goal: Goal, digest: str) -> Problem | None:
     """Find out whether the goal's id stands for another body already."""
-    name = goal_id or entry.field("id") or ""
-    known = link.client.hget(keys.goal_id(name), "digest")
-    if known is None or known == digest.encode():
+    name = goal.goal_id or entry.field("id") or ""
+    key = goal_record.find(link.client, link.partitions, name, goal.tenant, digest)
+    known = goal_record.read(link.client, key)
+    if known is None or known[2] == digest:
         return None
     detail = f"The goal id {name} was used before, with another body: give this one a goal_id of its own."
     return Problem.of("goal_conflict", detail, status=409)

@@ -19,7 +19,7 @@ from schemas.plan import GoalAnswer
 from worker.cli.console import FAILED, USAGE, Failure, Link
 from worker.store import functions, keys, queries
 from worker.store.functions import FunctionsMissing
-from worker.store.keys import Partition, partition_of
+from worker.store.keys import NO_TENANT, Partition, partition_of
 
 LOOK_S = 0.05
 DEAD_PAGE = 1000
@@ -32,12 +32,13 @@ class Sent:
 
     entry: str
     goal_id: str
+    tenant: str = NO_TENANT
 
 
-def publish(link: Link, data: bytes, goal_id: str | None) -> Sent:
+def publish(link: Link, data: bytes, goal_id: str | None, tenant: str | None) -> Sent:
     """Add a goal to the stream."""
     entry: Any = link.client.xadd(keys.GOALS, {"data": data})
-    return Sent(entry.decode(), goal_id or entry.decode())
+    return Sent(entry.decode(), goal_id or entry.decode(), tenant or NO_TENANT)
 
 
 def wait_for(link: Link, sent: Sent, timeout_s: float) -> GoalAnswer:
@@ -46,8 +47,9 @@ def wait_for(link: Link, sent: Sent, timeout_s: float) -> GoalAnswer:
     while time.monotonic() < end:
         if _taken(link, sent):
             _check_alive(link, sent)
-            answer = queries.goal(link.client, sent.goal_id)
-            if answer and answer.verdict is not GoalVerdict.PENDING:
+            answer = queries.goal(link.client, sent.goal_id, sent.tenant, partitions=link.partitions)
+            # One without a plan is about what was sent before under this id: this goal can be read.
+            if answer and answer.plan_id and answer.verdict is not GoalVerdict.PENDING:
                 return answer
         time.sleep(LOOK_S)
     detail = f"No verdict on goal {sent.goal_id} within {timeout_s:g} s. Is a worker running (`planner worker`)?"
@@ -76,6 +78,8 @@ def _check_alive(link: Link, sent: Sent) -> None:
 
 def errors_of(link: Link, answer: GoalAnswer) -> list[dict[str, str]]:
     """List what was wrong with a REJECTED goal; its plan keeps that."""
+    if not answer.plan_id:
+        return list(answer.errors)
     try:
         plan = queries.plan(link.client, link.partitions, answer.plan_id)
     except NoPermissionError:

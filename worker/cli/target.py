@@ -11,6 +11,7 @@ import typer
 
 from worker.cli.console import MISSING, USAGE, Failure, Link
 from worker.host.terminal import confirm
+from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
     from schemas.command import Scope
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 PLAN_HELP = "The id of a plan, its beginning, or a goal's id."
 PlanName = Annotated[str, typer.Argument(metavar="PLAN", help=PLAN_HELP)]
 AnyPlan = Annotated[str | None, typer.Argument(metavar="PLAN", help=PLAN_HELP)]
+Owner = Annotated[str, typer.Option("--tenant", metavar="T", help="Whose goal PLAN is, where it is a goal's id.")]
 Repository = Annotated[
     str | None, typer.Option("--repository", metavar="R", help="Every plan of this repository, as goals name it.")
 ]
@@ -30,25 +32,25 @@ LENGTH = re.compile(r"([1-9][0-9]{0,5})([smhd])")
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-def find(link: Link, prefix: str) -> PlanView:
+def find(link: Link, prefix: str, tenant: str = NO_TENANT) -> PlanView:
     """Return the plan that `prefix` means; raises Failure for none and for several."""
     from worker.store import queries
 
-    plan_id = resolve(link, prefix)
+    plan_id = resolve(link, prefix, tenant)
     view = queries.plan(link.client, link.partitions, plan_id)
     if view is None:
-        answer = queries.goal(link.client, prefix)
+        answer = queries.goal(link.client, prefix, tenant, partitions=link.partitions)
         why = f"{answer.verdict} {answer.reason}".strip() if answer else "it is being made, or was forgotten"
         raise Failure.of("no_such_plan", f"{prefix} has no plan: {why}.", MISSING)
     return view
 
 
-def resolve(link: Link, prefix: str) -> str:
+def resolve(link: Link, prefix: str, tenant: str = NO_TENANT) -> str:
     """Return the id of the plan that `prefix` means; raises Failure as `find` does."""
     from worker.store import queries
 
     try:
-        return queries.resolve(link.client, link.partitions, prefix)
+        return queries.resolve(link.client, link.partitions, prefix, tenant)
     except queries.NoSuchPlan as error:
         raise Failure.of("no_such_plan", str(error), MISSING) from error
     except queries.Ambiguous as error:
@@ -62,6 +64,7 @@ class Target:
     scope: Scope
     plan: str | None = None
     name: str | None = None  # of the repository or the tenant
+    owner: str = NO_TENANT  # whose goal `plan` is, where that is a goal's id
 
     def __str__(self) -> str:
         from schemas.command import Scope
@@ -71,11 +74,11 @@ class Target:
         return self.plan or f"every plan of the {self.scope} {self.name}"
 
 
-def one_plan(plan: str, step: str | None = None) -> Target:
+def one_plan(plan: str, step: str | None = None, owner: str = NO_TENANT) -> Target:
     """Aim at a plan, or at one of its steps."""
     from schemas.command import Scope
 
-    return Target(Scope.STEP if step else Scope.PLAN, plan=plan)
+    return Target(Scope.STEP if step else Scope.PLAN, plan=plan, owner=owner)
 
 
 def one_of(plan: str | None, repository: str | None, tenant: str | None, everyone: bool = False) -> Target:

@@ -147,10 +147,10 @@ class Session:
         queue = {} if self.story.queues else {"queue": self.queue}
         goal = Goal.model_validate({**body, **queue, "goal_id": goal_id})
         self.client.xadd(keys.GOALS, {"data": codec.encode(goal, exclude_defaults=True)})
-        return self.wait("the planner's answer to the goal", lambda: self._verdict(goal_id))
+        return self.wait("the planner's answer to the goal", lambda: self._verdict(goal_id, goal.tenant))
 
-    def _verdict(self, goal_id: str) -> GoalAnswer | None:
-        answer = queries.goal(self.client, goal_id)
+    def _verdict(self, goal_id: str, tenant: str) -> GoalAnswer | None:
+        answer = queries.goal(self.client, goal_id, tenant, partitions=self.partitions)
         return answer if answer and answer.verdict is not GoalVerdict.PENDING else None
 
     def answer(self, value: Any, reason: str) -> None:

@@ -104,7 +104,8 @@ def _needed() -> Iterator[tuple[str, ...]]:
         yield "XADD", stream, "*", "data", "x"
     yield "MEMORY", "USAGE", part.dead
     yield "XGROUP", "CREATE", part.steps("default"), CONTROLLERS, "0", "MKSTREAM"
-    for key in (keys.goal_id("x"), plan.plan, plan.steps, plan.status, plan.active, part.lease_prefix("x") + "y"):
+    goals = (keys.goal_id("x"), keys.goal_id("x", "y"))
+    for key in (*goals, plan.plan, plan.steps, plan.status, plan.active, part.lease_prefix("x") + "y"):
         yield "HSET", key, "a", "b"
         yield "EXPIRE", key, "1"
     yield "ZADD", plan.ready, "1", "a"

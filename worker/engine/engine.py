@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -18,6 +18,7 @@ from tasks.base.errors import NeedsSteps, Overtaken
 from tasks.base.policy_version import is_newer
 from tasks.handlers.commands import needs_reconcile
 from tasks.plan.changeset import Changeset
+from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Clocks, Snapshot
 from worker.engine.quota import Quota
 from worker.engine.router import Router, Work
@@ -47,12 +48,13 @@ DECIDE_AT_ONCE = 32  # plans decided while the server reads the next ones
 class Decided(NamedTuple):
     """A decision ready to be written.
 
-    `work` is None where the commit only gives the lock back.
+    `work` is None where the commit only gives the lock back. Of a plan that ends, `conclusion` tells its goal's record.
     """
 
     plan_id: str
     work: Work | None
     write: Write
+    conclusion: Sequence[tuple[Any, ...]] = ()
 
 
 def _with_retries(work: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenate[Engine, P], T]:
@@ -127,6 +129,8 @@ class Engine:
         """Go on with work that a commit left over."""
         self.router.of(plan_id)
         self._settle()
+        if self.router.has_news:  # the next commit may be another worker's
+            self._settle()
 
     @_with_retries
     def sweep(self, token: str, share: float = 1.0) -> None:
@@ -141,6 +145,7 @@ class Engine:
         while time.monotonic() < end:
             plans, clocks = self._due(token)
             if not plans:
+                self._settle()  # what goes beside the next commit, which may be long in coming
                 return
             for plan_id in plans:
                 self.router.of(plan_id.decode()).due = clocks
@@ -233,14 +238,14 @@ class Engine:
             self.router.leave_to_newer(plan_id, work, plan.now)
         else:
             try:
+                had_ended = plan.record.state in PLAN_ENDS
                 changeset = work.decide(plan)
-                if changeset.settles:  # in another slot, so before the commit: who dies here leaves the answer pending
-                    reason = (plan.record.halt or {}).get("reason", "")
-                    goal_record.settle(
-                        self.store.client, plan.record.head.goal_id, changeset.settles, reason, *goal_record.OPEN
-                    )
+                if changeset.settles:
+                    self._answer_goal(plan, changeset.settles)
+                if had_ended and work.due:
+                    self._conclude_again(plan)
                 acks = [(entry.stream, entry.entry_id) for entry, _ in work.messages if entry]
-                return Decided(plan_id, work, Write(changeset, acks))
+                return Decided(plan_id, work, Write(changeset, acks), self._conclusion(plan) if changeset.ends else ())
             except NeedsSteps as missing:
                 work.extra |= missing.step_ids
             except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
@@ -250,6 +255,21 @@ class Engine:
                 self.router.isolate_failure(plan_id, work, plan.now)
         return Decided(plan_id, None, Write(Changeset(plan_id, plan.record.version, plan.now)))
 
+    def _answer_goal(self, plan: Snapshot, verdict: str) -> None:
+        """Write a goal's verdict: in another slot, so before the commit. Who dies here leaves the answer pending."""
+        head, reason = plan.record.head, (plan.record.halt or {}).get("reason", "")
+        place, kept_s = (head.goal_id, head.tenant), self.store.retention_s
+        goal_record.settle(self.store.client, place, plan.plan_id, verdict, reason, kept_s, *goal_record.OPEN)
+
+    def _conclusion(self, plan: Snapshot) -> list[tuple[Any, ...]]:
+        retention_s = self.store.retention_s
+        return goal_record.conclude(self.store.partition, plan.plan_id, plan.record, plan.now, retention_s)
+
+    def _conclude_again(self, plan: Snapshot) -> None:
+        """Tell a goal's record of an end that nobody confirmed; the commit that follows sets the plan's last timer."""
+        if "ended" in plan.record.times:
+            functions.call(self.store.client, *self._conclusion(plan)[0])
+
     def _finish(self, one: Decided, verdict: str | ResponseError) -> None:
         if isinstance(verdict, ResponseError):
             log.error("commit refused", extra={"plan_id": one.plan_id, "error": str(verdict)})
@@ -257,6 +277,7 @@ class Engine:
         elif verdict == "ok" and one.work:
             changeset = one.write.changeset
             self.router.applied.update(changeset.verdicts)
+            self.router.beside += one.conclusion
             if changeset.short:
                 self.quota.refill(self.store.partition, changeset.short, changeset.now)
             if one.work.finish(changeset):

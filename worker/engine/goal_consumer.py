@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,12 +20,11 @@ from worker.engine.engine import DRAIN_S
 from worker.engine.plan_creation import PlanCreation
 from worker.store import functions, goal_record, keys
 from worker.store.functions import FunctionsMissing
-from worker.streams.decode import read_goal
-from worker.streams.inbox import Inbox, StreamEntry
+from worker.streams.decode import GOAL_ID, read_goal, read_goal_name
+from worker.streams.inbox import Inbox, StreamEntry, short
 
 log = logging.getLogger("planner.decompose")
 
-GOAL_ID = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")  # as schemas.base.GoalId
 RENEW_S = 10.0  # at the most, so that nobody takes over what we work on
 TRIES = 5  # at a goal whose plan rests on what others change
 
@@ -114,7 +112,7 @@ class GoalConsumer:
             return
         found = read_goal(entry, self.max_bytes)
         if isinstance(found, Problem):
-            self._dead_letter(entry, found)
+            self._refuse(entry, found)
             return
         goal, digest = found
         beside = entry.field("id")
@@ -123,13 +121,13 @@ class GoalConsumer:
             self._dead_letter(entry, Problem.of("invalid_message", detail))
             return
         goal_id = goal.goal_id or beside or entry.entry_id.decode()
-        key = keys.goal_id(goal_id)
-        is_new = not self.client.exists(key)
+        key = goal_record.find(self.client, self.admission.quota.partitions, goal_id, goal.tenant, digest)
+        is_new = goal_record.read(self.client, key) is None
         if is_new and (refusal := self.admission.refusal(goal)):  # its id stays free for when it is sent again
             self._dead_letter(entry, refusal)
             return
         plan_id, verdict, known = goal_record.claim(
-            self.client, goal_id, fresh_plan_id(goal.context.repo), digest, self.retention_s
+            self.client, key, fresh_plan_id(goal.context.repo), digest, self.retention_s
         )
         if known != digest:
             detail = f"The goal id {goal_id} was used before, for {plan_id}, with another body."
@@ -140,10 +138,20 @@ class GoalConsumer:
             made = self.creation.create(goal, goal_id, plan_id)
             log.info("goal decided", extra={"goal_id": goal_id, "plan_id": plan_id, "verdict": made.verdict})
             # Where another verdict stands, its plan was answered before we were here.
-            goal_record.settle(self.client, goal_id, made.verdict, made.reason, GoalVerdict.PENDING)
-            self.client.expire(key, self.retention_s)
+            place = (goal_id, goal.tenant)
+            answered = (self.client, place, plan_id, made.verdict, made.reason, self.retention_s)
+            goal_record.settle(*answered, GoalVerdict.PENDING)
+            self._each(list(made.beside))
             counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal))
         self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted), *self.inbox.drop((entry,))])
+
+    def _refuse(self, entry: StreamEntry, problem: Problem) -> None:
+        """Give a goal that cannot be read its verdict, where it can be said whose it is; it is dead in any case."""
+        if named := read_goal_name(entry, self.max_bytes):
+            key = goal_record.find(self.client, self.admission.quota.partitions, *named)
+            with suppress(OutOfMemoryError):  # the dead entry says it too
+                goal_record.refuse(self.client, key, short(problem), self.retention_s)
+        self._dead_letter(entry, problem)
 
     def _dead_letter(self, entry: StreamEntry, problem: Problem) -> None:
         log.warning("goal dead", extra={"entry": entry.entry_id.decode(), "code": problem.code})

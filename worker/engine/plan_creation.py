@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -12,11 +13,13 @@ from schemas import codec
 from schemas.base import GoalKind, GoalVerdict, PlanState
 from schemas.envelope import FieldError
 from schemas.goal import Goal
+from schemas.stored import HOT, decode_plan
 from tasks.base.batches import batches
 from tasks.base.errors import Overtaken
 from tasks.handlers import goals
 from tasks.handlers.goals import PlanSeed
 from tasks.plan.changeset import Changeset, plan_history
+from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.rules import budget
 from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Rejected, Setting
 from tasks.rules.validation import reject
@@ -25,6 +28,7 @@ from worker.drafters.consulting import Consulting
 from worker.engine.admission import Admission
 from worker.engine.engine import Engine
 from worker.engine.router import Router
+from worker.store import goal_record
 from worker.store.commits import Commits
 from worker.store.keys import Partition
 from worker.store.plans import PlanStore, Reconnected, RolledBack, Write, full_queue
@@ -45,10 +49,11 @@ class PartitionContext:
 
 
 class GoalResult(NamedTuple):
-    """What became of a goal, and why."""
+    """What became of a goal, and why. Of a plan that has ended, `beside` tells the goal's record."""
 
     verdict: GoalVerdict
     reason: str = ""
+    beside: Sequence[tuple[Any, ...]] = ()
 
 
 @dataclass(eq=False, repr=False)
@@ -66,14 +71,22 @@ class PlanCreation:
 
         None where it has yet to be made.
         """
-        key = self.context_of(plan_id).partition.plan(plan_id).plan
-        found: Any = self.client.hmget(key, "state", "halt", "live")
-        state, halt, live = found
-        if state == PlanState.REJECTED.value.encode():
-            return GoalResult(GoalVerdict.REJECTED, codec.loads(halt)["reason"])
-        if state and state != PlanState.CREATED.value.encode():
-            return GoalResult(GoalVerdict.PLANNED)
-        asked = codec.loads(live).get("question") if live else None
+        context = self.context_of(plan_id)
+        found: Any = self.client.hmget(context.partition.plan(plan_id).plan, *HOT[:4], "halt")
+        *hot, halt = found
+        if hot[0] is None:
+            return None
+        record = decode_plan([*hot, None])  # without what a plan that unfolds keeps: it may be large
+        record.halt = codec.loads(halt or b"null")
+        beside: list[tuple[Any, ...]] = []
+        if record.state in PLAN_ENDS:
+            now, retention_s = time.time_ns() // 1_000_000, context.store.retention_s
+            beside = goal_record.conclude(context.partition, plan_id, record, now, retention_s)
+        if record.state == PlanState.REJECTED:
+            return GoalResult(GoalVerdict.REJECTED, (record.halt or {}).get("reason", ""), beside)
+        if record.state != PlanState.CREATED:
+            return GoalResult(GoalVerdict.PLANNED, "", beside)
+        asked = record.question
         return GoalResult(GoalVerdict.NEEDS_INPUT, asked["kind"]) if asked and asked["kind"] != "draft" else None
 
     def create(self, goal: Goal, goal_id: str, plan_id: str) -> GoalResult:
@@ -105,10 +118,14 @@ class PlanCreation:
             return GoalResult(GoalVerdict.NOTHING_TO_DO, answer.reason)
         if isinstance(answer, Rejected):
             self._write(context, [goals.refuse(plan_seed, goal, answer)])
-            return GoalResult(GoalVerdict.REJECTED, answer.reason)
+            return self.find(plan_seed.plan_id) or GoalResult(GoalVerdict.REJECTED, answer.reason)
         assert isinstance(answer, Draft)  # noqa: S101 (no strategy asks more than MOST_QUESTIONS)
-        while full := self._write(context, list(goals.accept(plan_seed, goal, answer))):
+        changesets = list(goals.accept(plan_seed, goal, answer))
+        while full := self._write(context, changesets):
             plan_seed = replace(plan_seed, full=plan_seed.full | {full})
+            changesets = list(goals.accept(plan_seed, goal, answer))
+        if changesets[-1].ends and (made := self.find(plan_seed.plan_id)):  # by what stood there already
+            return made
         if answer.question:
             return GoalResult(GoalVerdict.NEEDS_INPUT, answer.question.kind)
         return GoalResult(GoalVerdict.PLANNED)

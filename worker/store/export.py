@@ -21,9 +21,9 @@ from schemas.step import unpack_step
 from schemas.stored import Attempt, StepStatus
 from schemas.times import rfc3339
 from tasks.base.batches import batches
-from worker.store import dead, history, keys
+from worker.store import dead, goal_record, history, keys
 from worker.store.dead_entry import Dead, Filter
-from worker.store.keys import Partition, PlanKeys, partition_of
+from worker.store.keys import NO_TENANT, Partition, PlanKeys, partition_of
 
 FORMAT_VERSION = 1
 PAGE = 500
@@ -48,7 +48,8 @@ def export(client: Redis, partitions: int, plan_id: str) -> Iterator[bytes]:
     ready: Any = client.zrange(k.ready, 0, -1)
     left_over: Any = client.lrange(k.todo, 0, -1)
     goal_id = str(plan.get("goal_id", ""))
-    goal: Any = client.hgetall(keys.goal_id(goal_id))
+    tenant = str(plan.get("head", {}).get("tenant", NO_TENANT))
+    goal: Any = client.hgetall(goal_record.find(client, partitions, goal_id, tenant))
     first = {
         "format": "planner.plan",
         "format_version": FORMAT_VERSION,

@@ -33,7 +33,10 @@ TOP_UP = "planner_top_up_1"
 STAND = "planner_stand_1"
 HOLD = "planner_hold_1"
 KNOW = "planner_know_1"
-SETTLE = "planner_settle_1"
+CLAIM = "planner_claim_1"
+REFUSE = "planner_refuse_1"
+SETTLE = "planner_settle_2"
+CONCLUDE = "planner_conclude_1"
 EPOCH = "planner_epoch_1"
 LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -43,7 +46,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "planner_heartbeat": ("heartbeat",),
     }
 )
-VERSION = 8  # of their text; to be raised with every change of it
+VERSION = 9  # of their text; to be raised with every change of it
 MISSING = "Function not found"
 
 

@@ -1,46 +1,121 @@
-"""The record of a goal: claimed for a plan, then given its verdict.
+"""The record of a goal: claimed for a plan, then given its verdict, then the end of the plan.
 
 It lies in another slot than the goal's plan, so each is a call of its own.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from redis import Redis
+from redis.exceptions import NoPermissionError
 
+from schemas import codec
 from schemas.base import GoalVerdict
-from worker.store import functions, keys
+from schemas.envelope import Problem
+from schemas.stored import PlanHead, PlanRecord
+from schemas.times import rfc3339
+from worker.store import functions
+from worker.store.keys import NO_TENANT, Partition, goal_ids, partition_of
 
 OPEN = (GoalVerdict.PENDING, GoalVerdict.NEEDS_INPUT)
+LIVES_S = 366 * 86_400  # beyond the retention, while its plan has not ended: paused plans may wait for long
+FORGET_AFTER_S = 60  # as in commit.lua
+SHOWN_CHARS = 1000  # of the sentence that says why a plan ended
 
 
-def claim(client: Redis, goal_id: str, plan_id: str, digest: str, retention_s: int) -> tuple[str, str, str]:
-    """Make the goal's record unless it exists, and return what stands there.
+def find(client: Redis, partitions: int, goal_id: str, tenant: str = NO_TENANT, digest: str = "") -> str:
+    """Find the key of the record of a tenant's goal, or the key that it would get.
 
-    That is the plan, the verdict and the digest of the body. Only the making is refused by a server whose memory is
-    full.
+    Earlier versions kept the records of all tenants under one key. One of those counts where it is about the same
+    body, or where its plan is the tenant's.
     """
-    key = keys.goal_id(goal_id)
-    found: Any = client.hmget(key, "plan_id", "verdict", "digest")
-    if None not in found:
-        client.expire(key, retention_s)
-        return found[0].decode(), found[1].decode(), found[2].decode()
-    pipeline = client.pipeline(transaction=True)
-    pipeline.hsetnx(key, "digest", digest)
-    pipeline.hsetnx(key, "plan_id", plan_id)
-    pipeline.hsetnx(key, "verdict", GoalVerdict.PENDING.value)
-    pipeline.hsetnx(key, "reason", "")
-    pipeline.expire(key, retention_s)
-    pipeline.hmget(key, "plan_id", "verdict", "digest")
-    plan, verdict, known = pipeline.execute()[-1]
-    return plan.decode(), verdict.decode(), known.decode()
+    own, *older = goal_ids(goal_id, tenant)
+    if not older:
+        return own
+    pipeline = client.pipeline(transaction=False)
+    for key in (own, *older):
+        pipeline.hmget(key, "digest", "plan_id")
+    head: Any = None
+    with suppress(NoPermissionError):  # of a producer that may read the records of one tenant
+        (at_own, _), (at_older, plan_id) = pipeline.execute()
+        if at_own or not at_older or not plan_id:
+            return own
+        if at_older.decode() == digest:
+            return older[0]
+        made = plan_id.decode()
+        head = client.hget(Partition(partition_of(made, partitions)).plan(made).plan, "head")
+    return older[0] if head and PlanHead.decode(head).tenant == tenant else own
 
 
-def settle(client: Redis, goal_id: str, verdict: str, reason: str, *before: GoalVerdict) -> bool:
-    """Write the verdict in the place of one of `before`.
+def read(client: Redis, key: str) -> tuple[str, str, str] | None:
+    """Read the plan, the verdict and the digest of the body; None unless a goal that could be read has the record."""
+    found: Any = client.hmget(key, "plan_id", "verdict", "digest", "errors")
+    *known, errors = found
+    if None in known or errors is not None:
+        return None
+    plan_id, verdict, digest = known
+    return plan_id.decode(), verdict.decode(), digest.decode()
+
+
+def claim(client: Redis, key: str, plan_id: str, digest: str, retention_s: int) -> tuple[str, str, str]:
+    """Make the goal's record unless it exists, and return what stands there, as `read`.
+
+    Only the making is refused by a server whose memory is full.
+    """
+    if known := read(client, key):
+        client.expire(key, retention_s, gt=True)  # that of a plan which has not ended is kept for longer
+        return known
+    made = functions.call(client, "FCALL", functions.CLAIM, 1, key, plan_id, digest, retention_s)
+    return made[0].decode(), made[1].decode(), made[2].decode()
+
+
+def refuse(client: Redis, key: str, problem: Problem, retention_s: int) -> bool:
+    """Say of a goal that cannot be read why, unless one that could has the record.
+
+    There is no digest in it, so that the corrected goal takes its place. Returns whether it was written. A server whose
+    memory is full refuses it.
+    """
+    errors = codec.dumps([error.model_dump() for error in problem.errors])
+    return bool(functions.call(client, "FCALL", functions.REFUSE, 1, key, problem.code, errors, retention_s))
+
+
+def settle(
+    client: Redis,
+    goal: tuple[str, str],
+    plan_id: str,
+    verdict: str,
+    reason: str,
+    retention_s: int,
+    *before: GoalVerdict,
+) -> bool:
+    """Write the verdict in the place of one of `before`, where the record of `goal` (id, tenant) is this plan's.
 
     Returns whether it was written. A full server takes it too.
     """
-    call = ("FCALL", functions.SETTLE, 1, keys.goal_id(goal_id), str(verdict), reason, *map(str, before))
+    places = goal_ids(*goal)
+    kept_s = retention_s + (LIVES_S if verdict in (GoalVerdict.PLANNED, GoalVerdict.NEEDS_INPUT) else 0)
+    call = ("FCALL", functions.SETTLE, len(places), *places, plan_id, str(verdict), reason, kept_s, *map(str, before))
     return bool(functions.call(client, *call))
+
+
+def conclude(
+    partition: Partition, plan_id: str, record: PlanRecord, now: int, retention_s: int
+) -> list[tuple[Any, ...]]:
+    """Make the commands that write a plan's end into its goal's record, and then confirm that.
+
+    Until it is confirmed the timer of the plan runs out soon after its end (commit.lua), and whoever sweeps writes the
+    end again. The record goes with the plan.
+    """
+    ended = record.times["ended"]
+    left_s = max(1, (ended - now) // 1000 + retention_s)
+    fields = ["state", record.state, "ended_at", rfc3339(ended)]
+    if halt := record.halt:
+        fields += ["halt_rule", str(halt["rule"]), "halt_reason", str(halt["reason"])[:SHOWN_CHARS]]
+    places = goal_ids(record.head.goal_id, record.head.tenant)
+    forget = ended + 1000 * (retention_s + FORGET_AFTER_S)
+    return [
+        ("FCALL", functions.CONCLUDE, len(places), *places, plan_id, left_s, *fields),
+        ("FCALL", functions.REMIND, 1, partition.timers, forget, 0, plan_id),
+    ]

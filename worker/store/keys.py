@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from binascii import crc_hqx
 from typing import NamedTuple
+from urllib.parse import quote
 
 from schemas.contract import streams
 
@@ -21,13 +22,21 @@ COMMANDS_KNOWN = "{planner:commands}:known"
 COMMANDS_FAILURES = "{planner:commands}:failures"
 COMMANDS_LOCK = "{planner:commands}:lock"
 DEPLOYMENT = "planner:deployment"  # hash {partitions, layout}: what all who use this server agree on
+NO_TENANT = "default"  # whose goals name none
 GROUP = "planner"
 CONTROLLERS = "controllers"
 
 
-def goal_id(goal: str) -> str:
-    """Hash {plan_id, verdict, reason, digest}: the idempotency record of a goal."""
-    return f"{{planner:goals}}:id:{goal}"
+def goal_id(goal: str, tenant: str = NO_TENANT) -> str:
+    """Hash {plan_id, verdict, reason, digest, ...}: the idempotency record of a tenant's goal."""
+    if tenant == NO_TENANT:
+        return f"{{planner:goals}}:id:{goal}"
+    return f"{{planner:goals}}:of:{quote(tenant, safe='')}:id:{goal}"
+
+
+def goal_ids(goal: str, tenant: str) -> tuple[str, ...]:
+    """Name where the record of a tenant's goal may lie: its own key, then that of versions without one per tenant."""
+    return tuple(dict.fromkeys((goal_id(goal, tenant), goal_id(goal))))
 
 
 def stats_of(dead: str) -> str:

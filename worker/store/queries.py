@@ -23,8 +23,8 @@ from tasks.base.batches import batches
 from tasks.base.errors import PlannerError
 from tasks.base.policy_version import ChangedRule
 from tasks.policy.outcome_verdict import is_verified
-from worker.store import keys
-from worker.store.keys import Partition, partition_of
+from worker.store import goal_record, keys
+from worker.store.keys import NO_TENANT, Partition, partition_of
 
 PAGE = 50
 ID_PAGE = 1000
@@ -76,30 +76,39 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
     return PlanView(**dict(summary), steps=tuple(step for _, step in steps), document=known)
 
 
-def goal(client: Redis, goal_id: str) -> GoalAnswer | None:
-    """Tell what became of a goal.
+def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT, *, partitions: int = 1) -> GoalAnswer | None:
+    """Tell what became of a tenant's goal.
 
-    None if the planner has not taken it yet, or has forgotten it.
+    None if the planner has not taken it yet, or has forgotten it. `partitions` matter for records of earlier versions.
     """
-    found: Any = client.hmget(keys.goal_id(goal_id), "plan_id", "verdict", "reason")
-    plan_id, verdict, reason = found
-    if plan_id is None or verdict is None:
+    key = goal_record.find(client, partitions, goal_id, tenant)
+    found: Any = client.hgetall(key)
+    said = {name.decode(): value.decode(errors="replace") for name, value in found.items()}
+    if "verdict" not in said:
         return None
     return GoalAnswer(
         goal_id=goal_id,
-        plan_id=plan_id.decode(),
-        verdict=GoalVerdict(verdict.decode()),
-        reason=(reason or b"").decode(),
+        plan_id=said.get("plan_id", ""),
+        verdict=GoalVerdict(said["verdict"]),
+        reason=said.get("reason", ""),
+        errors=tuple(codec.loads(said.get("errors", "[]"))),
+        state=said.get("state"),
+        halt_rule=said.get("halt_rule"),
+        halt_reason=said.get("halt_reason"),
+        ended_at=said.get("ended_at"),
     )
 
 
-def resolve(client: Redis, partitions: int, prefix: str) -> str:
-    """Find the plan that a goal's id or the beginning of a plan's id means.
+def resolve(client: Redis, partitions: int, prefix: str, tenant: str = NO_TENANT) -> str:
+    """Find the plan that the id of a tenant's goal or the beginning of a plan's id means.
 
     The latter with or without `plan_`. Raises NoSuchPlan, or Ambiguous with the candidates.
     """
-    if answer := goal(client, prefix):
+    answer = goal(client, prefix, tenant, partitions=partitions)
+    if answer and answer.plan_id:
         return answer.plan_id
+    if answer:
+        raise NoSuchPlan(f"{prefix} has no plan: it could not be read ({answer.reason}).")
     found: list[str] = []
     if match := PLAN_PREFIX.fullmatch(prefix):
         begin = "plan_" + match[1]

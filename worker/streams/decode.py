@@ -6,7 +6,9 @@ Sizes are checked first.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from hashlib import blake2b
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import to_json
@@ -19,9 +21,12 @@ from schemas.goal import MAX_GOAL_BYTES, Goal
 from schemas.outcome import MAX_OUTCOME_BYTES, MAX_OUTPUT_BYTES, Outcome
 from tasks.handlers.commands import SCOPES
 from tasks.handlers.outcomes import Report
+from worker.store.keys import NO_TENANT
 from worker.streams.inbox import StreamEntry
 
 PLAN_ID = re.compile(r"plan_[0-9a-f]{2}-[0-9a-f]{32}")
+GOAL_ID = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")  # as schemas.base.GoalId
+NAME = re.compile(r".{1,200}", re.DOTALL)  # as schemas.base.Name
 ATTEMPT = re.compile(r"[1-9][0-9]{0,6}")
 MAX_COMMAND_BYTES = 64 * 1024
 MAX_ERRORS = 50
@@ -118,6 +123,22 @@ def read_goal(entry: StreamEntry, max_bytes: int) -> tuple[Goal, str] | Problem:
     except codec.EncodeError as error:
         return _not_encodable(error)
     return goal, blake2b(canonical, digest_size=16).hexdigest()
+
+
+def read_goal_name(entry: StreamEntry, max_bytes: int) -> tuple[str, str] | None:
+    """Read the id and the tenant of a goal that does not fit; None where it has no id that can be read.
+
+    Without a tenant that can be read it is the one whose goals name none.
+    """
+    body: Any = {}
+    if entry.data is not None and len(entry.data) <= max_bytes:
+        with suppress(codec.DecodeError):
+            body = codec.loads(entry.data)
+    said = body if isinstance(body, dict) else {}
+    goal_id, tenant = said.get("goal_id") or entry.field("id"), said.get("tenant")
+    if not isinstance(goal_id, str) or not GOAL_ID.fullmatch(goal_id):
+        return None
+    return goal_id, tenant if isinstance(tenant, str) and NAME.fullmatch(tenant) else NO_TENANT
 
 
 def read_command(entry: StreamEntry) -> Command | Problem:

@@ -159,7 +159,7 @@ class Inbox:
         raw, beside = entry.data or b"", _beside(entry)
         whole = {**beside, **({DATA: raw[:DEAD_DATA_BYTES]} if DATA in entry.fields else {})} == entry.fields
         dead = DeadEntry(
-            problem=_short(problem),
+            problem=short(problem),
             stream=entry.stream,
             entry=entry.entry_id.decode(),
             size=entry.size,
@@ -222,7 +222,7 @@ def _by_stream(entries: Iterable[StreamEntry]) -> dict[str, list[bytes]]:
     return ids
 
 
-def _short(problem: Problem) -> Problem:
+def short(problem: Problem) -> Problem:
     """Cut the texts of a problem, and leave out its last errors, so that it fits into DEAD_PROBLEM_BYTES."""
     kept: list[FieldError] = []
     left = DEAD_PROBLEM_BYTES - 6 * DEAD_TEXT - 1000  # as JSON a letter may take six bytes

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from worker.cli.console import MISSING, Failure, Json, command, open_link, say, say_json
-from worker.cli.target import PlanName, find
+from worker.cli.target import Owner, PlanName, find
+from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
     from schemas.plan import PlanView
@@ -16,7 +17,7 @@ Step = Annotated[str | None, typer.Argument(metavar="[STEP]", help="Only this st
 
 
 @command
-def explain(plan: PlanName, step: Step = None, as_json: Json = False) -> None:
+def explain(plan: PlanName, step: Step = None, tenant: Owner = NO_TENANT, as_json: Json = False) -> None:
     """Explain a plan: what ended it, and what happened to each step.
 
     Of the rule that ended it: the value that met the limit, the events, and what would let the plan go on.
@@ -32,7 +33,7 @@ def explain(plan: PlanName, step: Step = None, as_json: Json = False) -> None:
     from worker.store.keys import Partition, partition_of
 
     with open_link() as link:
-        view = find(link, plan)
+        view = find(link, plan, tenant)
         home = Partition(partition_of(view.plan_id, link.partitions))
         attempts = story(link.client, home.plan(view.plan_id))
     if step and step not in {each.step_id for each in view.steps}:

@@ -13,8 +13,9 @@ import typer
 
 from worker.cli.console import MISSING, USAGE, Failure, Json, command, open_link
 from worker.cli.render.progress import ProgressLine
-from worker.cli.target import PlanName, resolve
+from worker.cli.target import Owner, PlanName, resolve
 from worker.host.terminal import JsonOutput
+from worker.store.keys import NO_TENANT
 
 
 @command
@@ -23,6 +24,7 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", dir_okay=False, help="Into this file; it is there once complete.")
     ] = None,
+    tenant: Owner = NO_TENANT,
     as_json: Json = False,  # noqa: ARG001 (it is JSON anyhow; errors are then too)
 ) -> None:
     """Write all that is kept of a plan as one JSON document.
@@ -39,7 +41,7 @@ def export(
     from worker.store.keys import Partition, partition_of
 
     with open_link() as link:
-        plan_id = resolve(link, plan)
+        plan_id = resolve(link, plan, tenant)
         home = Partition(partition_of(plan_id, link.partitions))
         if not link.client.exists(home.plan(plan_id).plan):
             raise Failure.of("no_such_plan", f"{plan_id} was never made, or was forgotten.", MISSING)

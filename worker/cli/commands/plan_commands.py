@@ -9,7 +9,19 @@ import typer
 
 from worker.cli import target
 from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_link, read_source, say, say_json
-from worker.cli.target import AnyPlan, Everyone, PlanName, Repository, Target, Tenant, Yes, find, one_plan
+from worker.cli.target import (
+    AnyPlan,
+    Everyone,
+    Owner,
+    PlanName,
+    Repository,
+    Target,
+    Tenant,
+    Yes,
+    find,
+    one_plan,
+)
+from worker.store.keys import NO_TENANT
 
 REFUSED = "dev.planner.command.refused.v1"
 
@@ -31,7 +43,7 @@ def _send(name: str, about: Target, reason: str, actor: str | None, as_json: boo
     from worker.cli import publisher
 
     with open_link(block_s=publisher.ANSWER_S) as link:
-        plan_id = find(link, about.plan).plan_id if about.plan else None
+        plan_id = find(link, about.plan, about.owner).plan_id if about.plan else None
         said = {"reason": reason, "actor": actor or getpass.getuser(), "plan_id": plan_id, "target": about.name}
         event = publisher.command(link, command=CommandName(name), scope=about.scope, **said, **more)
     obeyed = event["type"] != REFUSED
@@ -43,25 +55,46 @@ def _send(name: str, about: Target, reason: str, actor: str | None, as_json: boo
 
 
 @command
-def approve(plan: PlanName, step: Step, reason: Reason = "", actor: Actor = None, as_json: Json = False) -> int:
+def approve(
+    plan: PlanName,
+    step: Step,
+    tenant: Owner = NO_TENANT,
+    reason: Reason = "",
+    actor: Actor = None,
+    as_json: Json = False,
+) -> int:
     """Let a step start that waits for an approval.
 
     [b]planner approve 3c-0199 migrate-schema --reason "reviewed with the DBA"[/b]
     """
-    return _send("approve", one_plan(plan, step), reason, actor, as_json, step_id=step)
+    return _send("approve", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step)
 
 
 @command
-def reject(plan: PlanName, step: Step, reason: Reason = "", actor: Actor = None, as_json: Json = False) -> int:
+def reject(
+    plan: PlanName,
+    step: Step,
+    tenant: Owner = NO_TENANT,
+    reason: Reason = "",
+    actor: Actor = None,
+    as_json: Json = False,
+) -> int:
     """Refuse a step that waits for an approval; its plan halts.
 
     [b]planner reject 3c-0199 migrate-schema --reason "not this week"[/b]
     """
-    return _send("reject", one_plan(plan, step), reason, actor, as_json, step_id=step)
+    return _send("reject", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step)
 
 
 @command
-def skip(plan: PlanName, step: Step, reason: Reason = "", actor: Actor = None, as_json: Json = False) -> int:
+def skip(
+    plan: PlanName,
+    step: Step,
+    tenant: Owner = NO_TENANT,
+    reason: Reason = "",
+    actor: Actor = None,
+    as_json: Json = False,
+) -> int:
     """Skip a step that is not in flight.
 
     What depends on it goes on as if it were done.
@@ -70,7 +103,7 @@ def skip(plan: PlanName, step: Step, reason: Reason = "", actor: Actor = None, a
 
     [b]planner skip 3c-0199 update-docs --reason "written already"[/b]
     """
-    return _send("skip", one_plan(plan, step), reason, actor, as_json, step_id=step)
+    return _send("skip", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step)
 
 
 @command
@@ -173,6 +206,7 @@ def tighten(
     step: AnyStep = None,
     file: Annotated[list[Path] | None, typer.Option("--file", help="A file that is left; may be repeated.")] = None,
     risk: Annotated[str | None, typer.Option("--risk", help="The risk of the step from now on: MED or HIGH.")] = None,
+    tenant: Owner = NO_TENANT,
     reason: Reason = "",
     actor: Actor = None,
     as_json: Json = False,
@@ -193,7 +227,7 @@ def tighten(
     }
     if not value:
         raise Failure.of("nothing_to_tighten", "Say --file for each file that is left, or --risk.", USAGE)
-    return _send("tighten", one_plan(plan, step), reason, actor, as_json, step_id=step, value=value)
+    return _send("tighten", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step, value=value)
 
 
 @command
@@ -239,6 +273,7 @@ def answer(
     ] = None,
     step: Annotated[str | None, typer.Option("--step", help="The step that asks, where several do.")] = None,
     answer: Annotated[str, typer.Option("--answer", help="What is answered, such as yes or no.")] = "",
+    tenant: Owner = NO_TENANT,
     reason: Reason = "",
     actor: Actor = None,
     as_json: Json = False,
@@ -257,7 +292,7 @@ def answer(
     if bool(file) == bool(answer):
         raise Failure.of("no_answer_given", "Say a FILE, or --answer, such as --answer yes.", USAGE)
     value = _value(file) if file else answer
-    return _send("answer", one_plan(plan, step), reason, actor, as_json, step_id=step, value=value)
+    return _send("answer", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step, value=value)
 
 
 def _value(source: str) -> Any:

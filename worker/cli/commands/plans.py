@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from worker.cli.console import FAILED, OK, Json, command, open_link, say, say_json
-from worker.cli.target import PlanName, find
+from worker.cli.target import Owner, PlanName, find
+from worker.store.keys import NO_TENANT
 
 MOST_STEPS = 200
 
@@ -40,6 +41,7 @@ def plans(
 @command
 def show(
     plan: PlanName,
+    tenant: Owner = NO_TENANT,
     every_step: Annotated[bool, typer.Option("--all", help=f"Draw more than {MOST_STEPS} steps.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -54,12 +56,12 @@ def show(
     from worker.cli.render.plan import portrait
 
     with open_link() as link:
-        view = find(link, plan)
+        view = find(link, plan, tenant)
     say_json(view) if as_json else say(portrait(view, None if every_step else MOST_STEPS))
 
 
 @command
-def watch(plan: PlanName, as_json: Json = False) -> int:
+def watch(plan: PlanName, tenant: Owner = NO_TENANT, as_json: Json = False) -> int:
     """Follow a plan live until it ends, from its beginning.
 
     [b]planner watch ci-4711[/b]
@@ -71,7 +73,7 @@ def watch(plan: PlanName, as_json: Json = False) -> int:
     from worker.cli.events import BLOCK_S, print_events
 
     with open_link(BLOCK_S) as link:
-        view = find(link, plan)
+        view = find(link, plan, tenant)
         try:
             state = print_events(link, view, as_json=as_json)
         except KeyboardInterrupt:

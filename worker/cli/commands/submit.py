@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -86,17 +87,19 @@ def submit(
     if not body:
         raise Failure.of("no_goal", NO_GOAL, USAGE)
     with open_link() as link:
-        sent = publish(link, goal_options.encode(body, link.settings.max_goal_bytes), body.get("goal_id"))
+        data = goal_options.encode(body, link.settings.max_goal_bytes)
+        sent = publish(link, data, body.get("goal_id"), body.get("tenant"))
         result["goal_id"] = sent.goal_id
         if wait:
             answer = wait_for(link, sent, timeout)
             result |= answer.model_dump(mode="json") | {"errors": errors_of(link, answer)}
-    say_json({**result, "entry": sent.entry}) if as_json else say(_sentence(result))
+    say_json({**result, "entry": sent.entry}) if as_json else say(_sentence(result, body.get("tenant")))
     return FAILED if result["verdict"] == "REJECTED" else OK
 
 
-def _sentence(result: Mapping[str, Any]) -> str:
+def _sentence(result: Mapping[str, Any], tenant: str | None) -> str:
     if not result["verdict"]:
-        return f"Submitted goal {result['goal_id']}. See what becomes of it: planner show {result['goal_id']}"
+        whose = f" --tenant {quote(tenant)}" if tenant else ""
+        return f"Submitted goal {result['goal_id']}. See what becomes of it: planner show {result['goal_id']}{whose}"
     first = "  ".join(filter(None, (result["verdict"], result["plan_id"], result["reason"])))
     return "\n".join([first, *(f"  {each['pointer'] or '/'}  {each['message']}" for each in result["errors"])])

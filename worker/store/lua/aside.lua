@@ -150,6 +150,62 @@ local function know(keys, args)
   redis.call('SET', keys[1], args[1], 'EX', args[2])
 end
 
+-- KEYS 1 a goal's record | ARGV 1 plan, 2 digest of the body, 3 seconds until it is forgotten
+-- Makes the record unless there is one. That of goals that could not be read has `errors`, and gives its place.
+-- Returns {plan, verdict, digest} as they stand there. Refused by a server whose memory is full
+local function claim(keys, args)
+  local h = redis.call('HMGET', keys[1], 'plan_id', 'verdict', 'digest', 'errors')
+  if h[1] and h[2] and h[3] and not h[4] then return {h[1], h[2], h[3]} end
+  redis.call('DEL', keys[1])
+  redis.call('HSET', keys[1], 'plan_id', args[1], 'verdict', 'PENDING', 'reason', '', 'digest', args[2])
+  redis.call('EXPIRE', keys[1], args[3])
+  return {args[1], 'PENDING', args[2]}
+end
+
+-- KEYS 1 a goal's record | ARGV 1 reason, 2 errors, 3 seconds until it is forgotten
+-- Says of a goal that could not be read why, unless a goal that could has the record. Returns 1 if it is written, else 0.
+-- Refused by a server whose memory is full
+local function refuse(keys, args)
+  if redis.call('HEXISTS', keys[1], 'digest') == 1 then return 0 end
+  redis.call('HSET', keys[1], 'verdict', 'REJECTED', 'reason', args[1], 'errors', args[2])
+  redis.call('EXPIRE', keys[1], args[3])
+  return 1
+end
+
+-- The first of `keys` with the record of the goal that this plan was made for. Somebody may have put another type there.
+local function record_of(keys, plan)
+  for _, key in ipairs(keys) do
+    if redis.pcall('HGET', key, 'plan_id') == plan then return key end
+  end
+end
+
+-- KEYS where a goal's record may lie | ARGV 1 plan, 2 verdict, 3 reason, 4 seconds until it is forgotten,
+-- 5.. the verdicts that it may take the place of
+-- One that has expired stays gone; one that tells the plan's end goes with the plan. Returns 1 if it is written, else 0
+local function answer(keys, args)
+  local key = record_of(keys, args[1])
+  local stands = key and redis.call('HGET', key, 'verdict')
+  for i = 5, #args do
+    if stands == args[i] then
+      redis.call('HSET', key, 'verdict', args[2], 'reason', args[3])
+      if redis.call('HEXISTS', key, 'ended_at') == 0 then redis.call('EXPIRE', key, args[4]) end
+      return 1
+    end
+  end
+  return 0
+end
+
+-- KEYS where a goal's record may lie | ARGV 1 plan, 2 seconds until its keys go, 3.. fields and values about its end
+-- Returns 1 if there is such a record, else 0
+local function conclude(keys, args)
+  local key = record_of(keys, args[1])
+  if not key then return 0 end
+  redis.call('HSET', key, unpack(args, 3))
+  redis.call('EXPIRE', key, args[2])
+  return 1
+end
+
+-- As answer, for versions whose records are all in one place.
 -- KEYS 1 a goal's record | ARGV 1 verdict, 2 reason, 3.. the verdicts that it may take the place of
 -- One that has expired stays gone. Returns 1 if it is written, else 0
 local function settle(keys, args)
@@ -202,4 +258,8 @@ redis.register_function{function_name = 'planner_stand_1', callback = stand, fla
 redis.register_function{function_name = 'planner_hold_1', callback = hold, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_know_1', callback = know, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_settle_1', callback = settle, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_settle_2', callback = answer, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_conclude_1', callback = conclude, flags = {'allow-oom'}}
+redis.register_function('planner_claim_1', claim)
+redis.register_function('planner_refuse_1', refuse)
 redis.register_function{function_name = 'planner_epoch_1', callback = epoch, flags = {'allow-oom'}}

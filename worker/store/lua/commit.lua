@@ -31,7 +31,8 @@ local FIRST_COUNT = 15
 local FIRST_ITEM = FIRST_COUNT + #SECTIONS
 local SILENT = 60000       -- ms a controller may be silent after a claim; told to it by planner_heartbeat
 local CANCEL_KEPT = 3600    -- s; longer than any controller waits between two heartbeats
-local FORGET_AFTER = 60     -- s after the keys of an ended plan have gone
+local FORGET_AFTER = 60     -- s after the keys of an ended plan have gone: then its place in plans goes too
+local CONFIRM_AFTER = 5000  -- ms after the end of a plan: by then its goal's record has been told, or is told again
 local MAX_UNPACK = 4000    -- arguments of one command, below what Lua's stack takes
 local RECALLED = 1000      -- fields of what plans of one kind and repository leave to the next
 local RECALL_KEPT = 180 * 86400 -- s without such a plan
@@ -212,7 +213,7 @@ end
 local function end_plan(keys, args)
   for i = 1, 7 do redis.call('EXPIRE', keys[i], args[6]) end
   if redis.call('HINCRBY', keys[13], args[13], -1) <= 0 then redis.call('HDEL', keys[13], args[13]) end
-  redis.call('ZADD', keys[8], args[5] + (args[6] + FORGET_AFTER) * 1000, args[1]) -- then its place in plans goes too
+  redis.call('ZADD', keys[8], args[5] + CONFIRM_AFTER, args[1]) -- its goal's record lies in another slot: see goal_record
 end
 
 local function take_grants(keys, args, first, today)
