@@ -22,6 +22,7 @@ from tasks.handlers.goals import PlanSeed
 from tasks.handlers.outcomes import Report
 from tasks.handlers.upkeep import NO_CLOCKS
 from tasks.plan.changeset import Changeset
+from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Clocks, Snapshot
 from tasks.rules.strategy import Draft
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts, render
@@ -142,9 +143,13 @@ def a_failure(step_id: str, attempt: int | None = None, category: str = "TEST_RE
 
 
 def clocks(store: MemoryStore) -> dict[str, int]:
-    """The timers that a plan runs by; an ended one only has that of being forgotten."""
+    """The timers that a plan runs by; an ended one only has those of its record being told and of being forgotten."""
     soon = store.now + 500 * store.retention_s
-    return {plan: due for plan, due in store.hash(PARTITION.timers).items() if due < soon}
+    ends = {end.encode() for end in PLAN_ENDS}
+    runs = {
+        plan: store.hash(PARTITION.plan(plan).plan).get("state") not in ends for plan in store.hash(PARTITION.timers)
+    }
+    return {plan: due for plan, due in store.hash(PARTITION.timers).items() if due < soon and runs[plan]}
 
 
 class Running:
