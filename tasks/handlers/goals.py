@@ -178,7 +178,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         tools=[dict(tool) for tool in draft.tools],
         streak=draft.streak,
         mend=goal.mend,
-        excuses=baseline.may_excuse(goal),
+        excuses=baseline.may_excuse(goal, draft.document),
     )
     record = PlanRecord(
         version=plan_seed.version,

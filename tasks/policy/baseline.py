@@ -28,30 +28,36 @@ from tasks.policy.mending import has_room
 from tasks.policy.outcome_verdict import MAX_TESTS, fit_evidence
 from tasks.policy.pre_steps import BASELINE, name_of
 from tasks.rules.risk import estimate
-from tasks.strategies.task.goal_type import GoalType, goal_type
+from tasks.strategies.task.goal_type import is_about_failure
 from tasks.toolchain.catalogue import Catalogue, catalogue_of
 from tasks.toolchain.contract import ToolCategory
 
 GOALS_TESTS = "goal's tests"  # a note: all of them, where the plan's head has not
 IN_HEAD = 20
 KEPT = {"success", "failure_evidence", "error_message", "failing_tests", "created_files", "growth_kb", "step_id"}
-# What asks for red tests to become green without naming them: which of them were red before says nothing.
-_ABOUT_RED = frozenset({GoalType.REPAIR, GoalType.BUILD, GoalType.DEPENDENCY, GoalType.OBSERVATION})
 _NAME = re.compile(rf".*-{BASELINE}(?:-\d+)?")
 _LAST_WORD = re.compile(r"[\w$-]+$")
 _SUFFIX = re.compile(r"\.\w{1,5}$")
 
 
-def may_excuse(goal: Goal) -> bool:
-    """Whether tests that were red before a plan of this goal may be excused.
+def may_excuse(goal: Goal, document: Mapping[str, Any] | None) -> bool:
+    """Whether tests that were red before a plan of this goal, with this document, may be excused.
 
-    A goal that repairs what it does not name, as a gap report does, would be done before it began.
+    A goal that repairs what it does not name would be done before it began.
     """
-    if not goal.context.base_sha or goal.kind is GoalKind.GAP_REPORT:
+    if not goal.context.base_sha:
         return False
-    objective = goal.campaign.objective if goal.campaign else None
-    told = [goal, goal.model_copy(update={"goal": objective})] if objective else [goal]
-    return bool(goal.context.failing_tests) or all(goal_type(each) not in _ABOUT_RED for each in told)
+    told = [goal.goal, (goal.campaign and goal.campaign.objective) or ""]
+    if goal.kind is GoalKind.GAP_REPORT:
+        gap = (document or {}).get("gap") or {}
+        if gap.get("category") not in ("roadmap", "inbox"):  # a tool failed
+            return False
+        told.append(str(gap.get("description")))
+    elif goal.context.failing_tests:
+        return True
+    unnamed = goal.context.model_copy(update={"failing_tests": ()})
+    asked = (goal.model_copy(update={"goal": each, "context": unnamed}) for each in told if each)
+    return not any(map(is_about_failure, asked))
 
 
 def keep_goals_tests(unit: UnitOfWork, goal: Goal) -> None:

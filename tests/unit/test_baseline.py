@@ -8,8 +8,9 @@ import pytest
 
 from schemas import codec
 from schemas.outcome import Outcome
+from tasks.policy.baseline import may_excuse
 from tests.support.commands import order
-from tests.support.plans import PARTITION, Running, a_check, a_failure, a_report, a_step
+from tests.support.plans import PARTITION, Running, a_check, a_failure, a_goal, a_report, a_step
 
 SHA = "9f1c2d4"
 OLD, OLDER, NEW = (f"tests/test_{name}.py::test_it" for name in ("old", "older", "new"))
@@ -147,6 +148,8 @@ def test_nothing_is_excused_by_an_answer_that_cannot_be_relied_on(base: Any) -> 
         (a_red(OLD), {"failing": ["test_old.TestOld.test_it"]}),
         (a_red(OLD), {"kind": "gap_report"}),
         (a_red(OLD), {"sentence": "Fix the failing tests"}),
+        (a_red(OLD), {"sentence": "All tests pass"}),
+        (a_red(OLD), {"sentence": "Upgrade requests, the build is broken"}),
     ],
 )
 def test_there_is_no_baseline(red: Any, more: dict[str, Any]) -> None:
@@ -156,6 +159,32 @@ def test_there_is_no_baseline(red: Any, more: dict[str, Any]) -> None:
 
     assert "t-baseline" not in plan.states
     assert plan.steps["t"].failures == 1
+
+
+@pytest.mark.parametrize("sentence", ["Upgrade requests to 3", "Rename the class Cart", "Add a total to the cart"])
+def test_a_goal_that_repairs_nothing_excuses_what_was_red(sentence: str) -> None:
+    plan = running(sentence=sentence)
+
+    plan.report(a_red(OLD))
+    plan.report(a_base(OLD))
+
+    assert plan.state == "COMPLETED"
+
+
+@pytest.mark.parametrize(
+    ("gap", "excuses"),
+    [
+        ({"category": "roadmap", "description": "Create the parser"}, True),
+        ({"category": "inbox", "description": "A total in the cart"}, True),
+        ({"category": "roadmap", "description": "All tests of the parser pass"}, False),
+        ({"category": "quality", "description": "Quality check failed: pytest"}, False),
+        ({}, False),
+    ],
+)
+def test_a_gap_report_excuses_unless_its_gap_is_what_fails(gap: dict[str, str], excuses: bool) -> None:
+    goal = a_goal(kind="gap_report", base_sha=SHA, sentence="Close the gap", failing=[OLD])
+
+    assert may_excuse(goal, {"gap": gap}) is excuses
 
 
 def test_the_goals_own_tests_are_never_excused() -> None:

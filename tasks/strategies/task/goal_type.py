@@ -149,6 +149,15 @@ def goal_type(goal: Goal) -> GoalType:
     return GoalType.REPAIR if sign is LogSign.SILENT and named else _TYPE_OF_LOG[sign]
 
 
+def is_about_failure(goal: Goal) -> bool:
+    """Tell whether `goal` may ask for what fails to pass: by its type, its log, or a word of its sentence."""
+    words = _FAILURE_SIGNS | _SUCCESS_SIGNS | _REPAIR
+    by_type = goal_type(goal) in (GoalType.REPAIR, GoalType.BUILD, GoalType.OBSERVATION)
+    return (
+        by_type or bool((goal.context.failure_log or "").strip()) or not words.isdisjoint(sentence_of(goal.goal).words)
+    )
+
+
 _TYPE_OF_LOG = {
     LogSign.NONE: GoalType.REPAIR,
     LogSign.REPAIRABLE: GoalType.REPAIR,
