@@ -77,6 +77,12 @@ class VerifyReceipt(Inbound):
     output_digest: Word | None = None
 
 
+class Released(Inbound):
+    """Why an attempt is handed back: what kept its host or its model's provider from beginning or from going on."""
+
+    reason: Annotated[str, StringConstraints(max_length=4096), TextKind.LOG]
+
+
 class Outcome(Inbound):
     """The result of one attempt. `plan_id`, `attempt` and `lease` may stand in the entry's fields instead."""
 
@@ -100,3 +106,4 @@ class Outcome(Inbound):
     verified_at: Word | None = None  # the commit that was verified, where the spec asked for another than the tip
     failing_tests: tuple[Line, ...] = Field(default=(), max_length=2000)
     failing_tests_complete: bool = False  # whether these are all tests that fail
+    released: Released | None = None

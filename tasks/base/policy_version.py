@@ -24,6 +24,10 @@ class ChangedRule(Enum):
 
     END_OF_OPTIONS = (2, "Paths and tests that are added to a command stand behind `--` where its tool has that.")
     WHAT_WAS_RED_IS_EXCUSED = (3, "Tests that were red before the plan do not count against a step of mode `test`.")
+    HANDED_BACK = (
+        3,
+        "An attempt that its host or its model's provider kept from going on can be handed back without a failure.",
+    )
     A_RED_CHECK_IS_MENDED = (
         3,
         "A step of mode `test` that is red because of code waits for a step that mends it.",

@@ -9,14 +9,26 @@ from schemas import codec
 from schemas.base import StepState as S
 from schemas.base import Verdict
 from schemas.outcome import Outcome
+from schemas.stored import Attempt
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Snapshot, Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import baseline, expansion, failing, halt_rules, no_change, outcome_verdict, pre_steps, schedule
+from tasks.policy import (
+    baseline,
+    expansion,
+    failing,
+    halt_rules,
+    handing_back,
+    no_change,
+    outcome_verdict,
+    pre_steps,
+    schedule,
+)
 from tasks.policy import halt as halting
 from tasks.policy.halt_rules import Halt
+from tasks.policy.handing_back import HandedBack
 from tasks.policy.outcome_verdict import Wrong
 from tasks.rules import budget
 
@@ -57,8 +69,7 @@ def apply(snapshot: Snapshot, reports: Sequence[Report]) -> Changeset:
 
 
 def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
-    """Settle the attempt that `report` ends, judge what it did, and take its step on."""
-    facts, status = step.facts, step.status
+    """Settle the attempt that `report` ends, and take its step on."""
     outcome, wrong = outcome_verdict.within_range(unit.plan, report.outcome)
     unit.inputs.append(["outcome", report.attempt, report.lease, codec.raw(report.raw)])
     attempt = unit.end_attempt(step)
@@ -67,16 +78,36 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
         lease = unit.snapshot.leases.get(step.step_id)
         unit.change.guards[step.step_id] = lease.renewed if lease else 0
         unit.inputs.append(["unclaimed", step.step_id, attempt.attempt])
+    back = handing_back.recognize(unit, step, attempt, outcome) if outcome.released else None
+    used = _settle(unit, step, attempt, outcome, back)
+    budget.lapse(unit, attempt, used)
+    if wrong or (outcome.metrics and (outcome.metrics.tokens_used or 0) > used):
+        _report_figures(unit, step, report, used, wrong)
+    step.status.digest = report.digest
+    if back:
+        handing_back.take(unit, step, back)
+    else:
+        handing_back.forget(unit, step)
+        _judge(unit, step, outcome)
+
+
+def _settle(unit: UnitOfWork, step: Step, attempt: Attempt, outcome: Outcome, back: HandedBack | None) -> int:
+    """Book what the attempt used; returns the tokens booked."""
     cycles, calls = (spent := unit.plan.spent)["patch_cycles"], spent["tool_calls"]
-    used = budget.settle(unit.plan, attempt, outcome.metrics, facts["estimate"])
+    if back:
+        used = handing_back.settle(unit, back, outcome)
+    else:
+        used = budget.settle(unit.plan, attempt, outcome.metrics, step.facts["estimate"])
     cycles, calls = spent["patch_cycles"] - cycles, spent["tool_calls"] - calls
     budget.remember_spender(
         unit.plan, step.step_id, attempt.attempt, tokens=used, patch_cycles=cycles, tool_calls=calls
     )
-    budget.lapse(unit, attempt, used)
-    if wrong or (outcome.metrics and (outcome.metrics.tokens_used or 0) > used):
-        _report_figures(unit, step, report, used, wrong)
-    status.digest = report.digest
+    return used
+
+
+def _judge(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
+    """Say whether what the attempt did holds, count it, and take its step on."""
+    facts = step.facts
     unit.answers[step.step_id] = outcome
     failure = outcome_verdict.failure_of(facts, outcome)
     excused = False

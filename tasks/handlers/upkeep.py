@@ -17,7 +17,7 @@ from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Clocks, Lease, Snapshot, Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import failing, halt, halt_rules, waits
+from tasks.policy import failing, halt, halt_rules, handing_back, waits
 from tasks.policy.halt_rules import Seen
 from tasks.policy.schedule import RUNNING_MARGIN_MS, SILENT_MS, advance
 from tasks.rules import budget
@@ -112,6 +112,6 @@ def _look_at_wall_clock(unit: UnitOfWork) -> None:
         values = {"value": took // 1000, "limit": limit, "limit_name": "wall_clock_s"}
         if ChangedRule.ADVICE_BY_FACTS.holds(unit.plan):
             values |= {"value": (took - back) // 1000, "given_back_s": back // 1000}
-        evidence = {**values, "limit_s": limit, "ready_at": rfc3339(ready)}
+        evidence = {**values, "limit_s": limit, "ready_at": rfc3339(ready), **handing_back.explain(unit)}
         unit.inputs.append(["wall clock over", ends])
         halt.halt(unit, "wall_clock", f"the plan took longer than its {limit} s", evidence)

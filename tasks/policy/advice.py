@@ -134,6 +134,11 @@ def _lease_deaths(facts: Facts) -> str:
     return sentence(find, raise_limit(facts, "lease_deaths", met + 1))
 
 
+def _nobody_can(facts: Facts) -> str:
+    who = listing(dict.fromkeys(each["controller"] for each in facts.evidence.get("released", ())))
+    return f"Mend on the hosts of {who or 'the controllers'} what the reasons name: {AGAIN} once they can begin."
+
+
 def _cannot_revise(facts: Facts) -> str:
     failed = [facts.steps[each["step_id"]] for each in facts.evidence.get("steps", ())]
     if not failed and facts.plan.head.tightened is not None:
@@ -224,6 +229,7 @@ ADVICE: Mapping[str, Callable[[Facts], str]] = MappingProxyType(
         "flaky": _flaky,
         "file_growth": _file_growth,
         "lease_deaths": _lease_deaths,
+        "nobody_can": _nobody_can,
         "cannot_revise": _cannot_revise,
         "manual": _manual,
         "rejected": _rejected,

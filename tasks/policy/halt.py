@@ -110,6 +110,9 @@ def _events(unit: UnitOfWork, evidence: Mapping[str, Any]) -> list[dict[str, Any
             if "questions" in evidence:
                 what = "plan.input_requested" if evidence["questions"] else "plan.drafting"
             return [{"at": evidence[name], "what": what, **who}]
+    if "released" in evidence:
+        what = "step.released"
+        return [{"at": each["at"], "what": what, "step_id": each["step_id"]} for each in evidence["released"]]
     if "errors" not in evidence:
         known = (entry for entry in unit.plan.halting.get("failed", ()) if entry[2] in _FAILURES)
         failures = [

@@ -18,7 +18,7 @@ from tasks.plan.changeset import MAX_DISPATCHES, MAX_STEP_CHANGES, Changeset, Di
 from tasks.plan.lifecycle import NOT_RUNNING, PLAN_ENDS
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import baseline, expansion, halt, halt_rules, operator_changes, pre_steps, waits
+from tasks.policy import baseline, expansion, halt, halt_rules, handing_back, operator_changes, pre_steps, waits
 from tasks.rules import budget
 from tasks.rules.risk import RISK
 
@@ -115,7 +115,7 @@ def _on_pre_step_ended(unit: UnitOfWork, step: Step, ended: Step, *, satisfied: 
 def dispatch(unit: UnitOfWork) -> None:
     """Start ready steps in order while slots, files and budgets allow; an attempt holds its files until it ends."""
     snapshot, plan, started = unit.snapshot, unit.plan, unit.change.dispatches
-    if not unit.ready or unit.is_stopped or plan.state not in (READY, EXECUTING):
+    if not unit.ready or unit.is_stopped or plan.state not in (READY, EXECUTING) or handing_back.is_crowded(plan):
         return
     slots = plan.head.limits["max_parallel"] or 1
     tightened = plan.head.tightened

@@ -23,12 +23,15 @@ from tasks.rules.strategy import Question
 MEMORY_MS = 5000  # until a plan is looked at again that was held because the server is full
 APPROVAL_MS = ANSWER_MS = 7 * DAY_MS  # each wait for a person has its own deadline
 DRAFT = "draft"  # the kind of a question that a drafter is asked
+HANDED_BACK = "handed back"  # stands among the categories, and is no failure
+HANDED_BACK_MS = 2000  # at least
 # A wrong change is not made right by waiting; what the surroundings caused may be. ms, doubled with every failure.
 BACKOFF_MS: Mapping[str, int] = MappingProxyType(
     {
         C.LEASE_EXPIRED.value: 2000,
         C.TEST_TIMEOUT.value: 1000,
         C.FLAKY_TEST.value: 1000,
+        HANDED_BACK: HANDED_BACK_MS,
     }
 )
 MAX_BACKOFF_MS = 60_000
@@ -152,11 +155,21 @@ def back_off(unit: UnitOfWork, step: Step, category: str) -> None:
     status, seed = step.status, unit.plan.head.seed
     ms = backoff(category, status.failures, f"{seed}|{step.step_id}|{status.attempt}")
     if ms:
-        unit.plan.backoffs[step.step_id] = until = unit.snapshot.now + ms
-        unit.plan.dirty.add("live")
-        unit.wake_at(until)
+        _pause(unit, step, ms)
     else:
         unit.make_ready(step)
+
+
+def pause_handed_back(unit: UnitOfWork, step: Step, nth: int) -> None:
+    """Let a step wait that was handed back the nth time: 2 s at least, and 60 s at most."""
+    seed = f"{unit.plan.head.seed}|{step.step_id}|{step.status.attempt}"
+    _pause(unit, step, max(HANDED_BACK_MS, backoff(HANDED_BACK, nth, seed)))
+
+
+def _pause(unit: UnitOfWork, step: Step, ms: int) -> None:
+    unit.plan.backoffs[step.step_id] = until = unit.snapshot.now + ms
+    unit.plan.dirty.add("live")
+    unit.wake_at(until)
 
 
 def look_at_backoffs(unit: UnitOfWork) -> None:

@@ -111,6 +111,19 @@ def settle(plan: PlanRecord, attempt: Attempt, metrics: Metrics | None, estimate
     return tokens
 
 
+def settle_handed_back(plan: PlanRecord, attempt: Attempt, metrics: Metrics | None, *, held: bool) -> int:
+    """Release what `attempt` held and book what it used; a figure that is missing counts as 0.
+
+    With `held` no less is booked than it held. Returns the tokens booked.
+    """
+    used = metrics or NO_METRICS
+    release(plan, attempt)
+    tokens = book(plan, max(used.tokens_used or 0, held * attempt.tokens))
+    plan.spent["patch_cycles"] += max(used.patch_cycles or 0, held * attempt.patch_cycles)
+    plan.spent["tool_calls"] += used.tool_calls or 0
+    return tokens
+
+
 def book(plan: PlanRecord, tokens: int) -> int:
     """Book tokens up to what the plan's limit leaves, so that no plan costs more than its limit; returns how many.
 

@@ -53,6 +53,7 @@ class Crew:
     growing: float = 0.0  # files created, kilobytes added
     answers: float = 1.0  # of a person that is asked
     approves: float = 1.0
+    hands_back: float = 0.0  # whoever has the step cannot begin
 
 
 CREWS = {
@@ -74,6 +75,7 @@ CREWS = {
     "importers": Crew(success=0.0, categories=("IMPORT_ERROR",)),
     "testers": Crew(success=0.1, categories=("TEST_REGRESSION", "TEST_TIMEOUT", "FLAKY_TEST"), claims=0.9),
     "refused": Crew(success=0.9, approves=0.3, answers=0.6, commands=0.1),
+    "broken": Crew(success=0.9, claims=0.9, hands_back=0.5),
 }
 
 
@@ -110,7 +112,8 @@ class Fleet:
         rng, crew, active = self.rng, self.crew, sorted(self.player.active)
         unclaimed = [step for step in active if "claimed" not in self.player.store.lease(self.player.plan_id, step)]
         if unclaimed and rng.random() < crew.claims:
-            return ["claim", rng.choice(unclaimed)]
+            step = rng.choice(unclaimed)
+            return ["claim", step, f"ctl-{rng.randrange(6)}"] if crew.hands_back else ["claim", step]
         if rng.random() < crew.silent:
             return ["wait", rng.choice([SILENT_MS, 2 * SILENT_MS, HOUR_MS + 1])]
         if rng.random() < crew.odd:
@@ -130,7 +133,9 @@ class Fleet:
             "patch_cycles": rng.randrange(2),
             "duration_ms": 8500,
         }
-        if rng.random() < (self.crew.pre_steps if spec.get("inserted_by") else self.crew.success):
+        if self.crew.hands_back and rng.random() < self.crew.hands_back:
+            body |= {"success": False, "released": {"reason": rng.choice(["no such repository", "Error: 429"])}}
+        elif rng.random() < (self.crew.pre_steps if spec.get("inserted_by") else self.crew.success):
             body |= self._success(spec)
         else:
             body |= self._failure(step, spec)

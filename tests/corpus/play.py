@@ -107,7 +107,7 @@ class Player(Running):
         if verb == "report":
             return [verdict.value for verdict in self.report(*(_report(*one) for one in about[0]))]
         if verb == "claim":
-            self.store.claim(PLAN, about[0])
+            self.store.claim(PLAN, *about)
         elif verb == "command":
             self.obey(Command.model_validate(about[0]))
         elif verb == "wait":

@@ -124,9 +124,9 @@ class AnyPlan(RuleBasedStateMachine):
         self.nothing_came_in_since(before)
 
     @precondition(lambda self: self.plan.active)
-    @rule(data=st.data())
-    def a_controller_claims_or_renews(self, data: st.DataObject) -> None:
-        self.plan.store.claim(PLAN, data.draw(st.sampled_from(sorted(self.plan.active))))
+    @rule(data=st.data(), controller=st.sampled_from(["ctl-1", "ctl-2", "ctl-3", "ctl-4"]))
+    def a_controller_claims_or_renews(self, data: st.DataObject, controller: str) -> None:
+        self.plan.store.claim(PLAN, data.draw(st.sampled_from(sorted(self.plan.active))), controller)
 
     @rule(data=st.data(), said=ORDERS)
     def an_operator_orders(self, data: st.DataObject, said: tuple[str, Any]) -> None:
@@ -234,9 +234,15 @@ class AnyPlan(RuleBasedStateMachine):
         told = {said[2]["step_id"]: said[2] for what, *said in line["in"] if what == "outcome"}
         unclaimed = {said[0] for what, *said in line["in"] if what == "expired" and not said[2]}
         unclaimed |= {said[0] for what, *said in line["in"] if what == "unclaimed"}
+        handed_back = {said[0]: said[3] for what, *said in line["in"] if what == "handed back"}
         planned = self.planned
         for step, attempt in change.ended.items():
-            if step in told:
+            if step in handed_back:
+                metrics, held = told[step]["metrics"], line["now"] - (handed_back[step] or attempt.at) > SILENT_MS
+                self.book(max(metrics.get("tokens_used", 0), held * attempt.tokens))
+                self.used["patch_cycles"] += max(0, metrics.get("patch_cycles", 0), held * attempt.patch_cycles)
+                self.used["tool_calls"] += max(0, metrics.get("tool_calls", 0))
+            elif step in told:
                 metrics, estimate = told[step].get("metrics", {}), planned[step].estimate
                 self.book(metrics.get("tokens_used", estimate.tokens))
                 self.used["patch_cycles"] += max(0, metrics.get("patch_cycles", estimate.patch_cycles))

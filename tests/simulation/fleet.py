@@ -76,6 +76,7 @@ class Running:
     ends: int
     done: Attempt
     allowed: tuple[str, ...]
+    host: str
 
 
 @dataclass
@@ -128,12 +129,13 @@ class Course:
             live = active[step]
             entry = self.player.store.stream(PARTITION.steps(live.queue)).entries[live.entry.encode()]
             spec = codec.loads(entry[b"data"])
-            done = attempt(self._host(), spec, self.tree, self.bench, self.rng)
+            host = self._host()
+            done = attempt(host, spec, self.tree, self.bench, self.rng)
             self.attempts += 1
             self.offered.update(spec["allowed_files"])
-            self.player.store.claim(self.player.plan_id, step)
+            self.player.store.claim(self.player.plan_id, step, host.name)
             self.running[step] = Running(
-                live.attempt, live.lease, self.now + 1000 * done.seconds, done, tuple(spec["allowed_files"])
+                live.attempt, live.lease, self.now + 1000 * done.seconds, done, tuple(spec["allowed_files"]), host.name
             )
 
     def _host(self) -> Host:
@@ -167,8 +169,8 @@ class Course:
 
     def _wait(self, ms: int) -> None:
         self.player.store.wait(ms)
-        for step in self.running:
-            self.player.store.claim(self.player.plan_id, step)
+        for step, each in self.running.items():
+            self.player.store.claim(self.player.plan_id, step, each.host)
         self.player.sweep()
 
     def _finish(self, step: str) -> None:
@@ -181,7 +183,8 @@ class Course:
             self.tree = self.tree.changed(each.done.change)
             self.landed |= dict.fromkeys(each.allowed, each.done.note)
         else:
-            evidence = each.done.body.get("failure_evidence") or {"category": "refused"}
+            why = "released" if "released" in each.done.body else "refused"
+            evidence = each.done.body.get("failure_evidence") or {"category": why}
             self.last = f"{step}: {evidence['category']}", self._blame(each.done.note)
 
     def _blame(self, note: str) -> str:

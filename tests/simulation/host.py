@@ -177,7 +177,7 @@ def _lying(body: dict[str, Any], spec: Spec, bench: Bench, tree: Tree, seconds: 
 def _cannot_begin(body: dict[str, Any], why: str) -> Attempt:
     """Hand the attempt back where this version knows of that, else fail, within a second or two."""
     body["metrics"] = {"tokens_used": 0, "patch_cycles": 0, "duration_ms": 1500}
-    body["touched_files"] = []
+    body |= {"touched_files": [], "created_files": [], "growth_kb": 0, "diff_hash": None}
     if "released" in KNOWN:
         return Attempt({**body, "success": False, "released": {"reason": why}}, 2, note="broken host")
     return _failed(body, wire.agent_failure(why, None), 2, "broken host")

@@ -102,6 +102,22 @@ def take_long() -> Running:
     return plan
 
 
+def hand_back(plan: Running, step: str, controller: str, reason: str = "no such repository", **said: Any) -> None:
+    """Have a controller claim the live attempt of a step, and hand it back."""
+    plan.store.claim(plan.plan_id, step, controller)
+    live = plan.active[step]
+    said = {"success": False, "released": {"reason": reason}, **said}
+    assert plan.report(a_report(step, live.attempt, live.lease, **said)) == ["applied"]
+
+
+def be_nobodys() -> Running:
+    plan = Running(a_step("a"))
+    for controller in ("ctl-1", "ctl-2", "ctl-3"):
+        hand_back(plan, "a", controller)
+        plan.rest()
+    return plan
+
+
 def lead_nowhere() -> Running:
     plan = Running(a_step("a", retries=0), a_step("b", "a"))
     fail(plan, "a")
@@ -146,6 +162,7 @@ EVERY_HALT: dict[str, Callable[[], Running]] = {
     "security": violate,
     "budget": use_up,
     "wall_clock": take_long,
+    "nobody_can": be_nobodys,
     "cannot_revise": lead_nowhere,
     "manual": be_ordered,
     "approval_rejected": partial(be_ordered, "reject"),

@@ -184,7 +184,7 @@ class Running:
 
     def report(self, *reports: Report) -> list[Verdict]:
         named = [report.outcome.step_id for report in reports]
-        bare = any(report.lease is None for report in reports)
+        bare = any(report.lease is None or report.outcome.released for report in reports)
         return self._decide(
             lambda view: outcomes.apply(view, reports), Ask(self.plan_id, list(dict.fromkeys(named)), leases=bare)
         )

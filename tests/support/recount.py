@@ -147,10 +147,11 @@ def _failing(line: Line) -> Iterator[str]:
     for name, before, after in line["moves"]:
         if before == "ACTIVE":
             results.setdefault(name, []).append(after)
+    handed_back = {(said[0], said[1]) for what, *said in line["in"] if what == "handed back"}
     for what, *said in line["in"]:
         if what == "outcome":
             step = said[2]["step_id"]
-            if results.get(step, ["?"]).pop(0) != "DONE":
+            if results.get(step, ["?"]).pop(0) != "DONE" and (step, said[0]) not in handed_back:
                 yield step
 
 

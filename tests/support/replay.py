@@ -108,11 +108,14 @@ class Again:
         now = self.plan.store.now
         lapsed = {said[1]: said[3:] for said in line["in"] if said[0] == "expired"}
         lapsed |= {said[1]: (False, "") for said in line["in"] if said[0] == "unclaimed"}
+        handed_back = {said[1]: said[3:] for said in line["in"] if said[0] == "handed back"}
         for step in self.plan.active:
             claimed, reason = lapsed.get(step, (True, ""))
             lease = self.plan.store.hash(PARTITION.lease_prefix(PLAN) + step)
             lease["claimed"] = 1 if "past its time" in reason else now if claimed else 0
             lease["renewed"] = 1 if "silent" in reason else now if claimed else 0
+            if step in handed_back:
+                lease["controller"], lease["claimed"] = handed_back[step]
 
 
 def _report(attempt: int | None, lease: str | None, said: Any) -> Report:

@@ -70,7 +70,7 @@ class Work:
             claims_matter = True
         else:
             named = [report.outcome.step_id for report in messages]
-            claims_matter = None in [report.lease for report in messages]
+            claims_matter = any(report.lease is None or report.outcome.released for report in messages)
         steps = dict.fromkeys([*named, *sorted(self.extra)])
         return Ask(plan_id, list(steps), claims_matter, self.page)
 

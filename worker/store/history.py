@@ -15,7 +15,9 @@ from schemas.base import FailureCategory
 from schemas.outcome import Outcome
 from schemas.step import unpack_step
 from schemas.times import rfc3339
+from tasks.policy.handing_back import MAX_REASON
 from tasks.policy.outcome_verdict import doubt, failure_of, failure_without_proof
+from tasks.text.fields import as_written, fit
 from worker.store.keys import PlanKeys
 
 LOG_PAGE = 500
@@ -43,6 +45,7 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
         results = {step: after for step, _, after in line["moves"] if step}
         revisions = {one["step_id"]: one for one in line.get("revisions", ()) if "step_id" in one}
         findings = dict(_findings(line))
+        handed_back = {said[1] for said in line["in"] if said[0] == "handed back"}
         for step, attempt, outcome, reason in _ends(line):
             known = found.setdefault(step, [])
             result, number = results.get(step, ""), attempt or len(known) + 1
@@ -53,6 +56,9 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
                 **_cause(facts.get(step), outcome, reason, failed=result != "DONE"),
             }
             entry |= findings.get((step, number), {})
+            if outcome and outcome.get("released") and step in handed_back:
+                reason = fit(outcome["released"]["reason"], MAX_REASON, as_written)
+                entry |= {"result": "RELEASED", "category": None, "reason": reason}
             if revised := revisions.get(step):
                 entry["revision"] = {name: value for name, value in revised.items() if name not in _TOLD_BESIDE}
             known.append(entry)

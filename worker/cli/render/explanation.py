@@ -38,6 +38,9 @@ def _halt(halt: dict[str, Any] | None) -> Iterator[str]:
             actor = f"by {event['actor']}" if "actor" in event else ""
             what = " ".join(filter(None, (event["what"], event.get("step_id"), actor)))
         yield f"  {event['at']}  {what}"
+    for back in evidence.get("released", ()):
+        who = back["controller"] or "a controller that had not claimed it"
+        yield f"  {back['at']}  {back['step_id']} attempt {back['attempt']} was handed back by {who}: {back['reason']}"
     if evidence["unblock"]:
         yield f"  to go on: {evidence['unblock']}"
 

@@ -1,0 +1,140 @@
+"""Attempts that are handed back: their host, or their model's provider, kept them from beginning or from going on.
+
+Such an attempt ends without a failure, and its step is tried again after a pause that grows. It is counted by who had
+claimed it, so that one broken host halts nothing, and a step that nobody can do halts its plan with the reasons. What
+counts is what the lease says, not what the outcome says of itself. A step begins to count anew once an attempt of it
+ended in another way: somebody could begin.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from schemas.outcome import Outcome
+from schemas.stored import Attempt, PlanRecord
+from schemas.times import rfc3339
+from tasks.base.errors import NeedsSteps
+from tasks.base.policy_version import ChangedRule
+from tasks.plan.snapshot import NOTE, Lease, Step
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy import halt as halting
+from tasks.policy import waits
+from tasks.policy.halt_rules import AT_ONCE
+from tasks.rules import budget
+from tasks.text.fields import as_written, fit
+from tasks.toolchain.classify import category_of
+
+CLAIMANTS = 3  # who handed the same step back: then nobody can do it
+RELEASES, PAIR, SPREAD_MS = 10, 2, 600_000  # so many by two of them, over so long, say the same
+HELD_MS = 60_000  # an attempt that was held for longer may have used all that it reserved
+MAX_LAST = 8  # of those handed back last, for the explanation of a plan that ran out of time
+MAX_CROWD = 64  # steps that wait at once: all of them are written with every commit
+MAX_NAME, MAX_REASON = 80, 200
+LAST = "released"  # the note of the last ones; with a step behind it, that of the step
+
+
+class HandedBack(NamedTuple):
+    """An attempt that counts as handed back: why, by whom (empty where nobody had claimed it), and held since when."""
+
+    attempt: Attempt
+    reason: str
+    controller: str
+    since: int
+
+
+def recognize(unit: UnitOfWork, step: Step, attempt: Attempt, outcome: Outcome) -> HandedBack | None:
+    """Say how an attempt was handed back, if it was.
+
+    It was not where it succeeded, left something on the plan's branch, or broke a rule that halts at once.
+    """
+    if outcome.released is None or outcome.success or not ChangedRule.HANDED_BACK.holds(unit.plan):
+        return None
+    word = outcome.failure_evidence.category if outcome.failure_evidence else None
+    if outcome.touched_files or outcome.created_files or outcome.growth_kb or category_of(word, "") in AT_ONCE:
+        return None
+    lease = unit.snapshot.leases.get(step.step_id)
+    if lease is None or lease.attempt != attempt.attempt or not lease.claimed:
+        # Nobody has claimed it; whoever does before this is written has it decided anew.
+        unit.change.guards[step.step_id] = lease.renewed if lease else 0
+        lease = Lease(attempt.attempt, 0, 0)
+    since = lease.claimed if attempt.at <= lease.claimed <= unit.snapshot.now else attempt.at
+    name = fit(lease.controller, MAX_NAME) if lease.claimed else ""
+    unit.inputs.append(["handed back", step.step_id, attempt.attempt, name, lease.claimed])
+    return HandedBack(attempt, fit(outcome.released.reason, MAX_REASON, as_written), name, since)
+
+
+def settle(unit: UnitOfWork, back: HandedBack, outcome: Outcome) -> int:
+    """Book what it reports, and what it held if that is more and it was held for longer than a minute.
+
+    Returns the tokens booked.
+    """
+    held = unit.snapshot.now - back.since > HELD_MS
+    return budget.settle_handed_back(unit.plan, back.attempt, outcome.metrics, held=held)
+
+
+def take(unit: UnitOfWork, step: Step, back: HandedBack) -> None:
+    """Have the step tried again after a pause, unless that is what halts the plan."""
+    found = _count(unit, step, back)
+    if halted := _nobody_can(unit, step, found):
+        reason, evidence = halted
+        halting.halt(unit, "nobody_can", reason, evidence, step)
+        return
+    unit.move_step(step, "ACTIVE", "released", back.reason)
+    waits.pause_handed_back(unit, step, unit.plan.halting["released"][step.step_id])
+
+
+def forget(unit: UnitOfWork, step: Step) -> None:
+    """Begin to count anew: an attempt of the step ended in another way."""
+    if released := unit.plan.halting.get("released"):
+        released.pop(step.step_id, None)
+
+
+def is_crowded(plan: PlanRecord) -> bool:
+    """Whether so many steps wait for their next attempt that no other is started for now."""
+    return len(plan.backoffs) >= MAX_CROWD and ChangedRule.HANDED_BACK.holds(plan)
+
+
+def explain(unit: UnitOfWork) -> dict[str, Any]:
+    """Tell the last attempts that were handed back, for the evidence of a halt; nothing where none was."""
+    if "released" not in unit.plan.halting:
+        return {}
+    return {"released": [_shown(*entry) for entry in unit.note(LAST)]}
+
+
+def _count(unit: UnitOfWork, step: Step, back: HandedBack) -> dict[str, Any]:
+    """Count it with its step and with its plan; returns what is counted of the step."""
+    now, own = unit.snapshot.now, f"{LAST}:{step.step_id}"
+    if missing := {NOTE + name for name in (own, LAST) if name not in unit.snapshot.notes}:
+        raise NeedsSteps(frozenset(missing))
+    counts = unit.plan.halting.setdefault("released", {})
+    found = unit.note(own) if step.step_id in counts else None
+    found = found or {"began": now, "count": 0, "by": {}}
+    counts[step.step_id] = counts.get(step.step_id, 0) + 1
+    unit.plan.dirty.add("live")
+    if back.controller:
+        found["began"] = found["began"] if found["count"] else now
+        found["count"] += 1
+        found["by"][back.controller] = [step.step_id, back.attempt.attempt, back.controller, back.reason, now]
+    unit.keep_note(own, found)
+    last = [*(unit.note(LAST) or ()), [step.step_id, back.attempt.attempt, back.controller, back.reason, now]]
+    unit.keep_note(LAST, last[-MAX_LAST:])
+    return found
+
+
+def _nobody_can(unit: UnitOfWork, step: Step, found: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    by, count, minutes = found["by"], found["count"], (unit.snapshot.now - found["began"]) // 60_000
+    who = ", ".join(by)
+    if len(by) >= CLAIMANTS:
+        met = {"value": len(by), "limit": CLAIMANTS, "limit_name": "claimants"}
+        reason = f"{len(by)} controllers handed {step.step_id} back ({who})"
+    elif len(by) >= PAIR and count >= RELEASES and unit.snapshot.now - found["began"] >= SPREAD_MS:
+        met = {"value": count, "limit": RELEASES, "limit_name": "releases"}
+        reason = f"{step.step_id} was handed back {count} times in {minutes} minutes ({who})"
+    else:
+        return None
+    told = [_shown(*entry) for entry in by.values()]
+    return reason, {**met, "step_id": step.step_id, "released": sorted(told, key=lambda each: each["at"])}
+
+
+def _shown(step_id: str, attempt: int, controller: str, reason: str, at: int) -> dict[str, Any]:
+    return {"at": rfc3339(at), "step_id": step_id, "attempt": attempt, "controller": controller, "reason": reason}
