@@ -58,6 +58,9 @@ class PlannedStep(Record):
     inserted_by: str | None = None
     allow_empty: bool = False  # whether a success that changed no file counts, in a step that patches
     piece_of: str | None = None  # the first step of those that a change was split into: one of them must change a file
+    quick_checks: tuple[
+        str, ...
+    ] = ()  # tools of `verify_tools` that a template added, since the project configures them
 
 
 # What most steps leave as it is: not stored, filled in again when the step is read or handed out.
@@ -72,6 +75,7 @@ OMITTED: dict[str, Any] = {
     "inserted_by": None,
     "allow_empty": False,
     "piece_of": None,
+    "quick_checks": [],
 }
 
 

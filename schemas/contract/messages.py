@@ -34,7 +34,7 @@ MESSAGES: dict[str, type[BaseModel]] = {
     "plan": PlanView,
 }
 UNPROMISED = {
-    "step_spec": ("retry_limit", "queue", "estimate", "inserted_by", "allow_empty", "piece_of", "input")
+    "step_spec": ("retry_limit", "queue", "estimate", "inserted_by", "allow_empty", "piece_of", "quick_checks", "input")
 }  # in every spec, no matter to controllers
 SELDOM = {"StepContext": ("at",)}  # of parts of messages: they stand only where they say something
 

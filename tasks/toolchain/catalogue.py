@@ -103,8 +103,11 @@ class Catalogue:
 
     def aimed(self, name: str, files: Sequence[str]) -> tuple[VerifyTool, ...]:
         """List the verifications of a recipe that look at some of `files`, and at nothing else."""
-        parts = (part for part in self.recipes[name] if part.suffixes)
-        return tuple(tool for part in parts for tool in self._tools(replace(part, otherwise=""), files))
+        return tuple(tool for part in self.recipes[name] for tool in self.aim_part(part, files))
+
+    def aim_part(self, part: Part, files: Sequence[str]) -> tuple[VerifyTool, ...]:
+        """Aim one command at those of `files` that it is for; empty where there is none."""
+        return tuple(self._tools(replace(part, otherwise=""), files)) if part.suffixes else ()
 
     def aim(self, command: tuple[str, ...], files: Sequence[str] = ()) -> VerifyTool:
         """Give `command` these paths of the repository, behind `--` where the tool has it.

@@ -59,12 +59,35 @@ class Rank(IntEnum):
     RUNTIME = 4
 
 
+@dataclass(frozen=True, slots=True)
+class QuickCheck:
+    """A tool that looks at files alone, and how a project says that it uses it.
+
+    `files` are names that say so by themselves; `text` is searched in the manifests called `within`.
+    """
+
+    name: str
+    part: Part
+    files: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
+    text: str = ""  # a regular expression
+
+    def is_configured(self, manifests: Mapping[str, str]) -> bool:
+        """Tell whether manifests, by their paths, configure this tool."""
+        for path, text in manifests.items():
+            name = path.rpartition("/")[2]
+            if name in self.files or (name in self.within and re.search(self.text, text)):
+                return True
+        return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
     """One language of a goal: how it is named and recognised, and what checks it.
 
     `quick`, `build` and `test` name recipes of the catalogue, from cheap to thorough. `types`, `fix` and `dependencies`
-    are what a revision puts before the next attempt; empty where no tool of ours does that.
+    are what a revision puts before the next attempt; empty where no tool of ours does that. Of each tuple of
+    `quick_checks` the first that a project configures verifies its changes.
     """
 
     name: str
@@ -77,6 +100,7 @@ class Language:
     types: tuple[Part, ...] = ()
     fix: tuple[Part, ...] = ()
     dependencies: tuple[Part, ...] = ()
+    quick_checks: tuple[tuple[QuickCheck, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

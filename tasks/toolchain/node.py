@@ -18,6 +18,7 @@ from tasks.toolchain.language import (
     LogSigns,
     OutputParser,
     OutputRule,
+    QuickCheck,
     Rank,
     Toolchain,
 )
@@ -128,6 +129,18 @@ _TSC = Part("npx tsc --noEmit")
 _TESTS = Part("npm test")
 _SYNTAX = Part("node --check", _JS, each=True)
 
+_ESLINT_CHECK = QuickCheck(
+    "eslint",
+    Part("npx eslint", _NODE),
+    tuple(
+        f"{name}.{suffix}"
+        for name, suffixes in (("eslint.config", "js mjs cjs ts mts cts"), (".eslintrc", "js cjs json yml yaml"))
+        for suffix in suffixes.split()
+    ),
+    ("package.json",),
+    r'"eslint(?:Config)?"\s*:',
+)
+
 _RECIPES = {
     "node-quick": (_ESLINT,),
     "node-full": (_ESLINT, _TSC, _TESTS),
@@ -149,6 +162,7 @@ _TYPESCRIPT = Language(
     test="node-test-only",
     types=(_TSC,),
     fix=(_ESLINT,),
+    quick_checks=((_ESLINT_CHECK,),),
     dependencies=(_TSC,),
 )
 _JAVASCRIPT = Language(
@@ -160,6 +174,7 @@ _JAVASCRIPT = Language(
     build="node-syntax",
     test="node-test-only",
     fix=(_ESLINT,),
+    quick_checks=((_ESLINT_CHECK,),),
     dependencies=(_SYNTAX,),
 )
 

@@ -21,6 +21,7 @@ from tasks.toolchain.language import (
     LogSigns,
     OutputParser,
     OutputRule,
+    QuickCheck,
     Rank,
     Toolchain,
 )
@@ -42,7 +43,7 @@ _RUFF_OPTIONS = (
 )
 _MYPY_OPTIONS = (
     "--strict|--ignore-missing-imports|--pretty|--no-error-summary|--show-error-codes|--no-incremental",
-    "--check-untyped-defs|--explicit-package-bases|--namespace-packages",
+    "--check-untyped-defs|--explicit-package-bases|--namespace-packages|--follow-imports=silent",
 )
 _PYTEST = spell("pytest", *_RUNNERS)
 
@@ -205,6 +206,20 @@ _RUFF = Part("ruff check", _PY, "ruff check .")
 _MYPY = Part("mypy", _PY, "mypy .")
 _TESTS = Part("pytest -q")
 
+_RUFF_CHECK = QuickCheck(
+    "ruff", Part("ruff check", _PY), ("ruff.toml", ".ruff.toml"), ("pyproject.toml",), r"(?m)^\s*\[tool\.ruff[.\]]"
+)
+_MYPY_CHECK = QuickCheck(
+    "mypy",
+    Part("mypy --follow-imports=silent", _PY),  # what other files have wrong is theirs
+    ("mypy.ini", ".mypy.ini"),
+    ("pyproject.toml", "setup.cfg"),
+    r"(?m)^\s*\[(?:tool\.)?mypy[.\]]",
+)
+_PYRIGHT_CHECK = QuickCheck(
+    "pyright", Part("pyright", _PY), ("pyrightconfig.json",), ("pyproject.toml",), r"(?m)^\s*\[tool\.pyright\]"
+)
+
 _RECIPES = {
     "python-quick": (_COMPILE, _RUFF),
     "python-full": (_COMPILE, _RUFF, _MYPY, _TESTS),
@@ -230,6 +245,7 @@ _LANGUAGE = Language(
     types=(_MYPY,),
     fix=(Part("ruff check --fix", _PY),),
     dependencies=(Part("python -m pip check"),),
+    quick_checks=((_RUFF_CHECK,), (_MYPY_CHECK, _PYRIGHT_CHECK)),
 )
 
 _PY_FILE = r"(?P<file>[^\s:'\"()]{1,300}\.pyi?)"

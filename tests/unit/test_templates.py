@@ -209,6 +209,42 @@ def test_no_patch_runs_the_whole_suite_and_a_later_step_of_mode_test_does(kind: 
     assert max(whole) > max(patches)
 
 
+RUFF_AND_MYPY = {"pyproject.toml": "[tool.ruff]\nline-length = 100\n[tool.mypy]\nstrict = true\n"}
+
+
+@pytest.mark.parametrize(
+    ("files", "manifests", "added", "verify"),
+    [
+        (
+            ["src/a.py"],
+            RUFF_AND_MYPY,
+            ("ruff-check", "mypy"),
+            "ruff check -- src/a.py && mypy --follow-imports=silent -- src/a.py && python -m py_compile src/a.py",
+        ),
+        (["src/a.py"], {"setup.cfg": "[mypy]"}, ("mypy",), "mypy --follow-imports=silent -- src/a.py && "),
+        (["src/a.py"], {"pyproject.toml": "[tool.pyright]\n"}, ("pyright",), "pyright src/a.py && "),
+        (["src/a.ts"], {"package.json": '{"devDependencies": {"eslint": "9"}}'}, ("eslint",), "npx eslint -- src/a.ts"),
+        (["src/a.py"], {"pyproject.toml": "# [tool.ruff]"}, (), "python -m py_compile src/a.py"),
+        (["src/a.py"], {}, (), "python -m py_compile src/a.py"),
+    ],
+)
+def test_a_patch_is_verified_by_the_quick_checks_that_the_manifests_configure(
+    files: list[str], manifests: dict[str, str], added: tuple[str, ...], verify: str
+) -> None:
+    (step,) = (each for each in drafted("Refactor utils", files, manifests=manifests).steps if each.allowed_files)
+
+    assert step.verify.startswith(verify)
+    assert step.quick_checks == added
+
+
+def test_a_check_that_the_goal_names_is_asked_for_and_not_added() -> None:
+    steps = drafted("Clean up what ruff reports", ["src/a.py"]).steps
+    (step,) = (each for each in steps if each.allowed_files)
+
+    assert step.verify == "ruff check -- src/a.py && python -m py_compile src/a.py"
+    assert step.quick_checks == ()
+
+
 def test_the_failing_tests_of_a_repair_in_pieces_judge_it_as_a_whole() -> None:
     files = [f"src/{number}.py" for number in range(8)]
 

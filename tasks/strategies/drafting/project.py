@@ -83,6 +83,23 @@ class Project:
             special = self.catalogue.recipe(recipe, files)
         return special or self.tests
 
+    def quick_checks(self, files: tuple[str, ...]) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
+        """Choose the linter and type checker that the goal's sentence names or its manifests configure, for `files`.
+
+        Also answers the ids of those that only manifests configure: nobody asked for these.
+        """
+        asked = frozenset(re.findall(r"[\w-]+", self.goal.goal.casefold()))
+        tools: list[VerifyTool] = []
+        added: list[str] = []
+        for choice in self.language.quick_checks if self.language else ():
+            named = [each for each in choice if each.name in asked]
+            usual = (each for each in choice if each.is_configured(self.goal.context.manifests))
+            if check := next(iter(named), None) or next(usual, None):
+                found = self.catalogue.aim_part(check.part, files)
+                tools += found
+                added += [tool.tool for tool in found if not named]
+        return tuple(tools), tuple(added)
+
     def own_checks(
         self, files: tuple[str, ...], *, whole: bool, others: tuple[VerifyTool, ...] = ()
     ) -> tuple[VerifyTool, ...]:

@@ -62,14 +62,16 @@ def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...]) -> list[Pl
     pieces = split(files, lambda path: assess_declared(row.risk, (path,)).level)
     steps: list[PlannedStep] = []
     for number, piece in enumerate(pieces, 1):
-        tools = _tools_of_piece(project, row, files, piece, last=number == len(pieces))
+        quick, added = ((), ()) if only_documents(piece.files) else project.quick_checks(piece.files)
+        tools = _tools_of_piece(project, row, files, piece, quick, last=number == len(pieces))
         waits = (steps[-1].step_id,) if steps else waits
-        steps.append(_step(project, row, StepType.PATCH, tools, waits, piece, (number, len(pieces))))
+        step = _step(project, row, StepType.PATCH, tools, waits, piece, (number, len(pieces)))
+        steps.append(step.model_copy(update={"quick_checks": added}) if added else step)
     return join_pieces(steps)
 
 
 def _tools_of_piece(
-    project: Project, row: Row, files: tuple[str, ...], piece: Piece, *, last: bool
+    project: Project, row: Row, files: tuple[str, ...], piece: Piece, quick: tuple[VerifyTool, ...], *, last: bool
 ) -> tuple[VerifyTool, ...]:
     """Choose what verifies one piece of the `files` that a row changes: nothing that other pieces change.
 
@@ -78,11 +80,10 @@ def _tools_of_piece(
     if only_documents(piece.files):
         return ()
     whole = last and not {path for path in files if path not in piece.files and not only_documents((path,))}
-    if row.check is Check.NEW_TESTS:
-        return project.check(row.check, piece.files)
-    if row.check is Check.OWN or not whole:
-        return project.own_checks(piece.files, whole=whole)
-    return project.check(row.check, piece.files)
+    if row.check is Check.OWN or (row.check is not Check.NEW_TESTS and not whole):
+        return project.own_checks(piece.files, whole=whole, others=quick)
+    usual = project.check(row.check, piece.files)
+    return tuple({tool.argv: tool for tool in (*quick, *usual)}.values())
 
 
 def _step(
