@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, get_args
+from itertools import islice
+from typing import Annotated, Any, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from schemas.text_kinds import TextKind
 
 SCHEMA_VERSION = 1
+MOST_NAMED = 50  # unknown fields of a message
+NAMED_CHARS = 200  # of the pointer of one
 
 GoalId = Annotated[
     str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\x7f]+$"), TextKind.NAME
@@ -161,6 +166,33 @@ def unknown_fields(message: Inbound) -> int:
                 if isinstance(item, Inbound):
                     count += unknown_fields(item)
     return count
+
+
+class UnknownFields(NamedTuple):
+    """Fields that this version of the wire does not know, as JSON pointers, each with the known name nearest to it."""
+
+    pointers: tuple[str, ...] = ()
+    nearest: tuple[str | None, ...] = ()
+
+
+def name_unknown_fields(message: Inbound) -> UnknownFields:
+    """Name the first MOST_NAMED fields of `message`, at any depth, that this version of the wire does not know."""
+    named = list(islice(_unknown(message, ""), MOST_NAMED))
+    return UnknownFields(tuple(pointer for pointer, _ in named), tuple(near for _, near in named))
+
+
+def _unknown(message: Inbound, pointer: str) -> Iterator[tuple[str, str | None]]:
+    known = [field.alias or name for name, field in type(message).model_fields.items()]
+    for name in message.__pydantic_extra__ or ():
+        near = get_close_matches(name[:NAMED_CHARS].lower(), known, n=1)
+        shown = name.replace("~", "~0").replace("/", "~1")
+        yield f"{pointer}/{shown}"[:NAMED_CHARS], near[0] if near else None
+    for name in _fields_with_models(type(message)):
+        value = getattr(message, name)
+        items = [(f"/{place}", item) for place, item in enumerate(value)] if isinstance(value, tuple) else [("", value)]
+        for place, item in items:
+            if isinstance(item, Inbound):
+                yield from _unknown(item, f"{pointer}/{name}{place}")
 
 
 @cache

@@ -51,6 +51,8 @@ class EventData(Outbound):
     status: str | None = None
     questions: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
+    pointers: tuple[str, ...] | None = None
+    nearest: tuple[str | None, ...] | None = None
     at: str
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from schemas import codec
 from schemas.base import PlanState as P
 from schemas.base import StepState as S
+from schemas.base import UnknownFields
 from schemas.goal import Goal
 from schemas.stored import USAGE_NAMES, PlanHead, PlanRecord
 from tasks.base.batches import batches
@@ -33,6 +34,7 @@ from tasks.text.paths import TABOO, fault, is_glob
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, keep_contracts
 
 NO_SETTING = Setting()
+NOTHING_UNKNOWN = UnknownFields()
 SHOWN_CHARS = 200  # of the goal's sentence, for lists of plans
 # Of the goal: what the plan's own steps say, and texts from outside that nothing reads once the plan is made.
 UNKEPT: dict[str, Any] = {
@@ -62,6 +64,7 @@ class PlanSeed:
     created: int = 0  # when the plan was first written, ms; 0 for now
     policy_version: int = POLICY_VERSION  # of the rules that the plan goes on under
     requires_receipts: bool = False
+    unknown: UnknownFields = NOTHING_UNKNOWN  # of the goal as it came
 
 
 def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SETTING) -> Answer:
@@ -209,6 +212,8 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
     unit = UnitOfWork(snapshot)
     if announced:
         _announce(unit, goal, draft)
+        if plan_seed.unknown.pointers and plan_seed.version == 0:
+            unit.emit("goal.unknown_fields", plan_seed.unknown._asdict())
     return unit
 
 

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel, ValidationError
 
 from schemas import codec
-from schemas.base import unknown_fields
+from schemas.base import name_unknown_fields, unknown_fields
 from schemas.command import Command
 from schemas.contract.messages import MESSAGES, documents, schema
 from schemas.goal import Goal, SuppliedStep
@@ -141,6 +141,15 @@ def test_the_step_of_seed_001_can_be_supplied_and_goes_out_as_it_came() -> None:
     assert isinstance(draft, Draft)
     del seed["controller_task_spec"]["hint"]  # a supplied step has its intent instead
     assert contains(codec.loads(codec.encode(draft.steps[0])), seed)
+
+
+def test_at_most_fifty_unknown_fields_are_named_and_none_at_length() -> None:
+    goal = Goal.model_validate({"goal": "x", **{f"{number}{'y' * 1000}": 1 for number in range(100)}})
+
+    named = name_unknown_fields(goal)
+
+    assert len(named.pointers) == len(named.nearest) == 50
+    assert max(map(len, named.pointers)) == 200
 
 
 def test_unknown_fields_are_ignored_and_counted_at_every_depth() -> None:

@@ -272,6 +272,32 @@ def test_an_end_is_told_only_to_the_record_of_its_own_goal(here: Container, redi
     assert pending["pending"] == 0
 
 
+def test_fields_that_nobody_knows_are_told_once_with_the_nearest_name(here: Container, redis: Redis) -> None:
+    steps = [{**step, "alowed_files": ["x"]} for step in chain(1)]
+    goal = {**GOOD, "steps": steps, "retries": 3, "context": {"Base_SHA": "9f1c2d4", "a/b": 1}, "drafter_": "none"}
+    plan(here, redis, goal, goal)
+
+    events: Any = redis.xrange(P0.events)
+    told = [fields for _, fields in events if fields[b"type"] == b"dev.planner.goal.unknown_fields.v1"]
+    (data,) = [codec.loads(fields[b"data"]) for fields in told]
+    assert data["goal_id"] == "ci-1"
+    assert dict(zip(data["pointers"], data["nearest"], strict=True)) == {
+        "/retries": None,
+        "/drafter_": "drafter",
+        "/context/Base_SHA": "base_sha",
+        "/context/a~1b": None,
+        "/steps/0/alowed_files": "allowed_files",
+    }
+    assert record(redis)["verdict"] == "PLANNED"
+
+
+def test_a_goal_of_known_fields_has_no_such_event(here: Container, redis: Redis) -> None:
+    plan(here, redis, GOOD)
+
+    told: Any = redis.xrange(P0.events)
+    assert not [1 for _, fields in told if b"unknown_fields" in fields[b"type"]]
+
+
 def test_times_are_written_as_everywhere(here: Container, redis: Redis) -> None:
     plan(here, redis, GOOD)
     finish(here, redis)

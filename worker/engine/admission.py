@@ -10,6 +10,7 @@ from typing import Any
 from redis import Redis
 
 from schemas import codec
+from schemas.base import name_unknown_fields
 from schemas.envelope import Problem
 from schemas.goal import Goal
 from tasks.handlers.bulk_commands import find_standing
@@ -73,6 +74,7 @@ class Admission:
             down=int(down or 0),
             standing=find_standing(commands, tenant, repo, created, now),
             requires_receipts=self.requires_receipts,
+            unknown=name_unknown_fields(goal),
             grants=self.quota.grants(scopes, grants[0], now) if scopes else {},
         )
 

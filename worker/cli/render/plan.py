@@ -220,6 +220,8 @@ def event_line(what: str, data: dict[str, Any]) -> Text:
     attempt = f" #{data['attempt']}" if (data.get("attempt") or 0) > 1 else ""
     moved = f"{data['from']} → {data['to']}" if data.get("from") != data.get("to") else ""
     phase = f"{data['phase']}: {data['status']}" if data.get("phase") else ""
+    pairs = zip(data.get("pointers", ()), data.get("nearest", ()), strict=False)
+    unknown = ", ".join(f"{pointer} (is it {near}?)" if near else pointer for pointer, near in pairs)
     return Text.assemble(
         (data["at"][11:23], "dim"),
         "  ",
@@ -227,5 +229,5 @@ def event_line(what: str, data: dict[str, Any]) -> Text:
         f"  {data.get('step_id', '')}{attempt}".ljust(24),
         "  ",
         (moved, "dim"),
-        ("  " if moved else "") + plain(data.get("reason") or phase),
+        ("  " if moved else "") + plain(data.get("reason") or phase or unknown),
     )
