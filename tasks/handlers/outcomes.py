@@ -99,9 +99,7 @@ def _settle(unit: UnitOfWork, step: Step, attempt: Attempt, outcome: Outcome, ba
     else:
         used = budget.settle(unit.plan, attempt, outcome.metrics, step.facts["estimate"])
     cycles, calls = spent["patch_cycles"] - cycles, spent["tool_calls"] - calls
-    budget.remember_spender(
-        unit.plan, step.step_id, attempt.attempt, tokens=used, patch_cycles=cycles, tool_calls=calls
-    )
+    budget.remember_spender(unit.plan, step.step_id, attempt.attempt, used, cycles, calls)
     return used
 
 

@@ -154,12 +154,22 @@ def release(plan: PlanRecord, attempt: Attempt) -> None:
     plan.dirty.add("live")
 
 
-def remember_spender(plan: PlanRecord, step_id: str, attempt: int, **used: int) -> None:
+def remember_spender(
+    plan: PlanRecord, step_id: str, attempt: int, tokens: int, patch_cycles: int, tool_calls: int = 0
+) -> None:
     """Remember an attempt that used much of a budget. Each budget has at most SPENDER_SHARE of them."""
-    limits = plan.head.limits
-    for name, amount in used.items():
+    limits, never = plan.head.limits, SPENDER_SHARE * (tokens + patch_cycles + tool_calls) + 1
+    if (
+        SPENDER_SHARE * tokens < (limits["tokens"] or never)
+        and SPENDER_SHARE * patch_cycles < (limits["patch_cycles"] or never)
+        and SPENDER_SHARE * tool_calls < (limits["tool_calls"] or never)
+    ):
+        return  # as nearly always
+    if not ChangedRule.ADVICE_BY_FACTS.holds(plan):
+        return
+    for name, amount in (("tokens", tokens), ("patch_cycles", patch_cycles), ("tool_calls", tool_calls)):
         limit = limits[name]
-        if limit and amount * SPENDER_SHARE >= limit and ChangedRule.ADVICE_BY_FACTS.holds(plan):
+        if limit and amount * SPENDER_SHARE >= limit:
             spenders = plan.halting.setdefault("spenders", {})
             known = [*spenders.get(name, ()), [step_id, attempt, amount]]
             spenders[name] = sorted(known, key=lambda each: -each[2])[:SPENDER_SHARE]
@@ -175,7 +185,7 @@ def settle_without_outcome(unit: UnitOfWork, step_id: str, attempt: Attempt, *, 
     """Settle an attempt that ended without an outcome: all that it held is spent, or nothing if nobody claimed it."""
     if claimed:
         forfeit(unit.plan, attempt)
-        remember_spender(unit.plan, step_id, attempt.attempt, tokens=attempt.tokens, patch_cycles=attempt.patch_cycles)
+        remember_spender(unit.plan, step_id, attempt.attempt, attempt.tokens, attempt.patch_cycles)
     else:
         release(unit.plan, attempt)
         lapse(unit, attempt, 0)
