@@ -237,6 +237,34 @@ def test_a_patch_is_verified_by_the_quick_checks_that_the_manifests_configure(
     assert step.quick_checks == added
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("Fix the failing test `tests/test_a.py::test_x`.", ["tests/test_a.py::test_x"]),
+        ("Fix tests/test_a.py::TestA::test_x, please", ["tests/test_a.py::TestA::test_x"]),
+        ("Fix tests/test_gone.py::test_x", []),
+        ("Fix src/a.py::test_x", []),
+        ("Add a test tests/test_a.py::test_new", []),
+    ],
+)
+def test_a_test_that_the_sentence_of_a_repair_names_counts_as_a_failing_one(text: str, named: list[str]) -> None:
+    made = drafted(text, FILES_OF["python"], files=FILES_OF["python"])
+
+    focused = [step.verify for step in made.steps if step.step_id == "verify-focused"]
+    assert focused == [f"pytest -q -- {' '.join(named)}"] * bool(named)
+    assert list(made.goal.context.failing_tests if made.goal else ()) == named
+
+
+def test_who_may_change_nothing_but_tests_writes_them_once() -> None:
+    steps = drafted("Write tests for a", ["tests/test_a.py"]).steps
+
+    assert [step.step_id for step in steps if step.mode is Mode.PATCH] == ["add-tests"]
+    assert [step.verify for step in steps if step.mode is not Mode.READ_ONLY] == [
+        "pytest -q -- tests/test_a.py",
+        "pytest -q",
+    ]
+
+
 def test_a_check_that_the_goal_names_is_asked_for_and_not_added() -> None:
     steps = drafted("Clean up what ruff reports", ["src/a.py"]).steps
     (step,) = (each for each in steps if each.allowed_files)

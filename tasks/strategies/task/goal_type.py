@@ -12,6 +12,8 @@ from enum import StrEnum
 
 from schemas.goal import Goal
 from tasks.toolchain.classify import LogSign, read_log
+from tasks.toolchain.contract import fits
+from tasks.toolchain.files import Role, role_of
 
 
 class GoalType(StrEnum):
@@ -158,6 +160,22 @@ def is_about_failure(goal: Goal) -> bool:
     )
 
 
+def named_tests(goal: Goal) -> tuple[str, ...]:
+    """List the tests that the sentence of a repair names, such as `tests/test_a.py::test_x`.
+
+    Only those in files that the goal knows of count, where it has a listing.
+    """
+    if goal_type(goal) is not GoalType.REPAIR:
+        return ()
+    known = frozenset((*goal.context.files, *goal.allowed_files))
+    words = (word.strip(_AROUND).removeprefix("./") for word in goal.goal.split())
+    found = (word for word in words if "::" in word and role_of(word.partition("::")[0]) is Role.TEST)
+    named = (word for word in found if not goal.context.files or word.partition("::")[0] in known)
+    return tuple(dict.fromkeys(word for word in named if fits("test_id", word)))[:MAX_NAMED]
+
+
+_AROUND = "`'\"(),;:.!?"
+MAX_NAMED = 20
 _TYPE_OF_LOG = {
     LogSign.NONE: GoalType.REPAIR,
     LogSign.REPAIRABLE: GoalType.REPAIR,

@@ -18,16 +18,17 @@ from tasks.strategies.drafting.project import Project, read_test_command
 from tasks.strategies.drafting.steps import room_for
 from tasks.strategies.task import supplied
 from tasks.strategies.task.document import describe_draft, describe_fallback, describe_template
-from tasks.strategies.task.goal_type import GoalType, goal_type
+from tasks.strategies.task.goal_type import GoalType, goal_type, named_tests
 from tasks.strategies.task.plan_parser import ParsedDraft, parse
 from tasks.strategies.task.prompt import prompt_of, repair_of
 from tasks.strategies.task.state import TaskState, project_in
 from tasks.strategies.task.steps import DRAFT_ID, draft_step, template_steps
-from tasks.strategies.task.templates import TEMPLATES
+from tasks.strategies.task.templates import TEMPLATES, WRITE_TESTS
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import Forbidden
 from tasks.text.paths import Expanded, expand_globs
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
+from tasks.toolchain.files import Role, role_of
 
 NOWHERE = Setting()
 WORKING: Mapping[str, Any] = TaskState().model_dump(mode="json")  # the state once there is a plan
@@ -35,7 +36,19 @@ MAX_WHY = 300  # characters of why a draft is of no use
 
 
 def draft(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NOWHERE) -> Answer:
-    """Answer `goal` with its own steps, or those of its drafter or template."""
+    """Answer `goal` with its own steps, or those of its drafter or template.
+
+    Tests that its sentence names count as failing ones where its context has none.
+    """
+    named = () if goal.context.failing_tests or goal.steps is not None else named_tests(goal)
+    if not named:
+        return _draft(goal, catalogue, setting)
+    meant = goal.model_copy(update={"context": goal.context.model_copy(update={"failing_tests": named})})
+    answer = _draft(meant, catalogue, setting)
+    return replace(answer, goal=meant) if isinstance(answer, Draft) else answer
+
+
+def _draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     allowed = expand_globs(goal.allowed_files, goal.context.files, forbidden=setting.forbidden)
     test, unknown = read_test_command(goal, catalogue.match)
     if errors := allowed.errors + unknown:
@@ -95,6 +108,8 @@ def _fill_template(project: Project) -> Answer:
     if project.only_documents and kind is not GoalType.OBSERVATION:
         kind = GoalType.GENERIC  # documentation is neither designed nor tested
     template = TEMPLATES[kind]
+    if kind is GoalType.FEATURE and all(role_of(path) is Role.TEST for path in project.files):
+        template = WRITE_TESTS  # whoever may change nothing but tests writes them once
     if not project.files and any(row.type is StepType.PATCH for row in template.rows):
         return reject("no_allowed_files", (_no_allowed_files(project.goal),))
     steps, limit = template_steps(project, template), max_steps(project.goal)

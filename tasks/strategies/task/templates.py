@@ -90,6 +90,19 @@ FEATURE = Template(
     constraints=("Keep the existing style.",),
 )  # fmt: skip
 
+WRITE_TESTS = Template(
+    rows=(
+        *FEATURE.rows[:2],
+        Row("add-tests", "Add the tests", "Add tests for: {goal}", PATCH, after=("design-approach",),
+            roles=(Role.TEST,), or_every=True, check=Check.NEW_TESTS,
+            success="New tests are there, and the tests of these files pass."),
+        Row("verify-full", "Run the full test suite", "Run all tests after: {goal}", TEST, after=("add-tests",),
+            check=Check.TESTS, success="The whole test suite passes."),
+    ),
+    assumptions=("What is tested is right as it is.",),
+    constraints=FEATURE.constraints,
+)  # fmt: skip
+
 REFACTOR = Template(
     rows=(
         Row("analyze-code", "Analyze the code", "Find what must change and what uses it, for: {goal}", READ,
