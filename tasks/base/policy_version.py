@@ -32,6 +32,8 @@ class ChangedRule(Enum):
         3,
         "A step of mode `test` that is red because of code waits for a step that mends it.",
     )
+    FLAKY_ON_ONE_TREE = (3, "Only results of a verification on the same tree are compared for the halt rule `flaky`.")
+    FILES_ARE_KEPT = (3, "A step that failed keeps all its files: those that the failure names come first.")
     NOTHING_DONE_IS_NO_SUCCESS = (3, "A patch whose `touched_files` was sent and is empty has failed as NO_CHANGE.")
     ADVICE_BY_FACTS = (
         3,

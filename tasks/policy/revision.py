@@ -17,6 +17,7 @@ from schemas.base import Mode
 from schemas.base import PlanState as P
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep, pack_step
+from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import advice, halt_rules, mending, waits
@@ -33,7 +34,7 @@ from tasks.policy.pre_steps import (
 from tasks.rules.validation import STEP_CHECKS, Surroundings, injections
 from tasks.text.fields import MAX_GUIDANCE
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of, render
-from tasks.toolchain.classify import classify
+from tasks.toolchain.classify import TREE, Family, classify
 from tasks.toolchain.files import Role, role_of
 
 ATTEMPTS = 3  # columns of the table; later failures are treated as the third
@@ -45,6 +46,7 @@ class Evidence(NamedTuple):
     category: C
     tests: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    shrinks: bool = False  # whether a step loses the files that are not named, as in plans of before version 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +76,12 @@ GUIDANCE = MappingProxyType(
         C.IMPORT_ERROR: "The last attempt imported what is not there: use only what the project has.",
     }
 )
+FIRST = "The last failure names these files, so look at them first:"
 
 
 def add_context(step: PlannedStep, evidence: Evidence, _: Catalogue) -> PlannedStep:
     """Say to the next attempt in our own words what to look at; the evidence itself stands in its context."""
-    guidance, sentence = step.guidance or "", GUIDANCE.get(evidence.category, "")
-    longer = f"{guidance} {sentence}".strip()
-    if not sentence or sentence in guidance or len(longer) > MAX_GUIDANCE:
-        return step
-    return step.model_copy(update={"guidance": longer})
+    return _advise(step, GUIDANCE.get(evidence.category, ""))
 
 
 def narrow_verification(step: PlannedStep, evidence: Evidence, catalogue: Catalogue) -> PlannedStep:
@@ -99,12 +98,36 @@ def narrow_verification(step: PlannedStep, evidence: Evidence, catalogue: Catalo
 
 
 def narrow_files(step: PlannedStep, evidence: Evidence, _: Catalogue) -> PlannedStep:
-    """Keep those of the step's files that the evidence names, unless that left only tests to change."""
-    kept = tuple(path for path in step.allowed_files if any(_same(path, named) for named in evidence.files))
-    only_tests = all(role_of(path) is Role.TEST for path in kept)
-    if not kept or (only_tests and any(role_of(path) is not Role.TEST for path in step.allowed_files)):
+    """Put the files first that the evidence names, and advise to look at these, unless they are but tests.
+
+    What changed in the others went with the failed attempt, so that the next one needs them again. Only files that a
+    violation is about are taken away.
+    """
+    named = tuple(path for path in step.allowed_files if any(_same(path, each) for each in evidence.files))
+    others = tuple(path for path in step.allowed_files if path not in named)
+    if evidence.category in TREE[Family.SANDBOX]:
+        return step.model_copy(update={"allowed_files": others}) if others else step
+    if not named or (not _beside_tests(named) and _beside_tests(others)):
         return step
-    return step.model_copy(update={"allowed_files": kept})
+    if evidence.shrinks:
+        return step.model_copy(update={"allowed_files": named})
+    if not others:
+        return step
+    return _advise(step.model_copy(update={"allowed_files": (*named, *others)}), f"{FIRST} {', '.join(named)}.")
+
+
+def _beside_tests(files: Collection[str]) -> bool:
+    """Whether any of `files` is not a test."""
+    return any(role_of(path) is not Role.TEST for path in files)
+
+
+def _advise(step: PlannedStep, sentence: str) -> PlannedStep:
+    """Add a sentence to the guidance of a step, unless it stands there or there is no room for it."""
+    guidance = step.guidance or ""
+    longer = f"{guidance} {sentence}".strip()
+    if not sentence or sentence in guidance or len(longer) > MAX_GUIDANCE:
+        return step
+    return step.model_copy(update={"guidance": longer})
 
 
 def double_time(step: PlannedStep, _: Evidence, __: Catalogue) -> PlannedStep:
@@ -138,6 +161,8 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
     """
     plan, category = unit.plan, failure["category"]
     was, evidence = PlannedStep.model_validate(step.facts), evidence_of(failure, outcome)
+    if not ChangedRule.FILES_ARE_KEPT.holds(plan):
+        evidence = evidence._replace(shrinks=True)
     catalogue = catalogue_of(plan.head.tools, plan.head.policy_version)
     found = _mended(unit, step, was, evidence, catalogue) or revision_of(
         was, evidence, step.status.failures, plan.halting.get("taken", ()), catalogue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool, unpack_ste
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.policy import revision
 from tasks.policy.pre_steps import MAX_ID, PRE_STEPS, looks_like_pre_step, name_of
-from tasks.policy.revision import TABLE, Evidence, revision_of
+from tasks.policy.revision import FIRST, TABLE, Evidence, revision_of
+from tasks.text.fields import MAX_GUIDANCE
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
-from tasks.toolchain.classify import FROM_OUTSIDE
+from tasks.toolchain.classify import FROM_OUTSIDE, TREE, Family
 from tests.support.documented import TOOLS_EXAMPLE as TOOLS_EXAMPLE
 from tests.support.plans import PLAN, Running, a_report, a_step, fail_and_rest
 from worker.settings.tools_file import catalogue_with
@@ -145,9 +147,58 @@ def test_a_step_that_only_verifies_keeps_its_whole_verification(category: C, nth
     ],
 )
 def test_files_shrink_to_those_that_the_evidence_names(named: tuple[str, ...], kept: tuple[str, ...]) -> None:
-    found = revision_of(a_patch(), Evidence(C.LINT_ERROR, (), named), 3)
+    found = revision_of(a_patch(), Evidence(C.LINT_ERROR, (), named, shrinks=True), 3)
 
     assert (found.step.allowed_files if found else FILES) == kept
+
+
+@pytest.mark.parametrize(
+    ("named", "first"),
+    [
+        (("src/user.py",), ("src/user.py",)),
+        (("/home/ci/src/user.py", "./src/auth.py"), ("src/auth.py", "src/user.py")),
+        (("tests/test_auth.py",), ()),  # what is wrong is seldom the test
+        (("src/user.py", "tests/test_auth.py"), ("src/user.py", "tests/test_auth.py")),
+        (FILES, ()),
+        (("/etc/passwd",), ()),
+        ((), ()),
+    ],
+)
+def test_files_that_the_evidence_names_come_first_and_none_is_taken_away(
+    named: tuple[str, ...], first: tuple[str, ...]
+) -> None:
+    found = revision_of(a_patch(), Evidence(C.LINT_ERROR, (), named), 3)
+
+    assert (found is not None) == bool(first)
+    if found:
+        assert found.step.allowed_files == (*first, *(path for path in FILES if path not in first))
+        assert found.step.guidance == f"{FIRST} {', '.join(first)}."
+
+
+def test_an_advice_that_finds_no_room_is_left_out() -> None:
+    step = a_patch().model_copy(update={"guidance": "x" * MAX_GUIDANCE})
+
+    found = revision_of(step, Evidence(C.LINT_ERROR, (), ("src/user.py",)), 3)
+
+    assert found
+    assert (found.step.allowed_files[0], found.step.guidance) == ("src/user.py", step.guidance)
+
+
+@pytest.mark.parametrize("category", sorted(TREE[Family.SANDBOX]))
+def test_a_violation_takes_the_files_away_that_it_is_about(category: C) -> None:
+    narrow = partial(revision.narrow_files, a_patch())
+
+    assert narrow(Evidence(category, (), ("src/auth.py",)), CATALOGUE).allowed_files == FILES[1:]
+    assert narrow(Evidence(category, (), FILES), CATALOGUE).allowed_files == FILES
+
+
+@pytest.mark.parametrize(("version", "left"), [(2, ["src/user.py"]), (3, ["src/user.py", "src/auth.py"])])
+def test_a_plan_goes_on_with_the_files_that_its_rules_leave(version: int, left: list[str]) -> None:
+    plan = Running(a_patch(files=("src/auth.py", "src/user.py")), policy_version=version)
+
+    fail_and_rest(plan, "a", "COMPILATION_ERROR", affected_files=["src/user.py"])
+
+    assert spec_of(plan, "a")["allowed_files"] == left
 
 
 def test_the_time_of_a_verification_is_doubled_once() -> None:
@@ -404,7 +455,8 @@ def test_a_revision_is_counted_logged_and_told() -> None:
     (told,) = line["revisions"]
     assert (told["step_id"], told["revision"], told["rule"]) == ("a", 2, "syntax-check + narrow_files")
     assert told["diff"] == {
-        "allowed_files": [list(FILES), ["src/user.py"]],
+        "allowed_files": [list(FILES), ["src/user.py", "src/auth.py", "tests/test_auth.py"]],
+        "guidance": [None, f"{FIRST} src/user.py."],
         "depends_on": [[], ["a-syntax-check"]],
         "inserted": "a-syntax-check",
     }
