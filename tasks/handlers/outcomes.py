@@ -88,7 +88,7 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
         handing_back.take(unit, step, back)
     else:
         handing_back.forget(unit, step)
-        _judge(unit, step, outcome)
+        _judge(unit, step, outcome, attempt.at)
 
 
 def _settle(unit: UnitOfWork, step: Step, attempt: Attempt, outcome: Outcome, back: HandedBack | None) -> int:
@@ -103,8 +103,8 @@ def _settle(unit: UnitOfWork, step: Step, attempt: Attempt, outcome: Outcome, ba
     return used
 
 
-def _judge(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
-    """Say whether what the attempt did holds, count it, and take its step on."""
+def _judge(unit: UnitOfWork, step: Step, outcome: Outcome, began: int) -> None:
+    """Say whether what the attempt did, which `began` then (ms), holds; count it, and take its step on."""
     facts = step.facts
     unit.answers[step.step_id] = outcome
     failure = outcome_verdict.failure_of(facts, outcome)
@@ -123,10 +123,10 @@ def _judge(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
     if failure is None:
         failure = no_change.failure_of(unit, step, outcome, passed=doubt is None)
     if failure is None:
-        halt = halt_rules.first_fired(halt_rules.record(unit, step, outcome, None), None)
+        halt = halt_rules.first_fired(halt_rules.record(unit, step, outcome, None, began), None)
         _succeed(unit, step, outcome, halt, doubt, excused=excused)
     else:
-        failing.count_failure(unit, step, failure, outcome)
+        failing.count_failure(unit, step, failure, outcome, began)
 
 
 def _succeed(

@@ -13,9 +13,9 @@ from tasks.policy import halt_rules, revision, waits
 from tasks.policy.halt_rules import Halt
 
 
-def count_failure(unit: UnitOfWork, step: Step, failure: dict[str, Any], outcome: Outcome) -> None:
-    """Count what an outcome says went wrong, and go on from that."""
-    halt = halt_rules.first_fired(halt_rules.record(unit, step, outcome, failure), failure)
+def count_failure(unit: UnitOfWork, step: Step, failure: dict[str, Any], outcome: Outcome, began: int = 0) -> None:
+    """Count what an outcome says went wrong, and go on from that; its attempt `began` at that time, ms."""
+    halt = halt_rules.first_fired(halt_rules.record(unit, step, outcome, failure, began), failure)
     unit.plan.spent["failing_outcomes"] += 1
     step.status.failures += 1
     fail(unit, step, failure, halt, outcome)

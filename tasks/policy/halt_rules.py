@@ -22,7 +22,7 @@ from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.advice_facts import retries_of
-from tasks.toolchain.classify import FAMILY, HALTS_AT_ONCE, Family, signature
+from tasks.toolchain.classify import FAMILY, HALTS_AT_ONCE, OWN, Family, signature
 
 MAX_VERIFICATIONS = 64  # whose flips are counted: the counters are written with every commit
 MAX_REMEMBERED = 8  # failures of a plan, and steps that made it grow, named as the events that led to a halt
@@ -126,10 +126,15 @@ AT_ONCE = MappingProxyType(
 )
 
 
-def record(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any] | None) -> Seen:
-    """Count an outcome that was applied, before anything is decided about it."""
+def record(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any] | None, began: int = 0) -> Seen:
+    """Count an outcome that was applied, before anything is decided about it.
+
+    Its attempt `began` at that time, ms; 0 for one that ended before this decision, whenever it began.
+    """
     counters, status = unit.plan.halting, step.status
-    flips = _count_flip(unit.plan, step, passed=failure is None)
+    flips = 0
+    if not ChangedRule.FLAKY_ON_ONE_TREE.holds(unit.plan) or _is_comparable(unit, outcome, failure, began):
+        flips = _count_flip(unit.plan, step, passed=failure is None)
     created, growth_kb = len(outcome.created_files), outcome.growth_kb or 0
     if failure is not None:
         counters["consecutive"] += 1
@@ -209,6 +214,22 @@ def first_fired(seen: Seen, failure: dict[str, Any] | None) -> Halt | None:
         evidence = {**values, "step_id": step.step_id, "failed": about or last[-1:]}
         return Halt(rule.name, reason, evidence, rule.spares_completed)
     return None
+
+
+def _is_comparable(unit: UnitOfWork, outcome: Outcome, failure: dict[str, Any] | None, began: int) -> bool:
+    """Whether an outcome says what its verification says of the plan's tree; forgets what it said of another tree.
+
+    The change of a failed attempt is discarded, so that its result is about nothing that is left. A change that landed
+    makes another tree, also for what was in flight then. What the planner itself refused is no result at all.
+    """
+    counters, touched = unit.plan.halting, bool(outcome.touched_files or outcome.created_files)
+    is_of_tree = began >= int(counters.get("landed", 0))
+    if touched and outcome.success:
+        counters.pop("flaky", None)
+        counters["landed"] = unit.snapshot.now
+    if failure is None:
+        return is_of_tree
+    return is_of_tree and not touched and failure["category"] not in OWN
 
 
 def _count_flip(plan: PlanRecord, step: Step, *, passed: bool) -> int:
