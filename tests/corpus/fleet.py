@@ -54,6 +54,7 @@ class Crew:
     answers: float = 1.0  # of a person that is asked
     approves: float = 1.0
     hands_back: float = 0.0  # whoever has the step cannot begin
+    idle: float = 0.0  # a success that changed no file
 
 
 CREWS = {
@@ -76,6 +77,7 @@ CREWS = {
     "testers": Crew(success=0.1, categories=("TEST_REGRESSION", "TEST_TIMEOUT", "FLAKY_TEST"), claims=0.9),
     "refused": Crew(success=0.9, approves=0.3, answers=0.6, commands=0.1),
     "broken": Crew(success=0.9, claims=0.9, hands_back=0.5),
+    "idle": Crew(success=0.9, idle=0.4),
 }
 
 
@@ -144,6 +146,8 @@ class Fleet:
     def _success(self, spec: dict[str, Any]) -> dict[str, Any]:
         rng = self.rng
         body: dict[str, Any] = {"success": True, "touched_files": spec["allowed_files"][:2]}
+        if self.crew.idle and rng.random() < self.crew.idle:
+            body["touched_files"] = []
         if spec["verify_tools"]:
             body["tests_passed"] = True
             body["verify"] = [{"tool": tool["tool"], "exit_code": 0} for tool in spec["verify_tools"]]
