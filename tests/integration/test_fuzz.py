@@ -39,8 +39,8 @@ class Beside:
         self._redis = redis
         goal = codec.loads(fleet.goal(0, LIVE_STEPS)) | {"goal_id": "live", "queue": "live", "tenant": "alone"}
         redis.xadd(keys.GOALS, {"data": codec.dumps(goal)})
-        wait_until(lambda: redis.hget(keys.goal_id("live"), "verdict") == b"PLANNED", what="the live plan")
-        found: Any = redis.hget(keys.goal_id("live"), "plan_id")
+        wait_until(lambda: redis.hget(keys.goal_id("live", "alone"), "verdict") == b"PLANNED", what="the live plan")
+        found: Any = redis.hget(keys.goal_id("live", "alone"), "plan_id")
         self.plan_id = found.decode()
         self._home = HOMES[int(self.plan_id[5:7], 16) % PARTITIONS]
         self.answered = 0

@@ -59,7 +59,8 @@ def test_an_iteration_runs_to_its_end_and_is_shown_with_its_document(
     assert plan.actions[0].target_files == ("src/a.py",)
     assert plan.estimated_risk == "medium"
     first = fleet.specs[0]
-    assert first["verify"] == "ruff check -- src/a.py && pyright src/a.py && pytest -q"
+    assert first["verify"] == "ruff check -- src/a.py && pyright src/a.py && python -m py_compile src/a.py"
+    assert shown["steps"][-1]["verify"].endswith("pytest -q")  # the whole is judged at the end
     assert first["input"]["gap"]["evidence"] == RUFF["evidence"]
     assert first["input"]["iteration_id"] == plan.iteration_id
 

@@ -65,7 +65,7 @@ def test_evidence_changes_neither_the_allowlist_nor_a_command(here: Container, r
         fail(here, redis, "TEST_REGRESSION", **evil)
 
     (spec,) = specs(redis)
-    assert spec["allowed_files"] == ["src/auth.py"]
+    assert spec["allowed_files"] == FILES
     assert spec["verify_tools"][0]["argv"] == ["pytest", "--", "tests/test_auth.py::test_it"]
     stored: Any = redis.hgetall(P0.plan(plan_id).steps)
     for step, raw in stored.items():
@@ -109,7 +109,7 @@ def test_a_halt_is_explained_to_people_and_scripts(
     assert [step["step_id"] for step in as_json["steps"]] == ["a", "b"]
     assert [each["result"] for each in as_json["steps"][0]["attempts"]] == ["RETRIED", "HALTED"]
     assert as_json["steps"][0]["attempts"][0]["revision"]["rule"] == "add_context"
-    for told in ("identical_failure (policy version 2)", "value 2, limit 2", "to go on:", "attempt 2  HALTED"):
+    for told in ("identical_failure (policy version 3)", "value 2, limit 2", "to go on:", "attempt 2  HALTED"):
         assert told in as_text
     assert "b  BLOCKED" not in as_text
     assert missing.exit_code == 3
@@ -124,5 +124,5 @@ def test_a_rejection_is_explained(
 
     told = CliRunner().invoke(app, ["explain", plan_id]).stdout
 
-    assert "rule rejected (policy version 2)" in told
-    assert "to go on: Correct what the errors name" in told
+    assert "rule rejected (policy version 3)" in told
+    assert "to go on: Correct this, then send the goal again under a new goal_id" in told
