@@ -87,7 +87,8 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
     if back:
         handing_back.take(unit, step, back)
     else:
-        handing_back.forget(unit, step)
+        if "released" in unit.plan.halting:
+            handing_back.forget(unit, step)
         _judge(unit, step, outcome, attempt.at)
 
 
@@ -112,7 +113,7 @@ def _judge(unit: UnitOfWork, step: Step, outcome: Outcome, began: int) -> None:
     doubt = None if failure or outcome_verdict.is_proved(facts, outcome) else _report_doubt(unit, step, outcome)
     if doubt and budget.requires_receipts(unit.plan.head):
         failure = outcome_verdict.failure_without_proof(doubt)
-    if baseline.is_baseline(facts) and baseline.end_baseline(unit, step, outcome, failure):
+    if facts["inserted_by"] and baseline.is_baseline(facts) and baseline.end_baseline(unit, step, outcome, failure):
         return
     if failure is not None:
         if baseline.awaits_base(unit, step, outcome, failure):
@@ -120,7 +121,7 @@ def _judge(unit: UnitOfWork, step: Step, outcome: Outcome, began: int) -> None:
         failure, excused = baseline.excuse(unit, step, outcome, failure)
     if failure is None and unit.strategy_state:
         failure = expansion.refusal(unit, step, outcome)
-    if failure is None:
+    if failure is None and (facts["piece_of"] or not outcome.touched_files):
         failure = no_change.failure_of(unit, step, outcome, passed=doubt is None)
     if failure is None:
         halt = halt_rules.first_fired(halt_rules.record(unit, step, outcome, None, began), None)
@@ -133,7 +134,9 @@ def _succeed(
     unit: UnitOfWork, step: Step, outcome: Outcome, halt: Halt | None, doubt: str | None, *, excused: bool
 ) -> None:
     """Finish a step whose attempt did what was asked, unless that is what halts the plan."""
-    reason = "baseline" if excused else no_change.reason_of(step.facts, outcome, passed=doubt is None)
+    reason = "baseline" if excused else None
+    if not (excused or outcome.touched_files):
+        reason = no_change.reason_of(step.facts, outcome, passed=doubt is None)
     unit.end_step(step, S.DONE.value, "done", reason)
     step.status.previous = pre_steps.result_of(outcome) if step.facts["inserted_by"] else None
     if doubt:

@@ -85,8 +85,7 @@ def take(unit: UnitOfWork, step: Step, back: HandedBack) -> None:
 
 def forget(unit: UnitOfWork, step: Step) -> None:
     """Begin to count anew: an attempt of the step ended in another way."""
-    if released := unit.plan.halting.get("released"):
-        released.pop(step.step_id, None)
+    unit.plan.halting["released"].pop(step.step_id, None)
 
 
 def is_crowded(plan: PlanRecord) -> bool:

@@ -115,7 +115,12 @@ def _on_pre_step_ended(unit: UnitOfWork, step: Step, ended: Step, *, satisfied: 
 def dispatch(unit: UnitOfWork) -> None:
     """Start ready steps in order while slots, files and budgets allow; an attempt holds its files until it ends."""
     snapshot, plan, started = unit.snapshot, unit.plan, unit.change.dispatches
-    if not unit.ready or unit.is_stopped or plan.state not in (READY, EXECUTING) or handing_back.is_crowded(plan):
+    if (
+        not unit.ready
+        or unit.is_stopped
+        or plan.state not in (READY, EXECUTING)
+        or (plan.backoffs and handing_back.is_crowded(plan))
+    ):
         return
     slots = plan.head.limits["max_parallel"] or 1
     tightened = plan.head.tightened
@@ -192,7 +197,7 @@ def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
             "context": {
                 **unit.plan.head.context,
                 "previous_failure": step.status.previous,
-                **(AT_BASE if baseline.is_baseline(facts) else {}),
+                **(AT_BASE if facts["inserted_by"] and baseline.is_baseline(facts) else {}),
             },
             "limits": {
                 "max_diff_lines": RISK[facts["risk_level"]].max_diff_lines,
