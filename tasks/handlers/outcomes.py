@@ -27,7 +27,7 @@ from tasks.policy import (
     schedule,
 )
 from tasks.policy import halt as halting
-from tasks.policy.halt_rules import Halt
+from tasks.policy.halt_rules import FiredRule
 from tasks.policy.handing_back import HandedBack
 from tasks.policy.outcome_verdict import Wrong
 from tasks.rules import budget
@@ -131,7 +131,7 @@ def _judge(unit: UnitOfWork, step: Step, outcome: Outcome, began: int) -> None:
 
 
 def _succeed(
-    unit: UnitOfWork, step: Step, outcome: Outcome, halt: Halt | None, doubt: str | None, *, excused: bool
+    unit: UnitOfWork, step: Step, outcome: Outcome, halt: FiredRule | None, doubt: str | None, *, excused: bool
 ) -> None:
     """Finish a step whose attempt did what was asked, unless that is what halts the plan."""
     reason = "baseline" if excused else None

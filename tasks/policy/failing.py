@@ -10,7 +10,7 @@ from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt as halting
 from tasks.policy import halt_rules, revision, waits
-from tasks.policy.halt_rules import Halt
+from tasks.policy.halt_rules import FiredRule
 
 
 def count_failure(unit: UnitOfWork, step: Step, failure: dict[str, Any], outcome: Outcome, began: int = 0) -> None:
@@ -22,7 +22,7 @@ def count_failure(unit: UnitOfWork, step: Step, failure: dict[str, Any], outcome
 
 
 def fail(
-    unit: UnitOfWork, step: Step, failure: dict[str, Any], halt: Halt | None, outcome: Outcome | None = None
+    unit: UnitOfWork, step: Step, failure: dict[str, Any], halt: FiredRule | None, outcome: Outcome | None = None
 ) -> None:
     """End an attempt that failed: the plan halts, or the step has failed, or it is tried again, perhaps revised.
 

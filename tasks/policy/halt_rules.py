@@ -41,7 +41,7 @@ class Seen(NamedTuple):
     quiet: bool = False  # nothing happened that could make a rule fire
 
 
-class Halt(NamedTuple):
+class FiredRule(NamedTuple):
     """A rule that fired: why, and the values that met its limit."""
 
     rule: str
@@ -194,7 +194,7 @@ def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
     return f"steps failed, no revision was tried, and nothing else can run{what}", evidence
 
 
-def first_fired(seen: Seen, failure: dict[str, Any] | None) -> Halt | None:
+def first_fired(seen: Seen, failure: dict[str, Any] | None) -> FiredRule | None:
     """Name the first rule that fires: what halts at once, then the table."""
     if seen.quiet:
         return None
@@ -203,7 +203,7 @@ def first_fired(seen: Seen, failure: dict[str, Any] | None) -> Halt | None:
         category = failure["category"]
         reason = f"an attempt of {step.step_id} ended with {category}, which halts at once"
         values = {"value": category, "limit": None, "limit_name": "category", "told": failure["suggestion"]}
-        return Halt(rule_name, reason, {**values, "step_id": step.step_id, "failed": last[-1:]})
+        return FiredRule(rule_name, reason, {**values, "step_id": step.step_id, "failed": last[-1:]})
     for rule in RULES:
         limit = seen.plan.limits[rule.limit]
         if limit is None or (value := rule.value(seen)) < limit + rule.beyond:
@@ -212,7 +212,7 @@ def first_fired(seen: Seen, failure: dict[str, Any] | None) -> Halt | None:
         reason = rule.reason.format(value=value, step=step.step_id) + f"; the limit {rule.limit} is {limit}"
         values = {"value": value, "limit": limit, "limit_name": rule.limit}
         evidence = {**values, "step_id": step.step_id, "failed": about or last[-1:]}
-        return Halt(rule.name, reason, evidence, rule.spares_completed)
+        return FiredRule(rule.name, reason, evidence, rule.spares_completed)
     return None
 
 
