@@ -103,8 +103,6 @@ class PlanHead:
     policy_version: int = 1  # of the tables by which the plan was made, and goes on
     tools: list[dict[str, Any]] = field(default_factory=list)  # contracts of an operator that it rests on
     streak: str | None = None  # a counter of those that plans leave to each other: how many failed in a row
-    excuses: bool = False  # whether tests that were red before the plan do not count against it
-    mend: bool = True  # whether a red verification may lead back to a patch
     unknown: dict[str, Any] | None = field(default=None, init=False)
 
     @classmethod

@@ -164,6 +164,13 @@ def _book(unit: UnitOfWork, draft: Draft) -> None:
 def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = True) -> UnitOfWork:
     """Begin a commit of the plan; what never changes is written, and announced, with the first one."""
     context = goal.context
+    limits = budget.limits_of(goal)
+    if plan_seed.requires_receipts:
+        limits[budget.RECEIPTS] = 0
+    if not goal.mend:
+        limits[budget.MENDS] = 0
+    if baseline.may_excuse(goal, draft.document):
+        limits[budget.EXCUSES] = 1
     head = PlanHead(
         goal_id=plan_seed.goal_id,
         kind=goal.kind.value,
@@ -175,13 +182,11 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
             "base_sha": context.base_sha,
             "failing_tests": context.failing_tests[:20],
         },
-        limits=budget.limits_of(goal) | ({budget.RECEIPTS: 0} if plan_seed.requires_receipts else {}),
+        limits=limits,
         approvals=[level.value for level in goal.approvals],
         policy_version=plan_seed.policy_version,
         tools=[dict(tool) for tool in draft.tools],
         streak=draft.streak,
-        mend=goal.mend,
-        excuses=baseline.may_excuse(goal, draft.document),
     )
     record = PlanRecord(
         version=plan_seed.version,
@@ -228,7 +233,7 @@ def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
         "text": fit(goal.goal, SHOWN_CHARS, as_written).encode(errors="replace"),
         "goal": codec.dumps(body),
     }
-    if plan.head.excuses:
+    if plan.head.limits.get(budget.EXCUSES):
         baseline.keep_goals_tests(unit, goal)
     if draft.state is None:
         unit.extra["document"] = codec.dumps(draft.document)

@@ -27,6 +27,7 @@ from tasks.policy import failing, halt_rules, revision
 from tasks.policy.mending import has_room
 from tasks.policy.outcome_verdict import MAX_TESTS, fit_evidence
 from tasks.policy.pre_steps import BASELINE, name_of
+from tasks.rules import budget
 from tasks.rules.risk import estimate
 from tasks.strategies.task.goal_type import is_about_failure
 from tasks.toolchain.catalogue import Catalogue, catalogue_of
@@ -159,7 +160,7 @@ def _left(
 def _red_tests(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any]) -> frozenset[str]:
     """List all tests that fail, if that is all that is wrong with the step, and it is known for certain."""
     facts, plan = step.facts, unit.plan
-    if not ChangedRule.WHAT_WAS_RED_IS_EXCUSED.holds(plan) or not plan.head.excuses:
+    if not ChangedRule.WHAT_WAS_RED_IS_EXCUSED.holds(plan) or not plan.head.limits.get(budget.EXCUSES):
         return frozenset()
     if facts["mode"] != Mode.TEST or facts["inserted_by"] or failure["category"] != C.TEST_REGRESSION:
         return frozenset()

@@ -19,6 +19,7 @@ from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy.pre_steps import MEND, SYNTAX_CHECK, name_of, tools_by_language
+from tasks.rules import budget
 from tasks.rules.risk import RISK, ROLLBACK, is_below
 from tasks.toolchain.catalogue import Catalogue, render
 from tasks.toolchain.contract import Contract, ToolCategory
@@ -52,7 +53,7 @@ class Source(NamedTuple):
 def may_mend(unit: UnitOfWork, step: Step, category: str) -> bool:
     """Whether a failure of this category is mended by another step: the plan has to have room for one."""
     plan, facts = unit.plan, step.facts
-    if not ChangedRule.A_RED_CHECK_IS_MENDED.holds(plan) or not plan.head.mend:
+    if not ChangedRule.A_RED_CHECK_IS_MENDED.holds(plan) or plan.head.limits.get(budget.MENDS) == 0:
         return False
     if facts["mode"] != Mode.TEST or facts["inserted_by"] or category not in MENDED:
         return False

@@ -51,6 +51,10 @@ BY_KIND: Mapping[str, Mapping[str, int]] = {  # where a kind needs more than a `
     GoalKind.EVOLUTION: {"wall_clock_s": 7200, "consecutive_failures": 5},
 }
 RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of plans made where receipts are required
+# Switches that stand among the limits, of the plans that need them alone: workers of the first version cannot read a
+# head with other keys than theirs.
+MENDS = "mends"  # 0: no red verification leads back to a patch
+EXCUSES = "excuses"  # 1: tests that were red before the plan do not count against it
 PER_SUPPLIED_STEP = {"tokens": 10_000, "patch_cycles": 2, "failing_outcomes": 1, "wall_clock_s": 300}
 NO_METRICS = Metrics()
 SPENDER_SHARE = 10  # an attempt that uses a tenth of a budget, or more, is remembered for the explanation of a halt
