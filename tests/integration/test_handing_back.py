@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+import pytest
 from redis import Redis
 
 from schemas import codec
@@ -14,6 +15,8 @@ from tests.support.messages import answer, report, specs
 from tests.support.stored import P0, state
 from worker.process.container import Container
 from worker.store import functions
+
+pytestmark = pytest.mark.outages
 
 BACK: dict[str, Any] = {"success": False, "touched_files": [], "released": {"reason": "fatal: repository not found"}}
 

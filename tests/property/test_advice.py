@@ -31,7 +31,7 @@ def retried(steps: list[PlannedStep], advice: str) -> list[PlannedStep]:
     return [step.model_copy(update={"retry_limit": more.get(step.step_id, step.retry_limit)}) for step in steps]
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(steps=drafts(), limits=LIMITS, doings=DOINGS)
 def test_a_plan_with_the_limit_that_is_advised_passes_the_place_where_it_halted(
     steps: list[PlannedStep], limits: dict[str, Any], doings: list[Any]
