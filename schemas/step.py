@@ -34,8 +34,8 @@ class StepEstimate(Record):
     patch_cycles: int
 
 
-class PlannedStep(Record):
-    """The part of a step that does not change from attempt to attempt; encoded once, in the order of the wire."""
+class StepFields(Record):
+    """The part of a step that does not change from attempt to attempt, as controllers read it."""
 
     step_id: str
     title: str
@@ -58,9 +58,14 @@ class PlannedStep(Record):
     inserted_by: str | None = None
     allow_empty: bool = False  # whether a success that changed no file counts, in a step that patches
     piece_of: str | None = None  # the first step of those that a change was split into: one of them must change a file
-    quick_checks: tuple[
-        str, ...
-    ] = ()  # tools of `verify_tools` that a template added, since the project configures them
+    quick_checks: tuple[str, ...] = ()  # those of `verify_tools` that a template added, as the project configures them
+    answers_from: tuple[str, ...] = Field(default=(), max_length=4)  # steps whose answers it is given, nearest first
+
+
+class PlannedStep(StepFields):
+    """A step as it is planned and stored: encoded once, in the order of the wire, then what only the planner reads."""
+
+    keeps_answer: bool = False  # whether another step is given what this one answers
 
 
 # What most steps leave as it is: not stored, filled in again when the step is read or handed out.
@@ -76,7 +81,10 @@ OMITTED: dict[str, Any] = {
     "allow_empty": False,
     "piece_of": None,
     "quick_checks": [],
+    "answers_from": [],
+    "keeps_answer": False,
 }
+SENT_OMITTED = {name: value for name, value in OMITTED.items() if name not in ("answers_from", "keeps_answer")}
 
 
 def pack_step(step: PlannedStep) -> bytes:
@@ -100,14 +108,24 @@ class PreviousFailure(Outbound):
     suggestion: str | None = None
 
 
+class GivenAnswer(Outbound):
+    """What an earlier step answered: data from outside, sanitised, `cut` where it was longer."""
+
+    step_id: str
+    title: str
+    output: str
+    cut: bool
+
+
 class StepContext(Outbound):
-    """What the controller needs to know of the repository and of the attempt before."""
+    """What the controller needs to know of the repository, of earlier steps and of the attempt before."""
 
     repo: str | None = None
     base_sha: str | None = None
     failing_tests: tuple[str, ...] = ()
     previous_failure: PreviousFailure | None = None
     at: Literal["base"] | None = None  # verify `base_sha` instead of the plan's tip, and echo it in `verified_at`
+    answers: tuple[GivenAnswer, ...] = ()
 
 
 class StepLimits(Outbound):
@@ -118,7 +136,7 @@ class StepLimits(Outbound):
     patch_cycles: int
 
 
-class StepSpec(PlannedStep):
+class StepSpec(StepFields):
     """One attempt of a step, as a controller reads it."""
 
     plan_id: str

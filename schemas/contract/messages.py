@@ -34,9 +34,19 @@ MESSAGES: dict[str, type[BaseModel]] = {
     "plan": PlanView,
 }
 UNPROMISED = {
-    "step_spec": ("retry_limit", "queue", "estimate", "inserted_by", "allow_empty", "piece_of", "quick_checks", "input")
+    "step_spec": (
+        "retry_limit",
+        "queue",
+        "estimate",
+        "inserted_by",
+        "allow_empty",
+        "piece_of",
+        "quick_checks",
+        "answers_from",
+        "input",
+    )
 }  # in every spec, no matter to controllers
-SELDOM = {"StepContext": ("at",)}  # of parts of messages: they stand only where they say something
+SELDOM = {"StepContext": ("at", "answers")}  # of parts of messages: they stand only where they say something
 
 
 class _Plain(GenerateJsonSchema):

@@ -16,6 +16,7 @@ from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Snapshot, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import (
+    answers,
     baseline,
     expansion,
     failing,
@@ -139,6 +140,7 @@ def _succeed(
         reason = no_change.reason_of(step.facts, outcome, passed=doubt is None)
     unit.end_step(step, S.DONE.value, "done", reason)
     step.status.previous = pre_steps.result_of(outcome) if step.facts["inserted_by"] else None
+    answers.keep(unit, step, outcome.output)
     if doubt:
         outcome_verdict.note_doubt(step)
     if unit.ends:  # there may be more to do

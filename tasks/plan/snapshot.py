@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from schemas import codec
-from schemas.step import OMITTED
+from schemas.step import OMITTED, SENT_OMITTED
 from schemas.stored import Attempt, PlanRecord, StepStatus
 
 NOTE = "="  # before the name of a note among the steps of a plan; no step is called so
@@ -34,11 +34,18 @@ class Step:
 
     @property
     def omitted(self) -> Mapping[str, Any]:
-        """The fields that `spec` leaves out."""
+        """The fields for controllers that `spec` leaves out."""
         stored = self.stored or codec.loads(self.spec or b"{}")
-        if OMITTED.keys().isdisjoint(stored):  # as mostly
-            return OMITTED
-        return {name: value for name, value in OMITTED.items() if name not in stored}
+        if SENT_OMITTED.keys().isdisjoint(stored):  # as mostly
+            return SENT_OMITTED
+        return {name: value for name, value in SENT_OMITTED.items() if name not in stored}
+
+    @property
+    def sent(self) -> bytes:
+        """`spec` as controllers read it: without what only the planner reads."""
+        if not self.facts["keeps_answer"]:  # as mostly
+            return self.spec or b""
+        return codec.dumps({name: value for name, value in (self.stored or {}).items() if name != "keeps_answer"})
 
 
 class Window(NamedTuple):

@@ -18,7 +18,17 @@ from tasks.plan.changeset import MAX_DISPATCHES, MAX_STEP_CHANGES, Changeset, Di
 from tasks.plan.lifecycle import NOT_RUNNING, PLAN_ENDS
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import baseline, expansion, halt, halt_rules, handing_back, operator_changes, pre_steps, waits
+from tasks.policy import (
+    answers,
+    baseline,
+    expansion,
+    halt,
+    halt_rules,
+    handing_back,
+    operator_changes,
+    pre_steps,
+    waits,
+)
 from tasks.rules import budget
 from tasks.rules.risk import RISK
 
@@ -186,19 +196,20 @@ def _start(unit: UnitOfWork, step: Step, most: int) -> None:
 
 def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
     snapshot, facts = unit.snapshot, step.facts
+    context = {**unit.plan.head.context, "previous_failure": step.status.previous}
+    if facts["inserted_by"] and baseline.is_baseline(facts):
+        context |= AT_BASE
+    if facts["answers_from"] and (answered := answers.given_to(unit, step)):
+        context["answers"] = answered
     given = expansion.input_for(unit, step) if unit.strategy_state else None
     return codec.extend(
-        step.spec or b"",
+        step.sent,
         {
             **step.omitted,
             **({"input": given} if given else {}),
             "plan_id": snapshot.plan_id,
             "attempt": attempt.attempt,
-            "context": {
-                **unit.plan.head.context,
-                "previous_failure": step.status.previous,
-                **(AT_BASE if facts["inserted_by"] and baseline.is_baseline(facts) else {}),
-            },
+            "context": context,
             "limits": {
                 "max_diff_lines": RISK[facts["risk_level"]].max_diff_lines,
                 "tokens": attempt.tokens,

@@ -51,6 +51,15 @@ def opening(text: str, size: int) -> str:
     return flatten(text)[:size]
 
 
+def whole_lines(text: str, size: int) -> str:
+    """Keep the whole lines within `size` bytes; of a first line that is longer, as much of it as fits."""
+    encoded = text.encode(errors="replace")
+    if len(encoded) <= size:
+        return text
+    head, newline, _ = encoded[: size + 1].rpartition(b"\n")
+    return (head if newline else encoded[:size]).decode(errors="ignore")
+
+
 def fit(text: str, size: int, cut: Cut = one_line) -> str:
     """Sanitise and cut outside words to `size` characters in which no attack is found.
 
