@@ -81,3 +81,13 @@ def test_make_really_runs_what_it_was_asked_for(variable: str, tmp_path: Path, m
     tool = Tool(tool="make-test", argv=("make", "test"), timeout_s=30)
 
     assert verify([tool], in_folder(tmp_path)).passed is False
+
+
+def test_names_of_failing_tests_are_the_same_in_every_clone(tmp_path: Path) -> None:
+    where = f"location: '{tmp_path}/t/a.test.mjs:2:1'"
+    told = f"not ok 1 - adds\n  ---\n  {where}\n  failureType: 'testCodeFailure'\n  ...\n# fail 1\n# cancelled 0"
+    argv = (sys.executable, "-c", f"print({told!r}); raise SystemExit(1)")
+
+    done = verify([Tool(tool="node-test", argv=argv, timeout_s=30)], in_folder(tmp_path), str(tmp_path))
+
+    assert (done.failing.names, done.failing.complete) == (("t/a.test.mjs > adds",), True)

@@ -90,7 +90,7 @@ class AttemptRun:
             return failure
         if spec.verify_tools and spec.mode is not Mode.TEST:
             tree.drop_caches()
-        verification = programs.verify(spec.verify_tools, self._run_tool)
+        verification = programs.verify(spec.verify_tools, self._run_tool, str(tree.root))
         altered = () if verification.failure else tree.altered_files()
         result.verification = verification
         if altered:

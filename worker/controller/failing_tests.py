@@ -1,13 +1,15 @@
 """All tests that a run of a tool says fail, and whether these are all of them.
 
 A planner concludes something from such a list only if it is whole, so that a doubt is told as a list that is not: a
-run that stopped early, a test that could not be collected, a summary whose numbers are not those of the names.
+run that stopped early, a test that could not be collected, a summary whose numbers are not those of the names. Of a
+script of npm or pnpm it is whole only if that runs one runner of tests and nothing else. Names of a runner that does
+not print the file of each test begin with it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 MAX_TESTS = 2000
@@ -20,8 +22,36 @@ _PYTEST_COUNT = re.compile(r"^(?:=+ )?((?:\d+ [a-z]+, )*\d+ [a-z]+) in [\d.]+s",
 _PYTEST_STOPPED = re.compile(r"^!+ (?:stopping after|Interrupted|xdist\.dsession\.Interrupted)", re.MULTILINE)
 _GO_TEST = re.compile(r"^--- FAIL: (\S+) \(", re.MULTILINE)
 _GO_PACKAGE = re.compile(r"^FAIL\t(\S+)([^\n]*)$", re.MULTILINE)
+_COVERAGE = re.compile(r"^(?:FAIL Required test coverage|(?:ERROR: )+Coverage|Jest: )", re.MULTILINE)  # nor enough
 _CARGO_TEST = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. FAILED$", re.MULTILINE)
 _CARGO_COUNT = re.compile(r"^test result: FAILED\. \d+ passed; (\d+) failed;", re.MULTILINE)
+_JEST = re.compile(
+    r"^FAIL (?P<file>\S[^\n]*?)(?: \([\d.]+ m?s\))?$|^ {2}● (?!Console$)(?P<test>\S[^\n]*)$", re.MULTILINE
+)
+_JEST_COUNT = re.compile(r"^(Test Suites|Tests): +(.+), (\d+) total$", re.MULTILINE)  # "1 of 3 total" if it stopped
+_VITEST_TEST = re.compile(r"^ FAIL {2}(([^\s>]+) > [^\n]+)$", re.MULTILINE)
+_VITEST_COUNT = re.compile(r"^ +(Test Files|Tests) {2}(.+) \((\d+)\)$", re.MULTILINE)
+_VITEST_MORE = re.compile(r"^(?: +Errors {2}\d|⎯+ (?:Failed Suites|Unhandled) )", re.MULTILINE)
+_PARTS = re.compile(r"(\d+) ([a-z]+)")
+_TAP = re.compile(
+    r"^(?P<space> *)(?:# Subtest: (?P<began>[^\n]+)|not ok \d+ - (?P<test>[^\n]+)\n"
+    r"(?P=space) {2}---\n(?P<block>.*?)\n(?P=space) {2}\.\.\.)$",
+    re.MULTILINE | re.DOTALL,
+)
+_TAP_NOT = re.compile(r" # (?:TODO|SKIP)\b")
+_TAP_PLACE = re.compile(r"^ *location: '(?:[^'\n]*?//)?([^'\n]+?)(?::\d+){0,2}'$", re.MULTILINE)
+_TAP_HOW = re.compile(r"^ *failureType: '(?:testCodeFailure|subtestsFailed|testTimeoutFailure)'$", re.MULTILINE)
+_TAP_COUNT = re.compile(r"^# (fail|cancelled) (\d+)$", re.MULTILINE)
+_SCRIPT = re.compile(r"^> [^\n]+\n> ([^\n]+)$", re.MULTILINE)  # what npm and pnpm run, each behind its script's name
+_RUNNER = re.compile(r"(jest|vitest run|node --test)(?: [^;&|<>()`$]*)?")
+_UNITTEST = re.compile(r"^={70}\n(?:FAIL|ERROR): ([^\n]+ \([\w.]+\)[^\n]*)$", re.MULTILINE)
+_UNITTEST_COUNT = re.compile(r"^FAILED \(([a-z= 0-9,]+)\)$", re.MULTILINE)
+_UNITTEST_STOPPED = re.compile(
+    r"^ERROR: (?:setUp|tearDown)(?:Class|Module) |unittest\.loader\._FailedTest", re.MULTILINE
+)
+_CTEST_FAILED = re.compile(r"^The following tests FAILED:$", re.MULTILINE)
+_CTEST_TEST = re.compile(r"^\t *\d+ - (\S.*?) \(([^()\n]+)\)(?: .*)?$", re.MULTILINE)
+_CTEST_COUNT = re.compile(r"^\d+% tests passed, (\d+) tests? failed out of \d+$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +84,7 @@ def _pytest(output: str, _: Sequence[str]) -> FailingTests:
     names = _PYTEST_TEST.findall(output)
     counts = _PYTEST_COUNT.findall(output)
     told = re.findall(r"(\d+) (?:failed|errors?)\b", counts[-1]) if counts else []
-    stopped = _PYTEST_STOPPED.search(output) or _PYTEST_FILE.search(output)
+    stopped = _PYTEST_STOPPED.search(output) or _PYTEST_FILE.search(output) or _COVERAGE.search(output)
     return _checked(names, sum(map(int, told)), stopped=bool(stopped))
 
 
@@ -75,9 +105,95 @@ def _cargo(output: str, argv: Sequence[str]) -> FailingTests:
     return _checked(_CARGO_TEST.findall(output), sum(map(int, counts)), stopped="--no-fail-fast" not in argv)
 
 
+def _jest(output: str, argv: Sequence[str]) -> FailingTests:
+    names: list[str] = []
+    file = ""
+    for found in _JEST.finditer(output):
+        file = found["file"] or file
+        if found["test"]:
+            names.append(f"{file} > {found['test']}")
+    failed, left_out = _summed(
+        _JEST_COUNT.findall(output), "Test Suites", files={name.partition(" > ")[0] for name in names}
+    )
+    stopped = (
+        left_out
+        or any(word.startswith("--bail") for word in argv)
+        or "● Test suite failed to run" in output
+        or _COVERAGE.search(output)
+    )
+    return _checked(names, failed, stopped=bool(stopped))
+
+
+def _vitest(output: str, _: Sequence[str]) -> FailingTests:
+    found = _VITEST_TEST.findall(output)
+    failed, left_out = _summed(_VITEST_COUNT.findall(output), "Test Files", files={file for _, file in found})
+    stopped = left_out or _VITEST_MORE.search(output) or _COVERAGE.search(output)
+    return _checked((name for name, _ in found), failed, stopped=bool(stopped))
+
+
+def _summed(counts: Sequence[tuple[str, str, str]], of_files: str, files: Collection[str]) -> tuple[int, bool]:
+    """Add up a summary in two lines, of files and of tests; whether some were not run, or fail without a name."""
+    lines = {what: {word: int(number) for number, word in _PARTS.findall(parts)} for what, parts, _ in counts}
+    whole = len(counts) == len(lines) == 2 and all(sum(lines[what].values()) == int(all_) for what, _, all_ in counts)
+    return lines.get("Tests", {}).get("failed", 0), not whole or lines[of_files].get("failed") != len(files)
+
+
+def _node(output: str, _: Sequence[str]) -> FailingTests:
+    """Read TAP, which node prints where nobody looks on; a suite is counted by its tests."""
+    names: list[str] = []
+    around: dict[int, str] = {}
+    stopped = False
+    for found in _TAP.finditer(output):
+        depth = len(found["space"])
+        if found["began"]:
+            around[depth] = found["began"]
+        elif not _TAP_NOT.search(found["test"]):
+            place, how = _TAP_PLACE.search(found["block"]), _TAP_HOW.search(found["block"])
+            stopped = stopped or not (place and how) or "exitCode: " in found["block"]  # a file that did not load
+            if place and "type: 'suite'" not in found["block"]:
+                outer = (around[each] for each in sorted(around) if each < depth)
+                names.append(" > ".join((place[1], *outer, found["test"])))
+    counts = dict(_TAP_COUNT.findall(output))
+    stopped = stopped or counts.get("cancelled") != "0"
+    return _checked(names, int(counts.get("fail", 0)), stopped=stopped)
+
+
+def _script(output: str, argv: Sequence[str]) -> FailingTests:
+    """Read what a script printed that runs one runner of tests and nothing else."""
+    runs = _SCRIPT.findall(output)
+    runner = _RUNNER.fullmatch(runs[0]) if len(runs) == 1 else None
+    return _READERS[runner[1].split()[0]](output, (*argv, *runs[0].split())) if runner else NOT_KNOWN
+
+
+def _unittest(output: str, argv: Sequence[str]) -> FailingTests:
+    counts = _UNITTEST_COUNT.findall(output)
+    told = dict(part.split("=") for part in counts[-1].split(", ")) if counts else {}
+    count = int(told.get("failures", 0)) + int(told.get("errors", 0))
+    stopped = "unexpected successes" in told or not {"-f", "--failfast"}.isdisjoint(argv)
+    return _checked(_UNITTEST.findall(output), count, stopped=stopped or bool(_UNITTEST_STOPPED.search(output)))
+
+
+def _ctest(output: str, argv: Sequence[str]) -> FailingTests:
+    begin, counts = _CTEST_FAILED.search(output), _CTEST_COUNT.findall(output)
+    found = _CTEST_TEST.findall(output, begin.end()) if begin else []
+    stopped = "--stop-on-failure" in argv or any(how == "Not Run" for _, how in found)
+    return _checked((name for name, _ in found), int(counts[-1]) if counts else 0, stopped=stopped)
+
+
 def _checked(names: Iterable[str], count: int, *, stopped: bool) -> FailingTests:
     unique = tuple(dict.fromkeys(name.strip() for name in names))
     return FailingTests(unique[:MAX_TESTS], complete=not stopped and len(unique) == count <= MAX_TESTS)
 
 
-_READERS = {"pytest": _pytest, "go": _go, "cargo": _cargo}
+_READERS: Mapping[str, Callable[[str, Sequence[str]], FailingTests]] = {
+    "pytest": _pytest,
+    "go": _go,
+    "cargo": _cargo,
+    "jest": _jest,
+    "vitest": _vitest,
+    "node": _node,
+    "npm": _script,
+    "pnpm": _script,
+    "unittest": _unittest,
+    "ctest": _ctest,
+}

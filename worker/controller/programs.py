@@ -103,8 +103,11 @@ class VerificationResult:
         return self.failure is None if self.receipts else None
 
 
-def verify(tools: Iterable[Tool], run: ToolRun) -> VerificationResult:
-    """Have each of `tools` done by `run`, under its timeout; raises what `run` does."""
+def verify(tools: Iterable[Tool], run: ToolRun, root: str = "") -> VerificationResult:
+    """Have each of `tools` done by `run`, under its timeout; raises what `run` does.
+
+    Names of failing tests have their paths from `root`, so that they are the same in every clone.
+    """
     receipts: list[VerifyReceipt] = []
     finding: AttemptFailure | None = None
     failing = NONE
@@ -119,16 +122,17 @@ def verify(tools: Iterable[Tool], run: ToolRun) -> VerificationResult:
         receipts.append(VerifyReceipt(tool=tool.tool, exit_code=done.exit_code, output_digest=done.digest))
         if done.timed_out or done.exit_code not in tool.pass_codes:
             failure = wire.tool_failure(tool.tool, done.stdout, done.timed_out)
-            return VerificationResult(tuple(receipts), failure, failing.joined(_failing(tool, done)))
+            return VerificationResult(tuple(receipts), failure, failing.joined(_failing(tool, done, root)))
         if done.exit_code:
             finding = wire.tool_failure(tool.tool, done.stdout, timed_out=False)
-            failing = failing.joined(_failing(tool, done))
+            failing = failing.joined(_failing(tool, done, root))
     return VerificationResult(tuple(receipts), failing=failing, finding=finding)
 
 
-def _failing(tool: Tool, done: JobResult) -> FailingTests:
+def _failing(tool: Tool, done: JobResult, root: str) -> FailingTests:
     whole = not done.timed_out and done.stdout_bytes <= TAIL_BYTES
-    return failing_tests(tool.tool, tool.argv, done.stdout, whole=whole)
+    output = done.stdout.replace(f"{root}/", "") if root else done.stdout
+    return failing_tests(tool.tool, tool.argv, output, whole=whole)
 
 
 def environment() -> dict[str, str]:
