@@ -79,7 +79,7 @@ def _due(unit: UnitOfWork, step: Step, live: Attempt, lease: Lease, clocks: Cloc
         return silent
     # A lease is written by controllers: whatever stands there, the attempt ends at some time.
     verify_ms = 1000 * sum(tool["timeout_s"] for tool in step.facts["verify_tools"])
-    over = min(lease.claimed, live.deadline) + verify_ms + RUNNING_MARGIN_MS + waits.rested_for(unit) - live.lost
+    over = min(lease.claimed, live.deadline) + verify_ms + RUNNING_MARGIN_MS + unit.rested - live.lost
     return min(silent, (over, "it ran past its time"))
 
 

@@ -74,6 +74,13 @@ class UnitOfWork:
         return bool(self.plan.paused) or self.plan.held.startswith(PAUSED)
 
     @property
+    def rested(self) -> int:
+        """How long the plan has stood still so far, ms; controllers go on while the planner is down."""
+        times = self.plan.times
+        still = self.snapshot.now - times["still"] if "still" in times else 0
+        return times.get("lost", 0) - times.get("outages", 0) + still
+
+    @property
     def tokens_used(self) -> int:
         """Tokens of today that this decision has reserved or spent so far; below 0 where it released more."""
         return self.plan.reserved["tokens"] + self.plan.spent["tokens"] - self._tokens + self.lapsed

@@ -24,7 +24,7 @@ from tasks.policy.advice_facts import (
     raise_limit,
     sentence,
 )
-from tasks.policy.advice_on_limits import advise_on_budget, advise_on_wall_clock
+from tasks.policy.advice_on_limits import advise_on_budget, advise_on_hosts, advise_on_wall_clock
 from tasks.rules import budget
 from tasks.text.paths import fault
 
@@ -37,6 +37,7 @@ def advise(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any], cause: str 
         plan=unit.plan,
         evidence=evidence,
         now=unit.snapshot.now,
+        rested=unit.rested,
         steps=unit.snapshot.steps,
         active=unit.snapshot.active,
         leases=unit.snapshot.leases,
@@ -134,11 +135,6 @@ def _lease_deaths(facts: Facts) -> str:
     return sentence(find, raise_limit(facts, "lease_deaths", met + 1))
 
 
-def _nobody_can(facts: Facts) -> str:
-    who = listing(dict.fromkeys(each["controller"] for each in facts.evidence.get("released", ())))
-    return f"Mend on the hosts of {who or 'the controllers'} what the reasons name: {AGAIN} once they can begin."
-
-
 def _cannot_revise(facts: Facts) -> str:
     failed = [facts.steps[each["step_id"]] for each in facts.evidence.get("steps", ())]
     if not failed and facts.plan.head.tightened is not None:
@@ -229,7 +225,7 @@ ADVICE: Mapping[str, Callable[[Facts], str]] = MappingProxyType(
         "flaky": _flaky,
         "file_growth": _file_growth,
         "lease_deaths": _lease_deaths,
-        "nobody_can": _nobody_can,
+        "nobody_can": advise_on_hosts,
         "cannot_revise": _cannot_revise,
         "manual": _manual,
         "rejected": _rejected,

@@ -31,14 +31,15 @@ MOST = MappingProxyType(
 class Facts:
     """What is known where a plan ends; `steps` are those that the decision has read.
 
-    `held` are the attempts that ended in this decision, `allowed` the goal's files where the plan has them at hand,
-    `outside` files that an attempt touched and that are not its step's, `cause` is that of a rejection. `stands`: the
-    command that ended the plan will end its successors as well.
+    `rested` is how long the plan stood still, ms. `held` are the attempts that ended in this decision, `allowed` the
+    goal's files where the plan has them at hand, `outside` files that an attempt touched and that are not its step's,
+    `cause` is that of a rejection. `stands`: the command that ended the plan will end its successors as well.
     """
 
     plan: PlanRecord
     evidence: Mapping[str, Any]
     now: int
+    rested: int
     steps: Mapping[str, Step]
     active: Mapping[str, Attempt]
     leases: Mapping[str, Lease]

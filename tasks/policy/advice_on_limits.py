@@ -63,19 +63,31 @@ def _budget_of_an_attempt(facts: Facts) -> str:
     )
 
 
+def advise_on_hosts(facts: Facts) -> str:
+    """Say whose hosts have to be mended: they handed steps back, and say why."""
+    who = listing(dict.fromkeys(each["controller"] for each in facts.evidence.get("released", ())))
+    return f"Mend on the hosts of {who or 'the controllers'} what the reasons name: {AGAIN} once they can begin."
+
+
 def advise_on_wall_clock(facts: Facts) -> str:
-    """Say how much more time the plan needs, unless nobody took its steps."""
+    """Say how much more time the plan needs, unless nobody took its steps, or all that is open was handed back.
+
+    A wait in which the plan stood still is no wait for a controller.
+    """
     plan, took = facts.plan, int(facts.evidence.get("value") or 0)
     limit = plan.limits["wall_clock_s"] or 0
     untaken = {
-        name: attempt
+        name: facts.now - attempt.at - max(0, facts.rested - attempt.lost)  # ms
         for name, attempt in facts.active.items()
         if not ((lease := facts.leases.get(name)) and lease.attempt == attempt.attempt and lease.claimed)
-        and facts.now - attempt.at >= 500 * limit
     }
+    open_ = {*plan.backoffs, *facts.active, *(step.step_id for step in facts.ready)}
+    if open_ and untaken.keys() == facts.active.keys() and open_ <= plan.halting.get("released", {}).keys():
+        return advise_on_hosts(facts)
+    untaken = {name: ms for name, ms in untaken.items() if ms >= 500 * limit}
     if untaken and untaken.keys() == facts.active.keys():
-        queues = listing(sorted({attempt.queue for attempt in untaken.values()}))
-        waited = (facts.now - min(attempt.at for attempt in untaken.values())) // 1000
+        queues = listing(sorted({facts.active[name].queue for name in untaken}))
+        waited = max(untaken.values()) // 1000
         return (
             f"Start controllers for the queue {queues}: nobody took {listing(sorted(untaken))} in {waited} s. "
             f"Then {AGAIN}."

@@ -187,7 +187,7 @@ def _start(unit: UnitOfWork, step: Step, most: int) -> None:
         patch_cycles=patch_cycles,
         at=now,
         deadline=now + max(QUEUED_MS, running),
-        lost=waits.rested_for(unit),
+        lost=unit.rested,
     )
     unit.snapshot.active[step.step_id] = attempt
     unit.change.dispatches.append(Dispatch(step.step_id, attempt, _spec(unit, step, attempt)))

@@ -214,13 +214,6 @@ def wall_clock_ends(unit: UnitOfWork) -> int | None:
     return times["ready"] + 1000 * limit + times.get("lost", 0)
 
 
-def rested_for(unit: UnitOfWork) -> int:
-    """Say how long the plan has stood still so far, ms; controllers go on while the planner is down."""
-    times = unit.plan.times
-    still = unit.snapshot.now - times["still"] if "still" in times else 0
-    return times.get("lost", 0) - times.get("outages", 0) + still
-
-
 def count_outages(unit: UnitOfWork, clocks: Clocks) -> None:
     """Give back to the wall clock the time in which nobody swept, but for that in which it stood still anyway."""
     times = unit.plan.times

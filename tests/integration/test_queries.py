@@ -64,6 +64,10 @@ def test_the_wall_clock_runs_from_ready_and_stops_at_the_end(planner: Planner) -
 
     assert 3600 <= running < 3660
     assert planner.view(plan_id).budget.wall_clock_s.spent == 90
+    planner.put_times(plan_id, {"created": 0, "ready": hour_ago, "ended": hour_ago + 90_000, "lost": 30_000})
+    assert planner.view(plan_id).budget.wall_clock_s.spent == 60
+    planner.put_times(plan_id, {"created": 0, "ready": hour_ago, "still": hour_ago + 10_000, "lost": 4000})
+    assert planner.view(plan_id).budget.wall_clock_s.spent == 6  # it stands still
 
 
 def test_a_completed_plan_has_an_end_and_only_done_steps(planner: Planner) -> None:

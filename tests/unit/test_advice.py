@@ -139,6 +139,19 @@ def test_the_wall_clock_is_told_without_the_time_that_was_given_back() -> None:
     assert work_slowly(**raised).state == "EXECUTING"
 
 
+def test_a_wait_for_a_person_is_no_wait_for_a_controller() -> None:
+    plan = Running(a_step("a"), a_step("b", "a"), wall_clock_s=600)
+    wait_claimed(plan, 480_000)
+    plan.report(a_report("a", plan.active["a"].attempt, plan.active["a"].lease))
+    order(plan, "pause", order_id="p")
+    plan.store.wait(3_600_000)
+    order(plan, "resume", order_id="r")
+    plan.store.wait(120_000)
+    plan.sweep()
+
+    assert advised(plan) == {"wall_clock_s": 1200}
+
+
 def test_a_step_that_nobody_takes_needs_a_controller_and_no_time() -> None:
     plan = EVERY_HALT["wall_clock"]()
 

@@ -210,6 +210,7 @@ def test_one_alone_has_its_plan_run_out_of_time_and_its_reasons_told() -> None:
     assert [each["controller"] for each in evidence["released"]] == ["broken"] * MAX_LAST
     assert evidence["released"][-1]["reason"] == "no such repository"
     assert evidence["events"][0]["what"] == "plan.ready"
+    assert evidence["unblock"].startswith("Mend on the hosts of broken what the reasons name: ")
 
 
 @pytest.mark.parametrize(

@@ -195,8 +195,10 @@ def _budget(record: PlanRecord, now: int) -> Budget:
     def line(name: str) -> BudgetLine:
         return BudgetLine(limit=record.limits[name], reserved=record.reserved[name], spent=record.spent[name])
 
-    until, since = record.times.get("ended", now), record.times.get("ready")
-    seconds = (until - since) // 1000 if since else 0
+    times = record.times
+    until, since = times.get("ended", now), times.get("ready")
+    given_back = times.get("lost", 0) + (until - times["still"] if "still" in times else 0)
+    seconds = (until - since - given_back) // 1000 if since else 0
     return Budget(
         tokens=line("tokens"),
         patch_cycles=line("patch_cycles"),
