@@ -587,6 +587,30 @@ def test_of_too_many_files_those_that_may_change_go_along(
     assert len("".join(sent(checkout).context.files)) <= 20
 
 
+@pytest.mark.parametrize(
+    ("given", "begins_there"),
+    [
+        (("-f", "src/a.py"), True),
+        (("-f", "src/*.py", "-f", "src/new.py"), True),
+        (("-f", "src/new.py"), False),  # nothing of it is here
+        (("-f", "src/a.py", "-f", "lib/b.py"), False),
+        ((), False),
+        (("-f", "src/a.py", "--base-sha", "9f1c2d4"), False),
+        (("-", "-f", "src/a.py"), False),  # what stands in a file is sent as it is
+    ],
+)
+def test_a_goal_begins_at_the_commit_of_the_folder_that_has_its_files(
+    planner: Callable[..., Result], checkout: Path, given: tuple[str, ...], begins_there: bool
+) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@a"]
+    subprocess.run([*git, "commit", "-q", "-m", "a"], cwd=checkout, check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], cwd=checkout, check=True, capture_output=True, text=True).stdout
+
+    assert planner("--goal", "Fix it", *given, stdin=b"{}").exit_code == 0
+
+    assert (sent(checkout).context.base_sha == head.strip()) is begins_there
+
+
 @pytest.mark.parametrize("variable", ["PATH", "GIT_DIR"])
 def test_without_git_or_a_repository_nothing_goes_along(
     planner: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str

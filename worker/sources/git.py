@@ -1,4 +1,4 @@
-"""What git knows of a folder: the files of a project, and the documents about its modules.
+"""What git knows of a folder: its commit, the files of a project, and the documents about its modules.
 
 A gap report is planned by them: what is there is changed, what is not is made, and globs find their files.
 """
@@ -38,11 +38,43 @@ def with_checkout(body: Mapping[str, Any], allowed: Sequence[Any], folder: Path)
     return {**body, "context": context, "gap_report": given}
 
 
+def with_commit(body: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Begin a goal at the commit that is checked out at `folder`, so that its plan knows what was red before.
+
+    What `body` says already stands. Of a folder that does not have the files which may change nothing is said: the goal
+    is about another repository.
+    """
+    context, allowed = dict(body.get("context") or {}), body.get("allowed_files")
+    patterns = [each for each in allowed if isinstance(each, str)] if isinstance(allowed, list) else []
+    if patterns and "base_sha" not in context:
+        with suppress(GitError, OSError, SubprocessError):
+            git = Git(folder)
+            commit = git.line("rev-parse", "--verify", "HEAD^{commit}")
+            files = _names(git("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit))
+            if _is_of(files, patterns):
+                context["base_sha"] = commit
+    return {**body, "context": context} if context else dict(body)
+
+
+def _is_of(files: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Tell whether a project of these files is what `patterns` are about: new files lie in folders that it has."""
+    there, folders = set(files), {path.rpartition("/")[0] for path in files}
+    found = [expand_globs([pattern], files).files for pattern in patterns]
+    known = [any(path in there for path in paths) for paths in found]
+    fitting = (any(path.rpartition("/")[0] in folders for path in paths) for paths in found)
+    return any(known) and all(fitting)
+
+
 def _files(folder: Path) -> tuple[str, ...]:
     try:
         listed = Git(folder)("ls-files", "-z", "--cached", "--others", "--exclude-standard")
     except (GitError, OSError, SubprocessError):
         return ()
+    return _names(listed)
+
+
+def _names(listed: bytes) -> tuple[str, ...]:
+    """Take those paths of a listing that a goal can name."""
     names = {raw.decode(errors="replace") for raw in listed.split(b"\0") if raw}
     return tuple(sorted(name for name in names if len(name) <= MAX_PATH and name.isprintable() and BROKEN not in name))
 

@@ -37,7 +37,7 @@ def submit(
     inbox: Annotated[Path | None, typer.Option(metavar="DIR", help="Close what the files of this folder ask.")] = None,
     kind: Annotated[Kind | None, typer.Option(help="The kind of goal.")] = None,
     repo: Annotated[str | None, typer.Option(help="The repository's name.")] = None,
-    base_sha: Annotated[str | None, typer.Option(help="The commit to begin at.")] = None,
+    base_sha: Annotated[str | None, typer.Option(help="The commit to begin at; else the folder's.")] = None,
     language: Annotated[LanguageName | None, typer.Option(help="The language to verify in.")] = None,
     test_command: Annotated[str | None, typer.Option(help="How its tests are run.")] = None,
     goal_id: Annotated[str | None, typer.Option(help="The same id twice is one goal.")] = None,
@@ -58,6 +58,8 @@ def submit(
 
     [b]planner submit --from-sarif ruff.sarif --roadmap ROADMAP.md --inbox inbox/ -f src/a.py[/b]
 
+    Without FILE a plan begins at the commit of the current folder, if the files are there: what was red then does not
+    count against the plan.
     Files may be globs. Options go over what FILE says. Exit code 1 if the goal is REJECTED.
 
     --from-sarif, --roadmap and --inbox make a gap report, --from-junit then too: the most critical gap is planned.
@@ -69,6 +71,7 @@ def submit(
     """
     from worker.cli import goal_options
     from worker.cli.publisher import errors_of, publish, wait_for
+    from worker.sources.git import with_commit
     from worker.sources.goal import with_options
 
     given = {
@@ -84,6 +87,7 @@ def submit(
         say_json(result) if as_json else say(made.value)
         return OK
     body = with_options(made, given)
+    body = body if source else with_commit(body, Path.cwd())
     if not body:
         raise Failure.of("no_goal", NO_GOAL, USAGE)
     with open_link() as link:
