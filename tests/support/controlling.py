@@ -79,7 +79,9 @@ class Planner:
 
     def send(self, step_id: str, stream: str = STREAM, **changes: Any) -> dict[str, Any]:
         spec = self.spec(step_id, **changes)
-        self.redis.hset(spec["lease_key"], mapping={"attempt": 1, "lease": f"lease-of-{step_id}", "tokens": 9})
+        self.redis.hset(
+            spec["lease_key"], mapping={"attempt": spec["attempt"], "lease": f"lease-of-{step_id}", "tokens": 9}
+        )
         self.redis.xadd(stream, {"data": codec.dumps(spec)})
         return spec
 
@@ -117,7 +119,7 @@ class Repo:
     def git(self, *args: str) -> str:
         return subprocess.run(["git", *args], cwd=self.path, check=True, capture_output=True, text=True).stdout.strip()
 
-    def commit_on(self, branch: str, path: str, text: str) -> str:
+    def commit_on(self, branch: str, path: str, text: str, message: str = "t") -> str:
         """Commit one file on a branch without touching the checkout, as another controller would."""
         blob = subprocess.run(["git", "hash-object", "-w", "--stdin"], cwd=self.path, input=text, check=True,
                               capture_output=True, text=True).stdout.strip()  # fmt: skip
@@ -127,7 +129,7 @@ class Repo:
                 subprocess.run(["git", *words], cwd=self.path, check=True, env=index)
             made = subprocess.run(["git", "write-tree"], cwd=self.path, check=True, capture_output=True, env=index)
         tree = made.stdout.decode().strip()
-        commit = self.git("-c", "user.name=t", "-c", "user.email=t@t", "commit-tree", tree, "-p", branch, "-m", "t")
+        commit = self.git("-c", "user.name=t", "-c", "user.email=t@t", "commit-tree", tree, "-p", branch, "-m", message)
         self.git("update-ref", f"refs/heads/{branch}", commit)
         return commit
 

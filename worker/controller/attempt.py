@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from schemas import codec
 from schemas.base import FailureCategory, Mode
 from schemas.outcome import MAX_OUTPUT_BYTES, Metrics, Outcome
-from worker.controller import programs, wire
+from worker.controller import history, programs, wire
 from worker.controller.changes import Changes
 from worker.controller.lease import LeaseClient
 from worker.controller.programs import AgentReport, VerificationResult
@@ -76,11 +76,14 @@ class AttemptRun:
     def _do(self, result: Result) -> AttemptFailure | None:
         """Do one stage after the other, and put what each comes to into `result`; return the first failure."""
         spec, tree = self.spec, self.tree
-        tree.reset(spec.plan_id, spec.context.base_sha, at=spec.verified_at)
-        verified = (_path(word) for tool in spec.verify_tools for word in tool.argv)
-        # What a link in the commit would lead out of the clone is refused before anybody follows it.
-        if leading_out := tree.links_out(dict.fromkeys((*spec.allowed_files, *filter(None, verified)))):
-            return wire.path_failure(FailureCategory.SANDBOX_VIOLATION, LINKS, leading_out)
+        if failure := self._begin():
+            return failure
+        if spec.mode is Mode.PATCH and (landed := tree.landed(spec.step_id)):
+            if self._holds(landed, result):
+                return None
+            tree.take_off(spec.step_id, self.lease.confirm)
+            if failure := self._begin():
+                return failure
         result.report = self._ask_agent()
         if failure := result.report.failure:
             return failure
@@ -97,10 +100,29 @@ class AttemptRun:
             what = f"the verification changed what it verified, so that cannot be landed: {', '.join(altered)}"
             return wire.advice(what)
         if changes.touched and not verification.failure:
-            self.lease.confirm()
-            commit = tree.land(spec.plan_id, changes, _message(spec))
+            commit = tree.land(spec.step_id, changes, history.message(spec), self.lease.confirm)
             log.info("change_landed", extra={**spec.ids, "commit": commit})
         return verification.failure
+
+    def _begin(self) -> AttemptFailure | None:
+        """Put the clone where the step begins; a link out of it is refused before anybody follows it."""
+        spec, tree = self.spec, self.tree
+        tree.reset(spec.plan_id, spec.context.base_sha, at=spec.verified_at)
+        verified = (_path(word) for tool in spec.verify_tools for word in tool.argv)
+        leading_out = tree.links_out(dict.fromkeys((*spec.allowed_files, *filter(None, verified))))
+        return wire.path_failure(FailureCategory.SANDBOX_VIOLATION, LINKS, leading_out) if leading_out else None
+
+    def _holds(self, landed: Changes, result: Result) -> bool:
+        """Verify what an earlier attempt has `landed` before it died, and take it as this one's if it holds."""
+        if violation(self.spec, landed):
+            return False
+        verification = programs.verify(self.spec.verify_tools, self._run_tool)
+        if verification.failure:
+            return False
+        log.info("change_found", extra={**self.spec.ids, "commit": landed.tree})
+        result.report = AgentReport(tokens_used=0, patch_cycles=0, tool_calls=0)
+        result.changes, result.verification = landed, verification
+        return True
 
     def _ask_agent(self) -> AgentReport:
         if self.spec.mode is Mode.TEST:
@@ -147,11 +169,6 @@ def _path(word: str) -> str:
     return "" if "\0" in path or path.startswith(("/", "..")) else path
 
 
-def _message(spec: Spec) -> str:
-    title = " ".join(spec.title.split()) or spec.step_id
-    return f"{title}\n\nPlan: {spec.plan_id}\nStep: {spec.step_id}\nAttempt: {spec.attempt}\n"
-
-
 def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Outcome:
     """Return `result` as the outcome of the attempt `spec`.
 
@@ -179,6 +196,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         verify=result.verification.receipts,
         output=None if failure else report.output,
         controller=controller,
+        nothing_to_change=None if failure or (changes and changes.touched) else report.nothing_to_change,
         verified_at=spec.verified_at if result.verification.receipts else None,
         failing_tests=result.verification.failing.names,
         failing_tests_complete=result.verification.failing.complete and bool(result.verification.receipts),

@@ -58,6 +58,14 @@ def name_changes(base: str, touched: Mapping[bytes, Marks | None], known: Iterab
     )
 
 
+def landed(git: Git, base: str, commit: str) -> Changes:
+    """Name and measure what `commit` has changed since `base`."""
+    words = git("diff-tree", "-r", "--no-renames", "--name-status", "-z", base, commit).split(b"\0")[:-1]
+    states = dict(zip(words[1::2], words[::2], strict=True))
+    created = tuple(_text(path) for path, state in states.items() if state == b"A")
+    return measure(git, Changes(base, commit, tuple(map(_text, states)), created))
+
+
 def measure(git: Git, changes: Changes) -> Changes:
     """Measure how large the change is, now that it has a tree."""
     diff = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", changes.base, changes.tree)

@@ -21,7 +21,7 @@ AgentRun = Callable[[Sequence[str], float, bytes], JobResult]  # an argv, second
 ToolRun = Callable[[Sequence[str], float], JobResult]  # an argv and seconds
 
 MOST = 10**12
-REPORTED = frozenset({"tokens_used", "patch_cycles", "tool_calls", "output", "suggestion"})
+REPORTED = frozenset({"tokens_used", "patch_cycles", "tool_calls", "output", "suggestion", "nothing_to_change"})
 # Variables, by how they begin, that choose the options, the configuration or the code of a tool of the catalogue.
 STEERING = (
     *("GOFLAGS", "GOENV", "GOWORK", "MAKE", "MFLAGS", "GNUMAKEFLAGS", "CTEST_", "RUFF_", "TOX", "MYPYPATH"),
@@ -38,6 +38,7 @@ class AgentReport:
     patch_cycles: int | None = None
     tool_calls: int | None = None
     output: Any = None
+    nothing_to_change: str | None = None  # why, if it says so
     failure: AttemptFailure | None = None
 
 
@@ -52,8 +53,7 @@ def ask_agent(run: AgentRun, argv: Sequence[str], spec: bytes, timeout_s: float,
     # The report stands on the last line; a JSON object without a word of a report is an answer, and none of it.
     last = _json(done.stdout.rstrip().rpartition("\n")[2])
     said = last if isinstance(last, dict) and last.keys() & REPORTED else {}
-    suggestion = said.get("suggestion")
-    suggestion = suggestion[:MESSAGE_CHARS] if isinstance(suggestion, str) else None
+    suggestion = _text(said.get("suggestion"))
     failure = None
     if done.timed_out:
         failure = wire.agent_timeout(timeout_s, done.stderr[-MESSAGE_CHARS:])
@@ -65,6 +65,7 @@ def ask_agent(run: AgentRun, argv: Sequence[str], spec: bytes, timeout_s: float,
         patch_cycles=_count(said.get("patch_cycles")),
         tool_calls=_count(said.get("tool_calls")),
         output=said.get("output") if said else _answer(done.stdout, whole=whole),
+        nothing_to_change=_text(said.get("nothing_to_change")),
         failure=failure,
     )
 
@@ -82,6 +83,10 @@ def _json(text: str) -> Any:
         return codec.loads(text)
     except codec.DecodeError:
         return None
+
+
+def _text(value: Any) -> str | None:
+    return value[:MESSAGE_CHARS] if isinstance(value, str) else None
 
 
 def _count(value: Any) -> int | None:

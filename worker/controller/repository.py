@@ -1,17 +1,16 @@
 """The git directories that our git uses: the operator's repository, and a controller's own store beside the clone.
 
-All controllers of a machine share the repository. Only the plans' branches of it are written, under a lock: neither its
-files, index, HEAD nor configuration, nor another branch. No agent gets to the store, and no git that reads the clone
-runs there.
+All controllers of a machine share the repository. Only the plans' branches of it are written, each from the commit that
+was read to the next: neither its files, index, HEAD nor configuration, nor another branch. No agent gets to the store,
+and no git that reads the clone runs there.
 """
 
 from __future__ import annotations
 
-import fcntl
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from worker.host.git import UPLOAD_PACK, Git, GitError
@@ -58,27 +57,25 @@ class Repository:
 
     def start(self, plan_id: str, base: str | None) -> str:
         """Return the tip of the plan's branch, which begins at `base` or HEAD."""
-        with self.lock():
-            if tip := self.tip(plan_id):
-                return tip
+        while not (tip := self.tip(plan_id)):
             first = self.commit(base or "HEAD")
-            self.move(plan_id, first, "")
-            return first
+            if self.move(plan_id, first, ""):
+                return first
+        return tip
 
     def receive(self, pack: bytes) -> None:
         """Take the objects of `pack` in, after git has checked each of them."""
         self.git("unpack-objects", "-q", "--strict", stdin=pack)
 
-    def move(self, plan_id: str, to: str, expected: str) -> None:
-        """Move the plan's branch, unless somebody else moved it from `expected` ("" where there is none yet)."""
-        self.git("update-ref", "-m", "planner", branch_of(plan_id), to, expected)
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep the other controllers of this repository away; held for milliseconds."""
-        with (self.common / "planner.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+    def move(self, plan_id: str, to: str, expected: str) -> bool:
+        """Move the plan's branch from `expected` ("" where there is none yet); False if somebody else has moved it."""
+        try:
+            self.git("update-ref", "-m", "planner", branch_of(plan_id), to, expected)
+        except GitError:
+            if (self.tip(plan_id) or "") == expected:
+                raise
+            return False
+        return True
 
 
 class Store:

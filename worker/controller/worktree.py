@@ -11,14 +11,15 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 
-from worker.controller import changes, snapshot
+from worker.controller import changes, history, snapshot
 from worker.controller.changes import Changes, IgnoreRules
+from worker.controller.history import PlanCommit
 from worker.controller.repository import SUBMODULE, Repository, Store, TreeEntry, branch_of
 from worker.controller.snapshot import GIT_DIR, Marks, TreeSnapshot
 from worker.sandbox.user import PASSABLE, User
@@ -147,20 +148,57 @@ class Worktree:
             return ()  # it took its git directory apart
         return tuple(sorted(found - {branch_of(self._plan_id)}))[:MAX_REFS]
 
-    def land(self, plan_id: str, change: Changes, message: str) -> str:
-        """Commit `change` to the plan's branch, rebased if a sibling has moved that; raises GitError on a conflict."""
-        store, tree = self._store, change.tree
-        with self._repository.lock():
-            tip = self._repository.tip(plan_id) or change.base
-            if tip != change.base:
-                store.fetch(tip, plan_id)
-                tree = store.merge(change.base, tip, tree)
-            commit = store.commit(tree, tip, message)
-            pack = store.pack(commit, tip)
-            self._repository.receive(pack)
-            self._repository.move(plan_id, commit, tip)
-        store.keep(commit, pack)
-        return commit
+    def landed(self, step_id: str) -> Changes | None:
+        """Return what a commit of `step_id` has changed on the plan's branch, as it was at the reset; None without one.
+
+        Of several the last is returned, as one that cannot stay: no attempt has verified them together.
+        """
+        own = [each for each in self._commits(self._base) if each.step_id == step_id]
+        if not own:
+            return None
+        self._taken = {}
+        found = changes.landed(self._store.git, own[0].parent, own[0].commit)
+        return replace(
+            found, escaping=self.links_out(found.touched), unfit="the step has several commits" if own[1:] else None
+        )
+
+    def take_off(self, step_id: str, confirm: Callable[[], object]) -> None:
+        """Take the commits of `step_id` off the plan's branch; raises GitError where later ones need them."""
+        while True:
+            tip = self._repository.tip(self._plan_id) or self._base
+            self._store.fetch(tip, self._plan_id)
+            first = history.without(self._store, self._commits(tip), step_id, tip)
+            if first == tip or self._publish(first, tip, confirm):
+                return
+
+    def land(self, step_id: str, change: Changes, message: str, confirm: Callable[[], object]) -> str:
+        """Commit `change` to the plan's branch, rebased if siblings have moved that; raises GitError on a conflict.
+
+        Each time before the branch is moved, `confirm` is asked, and raises if the change is not wanted any more.
+        """
+        store = self._store
+        while True:
+            tip = self._repository.tip(self._plan_id) or change.base
+            store.fetch(tip, self._plan_id)
+            parent, tree = history.without(store, self._commits(tip), step_id, tip), change.tree
+            if parent != change.base:
+                tree = store.merge(change.base, parent, tree)
+            commit = store.commit(tree, parent, message)
+            if self._publish(commit, tip, confirm):
+                return commit
+
+    def _publish(self, commit: str, tip: str, confirm: Callable[[], object]) -> bool:
+        """Move the plan's branch from `tip` to `commit`, which the store has made; False if somebody else moved it."""
+        pack = self._store.pack(commit, tip)
+        self._repository.receive(pack)
+        confirm()
+        if not self._repository.move(self._plan_id, commit, tip):
+            return False
+        self._store.keep(commit, pack)
+        return True
+
+    def _commits(self, tip: str) -> list[PlanCommit]:
+        return history.commits(self._store.git, self._plan_id, tip)
 
     def _changed(self, now: TreeSnapshot) -> Iterator[bytes]:
         """Yield what is not as it was of the files that git knows; of a submodule only that it is an empty folder."""

@@ -738,3 +738,71 @@ def test_a_verification_at_the_base_is_of_that_commit_and_names_all_that_fails(
     assert [receipt.exit_code for receipt in before.verify] == [1]
     assert (after.success, after.verified_at, after.failing_tests) == (True, None, ())
     assert repo.landed() == ["calc.py"]
+
+
+def of_step(step_id: str, attempt: int) -> str:
+    return f"Do {step_id}\n\nPlan: {PLAN}\nStep: {step_id}\nAttempt: {attempt}"
+
+
+def history(repo: Repo) -> list[str]:
+    return [
+        text.strip() for text in repo.git("log", "-z", "--format=%B", f"main..{BRANCH}").split("\0") if text.strip()
+    ]
+
+
+def test_a_change_that_landed_before_its_attempt_died_is_verified_and_reported(
+    planner: Planner, repo: Repo, start: Callable[..., None]
+) -> None:
+    repo.git("branch", BRANCH)
+    fixed = FILES["calc.py"].replace("-", "+")
+    repo.commit_on(BRANCH, "calc.py", fixed, of_step("fix", 1))
+    repo.commit_on(BRANCH, "words.py", "# of a sibling\n", of_step("words", 1))
+    no_agent = "raise SystemExit('asked')"
+    planner.send("fix", intent=no_agent, allowed_files=["calc.py"], verify_tools=[PYTEST], attempt=2)
+    start()
+
+    outcome = planner.outcome("fix")
+
+    assert outcome.success
+    assert outcome.verify
+    assert (outcome.touched_files, outcome.created_files, outcome.growth_kb) == (("calc.py",), (), 0)
+    assert outcome.diff_hash
+    assert (outcome.metrics and outcome.metrics.tokens_used) == 0
+    assert history(repo) == [of_step("words", 1), of_step("fix", 1)]
+
+
+@pytest.mark.parametrize(
+    "landed",
+    [
+        pytest.param([("calc.py", "def add(a, b):\n    return 0\n")], id="red"),
+        pytest.param([("words.py", "NOT_ALLOWED = 1\n")], id="not allowed"),
+        pytest.param([("calc.py", "1\n"), ("calc.py", FILES["calc.py"].replace("-", "+"))], id="several"),
+    ],
+)
+def test_what_an_earlier_attempt_left_that_does_not_hold_is_taken_off_first(
+    landed: list[tuple[str, str]], planner: Planner, repo: Repo, start: Callable[..., None]
+) -> None:
+    repo.git("branch", BRANCH)
+    for attempt, (path, text) in enumerate(landed, 1):
+        repo.commit_on(BRANCH, path, text, of_step("fix", attempt))
+    repo.commit_on(BRANCH, "notes.md", "of a sibling\n", of_step("notes", 1))
+    planner.send("fix", intent=FIX, allowed_files=["calc.py"], verify_tools=[PYTEST], attempt=3)
+    start()
+
+    assert planner.outcome("fix").success
+
+    assert history(repo) == [of_step("fix", 3), of_step("notes", 1)]
+    assert repo.landed() == ["calc.py", "notes.md"]
+    assert repo.git("show", f"{BRANCH}:words.py") == FILES["words.py"].strip()
+
+
+def test_an_agent_may_say_why_nothing_has_to_be_changed(planner: Planner, start: Callable[..., None]) -> None:
+    planner.send("fix", intent="report(nothing_to_change='It is right.', tokens_used=7)", allowed_files=["calc.py"])
+    says_both = f"{FIX}; report(nothing_to_change='It is right.')"
+    planner.send("both", intent=says_both, allowed_files=["calc.py"], verify_tools=[PYTEST])
+    start()
+
+    fix, both = planner.outcome("fix"), planner.outcome("both")
+
+    assert (fix.success, fix.touched_files, fix.nothing_to_change) == (True, (), "It is right.")
+    assert (both.success, both.touched_files, both.nothing_to_change) == (True, ("calc.py",), None)

@@ -1,0 +1,62 @@
+"""The commits of a plan's branch: which step and attempt each is of, and the branch without those of one step.
+
+Only controllers write that branch, and the last lines of a commit's message say what it is of (`message`). A step has
+commits there before it is done if an attempt landed its change and died before it could say so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from worker.controller.repository import HISTORY, Store
+from worker.controller.wire import Spec
+from worker.host.git import Git
+
+_TRAILERS = re.compile(r"\n\nPlan: (\S+)\nStep: (\S+)\nAttempt: (\d+)\s*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCommit:
+    """One commit of a plan's branch."""
+
+    commit: str
+    parent: str
+    step_id: str
+    message: str
+
+
+def message(spec: Spec) -> str:
+    """Return the message of the commit that the attempt `spec` lands."""
+    title = " ".join(spec.title.split()) or spec.step_id
+    return f"{title}\n\nPlan: {spec.plan_id}\nStep: {spec.step_id}\nAttempt: {spec.attempt}\n"
+
+
+def commits(git: Git, plan_id: str, tip: str) -> list[PlanCommit]:
+    """List the commits of the plan that end at `tip`, the newest first; as many as a store holds with their parents."""
+    found = []
+    listed = git("rev-list", "--first-parent", f"--max-count={HISTORY - 1}", "--format=%H %P%n%B%x00", tip)
+    for entry in listed.decode(errors="replace").split("\0"):
+        ids, _, text = entry.lstrip("\n").partition("\n")[2].partition("\n")
+        trailers = _TRAILERS.search(text)
+        if not trailers or trailers[1] != plan_id or len(parents := ids.split()[1:]) != 1:
+            break
+        found.append(PlanCommit(ids.split()[0], parents[0], trailers[2], text))
+    return found
+
+
+def without(store: Store, listed: Sequence[PlanCommit], step_id: str, tip: str) -> str:
+    """Return a commit like `tip` without what `step_id` has changed; raises GitError where later commits need that.
+
+    `listed` are the commits that end at `tip`. The tip itself is returned if none of them is of the step.
+    """
+    oldest = next((at for at in reversed(range(len(listed))) if listed[at].step_id == step_id), None)
+    if oldest is None:
+        return tip
+    made = listed[oldest].parent
+    for later in reversed(listed[:oldest]):
+        if later.step_id != step_id:
+            tree = store.merge(later.parent, made, f"{later.commit}^{{tree}}")
+            made = store.commit(tree, made, later.message)
+    return made
