@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -147,6 +148,7 @@ class ReviewState(Record):
     failed: bool = False  # a step of the row failed
     loops: dict[QrPhase, Loop] = Field(default_factory=dict)
     asked: QrPhase | None = None  # the gate a person is asked about
+    mended: tuple[Path, ...] = Field(default=(), exclude_if=operator.not_)  # files that the next review has to cover
 
 
 class MilestoneOutcome(Record):
@@ -155,6 +157,7 @@ class MilestoneOutcome(Record):
     outcome: str
     untouched: tuple[Path, ...] = ()
     delegated_to: str | None = None
+    mended: tuple[Path, ...] = Field(default=(), exclude_if=operator.not_)  # its files that a mend changed afterwards
 
 
 class ReviewReport(Record):

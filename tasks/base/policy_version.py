@@ -11,7 +11,7 @@ from enum import Enum
 
 from schemas.stored import PlanRecord
 
-POLICY_VERSION = 3  # of new plans
+POLICY_VERSION = 4  # of new plans
 
 
 class ChangedRule(Enum):
@@ -45,6 +45,7 @@ class ChangedRule(Enum):
         "Steps that patch and are made while a plan runs are verified by their own files, and the whole by a step of "
         "mode `test`.",
     )
+    MENDS_ARE_HEARD = (4, "A reviewed plan hears what a mend changed, and has it reviewed before the gate of its wave.")
 
     def __init__(self, since: int, says: str) -> None:
         self.since = since

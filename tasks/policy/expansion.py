@@ -17,12 +17,13 @@ from schemas.goal import Goal
 from schemas.outcome import Outcome
 from schemas.step import PreviousFailure
 from tasks.base.errors import NeedsSteps
+from tasks.base.policy_version import ChangedRule
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
 from tasks.policy import halt, waits
 from tasks.policy.outcome_verdict import fit_evidence
-from tasks.policy.pre_steps import looks_like_pre_step
+from tasks.policy.pre_steps import is_mend, looks_like_pre_step
 from tasks.rules.strategy import MAX_EXPANSION, Draft, End, Expansion, LivePlan, Phase, Strategy
 from tasks.rules.validation import max_steps, validate
 from tasks.strategies.registry import strategy_of
@@ -61,7 +62,7 @@ def on_steps_ended(unit: UnitOfWork) -> None:
             continue
         if step.spec is None:
             raise NeedsSteps(frozenset({step.step_id}))
-        if step.facts["inserted_by"]:
+        if step.facts["inserted_by"] and not (ChangedRule.MENDS_ARE_HEARD.holds(unit.plan) and is_mend(step.facts)):
             continue
         said = unit.answers.get(step.step_id)
         end = End(
@@ -69,7 +70,7 @@ def on_steps_ended(unit: UnitOfWork) -> None:
             facts=step.facts,
             state=step.status.state,
             output=said.output if said else None,
-            touched_files=said.touched_files if said else (),
+            touched_files=_touched(step, said),
             failure=step.status.previous,
             tool_calls=said.metrics.tool_calls if said and said.metrics else None,
             attempt=step.status.attempt or None,
@@ -77,6 +78,13 @@ def on_steps_ended(unit: UnitOfWork) -> None:
         strategy, live, catalogue = _strategy(unit)
         if found := strategy.advance(live, end, catalogue):
             _expand(unit, found)
+
+
+def _touched(step: Step, said: Outcome | None) -> tuple[str, ...]:
+    """List what an attempt changed; a mend whose controller does not tell may have changed all that it may."""
+    if said is None or "touched_files" in said.model_fields_set or not step.facts["inserted_by"]:
+        return said.touched_files if said else ()
+    return tuple(step.facts["allowed_files"])
 
 
 def refusal(unit: UnitOfWork, step: Step, outcome: Outcome) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ attempt that it was for, as data in the context of that attempt.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -86,6 +87,7 @@ DEPENDENCIES = PreStep(
 )
 BASELINE = "baseline"  # the suffix of a step that runs a verification before the plan, see `baseline`
 MEND = "mend"  # the suffix of a step that changes code again, see `mending`
+_MEND = re.compile(rf".*-{MEND}(?:-\d+)?")
 PRE_STEPS: Mapping[str, PreStep] = MappingProxyType(
     {each.suffix: each for each in (ISOLATE, SYNTAX_CHECK, TYPE_CHECK, AUTO_FIX, DEPENDENCIES)}
 )
@@ -159,6 +161,11 @@ def name_of(suffix: str, step_id: str, taken: Collection[str]) -> str:
     while name in taken:
         name, number = f"{wanted}-{number}", number + 1
     return name
+
+
+def is_mend(facts: Mapping[str, Any]) -> bool:
+    """Whether this step changes code again where a verification is red."""
+    return bool(facts["inserted_by"]) and _MEND.fullmatch(facts["step_id"]) is not None
 
 
 def looks_like_pre_step(step_id: str) -> bool:

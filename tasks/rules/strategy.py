@@ -122,7 +122,10 @@ class LivePlan:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a step of a plan ended: DONE, FAILED after its last attempt, or SKIPPED."""
+    """How a step of a plan ended: DONE, FAILED after its last attempt, or SKIPPED.
+
+    Of steps that revisions inserted only mends are told of, since these change files: `facts["inserted_by"]` is set.
+    """
 
     step_id: str
     facts: Mapping[str, Any]  # the step as it was planned (PlannedStep as JSON)

@@ -83,6 +83,33 @@ def test_a_plan_is_reviewed_frozen_and_carried_out_in_waves(planner_worker: Runn
     assert view["budget"]["failing_outcomes"]["spent"] == 0  # a review that finds faults is no failure
 
 
+def test_what_a_mend_changed_is_reviewed_before_the_gate(planner_worker: RunningWorker) -> None:
+    fleet, plan_id = planned(planner_worker, a_goal())
+    roles = Roles()
+    scope = iter(["src/b.py", "src/a.py"])  # the first review leaves out what the mend changed
+
+    def says(spec: Spec) -> Answers:
+        if spec["step_id"] == "test-wave-1" and spec["attempt"] == 1:
+            return {
+                "success": False,
+                "failure_evidence": {"category": "TEST_REGRESSION", "affected_files": ["src/a.py"]},
+            }
+        if spec["step_id"] == "test-wave-1-mend":
+            return {"touched_files": ["src/a.py"]}
+        if spec["step_id"] == "impl-code-qr":
+            item = {"id": "qa-0", "check": "It is right", "severity": "MUST", "status": "PASS", "scope": next(scope)}
+            return {"output": {"items": [item], "verdict": "PASS"}}
+        return roles(spec)
+
+    view = fleet.work(plan_id, says)
+
+    assert view.state == "COMPLETED", view.halt
+    first, second = [spec for spec in fleet.specs if spec["step_id"] == "impl-code-qr"]
+    assert first["input"]["mended"] == ["src/a.py"]
+    assert "no item is about what a mend changed" in second["context"]["previous_failure"]["suggestion"]
+    assert view.document["report"]["milestones"][0]["mended"] == ["src/a.py"]
+
+
 def test_a_plan_that_goes_back_often_has_the_steps_for_it(planner_worker: RunningWorker) -> None:
     fleet, plan_id = planned(planner_worker, a_goal("plan", max_iterations=20))
     roles = Roles(stubborn=frozenset({"plan-code"}))

@@ -8,10 +8,11 @@ import pytest
 
 from schemas import codec
 from schemas.command import Command
+from tasks.base.policy_version import POLICY_VERSION
 from tasks.policy.waits import ANSWER_MS
 from tasks.rules.strategy import MAX_EXPANSION, Phase, Question
 from tests.support.growing import Script, goes_on, growing
-from tests.support.plans import Running, a_failure, a_report, a_step
+from tests.support.plans import Running, a_check, a_failure, a_report, a_step
 
 ASKED = Question("clarify", ("Which file?",), "## Blocking Questions\n1. Which file?\n")
 RECALL = "recall:"
@@ -257,6 +258,32 @@ def test_a_running_plan_asks_and_its_clock_stands_still(monkeypatch: pytest.Monk
     assert plan.states == {"a": "DONE", "b": "ACTIVE"}
     done(plan, "b")
     assert plan.state == "COMPLETED"
+
+
+@pytest.mark.parametrize(
+    ("version", "said", "heard"),
+    [
+        (POLICY_VERSION, {"touched_files": ["src/a.py"]}, ("src/a.py",)),
+        (POLICY_VERSION, {}, ("src/a.py", "src/b.py")),  # who does not tell may have changed all
+        (POLICY_VERSION, {"touched_files": []}, ()),
+        (3, {"touched_files": ["src/a.py"]}, None),
+    ],
+)
+def test_a_strategy_hears_how_a_mend_ended(
+    version: int, said: dict[str, Any], heard: tuple[str, ...] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script()
+    steps = (a_step("a"), a_step("b"), a_check("t", "a", "b"))
+    plan = growing(monkeypatch, script, *steps, policy_version=version)
+    for step in "ab":
+        done(plan, step)
+    plan.report(a_failure("t"))
+
+    plan.report(a_report("t-mend", **said))
+
+    told = {end.step_id: end for end in script.ends}
+    assert told["t-mend"].touched_files == heard if heard is not None else "t-mend" not in told
+    assert "t-baseline" not in told
 
 
 def test_a_running_plan_whose_question_nobody_answers_halts(monkeypatch: pytest.MonkeyPatch) -> None:

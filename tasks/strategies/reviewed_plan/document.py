@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Literal
 
@@ -29,7 +29,7 @@ from schemas.kinds.reviewed_plan_files import Plan, QrPhase, Wave
 from schemas.times import rfc3339
 from tasks.strategies.reviewed_plan.integrity import faults, gaps, size_faults
 from tasks.strategies.reviewed_plan.markdown import plan_md
-from tasks.strategies.reviewed_plan.milestones import delegate_of, is_external, milestone_of, waves_of
+from tasks.strategies.reviewed_plan.milestones import delegate_of, files_of, is_external, milestone_of, waves_of
 from tasks.strategies.reviewed_plan.operations import AnswerRefused
 from tasks.strategies.reviewed_plan.state import Turn
 from tasks.strategies.reviewed_plan.words import clean_words, fit_model
@@ -133,10 +133,22 @@ def tally(turn: Turn) -> Turn:
         name = milestone_of(end.step_id)
         if name in outcomes:
             before = outcomes[name]
-            untouched = tuple(dict.fromkeys((*before.untouched, *end.untouched)))[:MAX_UNTOUCHED]
+            left = dict.fromkeys((*before.untouched, *end.untouched))
+            untouched = tuple(path for path in left if path not in before.mended)[:MAX_UNTOUCHED]
             states = [each for each in (before.outcome, end.state) if each in WORST]
             worst = min(states, key=WORST.index, default=before.outcome)
             outcomes[name] = before.model_copy(update={"outcome": worst, "untouched": untouched})
+    return turn.with_document(outcomes=outcomes)
+
+
+def note_mended(turn: Turn, files: Collection[str]) -> Turn:
+    """Note with their milestones which files were changed again after a red verification."""
+    outcomes = dict(turn.document.outcomes)
+    for each in turn.plan.milestones:
+        own, before = files_of(each), outcomes.get(each.id)
+        if before is not None and (mended := [path for path in own if path in files]):
+            known = tuple(dict.fromkeys((*before.mended, *mended)))
+            outcomes[each.id] = before.model_copy(update={"mended": known})
     return turn.with_document(outcomes=outcomes)
 
 

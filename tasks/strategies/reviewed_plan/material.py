@@ -31,6 +31,8 @@ def material_of(brief: Brief, step: OpenStep) -> dict[str, Any]:
     """Hand a step what its row reads, which is enough to do it."""
     material: dict[str, Any] = {"role": brief.role.value if brief.role else None, "checklist": list(brief.checklist)}
     material |= {name: READERS[name](step) for name in brief.reads}
+    if step.state.mended and OUTCOMES in brief.reads:
+        material["mended"] = list(step.state.mended)
     if brief.writes:
         material["writes"] = {name: _fields(name) for name in brief.writes}
     return material

@@ -20,7 +20,7 @@ from tasks.strategies.drafting.steps import room_for
 from tasks.strategies.reviewed_plan import gate
 from tasks.strategies.reviewed_plan.decision import ask
 from tasks.strategies.reviewed_plan.document import make_report, reconcile, tally
-from tasks.strategies.reviewed_plan.implementation import WorkRound, round_of
+from tasks.strategies.reviewed_plan.implementation import WorkRound, path_of, round_of
 from tasks.strategies.reviewed_plan.integrity import gaps
 from tasks.strategies.reviewed_plan.operations import AnswerRefused, Writer, apply
 from tasks.strategies.reviewed_plan.state import Turn
@@ -131,6 +131,11 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
         review = _parse(Review, output)
         file = turn.file(phase)
         decided = gate.take_review(file, review, gate.severities_at(turn.state.schedule, file.iteration))
+        said = {item.id for item in review.items}
+        covered = {path_of(item) for item in decided.items if item.id in said}
+        if left_out := [path for path in turn.state.mended if covered.isdisjoint((path, "*"))]:
+            raise AnswerRefused(fit(f"incomplete: no item is about what a mend changed: {', '.join(left_out)}", 900))
+        turn = turn.with_state(mended=())
         return replace(turn.with_file(decided), review=fit(review.verdict or "", 20) or None), brief.ahead
 
     return WorkflowRow(brief, enter, leave, phase, reads_answer=True)
@@ -178,7 +183,7 @@ def reconcile_step(brief: Brief) -> WorkflowRow:
 
 def open_gate(turn: Turn, phase: QrPhase, then: Change | None) -> Turn:
     """Open a gate: its qr file goes, what it came to stays in the history."""
-    turn = turn.with_loop(phase, gate.move(turn.loop(phase), passed=True))
+    turn = turn.with_loop(phase, gate.move(turn.loop(phase), passed=True)).with_state(mended=())
     turn = turn.with_document(qr={name: file for name, file in turn.document.qr.items() if name is not phase})
     if then is None:
         return turn

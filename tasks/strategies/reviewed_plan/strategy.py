@@ -17,7 +17,14 @@ from tasks.rules.strategy import Answer, Draft, End, Expansion, LivePlan, Settin
 from tasks.rules.validation import reject
 from tasks.strategies.drafting.project import Project, keep_permitted, read_test_command
 from tasks.strategies.reviewed_plan.decision import continue_loop, overrule, read_decision
-from tasks.strategies.reviewed_plan.document import execution_errors, make_report, open_document, planning_errors, tally
+from tasks.strategies.reviewed_plan.document import (
+    execution_errors,
+    make_report,
+    note_mended,
+    open_document,
+    planning_errors,
+    tally,
+)
 from tasks.strategies.reviewed_plan.gate import schedule_faults, schedule_of
 from tasks.strategies.reviewed_plan.implementation import CODE_LEVEL
 from tasks.strategies.reviewed_plan.material import OpenStep, material_of
@@ -80,6 +87,8 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
 def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     """Note how a step ended; with the last of its row the workflow goes on."""
     state = state_of(live)
+    if end.facts.get("inserted_by"):
+        return _note_mend(turn_of(live, catalogue, state), end)
     row = ROWS.get(state.row)
     if row is None or end.step_id not in state.open:
         return None
@@ -174,6 +183,16 @@ def _note_end(state: ReviewState, end: End) -> ReviewState:
     left = tuple(name for name in state.open if name != end.step_id)
     failed = state.failed or end.state == FAILED
     return state.model_copy(update={"open": left, "ended": (*state.ended, note), "failed": failed})
+
+
+def _note_mend(turn: Turn, end: End) -> Expansion | None:
+    """Note what a mend changed of the open wave: the next review has to cover it."""
+    allowed = end.facts["allowed_files"] if end.state == DONE else ()
+    if not (changed := tuple(path for path in end.touched_files if path in allowed)):
+        return None
+    turn = note_mended(turn, changed)
+    files = tuple(dict.fromkeys((*turn.state.mended, *changed)))
+    return turn.with_state(mended=files).expansion(f"{end.step_id} changed {', '.join(changed)}")
 
 
 def _stop(turn: Turn, reason: str) -> Turn:

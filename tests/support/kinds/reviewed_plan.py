@@ -142,7 +142,7 @@ class Play:
         more.setdefault("touched_files", step.allowed_files)
         found = reviewed_plan.advance(self.live, End(step_id, facts, state, output, **more), CATALOGUE)
         del self.open[step_id]
-        self._unfold(found)
+        self.unfold(found)
         return found
 
     def say(self, value: Any) -> str | None:
@@ -150,10 +150,11 @@ class Play:
         if isinstance(found, str):
             return found
         self.question = None
-        self._unfold(found)
+        self.unfold(found)
         return None
 
-    def _unfold(self, found: Expansion | None) -> None:
+    def unfold(self, found: Expansion | None) -> None:
+        """Go on as the strategy said."""
         if found is None:
             return
         assert found.why
