@@ -17,7 +17,9 @@ PRINTS = "print('src/a.py:3: error: Incompatible return value type  [return-valu
 
 def in_folder(folder: Path) -> ToolRun:
     """ToolRun what is to be verified in `folder`, as a controller does."""
-    return lambda argv, seconds: process.run(Job(argv, folder, seconds, lambda: True, merge=True, env=environment()))
+    return lambda argv, seconds: process.run(
+        Job(argv, folder, seconds, lambda: True, merge=True, env=environment(argv, folder))
+    )
 
 
 @pytest.mark.parametrize(("code", "found"), [(0, False), (1, True)])
@@ -67,10 +69,31 @@ def test_a_verification_is_not_steered_by_our_environment(monkeypatch: pytest.Mo
         monkeypatch.setenv(name, "-n")
     monkeypatch.setenv("CARGO_HOME", "/opt/cargo")
 
-    told = environment()
+    told = environment(["cargo", "test"], Path("/clone"))
 
     assert not told.keys() & {*steering}
     assert (told["CARGO_HOME"], told["npm_config_yes"]) == ("/opt/cargo", "false")
+
+
+@pytest.mark.parametrize("place", [".", "src"])
+@pytest.mark.parametrize("words", [("pytest", "-q"), (sys.executable, "-m", "unittest", "discover", "-s", "tests")])
+def test_tests_are_of_the_modules_that_lie_there_and_not_of_an_installed_checkout(
+    place: str, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test = "import unittest, prices\n\nclass TestIt(unittest.TestCase):\n    def test_it(self): assert prices.RIGHT\n"
+    files = {f"clone/{place}/prices.py": "RIGHT = True", "clone/tests/test_it.py": test}
+    for name, text in {**files, "checkout/prices.py": "RIGHT = False"}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "checkout"))
+
+    assert verify([Tool(tool="tests", argv=words, timeout_s=30)], in_folder(tmp_path / "clone")).passed
+
+
+def test_what_imports_nothing_has_our_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/ours")
+
+    assert environment(["mypy", "src/pytest.py", "src"], Path("/clone"))["PYTHONPATH"] == "/ours"
 
 
 @pytest.mark.parametrize("variable", ["MAKEFLAGS", "GNUMAKEFLAGS"])

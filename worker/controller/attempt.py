@@ -139,7 +139,8 @@ class AttemptRun:
         return self.sandboxes.agent.run(job, writable=self.tree.writable)
 
     def _run_tool(self, argv: Sequence[str], timeout_s: float) -> JobResult:
-        job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, merge=True, env=programs.environment())
+        env = programs.environment(argv, self.tree.root)
+        job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, merge=True, env=env)
         return self.sandboxes.tool.run(job, writable=self.tree.writable)
 
 

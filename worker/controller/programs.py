@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from schemas import codec
@@ -27,6 +29,8 @@ STEERING = (
     *("GOFLAGS", "GOENV", "GOWORK", "MAKE", "MFLAGS", "GNUMAKEFLAGS", "CTEST_", "RUFF_", "TOX", "MYPYPATH"),
     *("MYPY_CONFIG", "ESLINT_", "NODE_OPTIONS", "JEST_", "VITEST_", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS"),
 )
+IMPORTING = frozenset({"pytest", "unittest"})  # they import what they test
+RUNNER_WORDS = 3  # such as `python -m pytest`
 NPX = {"npm_config_yes": "false"}  # npx runs what the project has, and downloads nothing that is called so
 
 
@@ -140,10 +144,18 @@ def _failing(tool: Tool, done: JobResult, root: str) -> FailingTests:
     return failing_tests(tool.tool, tool.argv, output, whole=whole)
 
 
-def environment() -> dict[str, str]:
-    """Return our environment without secrets and without what steers tools."""
+def environment(argv: Sequence[str], root: Path) -> dict[str, str]:
+    """Return our environment for a verification of what lies at `root`: without secrets and without what steers tools.
+
+    Tests import the modules that lie there, and not those of a checkout that is installed on this machine.
+    """
     ours = without_secrets()
     kept = {name: value for name, value in ours.items() if not name.startswith(STEERING) and name.lower() not in NPX}
+    if not IMPORTING.isdisjoint(argv[:RUNNER_WORDS]):
+        source = root / "src"
+        below = source.is_dir() and not source.is_symlink() and not (source / "__init__.py").exists()
+        places = (str(source) if below else "", str(root), kept.get("PYTHONPATH", ""))
+        kept["PYTHONPATH"] = os.pathsep.join(filter(None, places))
     return kept | NPX
 
 
