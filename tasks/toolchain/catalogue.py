@@ -182,6 +182,8 @@ class Catalogue:
         taken = tuple(path for path in fitting if not part.tests or role_of(path) is Role.TEST)[:MANY]
         if not taken:
             return [self.match_argv(words(part.otherwise))] if part.otherwise else []
+        if part.whole:
+            return [self.match_argv(command)]
         return [self.aim(command, (path,)) for path in taken] if part.each else [self.aim(command, taken)]
 
     def _nearest(self, argv: tuple[str, ...], shown: str) -> str:

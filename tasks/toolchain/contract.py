@@ -195,7 +195,8 @@ class Part:
     """One line of a recipe: a command, given the step's files of these `suffixes`.
 
     `otherwise` is the whole command where the step has no such file; empty leaves the part out. `tests` takes only
-    files of tests; `each` runs the command once for every file, for tools that read only one.
+    files of tests; `each` runs the command once for every file, for tools that read only one; `whole` runs it as it is
+    where the step has such a file, for tools that read nothing but the whole project.
     """
 
     command: str
@@ -203,6 +204,7 @@ class Part:
     otherwise: str = ""
     tests: bool = False
     each: bool = False
+    whole: bool = False
 
 
 SILENT = ("-s|--silent",)  # what runners of scripts take

@@ -20,6 +20,8 @@ LINT, IMPORT = Category.LINT_ERROR, Category.IMPORT_ERROR
 FILE = r"(?P<file>[^\s:'\"()]{1,300})"
 AT = r":(?P<line>\d{1,7})"
 AT_COL = AT + r":\d{1,7}"
+LINTING = r"lint(?:s|ers?|ing)?|style|warnings?|clean(?:up)?"  # words of a goal that ask for it
+TYPING = r"typ(?:es?|ed|ings?)|type-?check(?:er|ing|s)?|annotat(?:e|ions?)"
 SYNTAX = r"(?P<code>SyntaxError|IndentationError|TabError)"
 
 
@@ -61,9 +63,10 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class QuickCheck:
-    """A tool that looks at files alone, and how a project says that it uses it.
+    """A tool that looks at files alone, or else at a project, and how a project says that it uses it.
 
-    `files` are names that say so by themselves; `text` is searched in the manifests called `within`.
+    `files` are names that say so by themselves; `text` is searched in the manifests called `within`; `both` asks for
+    one of each. A goal with a word that fits `about`, a regular expression, asks for what the tool looks for.
     """
 
     name: str
@@ -71,14 +74,15 @@ class QuickCheck:
     files: tuple[str, ...] = ()
     within: tuple[str, ...] = ()
     text: str = ""  # a regular expression
+    both: bool = False
+    about: str = LINTING
 
     def is_configured(self, manifests: Mapping[str, str]) -> bool:
         """Tell whether manifests, by their paths, configure this tool."""
-        for path, text in manifests.items():
-            name = path.rpartition("/")[2]
-            if name in self.files or (name in self.within and re.search(self.text, text)):
-                return True
-        return False
+        names = {path: path.rpartition("/")[2] for path in manifests}
+        by_name = any(name in self.files for name in names.values())
+        by_text = any(name in self.within and re.search(self.text, manifests[path]) for path, name in names.items())
+        return (by_name and by_text) if self.both else (by_name or by_text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

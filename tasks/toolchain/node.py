@@ -14,6 +14,7 @@ from tasks.toolchain.language import (
     REGRESSION,
     TIMEOUT,
     TYPE,
+    TYPING,
     Language,
     LogSigns,
     OutputParser,
@@ -24,7 +25,8 @@ from tasks.toolchain.language import (
 )
 
 _JS = (".js", ".mjs", ".cjs")
-_NODE = (*_JS, ".jsx", ".ts", ".tsx", ".mts", ".cts")
+_TS = (".ts", ".tsx", ".mts", ".cts")
+_NODE = (*_JS, ".jsx", *_TS)
 
 _RUNNERS = ("npx {}", "npx --no-install {}", "pnpm exec {}", "yarn {}")
 _WATCHLESS = ("--watchAll=false", "--run", "--ci")
@@ -140,6 +142,15 @@ _ESLINT_CHECK = QuickCheck(
     ("package.json",),
     r'"eslint(?:Config)?"\s*:',
 )
+_TSC_CHECK = QuickCheck(
+    "tsc",
+    Part("npx tsc --noEmit", _TS, whole=True),
+    ("tsconfig.json",),
+    ("package.json",),
+    r'"typescript"\s*:',
+    both=True,
+    about=TYPING,
+)
 
 _RECIPES = {
     "node-quick": (_ESLINT,),
@@ -155,14 +166,14 @@ _CHECKS = {
 _TYPESCRIPT = Language(
     name="typescript",
     aliases=("ts", "tsx"),
-    suffixes=(".ts", ".tsx", ".mts", ".cts"),
+    suffixes=_TS,
     manifests=("tsconfig.json",),
     quick="node-types",
     build="node-types",
     test="node-test-only",
     types=(_TSC,),
     fix=(_ESLINT,),
-    quick_checks=((_ESLINT_CHECK,),),
+    quick_checks=((_ESLINT_CHECK,), (_TSC_CHECK,)),
     dependencies=(_TSC,),
 )
 _JAVASCRIPT = Language(

@@ -17,6 +17,7 @@ from tasks.toolchain.language import (
     SYNTAX,
     TIMEOUT,
     TYPE,
+    TYPING,
     Language,
     LogSigns,
     OutputParser,
@@ -215,9 +216,15 @@ _MYPY_CHECK = QuickCheck(
     ("mypy.ini", ".mypy.ini"),
     ("pyproject.toml", "setup.cfg"),
     r"(?m)^\s*\[(?:tool\.)?mypy[.\]]",
+    about=TYPING,
 )
 _PYRIGHT_CHECK = QuickCheck(
-    "pyright", Part("pyright", _PY), ("pyrightconfig.json",), ("pyproject.toml",), r"(?m)^\s*\[tool\.pyright\]"
+    "pyright",
+    Part("pyright", _PY),
+    ("pyrightconfig.json",),
+    ("pyproject.toml",),
+    r"(?m)^\s*\[tool\.pyright\]",
+    about=TYPING,
 )
 
 _RECIPES = {

@@ -16,6 +16,7 @@ from tasks.toolchain.language import (
     LogSigns,
     OutputParser,
     OutputRule,
+    QuickCheck,
     Rank,
     Toolchain,
 )
@@ -85,6 +86,14 @@ _TOOLS = (
 
 _CHECK, _TESTS = Part("cargo check"), Part("cargo test")
 
+_CLIPPY_CHECK = QuickCheck(
+    "clippy",
+    Part("cargo clippy", (".rs",), whole=True),  # at the levels that the project sets
+    ("clippy.toml", ".clippy.toml"),
+    ("Cargo.toml",),
+    r"(?m)^\s*\[(?:workspace\.)?lints\.clippy\b",
+)
+
 _RECIPES = {
     "rust-full": (Part("cargo clippy -- -D warnings"), _TESTS),
 }
@@ -105,6 +114,7 @@ _LANGUAGE = Language(
     types=(_CHECK,),
     fix=(Part("cargo fmt --check"),),
     dependencies=(_CHECK,),
+    quick_checks=((_CLIPPY_CHECK,),),
 )
 
 _MISTYPED = r"E0(?:061|107|277|282|283|308|369|412|425|560|599|600|604|605|606|609|614|618)"

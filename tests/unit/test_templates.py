@@ -211,6 +211,8 @@ def test_no_patch_runs_the_whole_suite_and_a_later_step_of_mode_test_does(kind: 
 
 RUFF_AND_MYPY = {"pyproject.toml": "[tool.ruff]\nline-length = 100\n[tool.mypy]\nstrict = true\n"}
 
+TSC = {"tsconfig.json": "{}", "package.json": '{"devDependencies": {"typescript": "6"}}'}
+
 
 @pytest.mark.parametrize(
     ("files", "manifests", "added", "verify"),
@@ -224,6 +226,11 @@ RUFF_AND_MYPY = {"pyproject.toml": "[tool.ruff]\nline-length = 100\n[tool.mypy]\
         (["src/a.py"], {"setup.cfg": "[mypy]"}, ("mypy",), "mypy --follow-imports=silent -- src/a.py && "),
         (["src/a.py"], {"pyproject.toml": "[tool.pyright]\n"}, ("pyright",), "pyright src/a.py && "),
         (["src/a.ts"], {"package.json": '{"devDependencies": {"eslint": "9"}}'}, ("eslint",), "npx eslint -- src/a.ts"),
+        (["src/a.ts"], TSC, ("tsc",), "npx tsc --noEmit"),
+        (["src/a.ts"], {"tsconfig.json": "{}", "package.json": "{}"}, (), "npx tsc --noEmit"),  # what TypeScript has
+        (["src/a.rs"], {"clippy.toml": ""}, ("cargo-clippy",), "cargo clippy && cargo check"),
+        (["src/a.rs"], {"Cargo.toml": "[lints.clippy]\npedantic = 'warn'"}, ("cargo-clippy",), "cargo clippy && "),
+        (["src/a.rs"], {"Cargo.toml": "[package]"}, (), "cargo check"),
         (["src/a.py"], {"pyproject.toml": "# [tool.ruff]"}, (), "python -m py_compile src/a.py"),
         (["src/a.py"], {}, (), "python -m py_compile src/a.py"),
     ],
@@ -271,6 +278,37 @@ def test_a_check_that_the_goal_names_is_asked_for_and_not_added() -> None:
 
     assert step.verify == "ruff check -- src/a.py && python -m py_compile src/a.py"
     assert step.quick_checks == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "added"),
+    [
+        ("Refactor utils", ("ruff-check", "mypy")),
+        ("Annotate all functions with types", ("ruff-check",)),
+        ("Remove the lint warnings", ("mypy",)),
+        ("Rename the column", ("ruff-check", "mypy")),
+    ],
+)
+def test_a_goal_that_speaks_of_lint_or_types_asks_for_their_check(text: str, added: tuple[str, ...]) -> None:
+    patches = [step for step in drafted(text, ["src/a.py"], manifests=RUFF_AND_MYPY).steps if step.allowed_files]
+
+    assert patches[0].quick_checks == added
+
+
+def test_what_looks_at_the_whole_project_judges_no_piece_of_a_change() -> None:
+    files = [f"src/{number}.ts" for number in range(8)]
+    eslint = {"package.json": '{"devDependencies": {"typescript": "6", "eslint": "9"}}', "tsconfig.json": "{}"}
+    steps = drafted("Refactor utils", files, manifests=eslint).steps
+
+    patches = [step for step in steps if step.allowed_files]
+    assert len(patches) > 1
+    assert {step.quick_checks for step in patches} == {("eslint",)}
+
+
+def test_the_check_that_a_build_is_about_was_not_added() -> None:
+    (step,) = (each for each in drafted("Fix the build", ["src/a.ts"], manifests=TSC).steps if each.allowed_files)
+
+    assert (step.verify, step.quick_checks) == ("npx tsc --noEmit", ())
 
 
 def test_the_failing_tests_of_a_repair_in_pieces_judge_it_as_a_whole() -> None:

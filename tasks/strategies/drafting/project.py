@@ -22,6 +22,7 @@ from tasks.rules.validation import MAX_TOOLS
 from tasks.text.forbidden_paths import JUDGED, Forbidden
 from tasks.text.paths import expand_globs
 from tasks.toolchain.catalogue import Catalogue
+from tasks.toolchain.contract import operand
 from tasks.toolchain.files import Role, files_of
 from tasks.toolchain.language import Language
 from tasks.toolchain.languages import language_of
@@ -83,10 +84,11 @@ class Project:
             special = self.catalogue.recipe(recipe, files)
         return special or self.tests
 
-    def quick_checks(self, files: tuple[str, ...]) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
+    def quick_checks(self, files: tuple[str, ...], *, whole: bool) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
         """Choose the linter and type checker that the goal's sentence names or its manifests configure, for `files`.
 
-        Also answers the ids of those that only manifests configure: nobody asked for these.
+        Those that look at the whole project judge only what is changed as a `whole`. Also answers the ids of those
+        that only manifests configure: nobody asked for these, nor for what they look for.
         """
         asked = frozenset(re.findall(r"[\w-]+", self.goal.goal.casefold()))
         tools: list[VerifyTool] = []
@@ -94,16 +96,18 @@ class Project:
         for choice in self.language.quick_checks if self.language else ():
             named = [each for each in choice if each.name in asked]
             usual = (each for each in choice if each.is_configured(self.goal.context.manifests))
-            if check := next(iter(named), None) or next(usual, None):
+            check = next(iter(named), None) or next(usual, None)
+            if check and (whole or not check.part.whole):
                 found = self.catalogue.aim_part(check.part, files)
                 tools += found
-                added += [tool.tool for tool in found if not named]
+                is_asked = named or any(re.fullmatch(check.about, word) for word in asked)
+                added += [] if is_asked else [tool.tool for tool in found]
         return tuple(tools), tuple(added)
 
     def own_checks(
         self, files: tuple[str, ...], *, whole: bool, others: tuple[VerifyTool, ...] = ()
     ) -> tuple[VerifyTool, ...]:
-        """Choose what judges a change of `files` by these files alone, after `others` that do so.
+        """Choose what judges a change of `files` by these files alone, after `others`.
 
         With `whole` nothing else is changed for the same end: then the goal's failing tests judge, too, else the tests
         among `files`. Where no tool looks at these files alone, what the project has judges all of it.
@@ -111,9 +115,14 @@ class Project:
         tools = (*others, *(self.catalogue.aimed(self.language.quick, files) if self.language else ()))
         if whole:
             tools += self._narrow(self.goal.context.failing_tests) or self._narrow(files_of(files, Role.TEST))
-        if not tools and self.language and len(files_of(files, Role.MANIFEST)) == len(files):
-            tools = tuple(self.catalogue.match(part.command) for part in self.language.dependencies)
-        return tuple({tool.argv: tool for tool in tools or self.check(Check.QUICK, files)}.values())
+        named = frozenset(map(operand, files))
+        if tools[len(others) :] or any(not named.isdisjoint(tool.argv) for tool in others):
+            usual: tuple[VerifyTool, ...] = ()
+        elif self.language and len(files_of(files, Role.MANIFEST)) == len(files):
+            usual = tuple(self.catalogue.match(part.command) for part in self.language.dependencies)
+        else:
+            usual = self.check(Check.QUICK, files)
+        return tuple({tool.argv: tool for tool in (*tools, *usual)}.values())
 
     def _narrow(self, names: tuple[str, ...]) -> tuple[VerifyTool, ...]:
         """Aim the last of the project's tests at these; empty where it cannot be done."""

@@ -62,8 +62,7 @@ def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...]) -> list[Pl
     pieces = split(files, lambda path: assess_declared(row.risk, (path,)).level)
     steps: list[PlannedStep] = []
     for number, piece in enumerate(pieces, 1):
-        quick, added = ((), ()) if only_documents(piece.files) else project.quick_checks(piece.files)
-        tools = _tools_of_piece(project, row, files, piece, quick, last=number == len(pieces))
+        tools, added = _tools_of_piece(project, row, files, piece, last=number == len(pieces))
         waits = (steps[-1].step_id,) if steps else waits
         step = _step(project, row, StepType.PATCH, tools, waits, piece, (number, len(pieces)))
         steps.append(step.model_copy(update={"quick_checks": added}) if added else step)
@@ -71,19 +70,22 @@ def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...]) -> list[Pl
 
 
 def _tools_of_piece(
-    project: Project, row: Row, files: tuple[str, ...], piece: Piece, quick: tuple[VerifyTool, ...], *, last: bool
-) -> tuple[VerifyTool, ...]:
+    project: Project, row: Row, files: tuple[str, ...], piece: Piece, *, last: bool
+) -> tuple[tuple[VerifyTool, ...], tuple[str, ...]]:
     """Choose what verifies one piece of the `files` that a row changes: nothing that other pieces change.
 
-    All of them together are judged by the steps of mode `test` that come after.
+    All of them together are judged by the steps of mode `test` that come after. Also answers the ids of the tools that
+    nobody asked for, neither the goal nor the row.
     """
     if only_documents(piece.files):
-        return ()
+        return (), ()
     whole = last and not {path for path in files if path not in piece.files and not only_documents((path,))}
+    quick, added = project.quick_checks(piece.files, whole=whole)
     if row.check is Check.OWN or (row.check is not Check.NEW_TESTS and not whole):
-        return project.own_checks(piece.files, whole=whole, others=quick)
+        return project.own_checks(piece.files, whole=whole, others=quick), added
     usual = project.check(row.check, piece.files)
-    return tuple({tool.argv: tool for tool in (*quick, *usual)}.values())
+    asked = {tool.tool for tool in usual}
+    return tuple({tool.argv: tool for tool in (*quick, *usual)}.values()), tuple(e for e in added if e not in asked)
 
 
 def _step(
