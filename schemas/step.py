@@ -9,6 +9,8 @@ from pydantic import Field
 from schemas import codec
 from schemas.base import SCHEMA_VERSION, Mode, Outbound, Record, RiskLevel, StepType
 
+MAX_ANSWERS_FROM = 4  # steps whose answers one step is given
+
 
 class ControllerTaskSpec(Record):
     """A short form of what is asked."""
@@ -59,7 +61,9 @@ class StepFields(Record):
     allow_empty: bool = False  # whether a success that changed no file counts, in a step that patches
     piece_of: str | None = None  # the first step of those that a change was split into: one of them must change a file
     quick_checks: tuple[str, ...] = ()  # those of `verify_tools` that a template added, as the project configures them
-    answers_from: tuple[str, ...] = Field(default=(), max_length=4)  # steps whose answers it is given, nearest first
+    answers_from: tuple[str, ...] = Field(
+        default=(), max_length=MAX_ANSWERS_FROM
+    )  # steps whose answers it is given, nearest first
 
 
 class PlannedStep(StepFields):

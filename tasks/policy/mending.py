@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
 from schemas.base import FailureCategory as C
 from schemas.base import StepState as S
-from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
+from schemas.step import MAX_ANSWERS_FROM, ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
 from schemas.stored import PlanRecord
 from tasks.base.errors import NeedsSteps, UnknownCommand
 from tasks.base.policy_version import ChangedRule
@@ -97,6 +97,7 @@ def make_mend(
             patch_cycles=max(facts["estimate"]["patch_cycles"] for facts in near),
         ),
         inserted_by=step.step_id,
+        answers_from=tuple(dict.fromkeys(name for facts in near for name in facts["answers_from"]))[:MAX_ANSWERS_FROM],
         allow_empty=True,  # what failed may pass by itself, or by what another one landed
     )
     tools = _verification(mend, step, tests, catalogue)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepState, StepType
@@ -19,6 +20,7 @@ from tasks.rules.strategy import End
 from tasks.strategies.campaign.sequence import parents
 from tasks.strategies.campaign.state import CampaignState, Knowledge
 from tasks.strategies.campaign.verification import read_commands
+from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.cycle import draft_step
 from tasks.strategies.drafting.pieces import PHASES, Piece, join_pieces, pieces
 from tasks.strategies.drafting.project import Check, Project
@@ -96,7 +98,8 @@ def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[Pla
             steps.append(_step(task, step_id, frame, piece=piece, tools=own, depends_on=waits))
             waits = (step_id,)
         made[task.seq] = tuple(join_pieces(steps))
-    return made
+    connected = iter(connect_answers([step for some in made.values() for step in some]))
+    return {seq: tuple(islice(connected, len(some))) for seq, some in made.items()}
 
 
 def _pieces(task: PlanTask, frame: StepFrame) -> dict[str, Piece]:

@@ -13,6 +13,7 @@ from schemas.step import ControllerTaskSpec, PlannedStep
 from tasks.rules.risk import estimate
 from tasks.rules.validation import MAX_TOOLS
 from tasks.strategies.drafting import cycle
+from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.project import Project, commands_in
 from tasks.strategies.drafting.steps import MAX_SUCCESS, DraftedStep, GovernedSteps, govern, last_check
 from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, fill, fit
@@ -55,10 +56,11 @@ def find_step(goal: Goal, plan: PlanningPlan, unplaced: Sequence[int]) -> Planne
         intent=fit(intent, MAX_INTENT),
         controller_task_spec=ControllerTaskSpec(type=StepType.EXPLORE),
         mode=mode,
-        guidance='Answer in `output`: {"files": {"<id of a step>": ["path", ...]}}, with paths of the input\'s '
-        "allowed_files. " + ONLY_READ,
+        guidance='Answer in `output`: {"files": {"<id of a step>": ["path", ...]}, "notes": "..."}, with paths of the '
+        "input's allowed_files, and what to do there. " + ONLY_READ,
         queue=goal.queue,
         estimate=estimate(mode),
+        keeps_answer=True,
     )
 
 
@@ -106,7 +108,8 @@ def plan_steps(
         "guidance": fit("; ".join(plan.handoff_notes), MAX_GUIDANCE) or None,
     }
     checks = last_check(project, made.steps, tools, VERIFY_ID, plan.summary)
-    return replace(made, steps=(*made.steps, *(step.model_copy(update=words) for step in checks)))
+    steps = (*made.steps, *(step.model_copy(update=words) for step in checks))
+    return replace(made, steps=connect_answers(steps, (FIND_ID,) if found else ()))
 
 
 def fallback_steps(

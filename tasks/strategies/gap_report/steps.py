@@ -27,7 +27,8 @@ MAX_CRITERIA = 1000
 
 _DOES = {ActionType.CREATE: "Create", ActionType.MODIFY: "Change", ActionType.DELETE: "Delete"}
 _ASKED = (
-    'Find out which of the files that may change must change, and answer {"files": []}: their paths, as few as will do.'
+    "Find out which of the files that may change must change, and answer "
+    '{"files": [], "notes": ""}: their paths, as few as will do, and what to do there.'
 )
 
 
@@ -92,7 +93,7 @@ def explore_step(iteration: Iteration) -> PlannedStep:
     """Make the step that finds out what an action is about."""
     intent = f"{_ASKED} {_about(iteration, iteration.plan.actions[0].description)}"
     step = _step(iteration, EXPLORE_ID, "Find the files to change", intent, StepType.EXPLORE)
-    return step.model_copy(update={"success_criteria": "The files to change are named."})
+    return step.model_copy(update={"success_criteria": "The files to change are named.", "keeps_answer": True})
 
 
 def lacks_verification(steps: Sequence[PlannedStep]) -> bool:

@@ -17,6 +17,7 @@ from schemas.kinds.gap_report import MAX_TARGETS, ActionType, Gap, IterationPlan
 from schemas.step import PlannedStep
 from tasks.rules.strategy import MAX_EXPANSION, Answer, Draft, End, Expansion, LivePlan, NothingToDo, Phase, Setting
 from tasks.rules.validation import max_steps, reject
+from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.project import Project, read_test_command
 from tasks.strategies.gap_report.choice import Choice, Rules, choose, gaps_in
 from tasks.strategies.gap_report.constraints import Protection, Shield
@@ -100,7 +101,8 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     actions = tuple(each if each.target_files else each.model_copy(update=target) for each in plan.actions)
     risk = estimate_risk(actions, (), failed=state.failed)
     plan = plan.model_copy(update={"actions": actions, "estimated_risk": risk})
-    steps = make_steps(Iteration(plan, project_in(live, files, catalogue), files, state))
+    told = (EXPLORE_ID,) if end.state == "DONE" else ()
+    steps = connect_answers(make_steps(Iteration(plan, project_in(live, files, catalogue), files, state)), told)
     if errors := _shortcomings(live.goal, steps, before=1):
         return _unfit(live, errors[0].code, errors[0].message)
     if len(steps) > MAX_EXPANSION:
@@ -128,7 +130,7 @@ def _overworked(shield: Shield, gaps: tuple[Gap, ...]) -> tuple[FieldError, ...]
 
 def _plan(project: Project, choice: Choice, history: GapHistory, now: int) -> Answer:
     iteration = make_iteration(project, choice, history.next_number, now)
-    steps = (explore_step(iteration),) if must_explore(iteration) else make_steps(iteration)
+    steps = (explore_step(iteration),) if must_explore(iteration) else connect_answers(make_steps(iteration))
     if not steps:
         return reject("no_allowed_files", (_outside(iteration),))
     if errors := _shortcomings(project.goal, steps):

@@ -13,6 +13,7 @@ from schemas.envelope import FieldError, field_error
 from schemas.kinds.task import TASK_DRAFT_SCHEMA, TaskDraft, TaskStepDraft
 from schemas.step import PlannedStep
 from tasks.rules.validation import validate
+from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.cycle import Refusal
 from tasks.strategies.drafting.project import Project
 from tasks.strategies.drafting.steps import DraftedStep, GovernedSteps, crowd, govern, last_check, room_for
@@ -47,7 +48,8 @@ def parse(project: Project, output: Any, *, strict: bool, changes: bool) -> Pars
         return found
     made = _govern(project, found)
     tools = project.tests if project.files else ()
-    steps = (*made.steps, *last_check(project, made.steps, tools, VERIFY_ID, found.summary))
+    checks = last_check(project, made.steps, tools, VERIFY_ID, found.summary)
+    steps = connect_answers((*made.steps, *checks))
     if errors := tuple(_faults(project, steps, made, strict=strict, changes=changes)):
         return Refusal(errors)
     notes = tuple(f"{where}: {why}" for where, why in (*made.faults, *made.notes))

@@ -7,6 +7,7 @@ from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.strategies.drafting import cycle
+from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.pieces import TEMPLATE_PHASES, Piece, join_pieces, split
 from tasks.strategies.drafting.project import Check, Project, only_documents
 from tasks.strategies.task.templates import Row, Template
@@ -44,7 +45,7 @@ def template_steps(project: Project, template: Template) -> tuple[PlannedStep, .
         added = _steps_of_row(project, row, waits)
         steps += added
         ends[row.step_id] = (added[-1].step_id,) if added else waits
-    return tuple(steps)
+    return connect_answers(steps)
 
 
 def _steps_of_row(project: Project, row: Row, waits: tuple[str, ...]) -> list[PlannedStep]:

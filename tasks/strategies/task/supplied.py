@@ -9,6 +9,7 @@ from schemas.step import ControllerTaskSpec, PlannedStep
 from tasks.base.errors import UnknownCommand
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.rules.validation import MAX_ERRORS
+from tasks.strategies.drafting.answers import connect_supplied
 from tasks.text.fields import guidance
 from tasks.text.paths import clean
 from tasks.toolchain.catalogue import Catalogue, render
@@ -35,7 +36,7 @@ def convert(
         except UnknownCommand as error:
             errors.append(FieldError(pointer=f"/steps/{index}/verify", code="unknown_command", message=str(error)))
             steps.append(_planned(goal, step.model_copy(update={"verify": None}), advice, catalogue))
-    return tuple(steps), tuple(errors)
+    return connect_supplied(steps), tuple(errors)
 
 
 def _planned(goal: Goal, step: SuppliedStep, advice: str | None, catalogue: Catalogue) -> PlannedStep:
