@@ -11,7 +11,7 @@ from tasks.base.policy_version import POLICY_VERSION
 from tasks.policy.schedule import SILENT_MS
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.growing import Script, goes_on, growing
-from tests.support.plans import PLAN, PYTEST, Running, a_failure, a_report, a_step
+from tests.support.plans import PLAN, PYTEST, Running, a_check, a_failure, a_report, a_step
 from worker.store.history import Story, story_of
 
 
@@ -47,6 +47,27 @@ def test_a_halt_and_what_was_not_tried_are_told() -> None:
     assert {step: short(attempts) for step, attempts in story(plan).items()} == {
         "a": [(1, "HALTED", "SANDBOX_VIOLATION")]
     }
+
+
+def test_tests_that_were_red_before_are_named_where_a_step_is_done_although_they_fail() -> None:
+    plan = Running(a_step("a"), a_check("t", "a"), a_check("u", "t"), base_sha="9f1c2d4")
+    plan.report(a_report("a"))
+    red: dict[str, Any] = {
+        "verify": [{"tool": "pytest", "exit_code": 1}],
+        "failing_tests": ["tests/test_old.py::test_it"],
+    }
+    failure = {"category": "TEST_REGRESSION", "top_failing_tests": red["failing_tests"]}
+    failed: dict[str, Any] = {**red, "success": False, "failing_tests_complete": True, "failure_evidence": failure}
+    plan.report(a_report("t", **failed))
+    waits = short(story(plan)["t"])
+    plan.report(a_report("t-baseline", **red, failing_tests_complete=True, verified_at="9f1c2d4"))
+    plan.report(a_report("u", **failed))
+
+    found = story(plan)
+    assert (plan.state, waits) == ("COMPLETED", [(1, "", "TEST_REGRESSION")])
+    assert [short(found[step]) for step in ("t", "u")] == [[(1, "DONE", None)]] * 2
+    assert {found[step][0]["reason"] for step in "tu"} == {"red before the plan: tests/test_old.py::test_it"}
+    assert found["t"][0]["revision"]["rule"] == "baseline"
 
 
 def test_a_revision_stands_with_the_attempt_that_led_to_it() -> None:

@@ -22,6 +22,7 @@ from worker.store.keys import PlanKeys
 
 LOG_PAGE = 500
 
+_RESULTS = {"ACTIVE": "RETRIED"}  # a move that is told as something else
 _TOLD_BESIDE = frozenset({"step_id", "attempt", "category"})  # of a revision: by the attempt that it stands with
 
 Story = dict[str, list[dict[str, Any]]]  # step -> what happened to it, in order
@@ -41,10 +42,14 @@ def story(client: Redis, k: PlanKeys) -> Story:
 def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]]) -> Story:
     """Make a story of the lines of a log. Pure."""
     found: Story = {}
+    waiting: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}  # for a baseline: the entry, its outcome
     for line in lines:
         results = {step: after for step, _, after in line["moves"] if step}
         revisions = {one["step_id"]: one for one in line.get("revisions", ()) if "step_id" in one}
         findings = dict(_findings(line))
+        for step in waiting.keys() & results.keys():
+            entry, red = waiting.pop(step)
+            entry |= {"result": _RESULTS.get(results[step], results[step]), **_excuse(results[step], red)}
         handed_back = {said[1] for said in line["in"] if said[0] == "handed back"}
         for step, attempt, outcome, reason in _ends(line):
             known = found.setdefault(step, [])
@@ -52,9 +57,12 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
             entry = {
                 "attempt": number,
                 "at": rfc3339(line["now"]),
-                "result": "RETRIED" if result == "ACTIVE" else result,
+                "result": _RESULTS.get(result, result),
                 **_cause(facts.get(step), outcome, reason, failed=result != "DONE"),
+                **_excuse(result, outcome),
             }
+            if outcome and not result:
+                waiting[step] = entry, outcome
             entry |= findings.get((step, number), {})
             if outcome and outcome.get("released") and step in handed_back:
                 reason = fit(outcome["released"]["reason"], MAX_REASON, as_written)
@@ -63,6 +71,14 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
                 entry["revision"] = {name: value for name, value in revised.items() if name not in _TOLD_BESIDE}
             known.append(entry)
     return found
+
+
+def _excuse(result: str, outcome: dict[str, Any] | None) -> dict[str, Any]:
+    """Name the tests that fail although the step is done: all of them were red before the plan."""
+    if result != "DONE" or not outcome or outcome["success"]:
+        return {}
+    tests = outcome.get("failing_tests") or ()
+    return {"category": None, "reason": fit(f"red before the plan: {', '.join(tests)}", MAX_REASON)}
 
 
 def _findings(line: dict[str, Any]) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
