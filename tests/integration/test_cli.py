@@ -415,6 +415,21 @@ def test_controllers_side_by_side_end_together_on_sigterm(redis_url: str, tmp_pa
     assert {each["controller"] for each in started} == {"ctl-1", "ctl-2"}
 
 
+@pytest.mark.parametrize(
+    ("agent", "told"),
+    [
+        ("my-agnt --quiet", "my-agnt: there is no such program"),
+        ("python3 /no/agent.py", "/no/agent.py"),
+        ("'a", "split"),
+    ],
+)
+def test_a_controller_does_not_start_without_its_agent(agent: str, told: str, planner: Callable[..., Result]) -> None:
+    done = planner("controller", "--exec", agent)
+
+    assert done.exit_code == 2
+    assert told in done.output
+
+
 def test_schemas_writes_the_contract(planner: Callable[..., Result], tmp_path: Path) -> None:
     assert planner("schemas", "--out", tmp_path / "new").exit_code == 0
     assert {path.name for path in (tmp_path / "new").iterdir()} >= {"goal.schema.json", "asyncapi.json"}

@@ -116,6 +116,13 @@ class Repo:
         self.git("add", ".")
         self.git("-c", "user.name=t", "-c", "user.email=t@t", "commit", "--quiet", "-m", "Begin")
 
+    @classmethod
+    def at(cls, path: Path) -> Repo:
+        """Take the repository that is at `path`."""
+        found = cls.__new__(cls)
+        found.path = path
+        return found
+
     def git(self, *args: str) -> str:
         return subprocess.run(["git", *args], cwd=self.path, check=True, capture_output=True, text=True).stdout.strip()
 

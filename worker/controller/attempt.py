@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from schemas import codec
 from schemas.base import FailureCategory, Mode
-from schemas.outcome import MAX_OUTPUT_BYTES, Metrics, Outcome
+from schemas.outcome import MAX_OUTPUT_BYTES, Metrics, Outcome, Released
 from worker.controller import history, programs, wire
 from worker.controller.changes import Changes
 from worker.controller.lease import LeaseClient
 from worker.controller.programs import AgentReport, VerificationResult
+from worker.controller.readiness import CannotWork
 from worker.controller.wire import AttemptFailure, Spec
 from worker.controller.worktree import Worktree
+from worker.host.git import GitError
 from worker.sandbox.process import Abandoned, Job, JobResult
 from worker.sandbox.sandbox import Sandbox
 
@@ -43,6 +46,7 @@ class Result:
     changes: Changes | None = None
     verification: VerificationResult = field(default_factory=VerificationResult)
     failure: AttemptFailure | None = None
+    released: CannotWork | None = None  # why nobody could do it here: that is no failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +62,23 @@ class AttemptRun:
     sandboxes: Sandboxes = field(default_factory=Sandboxes)
 
     def run(self) -> Result:
-        """Do the step; raises Abandoned if it is not wanted any more. A trouble of our own is a failed attempt."""
+        """Do the step; raises Abandoned if it is not wanted any more.
+
+        What keeps us from beginning is a reason to hand it back; a trouble of our own later is a failed attempt.
+        """
         result = Result()
         try:
-            result.failure = self._do(result)
+            result.failure = self._begin()
+            if not result.failure and not self._found(result):
+                result.failure = result.failure or self._do(result)
             if moved := self.tree.moved_refs():  # they are nowhere but in the clone, so that alone is no failure
                 log.warning("refs_moved", extra={**self.spec.ids, "refs": moved[:SHOWN_REFS]})
                 line = f"refs made in the clone beside the plan's branch: {', '.join(moved[:SHOWN_REFS])}"
                 result.failure = result.failure and wire.with_line(result.failure, line)
         except Abandoned:
             raise
+        except CannotWork as reason:
+            result.released = reason
         except Exception as error:
             log.exception("attempt_error", extra=self.spec.ids)
             result.failure = wire.own_failure(error)
@@ -76,15 +87,9 @@ class AttemptRun:
     def _do(self, result: Result) -> AttemptFailure | None:
         """Do one stage after the other, and put what each comes to into `result`; return the first failure."""
         spec, tree = self.spec, self.tree
-        if failure := self._begin():
-            return failure
-        if spec.mode is Mode.PATCH and (landed := tree.landed(spec.step_id)):
-            if self._holds(landed, result):
-                return None
-            tree.take_off(spec.step_id, self.lease.confirm)
-            if failure := self._begin():
-                return failure
         result.report = self._ask_agent()
+        if trouble := result.report.trouble:
+            raise trouble
         if failure := result.report.failure:
             return failure
         # Before the verification, so that what the verification writes is no change, and only allowed code is run.
@@ -107,22 +112,31 @@ class AttemptRun:
     def _begin(self) -> AttemptFailure | None:
         """Put the clone where the step begins; a link out of it is refused before anybody follows it."""
         spec, tree = self.spec, self.tree
-        tree.reset(spec.plan_id, spec.context.base_sha, at=spec.verified_at)
+        if missing := programs.missing_programs(spec.verify_tools):
+            raise CannotWork(f"programs that are missing here: {', '.join(missing)}")
+        try:
+            tree.reset(spec.plan_id, spec.context.base_sha, at=spec.verified_at)
+        except (GitError, OSError, subprocess.TimeoutExpired) as error:
+            raise CannotWork(str(error)) from error
         verified = (_path(word) for tool in spec.verify_tools for word in tool.argv)
         leading_out = tree.links_out(dict.fromkeys((*spec.allowed_files, *filter(None, verified))))
         return wire.path_failure(FailureCategory.SANDBOX_VIOLATION, LINKS, leading_out) if leading_out else None
 
-    def _holds(self, landed: Changes, result: Result) -> bool:
-        """Verify what an earlier attempt has `landed` before it died, and take it as this one's if it holds."""
-        if violation(self.spec, landed):
+    def _found(self, result: Result) -> bool:
+        """Verify what an earlier attempt landed before it died: it is this one's if it holds, else it is taken off."""
+        spec, tree = self.spec, self.tree
+        if spec.mode is not Mode.PATCH or not (landed := tree.landed(spec.step_id)):
             return False
-        verification = programs.verify(self.spec.verify_tools, self._run_tool)
-        if verification.failure:
-            return False
-        log.info("change_found", extra={**self.spec.ids, "commit": landed.tree})
-        result.report = AgentReport(tokens_used=0, patch_cycles=0, tool_calls=0)
-        result.changes, result.verification = landed, verification
-        return True
+        if not violation(spec, landed):
+            verification = programs.verify(spec.verify_tools, self._run_tool)
+            if not verification.failure:
+                log.info("change_found", extra={**spec.ids, "commit": landed.tree})
+                result.report = AgentReport(tokens_used=0, patch_cycles=0, tool_calls=0)
+                result.changes, result.verification = landed, verification
+                return True
+        tree.take_off(spec.step_id, self.lease.confirm)
+        result.failure = self._begin()
+        return False
 
     def _ask_agent(self) -> AgentReport:
         if self.spec.mode is Mode.TEST:
@@ -178,6 +192,8 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
     failure, changes, report = result.failure, result.changes, result.report
     shown = failure or result.verification.finding
     cycles = report.patch_cycles if report.patch_cycles is not None else int(spec.mode is Mode.PATCH)
+    if result.released:
+        return _released(spec, result, duration_ms, controller)
     return Outcome(
         step_id=spec.step_id,
         success=failure is None,
@@ -201,6 +217,21 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         verified_at=spec.verified_at if result.verification.receipts else None,
         failing_tests=result.verification.failing.names,
         failing_tests_complete=result.verification.failing.complete and bool(result.verification.receipts),
+    )
+
+
+def _released(spec: Spec, result: Result, duration_ms: int, controller: str) -> Outcome:
+    reason = str(result.released)[: wire.MESSAGE_CHARS]
+    return Outcome(
+        step_id=spec.step_id,
+        success=False,
+        metrics=Metrics(tokens_used=result.report.tokens_used, duration_ms=duration_ms),
+        plan_id=spec.plan_id,
+        attempt=spec.attempt,
+        lease=spec.lease,
+        error_message=reason,
+        controller=controller,
+        released=Released(reason=reason),
     )
 
 

@@ -24,9 +24,10 @@ from redis.exceptions import RedisError
 
 from schemas import codec
 from schemas.envelope import DATA
-from worker.controller.attempt import AttemptRun, Sandboxes, outcome
+from worker.controller.attempt import AttemptRun, Result, Sandboxes, outcome
 from worker.controller.lease import LeaseClient, Paused
 from worker.controller.mailbox import Mailbox, StepEntry, call_until_answered, connect, step_streams
+from worker.controller.readiness import CannotWork, ProviderTrouble, is_of
 from worker.controller.repository import Repository
 from worker.controller.wire import Spec
 from worker.controller.worktree import Worktree, worktree
@@ -42,6 +43,8 @@ log = logging.getLogger("planner.controller")
 AWAY_PAUSE_S = 1.0  # before a server that did not answer is asked again
 PAUSED_S = 2.0  # until a step of a paused plan is asked for again, while others are done
 PAUSED_EACH_S = 0.05  # and so much longer for each of them
+RELEASED_IN_A_ROW = 5  # then the controller pauses: at first, and at most, for so many seconds
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 300.0
 
 
 def unique_name() -> str:
@@ -62,6 +65,7 @@ class ControllerConfig:
     queues: tuple[str, ...] = ("default",)
     partitions: int = 1
     name: str = field(default_factory=unique_name)
+    claimant: str = ""  # whom attempts are claimed as, where several work side by side here: one host, however many
     once: bool = False  # end after one step
     heartbeat_s: float = 20.0  # a third of the lease's 60 s
     agent_timeout_s: float = 900.0  # what the planner grants a claimed attempt beside its verification
@@ -123,6 +127,7 @@ class Controller:
         tool.check()
         streams = step_streams(config.queues, config.partitions)
         self._mailbox = Mailbox(redis, streams, config.name, stop)
+        self._released = self._pauses = 0  # in a row
         self._aside: deque[tuple[float, StepEntry]] = deque()  # steps of paused plans, and when to ask for them again
 
     def run(self) -> None:
@@ -164,7 +169,9 @@ class Controller:
         return spec is not None
 
     def _work(self, spec: Spec, entry: StepEntry) -> None:
-        lease = LeaseClient(self._redis, spec, self._config.name, self._config.heartbeat_s, self._stop)
+        lease = LeaseClient(
+            self._redis, spec, self._config.claimant or self._config.name, self._config.heartbeat_s, self._stop
+        )
         lease.claim()
         seconds = self._config.agent_timeout_s
         if not lease.claimed:  # without a heartbeat never beyond the attempt's deadline
@@ -175,12 +182,35 @@ class Controller:
         with lease.renewal():
             started = time.monotonic()
             raw = entry.fields[DATA]
-            result = AttemptRun(spec, raw, self._argv, self._tree, lease, seconds, self._sandboxes).run()
+            if lacking := self._lacking(spec.context.repo):
+                result = Result(released=CannotWork(lacking))
+            else:
+                result = AttemptRun(spec, raw, self._argv, self._tree, lease, seconds, self._sandboxes).run()
             duration_ms = int((time.monotonic() - started) * 1000)
             message = outcome(spec, result, duration_ms, self._config.name)
             data = codec.encode(message, exclude_none=True)
             self._mailbox.publish(spec.reply_to, {"data": data, **spec.ids, "lease": spec.lease})
         log.info("step_finished", extra={**spec.ids, "success": message.success, "duration_ms": duration_ms})
+        self._count(result.released)
+
+    def _lacking(self, repo: str | None) -> str | None:
+        """Say that the repository of a step is not ours; one without remotes has no name to compare."""
+        names = self._tree.names
+        if not repo or not names or is_of(repo, names):
+            return None
+        return f"the repository {repo} is not here: the clone's remotes are {', '.join(names)}"
+
+    def _count(self, released: CannotWork | None) -> None:
+        """Wait, longer each time, where nothing can be done here for now; any work that could be done ends that."""
+        self._released = self._released + 1 if released else 0
+        if not released:
+            self._pauses = 0
+        elif self._released >= RELEASED_IN_A_ROW or isinstance(released, ProviderTrouble):
+            seconds = min(FIRST_PAUSE_S * 2**self._pauses, LONGEST_PAUSE_S)
+            self._pauses = min(self._pauses + 1, 10)
+            log.warning("controller_paused", extra={"reason": str(released), "seconds": seconds})
+            if not self._stop.wait(seconds):
+                log.info("controller_resumed", extra={"controller": self._config.name})
 
 
 def read(entry: StepEntry) -> Spec | None:

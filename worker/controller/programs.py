@@ -15,6 +15,7 @@ from schemas import codec
 from schemas.outcome import MAX_OUTPUT_BYTES, VerifyReceipt
 from worker.controller import wire
 from worker.controller.failing_tests import NONE, NOT_KNOWN, FailingTests, failing_tests
+from worker.controller.readiness import CannotWork, ProviderTrouble, provider_trouble
 from worker.controller.wire import MESSAGE_CHARS, AttemptFailure, Tool
 from worker.sandbox.process import TAIL_BYTES, JobResult
 from worker.sandbox.process import environment as without_secrets
@@ -23,7 +24,10 @@ AgentRun = Callable[[Sequence[str], float, bytes], JobResult]  # an argv, second
 ToolRun = Callable[[Sequence[str], float], JobResult]  # an argv and seconds
 
 MOST = 10**12
-REPORTED = frozenset({"tokens_used", "patch_cycles", "tool_calls", "output", "suggestion", "nothing_to_change"})
+REPORTED = frozenset(
+    {"tokens_used", "patch_cycles", "tool_calls", "output", "suggestion", "nothing_to_change", "released"}
+)
+NOT_STARTED = (126, 127)  # as a shell says it, and our launcher
 # Variables, by how they begin, that choose the options, the configuration or the code of a tool of the catalogue.
 STEERING = (
     *("GOFLAGS", "GOENV", "GOWORK", "MAKE", "MFLAGS", "GNUMAKEFLAGS", "CTEST_", "RUFF_", "TOX", "MYPYPATH"),
@@ -44,6 +48,7 @@ class AgentReport:
     output: Any = None
     nothing_to_change: str | None = None  # why, if it says so
     failure: AttemptFailure | None = None
+    trouble: CannotWork | None = None  # what kept it from its work, which is no failure of it
 
 
 def ask_agent(run: AgentRun, argv: Sequence[str], spec: bytes, timeout_s: float, *, whole: bool = False) -> AgentReport:
@@ -71,7 +76,20 @@ def ask_agent(run: AgentRun, argv: Sequence[str], spec: bytes, timeout_s: float,
         output=said.get("output") if said else _answer(done.stdout, whole=whole),
         nothing_to_change=_text(said.get("nothing_to_change")),
         failure=failure,
+        trouble=_trouble(done, said.get("released")),
     )
+
+
+def _trouble(done: JobResult, said: Any) -> CannotWork | None:
+    """Say what kept the agent from its work: as it says itself, or as providers of models are known to say it."""
+    if reason := _text(said):
+        return ProviderTrouble(reason)
+    if done.timed_out or not done.exit_code:
+        return None
+    if done.exit_code in NOT_STARTED:
+        return CannotWork(f"the agent could not be started: {done.stderr[-MESSAGE_CHARS:].strip()}")
+    line = provider_trouble(f"{done.stdout[-MESSAGE_CHARS:]}\n{done.stderr[-MESSAGE_CHARS:]}")
+    return ProviderTrouble(line) if line else None
 
 
 def _answer(stdout: str, *, whole: bool) -> Any:
@@ -157,6 +175,12 @@ def environment(argv: Sequence[str], root: Path) -> dict[str, str]:
         places = (str(source) if below else "", str(root), kept.get("PYTHONPATH", ""))
         kept["PYTHONPATH"] = os.pathsep.join(filter(None, places))
     return kept | NPX
+
+
+def missing_programs(tools: Iterable[Tool]) -> list[str]:
+    """Name the programs of `tools` that are not on PATH; those of the repository itself are its own matter."""
+    names = dict.fromkeys(resolve(tool.argv)[0] for tool in tools)
+    return [name for name in names if ("/" not in name or name[0] == "/") and not shutil.which(name)]
 
 
 def resolve(argv: Sequence[str]) -> list[str]:

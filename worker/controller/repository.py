@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from worker.controller.remote import FULL_ID, Remote
 from worker.host.git import UPLOAD_PACK, Git, GitError
 
 OLDEST_GIT = (2, 38)  # which merges without a checkout
@@ -49,6 +50,28 @@ class Repository:
             return found
         raise GitError(f"no commit {name} in {self.path}")
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the URLs of its remotes."""
+        listed = self.git.line("config", "--local", "--get-regexp", r"^remote\..*\.url$", ok=(0, 1))
+        return tuple(line.partition(" ")[2] for line in listed.splitlines())
+
+    def find(self, name: str) -> str:
+        """Return the id of the commit `name`, which is fetched from the remotes if it is an id that is missing here."""
+        try:
+            return self.commit(name)
+        except GitError:
+            if not FULL_ID.fullmatch(name):
+                raise
+        reasons = []
+        for url in self.names:
+            try:
+                Remote(url).fetch(self.common, name)
+                return self.commit(name)
+            except GitError as error:
+                reasons.append(str(error))
+        raise GitError("; ".join([f"no commit {name} in {self.path}", *reasons]))
+
     def tip(self, plan_id: str) -> str | None:
         """Return the last commit of the plan's branch, None if there is no branch."""
         with suppress(GitError):
@@ -58,7 +81,7 @@ class Repository:
     def start(self, plan_id: str, base: str | None) -> str:
         """Return the tip of the plan's branch, which begins at `base` or HEAD."""
         while not (tip := self.tip(plan_id)):
-            first = self.commit(base or "HEAD")
+            first = self.find(base or "HEAD")
             if self.move(plan_id, first, ""):
                 return first
         return tip

@@ -34,6 +34,7 @@ class Tool(Inbound):
 class Context(Inbound):
     """Where the work begins."""
 
+    repo: str | None = None
     base_sha: str | None = Field(default=None, pattern=r"^[^-]")  # a word that git cannot take for an option
     at: str | None = None  # `base`: what is verified is that commit, and not the tip of the plan's branch
 

@@ -58,6 +58,7 @@ class Worktree:
         ours.mkdir(mode=0o700)
         if user:
             home.chmod(PASSABLE)
+        self.names = repository.names
         self._clock = ours / "clock"
         self._store = Store(ours, repository)
         self._ignored = IgnoreRules(ours, self._store, repository)
@@ -73,7 +74,7 @@ class Worktree:
 
     def reset(self, plan_id: str, base_sha: str | None, *, at: str | None = None) -> None:
         """Make the clone equal to the plan's branch, or to the commit `at`, whatever an agent did to it."""
-        commit = self._repository.commit(at) if at else self._repository.start(plan_id, base_sha)
+        commit = self._repository.find(at) if at else self._repository.start(plan_id, base_sha)
         self._plan_id, self._base = plan_id, commit
         self._store.fetch(self._base, plan_id)
         self._store.forget()

@@ -363,14 +363,6 @@ def test_a_python_tool_that_is_not_on_the_path_runs_in_our_interpreter(
     assert programs.resolve(argv) == resolved
 
 
-def test_a_program_that_is_not_there_is_a_failure_that_names_it(planner: Planner, start: Callable[..., None]) -> None:
-    tool = {"tool": "lint", "argv": ["no-such-linter", "."], "timeout_s": 9}
-    planner.send("check", mode="test", verify_tools=[tool])
-    start()
-
-    assert "no-such-linter" in (planner.outcome("check").error_message or "")
-
-
 def test_a_verification_over_its_time_ends_with_all_of_its_processes(
     planner: Planner, start: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -526,13 +518,6 @@ def test_an_entry_that_is_no_spec_is_passed_over(
 
     assert planner.outcome("look").success
     wait_until(lambda: planner.pending() == 0, what="both acknowledged")
-
-
-def test_a_base_that_git_does_not_know_is_a_failure_that_says_so(planner: Planner, start: Callable[..., None]) -> None:
-    planner.send("fix", context={"base_sha": "deadbeef"})
-    start()
-
-    assert "deadbeef" in (planner.outcome("fix").error_message or "")
 
 
 def test_a_plan_begins_at_its_base_commit(planner: Planner, repo: Repo, start: Callable[..., None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from enum import StrEnum
@@ -74,11 +75,14 @@ def controller(
     Landlock: [b]--agent-user agent --agent-path /home/agent/.codex:rw[/b]
     """
     from worker.controller.loop import ControllerConfig, unique_name
+    from worker.controller.readiness import agent_trouble
     from worker.sandbox.sandbox import NoSandbox, Sandbox, SandboxMode
     from worker.settings import credentials
     from worker.telemetry.logs import set_up_logs
 
     settings = read_settings(secrets_fd)
+    if trouble := agent_trouble(_words(agent)):
+        raise Failure.of("wrong_agent", f"--exec {trouble}.", USAGE)
     credentials.protect()
     set_up_logs(settings.log_level)
     config = ControllerConfig(
@@ -100,6 +104,13 @@ def controller(
     except NoSandbox as error:
         raise Failure.of("no_sandbox", str(error)) from error
     return _run(config, count)
+
+
+def _words(agent: str) -> list[str]:
+    try:
+        return shlex.split(agent)
+    except ValueError as error:
+        raise Failure.of("wrong_agent", f"--exec cannot be split into words: {error}.", USAGE) from error
 
 
 def _user(name: str | None) -> User | None:
@@ -133,5 +144,5 @@ def _run(config: ControllerConfig, count: int) -> int:
     stop = Event()
     names = [config.name] if count == 1 else [f"{config.name}-{number}" for number in range(1, count + 1)]
     with stop_on_signals(stop), ThreadPoolExecutor(count) as pool:
-        codes = pool.map(lambda name: run(replace(config, name=name), stop, check), names)
+        codes = pool.map(lambda name: run(replace(config, name=name, claimant=config.name), stop, check), names)
         return max(codes, default=OK)

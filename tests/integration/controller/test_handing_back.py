@@ -1,0 +1,173 @@
+"""What a host or a provider keeps a controller from is handed back, and no agent runs; then the controller pauses."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.outcome import Outcome
+from tests.conftest import wait_until
+from tests.support.controlling import FIX, PYTEST, Planner, Repo
+from worker.controller import loop
+from worker.controller.readiness import agent_trouble, is_of, provider_trouble
+
+Start = Callable[..., None]
+NO_LINTER = {"tool": "lint", "argv": ["no-such-linter", "."], "timeout_s": 9}
+SHOP = "https://git.example/acme/shop.git"
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "FIRST_PAUSE_S", 0.05)
+
+
+def reason(outcome: Outcome) -> str:
+    assert not outcome.success
+    assert outcome.touched_files == ()
+    assert outcome.failure_evidence is None
+    assert outcome.released
+    return outcome.released.reason
+
+
+@pytest.mark.parametrize(
+    ("lacks", "told"),
+    [
+        pytest.param({"verify_tools": [PYTEST, NO_LINTER]}, "no-such-linter", id="a program"),
+        pytest.param({"mode": "test", "verify_tools": [NO_LINTER]}, "no-such-linter", id="a program of a test step"),
+        pytest.param({"context": {"base_sha": "deadbeef"}}, "deadbeef", id="a short base"),
+        pytest.param({"context": {"base_sha": "1" * 40}}, "1" * 40, id="the base"),
+        pytest.param({"context": {"repo": "acme/till", "base_sha": None}}, "acme/till", id="the repository"),
+    ],
+)
+def test_what_is_missing_here_is_handed_back_before_the_agent_runs(
+    lacks: dict[str, Any], told: str, planner: Planner, repo: Repo, start: Start
+) -> None:
+    repo.git("remote", "add", "origin", str(repo.path.parent / "shop.git"))
+    planner.send("fix", **{"intent": "git('commit', '-am', 'ran')", "allowed_files": ["calc.py"]} | lacks)
+    start()
+
+    outcome = planner.outcome("fix")
+
+    assert told in reason(outcome)
+    assert outcome.lease == "lease-of-fix"
+
+
+def test_a_base_that_is_missing_is_fetched_from_the_remote_also_into_a_shallow_clone(
+    planner: Planner, repo: Repo, start: Start, tmp_path: Path
+) -> None:
+    base = repo.git("rev-parse", "main")
+    for number in range(3):
+        repo.commit_on("main", "notes.md", str(number))
+    words = ["git", "clone", "--quiet", "--bare", "--depth=1", f"file://{repo.path}", str(tmp_path / "shallow")]
+    subprocess.run(words, check=True)
+    planner.send("fix", intent=FIX, allowed_files=["calc.py"], verify_tools=[PYTEST], context={"base_sha": base})
+    start(workdir=tmp_path / "shallow")
+
+    assert planner.outcome("fix").success
+    assert (
+        Repo.at(tmp_path / "shallow").git("rev-parse", "refs/heads/planner/" + planner.spec("fix")["plan_id"] + "^")
+        == base
+    )
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        pytest.param(f"{FIX}; report(released='The login has expired.', tokens_used=70)", id="says so itself"),
+        pytest.param(f"{FIX}; sys.exit('API Error: 429 rate limit exceeded. The login has expired.')", id="is known"),
+    ],
+)
+def test_trouble_of_the_models_provider_is_no_failure_and_leaves_nothing(
+    agent: str, planner: Planner, repo: Repo, start: Start
+) -> None:
+    planner.send("fix", intent=agent, allowed_files=["calc.py"])
+    start()
+
+    outcome = planner.outcome("fix")
+
+    assert "The login has expired." in reason(outcome)
+    assert repo.landed() == []
+
+
+def test_an_agent_that_cannot_be_started_is_no_failure_either(planner: Planner, start: Start) -> None:
+    planner.send("fix", intent="", allowed_files=["calc.py"])
+    start(command="sh -c 'exec my-agnt'")
+
+    assert "my-agnt" in reason(planner.outcome("fix"))
+
+
+def test_a_controller_that_can_do_nothing_pauses_longer_each_time_and_goes_on(
+    planner: Planner, start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "planner.controller")
+    for number in range(7):
+        planner.send(f"lint-{number}", mode="test", verify_tools=[NO_LINTER])
+    planner.send("look", mode="read_only")
+    planner.send("again", mode="test", verify_tools=[NO_LINTER])
+    began = time.monotonic()
+    start()
+
+    assert planner.outcome("look").success
+    reason(planner.outcome("again"))
+
+    wait_until(lambda: planner.pending() == 0, what="acknowledged")
+    pauses = [(record.seconds, record.reason) for record in caplog.records if record.message == "controller_paused"]  # type: ignore[attr-defined]
+    assert [seconds for seconds, _ in pauses] == [0.05, 0.1, 0.2]
+    assert all("no-such-linter" in why for _, why in pauses)
+    assert time.monotonic() - began > 0.35
+
+
+@pytest.mark.parametrize(
+    ("wanted", "remote", "is_it"),
+    [
+        ("acme/shop", SHOP, True),
+        ("Acme/Shop", "git@git.example:acme/shop.git", True),
+        ("https://user@git.example/acme/shop", "ssh://git@git.example:22/acme/shop.git", True),
+        ("shop", SHOP, True),
+        ("acme/shop", "/srv/git/shop.git", True),
+        ("acme/shop", "https://git.example/other/shop.git", False),
+        ("me/shop", SHOP, False),
+        ("hop", SHOP, False),
+        ("acme/till", "/srv/git/shop.git", False),
+        ("https://elsewhere.example/acme/shop", SHOP, False),
+    ],
+)
+def test_a_repository_is_the_same_however_it_is_named(wanted: str, remote: str, is_it: bool) -> None:
+    assert is_of(wanted, ["https://git.example/acme/other", remote]) is is_it
+
+
+@pytest.mark.parametrize(
+    ("printed", "is_trouble"),
+    [
+        ("Error: 429 Too Many Requests", True),
+        ("Claude usage limit reached. Your limit will reset at 3pm", True),
+        ('API Error: 529 {"type":"error","error":{"type":"overloaded_error"}}', True),
+        ("Invalid API key · Please run /login", True),
+        ("Your session has expired", True),
+        ("stream error: unexpected status 503 Service Unavailable", True),
+        ("AssertionError: assert 429 == 200", False),
+        ("I could not make the test of the limiter pass", False),
+        ("Connection refused by the shop under test", False),
+    ],
+)
+def test_trouble_of_providers_is_told_from_failures(printed: str, is_trouble: bool) -> None:
+    assert (provider_trouble(f"began\n{printed}\nended") == printed) is is_trouble
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["my-agnt", "--quiet"], "my-agnt"),
+        (["python3", "-I", "/no/agent.py"], "/no/agent.py"),
+        (["sh", "-c", "true"], None),
+        (["env", "/no/such/output"], None),
+        ([], None),
+    ],
+)
+def test_an_agent_that_is_not_there_is_known_before_the_start(argv: list[str], told: str | None) -> None:
+    assert (agent_trouble(argv) or "").partition(":")[0] == (told or "")

@@ -1,0 +1,63 @@
+"""A repository elsewhere: read and written by git with our settings, and with what its access needs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from base64 import b64encode
+from dataclasses import dataclass
+from pathlib import Path
+
+from worker.controller.readiness import RemoteTrouble
+from worker.host.git import UPLOAD_PACK, Git, GitError
+
+PROTOCOLS = "file:https:http:ssh"
+SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30"
+PASSED_ON = ("SSH_AUTH_SOCK", "HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy", "NO_PROXY", "no_proxy")
+SLOW = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")
+ABSENT = "couldn't find remote ref"
+FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+MAX_TOKEN_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """The repository at `url`; a token, read from a file each time, is for HTTPS, a key for SSH."""
+
+    url: str
+    user: str = "x-access-token"
+    token_file: Path | None = None
+    ssh_key: Path | None = None
+
+    def __call__(self, directory: Path, *args: str) -> str:
+        """Run a git command on the git directory `directory` that may reach us; raises RemoteTrouble."""
+        git = Git(directory, f"--git-dir={directory}", *SLOW, environment=self._environment())
+        try:
+            return git.line(*args)
+        except (GitError, OSError, subprocess.TimeoutExpired) as error:
+            raise RemoteTrouble(f"{self.url}: {error}") from error
+
+    def fetch(self, directory: Path, *wanted: str, depth: int = 0) -> None:
+        """Fetch commits or branches into `directory`, which becomes nobody's upstream; raises RemoteTrouble."""
+        words = ["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--force"]
+        words += [f"--depth={depth}"] if depth else []
+        # A repository of this machine is read with our settings too.
+        words += [] if self._is_elsewhere else [f"--upload-pack={UPLOAD_PACK}"]
+        self(directory, "fetch", *words, "--", self.url, *wanted)
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        return not self.url.startswith(("/", "file:"))
+
+    def _environment(self) -> dict[str, str]:
+        key = f" -i '{self.ssh_key}' -o IdentitiesOnly=yes" if self.ssh_key else ""
+        given = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        given |= {"GIT_ALLOW_PROTOCOL": PROTOCOLS, "GIT_SSH_COMMAND": SSH + key}
+        if self.token_file and self.url.startswith("https://"):
+            token = self.token_file.read_bytes()[:MAX_TOKEN_BYTES].strip()
+            header = b64encode(self.user.encode() + b":" + token).decode()
+            # Not among the words, which every process of this machine can read.
+            given |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.extraHeader"}
+            given["GIT_CONFIG_VALUE_0"] = f"Authorization: Basic {header}"
+        return given
