@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -28,6 +28,7 @@ from worker.store.functions import FunctionsMissing
 from worker.store.memory import ServerMemory
 from worker.store.plans import Begun, NoSnapshot, PlanStore, Reconnected, RolledBack, UnreadablePlan, Write, full_queue
 from worker.streams import release
+from worker.telemetry.plan_status import log_status
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,13 +49,13 @@ DECIDE_AT_ONCE = 32  # plans decided while the server reads the next ones
 class Decided(NamedTuple):
     """A decision ready to be written.
 
-    `work` is None where the commit only gives the lock back. Of a plan that ends, `conclusion` tells its goal's record.
+    `work` is None where the commit only gives the lock back, else `plan` is what became of the plan.
     """
 
     plan_id: str
     work: Work | None
     write: Write
-    conclusion: Sequence[tuple[Any, ...]] = ()
+    plan: Snapshot | None = None
 
 
 def _with_retries(work: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenate[Engine, P], T]:
@@ -245,7 +246,7 @@ class Engine:
                 if had_ended and work.due:
                     self._conclude_again(plan)
                 acks = [(entry.stream, entry.entry_id) for entry, _ in work.messages if entry]
-                return Decided(plan_id, work, Write(changeset, acks), self._conclusion(plan) if changeset.ends else ())
+                return Decided(plan_id, work, Write(changeset, acks), plan)
             except NeedsSteps as missing:
                 work.extra |= missing.step_ids
             except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
@@ -274,10 +275,12 @@ class Engine:
         if isinstance(verdict, ResponseError):
             log.error("commit refused", extra={"plan_id": one.plan_id, "error": str(verdict)})
             self.router.isolate_failure(one.plan_id, one.work or Work(), one.write.changeset.now)
-        elif verdict == "ok" and one.work:
+        elif verdict == "ok" and one.work and one.plan:
             changeset = one.write.changeset
             self.router.applied.update(changeset.verdicts)
-            self.router.beside += one.conclusion
+            log_status(one.plan.record, changeset)
+            if changeset.ends:
+                self.router.beside += self._conclusion(one.plan)
             if changeset.short:
                 self.quota.refill(self.store.partition, changeset.short, changeset.now)
             if one.work.finish(changeset):

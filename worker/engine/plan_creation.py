@@ -13,7 +13,7 @@ from schemas import codec
 from schemas.base import GoalKind, GoalVerdict, PlanState
 from schemas.envelope import FieldError
 from schemas.goal import Goal
-from schemas.stored import HOT, decode_plan
+from schemas.stored import HOT, PlanRecord, decode_plan
 from tasks.base.batches import batches
 from tasks.base.errors import Overtaken
 from tasks.handlers import goals
@@ -32,6 +32,7 @@ from worker.store import goal_record
 from worker.store.commits import Commits
 from worker.store.keys import Partition
 from worker.store.plans import PlanStore, Reconnected, RolledBack, Write, full_queue
+from worker.telemetry.plan_status import lines_of, log_status
 
 COMMITS_AT_ONCE = 16  # chunks of a large plan in one round trip
 MOST_QUESTIONS = 10  # to a drafter about one goal, whatever its strategy wants
@@ -72,12 +73,9 @@ class PlanCreation:
         None where it has yet to be made.
         """
         context = self.context_of(plan_id)
-        found: Any = self.client.hmget(context.partition.plan(plan_id).plan, *HOT[:4], "halt")
-        *hot, halt = found
-        if hot[0] is None:
+        record = self._read(context.partition, plan_id)
+        if record is None:
             return None
-        record = decode_plan([*hot, None])  # without what a plan that unfolds keeps: it may be large
-        record.halt = codec.loads(halt or b"null")
         beside: list[tuple[Any, ...]] = []
         if record.state in PLAN_ENDS:
             now, retention_s = time.time_ns() // 1_000_000, context.store.retention_s
@@ -88,6 +86,16 @@ class PlanCreation:
             return GoalResult(GoalVerdict.PLANNED, "", beside)
         asked = record.question
         return GoalResult(GoalVerdict.NEEDS_INPUT, asked["kind"]) if asked and asked["kind"] != "draft" else None
+
+    def _read(self, partition: Partition, plan_id: str) -> PlanRecord | None:
+        """Read a plan without what one that unfolds keeps, which may be large; None where it has yet to be made."""
+        found: Any = self.client.hmget(partition.plan(plan_id).plan, *HOT[:4], "halt")
+        *hot, halt = found
+        if hot[0] is None:
+            return None
+        record = decode_plan([*hot, None])
+        record.halt = codec.loads(halt or b"null")
+        return record
 
     def create(self, goal: Goal, goal_id: str, plan_id: str) -> GoalResult:
         """Create the plan unless it is there already.
@@ -184,6 +192,8 @@ class PlanCreation:
                 return full
             if any(verdict != "ok" for verdict in verdicts):
                 raise Overtaken(f"creating {changesets[0].plan_id}: {verdicts}")
+        if lines_of(changesets[-1]) and (record := self._read(context.partition, changesets[-1].plan_id)):
+            log_status(record, changesets[-1])
         if changesets[-1].more or changesets[-1].short:
             context.engine.carry_on(changesets[0].plan_id)
         return None

@@ -1,0 +1,50 @@
+"""One line in a worker's log for each plan that ends, or begins to wait for somebody."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from schemas.event import event_type
+from schemas.stored import PlanRecord
+from tasks.plan.changeset import Changeset
+
+log = logging.getLogger("planner.plans")
+
+# Events of a plan that are lines of the log, with the name of the line. All else is only an event.
+LINES = {
+    event_type("plan.completed"): "plan ended",
+    event_type("plan.halted"): "plan ended",
+    event_type("plan.rejected"): "plan ended",
+    event_type("plan.input_requested"): "plan waits for an answer",
+    event_type("plan.drafting"): "plan waits for a drafter",
+    event_type("plan.held"): "plan is held",
+    event_type("step.approval_requested"): "plan waits for an approval",
+}
+
+
+def lines_of(changeset: Changeset) -> set[str]:
+    """Name the lines that a commit, once it is made, puts into the log."""
+    return {LINES[what] for what, _ in changeset.events if what in LINES}
+
+
+def log_status(record: PlanRecord, changeset: Changeset) -> None:
+    """Log that the plan of a commit that was made has ended, or for what it waits now.
+
+    A line has the plan's ids, state, tokens spent and milliseconds since its creation, and the rule that halted it.
+    """
+    for event in sorted(lines_of(changeset)):
+        head, times = record.head, record.times
+        extra: dict[str, Any] = {
+            "plan_id": changeset.plan_id,
+            "goal_id": head.goal_id,
+            "tenant": head.tenant,
+            "repo": head.repo,
+            "kind": head.kind,
+            "state": record.state,
+            "duration_ms": changeset.now - times.get("created", changeset.now),
+            "tokens": record.spent["tokens"],
+        }
+        if record.halt:
+            extra["rule"] = record.halt["rule"]
+        log.info(event, extra=extra)
