@@ -70,6 +70,7 @@ class PlannedStep(StepFields):
     """A step as it is planned and stored: encoded once, in the order of the wire, then what only the planner reads."""
 
     keeps_answer: bool = False  # whether another step is given what this one answers
+    goal_texts: bool = False  # whether it is given the goal's failure log and documents
 
 
 # What most steps leave as it is: not stored, filled in again when the step is read or handed out.
@@ -87,8 +88,10 @@ OMITTED: dict[str, Any] = {
     "quick_checks": [],
     "answers_from": [],
     "keeps_answer": False,
+    "goal_texts": False,
 }
-SENT_OMITTED = {name: value for name, value in OMITTED.items() if name not in ("answers_from", "keeps_answer")}
+UNSENT = frozenset(PlannedStep.model_fields.keys() - StepFields.model_fields.keys())
+SENT_OMITTED = {name: value for name, value in OMITTED.items() if name not in UNSENT | {"answers_from"}}
 
 
 def pack_step(step: PlannedStep) -> bytes:
@@ -130,6 +133,8 @@ class StepContext(Outbound):
     previous_failure: PreviousFailure | None = None
     at: Literal["base"] | None = None  # verify `base_sha` instead of the plan's tip, and echo it in `verified_at`
     answers: tuple[GivenAnswer, ...] = ()
+    failure_log: str = ""  # the goal's, as its documents: data from outside, sanitised, cut at whole lines
+    documents: dict[str, str] = Field(default_factory=dict)
 
 
 class StepLimits(Outbound):

@@ -46,7 +46,8 @@ UNPROMISED = {
         "input",
     )
 }  # in every spec, no matter to controllers
-SELDOM = {"StepContext": ("at", "answers")}  # of parts of messages: they stand only where they say something
+# Of parts of messages: they stand only where they say something.
+SELDOM = {"StepContext": ("at", "answers", "failure_log", "documents")}
 
 
 class _Plain(GenerateJsonSchema):

@@ -20,7 +20,7 @@ from tasks.base.policy_version import POLICY_VERSION
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
 from tasks.plan.snapshot import Grant, Snapshot, StandingCommand
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
-from tasks.policy import baseline, expansion, halt, waits
+from tasks.policy import baseline, expansion, goal_texts, halt, waits
 from tasks.policy.pre_steps import looks_like_pre_step
 from tasks.policy.schedule import advance
 from tasks.rules import budget
@@ -114,6 +114,7 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         waits.ask(unit, draft.question)
         yield advance(unit)
         return
+    draft = replace(draft, steps=goal_texts.assign(draft.steps, available=goal_texts.are_in(goal)))
     total, dependents = len(draft.steps), dependents_of(draft.steps)
     taken = [step.step_id for step in draft.steps if looks_like_pre_step(step.step_id)]
     counts = {S.PENDING.value: 0, S.BLOCKED.value: 0}
@@ -235,6 +236,7 @@ def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
     }
     if plan.head.limits.get(budget.EXCUSES):
         baseline.keep_goals_tests(unit, goal)
+    goal_texts.keep(unit, goal, draft.steps, expands=draft.state is not None)
     if draft.state is None:
         unit.extra["document"] = codec.dumps(draft.document)
     else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from schemas import codec
-from schemas.step import OMITTED, SENT_OMITTED
+from schemas.step import OMITTED, SENT_OMITTED, UNSENT
 from schemas.stored import Attempt, PlanRecord, StepStatus
 
 NOTE = "="  # before the name of a note among the steps of a plan; no step is called so
@@ -43,9 +43,9 @@ class Step:
     @property
     def sent(self) -> bytes:
         """`spec` as controllers read it: without what only the planner reads."""
-        if not self.facts["keeps_answer"]:  # as mostly
+        if not (self.facts["keeps_answer"] or self.facts["goal_texts"]):  # as mostly
             return self.spec or b""
-        return codec.dumps({name: value for name, value in (self.stored or {}).items() if name != "keeps_answer"})
+        return codec.dumps({name: value for name, value in (self.stored or {}).items() if name not in UNSENT})
 
 
 class Window(NamedTuple):

@@ -21,7 +21,7 @@ from tasks.base.policy_version import ChangedRule
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
-from tasks.policy import halt, waits
+from tasks.policy import goal_texts, halt, waits
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.policy.pre_steps import is_mend, looks_like_pre_step
 from tasks.rules.strategy import MAX_EXPANSION, Draft, End, Expansion, LivePlan, Phase, Strategy
@@ -202,7 +202,7 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
     unit.keep_strategy_state(ids=[*(unit.strategy_state or {})["ids"], *ids])
     if taken := [step_id for step_id in ids if looks_like_pre_step(step_id)]:
         plan.halting["taken"] = [*plan.halting.get("taken", ()), *taken]
-    unit.insert(found.steps, total, dependents_of(found.steps))
+    unit.insert(goal_texts.assign_added(unit, found.steps), total, dependents_of(found.steps))
     data = {
         "revision": plan.revision,
         "policy_version": plan.head.policy_version,

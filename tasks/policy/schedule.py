@@ -22,6 +22,7 @@ from tasks.policy import (
     answers,
     baseline,
     expansion,
+    goal_texts,
     halt,
     halt_rules,
     handing_back,
@@ -201,6 +202,8 @@ def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
         context |= AT_BASE
     if facts["answers_from"] and (answered := answers.given_to(unit, step)):
         context["answers"] = answered
+    if facts["goal_texts"]:
+        context |= goal_texts.given_to(unit)
     given = expansion.input_for(unit, step) if unit.strategy_state else None
     return codec.extend(
         step.sent,

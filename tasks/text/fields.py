@@ -60,6 +60,16 @@ def whole_lines(text: str, size: int) -> str:
     return (head if newline else encoded[:size]).decode(errors="ignore")
 
 
+def last_lines(text: str, size: int) -> str:
+    """Keep the last whole lines within `size` bytes; of a last line that is longer, as much of its end as fits."""
+    encoded = text.encode(errors="replace")
+    if len(encoded) <= size:
+        return text
+    start = len(encoded) - size
+    _, _, tail = encoded[start - 1 :].partition(b"\n")
+    return (tail or encoded[start:]).decode(errors="ignore")
+
+
 def fit(text: str, size: int, cut: Cut = one_line) -> str:
     """Sanitise and cut outside words to `size` characters in which no attack is found.
 

@@ -103,11 +103,12 @@ def a_goal(
     base_sha: str | None = None,
     failing: Sequence[str] = (),
     sentence: str = "Make it right",
+    context: Any = MappingProxyType({}),
     **limits: Any,
 ) -> Goal:
     plenty = {"tokens": 10**8, "patch_cycles": 100_000, "failing_outcomes": 1000, "max_steps": 10_000, **NO_HALT}
-    context = {"repo": repo, "base_sha": base_sha, "failing_tests": failing}
-    body = {"goal": sentence, "tenant": tenant, "context": context, "approvals": approvals}
+    known = {"repo": repo, "base_sha": base_sha, "failing_tests": failing, **context}
+    body = {"goal": sentence, "tenant": tenant, "context": known, "approvals": approvals}
     body |= {"kind": kind, "allowed_files": files}
     return Goal.model_validate({**body, "mend": mend, "limits": {**plenty, **limits}})
 

@@ -68,6 +68,8 @@ def execute_dispatch_step(brief: Brief, phase: QrPhase, then: Change | None = No
     def _dispatch(turn: Turn) -> Turn:
         step_id = brief.name + suffix(turn.loop(phase).iteration, turn.state.part)
         step = role_step(brief, StepType.DRAFT, step_id, turn.goal, failed_items(turn.document.qr.get(phase)))
+        if phase is QrPhase.PLAN_DESIGN:  # whose role explores first
+            step = step.model_copy(update={"goal_texts": True})
         return turn.with_loop(phase, turn.loop(phase)).hand_out(brief.name, (step,))
 
     def leave(turn: Turn, output: Any) -> Moved:

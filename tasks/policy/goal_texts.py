@@ -1,0 +1,113 @@
+"""What a goal brings along to be read, its failure log and its documents, for the steps that analyse or locate.
+
+These are texts from outside, and part of no decision. They are sanitised and cut once, when the plan is made, and lie
+in one note of the plan, however many of its steps are given them; only the start of such a step reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from schemas.base import StepType
+from schemas.goal import Goal
+from schemas.step import PlannedStep
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.text.fields import fit, last_lines, whole_lines
+from tasks.text.paths import clean, fault
+from tasks.toolchain.files import name_of
+
+MAX_TEXTS = 16_384  # bytes of the log, the documents and their paths, in all
+LEAST_SHARE = 4096  # bytes that a document may have, however many there are
+LEAST_ROOM = 256  # bytes; less of a document tells nothing
+MAX_DOCUMENTS = 1000  # that are looked at
+SHOWN_TESTS = 20
+READ = 4  # times what is kept is read of a text, since attacks are taken out of it
+
+NOTE = "goal's texts"
+ANALYSING = frozenset({StepType.READ, StepType.EXPLORE})
+
+
+def are_in(goal: Goal) -> bool:
+    """Whether there is anything to give."""
+    return bool((goal.context.failure_log or "").strip() or _documents(goal))
+
+
+def assign(steps: Iterable[PlannedStep], *, available: bool) -> tuple[PlannedStep, ...]:
+    """Settle which of `steps` are given the texts: those that analyse or locate, and those whose strategy says so."""
+
+    def settled(step: PlannedStep) -> PlannedStep:
+        given = available and _wants(step)
+        return step if step.goal_texts is given else step.model_copy(update={"goal_texts": given})
+
+    return tuple(map(settled, steps))
+
+
+def keep(unit: UnitOfWork, goal: Goal, steps: Sequence[PlannedStep], *, expands: bool) -> None:
+    """Keep the texts of `goal`, if one of its steps is given them or steps may come that are."""
+    if (expands or any(step.goal_texts for step in steps)) and (texts := texts_of(goal)):
+        unit.keep_note(NOTE, texts)
+
+
+def assign_added(unit: UnitOfWork, steps: tuple[PlannedStep, ...]) -> tuple[PlannedStep, ...]:
+    """Settle the same for steps that a plan expands to. Raises NeedsSteps where the snapshot lacks the note."""
+    return assign(steps, available=bool(unit.note(NOTE))) if any(map(_wants, steps)) else steps
+
+
+def given_to(unit: UnitOfWork) -> Mapping[str, Any]:
+    """Give the texts to a step that starts, as fields of its context. Raises NeedsSteps where the note is lacking."""
+    return unit.note(NOTE) or {}
+
+
+def texts_of(goal: Goal) -> dict[str, Any]:
+    """Sanitise and cut the failure log and the documents of `goal`, at whole lines, to MAX_TEXTS bytes in all.
+
+    Of the log the end counts, and half of the room at least is for it. Of documents those come first that the goal or
+    its log names, then those beside and above the files that may change; what finds no room is left out.
+    """
+    documents = [(path, text) for path, text in _documents(goal).items() if fault(path) is None]
+    found: dict[str, Any] = {}
+    room = MAX_TEXTS
+    asked = sum(len(path) + len(text) for path, text in documents)
+    if end := _end_of(goal.context.failure_log or "", max(room // 2, room - asked)):
+        found["failure_log"] = end
+        room -= len(end.encode())
+    kept: dict[str, str] = {}
+    relevance = _relevance(goal, end)
+    for number, (path, text) in enumerate(sorted(documents, key=lambda each: relevance(each[0]))):
+        size = min(room, max(LEAST_SHARE, room // (len(documents) - number))) - len(path.encode())
+        if size >= min(LEAST_ROOM, len(text)) and (opening := fit(text[: READ * size], size, whole_lines)).strip():
+            kept[path] = opening
+            room -= len(path.encode()) + len(opening.encode())
+    return found | ({"documents": kept} if kept else {})
+
+
+def _wants(step: PlannedStep) -> bool:
+    return step.goal_texts or step.controller_task_spec.type in ANALYSING
+
+
+def _documents(goal: Goal) -> dict[str, str]:
+    """List the documents of the goal and of its kind's input, by their paths."""
+    project = goal.gap_report.project.documents if goal.gap_report else {}
+    both = (goal.context.documents, project)
+    return dict(islice(((clean(path), text) for each in both for path, text in each.items()), MAX_DOCUMENTS))
+
+
+def _end_of(log: str, size: int) -> str:
+    read = log[-READ * size :]
+    whole = read if len(read) == len(log) else read.partition("\n")[2] or read
+    return fit(whole, size, last_lines) if whole.strip() else ""
+
+
+def _relevance(goal: Goal, log: str) -> Callable[[str], int]:
+    """Rank a document: 0 where it is spoken of, 1 where it lies beside or above a file that may change, else 2."""
+    told = "\n".join((goal.goal, *goal.constraints, *goal.context.failing_tests[:SHOWN_TESTS], log))
+    folders = {path[:at] for path in goal.allowed_files for at, char in enumerate(path) if char == "/"}
+
+    def rank(path: str) -> int:
+        if name_of(path) in told:
+            return 0
+        return 1 if path.rpartition("/")[0] in folders else 2
+
+    return rank
