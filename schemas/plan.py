@@ -64,6 +64,7 @@ class StepView(Outbound):
     """A step of a plan view; the title is for people.
 
     `verified` is false where the step is done and nothing proved it, null where it is not done or nothing verifies it.
+    `answer` is what a step answered, where that was kept for other steps or for people: data from outside.
     """
 
     step_id: str
@@ -80,6 +81,7 @@ class StepView(Outbound):
     waiting: Any = None
     title: str
     verified: bool | None = None
+    answer: str | None = None
 
 
 class PlanView(PlanSummary):

@@ -18,9 +18,12 @@ from tasks.text.sanitize import sanitize
 MAX_ANSWER = 4096  # bytes of one answer
 MAX_ANSWERS = 8192  # bytes of all that one attempt is given
 LEAST_ROOM = 256  # bytes; less of an answer tells nothing
-MAX_READ = 65_536  # characters of an output that are looked at
+MAX_READ = 8192  # characters of an output that are looked at
 
-_NAME = "answer-"  # before the id of a step, in the name of its note
+
+def note_of(step_id: str) -> str:
+    """Name the note that has the answer of a step."""
+    return f"answer-{step_id}"
 
 
 def keep(unit: UnitOfWork, step: Step, output: Any) -> None:
@@ -30,7 +33,7 @@ def keep(unit: UnitOfWork, step: Step, output: Any) -> None:
     said = output if isinstance(output, str) else "" if output is None else codec.dumps(output).decode()
     kept, cut = _within(said, MAX_ANSWER)
     if kept.strip():
-        unit.keep_note(_NAME + step.step_id, {"title": step.facts["title"], "output": kept, "cut": cut})
+        unit.keep_note(note_of(step.step_id), {"title": step.facts["title"], "output": kept, "cut": cut})
 
 
 def given_to(unit: UnitOfWork, step: Step) -> list[dict[str, Any]]:
@@ -43,7 +46,7 @@ def given_to(unit: UnitOfWork, step: Step) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     room = MAX_ANSWERS
     for step_id in step.facts["answers_from"]:
-        note = unit.note(_NAME + step_id)
+        note = unit.note(note_of(step_id))
         if note is None or room < LEAST_ROOM:  # it was skipped, or had nothing to say; or there is no room for it
             continue
         size = len(note["output"].encode())
@@ -54,7 +57,7 @@ def given_to(unit: UnitOfWork, step: Step) -> list[dict[str, Any]]:
 
 
 def _lacking(unit: UnitOfWork, step: Step) -> frozenset[str]:
-    names = (_NAME + step_id for step_id in step.facts["answers_from"])
+    names = (note_of(step_id) for step_id in step.facts["answers_from"])
     return frozenset(NOTE + name for name in names if name not in unit.snapshot.notes)
 
 

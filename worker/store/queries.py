@@ -22,6 +22,8 @@ from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import PlannerError
 from tasks.base.policy_version import ChangedRule
+from tasks.plan.snapshot import NOTE
+from tasks.policy.answers import note_of
 from tasks.policy.outcome_verdict import is_verified
 from worker.store import goal_record, keys
 from worker.store.keys import NO_TENANT, Partition, partition_of
@@ -217,11 +219,14 @@ def _steps(client: Redis, k: keys.PlanKeys, *, noted: bool) -> Iterator[tuple[in
         pipeline = client.pipeline(transaction=False)
         pipeline.hmget(k.status, page)
         pipeline.hmget(k.steps, page)
-        for status, spec in zip(*pipeline.execute(), strict=True):
-            if status and spec:
+        states, specs = pipeline.execute()
+        known = {name: unpack_step(spec) for name, spec in zip(page, specs, strict=True) if spec}
+        answers = _answers(client, k, [name for name, facts in known.items() if facts["keeps_answer"]])
+        for name, status in zip(page, states, strict=True):
+            if status and (facts := known.get(name)):
                 record = StepStatus.decode(status)
-                facts = unpack_step(spec)
                 view = StepView(
+                    answer=answers.get(name),
                     verified=is_verified(record, facts) if noted else None,
                     type=facts["controller_task_spec"]["type"],
                     state=record.state,
@@ -230,3 +235,9 @@ def _steps(client: Redis, k: keys.PlanKeys, *, noted: bool) -> Iterator[tuple[in
                     **{name: facts[name] for name in SPEC_FIELDS},
                 )
                 yield record.index, view
+
+
+def _answers(client: Redis, k: keys.PlanKeys, ids: list[bytes]) -> dict[bytes, str]:
+    """Read what steps answered, as far as that was kept."""
+    notes: Any = client.hmget(k.steps, [NOTE + note_of(name.decode()) for name in ids]) if ids else ()
+    return {name: codec.loads(note)["output"] for name, note in zip(ids, notes, strict=True) if note}

@@ -46,6 +46,7 @@ EVENT_STYLES = {
 OPEN_STEPS = frozenset({StepState.PENDING, StepState.BLOCKED})
 SHORT = len("plan_3c-") + 12  # bucket and millisecond: as a rule as good as the whole id
 BAR = 20
+MAX_ANSWER = 300  # characters of an answer
 UNVERIFIED = "not verified: nothing proves this success"
 
 
@@ -159,6 +160,8 @@ def _work(step: StepView) -> Iterator[Text]:
         yield Text(plain(f"$ {step.verify}"), "dim")
     if len(step.depends_on) > 1:
         yield Text(f"after {_listed(step.depends_on)}", "dim")
+    if step.answer:
+        yield Text(plain(f"answered: {step.answer[:MAX_ANSWER]}{'…' * (len(step.answer) > MAX_ANSWER)}"), "dim")
 
 
 def _listed(words: Iterable[str], most: int = 10) -> str:
