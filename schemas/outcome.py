@@ -46,7 +46,7 @@ Figure = Annotated[
 
 
 class Metrics(Inbound):
-    """What the attempt used up; a figure that is missing settles at the step's estimate, one below 0 counts as 0.
+    """What the attempt used up; tokens and patch cycles that are missing settle at what was reserved, below 0 is 0.
 
     Tokens are booked up to what the plan's limit leaves.
     """

@@ -20,6 +20,9 @@ class UnknownCommand(PlannerError):
     """The catalogue has no contract for this command."""
 
 
+EVERY_STEP = "*"  # among the ids of NeedsSteps: all steps of the plan
+
+
 class NeedsSteps(PlannerError):
     """The decision touches steps, or notes, that the snapshot does not hold."""
 

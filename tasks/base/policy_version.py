@@ -46,6 +46,13 @@ class ChangedRule(Enum):
         "mode `test`.",
     )
     MENDS_ARE_HEARD = (4, "A reviewed plan hears what a mend changed, and has it reviewed before the gate of its wave.")
+    TEXTS_OF_TIMEOUTS = (
+        4,
+        "An attempt is TEST_TIMEOUT where its tool ended with exit code 124 or its text says that it timed out, and "
+        "IMPORT_ERROR where its text says that tests could not be collected because of an import.",
+    )
+    AS_RESERVED = (4, "A figure that an outcome leaves out settles at what was reserved for the attempt.")
+    FILES_OF_STEPS = (4, "`tighten` is refused where it names a file that no step of the plan has.")
 
     def __init__(self, since: int, says: str) -> None:
         self.since = since

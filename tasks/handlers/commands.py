@@ -24,6 +24,7 @@ from tasks.policy.schedule import advance
 from tasks.rules.budget import BUDGETS
 from tasks.rules.risk import RISK
 
+MAX_NAMED = 5  # files in a refusal
 REMEMBERED = 64  # ids of commands that a plan keeps
 
 _WHILE_ASKING = frozenset({CommandName.ANSWER, CommandName.CANCEL, CommandName.HALT})
@@ -171,6 +172,8 @@ def _tighten(unit: UnitOfWork, command: Command) -> Refusal:
     if risk is not None and (command.step_id is None or risk not in list(RISK)):  # it may be anything, even unhashable
         return f"`risk_level` is for one step and one of {', '.join(RISK)}"
     if command.step_id is None:
+        if unknown := operator_changes.files_of_no_step(unit, files or ()):
+            return f"no step of the plan has {', '.join(unknown[:MAX_NAMED])}, and an allowlist can only be tightened"
         operator_changes.tighten_plan(unit, files or ())
         return None
     step = unit.snapshot.steps.get(command.step_id)

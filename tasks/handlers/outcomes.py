@@ -109,7 +109,8 @@ def _judge(unit: UnitOfWork, step: Step, outcome: Outcome, began: int) -> None:
     """Say whether what the attempt did, which `began` then (ms), holds; count it, and take its step on."""
     facts = step.facts
     unit.answers[step.step_id] = outcome
-    failure = outcome_verdict.failure_of(facts, outcome)
+    older = not ChangedRule.TEXTS_OF_TIMEOUTS.holds(unit.plan)
+    failure = outcome_verdict.failure_of(facts, outcome, older=older)
     excused = False
     doubt = None if failure or outcome_verdict.is_proved(facts, outcome) else _report_doubt(unit, step, outcome)
     if doubt and budget.requires_receipts(unit.plan.head):

@@ -10,7 +10,8 @@ from collections.abc import Collection
 from schemas.base import Mode, RiskLevel
 from schemas.base import StepState as S
 from schemas.step import PlannedStep, pack_step
-from tasks.base.errors import NeedsSteps
+from tasks.base.errors import EVERY_STEP, NeedsSteps
+from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt
@@ -18,6 +19,7 @@ from tasks.rules.risk import RISK, ROLLBACK, is_below
 
 BLOCKED, PENDING, ACTIVE = S.BLOCKED.value, S.PENDING.value, S.ACTIVE.value
 SKIPPED, FAILED = S.SKIPPED.value, S.FAILED.value
+MOST_READ = 1000  # steps that one decision reads
 
 
 def tighten_plan(unit: UnitOfWork, files: Collection[str]) -> None:
@@ -33,6 +35,25 @@ def tighten_plan(unit: UnitOfWork, files: Collection[str]) -> None:
         raise NeedsSteps(missing)
     for step_id in list(unit.snapshot.active):
         tighten_step(unit, unit.snapshot.steps[step_id], unit.plan.head.tightened)
+
+
+def files_of_no_step(unit: UnitOfWork, files: Collection[str]) -> list[str]:
+    """List those of `files` that no step of the plan has, nor may have once it unfolds.
+
+    A plan of more than MOST_READ steps is not looked through. Raises NeedsSteps where the snapshot lacks steps.
+    """
+    if not ChangedRule.FILES_OF_STEPS.holds(unit.plan):
+        return []
+    if unit.strategy_state:  # steps about whatever the goal allows may follow
+        return sorted({*files}.difference(unit.strategy_state["goal"].get("allowed_files", files)))
+    steps = [step for step in unit.snapshot.steps.values() if step.spec is not None]
+    unknown = {*files}.difference(*(step.facts["allowed_files"] for step in steps))
+    count = sum(unit.plan.counts.values())
+    if not unknown or count > MOST_READ:
+        return []
+    if len(steps) < count:
+        raise NeedsSteps(frozenset({EVERY_STEP}))
+    return sorted(unknown)
 
 
 def tighten_step(unit: UnitOfWork, step: Step, files: Collection[str]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from schemas.base import FailureCategory, Mode, StepState, Verdict
-from schemas.outcome import Outcome
+from schemas.outcome import Outcome, VerifyReceipt
 from schemas.step import PreviousFailure
 from schemas.stored import PlanRecord, StepStatus
 from tasks.base.policy_version import ChangedRule
@@ -19,6 +19,7 @@ from tasks.plan.snapshot import Snapshot, Step
 from tasks.text.fields import as_written, fit
 from tasks.toolchain.classify import category_of
 
+STOPPED = 124  # the exit code of a tool that ran out of time, as timeout(1) says it
 MAX_TESTS = 5
 MAX_TRACE = 500
 MOST = 10**12  # of any figure; sums of very many such figures are still whole numbers of 64 bits
@@ -56,21 +57,23 @@ def lacks_lease(snapshot: Snapshot, step_id: str, lease: str | None) -> bool:
     return bool(live and known and known.attempt == live.attempt and known.claimed)
 
 
-def failure_of(facts: dict[str, Any], outcome: Outcome) -> dict[str, Any] | None:
+def failure_of(facts: dict[str, Any], outcome: Outcome, *, older: bool = False) -> dict[str, Any] | None:
     """Say why the attempt failed, as its next attempt will read it; None for a success that holds.
 
     A success is not believed when it contradicts itself: failing tests on a step with a verification are a
     TEST_REGRESSION, as is an exit code by which its tool did not pass; a touched file outside the step's files, or any
-    in a step that does not patch, is an ALLOWLIST_VIOLATION.
+    in a step that does not patch, is an ALLOWLIST_VIOLATION. A tool that ended with STOPPED ran out of time. With
+    `older` failures are read as before policy version 4.
     """
     evidence, reason = outcome.failure_evidence, None
-    if finding := _finding(facts, outcome):
+    if finding := _finding(facts, outcome, older=older):
         category, reason = finding
     else:
         if outcome.success:
             return None
         text = (evidence and evidence.stack_trace_head) or outcome.error_message or ""
-        category = category_of(evidence.category if evidence else None, text)
+        stopped = not older and any(_is_stopped(facts, receipt) for receipt in outcome.verify or ())
+        category = category_of(evidence.category if evidence else None, text, stopped=stopped, older=older)
     return PreviousFailure(
         category=category,
         failing_tests=tuple(fit_evidence(test) for test in evidence.top_failing_tests[:MAX_TESTS]) if evidence else (),
@@ -131,7 +134,16 @@ def failure_without_proof(doubt: str) -> dict[str, Any]:
     return PreviousFailure(category=FailureCategory.UNKNOWN, suggestion=fit_evidence(suggestion)).model_dump()
 
 
-def _finding(facts: dict[str, Any], outcome: Outcome) -> tuple[FailureCategory, str] | None:
+def _passing(facts: dict[str, Any], receipt: VerifyReceipt) -> list[int]:
+    """List the exit codes by which the tool of `receipt` passes; none where the step has no such tool."""
+    return [code for tool in facts["verify_tools"] if tool["tool"] == receipt.tool for code in tool["pass_codes"]]
+
+
+def _is_stopped(facts: dict[str, Any], receipt: VerifyReceipt) -> bool:
+    return receipt.exit_code == STOPPED and STOPPED not in _passing(facts, receipt)
+
+
+def _finding(facts: dict[str, Any], outcome: Outcome, *, older: bool) -> tuple[FailureCategory, str] | None:
     touched = {*outcome.touched_files, *outcome.created_files}
     allowed = facts["allowed_files"] if facts["mode"] == Mode.PATCH else ()
     if outside := sorted(touched.difference(allowed)):
@@ -142,10 +154,10 @@ def _finding(facts: dict[str, Any], outcome: Outcome) -> tuple[FailureCategory, 
     if outcome.tests_passed is False:
         return FailureCategory.TEST_REGRESSION, "success was reported although the tests did not pass"
     for receipt in outcome.verify or ():
-        codes = [code for tool in facts["verify_tools"] if tool["tool"] == receipt.tool for code in tool["pass_codes"]]
-        if codes and receipt.exit_code not in codes:
+        if (codes := _passing(facts, receipt)) and receipt.exit_code not in codes:
             reason = f"success was reported although {receipt.tool} ended with exit code {receipt.exit_code}"
-            return FailureCategory.TEST_REGRESSION, reason
+            stopped = not older and receipt.exit_code == STOPPED
+            return (FailureCategory.TEST_TIMEOUT if stopped else FailureCategory.TEST_REGRESSION), reason
     return None
 
 

@@ -103,14 +103,17 @@ def reserve(plan: PlanRecord, estimate: Mapping[str, int], most: int | None = No
 
 
 def settle(plan: PlanRecord, attempt: Attempt, metrics: Metrics | None, estimate: Mapping[str, Any]) -> int:
-    """Release what `attempt` held and book what it used; a figure that is missing counts as estimated.
+    """Release what `attempt` held and book what it used; a figure that is missing counts as it was reserved.
 
-    Returns the tokens booked.
+    In plans of before policy version 4 such a figure counts as estimated, which may be more than was left. Returns the
+    tokens booked.
     """
-    used = metrics or NO_METRICS
+    used, tokens, cycles = metrics or NO_METRICS, estimate["tokens"], estimate["patch_cycles"]
+    if ChangedRule.AS_RESERVED.holds(plan):
+        tokens, cycles = attempt.tokens, attempt.patch_cycles
     release(plan, attempt)
-    tokens = book(plan, estimate["tokens"] if used.tokens_used is None else used.tokens_used)
-    plan.spent["patch_cycles"] += estimate["patch_cycles"] if used.patch_cycles is None else used.patch_cycles
+    tokens = book(plan, tokens if used.tokens_used is None else used.tokens_used)
+    plan.spent["patch_cycles"] += cycles if used.patch_cycles is None else used.patch_cycles
     plan.spent["tool_calls"] += used.tool_calls or 0
     return tokens
 

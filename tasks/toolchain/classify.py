@@ -94,8 +94,15 @@ ALIASES = MappingProxyType(
 
 # A controller without evidence may say a category as plain text. It halts plans, so any tool's own line goes first.
 _PLAIN = tuple(OutputRule(rf"{word}(?:: |$)", word) for word in sorted(HALTS_AT_ONCE | {Category.FLAKY_TEST}))
+# What no line of a tool says, but whoever stopped it: as timeout(1) does, in words or by its exit code.
+_STOPPED = OutputRule(
+    r"(?i:.{0,200}?(?:(?<!\b0 )\btimed out\b|\bexit(?:ed)?(?: with)?(?: code| status)? 124\b))",
+    Category.TEST_TIMEOUT,
+    recent=True,
+)
 _OF_TOOL = MappingProxyType({name: parser for each in TOOLCHAINS for name, parser in each.output.items()})
-_ANY = (*(rule for rank in Rank for each in TOOLCHAINS for rule in each.ranked.get(rank, ())), *_PLAIN)
+_ANY = (*(rule for rank in Rank for each in TOOLCHAINS for rule in each.ranked.get(rank, ())), *_PLAIN, _STOPPED)
+_ANY_OLDER = tuple(rule for rule in _ANY if not rule.recent)
 _NOT_OURS = re.compile("|".join(("^/usr/", *filter(None, (each.foreign_files for each in TOOLCHAINS)))))
 
 
@@ -136,8 +143,12 @@ def classify(text: str, *, tool: str | None = None, timed_out: bool = False) -> 
 
     Same text, same answer; linear in the text.
     """
+    return _diagnose(text, output_parser(tool), timed_out=timed_out)
+
+
+def _diagnose(text: str, rules: OutputParser, *, timed_out: bool = False) -> Diagnosis:
     shown = _NOISE.sub("", _shorten(text, MAX_TEXT // 2, MAX_TEXT // 2))
-    hits = list(_hits(shown, output_parser(tool)))
+    hits = list(_hits(shown, rules))
     first = min((hit for hit in hits if hit.rule.category), key=lambda hit: hit.order, default=None)
     category = first.rule.category if first and first.rule.category else Category.UNKNOWN
     start = next((hit.at.start() for hit in hits if first and hit.rule.category is category), len(shown))
@@ -151,14 +162,17 @@ def classify(text: str, *, tool: str | None = None, timed_out: bool = False) -> 
     )
 
 
-def category_of(word: str | None, text: str) -> Category:
+def category_of(word: str | None, text: str, *, stopped: bool = False, older: bool = False) -> Category:
     """Take a controller's `word` if it means a category, else what `text` says.
 
-    Case, spaces and hyphens of the word do not count. Never raises: UNKNOWN is an answer.
+    Case, spaces and hyphens of the word do not count. That a tool was `stopped` counts before the text. With `older`
+    the text is read as before policy version 4. Never raises: UNKNOWN is an answer.
     """
     name = "_".join((word or "").upper().replace("-", " ").replace("_", " ").split())
     category = ALIASES.get(name) or Category.__members__.get(name)
-    return category if category in FROM_OUTSIDE else classify(text).category
+    if stopped and category in (None, Category.UNKNOWN):
+        return Category.TEST_TIMEOUT
+    return category if category in FROM_OUTSIDE else _diagnose(text, _ANY_OLDER if older else _ANY).category
 
 
 def _hits(text: str, rules: OutputParser) -> Iterator[_Hit]:

@@ -269,6 +269,8 @@ PYTEST: OutputParser = (
     OutputRule(r"ImportError while loading conftest '(?P<file>[^'\n]{1,300})'\.$", name="load"),
     OutputRule(rf"E {{3,}}{SYNTAX}: ", COMPILE, needs="load", telling=True),
     OutputRule(rf"E {{3,}}{_NO_IMPORT}: ", IMPORT, needs="load", telling=True),
+    OutputRule(r"ImportError while importing test module ", IMPORT, name="load", recent=True),
+    OutputRule(rf"ERROR {_PY_FILE} +- {_NO_IMPORT}: ", IMPORT, recent=True),
     OutputRule(rf"(?:FAILED|ERROR) {_TEST}(?:$| - (?!Failed: Timeout)(?:(?P<code>[A-Z]\w{{1,60}}): )?)", REGRESSION),
     OutputRule(rf"(?:FAILED|ERROR) {_TEST} - Failed: Timeout", TIMEOUT),
     OutputRule(r"E {3,}Failed: Timeout [>(]", TIMEOUT, telling=True),

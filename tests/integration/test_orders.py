@@ -287,6 +287,8 @@ def test_a_step_is_tightened_from_the_command_line(site: Site) -> None:
     plan_id = site.publish("narrow", "narrow/shop", 3)
     spec = site.spec(plan_id)
     assert site.planner("tighten", plan_id, "step-00002", "--file", "src/f9.py")[0] == 1
+    code, told = site.planner("tighten", plan_id, "--file", "src/f0.py", "--file", "src/f9.py")
+    assert (code, "no step of the plan has src/f9.py" in told) == (1, True)
     assert site.planner("tighten", plan_id, "step-00002", "--risk", "med")[0] == 0
 
     assert site.planner("tighten", plan_id, "--file", "src/f0.py", "--file", "src/f1.py")[0] == 0

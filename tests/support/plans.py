@@ -15,7 +15,7 @@ from schemas.goal import Goal
 from schemas.outcome import Outcome
 from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
 from schemas.stored import Attempt, PlanRecord, StepStatus
-from tasks.base.errors import NeedsSteps
+from tasks.base.errors import EVERY_STEP, NeedsSteps
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers import commands, goals, outcomes, upkeep
 from tasks.handlers.goals import PlanSeed
@@ -225,7 +225,7 @@ class Running:
             try:
                 change: Changeset = decision(view)
             except NeedsSteps as missing:
-                ask = Ask(ask.plan_id, [*ask.steps, *sorted(missing.step_ids)], leases=ask.leases)
+                ask = Ask(ask.plan_id, [*ask.steps, *self.named(missing)], leases=ask.leases)
                 continue
             (verdict,) = self.store.commit([Write(change)])
             if isinstance(verdict, str) and verdict.startswith("full "):
@@ -240,6 +240,11 @@ class Running:
                 return verdicts
             page = ask.page * 8 if wider else READY_PAGE
             decision, ask = (lambda view: outcomes.apply(view, ())), Ask(self.plan_id, page=page)
+
+    def named(self, missing: NeedsSteps) -> list[str]:
+        """The steps that a decision needs, as the engine finds them."""
+        every = self.store.hash(self.keys.status) if EVERY_STEP in missing.step_ids else ()
+        return sorted((missing.step_ids - {EVERY_STEP}).union(every))
 
     def begin(self, ask: Ask) -> Snapshot:
         (view,) = self.store.begin([ask])

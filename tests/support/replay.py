@@ -67,7 +67,7 @@ class Again:
             try:
                 change = self._decide(line, view)
             except NeedsSteps as missing:
-                steps += sorted(missing.step_ids)
+                steps += self.plan.named(missing)
             else:
                 change.taken, change.rests_on = {}, {}  # what the day budgets had left is what the line says
                 assert store.commit([Write(change)]) == ["ok"]

@@ -260,6 +260,45 @@ def test_a_run_that_was_stopped_is_a_timeout_and_keeps_what_it_showed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "category", "before"),
+    [
+        ("timed out", Category.TEST_TIMEOUT, Category.UNKNOWN),
+        ("Command 'pytest -q' timed out after 60 seconds", Category.TEST_TIMEOUT, Category.UNKNOWN),
+        ("Error: Process completed with exit code 124.", Category.TEST_TIMEOUT, Category.UNKNOWN),
+        ("the tests exited with 124", Category.TEST_TIMEOUT, Category.UNKNOWN),
+        ("3 passed, 0 timed out", Category.UNKNOWN, Category.UNKNOWN),
+        ("exit code 1240", Category.UNKNOWN, Category.UNKNOWN),
+        ("E   AssertionError: it timed out", Category.TEST_REGRESSION, Category.TEST_REGRESSION),
+        ("a.py:1: error: x  [attr]\nmypy timed out", Category.TYPE_ERROR, Category.TYPE_ERROR),
+        (
+            "ImportError while importing test module '/w/tests/test_a.py'.\nE   ImportError: no name 'x' in 'y'",
+            Category.IMPORT_ERROR,
+            Category.TEST_REGRESSION,
+        ),
+        ("ERROR tests/test_a.py - ImportError: no name", Category.IMPORT_ERROR, Category.TEST_REGRESSION),
+        ("ERROR tests/test_a.py - ModuleNotFoundError: No module", Category.IMPORT_ERROR, Category.TEST_REGRESSION),
+        ("ERROR tests/test_a.py::test_x - ImportError: no", Category.TEST_REGRESSION, Category.TEST_REGRESSION),
+    ],
+)
+def test_what_timed_out_or_could_not_be_collected_since_policy_version_4(
+    text: str, category: Category, before: Category
+) -> None:
+    assert classify(text).category is category
+    assert category_of(None, text) is category
+    assert category_of(None, text, older=True) is before
+
+
+@pytest.mark.parametrize(
+    ("word", "category"),
+    [(None, Category.TEST_TIMEOUT), ("UNKNOWN", Category.TEST_TIMEOUT), ("LINT_ERROR", Category.LINT_ERROR)],
+)
+def test_a_tool_that_was_stopped_is_a_timeout_unless_the_controller_says_better(
+    word: str | None, category: Category
+) -> None:
+    assert category_of(word, output("pytest-regression"), stopped=True) is category
+
+
+@pytest.mark.parametrize(
     ("name", "beginning", "end"),
     [
         ("pytest-regression", "E   assert 500 == 201", ""),

@@ -189,6 +189,9 @@ def test_a_verdict_other_than_applied_is_told_as_an_event_and_not_logged() -> No
         ({"success": False, "failure_evidence": {"category": "no such word"}}, (), "UNKNOWN"),
         ({"success": False, "failure_evidence": {"category": "LEASE_EXPIRED"}}, (), "UNKNOWN"),
         ({"success": False, "failure_evidence": {}}, (), "UNKNOWN"),
+        ({"success": False, "verify": [{"tool": "pytest", "exit_code": 124}]}, (PYTEST,), "TEST_TIMEOUT"),
+        ({"success": True, "verify": [{"tool": "pytest", "exit_code": 124}]}, (PYTEST,), "TEST_TIMEOUT"),
+        ({"success": False, "error_message": "pytest timed out after 300 s"}, (), "TEST_TIMEOUT"),
     ],
 )
 def test_a_success_that_contradicts_itself_is_a_failure(
@@ -199,6 +202,18 @@ def test_a_success_that_contradicts_itself_is_a_failure(
     found = failure_of(facts, Outcome.model_validate({"step_id": "a", **said}))
 
     assert (found and found["category"]) == category
+
+
+def test_the_exit_code_of_a_timeout_is_read_since_policy_version_4() -> None:
+    facts = a_step("a", tools=(PYTEST,)).model_dump(mode="json")
+    outcome = Outcome.model_validate(
+        {"step_id": "a", "success": True, "verify": [{"tool": "pytest", "exit_code": 124}]}
+    )
+
+    found = failure_of(facts, outcome, older=True)
+
+    assert found
+    assert found["category"] == "TEST_REGRESSION"
 
 
 @pytest.mark.parametrize("kind", [StepType.TEST, StepType.READ, StepType.REVIEW])

@@ -8,6 +8,7 @@ import pytest
 
 from schemas import codec
 from schemas.base import RiskLevel
+from tasks.base.policy_version import POLICY_VERSION
 from tests.support.commands import order
 from tests.support.plans import PLAN, PYTEST, Running, a_failure, a_report, a_step
 
@@ -202,6 +203,17 @@ def test_an_order_that_says_nothing_of_use_is_refused(value: Any) -> None:
     assert order(plan, "tighten", None, value) == "refused"
 
     assert plan.active["a"].attempt == 1
+
+
+@pytest.mark.parametrize(("version", "told"), [(POLICY_VERSION, "refused"), (3, "obeyed")])
+def test_files_that_no_step_has_are_refused(version: int, told: str) -> None:
+    plan = Running(a_step("a", files=TWO), *[a_step(f"b-{n}", "a") for n in range(80)], policy_version=version)
+
+    assert tighten(plan, "src/a.py", "src/o.py", "src/b-79.py") == told
+
+    if told == "refused":
+        assert plan.active["a"].attempt == 1
+        assert tighten(plan, "src/a.py", "src/b-79.py", order_id="o-2") == "obeyed"
 
 
 @pytest.mark.parametrize(("step", "value"), [("a", {"risk_level": "HIGH"}), ("a", {"allowed_files": ["src/o.py"]})])

@@ -17,7 +17,7 @@ from worker.controller import wire
 from worker.controller.failing_tests import NONE, NOT_KNOWN, FailingTests, failing_tests
 from worker.controller.readiness import CannotWork, ProviderTrouble, provider_trouble
 from worker.controller.wire import MESSAGE_CHARS, AttemptFailure, Tool
-from worker.sandbox.process import TAIL_BYTES, JobResult
+from worker.sandbox.process import TAIL_BYTES, TIMED_OUT, JobResult
 from worker.sandbox.process import environment as without_secrets
 
 AgentRun = Callable[[Sequence[str], float, bytes], JobResult]  # an argv, seconds, and what it reads
@@ -148,7 +148,7 @@ def verify(tools: Iterable[Tool], run: ToolRun, root: str = "") -> VerificationR
         done = run(resolve(tool.argv), tool.timeout_s)
         receipts.append(VerifyReceipt(tool=tool.tool, exit_code=done.exit_code, output_digest=done.digest))
         if done.timed_out or done.exit_code not in tool.pass_codes:
-            failure = wire.tool_failure(tool.tool, done.stdout, done.timed_out)
+            failure = wire.tool_failure(tool.tool, done.stdout, done.timed_out or done.exit_code == TIMED_OUT)
             return VerificationResult(tuple(receipts), failure, failing.joined(_failing(tool, done, root)))
         if done.exit_code:
             finding = wire.tool_failure(tool.tool, done.stdout, timed_out=False)

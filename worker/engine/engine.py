@@ -14,7 +14,7 @@ from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from tasks.base.batches import batches
-from tasks.base.errors import NeedsSteps, Overtaken
+from tasks.base.errors import EVERY_STEP, NeedsSteps, Overtaken
 from tasks.base.policy_version import is_newer
 from tasks.handlers.commands import needs_reconcile
 from tasks.plan.changeset import Changeset
@@ -248,13 +248,20 @@ class Engine:
                 acks = [(entry.stream, entry.entry_id) for entry, _ in work.messages if entry]
                 return Decided(plan_id, work, Write(changeset, acks), plan)
             except NeedsSteps as missing:
-                work.extra |= missing.step_ids
+                work.extra |= self._named(plan_id, missing.step_ids)
             except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
                 raise
             except Exception:
                 log.exception("decision failed", extra={"plan_id": plan_id})
                 self.router.isolate_failure(plan_id, work, plan.now)
         return Decided(plan_id, None, Write(Changeset(plan_id, plan.record.version, plan.now)))
+
+    def _named(self, plan_id: str, names: frozenset[str]) -> frozenset[str]:
+        """Put the ids of the plan's steps in the place of EVERY_STEP."""
+        if EVERY_STEP not in names:
+            return names
+        ids: Any = self.store.client.hkeys(self.store.partition.plan(plan_id).status)
+        return names - {EVERY_STEP} | {step_id.decode() for step_id in ids}
 
     def _answer_goal(self, plan: Snapshot, verdict: str) -> None:
         """Write a goal's verdict: in another slot, so before the commit. Who dies here leaves the answer pending."""
