@@ -45,6 +45,10 @@ class ChangedRule(Enum):
         "Steps that patch and are made while a plan runs are verified by their own files, and the whole by a step of "
         "mode `test`.",
     )
+    RED_CHECKS_ARE_DROPPED = (
+        4,
+        "A check that a template added and that was red before the plan is not run any more, if another remains.",
+    )
     MENDS_ARE_HEARD = (4, "A reviewed plan hears what a mend changed, and has it reviewed before the gate of its wave.")
     TEXTS_OF_TIMEOUTS = (
         4,

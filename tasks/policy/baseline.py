@@ -14,28 +14,26 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from schemas.base import FailureCategory as C
-from schemas.base import GoalKind, Mode, StepType
+from schemas.base import GoalKind, Mode
 from schemas.base import StepState as S
 from schemas.goal import Goal
 from schemas.outcome import Outcome
-from schemas.step import ControllerTaskSpec, PlannedStep
+from schemas.step import PlannedStep
 from tasks.base.errors import NeedsSteps
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import failing, halt_rules, revision
+from tasks.policy import failing, halt_rules, red_checks, revision
 from tasks.policy.mending import has_room
 from tasks.policy.outcome_verdict import MAX_TESTS, fit_evidence
-from tasks.policy.pre_steps import BASELINE, name_of
+from tasks.policy.pre_steps import BASELINE, make_baseline
 from tasks.rules import budget
-from tasks.rules.risk import estimate
 from tasks.strategies.task.goal_type import is_about_failure
 from tasks.toolchain.catalogue import Catalogue, catalogue_of
 from tasks.toolchain.contract import ToolCategory
 
 GOALS_TESTS = "goal's tests"  # a note: all of them, where the plan's head has not
 IN_HEAD = 20
-KEPT = {"success", "failure_evidence", "error_message", "failing_tests", "created_files", "growth_kb", "step_id"}
 _NAME = re.compile(rf".*-{BASELINE}(?:-\d+)?")
 _LAST_WORD = re.compile(r"[\w$-]+$")
 _SUFFIX = re.compile(r"\.\w{1,5}$")
@@ -82,17 +80,18 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
 
     Nothing of this failure is counted before the baseline has ended.
     """
+    if step.facts["quick_checks"]:
+        return red_checks.awaits_base(unit, step, outcome, failure)
     tests = _red_tests(unit, step, outcome, failure)
     if not tests or all(_is_of(test, _goals_tests(unit)) for test in tests):
         return False
     if unit.note(_name_of_base(step)) is not None or not has_room(unit.plan):
         return False
     was = PlannedStep.model_validate(step.facts)
-    before = _make_baseline(unit, was)
+    before = make_baseline(was, was.verify_tools, unit.plan.halting.get("taken", ()), _catalogue(unit))
     revised = was.model_copy(update={"depends_on": (*was.depends_on, before.step_id)})
     unit.keep_note(_name_of_base(step), {"by": step.step_id, "tests": None})
-    kept = outcome.model_dump(mode="json", include=KEPT, exclude_none=True)
-    unit.keep_note(_name_of_red(step), {"outcome": kept, "failure": failure, "tests": sorted(tests)})
+    unit.keep_note(_name_of_red(step), {"outcome": failing.keep(outcome), "failure": failure, "tests": sorted(tests)})
     revision.carry_out(unit, step, revision.Revision(revised, before, (BASELINE,)), failure["category"])
     step.status.previous = failure
     return True
@@ -103,6 +102,9 @@ def end_baseline(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[s
 
     Tells whether the step has ended by that. What halts a plan at once still does.
     """
+    if failure is None and step.facts["quick_checks"]:
+        red_checks.keep_base(unit, step, outcome)
+        return False
     if failure is None:
         base_sha = unit.plan.head.context.get("base_sha")
         whole = outcome.verified_at == base_sha and outcome.failing_tests_complete
@@ -132,9 +134,12 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> None:
     if step.spec is None:
         raise NeedsSteps(frozenset({step.step_id}))
     kept = unit.note(_name_of_red(step))
-    failure, excused = _left(unit, step, kept["tests"], kept["failure"])
     if ended.status.state == S.FAILED and not ended.status.skipped_by:
         unit.plan.halting["replaced"] = unit.plan.halting.get("replaced", 0) + 1
+    if "check" in kept:
+        red_checks.judge(unit, step, kept)
+        return
+    failure, excused = _left(unit, step, kept["tests"], kept["failure"])
     outcome = Outcome.model_validate(kept["outcome"])
     if excused or failure is None:
         halt_rules.record(unit, step, outcome, None)
@@ -211,29 +216,6 @@ def _is_of(test: str, named: Collection[str]) -> bool:
 def _last_word(name: str) -> str:
     found = _LAST_WORD.search(name.partition("[")[0].rstrip(")"))
     return found.group() if found else name
-
-
-def _make_baseline(unit: UnitOfWork, step: PlannedStep) -> PlannedStep:
-    contracts = _catalogue(unit).contracts
-    tools = tuple(
-        tool.model_copy(update={"pass_codes": tuple(sorted({*tool.pass_codes, *contracts[tool.tool].ran_codes}))})
-        for tool in step.verify_tools
-    )
-    return PlannedStep(
-        step_id=name_of(BASELINE, step.step_id, {*unit.plan.halting.get("taken", ()), *step.depends_on}),
-        title="Run the same before the plan",
-        intent="Run the verification at the commit that the plan began with, to see what was red before.",
-        verify=step.verify,
-        verify_tools=tools,
-        risk_level=step.risk_level,
-        controller_task_spec=ControllerTaskSpec(type=StepType.TEST),
-        mode=Mode.TEST,
-        success_criteria="The tools ran.",
-        retry_limit=1,
-        queue=step.queue,
-        estimate=estimate(Mode.TEST),
-        inserted_by=step.step_id,
-    )
 
 
 def _catalogue(unit: UnitOfWork) -> Catalogue:

@@ -12,6 +12,13 @@ from tasks.policy import halt as halting
 from tasks.policy import halt_rules, revision, waits
 from tasks.policy.halt_rules import FiredRule
 
+KEPT = {"success", "failure_evidence", "error_message", "failing_tests", "created_files", "growth_kb", "step_id"}
+
+
+def keep(outcome: Outcome) -> dict[str, Any]:
+    """Keep what `count_failure` needs of an outcome that is counted later, if at all."""
+    return outcome.model_dump(mode="json", include=KEPT, exclude_none=True)
+
 
 def count_failure(unit: UnitOfWork, step: Step, failure: dict[str, Any], outcome: Outcome, began: int = 0) -> None:
     """Count what an outcome says went wrong, and go on from that; its attempt `began` at that time, ms."""

@@ -15,7 +15,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
+from schemas.base import MODE_OF_TYPE, Mode, RiskLevel, StepType
 from schemas.goal import GoalContext
 from schemas.outcome import Outcome
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
@@ -127,6 +127,33 @@ def make_pre_step(
         estimate=estimate(MODE_OF_TYPE[kind.type]),
         inserted_by=step.step_id,
         allow_empty=patches,
+    )
+
+
+def make_baseline(
+    step: PlannedStep, tools: Sequence[VerifyTool], taken: Collection[str], catalogue: Catalogue
+) -> PlannedStep:
+    """Make the step that runs `tools` of `step` at the commit that the plan began with; it passes if they ran."""
+    ran = tuple(
+        tool.model_copy(
+            update={"pass_codes": tuple(sorted({*tool.pass_codes, *catalogue.contracts[tool.tool].ran_codes}))}
+        )
+        for tool in tools
+    )
+    return PlannedStep(
+        step_id=name_of(BASELINE, step.step_id, {*taken, *step.depends_on}),
+        title="Run the same before the plan",
+        intent="Run the verification at the commit that the plan began with, to see what was red before.",
+        verify=render(ran),
+        verify_tools=ran,
+        risk_level=step.risk_level,
+        controller_task_spec=ControllerTaskSpec(type=StepType.TEST),
+        mode=Mode.TEST,
+        success_criteria="The tools ran.",
+        retry_limit=1,
+        queue=step.queue,
+        estimate=estimate(Mode.TEST),
+        inserted_by=step.step_id,
     )
 
 

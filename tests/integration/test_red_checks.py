@@ -67,3 +67,26 @@ def test_mend_false_turns_mends_off(here: Container, redis: Redis) -> None:
     drain(here)
 
     assert last(redis, "check")["attempt"] == 2
+
+
+def test_a_check_that_was_red_before_is_not_run_any_more(here: Container, redis: Redis) -> None:
+    context = {"base_sha": SHA, "language": "python", "manifests": {"pyproject.toml": "[tool.ruff]\n"}}
+    goal = {"goal": "Refactor utils", "allowed_files": ["src/a.py"], "context": context}
+    (made,) = plan(here, redis, goal)
+    while (spec := specs(redis)[-1])["mode"] != "patch":
+        report(redis, answer(spec))
+        drain(here)
+
+    found = {"success": False, "verify": [{"tool": "ruff-check", "exit_code": 1}]}
+    failed = {**found, "failure_evidence": {"category": "LINT_ERROR"}, "touched_files": ["src/a.py"]}
+    report(redis, answer(spec, **failed))
+    drain(here)
+    asked = specs(redis)[-1]
+    report(redis, answer(asked, **{**found, "success": True, "verified_at": SHA, "touched_files": []}))
+    drain(here)
+
+    again = last(redis, spec["step_id"])
+    assert (spec["quick_checks"], again["quick_checks"]) == (["ruff-check"], [])
+    assert (asked["context"]["at"], asked["verify"]) == ("base", "ruff check -- src/a.py")
+    assert (again["attempt"], again["verify"]) == (2, "python -m py_compile src/a.py")
+    assert state(redis, made) == "EXECUTING"

@@ -51,7 +51,9 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
             entry, red = waiting.pop(step)
             entry |= {"result": _RESULTS.get(results[step], results[step]), **_excuse(results[step], red)}
         handed_back = {said[1] for said in line["in"] if said[0] == "handed back"}
+        ended = set()
         for step, attempt, outcome, reason in _ends(line):
+            ended.add(step)
             known = found.setdefault(step, [])
             result, number = results.get(step, ""), attempt or len(known) + 1
             entry = {
@@ -70,6 +72,9 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
             if revised := revisions.get(step):
                 entry["revision"] = {name: value for name, value in revised.items() if name not in _TOLD_BESIDE}
             known.append(entry)
+        for step, revised in revisions.items():
+            if found.get(step) and step not in ended:  # by what a step found that was put before it
+                found[step][-1]["revised_later"] = {n: value for n, value in revised.items() if n not in _TOLD_BESIDE}
     return found
 
 

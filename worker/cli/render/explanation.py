@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tasks.policy.red_checks import DROPPED
 from worker.cli.render.plan import UNVERIFIED, plain
 
 
@@ -53,6 +54,10 @@ def _steps(steps: list[dict[str, Any]]) -> Iterator[str]:
         for attempt in step["attempts"]:
             why = ": ".join(str(attempt[name]) for name in ("category", "reason") if attempt[name])
             yield f"  {attempt['at']}  attempt {attempt['attempt']}  {attempt['result']}  {why}".rstrip()
-            if revised := attempt.get("revision"):
+            for revised in filter(None, (attempt.get("revision"), attempt.get("revised_later"))):
                 changed = ", ".join(revised["diff"])
                 yield f"    revision {revised['revision']}: {revised['rule']} (changed: {changed})"
+                if revised["rule"] == DROPPED:
+                    was, left = revised["diff"]["quick_checks"]
+                    names = ", ".join(name for name in was if name not in left)
+                    yield f"    {names} was red before the plan, and is not run any more"

@@ -1,0 +1,136 @@
+"""Checks that a template added and that were red before the plan are not run any more.
+
+Nobody asked for these checks, so that what they found before is no reason to lose a patch. The first red of one on a
+step that patches is not counted yet: the checks of that step are run once at the commit that the plan began with, and
+those that are red there are dropped, if another verification remains. A check that is green there, or of which nobody
+knows, counts. Nothing is concluded from files that are new: at that commit any check of them is red.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.base import Mode
+from schemas.base import StepState as S
+from schemas.outcome import Outcome
+from schemas.step import PlannedStep, VerifyTool
+from tasks.base.policy_version import ChangedRule
+from tasks.plan.snapshot import Step
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy import failing, halt_rules, revision
+from tasks.policy.mending import has_room
+from tasks.policy.pre_steps import BASELINE, make_baseline
+from tasks.rules import budget
+from tasks.toolchain.catalogue import catalogue_of, render
+from tasks.toolchain.contract import operand
+
+DROPPED = "drop_red_checks"  # the name of the revision
+
+
+def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, Any]) -> bool:
+    """Put the baseline of its added checks before the next attempt of a step, or drop what is known to have been red.
+
+    Tells whether one of these is done; nothing of this failure is counted then.
+    """
+    red = _red_check(unit, step, outcome, failure)
+    if red is None:
+        return False
+    if (known := unit.note(_name(red))) is not None:
+        if known["red"]:
+            unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])
+            _drop(unit, step, failure["category"])
+        return bool(known["red"])
+    was = PlannedStep.model_validate(step.facts)
+    unknown = tuple(tool for tool in _added(was) if unit.note(_name(tool)) is None)
+    if not has_room(unit.plan):
+        return False
+    before = make_baseline(was, unknown, unit.plan.halting.get("taken", ()), _catalogue(unit))
+    before = before.model_copy(update={"quick_checks": tuple(tool.tool for tool in unknown)})
+    revised = was.model_copy(update={"depends_on": (*was.depends_on, before.step_id)})
+    for tool in unknown:
+        unit.keep_note(_name(tool), {"by": step.step_id, "red": None})
+    unit.keep_note(f"red {step.step_id}", {"outcome": failing.keep(outcome), "failure": failure, "check": _name(red)})
+    revision.carry_out(unit, step, revision.Revision(revised, before, (BASELINE,)), failure["category"])
+    step.status.previous = failure
+    return True
+
+
+def keep_base(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
+    """Keep which checks were red before the plan, if each of them ran to its end there."""
+    tools, receipts = PlannedStep.model_validate(step.facts).verify_tools, outcome.verify or ()
+    contracts = _catalogue(unit).contracts
+    if outcome.verified_at != unit.plan.head.context.get("base_sha") or [each.tool for each in receipts] != [
+        tool.tool for tool in tools
+    ]:
+        return
+    if any(
+        each.exit_code not in {*contracts[each.tool].pass_codes, *contracts[each.tool].ran_codes} for each in receipts
+    ):
+        return
+    for tool, each in zip(tools, receipts, strict=True):
+        red = each.exit_code not in contracts[each.tool].pass_codes
+        unit.keep_note(_name(tool), {"by": step.facts["inserted_by"], "red": red})
+
+
+def judge(unit: UnitOfWork, step: Step, kept: Mapping[str, Any]) -> None:
+    """Judge the step that waited for the baseline of its checks, by what it had `kept`."""
+    if unit.note(kept["check"])["red"]:
+        _drop(unit, step, kept["failure"]["category"])
+    else:
+        failing.count_failure(unit, step, kept["failure"], Outcome.model_validate(kept["outcome"]))
+
+
+def _red_check(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[str, Any]) -> VerifyTool | None:
+    """Find the added check that failed, if nothing else is known to be wrong with the attempt and others remain."""
+    plan, facts, receipts = unit.plan, step.facts, outcome.verify or ()
+    if not facts["quick_checks"] or facts["mode"] != Mode.PATCH or facts["inserted_by"] or not receipts:
+        return None
+    if not ChangedRule.RED_CHECKS_ARE_DROPPED.holds(plan) or not plan.head.limits.get(budget.EXCUSES):
+        return None
+    tools, last = PlannedStep.model_validate(facts).verify_tools, receipts[-1]
+    if failure["category"] in halt_rules.AT_ONCE or [each.tool for each in receipts] != [
+        tool.tool for tool in tools[: len(receipts)]
+    ]:
+        return None
+    tool, contract = tools[len(receipts) - 1], _catalogue(unit).contracts.get(last.tool)
+    if contract is None or last.exit_code in contract.pass_codes or last.exit_code not in contract.ran_codes:
+        return None
+    if tool.tool not in facts["quick_checks"] or all(each.tool in facts["quick_checks"] for each in tools):
+        return None
+    # An earlier step may have created any of the files that the check looks at.
+    named = {path for path in facts["allowed_files"] if operand(path) in tool.argv}
+    return None if named and (plan.halting.get("created") or outcome.created_files) else tool
+
+
+def _drop(unit: UnitOfWork, step: Step, category: str) -> None:
+    """Take the checks that were red before the plan out of a step, and try it again."""
+    was = PlannedStep.model_validate(step.facts)
+    red = {tool.argv for tool in _added(was) if (unit.note(_name(tool)) or {}).get("red")}
+    left = tuple(tool for tool in was.verify_tools if tool.argv not in red)
+    ids = {tool.tool for tool in left}
+    revised = was.model_copy(
+        update={
+            "verify_tools": left,
+            "verify": render(left),
+            "quick_checks": tuple(name for name in was.quick_checks if name in ids),
+        }
+    )
+    revision.carry_out(unit, step, revision.Revision(revised, None, (DROPPED,)), category)
+    step.status.previous = None
+    unit.make_ready(step)
+
+
+def _added(step: PlannedStep) -> tuple[VerifyTool, ...]:
+    return tuple(tool for tool in step.verify_tools if tool.tool in step.quick_checks)
+
+
+def _catalogue(unit: UnitOfWork) -> Any:
+    return catalogue_of(unit.plan.head.tools, unit.plan.head.policy_version)
+
+
+def _name(tool: VerifyTool) -> str:
+    """Name the note of what a check found before the plan: the same for all steps that run the same."""
+    told = " ".join(tool.argv).encode(errors="replace")
+    return "check " + hashlib.blake2b(told, digest_size=8).hexdigest()

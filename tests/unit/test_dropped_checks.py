@@ -1,0 +1,195 @@
+"""Checks that a template added: those that were red before the plan are dropped, and when they are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from schemas.base import RiskLevel
+from schemas.step import PlannedStep, unpack_step
+from tasks.toolchain.catalogue import CATALOGUE
+from tests.support.commands import order
+from tests.support.plans import Running, a_report, a_step
+from worker.cli.render.explanation import draw
+from worker.store.history import story_of
+
+SHA = "9f1c2d4"
+RUFF, MYPY, TEST = (CATALOGUE.match(f"{each} src/a.py") for each in ("ruff check", "mypy", "pytest"))
+TSC = CATALOGUE.match("npx tsc --noEmit")
+ADDED = ("ruff-check", "mypy")
+
+
+def patch(step_id: str = "a", *after: str, added: tuple[str, ...] = ADDED, **more: Any) -> PlannedStep:
+    tools = more.pop("tools", (RUFF, MYPY, TEST))
+    step = a_step(step_id, *after, files=["src/a.py"], tools=tools, **more)
+    return step.model_copy(update={"quick_checks": added})
+
+
+def ran(*codes: int, tools: tuple[str, ...] = ("ruff-check", "mypy", "pytest")) -> list[dict[str, Any]]:
+    return [{"tool": tool, "exit_code": code} for tool, code in zip(tools, codes, strict=False)]
+
+
+def red(*codes: int, step: str = "a", **said: Any) -> Any:
+    """An attempt whose last tool failed."""
+    body = {"success": False, "touched_files": ["src/a.py"], "verify": ran(*codes)}
+    return a_report(step, **{**body, "failure_evidence": {"category": "LINT_ERROR"}, **said})
+
+
+def base(*codes: int, **said: Any) -> Any:
+    return a_report("a-baseline", **{"verified_at": SHA, "touched_files": [], "verify": ran(*codes), **said})
+
+
+def running(*steps: PlannedStep, **fields: Any) -> Running:
+    return Running(*(steps or (patch(),)), **{"base_sha": SHA, **fields})
+
+
+def spec_of(plan: Running, step: str = "a") -> dict[str, Any]:
+    return unpack_step(plan.store.hash(plan.keys.steps)[step])
+
+
+def test_the_first_red_of_an_added_check_waits_for_a_baseline_of_them() -> None:
+    plan = running(consecutive_failures=1)
+
+    plan.report(red(1))
+
+    assert (plan.state, plan.states["a"], list(plan.active)) == ("EXECUTING", "ACTIVE", ["a-baseline"])
+    assert (plan.steps["a"].failures, plan.record.spent["failing_outcomes"]) == (0, 0)
+    (spec,) = [each for each in plan.specs if each["step_id"] == "a-baseline"]
+    assert (spec["context"]["at"], spec["mode"], spec["allowed_files"]) == ("base", "test", [])
+    assert [(tool["tool"], tool["pass_codes"]) for tool in spec["verify_tools"]] == [
+        ("ruff-check", [0, 1]),
+        ("mypy", [0, 1]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("codes", "left"),
+    [((1, 0), ["mypy", "pytest"]), ((1, 1), ["pytest"])],
+)
+def test_what_was_red_before_is_not_run_any_more(codes: tuple[int, ...], left: list[str]) -> None:
+    plan = running()
+    plan.report(red(1))
+
+    plan.report(base(*codes))
+
+    spec = plan.specs[-1]
+    assert (spec["step_id"], spec["attempt"], [tool["tool"] for tool in spec["verify_tools"]]) == ("a", 2, left)
+    assert spec["quick_checks"] == [name for name in ADDED if name in left]
+    assert (plan.steps["a"].failures, spec["context"]["previous_failure"]) == (0, None)
+    plan.report(a_report("a", touched_files=["src/a.py"]))
+    assert plan.state == "COMPLETED"
+
+
+def test_it_is_explained() -> None:
+    plan = running()
+    plan.report(red(1))
+    plan.report(base(1, 0))
+
+    specs = {step: unpack_step(raw) for step, raw in plan.store.hash(plan.keys.steps).items() if step[0] not in ">="}
+    told = story_of(plan.log, specs)
+    assert told["a"][0]["revision"]["rule"] == "baseline"
+    assert told["a"][0]["revised_later"]["diff"]["quick_checks"] == [list(ADDED), ["mypy"]]
+    step = {"step_id": "a", "state": "ACTIVE", "inserted_by": None, "verified": None, "attempts": told["a"]}
+    about = {"plan_id": "p", "state": "EXECUTING", "revision": 3, "paused_by": None, "halt": None, "steps": [step]}
+    with (console := Console(width=120)).capture() as shown:
+        console.print(draw(about))
+    assert "ruff-check was red before the plan, and is not run any more" in shown.get()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        base(0, 0),  # it was green
+        base(0, 1),  # another one was red
+        base(1, 1, verified_at=None),
+        base(1, 1, verified_at="0000000"),
+        base(1),  # it did not run them all
+        base(1, 1, verify=None),
+        base(1, 1, verify=ran(1, 1, tools=("mypy", "ruff-check"))),
+        base(1, 2),  # mypy did not come to its end
+        base(127, 1),
+        base(1, 1, success=False),
+    ],
+)
+def test_a_check_of_which_nobody_knows_that_it_was_red_counts(answer: Any) -> None:
+    plan = running()
+    plan.report(red(1))
+
+    plan.report(answer)
+
+    assert (plan.states["a"], plan.steps["a"].failures) == ("ACTIVE", 1)
+    assert [tool["tool"] for tool in spec_of(plan)["verify_tools"]] == ["ruff-check", "mypy", "pytest"]
+
+
+@pytest.mark.parametrize(
+    ("step", "failure", "more"),
+    [
+        (patch(added=()), red(1), {}),  # the goal asks for it
+        (patch(added=("mypy",)), red(1), {}),
+        (patch(tools=(RUFF, MYPY)), red(1, 1), {}),  # no other verification remains
+        (patch(), red(0, 0, 1), {}),  # the tests are red
+        (patch(), red(2), {}),
+        (patch(), red(127), {}),
+        (patch(), red(1, verify=None), {}),
+        (patch(), red(1, verify=ran(1, tools=("mypy",))), {}),
+        (patch(), red(1, created_files=["src/a.py"]), {}),  # any check of it is red where it is not
+        (patch(), red(1), {"base_sha": None}),
+        (patch(), red(1), {"policy_version": 3}),
+        (patch(), red(1), {"max_steps": 1}),
+        (patch(), red(1), {"sentence": "Fix the failing tests"}),  # it repairs what it does not name
+    ],
+)
+def test_there_is_no_baseline_of_checks(step: PlannedStep, failure: Any, more: dict[str, Any]) -> None:
+    plan = running(step, **more)
+
+    plan.report(failure)
+
+    assert "a-baseline" not in plan.states
+    assert plan.steps["a"].failures == 1
+
+
+def test_files_that_an_earlier_step_created_are_judged_and_whole_projects_still_compared() -> None:
+    first = a_step("n")
+    whole = patch("b", "n", added=("tsc",), tools=(TSC, TEST))
+    plan = running(first, patch("a", "n"), whole.model_copy(update={"allowed_files": ("src/b.ts",)}), max_parallel=2)
+    plan.report(a_report("n", touched_files=["src/n.py"], created_files=["src/n.py"]))
+
+    plan.report(red(1))
+    plan.report(red(step="b", verify=[{"tool": "tsc", "exit_code": 2}], touched_files=["src/b.ts"]))
+
+    assert ("a-baseline" in plan.states, "b-baseline" in plan.states) == (False, True)
+
+
+def test_steps_that_run_the_same_share_what_is_known() -> None:
+    plan = running(patch(), patch("b", "a"))
+    plan.report(red(1))
+    plan.report(base(1, 0))
+    plan.report(a_report("a", touched_files=["src/a.py"]))
+
+    plan.report(red(1, step="b"))
+
+    assert [step for step in plan.states if "baseline" in step] == ["a-baseline"]
+    assert [tool["tool"] for tool in plan.specs[-1]["verify_tools"]] == ["mypy", "pytest"]
+    assert (plan.steps["b"].failures, plan.states["b"]) == (0, "ACTIVE")
+
+
+def test_a_baseline_that_violates_halts_all_the_same() -> None:
+    plan = running()
+    plan.report(red(1))
+
+    plan.report(base(1, 1, success=False, failure_evidence={"category": "SANDBOX_VIOLATION"}))
+
+    assert (plan.state, plan.halt["rule"]) == ("HALTED", "security")
+
+
+def test_a_baseline_of_a_risky_patch_waits_for_a_person_as_that_does() -> None:
+    plan = running(patch(risk=RiskLevel.HIGH), approvals=["HIGH"])
+    order(plan, "approve", "a")
+    plan.report(red(1))
+
+    assert list(plan.record.waits) == ["a-baseline"]
+    order(plan, "approve", "a-baseline", order_id="o-2")
+    plan.report(base(1, 0))
+    assert list(plan.active) == ["a"]  # which a person has approved
