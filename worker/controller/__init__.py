@@ -5,6 +5,7 @@ It is a client of the wire. Of the planner it imports the words (`schemas`) and 
 
 from __future__ import annotations
 
-from worker.controller.loop import ControllerConfig, run
+from worker.controller.config import ControllerConfig
+from worker.controller.loop import run
 
 __all__ = ["ControllerConfig", "run"]

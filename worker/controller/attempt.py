@@ -14,13 +14,14 @@ from schemas.outcome import MAX_OUTPUT_BYTES, Metrics, Outcome, Released
 from worker.controller import history, programs, wire
 from worker.controller.changes import Changes
 from worker.controller.lease import LeaseClient
+from worker.controller.places import Place
 from worker.controller.programs import AgentReport, VerificationResult
 from worker.controller.readiness import CannotWork
 from worker.controller.wire import AttemptFailure, Spec
 from worker.controller.worktree import Worktree
 from worker.host.git import GitError
 from worker.sandbox.process import Abandoned, Job, JobResult
-from worker.sandbox.sandbox import Sandbox
+from worker.sandbox.process import environment as without_secrets
 
 LINKS = "links lead out of the clone"
 SHOWN_REFS = 20
@@ -28,14 +29,6 @@ PATHS = 100  # a step may touch ten files; what touches more has failed anyway
 PATH_CHARS = 512
 
 log = logging.getLogger("planner.controller")
-
-
-@dataclass(frozen=True, slots=True)
-class Sandboxes:
-    """What an agent may reach, and what the verification of its work may."""
-
-    agent: Sandbox = field(default_factory=Sandbox)
-    tool: Sandbox = field(default_factory=Sandbox)
 
 
 @dataclass(slots=True)
@@ -51,15 +44,18 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRun:
-    """The attempt that `spec` asks for, done in `tree` by the agent `argv` for as long as `lease` is held."""
+    """The attempt that `spec` asks for, done at `place` by its agent for as long as `lease` is held."""
 
     spec: Spec
     raw: bytes  # the spec as it came: the agent may know more of its fields than we do
-    argv: Sequence[str]
-    tree: Worktree
+    place: Place
     lease: LeaseClient
     agent_timeout_s: float
-    sandboxes: Sandboxes = field(default_factory=Sandboxes)
+
+    @property
+    def tree(self) -> Worktree:
+        """The clone."""
+        return self.place.tree
 
     def run(self) -> Result:
         """Do the step; raises Abandoned if it is not wanted any more.
@@ -142,20 +138,21 @@ class AttemptRun:
         if self.spec.mode is Mode.TEST:
             return AgentReport(tokens_used=0, patch_cycles=0, tool_calls=0)
         whole = self.spec.input is not None  # half an answer to a question of the plan's is none
-        report = programs.ask_agent(self._run_agent, self.argv, self.raw, self.agent_timeout_s, whole=whole)
+        report = programs.ask_agent(self._run_agent, self.place.argv, self.raw, self.agent_timeout_s, whole=whole)
         if not report.failure and len(codec.dumps(report.output)) > MAX_OUTPUT_BYTES:
             failure = wire.advice(f"the output is larger than {MAX_OUTPUT_BYTES} bytes: make it shorter")
             return replace(report, failure=failure)
         return report
 
     def _run_agent(self, argv: Sequence[str], timeout_s: float, stdin: bytes) -> JobResult:
-        job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, stdin)
-        return self.sandboxes.agent.run(job, writable=self.tree.writable)
+        env = without_secrets() | self.place.environment
+        job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, stdin, env=env)
+        return self.place.agent.run(job, writable=self.tree.writable)
 
     def _run_tool(self, argv: Sequence[str], timeout_s: float) -> JobResult:
-        env = programs.environment(argv, self.tree.root)
+        env = programs.environment(argv, self.tree.root) | self.place.environment
         job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, merge=True, env=env)
-        return self.sandboxes.tool.run(job, writable=self.tree.writable)
+        return self.place.tool.run(job, writable=self.tree.writable)
 
 
 def allowed_files(spec: Spec) -> tuple[str, ...]:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
-import secrets
-import shlex
 import signal
-import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from threading import Event
 
 from pydantic import ValidationError
@@ -24,18 +18,16 @@ from redis.exceptions import RedisError
 
 from schemas import codec
 from schemas.envelope import DATA
-from worker.controller.attempt import AttemptRun, Result, Sandboxes, outcome
+from worker.controller.attempt import AttemptRun, Result, outcome
+from worker.controller.config import ControllerConfig
 from worker.controller.lease import LeaseClient, Paused
 from worker.controller.mailbox import Mailbox, StepEntry, call_until_answered, connect, step_streams
-from worker.controller.readiness import CannotWork, ProviderTrouble, is_of
-from worker.controller.repository import Repository
+from worker.controller.places import Places
+from worker.controller.readiness import CannotWork, ProviderTrouble
 from worker.controller.wire import Spec
-from worker.controller.worktree import Worktree, worktree
 from worker.host.git import GitError
-from worker.sandbox.paths import PathGrant, grants_of
 from worker.sandbox.process import Abandoned
-from worker.sandbox.sandbox import NoSandbox, Sandbox, SandboxMode
-from worker.sandbox.user import User
+from worker.sandbox.sandbox import NoSandbox
 from worker.store.clients import RefusedRedis, check_version, refusal
 
 log = logging.getLogger("planner.controller")
@@ -47,36 +39,6 @@ RELEASED_IN_A_ROW = 5  # then the controller pauses: at first, and at most, for 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 300.0
 
 
-def unique_name() -> str:
-    """Name this controller by host, process and a random part: no two may share a consumer."""
-    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerConfig:
-    """A controller of `queues` in the first `partitions` partitions, working on the git repository `workdir`.
-
-    `command` is the agent, split as a shell would but run without one; without an agent there are only test steps.
-    """
-
-    redis_url: str
-    workdir: Path
-    command: str = ""
-    queues: tuple[str, ...] = ("default",)
-    partitions: int = 1
-    name: str = field(default_factory=unique_name)
-    claimant: str = ""  # whom attempts are claimed as, where several work side by side here: one host, however many
-    once: bool = False  # end after one step
-    heartbeat_s: float = 20.0  # a third of the lease's 60 s
-    agent_timeout_s: float = 900.0  # what the planner grants a claimed attempt beside its verification
-    worktrees: Path | None = None  # where worktrees are made; None: the system's temporary directory
-    sandbox: SandboxMode = SandboxMode.AUTO  # whether agents and verifications are confined
-    agent_user: User | None = None  # whom agents and verifications run as, where that is not us
-    agent_paths: tuple[PathGrant, ...] = ()  # what the agent may reach beside its worktree and the system
-    tool_paths: tuple[PathGrant, ...] = ()  # what the verifications may, and the agent too
-    hidden: tuple[Path, ...] = ()  # what neither may reach, although it lies in one of those
-
-
 def run(config: ControllerConfig, stop: Event | None = None, check: Callable[[Redis], None] = check_version) -> int:
     """Work until SIGTERM, SIGINT or `stop`; returns the exit code: 0 ended as asked, 1 refused by Redis or git.
 
@@ -85,14 +47,9 @@ def run(config: ControllerConfig, stop: Event | None = None, check: Callable[[Re
     """
     stop = stop or Event()
     try:
-        repository = Repository(config.workdir)
-        with (
-            stop_on_signals(stop),
-            connect(config.redis_url) as redis,
-            worktree(repository, config.name, config.worktrees, config.agent_user) as tree,
-        ):
+        with stop_on_signals(stop), Places.opened(config) as places, connect(config.redis_url) as redis:
             call_until_answered(lambda: check(redis), stop)
-            Controller(config, redis, tree, stop).run()
+            Controller(config, redis, places, stop).run()
     except Abandoned:  # we were asked to stop before the server answered
         return 0
     except (RedisError, RefusedRedis, GitError, NoSandbox, OSError) as error:
@@ -117,14 +74,10 @@ def stop_on_signals(stop: Event) -> Iterator[None]:
 
 
 class Controller:
-    """One controller at work in one worktree."""
+    """One controller at work in its places."""
 
-    def __init__(self, config: ControllerConfig, redis: Redis, tree: Worktree, stop: Event) -> None:
-        self._config, self._redis, self._tree, self._stop = config, redis, tree, stop
-        self._argv = shlex.split(config.command)
-        tool = Sandbox(config.sandbox, config.tool_paths, config.hidden, config.agent_user)
-        self._sandboxes = Sandboxes(tool.with_grants(*config.agent_paths, *grants_of(self._argv)), tool)
-        tool.check()
+    def __init__(self, config: ControllerConfig, redis: Redis, places: Places, stop: Event) -> None:
+        self._config, self._redis, self._places, self._stop = config, redis, places, stop
         streams = step_streams(config.queues, config.partitions)
         self._mailbox = Mailbox(redis, streams, config.name, stop)
         self._released = self._pauses = 0  # in a row
@@ -173,19 +126,15 @@ class Controller:
             self._redis, spec, self._config.claimant or self._config.name, self._config.heartbeat_s, self._stop
         )
         lease.claim()
-        seconds = self._config.agent_timeout_s
+        seconds = None
         if not lease.claimed:  # without a heartbeat never beyond the attempt's deadline
-            seconds = min(seconds, (spec.deadline - datetime.now(UTC)).total_seconds())
-        if seconds <= 0:
-            raise Abandoned("deadline")
+            seconds = (spec.deadline - datetime.now(UTC)).total_seconds()
+            if seconds <= 0:
+                raise Abandoned("deadline")
         log.info("step_started", extra=spec.ids)
         with lease.renewal():
             started = time.monotonic()
-            raw = entry.fields[DATA]
-            if lacking := self._lacking(spec.context.repo):
-                result = Result(released=CannotWork(lacking))
-            else:
-                result = AttemptRun(spec, raw, self._argv, self._tree, lease, seconds, self._sandboxes).run()
+            result = self._attempt(spec, entry.fields[DATA], lease, seconds)
             duration_ms = int((time.monotonic() - started) * 1000)
             message = outcome(spec, result, duration_ms, self._config.name)
             data = codec.encode(message, exclude_none=True)
@@ -193,12 +142,13 @@ class Controller:
         log.info("step_finished", extra={**spec.ids, "success": message.success, "duration_ms": duration_ms})
         self._count(result.released)
 
-    def _lacking(self, repo: str | None) -> str | None:
-        """Say that the repository of a step is not ours; one without remotes has no name to compare."""
-        names = self._tree.names
-        if not repo or not names or is_of(repo, names):
-            return None
-        return f"the repository {repo} is not here: the clone's remotes are {', '.join(names)}"
+    def _attempt(self, spec: Spec, raw: bytes, lease: LeaseClient, most_s: float | None) -> Result:
+        try:
+            place = self._places.of(spec.context.repo)
+        except CannotWork as reason:
+            return Result(released=reason)
+        seconds = place.agent_timeout_s if most_s is None else min(place.agent_timeout_s, most_s)
+        return AttemptRun(spec, raw, place, lease, seconds).run()
 
     def _count(self, released: CannotWork | None) -> None:
         """Wait, longer each time, where nothing can be done here for now; any work that could be done ends that."""

@@ -30,11 +30,14 @@ class Remote:
     token_file: Path | None = None
     ssh_key: Path | None = None
 
-    def __call__(self, directory: Path, *args: str) -> str:
-        """Run a git command on the git directory `directory` that may reach us; raises RemoteTrouble."""
-        git = Git(directory, f"--git-dir={directory}", *SLOW, environment=self._environment())
+    def __call__(self, directory: Path | None, *args: str) -> str:
+        """Run a git command that may reach us, on the git directory `directory` if there is one.
+
+        Raises RemoteTrouble.
+        """
+        options = (f"--git-dir={directory}", *SLOW) if directory else SLOW
         try:
-            return git.line(*args)
+            return Git(directory or Path("/"), *options, environment=self._environment()).line(*args)
         except (GitError, OSError, subprocess.TimeoutExpired) as error:
             raise RemoteTrouble(f"{self.url}: {error}") from error
 

@@ -53,7 +53,7 @@ class Worktree:
 
     def __init__(self, repository: Repository, home: Path, user: User | None = None) -> None:
         self._repository, self._user = repository, user
-        self.root = home / "clone" / (repository.path.resolve().name or "repository")
+        self.root = home / "clone" / (repository.path.resolve().name.removesuffix(".git") or "repository")
         ours = home / "ours"
         ours.mkdir(mode=0o700)
         if user:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from redis import Redis
 
     from worker.controller import ControllerConfig
+    from worker.controller.repositories_file import RepositoriesFile
     from worker.sandbox.paths import PathGrant
     from worker.sandbox.user import User
 
@@ -39,6 +40,9 @@ def controller(
     workdir: Annotated[
         Path, typer.Option("--workdir", "-C", exists=True, file_okay=False, help="The git repository to work on.")
     ] = Path(),
+    repos: Annotated[
+        Path | None, typer.Option("--repos", metavar="FILE", help="A file of repositories, instead of --workdir.")
+    ] = None,
     queue: Annotated[list[str] | None, typer.Option("--queue", "-q", help="Read this one; again for more.")] = None,
     name: Annotated[str | None, typer.Option(help="Its name among the consumers; unique.")] = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=64, help="So many, side by side.")] = 1,
@@ -74,7 +78,7 @@ def controller(
     As root, let CMD and verifications run as an ordinary user, who cannot read your files even where there is no
     Landlock: [b]--agent-user agent --agent-path /home/agent/.codex:rw[/b]
     """
-    from worker.controller.loop import ControllerConfig, unique_name
+    from worker.controller.config import ControllerConfig, unique_name
     from worker.controller.readiness import agent_trouble
     from worker.sandbox.sandbox import NoSandbox, Sandbox, SandboxMode
     from worker.settings import credentials
@@ -88,6 +92,7 @@ def controller(
     config = ControllerConfig(
         redis_url=settings.redis_url,
         workdir=workdir,
+        repositories=_repositories(repos),
         command=agent,
         queues=tuple(queue or ("default",)),
         partitions=settings.partitions,
@@ -104,6 +109,15 @@ def controller(
     except NoSandbox as error:
         raise Failure.of("no_sandbox", str(error)) from error
     return _run(config, count)
+
+
+def _repositories(file: Path | None) -> RepositoriesFile | None:
+    from worker.controller.repositories_file import RepositoriesFile, WrongRepositories
+
+    try:
+        return RepositoriesFile.read(file) if file else None
+    except WrongRepositories as error:
+        raise Failure.of("wrong_repositories", str(error), USAGE) from error
 
 
 def _words(agent: str) -> list[str]:

@@ -1,0 +1,177 @@
+"""Controllers on many hosts, with clones of their own, whose plans' branches are shared through the remote."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.controlling import FIX, PLAN, PYTEST, Planner, Repo
+from worker.controller.readiness import RemoteTrouble
+from worker.controller.remote import Remote
+from worker.controller.repositories_file import RepositoriesFile, WrongRepositories
+from worker.controller.shared import SharedRepository
+
+Start = Callable[..., None]
+REF = f"refs/planner/{PLAN}"
+
+
+def bare(repo: Repo, name: str) -> Repo:
+    """Put a repository on its remote, which nobody has a checkout of."""
+    place = repo.path.parent / "remotes" / name
+    place.parent.mkdir(exist_ok=True)
+    subprocess.run(["git", "clone", "--quiet", "--bare", str(repo.path), str(place)], check=True)
+    return Repo.at(place)
+
+
+@pytest.fixture
+def remote(repo: Repo) -> Repo:
+    return bare(repo, "shop.git")
+
+
+def on_host(tmp_path: Path, name: str, **urls: Path) -> RepositoriesFile:
+    """Write the file of the host `name`, and read it."""
+    (tmp_path / name).mkdir()
+    tables = "".join(f'[repositories."acme/{repo}"]\nurl = "{url}"\n' for repo, url in urls.items())
+    (tmp_path / name / "repos.toml").write_text(tables)
+    return RepositoriesFile.read(tmp_path / name / "repos.toml")
+
+
+def test_two_hosts_land_on_one_branch_of_the_remote_and_touch_nothing_else(
+    planner: Planner, repo: Repo, remote: Repo, start: Start, tmp_path: Path
+) -> None:
+    before = remote.git("for-each-ref")
+    (tmp_path / "met").mkdir()
+    meet = f"meet({str(tmp_path / 'met')!r} + '/' + spec['step_id'])"
+    context = {"repo": "acme/shop", "base_sha": None}
+    planner.send("fix", intent=f"{meet}; {FIX}", allowed_files=["calc.py"], verify_tools=[PYTEST], context=context)
+    planner.send("words", intent=f"{meet}; write('words.py', '1\\n')", allowed_files=["words.py"], context=context)
+    for host in ("one", "two"):
+        start(repositories=on_host(tmp_path, host, shop=remote.path))
+
+    assert planner.outcome("fix").success
+    assert planner.outcome("words").success
+
+    planner.send(
+        "look",
+        mode="read_only",
+        intent="report(output=open('calc.py').read() + open('words.py').read())",
+        context=context,
+    )
+    assert planner.outcome("look").output == "def add(a, b):\n    return a + b\n1\n"
+    assert remote.git("diff", "--name-only", "main", REF).splitlines() == ["calc.py", "words.py"]
+    assert remote.git("rev-list", "--count", f"main..{REF}") == "2"
+    assert [line for line in remote.git("for-each-ref").splitlines() if REF not in line] == before.splitlines()
+    assert repo.git("status", "--porcelain") == ""
+    assert repo.git("for-each-ref", "--format=%(refname)") == "refs/heads/main"
+
+
+def test_a_repository_that_is_not_in_the_file_is_handed_back(
+    planner: Planner, remote: Repo, start: Start, tmp_path: Path
+) -> None:
+    planner.send("fix", context={"repo": "acme/till", "base_sha": None})
+    planner.send("gone", context={"repo": "acme/lost", "base_sha": None})
+    start(repositories=on_host(tmp_path, "one", shop=remote.path, lost=tmp_path / "nowhere.git"))
+
+    fix, gone = planner.outcome("fix"), planner.outcome("gone")
+
+    assert "acme/till" in (fix.released.reason if fix.released else "")
+    assert "nowhere.git" in (gone.released.reason if gone.released else "")
+
+
+def test_each_repository_has_its_agent_and_its_environment(
+    planner: Planner, repo: Repo, remote: Repo, start: Start, tmp_path: Path
+) -> None:
+    till = bare(repo, "till.git")
+    (tmp_path / "repos.toml").write_text(
+        f'[repositories.shop]\nurl = "file://{remote.path}"\nenvironment = {{COLOUR = "red"}}\n'
+        f'[repositories.till]\nurl = "{till.path}"\nagent = "sh -c \'echo of the till\'"\n'
+    )
+    for name in ("shop", "till"):
+        intent = "report(output=os.environ.get('COLOUR'))"
+        planner.send(name, mode="read_only", intent=intent, context={"repo": f"acme/{name}", "base_sha": None})
+    start(repositories=RepositoriesFile.read(tmp_path / "repos.toml"))
+
+    assert planner.outcome("shop").output == "red"
+    assert planner.outcome("till").output == "of the till"
+
+
+@pytest.fixture
+def clone(remote: Repo, tmp_path: Path) -> SharedRepository:
+    return SharedRepository(tmp_path / "clones/shop.git", Remote(str(remote.path)))
+
+
+def test_a_branch_is_moved_only_from_what_was_read(clone: SharedRepository, remote: Repo) -> None:
+    base = clone.start(PLAN, None)
+    theirs = remote.commit_on("main", "words.py", "1\n")
+    assert remote.git("rev-parse", REF) == base
+
+    remote.git("update-ref", REF, theirs)
+
+    assert not clone.move(PLAN, base, "0" * 40)
+    assert clone.tip(PLAN) == theirs
+    assert clone.move(PLAN, base, theirs)
+    assert remote.git("rev-parse", REF) == base
+
+
+def test_plans_begin_where_the_base_branch_is_now(clone: SharedRepository, remote: Repo) -> None:
+    newer = remote.commit_on("main", "words.py", "1\n")
+
+    assert clone.start(PLAN, None) == newer
+
+
+def test_what_the_remote_refuses_is_trouble_and_no_move(clone: SharedRepository, remote: Repo) -> None:
+    base = clone.start(PLAN, None)
+    remote.path.rename(remote.path.with_name("away.git"))
+
+    with pytest.raises(RemoteTrouble, match=r"shop\.git"):
+        clone.move(PLAN, base, base)
+
+
+def test_what_old_plans_have_left_is_dropped_here_and_at_the_remote(
+    clone: SharedRepository, remote: Repo, tmp_path: Path
+) -> None:
+    clone.start(PLAN, None)
+    (clone.common / "planner.tidied").unlink()
+    old = SharedRepository(clone.path, Remote(str(remote.path)), keep_days=1)
+    old.start("plan_new", None)
+    assert REF in remote.git("for-each-ref")
+    stamp = {"GIT_COMMITTER_DATE": "2020-01-01T00:00:00Z"}
+    aged = subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a", "commit-tree", "main^{tree}", "-p", "main", "-m", "a"],
+        cwd=remote.path, env=stamp, capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    remote.git("update-ref", REF, aged)
+    clone.start(PLAN, None)
+    (clone.common / "planner.tidied").unlink()
+
+    old.start("plan_new", None)
+
+    assert REF not in remote.git("for-each-ref")
+    assert clone.tip(PLAN) is None
+    assert "plan_new" in remote.git("for-each-ref")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[repositories.shop]\nurl = 'ext::sh -c true'", "repositories.shop.url"),
+        ("[repositories.shop]\nurl = 'https://me:secret@git.example/shop'", "repositories.shop.url"),
+        ("[repositories.shop]\nurl = '--upload-pack=x'", "repositories.shop.url"),
+        ("[repositories.'../shop']\nurl = '/srv/shop.git'", "../shop"),
+        ("[repositories.shop]\nurl = '/srv/shop.git'\nagent = 'my-agnt'", "my-agnt"),
+        ("[repositories.shop]\nurl = '/srv/shop.git'\ntoken_file = 'none'", "there is no file"),
+        ("[repositories.shop]\nurl = '/srv/shop.git'\nsetupp = 'x'", "setupp"),
+        ("keep_days = 3", "repositories"),
+        ("[", "no TOML"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_place_of_the_mistake(text: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "repos.toml").write_text(text)
+
+    with pytest.raises(WrongRepositories, match=r"repos\.toml") as refused:
+        RepositoriesFile.read(tmp_path / "repos.toml")
+
+    assert told in str(refused.value)

@@ -1,0 +1,46 @@
+"""How one controller is told to work."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from worker.controller.repositories_file import RepositoriesFile
+from worker.sandbox.paths import PathGrant
+from worker.sandbox.sandbox import SandboxMode
+from worker.sandbox.user import User
+
+
+def unique_name() -> str:
+    """Name this controller by host, process and a random part: no two may share a consumer."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerConfig:
+    """A controller of `queues` in the first `partitions` partitions.
+
+    It works on the git repository `workdir`, or on those of the file `repositories`, in clones of its own.
+    `command` is the agent, split as a shell would but run without one; without an agent there are only test steps.
+    """
+
+    redis_url: str
+    workdir: Path = Path()
+    repositories: RepositoriesFile | None = None
+    command: str = ""
+    queues: tuple[str, ...] = ("default",)
+    partitions: int = 1
+    name: str = field(default_factory=unique_name)
+    claimant: str = ""  # whom attempts are claimed as, where several work side by side here: one host, however many
+    once: bool = False  # end after one step
+    heartbeat_s: float = 20.0  # a third of the lease's 60 s
+    agent_timeout_s: float = 900.0  # what the planner grants a claimed attempt beside its verification
+    worktrees: Path | None = None  # where worktrees are made; None: the system's temporary directory
+    sandbox: SandboxMode = SandboxMode.AUTO  # whether agents and verifications are confined
+    agent_user: User | None = None  # whom agents and verifications run as, where that is not us
+    agent_paths: tuple[PathGrant, ...] = ()  # what the agent may reach beside its worktree and the system
+    tool_paths: tuple[PathGrant, ...] = ()  # what the verifications may, and the agent too
+    hidden: tuple[Path, ...] = ()  # what neither may reach, although it lies in one of those

@@ -1,0 +1,105 @@
+"""Where steps are done: a clone of the one repository that was named, or one for each repository of a file."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Self
+
+from worker.controller.config import ControllerConfig
+from worker.controller.readiness import CannotWork, is_of
+from worker.controller.remote import Remote
+from worker.controller.repositories_file import RepositoriesFile
+from worker.controller.repository import Repository
+from worker.controller.shared import SharedRepository
+from worker.controller.worktree import Worktree, worktree
+from worker.host.git import GitError
+from worker.sandbox.paths import grants_of
+from worker.sandbox.sandbox import Sandbox
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One clone, who works there, and what that one and the verification of its work may reach and see."""
+
+    tree: Worktree
+    argv: Sequence[str]
+    agent: Sandbox
+    tool: Sandbox
+    agent_timeout_s: float
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+class Places:
+    """The places of one controller; a clone of a repository in a file is made with its first step."""
+
+    def __init__(self, config: ControllerConfig, stack: ExitStack) -> None:
+        self._config, self._stack = config, stack
+        hidden = config.hidden + (config.repositories.private if config.repositories else ())
+        self._tool = Sandbox(config.sandbox, config.tool_paths, hidden, config.agent_user)
+        self._tool.check()
+        self._known: dict[str, Place] = {}
+
+    @classmethod
+    @contextmanager
+    def opened(cls, config: ControllerConfig) -> Iterator[Self]:
+        """Hold places while the block lasts; raises GitError or NoSandbox where none can be."""
+        with ExitStack() as stack:
+            places = cls(config, stack)
+            if not config.repositories:
+                places._open("", Repository(config.workdir), config.command)
+            yield places
+
+    def of(self, repo: str | None) -> Place:
+        """Return where a step of the repository `repo` is done; raises CannotWork with the reason if that is nowhere.
+
+        A clone without remotes has no name to compare, and a step that names no repository is of the only one.
+        """
+        file = self._config.repositories
+        if file:
+            return self._of_file(repo, file)
+        place = self._known[""]
+        names = place.tree.names
+        if repo and names and not is_of(repo, names):
+            raise CannotWork(f"the repository {repo} is not here: the clone's remotes are {', '.join(names)}")
+        return place
+
+    def _of_file(self, repo: str | None, file: RepositoriesFile) -> Place:
+        tables = file.repositories
+        found = [name for name, table in tables.items() if not repo or is_of(repo, (name, table.url))]
+        found = [repo] if repo in tables else found
+        if len(found) != 1:
+            raise CannotWork(f"of the repositories here ({', '.join(tables)}) {len(found)} are {repo or 'meant'}")
+        [name] = found
+        if name not in self._known:
+            table = tables[name]
+            remote = Remote(table.url, table.user, table.token_file, table.ssh_key)
+            try:
+                repository = SharedRepository(file.folder / f"{name}.git", remote, table.base, file.keep_days)
+                command = self._config.command if table.agent is None else table.agent
+                self._open(name, repository, command, table.agent_timeout_s, table.environment)
+            except (GitError, OSError, subprocess.TimeoutExpired) as error:
+                raise CannotWork(f"{name}: {error}") from error
+        return self._known[name]
+
+    def _open(
+        self,
+        name: str,
+        repository: Repository,
+        command: str,
+        timeout_s: float | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        config, argv = self._config, shlex.split(command)
+        made = worktree(repository, config.name, config.worktrees, config.agent_user)
+        self._known[name] = Place(
+            tree=self._stack.enter_context(made),
+            argv=argv,
+            agent=self._tool.with_grants(*config.agent_paths, *grants_of(argv)),
+            tool=self._tool,
+            agent_timeout_s=timeout_s or config.agent_timeout_s,
+            environment=environment or {},
+        )

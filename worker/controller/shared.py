@@ -1,0 +1,160 @@
+"""Clones of ours, made from a URL and kept; a plan's branch is `refs/planner/<plan>` of the remote, for all hosts.
+
+That ref is read before a step, and moved from what was read to what was verified, or not at all. Beside it nothing of
+the remote is written; no workflow runs for such a ref. The clone's own refs only remember what was read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from worker.controller.readiness import RemoteTrouble
+from worker.controller.remote import FULL_ID, Remote
+from worker.controller.repository import HISTORY, Repository, branch_of
+from worker.host.git import Git, GitError
+
+BRANCHES = "refs/heads/planner/"
+BASE = "refs/heads/planner-base"  # where the base branch was when it was looked at last
+LOCK, TIDIED = "planner.lock", "planner.tidied"
+DAY_S = 86400
+TIDY_S = DAY_S
+SHA256_CHARS = 64
+GRACE = "--prune=2.hours.ago"  # objects of attempts under way are nobody's yet
+
+log = logging.getLogger("planner.controller")
+
+
+def shared_ref(plan_id: str) -> str:
+    """Name the ref of the remote on which a plan's verified changes are collected."""
+    return f"refs/planner/{plan_id}"
+
+
+class SharedRepository(Repository):
+    """The clone of `remote` at `path`; plans begin at its branch `base`, or at the one that the remote is on.
+
+    Raises GitError where there is no clone yet and none can be made.
+    """
+
+    def __init__(self, path: Path, remote: Remote, base: str | None = None, keep_days: int = 30) -> None:
+        self._remote, self._keep_days = remote, keep_days
+        self._wanted = f"+{f'refs/heads/{base}' if base else 'HEAD'}:{BASE}"
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _locked(path.with_suffix(".lock")):
+            if not path.exists():
+                self._make(path)
+        super().__init__(path)
+
+    def _make(self, path: Path) -> None:
+        """Make the clone beside its place, so that it is there as a whole or not at all."""
+        with TemporaryDirectory(dir=path.parent, prefix="new-") as folder:
+            new = Path(folder) / "clone"
+            first = self._remote(None, "ls-remote", "--", self._remote.url).partition("\t")[0]
+            form = "sha256" if len(first) == SHA256_CHARS else "sha1"
+            Git(Path(folder))("init", "--quiet", "--bare", f"--object-format={form}", str(new))
+            Git(Path(folder), f"--git-dir={new}")("symbolic-ref", "HEAD", BASE)
+            self._remote.fetch(new, self._wanted, depth=HISTORY)
+            (new / TIDIED).touch()
+            new.rename(path)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the URL of the remote."""
+        return (self._remote.url,)
+
+    def find(self, name: str) -> str:
+        """Return the id of the commit `name`, which is fetched if it is missing; raises GitError if there is none."""
+        if name != "HEAD":
+            with suppress(GitError):
+                return self.commit(name)
+        if name == "HEAD":
+            self._fetch(self._wanted, depth=HISTORY)
+        elif FULL_ID.fullmatch(name):
+            self._fetch(name, depth=HISTORY)
+        else:  # the beginning of an id, or a branch
+            self._fetch("+refs/heads/*:refs/remotes/origin/*")
+            with suppress(GitError):
+                return self.commit(f"refs/remotes/origin/{name}")
+        return self.commit(name)
+
+    def start(self, plan_id: str, base: str | None) -> str:
+        """Return the tip of the plan's branch as the remote has it now; it begins at `base` or at the base branch."""
+        self._tidy()
+        self._refresh(plan_id)
+        return super().start(plan_id, base)
+
+    def move(self, plan_id: str, to: str, expected: str) -> bool:
+        """Move the plan's branch of the remote from `expected`; False if somebody else has moved it.
+
+        Raises RemoteTrouble where the remote refuses us or does not answer.
+        """
+        try:
+            self._push(plan_id, to, expected)
+        except RemoteTrouble:
+            found = self._refresh(plan_id)
+            if found != to and (found or "") == expected:
+                raise
+            return found == to  # the answer was lost, and not the push
+        self._remember(plan_id, to)
+        return True
+
+    def _push(self, plan_id: str, to: str, expected: str) -> None:
+        """Move the plan's ref of the remote from `expected`, "" where there is none, to `to`, "" for none any more."""
+        ref = shared_ref(plan_id)
+        words = ("--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", "--no-signed")
+        self._remote(
+            self.common, "push", *words, f"--force-with-lease={ref}:{expected}", "--", self._remote.url, f"{to}:{ref}"
+        )
+
+    def _refresh(self, plan_id: str) -> str | None:
+        """Read the plan's ref of the remote, and fetch what it names."""
+        listed = self._remote(self.common, "ls-remote", "--", self._remote.url, shared_ref(plan_id))
+        found = listed.partition("\t")[0] or None
+        if found:
+            try:
+                self.commit(found)
+            except GitError:
+                self._fetch(found)
+        self._remember(plan_id, found)
+        return found
+
+    def _remember(self, plan_id: str, commit: str | None) -> None:
+        words = (branch_of(plan_id), commit) if commit else ("-d", branch_of(plan_id))
+        with _locked(self.common / LOCK):
+            self.git("update-ref", *words)
+
+    def _fetch(self, *wanted: str, depth: int = 0) -> None:
+        with _locked(self.common / LOCK):
+            self._remote.fetch(self.common, *wanted, depth=depth)
+
+    def _tidy(self) -> None:
+        """Once a day drop what plans have left that nobody has worked on for long, here and at the remote."""
+        mark, now = self.common / TIDIED, time.time()
+        if not self._keep_days or (mark.exists() and now - mark.stat().st_mtime < TIDY_S):
+            return
+        mark.touch()
+        form = "--format=%(committerdate:unix) %(objectname) %(refname)"
+        for line in self.git.line("for-each-ref", form, BRANCHES).splitlines():
+            written, commit, name = line.split(" ", 2)
+            if int(written) < now - self._keep_days * DAY_S:
+                plan_id = name.removeprefix(BRANCHES)
+                with suppress(RemoteTrouble):  # it is gone already, or somebody works on it
+                    self._push(plan_id, "", commit)
+                self._remember(plan_id, None)
+                log.info("plan_forgotten", extra={"plan_id": plan_id, "commit": commit})
+        with _locked(self.common / LOCK), suppress(GitError, subprocess.TimeoutExpired):
+            self.git("gc", "--quiet", GRACE)
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """Keep the other controllers of this host from fetching into the same clone."""
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
