@@ -32,4 +32,6 @@ def end_well_when_stopped() -> None:
 
 if __name__ == "__main__":
     end_well_when_stopped()
+    for ours in ("schemas", "tasks"):  # before Celery looks into the current folder, which may have some of its own
+        import_module(ours)
     import_module("celery.__main__").main()

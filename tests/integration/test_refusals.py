@@ -30,7 +30,7 @@ SENTENCES = {
     "evicting": "Redis may evict keys (maxmemory-policy is allkeys-lru)",
     "forgetting": "Redis keeps no append-only file",
     "wrong password": "refuses the user or the password in PLANNER_REDIS_URL: ",
-    "no password": "refuses the user or the password in PLANNER_REDIS_URL: ",
+    "no password": "wants a user or a password, and PLANNER_REDIS_URL has none.",
     "no right": "does not allow this user what is needed (docs/deployment.md, Roles): ",
 }
 GIT = ("git", "-c", "user.name=test", "-c", "user.email=test@localhost")

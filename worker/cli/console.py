@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from worker.host.embedded_server import NotInstalled
 from worker.host.terminal import Terminal, document
 
 if TYPE_CHECKING:  # these cost a second on a slow machine, and `planner --help` needs none of them
@@ -23,6 +24,7 @@ if TYPE_CHECKING:  # these cost a second on a slow machine, and `planner --help`
 MAX_SOURCE_BYTES = 64 * 1024 * 1024  # what is read has narrower limits of its own
 
 OK, FAILED, USAGE, MISSING = 0, 1, 2, 3
+INTERRUPTED = 130  # by Ctrl-C, as shells have it
 MAKE_ROOM = (
     "`planner doctor` says what fills it; `planner dead drop` and `planner halt` make room, so does a larger maxmemory."
 )
@@ -145,7 +147,7 @@ def read_settings(secrets_fd: int | None = None, *, nearby: bool = True) -> Sett
 def command(function: Callable[..., int | None]) -> Callable[..., None]:
     """Make a function a command: what it returns is the exit code.
 
-    A Failure is shown in the form asked for.
+    A Failure is shown in the form asked for; Ctrl-C ends without a word.
     """
 
     @wraps(function)
@@ -155,6 +157,11 @@ def command(function: Callable[..., int | None]) -> Callable[..., None]:
         except Failure as failure:
             show_failure(failure, as_json=bool(options.get("as_json")))
             code = failure.exit_code
+        except KeyboardInterrupt:
+            code = INTERRUPTED
+        except NotInstalled as missing:
+            show_failure(Failure.of("not_installed", str(missing)), as_json=bool(options.get("as_json")))
+            code = FAILED
         raise typer.Exit(code or OK)
 
     return run

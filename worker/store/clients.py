@@ -90,6 +90,8 @@ def refusal(error: Exception, url: str, setting: str = "PLANNER_REDIS_URL") -> R
     if isinstance(error, RefusedRedis):
         return error
     if isinstance(error, AuthenticationError | AuthenticationWrongNumberOfArgsError):
+        if str(error).startswith(("HELLO", "Authentication required")):
+            return RefusedRedis("wrong_password", f"{where} wants a user or a password, and {setting} has none.")
         return RefusedRedis("wrong_password", f"{where} refuses the user or the password in {setting}: {error}")
     if isinstance(error, NoPermissionError):
         sentence = f"{where} does not allow this user what is needed (docs/deployment.md, Roles): {error}"

@@ -31,7 +31,7 @@ from worker.host.terminal import line
 
 app = typer.Typer(
     help="The planner that fleets of coding agents are run by: goals in, governed step specs out.",
-    epilog="Begin with [b]planner demo[/b]. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found.",
+    epilog="Begin with [b]planner demo[/b]. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 130 Ctrl-C.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},

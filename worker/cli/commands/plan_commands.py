@@ -8,7 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from worker.cli import target
-from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_link, read_source, say, say_json
+from worker.cli.console import (
+    FAILED,
+    MISSING,
+    OK,
+    USAGE,
+    Failure,
+    Json,
+    Link,
+    command,
+    open_link,
+    read_source,
+    say,
+    say_json,
+)
 from worker.cli.target import (
     AnyPlan,
     Everyone,
@@ -43,15 +56,22 @@ def _send(name: str, about: Target, reason: str, actor: str | None, as_json: boo
     from worker.cli import publisher
 
     with open_link(block_s=publisher.ANSWER_S) as link:
-        plan_id = find(link, about.plan, about.owner).plan_id if about.plan else None
+        plan_id = _plan_of(link, about, more.get("step_id")) if about.plan else None
         said = {"reason": reason, "actor": actor or getpass.getuser(), "plan_id": plan_id, "target": about.name}
         event = publisher.command(link, command=CommandName(name), scope=about.scope, **said, **more)
-    obeyed = event["type"] != REFUSED
-    if as_json:
-        say_json(event)
-    else:
-        say(f"{name}: done" if obeyed else f"{name}: refused, {event['data'].get('reason')}")
-    return OK if obeyed else FAILED
+    if event["type"] == REFUSED:
+        raise Failure.of("command_refused", f"{name}: refused, {event['data'].get('reason')}")
+    say_json(event) if as_json else say(f"{name}: done")
+    return OK
+
+
+def _plan_of(link: Link, about: Target, step_id: str | None) -> str:
+    """Return the id of the plan that is meant; raises Failure where there is none, or where it lacks the step."""
+    view = find(link, about.plan or "", about.owner)
+    if step_id and all(step.step_id != step_id for step in view.steps):
+        detail = f"Plan {view.plan_id} has no step {step_id}; `planner show {view.plan_id}` lists its steps."
+        raise Failure.of("no_such_step", detail, MISSING)
+    return view.plan_id
 
 
 @command

@@ -68,14 +68,12 @@ def watch(plan: PlanName, tenant: Owner = NO_TENANT, as_json: Json = False) -> i
 
     [b]planner watch 3c-0199 --json | jq -r .type[/b]
 
-    Exit code 0 if the plan is COMPLETED, 1 if it is HALTED or REJECTED; Ctrl-C stops watching, not the plan.
+    Exit code 0 if the plan is COMPLETED, 1 if it is HALTED or REJECTED, 130 after Ctrl-C, which stops watching, not
+    the plan.
     """
     from worker.cli.events import BLOCK_S, print_events
 
     with open_link(BLOCK_S) as link:
         view = find(link, plan, tenant)
-        try:
-            state = print_events(link, view, as_json=as_json)
-        except KeyboardInterrupt:
-            return OK
+        state = print_events(link, view, as_json=as_json)
     return OK if state == "COMPLETED" else FAILED
