@@ -309,6 +309,7 @@ def test_the_files_that_were_found_are_held_against_the_allowlist(output: Any, f
     assert [step.allowed_files for step in steps[:2]] == files
     assert steps[2].allowed_files == ("src/m0.py",)
     assert [step.mode for step in steps[:2]] == ["patch" if each else "read_only" for each in files]
+    assert {step.answers_from[-1:] for step in steps if step.mode != "test"} == {("find-files",)}
 
 
 @pytest.mark.parametrize(

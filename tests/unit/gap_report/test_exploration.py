@@ -53,6 +53,14 @@ def test_what_was_found_is_patched_and_verified() -> None:
     assert unfolded({"files": ["src/m1.py"]}).why == "1 file to change."
 
 
+def test_the_patches_are_given_what_the_exploration_answered() -> None:
+    answered, skipped = unfolded({"files": ["src/m1.py"], "notes": "line 7"}), unfolded(None, state="SKIPPED")
+
+    assert drafted(wide()).steps[0].keeps_answer
+    assert [step.answers_from for step in answered.steps] == [("explore-scope",), ()]
+    assert {step.answers_from for step in skipped.steps} == {()}
+
+
 def test_the_document_and_its_risk_follow() -> None:
     files = [*FILES, "domain/a.py"]
     goal = wide(files)
