@@ -86,8 +86,9 @@ def send(redis: Redis, step_id: str, **changes: Any) -> str:
     lease_key = f"planner:{{0}}:lease:{PLAN}:{step_id}"
     spec = {
         "step_id": step_id, "intent": "a \"quoted\" 'intent' % $HOME \\n ü", "allowed_files": ["src/a.py"],
-        "plan_id": PLAN, "attempt": 2, "mode": "patch", "context": {"base_sha": None}, "lease": f"lease-of-{step_id}",
-        "lease_key": lease_key, "deadline": "2999-01-01T00:00:00Z", "reply_to": OUTCOMES,
+        "plan_id": PLAN, "attempt": 2, "mode": "patch", "context": {"documents": {"lease": "", "reply_to": "x"}},
+        "lease": f"lease-of-{step_id}", "lease_key": lease_key, "deadline": "2999-01-01T00:00:00Z",
+        "reply_to": OUTCOMES,
     }  # fmt: skip
     redis.hset(lease_key, mapping={"attempt": 2, "lease": f"lease-of-{step_id}", "tokens": 9})
     redis.xadd(STREAM, {"data": codec.dumps(spec | changes)})

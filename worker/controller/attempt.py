@@ -13,6 +13,7 @@ from schemas.base import FailureCategory, Mode
 from schemas.outcome import MAX_OUTPUT_BYTES, Metrics, Outcome, Released
 from worker.controller import history, programs, wire
 from worker.controller.changes import Changes
+from worker.controller.given_data import given_data
 from worker.controller.lease import LeaseClient
 from worker.controller.places import Place
 from worker.controller.programs import AgentReport, VerificationResult
@@ -137,8 +138,9 @@ class AttemptRun:
     def _ask_agent(self) -> AgentReport:
         if self.spec.mode is Mode.TEST:
             return AgentReport(tokens_used=0, patch_cycles=0, tool_calls=0)
-        whole = self.spec.input is not None  # half an answer to a question of the plan's is none
-        report = programs.ask_agent(self._run_agent, self.place.argv, self.raw, self.agent_timeout_s, whole=whole)
+        data = given_data(self.spec.context)
+        given = codec.extend(self.raw.rstrip(), {"data": data}) if data else self.raw
+        report = programs.ask_agent(self._run_agent, self.place.argv, given, self.agent_timeout_s, whole=self.spec.asks)
         if not report.failure and len(codec.dumps(report.output)) > MAX_OUTPUT_BYTES:
             failure = wire.advice(f"the output is larger than {MAX_OUTPUT_BYTES} bytes: make it shorter")
             return replace(report, failure=failure)

@@ -20,6 +20,7 @@ TRACE_CHARS = 500
 LINE_CHARS = 200
 FAILING_TESTS = 5
 FILES = 20
+TOLD = {"plan", "step"}  # of an input: what a step of a drafted plan was drafted as
 
 
 class Tool(Inbound):
@@ -31,12 +32,25 @@ class Tool(Inbound):
     pass_codes: tuple[int, ...] = (0,)
 
 
+class Answer(Inbound):
+    """What an earlier step answered."""
+
+    step_id: str
+    title: str = ""
+    output: str
+    cut: bool = False
+
+
 class Context(Inbound):
-    """Where the work begins."""
+    """Where the work begins, and what is known of it: the last four are data from outside."""
 
     repo: str | None = None
     base_sha: str | None = Field(default=None, pattern=r"^[^-]")  # a word that git cannot take for an option
     at: str | None = None  # `base`: what is verified is that commit, and not the tip of the plan's branch
+    answers: tuple[Answer, ...] = ()
+    failure_log: str = ""
+    documents: dict[str, str] = Field(default_factory=dict)
+    previous_failure: dict[str, Any] | None = None
 
 
 class ChangeLimits(Inbound):
@@ -61,7 +75,12 @@ class Spec(Inbound):
     lease_key: str
     deadline: AwareDatetime
     reply_to: str
-    input: Any = None  # what the agent is asked beside the spec; its answer is what the plan goes on with
+    input: Any = None  # what the agent is asked beside the spec, see `asks`; its answer is what the plan goes on with
+
+    @property
+    def asks(self) -> bool:
+        """Whether the plan asks something, half an answer to which is none: a plan and a step of it are only told."""
+        return self.input is not None and not (isinstance(self.input, dict) and self.input.keys() <= TOLD)
 
     @property
     def verified_at(self) -> str | None:
