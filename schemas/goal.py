@@ -80,6 +80,12 @@ class ToolCall(Inbound):
 Verify = CommandLine | ToolCall
 
 
+class SuppliedTask(Inbound):
+    """What a supplied step says to its controller beside its intent."""
+
+    hint: Annotated[str, StringConstraints(max_length=1000), TextKind.STEP_TEXT] | None = None
+
+
 class SuppliedStep(Inbound):
     """A step of a plan made elsewhere; governed exactly as one of ours."""
 
@@ -97,6 +103,7 @@ class SuppliedStep(Inbound):
     rollback_hint: Annotated[str, StringConstraints(max_length=1000), TextKind.STEP_TEXT] | None = None
     queue: QueueName | None = None
     estimate: Estimate = Estimate()
+    controller_task_spec: SuppliedTask = SuppliedTask()
 
 
 class Goal(Inbound):

@@ -88,7 +88,7 @@ def make_mend(
         risk_level=risk,
         controller_task_spec=ControllerTaskSpec(type=StepType.PATCH),
         mode=MODE_OF_TYPE[StepType.PATCH],
-        success_criteria="What failed passes, and what passed still does.",
+        success_criteria="What failed passes.",
         rollback_hint=ROLLBACK if RISK[risk].rollback_hint else None,
         retry_limit=RETRIES,
         queue=near[0]["queue"],

@@ -129,7 +129,10 @@ def test_no_entry_stops_the_partition(here: Container, redis: Redis, fields: Any
 @pytest.mark.parametrize("number", [b"-7", b"1e400", b"9" * 5000, b"0.5", b"1" + b"0" * 30])
 def test_no_outcome_is_refused_for_the_value_of_a_number(here: Container, redis: Redis, number: bytes) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
-    said = codec.dumps({**codec.loads(answer(specs(redis)[0])["data"]), "metrics": {"tokens_used": 0}})
+    more: Any = {"evaluation": {"f1": 0}, "transcript": {"path": "a.jsonl", "digest": "sha256:1"}}
+    figures = ("tokens_used", "tool_calls", "input_tokens", "output_tokens", "cached_tokens", "cost_usd")
+    more |= {"metrics": dict.fromkeys(figures, 0)}
+    said = codec.dumps({**codec.loads(answer(specs(redis)[0])["data"]), **more})
     report(redis, {"data": said.replace(b'":0', b'":' + number)[:-1] + b',"future":' + number + b"}"})
 
     drain(here)

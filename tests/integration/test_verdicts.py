@@ -70,11 +70,14 @@ def test_the_corrected_goal_takes_the_place_of_one_that_did_not_fit(here: Contai
     assert plans(redis) == [plan_id]
 
 
-def test_another_mistake_replaces_the_first_as_what_is_wrong(here: Container, redis: Redis) -> None:
-    plan(here, redis, BAD, {**BAD, "limits": {"tokens": "all"}})
+def test_another_mistake_stands_in_the_dead_entry_and_the_record_stays(here: Container, redis: Redis) -> None:
+    plan(here, redis, BAD)
+    before = record(redis)
 
-    errors = codec.loads(record(redis)["errors"])
-    assert [error["pointer"] for error in errors] == ["/limits/tokens"]
+    plan(here, redis, {**BAD, "limits": {"tokens": "all"}})
+
+    assert record(redis) == before
+    assert [error["pointer"] for error in dead(redis, keys.GOALS_DEAD)[-1]["problem"]["errors"]] == ["/limits/tokens"]
 
 
 def test_a_goal_that_does_not_fit_leaves_the_record_of_another_alone(here: Container, redis: Redis) -> None:

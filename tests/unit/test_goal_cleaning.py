@@ -96,21 +96,25 @@ def test_no_more_than_a_hundred_findings_are_told() -> None:
     assert len(clean_goal(a_goal(f"Fix it. {ATTACK}", constraints=[ATTACK] * 100)).findings) == MAX_FINDINGS
 
 
-def test_a_supplied_step_with_an_attack_is_an_error_of_that_step() -> None:
-    step = {"step_id": "one", "title": "t", "intent": f"Do it. {ATTACK}."}
+@pytest.mark.parametrize("pointer", ["/intent", "/controller_task_spec/hint"])
+def test_a_supplied_step_with_an_attack_is_an_error_of_that_step(pointer: str) -> None:
+    attack = f"Do it. {ATTACK}."
+    said = {"intent": attack} if pointer == "/intent" else {"controller_task_spec": {"hint": attack}}
 
-    answer = plan(a_goal(steps=[step]))
+    answer = plan(a_goal(steps=[{"step_id": "one", "title": "t", "intent": "i", **said}]))
 
     assert isinstance(answer, Rejected)
-    assert [(error.pointer, error.code) for error in answer.errors] == [("/steps/0/intent", "potential_injection")]
+    assert [(error.pointer, error.code) for error in answer.errors] == [(f"/steps/0{pointer}", "potential_injection")]
 
 
 def test_a_supplied_steps_texts_are_made_legible() -> None:
     step = {"step_id": "one", "title": "\u202eT\u200bitle", "intent": "ﬁx\x1b[31m it", "rollback_hint": "\u200b"}
+    asked = {"type": "PATCH", "target_file": "b.py", "hint": "fr\u200bom 200 to 201"}
 
-    (made,) = drafted(a_goal(steps=[step])).steps
+    (made,) = drafted(a_goal(steps=[{**step, "controller_task_spec": asked}])).steps
 
     assert (made.title, made.intent, made.rollback_hint) == ("Title", "fix it", None)
+    assert made.controller_task_spec.hint == "from 200 to 201"
 
 
 def test_what_was_found_is_an_event_with_its_count_and_classes_and_without_its_text() -> None:

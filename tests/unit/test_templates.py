@@ -12,6 +12,7 @@ from tasks.handlers.goals import plan
 from tasks.rules.risk import RISK
 from tasks.rules.strategy import Draft, Rejected
 from tasks.strategies.task.goal_type import GoalType
+from tasks.strategies.task.steps import REVIEWED, VERIFIED
 from tasks.strategies.task.templates import TEMPLATES
 from tasks.toolchain.catalogue import CATALOGUE
 
@@ -262,14 +263,46 @@ def test_a_test_that_the_sentence_of_a_repair_names_counts_as_a_failing_one(text
     assert list(made.goal.context.failing_tests if made.goal else ()) == named
 
 
-def test_who_may_change_nothing_but_tests_writes_them_once() -> None:
-    steps = drafted("Write tests for a", ["tests/test_a.py"]).steps
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ("Add a greeting", ["tests/test_a.py"]),
+        ("Write tests for a", FILES_OF["python"]),
+        ("Please add missing unit tests to cover login and logout", [*FILES_OF["python"], "README.md"]),
+    ],
+)
+def test_who_changes_nothing_but_tests_writes_them_once(text: str, files: list[str]) -> None:
+    steps = drafted(text, files).steps
 
     assert [step.step_id for step in steps if step.mode is Mode.PATCH] == ["add-tests"]
     assert [step.verify for step in steps if step.mode is not Mode.READ_ONLY] == [
         "pytest -q -- tests/test_a.py",
         "pytest -q",
     ]
+
+
+@pytest.mark.parametrize("text", ["Add tests for a and fix it", "Write tests and a parser", "Add a --test flag"])
+def test_who_asks_for_more_than_tests_has_its_sources_changed(text: str) -> None:
+    steps = {step.step_id: step for step in drafted(text, FILES_OF["python"]).steps}
+
+    assert "src/a.py" in steps["implement-core"].allowed_files
+
+
+@pytest.mark.parametrize("kind", GOAL_OF)
+def test_the_criteria_of_a_change_promise_nothing_but_what_verifies_it(kind: GoalType) -> None:
+    told = {}
+    for files in (FILES_OF["python"], ["notes.md"], ["data.bin"]):
+        made = answer(GOAL_OF[kind], files)
+        for step in made.steps if isinstance(made, Draft) else ():
+            if step.mode is not Mode.READ_ONLY or step.controller_task_spec.type is StepType.REVIEW:
+                told[step.mode, bool(step.verify_tools)] = step.success_criteria
+
+    assert set(told.items()) <= {
+        ((Mode.PATCH, True), VERIFIED),
+        ((Mode.TEST, True), VERIFIED),
+        ((Mode.PATCH, False), ""),
+        ((Mode.READ_ONLY, False), REVIEWED),
+    }
 
 
 def test_a_check_that_the_goal_names_is_asked_for_and_not_added() -> None:

@@ -72,7 +72,7 @@ def claim(client: Redis, key: str, plan_id: str, digest: str, retention_s: int) 
 
 
 def refuse(client: Redis, key: str, problem: Problem, retention_s: int) -> bool:
-    """Say of a goal that cannot be read why, unless one that could has the record.
+    """Say of a goal that cannot be read why, unless there is a record of one.
 
     There is no digest in it, so that the corrected goal takes its place. Returns whether it was written. A server whose
     memory is full refuses it.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise, takewhile
 
 from schemas.goal import Goal
 from tasks.toolchain.classify import LogSign, read_log
@@ -55,6 +56,11 @@ _FAILURE_SIGNS = _words(
 _SUCCESS_SIGNS = _words("pass passes green work works again compile build")
 _REFACTOR_ENDINGS = _words("cleanup refactoring refactor rename")
 _FEATURE_ENDINGS = _words("support feature toggle option flag")
+
+_TESTS = _words("test tests testcase testcases")
+_OF_WHAT = _words("for of to in that which covering around against on with at from when where using about by as")
+_AND = _words("and then")
+_VERBS = _REPAIR | _FEATURE | _REFACTOR | _DEPENDENCY | _words("make change update use remove delete")
 
 _FILLERS = _words(
     "please kindly can could would will you we i need needs want wants to should must let let's lets us try help me "
@@ -158,6 +164,16 @@ def is_about_failure(goal: Goal) -> bool:
     return (
         by_type or bool((goal.context.failure_log or "").strip()) or not words.isdisjoint(sentence_of(goal.goal).words)
     )
+
+
+def is_about_tests(goal: Goal) -> bool:
+    """Tell whether `goal` asks for nothing but tests, such as "Write unit tests for the parser"."""
+    sentence = sentence_of(goal.goal)
+    words, pairs = sentence.words, pairwise(sentence.words)
+    if sentence.lead not in _FEATURE or any(one in _AND and other in _VERBS for one, other in pairs):
+        return False
+    asked = [*takewhile(lambda word: word not in _OF_WHAT, words[words.index(sentence.lead) + 1 :])]
+    return bool(asked) and asked[-1] in _TESTS
 
 
 def named_tests(goal: Goal) -> tuple[str, ...]:

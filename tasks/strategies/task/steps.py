@@ -17,6 +17,8 @@ from tasks.toolchain.files import files_of, role_of
 
 DRAFT_ID = "draft-plan"
 VERIFY_ID = "verify-plan"
+VERIFIED = "What verifies the step passes."
+REVIEWED = "Somebody has looked at the change, which no tool verifies."
 MAX_ASKED = 400  # characters of the goal in the step that asks for its plan
 
 
@@ -115,7 +117,7 @@ def _step(
             type=kind, target_file=files[0] if files else None, hint=" ".join(filter(None, hints)) or None
         ),
         mode=mode,
-        success_criteria=row.success,
+        success_criteria=_criteria(row, kind, tools),
         depends_on=waits,
         rollback_hint=ROLLBACK if files else None,
         phase=phase,
@@ -125,3 +127,10 @@ def _step(
         estimate=estimate(mode),
         allow_empty=row.allow_empty,
     )
+
+
+def _criteria(row: Row, kind: StepType, tools: tuple[VerifyTool, ...]) -> str:
+    """Say when a step is done: what verifies it, or what has to be in its answer; a change is promised nothing else."""
+    if tools:
+        return VERIFIED
+    return REVIEWED if kind is StepType.REVIEW else row.success

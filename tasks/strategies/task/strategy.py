@@ -18,7 +18,7 @@ from tasks.strategies.drafting.project import Project, read_test_command
 from tasks.strategies.drafting.steps import room_for
 from tasks.strategies.task import supplied
 from tasks.strategies.task.document import describe_draft, describe_fallback, describe_template
-from tasks.strategies.task.goal_type import GoalType, goal_type, named_tests
+from tasks.strategies.task.goal_type import GoalType, goal_type, is_about_tests, named_tests
 from tasks.strategies.task.plan_parser import ParsedDraft, parse
 from tasks.strategies.task.prompt import prompt_of, repair_of
 from tasks.strategies.task.state import TaskState, project_in
@@ -108,8 +108,9 @@ def _fill_template(project: Project) -> Answer:
     if project.only_documents and kind is not GoalType.OBSERVATION:
         kind = GoalType.GENERIC  # documentation is neither designed nor tested
     template = TEMPLATES[kind]
-    if kind is GoalType.FEATURE and all(role_of(path) is Role.TEST for path in project.files):
-        template = WRITE_TESTS  # whoever may change nothing but tests writes them once
+    tests = [role_of(path) is Role.TEST for path in project.files]
+    if kind is GoalType.FEATURE and (all(tests) or (any(tests) and is_about_tests(project.goal))):
+        template = WRITE_TESTS  # whoever changes nothing but tests writes them once
     if not project.files and any(row.type is StepType.PATCH for row in template.rows):
         return reject("no_allowed_files", (_no_allowed_files(project.goal),))
     steps, limit = template_steps(project, template), max_steps(project.goal)

@@ -60,7 +60,9 @@ def _planned(goal: Goal, step: SuppliedStep, advice: str | None, catalogue: Cata
         allowed_files=files,
         verify=render(tools),
         risk_level=risk.level,
-        controller_task_spec=ControllerTaskSpec(type=kind, target_file=files[0] if files else None),
+        controller_task_spec=ControllerTaskSpec(
+            type=kind, target_file=files[0] if files else None, hint=step.controller_task_spec.hint or None
+        ),
         mode=mode,
         success_criteria=step.success_criteria,
         depends_on=step.depends_on,

@@ -33,7 +33,7 @@ class Row:
     first: tuple[Role, ...] = ()  # files of these come before the others
     risk: RiskLevel = RiskLevel.LOW
     check: Check = Check.NONE
-    success: str = ""
+    success: str = ""  # of an answer, which no tool verifies
     hint: str | None = None
     allow_empty: bool = False  # there may be nothing to change
 
@@ -57,12 +57,11 @@ REPAIR = Template(
         Row("locate-source", "Locate the source of the bug", "Find the file, function and line to change for: {goal}",
             EXPLORE, after=("analyze-failure",), success="The place to change is named."),
         Row("implement-fix", "Implement the fix", "Fix with the smallest change that is right: {goal}", PATCH,
-            after=("locate-source",), roles=EVERY, risk=MED, check=Check.OWN, hint="Smallest change; no refactoring.",
-            success="The cause is mended, and only what is needed has changed."),
+            after=("locate-source",), roles=EVERY, risk=MED, check=Check.OWN, hint="Smallest change; no refactoring."),
         Row("verify-focused", "Verify the failing tests", "Run the tests that failed, for: {goal}", TEST,
-            after=("implement-fix",), check=Check.FOCUSED, success="The tests that failed pass."),
+            after=("implement-fix",), check=Check.FOCUSED),
         Row("verify-regression", "Verify that nothing else broke", "Run the whole test suite after: {goal}", TEST,
-            after=("verify-focused",), check=Check.TESTS, success="The whole test suite passes."),
+            after=("verify-focused",), check=Check.TESTS),
     ),
     assumptions=("The failure comes from a bug in the code and is not flaky.", "A minimal change can fix it."),
     constraints=("No refactoring.",),
@@ -75,16 +74,15 @@ FEATURE = Template(
         Row("design-approach", "Design the solution", "Design how to do it along the existing patterns: {goal}", DRAFT,
             after=("understand-requirements",), success="The design names the files and functions to change."),
         Row("implement-core", "Implement the core logic", "Implement: {goal}", PATCH, after=("design-approach",),
-            roles=CODE, or_every=True, risk=MED, check=Check.OWN, hint="Follow the existing patterns and style.",
-            success="The feature is there."),
+            roles=CODE, or_every=True, risk=MED, check=Check.OWN, hint="Follow the existing patterns and style."),
         Row("add-tests", "Add unit tests", "Add tests for: {goal}", PATCH, after=("implement-core",),
-            roles=(Role.TEST,), check=Check.QUICK, success="New tests cover the feature."),
+            roles=(Role.TEST,), check=Check.QUICK),
         Row("verify-new-tests", "Verify the new tests", "Run the new tests of: {goal}", TEST, after=("add-tests",),
-            roles=(Role.TEST,), check=Check.NEW_TESTS, success="The tests of the changed test files pass."),
+            roles=(Role.TEST,), check=Check.NEW_TESTS),
         Row("update-docs", "Update the documentation", "Document: {goal}", PATCH, after=("verify-new-tests",),
-            roles=(Role.DOCUMENT,), success="The documentation tells of the feature.", allow_empty=True),
+            roles=(Role.DOCUMENT,), allow_empty=True),
         Row("verify-full", "Run the full test suite", "Run all tests after: {goal}", TEST, after=("update-docs",),
-            check=Check.TESTS, success="The whole test suite passes."),
+            check=Check.TESTS),
     ),
     assumptions=("The existing patterns are to be followed.", "The feature needs tests."),
     constraints=("Keep the existing style.",),
@@ -94,12 +92,11 @@ WRITE_TESTS = Template(
     rows=(
         *FEATURE.rows[:2],
         Row("add-tests", "Add the tests", "Add tests for: {goal}", PATCH, after=("design-approach",),
-            roles=(Role.TEST,), or_every=True, check=Check.NEW_TESTS,
-            success="New tests are there, and the tests of these files pass."),
+            roles=(Role.TEST,), or_every=True, check=Check.NEW_TESTS),
         Row("verify-full", "Run the full test suite", "Run all tests after: {goal}", TEST, after=("add-tests",),
-            check=Check.TESTS, success="The whole test suite passes."),
+            check=Check.TESTS),
     ),
-    assumptions=("What is tested is right as it is.",),
+    assumptions=("What is tested is right as it is: only tests change.",),
     constraints=FEATURE.constraints,
 )  # fmt: skip
 
@@ -110,10 +107,9 @@ REFACTOR = Template(
         Row("plan-refactor", "Plan and design the refactoring", "Plan small steps that keep behaviour, for: {goal}",
             DRAFT, after=("analyze-code",), success="The plan names each move and the files it touches."),
         Row("implement-refactor", "Refactor the code", "Refactor without changing behaviour: {goal}", PATCH,
-            after=("plan-refactor",), roles=EVERY, risk=MED, check=Check.OWN, hint="Behaviour must not change.",
-            success="The structure is as asked, and tests mean what they meant."),
+            after=("plan-refactor",), roles=EVERY, risk=MED, check=Check.OWN, hint="Behaviour must not change."),
         Row("verify-full", "Verify with the full test suite", "Run all tests after: {goal}", TEST,
-            after=("implement-refactor",), check=Check.TESTS, success="The whole test suite passes."),
+            after=("implement-refactor",), check=Check.TESTS),
     ),
     assumptions=("The tests describe the behaviour that must stay.",),
     constraints=("No change of behaviour.",),
@@ -124,11 +120,11 @@ BUILD = Template(
         Row("analyze-build", "Analyze the build failure", "Find why the build fails: {goal}", READ,
             success="The cause of the build failure is named."),
         Row("fix-build", "Fix the build", "Make the build pass: {goal}", PATCH, after=("analyze-build",), roles=EVERY,
-            risk=MED, check=Check.BUILD, success="The build passes."),
+            risk=MED, check=Check.BUILD),
         Row("verify-build", "Verify the build", "Build again after: {goal}", TEST, after=("fix-build",),
-            check=Check.BUILD, success="The build passes."),
+            check=Check.BUILD),
         Row("verify-full", "Verify with the full test suite", "Run all tests after: {goal}", TEST,
-            after=("verify-build",), check=Check.TESTS, success="The whole test suite passes."),
+            after=("verify-build",), check=Check.TESTS),
     ),
     assumptions=("The build fails because of the code or its manifests, not of the machine.",),
 )  # fmt: skip
@@ -139,10 +135,9 @@ DEPENDENCY = Template(
             success="The dependencies to change, their versions and the code to adapt to them are named."),
         Row("resolve-deps", "Resolve the dependencies", "Pin, add or upgrade what is needed: {goal}", PATCH,
             after=("analyze-deps",), roles=CODE, or_every=True, first=(Role.MANIFEST,), risk=MED, check=Check.OWN,
-            hint="Adapt the code that does not fit to the new versions.",
-            success="The dependencies are changed as asked, and what does not fit to them is adapted."),
+            hint="Adapt the code that does not fit to the new versions."),
         Row("verify-install", "Verify with the new dependencies", "Run all tests after: {goal}", TEST,
-            after=("resolve-deps",), check=Check.TESTS, success="The whole test suite passes."),
+            after=("resolve-deps",), check=Check.TESTS),
     ),
     assumptions=("Code is changed only where the new versions ask for it.",),
 )  # fmt: skip
@@ -162,9 +157,9 @@ GENERIC = Template(
         Row("analyze", "Analyze the task", "Understand what is asked and what it touches: {goal}", READ,
             success="What is to be changed is named."),
         Row("implement", "Implement the change", "Make the change: {goal}", PATCH, after=("analyze",), roles=EVERY,
-            risk=MED, check=Check.OWN, success="The change is made."),
+            risk=MED, check=Check.OWN),
         Row("verify", "Verify the change", "Confirm that it is done: {goal}", TEST, after=("implement",),
-            check=Check.TESTS, success="The whole test suite passes, or somebody has looked at the change."),
+            check=Check.TESTS),
     ),
 )  # fmt: skip
 

@@ -163,10 +163,10 @@ local function claim(keys, args)
 end
 
 -- KEYS 1 a goal's record | ARGV 1 reason, 2 errors, 3 seconds until it is forgotten
--- Says of a goal that could not be read why, unless a goal that could has the record. Returns 1 if it is written, else 0.
+-- Says of a goal that could not be read why, unless there is a record. Returns 1 if it is written, else 0.
 -- Refused by a server whose memory is full
 local function refuse(keys, args)
-  if redis.call('HEXISTS', keys[1], 'digest') == 1 then return 0 end
+  if redis.call('EXISTS', keys[1]) == 1 then return 0 end
   redis.call('HSET', keys[1], 'verdict', 'REJECTED', 'reason', args[1], 'errors', args[2])
   redis.call('EXPIRE', keys[1], args[3])
   return 1
