@@ -57,6 +57,24 @@ class ChangedRule(Enum):
     )
     AS_RESERVED = (4, "A figure that an outcome leaves out settles at what was reserved for the attempt.")
     FILES_OF_STEPS = (4, "`tighten` is refused where it names a file that no step of the plan has.")
+    MENDED_AT_THE_CAUSE = (
+        4,
+        "A mend may also touch what was patched before a step that patched only tests or documents, takes the sources "
+        "that failing tests are named after before others, and is also verified by a test that the red step ran alone.",
+    )
+    A_HANG_IS_MENDED = (
+        4,
+        "A step of mode `test` that ran out of time again, with twice the time, waits for a step that mends it; that "
+        "it ran out of time once is not compared for the halt rule `identical_failure`.",
+    )
+    A_MENDED_RED_IS_NO_FAILURE_IN_A_ROW = (
+        4,
+        "A red of a step of mode `test` that a mend follows does not count for the halt rule `consecutive_failures`.",
+    )
+    PREPARED_WHERE_THE_FIXER_RAN = (
+        4,
+        "A preparation by `ruff-fix` has done its work where findings are left that it cannot fix.",
+    )
 
     def __init__(self, since: int, says: str) -> None:
         self.since = since

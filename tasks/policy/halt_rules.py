@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from schemas.base import FailureCategory as Category
-from schemas.base import StepState
+from schemas.base import Mode, StepState
 from schemas.outcome import Outcome
 from schemas.stored import PlanRecord
 from tasks.base.errors import NeedsSteps
@@ -139,7 +139,9 @@ def record(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, An
     if failure is not None:
         counters["consecutive"] += 1
         same = signature(Category(failure["category"]), failure["failing_tests"], failure["trace"] or "")
-        if same:  # a failure without a signature neither counts nor interrupts the row
+        if same and not _has_more_time(
+            unit, step, failure["category"]
+        ):  # a failure without a signature neither counts nor interrupts the row
             status.repeats = status.repeats + 1 if same == status.signature else 1
             status.signature = same
         remember(unit, step, failure["category"])
@@ -151,6 +153,12 @@ def record(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, An
         counters["growth_kb"] = counters.get("growth_kb", 0) + growth_kb
         remember(unit, step, GREW)
     return Seen(unit.plan, step, flips=flips, quiet=not (flips or created or growth_kb))
+
+
+def _has_more_time(unit: UnitOfWork, step: Step, category: str) -> bool:
+    """Whether a step of mode `test` ran out of time for the first time: it is run again with more."""
+    is_first = category == Category.TEST_TIMEOUT and step.facts["mode"] == Mode.TEST and not step.status.failures
+    return is_first and ChangedRule.A_HANG_IS_MENDED.holds(unit.plan)
 
 
 def remember(unit: UnitOfWork, step: Step, category: str) -> None:

@@ -22,8 +22,8 @@ from tasks.policy.pre_steps import MEND, SYNTAX_CHECK, name_of, tools_by_languag
 from tasks.rules import budget
 from tasks.rules.risk import RISK, ROLLBACK, is_below
 from tasks.toolchain.catalogue import Catalogue, render
-from tasks.toolchain.contract import Contract, ToolCategory
-from tasks.toolchain.files import Role, role_of
+from tasks.toolchain.contract import Contract, ToolCategory, operand
+from tasks.toolchain.files import Role, files_of, role_of, stem_of, subject_of
 from tasks.toolchain.languages import LANGUAGES
 
 MENDED = frozenset({C.TEST_REGRESSION, C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT_ERROR, C.IMPORT_ERROR})
@@ -55,9 +55,10 @@ def may_mend(unit: UnitOfWork, step: Step, category: str) -> bool:
     plan, facts = unit.plan, step.facts
     if not ChangedRule.A_RED_CHECK_IS_MENDED.holds(plan) or plan.head.limits.get(budget.MENDS) == 0:
         return False
-    if facts["mode"] != Mode.TEST or facts["inserted_by"] or category not in MENDED:
+    if facts["mode"] != Mode.TEST or facts["inserted_by"] or not has_room(plan):
         return False
-    return has_room(plan)
+    hangs = category == C.TEST_TIMEOUT and step.status.failures > 1 and ChangedRule.A_HANG_IS_MENDED.holds(plan)
+    return category in MENDED or hangs
 
 
 def has_room(plan: PlanRecord) -> bool:
@@ -75,7 +76,10 @@ def make_mend(
     snapshot lacks steps that went before.
     """
     sources = list(sources_of(unit, step))
-    found = _files(sources, unit.plan.head.tightened, is_named)
+    subjects: frozenset[str] = frozenset()
+    if ChangedRule.MENDED_AT_THE_CAUSE.holds(unit.plan):
+        subjects = frozenset(subject_of(test.partition("::")[0]) for test in tests)
+    found = _files(sources, unit.plan.head.tightened, is_named, subjects)
     if found is None:
         return None
     files, risk = found
@@ -100,6 +104,8 @@ def make_mend(
         answers_from=tuple(dict.fromkeys(name for facts in near for name in facts["answers_from"]))[:MAX_ANSWERS_FROM],
         allow_empty=True,  # what failed may pass by itself, or by what another one landed
     )
+    if ChangedRule.MENDED_AT_THE_CAUSE.holds(unit.plan) and not tests:  # such as those that could not be loaded
+        tests = tuple(path for path in files if role_of(path) is Role.TEST and is_named(path))
     tools = _verification(mend, step, tests, catalogue)
     return mend.model_copy(update={"verify_tools": tools, "verify": render(tools)})
 
@@ -124,17 +130,28 @@ def sources_of(unit: UnitOfWork, step: PlannedStep) -> Iterator[Source]:
             landed = steps[name].status.state == S.DONE and facts["mode"] == Mode.PATCH
             if landed:
                 yield Source(facts, near)
+            shows = near and (not landed or _is_beside_code(unit.plan, facts))
             for each in facts["depends_on"]:
-                behind[each] = behind.get(each, False) or (near and not landed)
+                behind[each] = behind.get(each, False) or shows
         frontier = behind
 
 
+def _is_beside_code(plan: PlanRecord, facts: Mapping[str, Any]) -> bool:
+    """Whether a step patched nothing but tests and documents: what is red may well be due to what went before it."""
+    files = facts["allowed_files"]
+    return ChangedRule.MENDED_AT_THE_CAUSE.holds(plan) and not files_of(files, Role.SOURCE, Role.MANIFEST)
+
+
 def _files(
-    sources: Sequence[Source], tightened: Collection[str] | None, is_named: Callable[[str], bool]
+    sources: Sequence[Source],
+    tightened: Collection[str] | None,
+    is_named: Callable[[str], bool],
+    subjects: Collection[str],
 ) -> tuple[tuple[str, ...], RiskLevel] | None:
     """Choose the files that a mend may touch, and its risk: the highest of the nearest steps that patched.
 
-    Files of steps before these come after theirs, and only where they raise no risk.
+    Files of steps before these come after theirs, and only where they raise no risk. Where there are too many, those
+    are among the chosen that `subjects`, which failing tests are named after, name.
     """
     levels = [source.risk for source in sources if source.near and source.files(tightened)]
     if not levels:
@@ -145,7 +162,9 @@ def _files(
         if not is_below(risk, source.risk):
             for path in source.files(tightened):
                 ranks.setdefault(path, (not is_named(path), role_of(path) is Role.TEST, not source.near))
-    return tuple(sorted(ranks, key=ranks.__getitem__)[: RISK[risk].max_files]), risk
+    wanted = sorted(ranks, key=lambda path: (ranks[path][0] and stem_of(path) not in subjects, *ranks[path]))
+    chosen = frozenset(wanted[: RISK[risk].max_files])
+    return tuple(path for path in sorted(ranks, key=ranks.__getitem__) if path in chosen), risk
 
 
 def _verification(
@@ -156,10 +175,18 @@ def _verification(
     like = mend.model_copy(update={"verify_tools": known})
     quick = tools_by_language(SYNTAX_CHECK.purpose, like, catalogue)
     by_file = (_on_files(tool, mend.allowed_files, catalogue) for tool in known)
-    focused = (catalogue.focus(tool, (test,)) for test in tests for tool in known)
+    focused = (_on_test(tool, test, catalogue) for test in tests for tool in known)
     found = dict.fromkeys(tool for tool in (*quick, *by_file, *focused) if tool)
     permitted = [tool for tool in found if not is_below(mend.risk_level, catalogue.contracts[tool.tool].min_risk)]
     return tuple(permitted[:MAX_TOOLS]) or step.verify_tools
+
+
+def _on_test(tool: VerifyTool, test: str, catalogue: Catalogue) -> VerifyTool | None:
+    """Aim a tool at a test that failed; the tool itself where it runs nothing else."""
+    found = catalogue.focus(tool, (test,))
+    if found or catalogue.policy_version < ChangedRule.MENDED_AT_THE_CAUSE.since:
+        return found
+    return tool if operand(test) in tool.argv else None
 
 
 def _on_files(tool: VerifyTool, files: Sequence[str], catalogue: Catalogue) -> VerifyTool | None:

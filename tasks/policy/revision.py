@@ -169,7 +169,10 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
     )
     if found is None:
         return False
-    carry_out(unit, step, found, category, failure if found.strategies == (MEND,) else None)
+    is_mended = found.strategies == (MEND,)
+    if is_mended and ChangedRule.A_MENDED_RED_IS_NO_FAILURE_IN_A_ROW.holds(plan):
+        plan.halting["consecutive"] -= 1
+    carry_out(unit, step, found, category, failure if is_mended else None)
     return found.before is not None
 
 

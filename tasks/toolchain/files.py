@@ -12,6 +12,7 @@ _REQUIREMENTS = re.compile(r"requirements[\w.-]*\.(?:txt|in)")
 _TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testdata"})
 _TEST_NAMES = (r".*[._-](?:test|tests|spec)\.\w+", r".*Tests?\.\w+", *(each.test_names for each in TOOLCHAINS))
 _TEST_NAME = re.compile("|".join(filter(None, _TEST_NAMES)))
+_OF_TESTS = re.compile(r"^tests?_|[_-]?(?:tests?|spec)$")
 _DOCUMENT = re.compile(r".*\.(?:md|rst|txt|adoc)|(?:README|CHANGELOG|CONTRIBUTING|LICENSE|NOTICE|AUTHORS)", re.I)
 
 
@@ -27,6 +28,16 @@ class Role(StrEnum):
 def name_of(path: str) -> str:
     """Take the last component of a path."""
     return path.rpartition("/")[2]
+
+
+def stem_of(path: str) -> str:
+    """Take the name of a file without what says of which kind it is, in lower case."""
+    return name_of(path).partition(".")[0].casefold()
+
+
+def subject_of(test: str) -> str:
+    """Take what a test is named after: `cart` of test_cart.py, cart_test.go, cart.spec.ts and CartTests.java."""
+    return _OF_TESTS.sub("", stem_of(test))
 
 
 def role_of(path: str) -> Role:

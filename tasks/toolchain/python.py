@@ -108,7 +108,6 @@ _TOOLS = (
         end_of_options=True,
         options=_RUFF_OPTIONS,
         required=("--fix",),
-        ran_codes=(0,),
         min_risk=RiskLevel.MED,
     ),
     Contract(

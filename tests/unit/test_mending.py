@@ -129,6 +129,103 @@ def test_a_mend_is_as_risky_as_what_it_mends(steps: list[PlannedStep], risk: Ris
     assert (spec_of(plan, "t-mend")["risk_level"], files_of(plan)) == (risk, files)
 
 
+def many(name: str, *after: str, count: int) -> PlannedStep:
+    files = [f"{name}/{number}.py" for number in range(count)]
+    return a_step(name, *after, files=files, risk=MED, tools=(CATALOGUE.match("pytest"),))
+
+
+@pytest.mark.parametrize(
+    ("steps", "version", "risk", "files"),
+    [
+        # Tests alone do not hide what they test, nor its risk; a source does.
+        (
+            [a_step("a", risk=HIGH), a_step("b", "a", files=["tests/test_a.py"]), a_check("t", "b")],
+            4,
+            HIGH,
+            ["src/a.py", "tests/test_a.py"],
+        ),
+        (
+            [a_step("a", risk=HIGH), a_step("b", "a", files=["tests/test_a.py"]), a_check("t", "b")],
+            3,
+            LOW,
+            ["tests/test_a.py"],
+        ),
+        (
+            [a_step("a", risk=HIGH), a_step("b", "a"), a_step("c", "b", files=["docs/b.md"]), a_check("t", "c")],
+            4,
+            LOW,
+            ["docs/b.md", "src/b.py"],
+        ),
+        # Where there are too many, those are taken that a failing test is named after.
+        (
+            [many("x", count=4), a_step("a", "x"), many("y", "a", count=5), a_check("t", "y")],
+            4,
+            MED,
+            [*(f"y/{number}.py" for number in range(4)), "src/a.py"],
+        ),
+        (
+            [many("x", count=4), a_step("a", "x"), many("y", "a", count=5), a_check("t", "y")],
+            3,
+            MED,
+            [f"y/{number}.py" for number in range(5)],
+        ),
+    ],
+)
+def test_a_mend_may_touch_what_tests_say_is_wrong(
+    steps: list[PlannedStep], version: int, risk: RiskLevel, files: list[str]
+) -> None:
+    plan = red(*steps, policy_version=version)
+
+    assert (spec_of(plan, "t-mend")["risk_level"], files_of(plan)) == (risk, files)
+
+
+@pytest.mark.parametrize(("version", "verify"), [(4, ["pytest -q -- tests/test_a.py::test_one"]), (3, [])])
+def test_a_test_that_was_run_alone_verifies_the_mend(version: int, verify: list[str]) -> None:
+    plan = red(
+        a_step("a"), a_check("t", "a", commands=("pytest -q -- tests/test_a.py::test_one",)), policy_version=version
+    )
+
+    assert spec_of(plan, "t-mend")["verify"].split(" && ") == ["python -m py_compile src/a.py", *verify]
+
+
+def test_a_check_that_hangs_has_more_time_and_then_a_mend() -> None:
+    plan = red(a_step("a"), a_check("t", "a"), category="TEST_TIMEOUT", identical_failures=2)
+    first = ("t-mend" in plan.states, list(plan.active))
+
+    fail_and_rest(plan, "t", "TEST_TIMEOUT", top_failing_tests=TESTS)
+    second = (plan.state, files_of(plan))
+    plan.report(a_report("t-mend", touched_files=["src/a.py"]))
+    fail_and_rest(plan, "t", "TEST_TIMEOUT", top_failing_tests=TESTS)
+
+    assert (first, second) == ((False, ["t"]), ("EXECUTING", ["src/a.py"]))
+    assert (plan.state, plan.halt["rule"]) == ("HALTED", "identical_failure")
+
+
+def test_a_patch_that_hangs_twice_halts_as_before() -> None:
+    plan = Running(a_step("a", tools=(CATALOGUE.match("pytest"),)), identical_failures=2)
+
+    for _ in range(2):
+        fail_and_rest(plan, "a", "TEST_TIMEOUT", top_failing_tests=TESTS)
+
+    assert (plan.state, plan.halt["rule"]) == ("HALTED", "identical_failure")
+
+
+@pytest.mark.parametrize(("version", "mends"), [(4, 3), (3, 2)])
+def test_the_mends_count_for_failures_in_a_row_and_not_the_red_before_them(version: int, mends: int) -> None:
+    plan = red(a_step("a"), a_check("t", "a"), policy_version=version, consecutive_failures=3)
+
+    tried = 0
+    while plan.state == "EXECUTING":
+        fail_and_rest(plan, "t-mend", "LINT_ERROR", stack_trace_head="x" * tried)
+        tried += 1
+
+    assert (tried, plan.halt["rule"], plan.record.spent["failing_outcomes"]) == (
+        mends,
+        "consecutive_failures",
+        mends + 1,
+    )
+
+
 def test_a_mend_of_high_files_waits_for_a_person() -> None:
     plan = Running(a_step("a", risk=HIGH), a_check("t", "a"), approvals=["HIGH"])
     order(plan, "approve", "a")

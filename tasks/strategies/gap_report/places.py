@@ -16,7 +16,7 @@ from schemas.kinds.gap_report import MAX_TARGETS
 from tasks.text.fields import fit
 from tasks.text.forbidden_paths import FORBIDDEN, JUDGED, Forbidden
 from tasks.text.paths import clean, fault
-from tasks.toolchain.files import Role, files_of, name_of
+from tasks.toolchain.files import Role, files_of, name_of, stem_of, subject_of
 
 LAYERS = {"domain": "domain", "kernel": "kernel", "adapter": "adapters", "adapters": "adapters", "ports": "ports"}
 MODULES = "modules"
@@ -137,13 +137,13 @@ class Places:
 
     def tests_for(self, sources: Iterable[str]) -> tuple[str, ...]:
         """List the tests that are named after these sources."""
-        names = {_stem(path) for path in sources}
-        return tuple(path for _, path in self._tests if _subject(path) in names)[:MAX_TARGETS]
+        names = {stem_of(path) for path in sources}
+        return tuple(path for _, path in self._tests if subject_of(path) in names)[:MAX_TARGETS]
 
     def sources_for(self, tests: Iterable[str]) -> tuple[str, ...]:
         """List the sources that the goal allows and that these tests are named after."""
-        names = {_subject(path) for path in tests}
-        return tuple(path for path in self.sources if _stem(path) in names)
+        names = {subject_of(path) for path in tests}
+        return tuple(path for path in self.sources if stem_of(path) in names)
 
     @cached_property
     def odd(self) -> frozenset[str]:
@@ -178,15 +178,6 @@ class Places:
         return frozenset(
             "/".join(path.split("/")[:size]) for path in self.files for size in range(1, path.count("/") + 1)
         )
-
-
-def _stem(path: str) -> str:
-    return name_of(path).partition(".")[0].casefold()
-
-
-def _subject(test: str) -> str:
-    """Take what a test is named after: `cart` of test_cart.py, cart_test.go, cart.spec.ts and CartTests.java."""
-    return re.sub(r"^tests?_|[_-]?(?:tests?|spec)$", "", _stem(test))
 
 
 def _ends(longer: Sequence[str], shorter: Sequence[str]) -> bool:
