@@ -85,9 +85,13 @@ class StepView(Outbound):
 
 
 class PlanView(PlanSummary):
-    """Everything about one plan; steps in their planned order."""
+    """Everything about one plan; steps in their planned order.
+
+    `unverified` says which files nothing verifies, and whether no step runs tests.
+    """
 
     steps: tuple[StepView, ...]
+    unverified: str | None = None
     document: Any = None
 
 

@@ -49,6 +49,7 @@ class ChangedRule(Enum):
         4,
         "A check that a template added and that was red before the plan is not run any more, if another remains.",
     )
+    CRITERIA_OF_WHAT_IS_RUN = (4, "The criteria of a gap report's step speak only of the tools that verify it.")
     MENDS_ARE_HEARD = (4, "A reviewed plan hears what a mend changed, and has it reviewed before the gate of its wave.")
     TEXTS_OF_TIMEOUTS = (
         4,

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from schemas import codec
 from schemas.step import unpack_step
+from tasks.base.policy_version import POLICY_VERSION
 from tasks.policy.halt_rules import AT_ONCE
 from tasks.toolchain.classify import HALTS_AT_ONCE
 from tests.support.engine import drain, plan
@@ -109,7 +110,12 @@ def test_a_halt_is_explained_to_people_and_scripts(
     assert [step["step_id"] for step in as_json["steps"]] == ["a", "b"]
     assert [each["result"] for each in as_json["steps"][0]["attempts"]] == ["RETRIED", "HALTED"]
     assert as_json["steps"][0]["attempts"][0]["revision"]["rule"] == "add_context"
-    for told in ("identical_failure (policy version 3)", "value 2, limit 2", "to go on:", "attempt 2  HALTED"):
+    for told in (
+        f"identical_failure (policy version {POLICY_VERSION})",
+        "value 2, limit 2",
+        "to go on:",
+        "attempt 2  HALTED",
+    ):
         assert told in as_text
     assert "b  BLOCKED" not in as_text
     assert missing.exit_code == 3
@@ -124,5 +130,5 @@ def test_a_rejection_is_explained(
 
     told = CliRunner().invoke(app, ["explain", plan_id]).stdout
 
-    assert "rule rejected (policy version 3)" in told
+    assert f"rule rejected (policy version {POLICY_VERSION})" in told
     assert "to go on: Correct this, then send the goal again under a new goal_id" in told

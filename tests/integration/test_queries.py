@@ -70,6 +70,12 @@ def test_the_wall_clock_runs_from_ready_and_stops_at_the_end(planner: Planner) -
     assert planner.view(plan_id).budget.wall_clock_s.spent == 6  # it stands still
 
 
+def test_what_no_step_verifies_is_told(planner: Planner) -> None:
+    plan_id = planner.submit(goal="Document the setup", allowed_files=["docs/a.md"], steps=None)
+
+    assert planner.view(plan_id).unverified == "No step verifies docs/a.md. No step runs tests."
+
+
 def test_a_completed_plan_has_an_end_and_only_done_steps(planner: Planner) -> None:
     plan_id = planner.submit()
     for step in ("look", "fix-b", "a-check"):

@@ -25,6 +25,8 @@ from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import NOTE
 from tasks.policy.answers import note_of
 from tasks.policy.outcome_verdict import is_verified
+from tasks.policy.unverified import Planned, describe_unverified
+from tasks.toolchain.catalogue import catalogue_of
 from worker.store import goal_record, keys
 from worker.store.keys import NO_TENANT, Partition, partition_of
 
@@ -73,9 +75,15 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
     known = codec.loads(growth)["document"] if growth else codec.loads(document or b"null")
     if growth and summary.waiting and (page := codec.loads(growth)["page"]):
         summary = summary.model_copy(update={"waiting": summary.waiting.model_copy(update={"document": page})})
-    noted = ChangedRule.DOUBT_IS_NOTED.since <= codec.loads(head or b"{}").get("policy_version", 1)
-    steps = sorted(_steps(client, k, noted=noted), key=lambda pair: pair[0])
-    return PlanView(**dict(summary), steps=tuple(step for _, step in steps), document=known)
+    about = codec.loads(head or b"{}")
+    version = about.get("policy_version", 1)
+    found = sorted(_steps(client, k, noted=ChangedRule.DOUBT_IS_NOTED.since <= version), key=lambda each: each[0])
+    return PlanView(
+        **dict(summary),
+        steps=tuple(view for _, view, _ in found),
+        unverified=describe_unverified([each for _, _, each in found], catalogue_of(about.get("tools", ()), version)),
+        document=known,
+    )
 
 
 def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT, *, partitions: int = 1) -> GoalAnswer | None:
@@ -209,8 +217,10 @@ def _budget(record: PlanRecord, now: int) -> Budget:
     )
 
 
-def _steps(client: Redis, k: keys.PlanKeys, *, noted: bool) -> Iterator[tuple[int, StepView]]:
-    """Yield each step with its index, and where that is `noted` whether it was verified.
+def _steps(client: Redis, k: keys.PlanKeys, *, noted: bool) -> Iterator[tuple[int, StepView, Planned]]:
+    """Yield each step with its index, as people and as decisions see it.
+
+    Where that is `noted`, whether it was verified.
 
     The ids come with HKEYS, the records in pages, so that no reply is huge.
     """
@@ -225,16 +235,17 @@ def _steps(client: Redis, k: keys.PlanKeys, *, noted: bool) -> Iterator[tuple[in
         for name, status in zip(page, states, strict=True):
             if status and (facts := known.get(name)):
                 record = StepStatus.decode(status)
+                verified = is_verified(record, facts) if noted else None
                 view = StepView(
                     answer=answers.get(name),
-                    verified=is_verified(record, facts) if noted else None,
+                    verified=verified,
                     type=facts["controller_task_spec"]["type"],
                     state=record.state,
                     attempt=record.attempt,
                     waiting="approval" if record.approval == "asked" else None,
                     **{name: facts[name] for name in SPEC_FIELDS},
                 )
-                yield record.index, view
+                yield record.index, view, Planned(facts, record.state, verified)
 
 
 def _answers(client: Redis, k: keys.PlanKeys, ids: list[bytes]) -> dict[bytes, str]:

@@ -1,10 +1,12 @@
 """An iteration and its document: the gap, the actions, the criteria and the risk.
 
-Two criteria always hold, the others are those of the gap. A gap that ever failed is of high risk.
+Two criteria hold for Python, and where no language is known; the others are those of the gap. A gap that ever failed
+is of high risk.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +28,7 @@ from tasks.toolchain.files import Role, role_of
 MAX_LESSON = 300
 MAX_SHOWN = 4000  # characters of a gap's evidence in the document
 ALWAYS = ("All new/modified files pass ruff check", "All new/modified files pass pyright strict")
+NO_FAILURES = " reports no failures"
 MAX_CRITERION = 300
 MAX_CONSTRAINTS = 20
 
@@ -63,7 +66,12 @@ def make_iteration(project: Project, choice: Choice, number: int, now: int) -> I
             evidence=fit(gap.evidence, MAX_SHOWN, as_written),
         ),
         actions=actions,
-        acceptance_criteria=criteria(gap, remedy.bounds.lines, tool_of(gap.description)),
+        acceptance_criteria=criteria(
+            gap,
+            remedy.bounds.lines,
+            tool_of(gap.description),
+            always=project.language is None or project.language.name == "python",
+        ),
         estimated_risk=estimate_risk(actions, allowed, failed=choice.failed),
     )
     lesson = fit(past.lesson, MAX_LESSON)
@@ -89,12 +97,29 @@ def iteration_id(number: int, now: int) -> str:
     return f"iter-{number:04d}-{datetime.fromtimestamp(now / 1000, UTC):%Y%m%d-%H%M%S}"
 
 
-def criteria(gap: Gap, constraints: Iterable[str], tool: str) -> tuple[str, ...]:
-    """List the acceptance criteria of `gap`; of a quality gap its tool is the judge."""
-    by_tool = (f"{fit(tool, 80)} reports no failures",) if category_of(gap) == "quality" else ()
+def criteria(gap: Gap, constraints: Iterable[str], tool: str, *, always: bool) -> tuple[str, ...]:
+    """List the acceptance criteria of `gap`; of a quality gap its tool is the judge.
+
+    Those for Python are left out unless they hold `always`.
+    """
+    by_tool = (f"{fit(tool, 80)}{NO_FAILURES}",) if category_of(gap) == "quality" else ()
     lines = [fit(line, MAX_CRITERION) for line in constraints][:MAX_CONSTRAINTS]
     by_constraint = tuple(f"Constraint kept: {line}" for line in lines if line)
-    return (*ALWAYS, f"Gap resolved: {fit(gap.description, MAX_CRITERION)}", *by_tool, *by_constraint)
+    return (
+        *(ALWAYS if always else ()),
+        f"Gap resolved: {fit(gap.description, MAX_CRITERION)}",
+        *by_tool,
+        *by_constraint,
+    )
+
+
+def judge_of(criterion: str) -> frozenset[str] | None:
+    """Name the words of a command that judges a criterion; None of one that no tool judges."""
+    if criterion in ALWAYS:
+        return frozenset({"ruff" if criterion == ALWAYS[0] else "pyright"})
+    if criterion.endswith(NO_FAILURES) and not criterion.startswith(("Gap resolved: ", "Constraint kept: ")):
+        return frozenset(re.findall(r"[\w-]+", criterion.removesuffix(NO_FAILURES).casefold()))
+    return None
 
 
 def estimate_risk(actions: Iterable[PlannedAction], allowed: Iterable[str], *, failed: bool) -> EstimatedRisk:

@@ -13,13 +13,16 @@ from itertools import islice
 from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
 from schemas.kinds.gap_report import ActionType, PlannedAction
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
+from tasks.base.policy_version import ChangedRule
 from tasks.rules.risk import RISK, ROLLBACK, assess_declared, estimate, explain_raise, is_below
 from tasks.strategies.drafting.pieces import cut, join_pieces
 from tasks.strategies.drafting.project import Check, only_documents
-from tasks.strategies.gap_report.document import Iteration, level_of
+from tasks.strategies.gap_report.document import Iteration, judge_of, level_of
+from tasks.strategies.gap_report.evidence import runs_tests
 from tasks.strategies.gap_report.verification import own_verification, verification
 from tasks.text.fields import MAX_INTENT, MAX_TITLE, fit
 from tasks.toolchain.catalogue import render
+from tasks.toolchain.contract import ToolCategory
 
 EXPLORE_ID = "explore-scope"
 VERIFY_ID = "verify"
@@ -164,13 +167,25 @@ def _step(
         verify=render(tools),
         controller_task_spec=ControllerTaskSpec(type=kind),
         mode=mode,
-        success_criteria=fit("; ".join(iteration.plan.acceptance_criteria), MAX_CRITERIA),
+        success_criteria=fit("; ".join(_criteria(iteration, tools)), MAX_CRITERIA),
         depends_on=after,
         guidance=iteration.state.guidance,
         verify_tools=tools,
         queue=iteration.project.goal.queue,
         estimate=estimate(mode),
     )
+
+
+def _criteria(iteration: Iteration, tools: Sequence[VerifyTool]) -> Iterator[str]:
+    """Yield the criteria of the iteration, of those that a tool judges only what `tools` judge."""
+    catalogue = iteration.project.catalogue
+    every = catalogue.policy_version < ChangedRule.CRITERIA_OF_WHAT_IS_RUN.since
+    words = {word.casefold() for tool in tools for word in tool.argv}
+    tests = any(catalogue.contracts[tool.tool].category is ToolCategory.TEST for tool in tools)
+    for line in iteration.plan.acceptance_criteria:
+        judge = judge_of(line)
+        if every or judge is None or not words.isdisjoint(judge) or (tests and runs_tests(" ".join(judge))):
+            yield line
 
 
 def _about(iteration: Iteration, text: str) -> str:

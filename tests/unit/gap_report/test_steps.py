@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.base import RiskLevel, StepType
+from schemas.step import PlannedStep
 from tasks.rules.strategy import Draft, Setting
 from tasks.rules.validation import validate
 from tasks.strategies import gap_report
@@ -39,6 +40,45 @@ def test_each_action_is_a_patch_and_the_end_is_a_verification() -> None:
     for step in made.steps:
         assert "All new/modified files pass ruff check" in step.success_criteria
         assert document(made).iteration_id in step.intent
+
+
+PASS_RUFF, PASS_PYRIGHT = "All new/modified files pass ruff check", "All new/modified files pass pyright strict"
+
+
+@pytest.mark.parametrize(
+    ("gap", "allowed", "context", "own", "whole"),
+    [
+        (a_gap("Implement src/a.py"), ["src/a.py"], {}, [PASS_RUFF, PASS_PYRIGHT], [PASS_RUFF, PASS_PYRIGHT]),
+        (a_gap("Implement docs/a.md"), ["docs/a.md"], {"language": "python"}, [], []),
+        (a_gap("Implement src/a.go"), ["src/a.go"], {}, [], []),
+        (
+            a_gap("Quality check failed: pytest", "quality", evidence="FAILED tests/test_a.py::test_it - x"),
+            ["tests/test_a.py"],
+            {},
+            [PASS_RUFF, PASS_PYRIGHT, "pytest reports no failures"],
+            [PASS_RUFF, PASS_PYRIGHT, "pytest reports no failures"],
+        ),
+        (
+            a_gap("Quality check failed: sonar", "quality", evidence="src/a.py:1:1: S1 x"),
+            ["src/a.py"],
+            {},
+            [PASS_RUFF, PASS_PYRIGHT],
+            [PASS_RUFF, PASS_PYRIGHT],
+        ),
+    ],
+)
+def test_the_criteria_of_a_step_speak_of_what_verifies_it(
+    gap: Any, allowed: list[str], context: Any, own: list[str], whole: list[str]
+) -> None:
+    *patches, last = drafted(a_goal(gap, allowed=allowed, files=allowed, context=context)).steps
+    resolved = f"Gap resolved: {gap['description']}"
+
+    def of_tools(step: PlannedStep) -> list[str]:
+        return [line for line in step.success_criteria.split("; ") if line != resolved]
+
+    assert [of_tools(step) for step in patches] == [own] * len(patches)
+    assert of_tools(last) == whole
+    assert all(resolved in step.success_criteria for step in (*patches, last))
 
 
 def test_each_patch_is_judged_by_its_own_files_and_the_verification_lints_checks_types_and_tests() -> None:

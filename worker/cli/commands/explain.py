@@ -69,5 +69,6 @@ def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only:
         "revision": view.revision,
         "paused_by": view.paused_by,
         "halt": halt,
+        "unverified": view.unverified,
         "steps": steps,
     }

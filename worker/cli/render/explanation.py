@@ -16,7 +16,8 @@ def draw(explained: dict[str, Any]) -> RenderableType:
     """Draw what `planner explain --json` prints."""
     head = f"{explained['plan_id']}  {explained['state']}  revision {explained['revision']}"
     paused = [f"paused: {explained['paused_by']}"] if explained["paused_by"] else []
-    lines = [head, *paused, *_halt(explained["halt"]), *_steps(explained["steps"])]
+    unverified = [explained["unverified"]] if explained.get("unverified") else []
+    lines = [head, *paused, *_halt(explained["halt"]), *unverified, *_steps(explained["steps"])]
     return Group(*(Text(plain(line)) for line in lines))
 
 

@@ -1,0 +1,81 @@
+"""What nothing verifies in a plan: files that its steps may change and no tool looks at, and that no step runs tests.
+
+Computed from the steps as they are planned and how they ended, for the explanation of a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from schemas.base import Mode
+from schemas.base import StepState as S
+from tasks.toolchain.catalogue import Catalogue
+from tasks.toolchain.contract import ToolCategory, operand
+from tasks.toolchain.files import Role, role_of
+
+MOST_NAMED = 5
+
+
+class Planned(NamedTuple):
+    """A step, and what became of it; `verified` is false where it is done and nothing proved that."""
+
+    facts: Mapping[str, Any]
+    state: str
+    verified: bool | None = None
+
+    @property
+    def tools(self) -> list[Mapping[str, Any]]:
+        """List what verifies the plan here: not what a step runs that did not succeed, nor what only prepares one."""
+        left_out = self.state in (S.FAILED, S.SKIPPED, S.HALTED) or self.verified is False
+        prepares = self.facts["inserted_by"] and self.facts["mode"] == Mode.TEST
+        return [] if left_out or prepares else self.facts["verify_tools"]
+
+
+def describe_unverified(steps: Sequence[Planned], catalogue: Catalogue) -> str | None:
+    """Say what nothing verifies, as a sentence or two; None where every file that may change is verified by something.
+
+    A test verifies what the steps before it changed, but for documents.
+    """
+    if not any(step.facts["mode"] == Mode.PATCH for step in steps):
+        return None
+    tested = _before_tests(steps)
+    files = dict.fromkeys(path for step in steps for path in _open_files(step, tested=step.facts["step_id"] in tested))
+    told = []
+    if files:
+        named, more = ", ".join(list(files)[:MOST_NAMED]), len(files) - MOST_NAMED
+        told.append(f"No step verifies {named}{f' and {more} more' if more > 0 else ''}.")
+    if not any(_is_test(tool, catalogue) for step in steps for tool in step.tools):
+        told.append("No step runs tests.")
+    return " ".join(told) or None
+
+
+def _open_files(step: Planned, *, tested: bool) -> Iterator[str]:
+    """Yield the files that `step` may change and nothing verifies."""
+    if step.facts["mode"] != Mode.PATCH or step.state in (S.FAILED, S.SKIPPED):
+        return
+    files = step.facts["allowed_files"]
+    named = {path for path in files if any(operand(path) in tool["argv"] for tool in step.tools)}
+    wide = any(not any(operand(path) in tool["argv"] for path in files) for tool in step.tools)
+    for path in files:
+        if path not in named and (role_of(path) is Role.DOCUMENT or not (tested or wide)):
+            yield path
+
+
+def _before_tests(steps: Sequence[Planned]) -> set[str]:
+    """Name the steps that a step of mode `test` waits for, directly or not."""
+    by_id = {step.facts["step_id"]: step for step in steps}
+    found: set[str] = set()
+    checks = (step for step in steps if step.facts["mode"] == Mode.TEST and step.tools)
+    waiting = [name for step in checks for name in step.facts["depends_on"]]
+    while waiting:
+        name = waiting.pop()
+        if name in by_id and name not in found:
+            found.add(name)
+            waiting += by_id[name].facts["depends_on"]
+    return found
+
+
+def _is_test(tool: Mapping[str, Any], catalogue: Catalogue) -> bool:
+    contract = catalogue.contracts.get(tool["tool"])
+    return contract is not None and contract.category is ToolCategory.TEST
