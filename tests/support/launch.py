@@ -51,7 +51,8 @@ def command(
 
     It stops at a commit about the plan `stop`, dies at one commit in `die`, is of a `newer` version, runs on `host`.
     """
-    python, _, _, *celery = worker_command(pool, queues=queues)
+    whole = worker_command(pool, queues=queues)
+    celery = whole[whole.index("worker.start") + 1 :]
     changed = [f"{name}={value}" for name, value in constants.items()]
     changed += [
         f"{STOP}={stop}",
@@ -59,7 +60,7 @@ def command(
         *([f"{NEWER}=1"] if newer else []),
         *([f"{HOST}={host}"] if host else []),
     ]
-    return [python, "-m", "tests.support.launch", *changed, "--", *celery]
+    return [whole[0], "-m", "tests.support.launch", *changed, "--", *celery]
 
 
 def main(arguments: Sequence[str]) -> None:
