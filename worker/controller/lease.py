@@ -43,8 +43,9 @@ LOST = frozenset({Action.CANCEL, Action.TAKEN, Action.STALE})
 class LeaseClient:
     """Our hold on the attempt of `spec`."""
 
-    def __init__(self, redis: Redis, spec: Spec, name: str, every_s: float, stop: Event) -> None:
+    def __init__(self, redis: Redis, spec: Spec, name: str, every_s: float, stop: Event, info: bytes = b"{}") -> None:
         self._redis, self._spec, self._name, self._every_s, self._stop = redis, spec, name, every_s, stop
+        self._info = info  # what we say of ourselves, for people: a JSON object
         self._lost: Action | None = None
         self.claimed = False  # stays false where the planner's server knows no heartbeat
 
@@ -88,7 +89,7 @@ class LeaseClient:
         spec = self._spec
         try:
             answer: Any = self._redis.fcall(
-                "planner_heartbeat", 1, spec.lease_key, str(spec.attempt), spec.lease, self._name
+                "planner_heartbeat", 1, spec.lease_key, str(spec.attempt), spec.lease, self._name, "", self._info
             )
         except ResponseError as error:
             log.info("heartbeat_unavailable", extra={**spec.ids, "error": str(error)})

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import signal
+import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib.metadata import version
 from threading import Event
 
 from pydantic import ValidationError
@@ -37,6 +39,8 @@ PAUSED_S = 2.0  # until a step of a paused plan is asked for again, while others
 PAUSED_EACH_S = 0.05  # and so much longer for each of them
 RELEASED_IN_A_ROW = 5  # then the controller pauses: at first, and at most, for so many seconds
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 300.0
+ABILITIES = ("at", "failing_tests", "nothing_to_change", "released")  # what of the wire's additions this one honours
+MAX_HOST = 200  # characters: what a heartbeat says of us has 512 bytes
 
 
 def run(config: ControllerConfig, stop: Event | None = None, check: Callable[[Redis], None] = check_version) -> int:
@@ -81,6 +85,7 @@ class Controller:
         streams = step_streams(config.queues, config.partitions)
         self._mailbox = Mailbox(redis, streams, config.name, stop)
         self._released = self._pauses = 0  # in a row
+        self._done = self._failed = 0  # since our start
         self._aside: deque[tuple[float, StepEntry]] = deque()  # steps of paused plans, and when to ask for them again
 
     def run(self) -> None:
@@ -123,7 +128,12 @@ class Controller:
 
     def _work(self, spec: Spec, entry: StepEntry) -> None:
         lease = LeaseClient(
-            self._redis, spec, self._config.claimant or self._config.name, self._config.heartbeat_s, self._stop
+            self._redis,
+            spec,
+            self._config.claimant or self._config.name,
+            self._config.heartbeat_s,
+            self._stop,
+            self._info(),
         )
         lease.claim()
         seconds = None
@@ -141,6 +151,13 @@ class Controller:
             self._mailbox.publish(spec.reply_to, {"data": data, **spec.ids, "lease": spec.lease})
         log.info("step_finished", extra={**spec.ids, "success": message.success, "duration_ms": duration_ms})
         self._count(result.released)
+        self._done += message.success
+        self._failed += not message.success and not result.released
+
+    def _info(self) -> bytes:
+        """Say who we are, for `planner controllers`."""
+        about = {"version": version("planner-worker"), "host": socket.gethostname()[:MAX_HOST], "abilities": ABILITIES}
+        return codec.dumps({**about, "done": self._done, "failed": self._failed})
 
     def _attempt(self, spec: Spec, raw: bytes, lease: LeaseClient, most_s: float | None) -> Result:
         try:

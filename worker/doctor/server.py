@@ -7,7 +7,7 @@ from typing import Any
 
 from schemas import codec
 from worker.doctor.finding import Finding, FindingSeverity, RedisCommand, Repair, Site, ask_together, many
-from worker.store import functions, keys
+from worker.store import fleet, functions, keys
 from worker.store.clients import LEAST, version_of
 from worker.store.dead import places
 from worker.store.keys import CONTROLLERS, GROUP, Partition
@@ -15,6 +15,7 @@ from worker.store.memory import STEPS_UP_TO, refused_at, share_of
 
 SHOWN = 5
 PAGE = 200
+UNREAD_MS = 60_000  # a step that nobody asked for in so long
 LATE_MS = 300_000  # a timer that nobody looks at for so long
 IDLE_FACTOR = 4  # times the idle time after which entries are taken over
 
@@ -236,4 +237,13 @@ def _owner(part: Partition, fields: dict[bytes, bytes] | None) -> tuple[str, str
         return None
 
 
-CHECKS = (version, policy, memory, append_only_file, rights, libraries, inbound, timers)
+def readers(site: Site) -> Iterator[Finding]:
+    """Find queues in which steps wait that no controller asks for."""
+    for queue in fleet.queues(site.client):
+        if queue.waiting and not queue.readers and (queue.oldest_ms or 0) > UNREAD_MS:
+            sentence = f"{many(queue.waiting, 'step')} of the queue {queue.queue} wait, and no controller reads it."
+            do = f"Start one: planner controller --queue {queue.queue}."
+            yield Finding("queue.unread", queue.queue, sentence, do, FindingSeverity.WARNING)
+
+
+CHECKS = (version, policy, memory, append_only_file, rights, libraries, inbound, timers, readers)

@@ -18,6 +18,7 @@ from worker.cli.commands import (
     doctor,
     explain,
     export,
+    fleet,
     health,
     partitions,
     plan_commands,
@@ -72,6 +73,8 @@ PANELS = {  # in the order of `planner --help`
     "Run it": (
         worker.worker,
         controller.controller,
+        fleet.queues,
+        fleet.controllers,
         partitions.partitions,
         health.health,
         dead.app,

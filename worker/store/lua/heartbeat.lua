@@ -1,9 +1,11 @@
 -- The one act of controllers on the plan's side; a library of its own, since its name is part of the wire.
 
 local SILENT = 60000 -- ms, where the lease does not say
+local MAX_INFO = 512 -- bytes that a controller may say of itself
 local MAX_NAME = 200 -- bytes of a controller's name that are kept: this call is taken by a full server too
 
--- KEYS 1 lease | ARGV 1 attempt, 2 lease, 3 controller
+-- KEYS 1 lease | ARGV 1 attempt, 2 lease, 3 controller, and then, where it says so, 5 info: what it says of itself, a
+-- JSON object that people are shown as it came
 -- Returns {action, tokens left, ms until the lease is lost without a renewal}
 --   continue, cancel, pause   the attempt is yours; the first call claims it, but not while its plan is paused
 --   taken                     another controller holds it
@@ -20,6 +22,7 @@ local function heartbeat(keys, args)
   elseif h[4] ~= 'pause' then
     redis.call('HSET', key, 'controller', controller, 'claimed', now, 'renewed', now)
   end
+  if args[5] and #args[5] <= MAX_INFO and (h[3] or h[4] ~= 'pause') then redis.call('HSET', key, 'info', args[5]) end
   return {h[4] or 'continue', tonumber(h[5] or 0), tonumber(h[6] or SILENT)}
 end
 

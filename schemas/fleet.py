@@ -1,0 +1,46 @@
+"""Who works and who waits: the queues of step specs and the controllers that read them, as the server shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.base import Outbound
+
+
+class QueueView(Outbound):
+    """A line of `planner queues --json`: a queue of step specs, over all partitions.
+
+    `claimed` entries were read by a controller, `waiting` ones by nobody yet. `readers` asked within the last minute,
+    or hold an entry. `oldest_ms` is the age of the oldest entry, null where there is none.
+    """
+
+    queue: str
+    length: int
+    waiting: int
+    claimed: int
+    readers: int
+    oldest_ms: int | None
+
+
+class StepInHand(Outbound):
+    """A step that a controller works on, since when, and its last heartbeat; null where it has sent none."""
+
+    plan_id: str
+    step_id: str
+    attempt: int
+    since: str | None
+    heartbeat_at: str | None
+
+
+class ControllerView(Outbound):
+    """A line of `planner controllers --json`: a controller, what it reads, and what it works on.
+
+    `idle_ms` is the time since it last asked for work. `info` is what it says of itself with its heartbeats: version,
+    host, abilities, and how many attempts it has done and failed since its start; null where it says nothing.
+    """
+
+    name: str
+    queues: tuple[str, ...]
+    idle_ms: int
+    steps: tuple[StepInHand, ...]
+    info: dict[str, Any] | None

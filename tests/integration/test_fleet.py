@@ -1,0 +1,106 @@
+"""Who works and who waits: queues and controllers, as streams and leases on a real server show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from redis import Redis
+from typer.testing import CliRunner
+
+from schemas import codec
+from tests.support.engine import a_goal, drain, plan
+from tests.support.messages import answer, report
+from worker.cli.commands.app import app
+from worker.doctor import server
+from worker.doctor.finding import Site
+from worker.process.container import Container
+from worker.store import fleet
+from worker.store.keys import CONTROLLERS, Partition
+
+GPU = Partition(0).steps("gpu")
+INFO = b'{"version": "1.4", "host": "build-7", "done": 12, "failed": 1}'
+
+
+@pytest.fixture
+def planner(monkeypatch: pytest.MonkeyPatch, server_url: str) -> Any:
+    monkeypatch.setenv("PLANNER_REDIS_URL", server_url)
+    monkeypatch.setenv("COLUMNS", "160")
+    return lambda *words: CliRunner().invoke(app, list(words))
+
+
+def take(redis: Redis, name: str) -> dict[str, Any]:
+    """Read a step as the controller `name` does."""
+    found: Any = redis.xreadgroup(CONTROLLERS, name, {GPU: ">"}, count=1)
+    spec: dict[str, Any] = codec.loads(found[0][1][0][1][b"data"])
+    return spec
+
+
+def beat(redis: Redis, spec: dict[str, Any], name: str, *more: Any) -> Any:
+    return redis.fcall("planner_heartbeat", 1, spec["lease_key"], spec["attempt"], spec["lease"], name, *more)
+
+
+def three_steps(here: Container, redis: Redis) -> None:
+    for _ in range(3):
+        plan(here, redis, {**a_goal(1), "queue": "gpu"})
+
+
+def test_a_queue_says_what_waits_what_is_claimed_and_who_reads(here: Container, redis: Redis, planner: Any) -> None:
+    assert codec.loads(planner("queues", "--json").stdout) == []
+    three_steps(here, redis)
+    (unread,) = fleet.queues(redis)
+    assert (unread.queue, unread.length, unread.waiting, unread.readers) == ("gpu", 3, 3, 0)
+
+    spec = take(redis, "ctl-1")
+    (queue,) = codec.loads(planner("queues", "--json").stdout)
+    assert (queue["length"], queue["waiting"], queue["claimed"], queue["readers"]) == (3, 2, 1, 1)
+    assert 0 <= queue["oldest_ms"] < 60_000
+    assert "gpu" in planner("queues").stdout
+
+    report(redis, answer(spec))
+    drain(here)
+    (queue,) = codec.loads(planner("queues", "--json").stdout)
+    assert (queue["length"], queue["claimed"]) == (2, 0)
+
+
+def test_a_controller_is_shown_with_its_step_its_heartbeat_and_what_it_says_of_itself(
+    here: Container, redis: Redis, planner: Any
+) -> None:
+    three_steps(here, redis)
+    claimed, silent = take(redis, "ctl-1"), take(redis, "ctl-2")
+    assert beat(redis, claimed, "ctl-1", "", INFO)[0] == b"continue"
+    assert beat(redis, claimed, "ctl-1")[0] == b"continue"  # what was said before stays
+
+    first, second = codec.loads(planner("controllers", "--json").stdout)
+    assert (first["name"], first["queues"], first["info"]) == ("ctl-1", ["gpu"], codec.loads(INFO))
+    (step,) = first["steps"]
+    assert (step["plan_id"], step["step_id"], step["attempt"]) == (claimed["plan_id"], claimed["step_id"], 1)
+    assert step["since"] <= step["heartbeat_at"]
+    assert (second["name"], second["info"]) == ("ctl-2", None)
+    assert [(each["plan_id"], each["since"], each["heartbeat_at"]) for each in second["steps"]] == [
+        (silent["plan_id"], None, None)
+    ]
+    drawn = planner("controllers").stdout
+    assert "build-7" in drawn
+    assert claimed["step_id"] in drawn
+
+
+@pytest.mark.parametrize("said", [b"x" * 513, b"no JSON", b"[1]", b'"\x1b[31m"'])
+def test_what_is_no_small_object_is_not_shown(here: Container, redis: Redis, said: bytes) -> None:
+    three_steps(here, redis)
+    spec = take(redis, "ctl-1")
+    assert beat(redis, spec, "ctl-1", "", said)[0] == b"continue"
+    (shown,) = fleet.controllers(redis)
+    assert (shown.name, shown.info) == ("ctl-1", None)
+
+
+def test_the_doctor_finds_a_queue_that_nobody_reads(
+    here: Container, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three_steps(here, redis)
+    site = Site(redis, 1, 86_400, 60_000)
+    assert list(server.readers(site)) == []  # it is young
+    monkeypatch.setattr(server, "UNREAD_MS", -1)
+    assert [(each.check, each.subject) for each in server.readers(site)] == [("queue.unread", "gpu")]
+    take(redis, "ctl-1")
+    assert list(server.readers(site)) == []

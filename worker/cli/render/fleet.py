@@ -1,0 +1,52 @@
+"""Queues and controllers, drawn for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from rich.table import Table
+from rich.text import Text
+
+from schemas.fleet import ControllerView, QueueView
+from worker.cli.render.plan import plain, span
+
+NUMBERS = ("length", "waiting", "claimed", "oldest", "readers", "done", "failed", "since", "heartbeat")
+
+
+def draw_queues(queues: Sequence[QueueView]) -> Table:
+    """Draw queues, one a line; those that nobody reads stand out."""
+    table = _table("queue", "length", "waiting", "claimed", "oldest", "readers")
+    for each in queues:
+        oldest = "" if each.oldest_ms is None else span(each.oldest_ms // 1000)
+        readers = Text(str(each.readers), "" if each.readers or not each.length else "bold red")
+        table.add_row(plain(each.queue), str(each.length), str(each.waiting), str(each.claimed), oldest, readers)
+    return table
+
+
+def draw_controllers(controllers: Sequence[ControllerView], now: datetime | None = None) -> Table:
+    """Draw controllers, one a line, and one for each further step that a controller has in hand."""
+    now = now or datetime.now(UTC)
+    table = _table("controller", "host", "queues", "step", "since", "heartbeat", "done", "failed")
+
+    def ago(moment: str | None) -> str:
+        return span(int((now - datetime.fromisoformat(moment)).total_seconds())) if moment else ""
+
+    for each in controllers:
+        about = each.info or {}
+        host, done, failed = (plain(about.get(name, "")) for name in ("host", "done", "failed"))
+        name, queues = plain(each.name), plain(", ".join(each.queues))
+        if not each.steps:
+            table.add_row(name, host, queues, Text(f"idle {span(each.idle_ms // 1000)}", "dim"), "", "", done, failed)
+        for step in each.steps:
+            what = plain(f"{step.plan_id[:21].removeprefix('plan_')} {step.step_id} #{step.attempt}")
+            table.add_row(name, host, queues, what, ago(step.since), ago(step.heartbeat_at), done, failed)
+            name = host = queues = done = failed = ""
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in columns:
+        table.add_column(name, justify="right" if name in NUMBERS else "left", overflow="fold")
+    return table

@@ -1,0 +1,173 @@
+"""Reads who works and who waits from the queues of step specs, their groups, and the leases of attempts.
+
+Nothing is kept for this: a SCAN finds the queues, XINFO their readers, and leases what the readers say of themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import ResponseError
+
+from schemas import codec
+from schemas.fleet import ControllerView, QueueView, StepInHand
+from schemas.times import rfc3339
+from worker.store.keys import CONTROLLERS
+
+STEPS_KEY = re.compile(r"planner:\{\d+\}:steps:(.+)", re.DOTALL)
+SCAN = 1000
+PAGE = 500
+LEASE = ("attempt", "controller", "claimed", "renewed", "info")
+RECENT_MS = 60_000  # a consumer that asked within this time reads; one that works asks again when it is done
+
+
+@dataclass(slots=True)
+class _Stream:
+    """A queue in one partition, at one moment."""
+
+    key: str
+    queue: str
+    length: int
+    consumers: list[dict[str, Any]]
+    first: int | None  # when its oldest entry was added, ms
+
+    @property
+    def claimed(self) -> int:
+        return sum(each["pending"] for each in self.consumers)
+
+
+@dataclass(slots=True)
+class _Controller:
+    queues: set[str] = field(default_factory=set)
+    idle_ms: int = 2**62
+    steps: list[StepInHand] = field(default_factory=list)
+    info: dict[str, Any] | None = None
+
+
+def queues(client: Redis) -> list[QueueView]:
+    """Tell of every queue how long it is, who reads it, and how long its oldest entry has waited."""
+    clock: Any = client.time()
+    now = clock[0] * 1000 + clock[1] // 1000
+    found = []
+    for name, group in groupby(_streams(client), lambda stream: stream.queue):
+        streams = list(group)
+        length, claimed = sum(each.length for each in streams), sum(each.claimed for each in streams)
+        readers = {each["name"] for stream in streams for each in stream.consumers if _reads(each)}
+        firsts = [each.first for each in streams if each.first is not None]
+        oldest = max(0, now - min(firsts)) if firsts else None
+        waiting = max(0, length - claimed)
+        view = QueueView(
+            queue=name, length=length, waiting=waiting, claimed=claimed, readers=len(readers), oldest_ms=oldest
+        )
+        found.append(view)
+    return found
+
+
+def controllers(client: Redis) -> list[ControllerView]:
+    """Tell of every controller that a queue knows what it works on, and what it says of itself."""
+    found: dict[str, _Controller] = {}
+    for stream in _streams(client):
+        for consumer in stream.consumers:
+            one = found.setdefault(consumer["name"].decode(errors="replace"), _Controller())
+            one.queues.add(stream.queue)
+            one.idle_ms = min(one.idle_ms, consumer["idle"])
+        if stream.claimed:
+            for name, step, info in _in_hand(client, stream.key):
+                one = found.setdefault(name, _Controller(queues={stream.queue}, idle_ms=0))
+                one.steps.append(step)
+                one.info = info or one.info
+    return [
+        ControllerView(
+            name=name, queues=tuple(sorted(one.queues)), idle_ms=one.idle_ms, steps=tuple(one.steps), info=one.info
+        )
+        for name, one in sorted(found.items())
+    ]
+
+
+def _reads(consumer: dict[str, Any]) -> bool:
+    return bool(consumer["pending"] or consumer["idle"] < RECENT_MS)
+
+
+def _streams(client: Redis) -> Iterator[_Stream]:
+    """Yield every stream of step specs, those of one queue side by side; one that goes meanwhile is passed over."""
+    names = (key.decode(errors="replace") for key in client.scan_iter("planner:{*}:steps:*", SCAN, "stream"))
+    named = sorted((match[1], match[0]) for name in names if (match := STEPS_KEY.fullmatch(name)))
+    with client.pipeline(transaction=False) as pipeline:
+        for _, key in named:
+            pipeline.xlen(key)
+            pipeline.xinfo_consumers(key, CONTROLLERS)
+            pipeline.xrange(key, count=1)
+        said = pipeline.execute(raise_on_error=False)
+    for (queue, key), length, consumers, first in zip(named, said[::3], said[1::3], said[2::3], strict=True):
+        if isinstance(length, Exception) or isinstance(first, Exception):
+            continue
+        known = [] if isinstance(consumers, ResponseError) else consumers  # nobody has made the group yet
+        added = int(first[0][0].partition(b"-")[0]) if first else None
+        yield _Stream(key, queue, length, known, added)
+
+
+def _in_hand(client: Redis, key: str) -> Iterator[tuple[str, StepInHand, dict[str, Any] | None]]:
+    """Yield the steps of a stream that somebody has read, each with who works on it and what they say of themselves."""
+    after = "-"
+    while True:
+        page: Any = client.xpending_range(key, CONTROLLERS, after, "+", PAGE)
+        yield from _leased(
+            client, key, {each["message_id"]: each["consumer"].decode(errors="replace") for each in page}
+        )
+        if len(page) < PAGE:
+            return
+        after = "(" + page[-1]["message_id"].decode()
+
+
+def _leased(
+    client: Redis, key: str, readers: dict[bytes, str]
+) -> Iterator[tuple[str, StepInHand, dict[str, Any] | None]]:
+    with client.pipeline(transaction=False) as pipeline:
+        for entry in readers:
+            pipeline.xrange(key, entry, entry)
+        specs = [_spec(found) for found in pipeline.execute()]
+        for spec in specs:
+            pipeline.hmget(spec["lease_key"] if spec else key + ":none", *LEASE)
+        leases = pipeline.execute()
+    for (reader, spec), lease in zip(zip(readers.values(), specs, strict=True), leases, strict=True):
+        if spec:
+            yield _holder(reader, spec, lease)
+
+
+def _spec(found: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> dict[str, Any] | None:
+    """Read the spec of an entry; None where it has ended meanwhile, or is none of the planner's."""
+    try:
+        spec: dict[str, Any] = codec.loads(found[0][1][b"data"])
+        _ = spec["lease_key"], spec["plan_id"], spec["step_id"], spec["attempt"]
+    except (codec.DecodeError, LookupError, TypeError):
+        return None
+    return spec
+
+
+def _holder(
+    reader: str, spec: dict[str, Any], lease: Iterable[bytes | None]
+) -> tuple[str, StepInHand, dict[str, Any] | None]:
+    attempt, controller, claimed, renewed, info = lease
+    ours = attempt == str(spec["attempt"]).encode()
+    step = StepInHand(
+        plan_id=spec["plan_id"],
+        step_id=spec["step_id"],
+        attempt=spec["attempt"],
+        since=rfc3339(int(claimed)) if ours and claimed else None,
+        heartbeat_at=rfc3339(int(renewed)) if ours and renewed else None,
+    )
+    return (controller.decode(errors="replace") if ours and controller else reader), step, _info(info) if ours else None
+
+
+def _info(raw: bytes | None) -> dict[str, Any] | None:
+    """Read what a controller says of itself, which is data from outside; None where it is no object."""
+    try:
+        found = codec.loads(raw or b"null")
+    except codec.DecodeError:
+        return None
+    return found if isinstance(found, dict) else None
