@@ -145,6 +145,14 @@ class Repo:
         return self.git("diff", "--name-only", "main", BRANCH).splitlines()
 
 
+def bare(repo: Repo, name: str) -> Repo:
+    """Put a repository on its remote, which nobody has a checkout of."""
+    place = repo.path.parent / "remotes" / name
+    place.parent.mkdir(exist_ok=True)
+    subprocess.run(["git", "clone", "--quiet", "--bare", str(repo.path), str(place)], check=True)
+    return Repo.at(place)
+
+
 def clone_with(tmp_path: Path, name: str) -> Path:
     """Wait until an agent has written the file `name`, and return its clone."""
     found = wait_until(lambda: list((tmp_path / "trees").glob(f"*/clone/*/{name}")), what=f"{name} in a clone")

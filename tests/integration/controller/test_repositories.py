@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.controlling import FIX, PLAN, PYTEST, Planner, Repo
+from tests.support.controlling import FIX, PLAN, PYTEST, Planner, Repo, bare
 from worker.controller.readiness import RemoteTrouble
 from worker.controller.remote import Remote
 from worker.controller.repositories_file import RepositoriesFile, WrongRepositories
@@ -16,14 +16,6 @@ from worker.controller.shared import SharedRepository
 
 Start = Callable[..., None]
 REF = f"refs/planner/{PLAN}"
-
-
-def bare(repo: Repo, name: str) -> Repo:
-    """Put a repository on its remote, which nobody has a checkout of."""
-    place = repo.path.parent / "remotes" / name
-    place.parent.mkdir(exist_ok=True)
-    subprocess.run(["git", "clone", "--quiet", "--bare", str(repo.path), str(place)], check=True)
-    return Repo.at(place)
 
 
 @pytest.fixture
