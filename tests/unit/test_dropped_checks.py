@@ -86,9 +86,11 @@ def test_it_is_explained() -> None:
     plan = running()
     plan.report(red(1))
     plan.report(base(1, 0))
+    plan.report(a_report("a", touched_files=["src/a.py"]))
 
     specs = {step: unpack_step(raw) for step, raw in plan.store.hash(plan.keys.steps).items() if step[0] not in ">="}
     told = story_of(plan.log, specs)
+    assert [each["result"] for each in told["a"]] == ["RETRIED", "DONE"]
     assert told["a"][0]["revision"]["rule"] == "baseline"
     assert told["a"][0]["revised_later"]["diff"]["quick_checks"] == [list(ADDED), ["mypy"]]
     step = {"step_id": "a", "state": "ACTIVE", "inserted_by": None, "verified": None, "attempts": told["a"]}

@@ -47,13 +47,14 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
         results = {step: after for step, _, after in line["moves"] if step}
         revisions = {one["step_id"]: one for one in line.get("revisions", ()) if "step_id" in one}
         findings = dict(_findings(line))
-        for step in waiting.keys() & results.keys():
+        ends = tuple(_ends(line))
+        ended = {step for step, *_ in ends}
+        for step in waiting.keys() & (results.keys() | revisions.keys() | ended):
             entry, red = waiting.pop(step)
-            entry |= {"result": _RESULTS.get(results[step], results[step]), **_excuse(results[step], red)}
+            after = "ACTIVE" if step in ended else results.get(step, "ACTIVE")
+            entry |= {"result": _RESULTS.get(after, after), **_excuse(after, red)}
         handed_back = {said[1] for said in line["in"] if said[0] == "handed back"}
-        ended = set()
-        for step, attempt, outcome, reason in _ends(line):
-            ended.add(step)
+        for step, attempt, outcome, reason in ends:
             known = found.setdefault(step, [])
             result, number = results.get(step, ""), attempt or len(known) + 1
             entry = {
