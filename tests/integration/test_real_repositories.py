@@ -61,6 +61,7 @@ class Fleet:
 
     redis: Redis
     root: Path
+    base: str
     queue: str
 
     def submit(self, *words: str) -> str:
@@ -112,7 +113,7 @@ def fleet(
 
     def begin(agent: str, files: Mapping[str, str]) -> Fleet:
         root, queue = tmp_path / "shop", f"q-{uuid.uuid4().hex[:8]}"
-        repository.make(root, [Commit("main", "Ada <ada@example.org>", "2026-11-02", "As it is", files)])
+        base = repository.make(root, [Commit("main", "Ada <ada@example.org>", "2026-11-02", "As it is", files)])
         monkeypatch.chdir(root)
         (tmp_path / "agent.py").write_text(AGENT)
         (tmp_path / "trees").mkdir()
@@ -123,7 +124,7 @@ def fleet(
             thread = threading.Thread(target=lambda: codes.append(run(ControllerConfig(**config), stop)))
             thread.start()
             threads.append(thread)
-        return Fleet(a_worker.redis, root, queue)
+        return Fleet(a_worker.redis, root, base, queue)
 
     yield begin
     stop.set()
@@ -163,12 +164,17 @@ def test_a_bug_is_repaired_in_a_repository_whose_tests_and_types_were_red_before
         f"--junitxml={tmp_path / 'report.xml'}",
         f"--deselect={OLD}",
     )
-    plan_id = here.submit("--from-junit", str(tmp_path / "report.xml"), "-f", "prices.py")
+    context = {"base_sha": here.base, "manifests": {"pyproject.toml": BROKEN["pyproject.toml"]}}
+    (tmp_path / "goal.json").write_bytes(codec.dumps({"context": context}))
+
+    plan_id = here.submit(str(tmp_path / "goal.json"), "--from-junit", str(tmp_path / "report.xml"), "-f", "prices.py")
 
     view = here.end(plan_id)
     assert view.state == "COMPLETED", view.halt
     assert here.failing(plan_id) == {OLD}  # it was red before, and is; what the goal names is green
     verified = {step.step_id: step.verify for step in view.steps}
+    assert "mypy" in verified["implement-fix-baseline"]
+    assert "mypy" not in verified["implement-fix"]  # any more: it was red before, too
     assert verified["verify-regression-baseline"] == verified["verify-regression"]
 
 

@@ -609,6 +609,7 @@ def test_a_goal_begins_at_the_commit_of_the_folder_that_has_its_files(
     assert planner("--goal", "Fix it", *given, stdin=b"{}").exit_code == 0
 
     assert (sent(checkout).context.base_sha == head.strip()) is begins_there
+    assert sent(checkout).context.files == (("src/a.py",) if "src/*.py" in given else ())
 
 
 @pytest.mark.parametrize("variable", ["PATH", "GIT_DIR"])

@@ -12,7 +12,7 @@ from subprocess import SubprocessError
 from typing import Any
 
 from tasks.strategies.gap_report.places import MODULE_DOCUMENTS
-from tasks.text.paths import expand_globs
+from tasks.text.paths import expand_globs, is_glob
 from tasks.toolchain.files import name_of
 from worker.host.git import Git, GitError
 from worker.host.regular_files import read_below
@@ -41,8 +41,8 @@ def with_checkout(body: Mapping[str, Any], allowed: Sequence[Any], folder: Path)
 def with_commit(body: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Begin a goal at the commit that is checked out at `folder`, so that its plan knows what was red before.
 
-    What `body` says already stands. Of a folder that does not have the files which may change nothing is said: the goal
-    is about another repository.
+    Where globs say which files may change, its files go along. What `body` says already stands. Of a folder that does
+    not have the files which may change nothing is said: the goal is about another repository.
     """
     context, allowed = dict(body.get("context") or {}), body.get("allowed_files")
     patterns = [each for each in allowed if isinstance(each, str)] if isinstance(allowed, list) else []
@@ -53,6 +53,8 @@ def with_commit(body: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             files = _names(git("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit))
             if _is_of(files, patterns):
                 context["base_sha"] = commit
+                if any(map(is_glob, patterns)):
+                    context.setdefault("files", list(_first(files, expand_globs(patterns, files).files)))
     return {**body, "context": context} if context else dict(body)
 
 

@@ -59,7 +59,7 @@ def submit(
     [b]planner submit --from-sarif ruff.sarif --roadmap ROADMAP.md --inbox inbox/ -f src/a.py[/b]
 
     Without FILE a plan begins at the commit of the current folder, if the files are there: what was red then does not
-    count against the plan.
+    count against the plan, and globs find its files.
     Files may be globs. Options go over what FILE says. Exit code 1 if the goal is REJECTED.
 
     --from-sarif, --roadmap and --inbox make a gap report, --from-junit then too: the most critical gap is planned.
