@@ -132,6 +132,7 @@ def test_a_plan_that_waits_shows_its_questions() -> None:
 
 def test_texts_cannot_steer_the_terminal() -> None:
     assert plain("a\x1b[31mb\r\nc\x9bd\u202ee") == "a [31mb  c d e"
-    hostile = plan(step("a", title="\x1b]0;x\x07[red]"), goal="\x1b[2J[bold]")
+    hostile = plan(step("a", title="\x1b]0;x\x07[red]", answer="\x1b[2Jsaid " * 90), goal="\x1b[2J[bold]")
     assert "\x1b" not in drawn(portrait(hostile)) + drawn(overview([hostile]))
     assert "[bold]" in drawn(portrait(hostile))
+    assert "answered:  [2Jsaid" in drawn(portrait(hostile))
