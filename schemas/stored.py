@@ -47,12 +47,23 @@ class StepStatus:
 
     def encode(self) -> bytes:
         """Write the record as a JSON array in the order of the fields."""
-        return codec.dumps(_status_elements(self) + self.unknown)
+        known = (  # every outcome writes some of these; to read them by a list of names costs it more
+            self.unmet,
+            self.state,
+            self.index,
+            self.attempt,
+            self.failures,
+            self.digest,
+            self.signature,
+            self.repeats,
+            self.skipped_by,
+            self.previous,
+            self.approval,
+        )
+        return codec.dumps(known + self.unknown if self.unknown else known)
 
 
-_STATUS_FIELDS = [each.name for each in fields(StepStatus) if each.name != "unknown"]
-_status_elements = attrgetter(*_STATUS_FIELDS)
-STATUS_SIZE = len(_STATUS_FIELDS)  # elements that this version knows
+STATUS_SIZE = len(fields(StepStatus)) - 1  # elements that this version knows
 
 
 @dataclass(slots=True)
@@ -74,17 +85,28 @@ class Attempt:
     def decode(cls, raw: bytes) -> Attempt:
         """Read `<entry> <json array>`; an attempt is written once, so what a newer version added is not needed."""
         entry, _, record = raw.partition(b" ")
-        found = cls(*codec.loads(record)[: len(_ATTEMPT_FIELDS)])
+        found = cls(*codec.loads(record)[:ATTEMPT_SIZE])
         found.entry = entry.decode()
         return found
 
     def encode(self) -> bytes:
         """Write the record without its entry, which only the server knows."""
-        return codec.dumps(_attempt_elements(self))
+        return codec.dumps(
+            (
+                self.attempt,
+                self.lease,
+                self.queue,
+                self.files,
+                self.tokens,
+                self.patch_cycles,
+                self.at,
+                self.deadline,
+                self.lost,
+            )
+        )
 
 
-_ATTEMPT_FIELDS = [each.name for each in fields(Attempt) if each.name != "entry"]
-_attempt_elements = attrgetter(*_ATTEMPT_FIELDS)
+ATTEMPT_SIZE = len(fields(Attempt)) - 1
 
 
 @dataclass(slots=True)
@@ -160,7 +182,15 @@ class PlanRecord:
     def encode(self, name: str) -> bytes:
         """Write one field of the plan's hash."""
         if name == "live":
-            live = dict(zip(ALWAYS, _always_of(self), strict=True))
+            live: dict[str, Any] = {
+                "reserved": self.reserved,
+                "spent": self.spent,
+                "halting": self.halting,
+                "counts": self.counts,
+                "times": self.times,
+                "revision": self.revision,
+                "wake": self.wake,
+            }
             for name, value in zip(SELDOM, _seldom_of(self), strict=True):
                 if value:
                     live[name] = value
@@ -178,7 +208,7 @@ HOT = ("version", "state", "head", "live", "growth")
 # Keys of `live`: those that always stand there, and those that are stored where there is any.
 ALWAYS = ("reserved", "spent", "halting", "counts", "times", "revision", "wake")
 SELDOM = ("paused", "paused_until", "held", "waits", "backoffs", "orders", "warned", "question")
-_always_of, _seldom_of = attrgetter(*ALWAYS), attrgetter(*SELDOM)
+_seldom_of = attrgetter(*SELDOM)
 
 
 def decode_plan(raw: list[bytes | None]) -> PlanRecord:

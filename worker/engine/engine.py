@@ -284,7 +284,8 @@ class Engine:
             self.router.isolate_failure(one.plan_id, one.work or Work(), one.write.changeset.now)
         elif verdict == "ok" and one.work and one.plan:
             changeset = one.write.changeset
-            self.router.applied.update(changeset.verdicts)
+            for applied in changeset.verdicts:
+                self.router.applied[applied] += 1
             log_status(one.plan.record, changeset)
             if changeset.ends:
                 self.router.beside += self._conclusion(one.plan)

@@ -120,22 +120,28 @@ class PlanStore:
         for step, attempt, spec in changeset.dispatches:
             started += (step, place[partition.steps(attempt.queue)], place[lease + step], spec)
             started += (attempt.attempt, attempt.lease, attempt.tokens, attempt.encode())
+        # What few outcomes have is looked at first: going through nothing would cost every other one.
         sections: tuple[Sequence[Any], ...] = (
             _flat(changeset.fields.items()),
             _flat(changeset.statuses.items()),
             _flat(changeset.specs.items()),
-            _flat([(index, step) for step, index in changeset.ready_add.items()]),
+            _flat(changeset.ready_add and [(index, step) for step, index in changeset.ready_add.items()]),
             changeset.ready_remove,
             ended,
             started,
             (changeset.todo_pop,) if changeset.todo_pop else (),
-            [f"{step} {number}" for step, number in changeset.todo_push],
+            changeset.todo_push and [f"{step} {number}" for step, number in changeset.todo_push],
             _flat(changeset.events),
             _flat([(place[stream], entry) for stream, entry in write.acks]),
-            _flat([(place[lease + step], renewed) for step, renewed in changeset.guards.items()]),
-            _flat([(place[lease + step], action) for step, action in changeset.actions.items()]),
-            _flat([(scope, tokens, changeset.rests_on.get(scope, "")) for scope, tokens in changeset.taken.items()]),
-            _flat([(place[partition.recall(one.name)], one.field, one.seen, one.change) for one in changeset.history]),
+            _flat(changeset.guards and [(place[lease + step], seen) for step, seen in changeset.guards.items()]),
+            _flat(changeset.actions and [(place[lease + step], action) for step, action in changeset.actions.items()]),
+            _flat(
+                changeset.taken and [(s, used, changeset.rests_on.get(s, "")) for s, used in changeset.taken.items()]
+            ),
+            _flat(
+                changeset.history
+                and [(place[partition.recall(one.name)], one.field, one.seen, one.change) for one in changeset.history]
+            ),
         )
         return (
             "FCALL",
@@ -274,7 +280,9 @@ def _snapshot(partition: Partition, ask: Ask, reply: Any, scopes: Records) -> Sn
             for step, number, ids, more in _each(windows, 4)
         },
         active={step.decode(): Attempt.decode(record) for step, record in _each(flying, 2)},
-        notes={step[1:]: spec or b"" for step, spec in zip(ask.steps, specs, strict=False) if step[0] == NOTE},
+        notes={}
+        if all(records)  # a note has none
+        else {step[1:]: spec or b"" for step, spec in zip(ask.steps, specs, strict=False) if step[0] == NOTE},
         ready=[step.decode() for step in queue],
         ready_beyond=len(queue) >= page,
         todo=[(step, int(number)) for step, number, *_ in (item.decode().split(" ") for item in items)],
@@ -283,11 +291,13 @@ def _snapshot(partition: Partition, ask: Ask, reply: Any, scopes: Records) -> Sn
         lease_prefix=partition.lease_prefix(ask.plan_id),
         leases={
             step: Lease(attempt, claimed, renewed, controller.decode(errors="replace"))
-            for step, (attempt, claimed, renewed, controller) in zip(ask.steps, leases or (), strict=False)
+            for step, (attempt, claimed, renewed, controller) in zip(ask.steps, leases, strict=False)
             if attempt
-        },
+        }
+        if leases
+        else {},
         standing=find_standing(scopes, record.head.tenant, record.head.repo, record.times["created"], now),
-        grants={scope.decode(): Grant(left, over == b"1") for scope, left, over in _each(grants or (), 3)},
+        grants={scope.decode(): Grant(left, over == b"1") for scope, left, over in _each(grants, 3)} if grants else {},
     )
 
 
