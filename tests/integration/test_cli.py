@@ -240,6 +240,26 @@ def test_a_test_report_becomes_a_goal(planner: Callable[..., Result], redis: Red
     }
 
 
+TWO = (
+    '<testsuites><testsuite name="pytest"><testcase classname="tests.test_a" name="test_old"><failure message="old"/>'
+    '</testcase><testcase classname="tests.test_b" name="test_it"><failure message="new"/></testcase></testsuite>'
+    "</testsuites>"
+)
+
+
+@pytest.mark.parametrize("names", [["test_b.py"], ["tests/test_b.py::test_it", "test_nowhere"]])
+def test_of_a_report_those_tests_are_repaired_that_are_named(
+    planner: Callable[..., Result], redis: Redis, names: list[str]
+) -> None:
+    words = [word for name in names for word in ("--test", name)]
+
+    assert planner("submit", "--from-junit", "-", "--file", "b.py", *words, stdin=TWO).exit_code == 0
+
+    assert sent(redis)["goal"] == "Fix failing test tests/test_b.py::test_it"
+    assert sent(redis)["context"]["failing_tests"] == ["tests/test_b.py::test_it"]
+    assert sent(redis)["context"]["failure_log"] == "tests/test_b.py::test_it\nnew"
+
+
 def test_a_test_report_without_failures_sends_nothing(
     planner: Callable[..., Result], redis: Redis, tmp_path: Path
 ) -> None:
@@ -271,6 +291,8 @@ def test_a_wrong_goal_is_not_sent_and_every_error_is_told(planner: Callable[...,
         (["nowhere.json"], None, "unreadable_file"),
         (["--from-junit", "nowhere.xml"], None, "unreadable_file"),
         (["--from-junit", "-"], "<!DOCTYPE x><testsuites/>", "invalid_report"),
+        (["--from-junit", "-", "--test", "test_nowhere"], REPORT, "no_such_test"),
+        (["--goal", "x", "--test", "test_it"], None, "no_report"),
         (["--goal", "x" * 300_000], None, "invalid_message"),
     ],
 )

@@ -33,6 +33,7 @@ class Sources:
     """What CI wrote, and what people wish."""
 
     junit: Path | None
+    tests: Sequence[str]  # of the report, those whose name has one of these; all, where nothing is named
     sarif: Sequence[Path]
     roadmap: Path | None
     inbox: Path | None
@@ -46,9 +47,16 @@ def with_sources(
     All but a test report alone ask for a gap report; that asks for a repair, unless the goal is of that kind.
     """
     report = None
+    if sources.tests and not sources.junit:
+        raise Failure.of("no_report", "--test chooses among the tests of --from-junit.", USAGE)
     if sources.junit:
         with _refused_as("invalid_report"):
             report = junit.read(read_source(str(sources.junit)))
+        if report.failed and sources.tests:
+            report = report.named(sources.tests)
+            if not report.failed:
+                names = ", ".join(sources.tests)
+                raise Failure.of("no_such_test", f"No test that failed in this report is called so: {names}.", USAGE)
     kind = kind or body.get("kind")
     gaps = bool(sources.sarif or sources.roadmap or sources.inbox)
     if gaps and kind not in (None, Kind.GAP_REPORT):

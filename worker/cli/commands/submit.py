@@ -32,6 +32,7 @@ def submit(
     goal: Annotated[str | None, typer.Option("--goal", "-g", help="What shall be done, in a sentence.")] = None,
     file: Annotated[list[str] | None, typer.Option("--file", "-f", help="May be changed; again for more.")] = None,
     from_junit: Annotated[Path | None, typer.Option(help="Repair what failed in this test report.")] = None,
+    test: Annotated[list[str] | None, typer.Option(help="Of that report, the tests called so; again for more.")] = None,
     from_sarif: Annotated[list[Path] | None, typer.Option(help="Close what this log found; again for more.")] = None,
     roadmap: Annotated[Path | None, typer.Option(help="Close what this Markdown file has open.")] = None,
     inbox: Annotated[Path | None, typer.Option(metavar="DIR", help="Close what the files of this folder ask.")] = None,
@@ -58,6 +59,7 @@ def submit(
 
     [b]planner submit --from-sarif ruff.sarif --roadmap ROADMAP.md --inbox inbox/ -f src/a.py[/b]
 
+    What was red for long is no part of a repair, unless somebody asks for it: name with --test the tests of the report.
     Without FILE a plan begins at the commit of the current folder, if the files are there: what was red then does not
     count against the plan, and globs find its files.
     Files may be globs. Options go over what FILE says. Exit code 1 if the goal is REJECTED.
@@ -79,7 +81,7 @@ def submit(
         "repo": repo, "base_sha": base_sha, "language": language, "test_command": test_command, "drafter": drafter,
     }  # fmt: skip
     said = goal_options.from_text(read_source(source)) if source else {}
-    sources = goal_options.Sources(from_junit, from_sarif or [], roadmap, inbox)
+    sources = goal_options.Sources(from_junit, test or [], from_sarif or [], roadmap, inbox)
     made = goal_options.with_sources(said, sources, kind, file)
     result: dict[str, Any] = {"goal_id": None, "plan_id": None, "verdict": None, "reason": "", "errors": []}
     if isinstance(made, goal_options.Nothing):
