@@ -95,7 +95,8 @@ class AttemptRun:
             return failure
         if spec.verify_tools and spec.mode is not Mode.TEST:
             tree.drop_caches()
-        verification = programs.verify(spec.verify_tools, self._run_tool, str(tree.root))
+            self._set_up()
+        verification = self._verify()
         altered = () if verification.failure else tree.altered_files()
         result.verification = verification
         if altered:
@@ -109,15 +110,42 @@ class AttemptRun:
     def _begin(self) -> AttemptFailure | None:
         """Put the clone where the step begins; a link out of it is refused before anybody follows it."""
         spec, tree = self.spec, self.tree
-        if missing := programs.missing_programs(spec.verify_tools):
-            raise CannotWork(f"programs that are missing here: {', '.join(missing)}")
         try:
             tree.reset(spec.plan_id, spec.context.base_sha, at=spec.verified_at)
         except (GitError, OSError, subprocess.TimeoutExpired) as error:
             raise CannotWork(str(error)) from error
         verified = (_path(word) for tool in spec.verify_tools for word in tool.argv)
-        leading_out = tree.links_out(dict.fromkeys((*spec.allowed_files, *filter(None, verified))))
-        return wire.path_failure(FailureCategory.SANDBOX_VIOLATION, LINKS, leading_out) if leading_out else None
+        results = self.place.setup.results if self.place.setup else ()
+        followed = dict.fromkeys((*spec.allowed_files, *filter(None, verified), *results))
+        if leading_out := tree.links_out(followed):
+            return wire.path_failure(FailureCategory.SANDBOX_VIOLATION, LINKS, leading_out)
+        try:
+            self._set_up()
+        except OSError as error:
+            raise CannotWork(f"the setup: {error}") from error
+        if missing := programs.missing_programs(spec.verify_tools, self._variables.get("PATH")):
+            raise CannotWork(f"programs that are missing here: {', '.join(missing)}")
+        return None
+
+    def _set_up(self) -> None:
+        """Have what the setup command makes lie in the clone as it was made; raises OSError."""
+        setup = self.place.setup
+        if not setup:
+            return
+
+        def run() -> None:
+            done = self._run_agent(setup.argv, setup.timeout_s, b"")
+            if done.exit_code:
+                tail = f"{done.stdout}\n{done.stderr}".strip()[-wire.TRACE_CHARS :]
+                raise CannotWork(f"the setup ended with {done.exit_code}: {tail}")
+
+        self.tree.set_up(setup, run)
+
+    @property
+    def _variables(self) -> dict[str, str]:
+        """Return the environment that the operator names for this repository, `{clone}` being the clone."""
+        root = str(self.tree.root)
+        return {name: value.replace("{clone}", root) for name, value in self.place.environment.items()}
 
     def _found(self, result: Result) -> bool:
         """Verify what an earlier attempt landed before it died: it is this one's if it holds, else it is taken off."""
@@ -125,7 +153,7 @@ class AttemptRun:
         if spec.mode is not Mode.PATCH or not (landed := tree.landed(spec.step_id)):
             return False
         if not violation(spec, landed):
-            verification = programs.verify(spec.verify_tools, self._run_tool)
+            verification = self._verify()
             if not verification.failure:
                 log.info("change_found", extra={**spec.ids, "commit": landed.tree})
                 result.report = AgentReport(tokens_used=0, patch_cycles=0, tool_calls=0)
@@ -146,13 +174,17 @@ class AttemptRun:
             return replace(report, failure=failure)
         return report
 
+    def _verify(self) -> VerificationResult:
+        search = self._variables.get("PATH")
+        return programs.verify(self.spec.verify_tools, self._run_tool, str(self.tree.root), search)
+
     def _run_agent(self, argv: Sequence[str], timeout_s: float, stdin: bytes) -> JobResult:
-        env = without_secrets() | self.place.environment
+        env = without_secrets() | self._variables
         job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, stdin, env=env)
         return self.place.agent.run(job, writable=self.tree.writable)
 
     def _run_tool(self, argv: Sequence[str], timeout_s: float) -> JobResult:
-        env = programs.environment(argv, self.tree.root) | self.place.environment
+        env = programs.environment(argv, self.tree.root) | self._variables
         job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, merge=True, env=env)
         return self.place.tool.run(job, writable=self.tree.writable)
 

@@ -12,8 +12,9 @@ from typing import Self
 from worker.controller.config import ControllerConfig
 from worker.controller.readiness import CannotWork, is_of
 from worker.controller.remote import Remote
-from worker.controller.repositories_file import RepositoriesFile
+from worker.controller.repositories_file import RepositoriesFile, RepositorySettings
 from worker.controller.repository import Repository
+from worker.controller.setup import Setup
 from worker.controller.shared import SharedRepository
 from worker.controller.worktree import Worktree, worktree
 from worker.host.git import GitError
@@ -31,6 +32,7 @@ class Place:
     tool: Sandbox
     agent_timeout_s: float
     environment: dict[str, str] = field(default_factory=dict)
+    setup: Setup | None = None
 
 
 class Places:
@@ -80,26 +82,22 @@ class Places:
             try:
                 repository = SharedRepository(file.folder / f"{name}.git", remote, table.base, file.keep_days)
                 command = self._config.command if table.agent is None else table.agent
-                self._open(name, repository, command, table.agent_timeout_s, table.environment)
+                self._open(name, repository, command, table)
             except (GitError, OSError, subprocess.TimeoutExpired) as error:
                 raise CannotWork(f"{name}: {error}") from error
         return self._known[name]
 
-    def _open(
-        self,
-        name: str,
-        repository: Repository,
-        command: str,
-        timeout_s: float | None = None,
-        environment: dict[str, str] | None = None,
-    ) -> None:
+    def _open(self, name: str, repository: Repository, command: str, table: RepositorySettings | None = None) -> None:
         config, argv = self._config, shlex.split(command)
+        setup = table.made_by_setup if table else None
+        granted = (*config.agent_paths, *grants_of(argv), *grants_of(setup.argv if setup else ()))
         made = worktree(repository, config.name, config.worktrees, config.agent_user)
         self._known[name] = Place(
             tree=self._stack.enter_context(made),
             argv=argv,
-            agent=self._tool.with_grants(*config.agent_paths, *grants_of(argv)),
+            agent=self._tool.with_grants(*granted),
             tool=self._tool,
-            agent_timeout_s=timeout_s or config.agent_timeout_s,
-            environment=environment or {},
+            agent_timeout_s=table.agent_timeout_s if table else config.agent_timeout_s,
+            environment=table.environment if table else {},
+            setup=setup,
         )

@@ -130,10 +130,11 @@ class VerificationResult:
         return self.failure is None if self.receipts else None
 
 
-def verify(tools: Iterable[Tool], run: ToolRun, root: str = "") -> VerificationResult:
+def verify(tools: Iterable[Tool], run: ToolRun, root: str = "", search: str | None = None) -> VerificationResult:
     """Have each of `tools` done by `run`, under its timeout; raises what `run` does.
 
-    Names of failing tests have their paths from `root`, so that they are the same in every clone.
+    Names of failing tests have their paths from `root`, so that they are the same in every clone. Programs lie on the
+    path `search`, which is ours unless given.
     """
     receipts: list[VerifyReceipt] = []
     finding: AttemptFailure | None = None
@@ -145,7 +146,7 @@ def verify(tools: Iterable[Tool], run: ToolRun, root: str = "") -> VerificationR
             return VerificationResult(
                 tuple(receipts), wire.advice(f"{tool.tool} would read options from {word!r}"), NOT_KNOWN
             )
-        done = run(resolve(tool.argv), tool.timeout_s)
+        done = run(resolve(tool.argv, search), tool.timeout_s)
         receipts.append(VerifyReceipt(tool=tool.tool, exit_code=done.exit_code, output_digest=done.digest))
         if done.timed_out or done.exit_code not in tool.pass_codes:
             failure = wire.tool_failure(tool.tool, done.stdout, done.timed_out or done.exit_code == TIMED_OUT)
@@ -177,16 +178,16 @@ def environment(argv: Sequence[str], root: Path) -> dict[str, str]:
     return kept | NPX
 
 
-def missing_programs(tools: Iterable[Tool]) -> list[str]:
-    """Name the programs of `tools` that are not on PATH; those of the repository itself are its own matter."""
-    names = dict.fromkeys(resolve(tool.argv)[0] for tool in tools)
-    return [name for name in names if ("/" not in name or name[0] == "/") and not shutil.which(name)]
+def missing_programs(tools: Iterable[Tool], search: str | None) -> list[str]:
+    """Name the programs of `tools` that are not on the path `search`; those of the repository are its own matter."""
+    names = dict.fromkeys(resolve(tool.argv, search)[0] for tool in tools)
+    return [name for name in names if ("/" not in name or name[0] == "/") and not shutil.which(name, path=search)]
 
 
-def resolve(argv: Sequence[str]) -> list[str]:
-    """Return the argv to run: a Python tool that is not on PATH but beside us is a module of our interpreter."""
+def resolve(argv: Sequence[str], search: str | None = None) -> list[str]:
+    """Return the argv to run: a Python tool that is not on PATH, or on the path `search`, is a module beside us."""
     name, *rest = argv
-    if "/" in name or shutil.which(name):
+    if "/" in name or shutil.which(name, path=search):
         return list(argv)
     if name in {"python", "python3"}:
         return [sys.executable, *rest]

@@ -7,9 +7,19 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
 from worker.controller.readiness import agent_trouble
+from worker.controller.setup import Setup
 from worker.host.regular_files import read
 
 MAX_BYTES = 1024 * 1024
@@ -33,6 +43,12 @@ def _agent(command: str) -> str:
     return command
 
 
+def _below(path: str) -> str:
+    if {".git", "..", ".", ""}.intersection(path.casefold().split("/")):
+        raise ValueError("is no plain path in the clone")
+    return path
+
+
 def _place(path: Path, info: ValidationInfo) -> Path:
     return Path(info.context or ".") / path.expanduser()
 
@@ -48,6 +64,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*(?:/[A-Za-z
 Url = Annotated[str, StringConstraints(pattern=r"^(?:https?://[^\s@]+|(?:ssh://|file:///|/|[\w.-]+@[\w.-]+:)\S+)$")]
 Branch = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w./-]*$")]
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$")]
+Below = Annotated[str, StringConstraints(pattern=r"^[\w@./-]+$"), AfterValidator(_below)]
 File = Annotated[Path, AfterValidator(_file)]
 
 
@@ -62,10 +79,27 @@ class RepositorySettings(_Table):
     base: Branch | None = None  # where plans without `base_sha` begin; the branch that the remote is on unless named
     agent: Annotated[str, AfterValidator(_agent)] | None = None  # else that of --exec
     agent_timeout_s: float = Field(default=900.0, gt=0, le=900)
+    setup: Annotated[str, AfterValidator(_words)] | None = None  # run as the agent is, once for each of the lock files
+    setup_timeout_s: float = Field(default=600.0, gt=0, le=3600)
+    lock_files: tuple[Below, ...] = ()
+    setup_results: tuple[Below, ...] = ()  # what it makes in the clone
     environment: dict[Variable, str] = Field(default_factory=dict)  # of agent and verifications
     user: Annotated[str, StringConstraints(pattern=r"^[^\s:]+$")] = "x-access-token"  # with the token
     token_file: File | None = None  # for https
     ssh_key: File | None = None  # for ssh; else the agent of SSH_AUTH_SOCK
+
+    @model_validator(mode="after")
+    def _says_what_the_setup_makes(self) -> Self:
+        if bool(self.setup) != bool(self.setup_results) or bool(self.setup) != bool(self.lock_files):
+            raise ValueError("setup, lock_files and setup_results go together")
+        return self
+
+    @property
+    def made_by_setup(self) -> Setup | None:
+        """Return the setup command with what it makes, if there is one."""
+        if not self.setup:
+            return None
+        return Setup(tuple(shlex.split(self.setup)), self.lock_files, self.setup_results, self.setup_timeout_s)
 
 
 class RepositoriesFile(_Table):

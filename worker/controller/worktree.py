@@ -7,6 +7,7 @@ attributes, hooks, index or refs changes what our git does: it is given names an
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from worker.controller import changes, history, snapshot
 from worker.controller.changes import Changes, IgnoreRules
 from worker.controller.history import PlanCommit
 from worker.controller.repository import SUBMODULE, Repository, Store, TreeEntry, branch_of
+from worker.controller.setup import Setup, SetupResults, is_within
 from worker.controller.snapshot import GIT_DIR, Marks, TreeSnapshot
 from worker.sandbox.user import PASSABLE, User
 
@@ -65,6 +67,8 @@ class Worktree:
         self._files: Mapping[bytes, TreeEntry] = {}
         self._snapshot = TreeSnapshot()
         self._taken: Mapping[bytes, TreeEntry | None] = {}  # the change of this attempt
+        self._setups = SetupResults(ours / "setups")
+        self._set_up: tuple[bytes, ...] = ()  # what a setup command has made in the clone
         self._plan_id = self._base = ""
 
     @property
@@ -101,6 +105,30 @@ class Worktree:
         if self._user:
             self.root.parent.chmod(PASSABLE)
 
+    def set_up(self, setup: Setup, run: Callable[[], None]) -> None:
+        """Put what the setup command makes into the clone; `run` runs it first, if it has not for these lock files.
+
+        Raises OSError for what it cannot make, or if the copy of it is not any more what it was.
+        """
+        files = ((name, self._files.get(name.encode())) for name in setup.lock_files)
+        key = hashlib.sha256(repr([setup, *files]).encode()).hexdigest()
+        if not self._setups.has(key):
+            run()
+            self._setups.keep(key, self.root, setup.results)
+            self.reset(self._plan_id, None, at=self._base)
+        self._set_up = tuple(map(os.fsencode, setup.results))
+        self._setups.put_back(key, self.root, setup.results)
+        if self._user:
+            self._user.own(self.root)
+        now = snapshot.take(self.root, self._clock)
+        self._setups.placed(key, now)
+        # What an agent has changed since the reset is to be seen still, and what was put back is no change.
+        kept = {path: marks for path, marks in now.files.items() if is_within(path, self._set_up)}
+        folders = {path: mode for path, mode in now.folders.items() if is_within(path, self._set_up)}
+        files_then = {path: marks for path, marks in self._snapshot.files.items() if not is_within(path, self._set_up)}
+        then = {path: mode for path, mode in self._snapshot.folders.items() if not is_within(path, self._set_up)}
+        self._snapshot = replace(self._snapshot, files=files_then | kept, folders=then | folders)
+
     def links_out(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Name those of `paths` at or below a link out of the clone."""
         return tuple(path for path in paths if changes.leads_out(self.root, path))
@@ -130,6 +158,8 @@ class Worktree:
         now = snapshot.take(self.root, self._clock)
         known = changes.caches(self._files)
         for path in changes.caches((*now.files, *now.folders)) - known:
+            if is_within(path, self._set_up):  # it is put back as it was instead
+                continue
             snapshot.remove(self.root, path)
 
     def altered_files(self) -> tuple[str, ...]:
@@ -216,6 +246,7 @@ class Worktree:
         """Yield what git does not know, unless it is ignored and nobody wants it."""
         submodules = tuple(path + b"/" for path, entry in self._files.items() if entry[0] == SUBMODULE)
         new = [path for path in now.files if path not in self._files and not path.startswith(submodules)]
+        new = [path for path in new if not is_within(path, self._set_up)]
         ignored = self._ignored.among(new)
         yield from (_up_to_git_dir(path) for path in new if path in wanted or path not in ignored)
 

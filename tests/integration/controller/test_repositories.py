@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,6 +92,69 @@ def test_each_repository_has_its_agent_and_its_environment(
     assert planner.outcome("till").output == "of the till"
 
 
+SETUP = """
+[repositories.shop]
+url = "{url}"
+setup = "sh {folder}/setup.sh"
+lock_files = ["words.py"]
+setup_results = ["made"]
+environment = {{PATH = "{{clone}}/made/bin:{path}"}}
+"""
+
+
+def test_what_a_setup_makes_is_made_once_for_a_lock_file_and_cannot_be_poisoned(
+    planner: Planner, repo: Repo, remote: Repo, start: Start, tmp_path: Path
+) -> None:
+    made = "mkdir -p made/bin; printf '#!/bin/sh\\nexec grep -q +  calc.py\\n' > made/bin/lint; chmod +x made/bin/lint"
+    (tmp_path / "setup.sh").write_text(
+        f"set -e\n{made}\nln -s bin/lint made/link\necho ran >> {tmp_path}/counted/runs\n"
+    )
+    text = SETUP.format(url=remote.path, folder=tmp_path, path=os.environ["PATH"])
+    (tmp_path / "repos.toml").write_text(text)
+    (tmp_path / "counted").mkdir()
+    lint = {"tool": "lint", "argv": ["lint"], "timeout_s": 9}
+    context = {"repo": "shop", "base_sha": None}
+    poison = (
+        "import shutil; write('made/bin/lint', '#!/bin/sh\\n'); write('made/new', '');"
+        "os.remove('made/link'); write('calc.py', '# nothing\\n')"
+    )
+    replace = "import shutil; shutil.rmtree('made'); os.symlink('/tmp', 'made')"
+    fields: dict[str, Any] = {"allowed_files": ["calc.py", "words.py"], "verify_tools": [lint], "context": context}
+    look = "report(output=[os.path.exists('made/new'), os.readlink('made/link'), open('made/bin/lint').read()])"
+    planner.send("poison", intent=poison, **fields)
+    planner.send("replace", intent=replace, **fields)
+    planner.send("look", mode="read_only", intent=look, context=context)
+    planner.send("fix", intent=FIX, **fields)
+    start(repositories=RepositoriesFile.read(tmp_path / "repos.toml"))
+
+    assert not planner.outcome("poison").success
+    assert not planner.outcome("replace").success
+    assert planner.outcome("look").output == [False, "bin/lint", "#!/bin/sh\nexec grep -q +  calc.py\n"]
+    fix = planner.outcome("fix")
+    assert (fix.success, fix.touched_files) == (True, ("calc.py",))
+    assert (tmp_path / "counted/runs").read_text() == "ran\n"
+
+    planner.send("lock", intent="write('words.py', '2\\n')", **fields)
+    planner.send("check", mode="test", **(fields | {"allowed_files": []}))
+
+    assert planner.outcome("lock").success
+    assert planner.outcome("check").success
+    assert (tmp_path / "counted/runs").read_text() == "ran\nran\n"
+    assert remote.git("diff", "--name-only", "main", REF).splitlines() == ["calc.py", "words.py"]
+
+
+def test_a_setup_that_fails_hands_the_step_back(planner: Planner, remote: Repo, start: Start, tmp_path: Path) -> None:
+    (tmp_path / "setup.sh").write_text("echo the registry is away >&2; exit 3\n")
+    text = SETUP.format(url=remote.path, folder=tmp_path, path=os.environ["PATH"])
+    (tmp_path / "repos.toml").write_text(text)
+    planner.send("fix", intent=FIX, allowed_files=["calc.py"], context={"repo": "shop", "base_sha": None})
+    start(repositories=RepositoriesFile.read(tmp_path / "repos.toml"))
+
+    outcome = planner.outcome("fix")
+
+    assert "the registry is away" in (outcome.released.reason if outcome.released else "")
+
+
 @pytest.fixture
 def clone(remote: Repo, tmp_path: Path) -> SharedRepository:
     return SharedRepository(tmp_path / "clones/shop.git", Remote(str(remote.path)))
@@ -156,6 +221,8 @@ def test_what_old_plans_have_left_is_dropped_here_and_at_the_remote(
         ("[repositories.shop]\nurl = '/srv/shop.git'\nagent = 'my-agnt'", "my-agnt"),
         ("[repositories.shop]\nurl = '/srv/shop.git'\ntoken_file = 'none'", "there is no file"),
         ("[repositories.shop]\nurl = '/srv/shop.git'\nsetupp = 'x'", "setupp"),
+        ("[repositories.shop]\nurl = '/srv/shop.git'\nsetup = 'true'", "go together"),
+        ("[repositories.shop]\nurl = '/srv/shop.git'\nsetup_results = ['../x']", "setup_results"),
         ("keep_days = 3", "repositories"),
         ("[", "no TOML"),
     ],

@@ -1,0 +1,148 @@
+"""What a setup command has made in the clone, such as installed packages: kept beside it, and put back file by file.
+
+The clone is the agent's, so that what lies there may be poisoned. A file stays only if the kernel says that nobody has
+changed it since it was put there; any other is written anew from the copy, whose content has to have its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from worker.controller import snapshot
+from worker.controller.snapshot import TreeSnapshot
+from worker.host.regular_files import folder
+
+MOST_KEPT = 3  # results, each of other lock files
+MAX_BYTES = 8 * 1024**3  # of one result
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class WrongResult(OSError):
+    """What the setup command has made cannot be kept, or is not any more what it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The command that makes `results` in the clone; it is run once for each content of the lock files."""
+
+    argv: Sequence[str]
+    lock_files: tuple[str, ...]
+    results: tuple[str, ...]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A result: its files by path, each with permissions and digest or, of a link, target; and its folders."""
+
+    files: Mapping[bytes, tuple[int, bytes]]
+    links: Mapping[bytes, bytes]
+    folders: Mapping[bytes, int]
+
+
+@dataclass(slots=True)
+class SetupResults:
+    """The results that are kept in the folder `home`."""
+
+    home: Path
+    _kept: dict[str, _Kept] = field(default_factory=dict)
+    _placed: tuple[str, TreeSnapshot] = ("", TreeSnapshot())
+
+    def has(self, key: str) -> bool:
+        """Say whether the result `key` is kept."""
+        return key in self._kept
+
+    def keep(self, key: str, root: Path, results: Sequence[str]) -> None:
+        """Keep what lies at `results` of `root`; raises OSError where that is nothing that can be kept."""
+        store = self.home / key
+        store.mkdir(parents=True)
+        files, links, folders = {}, {}, {}
+        size = 0
+        for result in map(os.fsencode, results):
+            listed, inner = snapshot.contents(root, *result.split(b"/"))
+            folders.update({result + b"/" + path: mode for path, mode in inner.items()} | {result: 0o755})
+            for name, marks in listed.items():
+                path = result + b"/" + name
+                content = snapshot.read(root, path, MAX_BYTES)
+                size += len(content)
+                if size > MAX_BYTES or not (marks.is_file or marks.is_link):
+                    raise WrongResult(f"{path!r}: results of a setup are files and links of {MAX_BYTES} bytes at most")
+                if marks.is_link:
+                    links[path] = content
+                    continue
+                digest = hashlib.sha256(content).hexdigest()
+                files[path] = stat.S_IMODE(marks.mode) & 0o777, digest.encode()
+                (store / digest).write_bytes(content)
+        self._kept[key] = _Kept(files, links, folders)
+        for old in list(self._kept)[:-MOST_KEPT]:
+            self._drop(old)
+
+    def put_back(self, key: str, root: Path, results: Sequence[str]) -> None:
+        """Make `results` of `root` what was kept as `key`; raises OSError, and forgets that, if it has been altered."""
+        kept, (placed, known) = self._kept[key], self._placed
+        try:
+            there = self._remove_others(root, results, kept, known if placed == key else TreeSnapshot())
+            for path, mode in sorted(kept.folders.items()):
+                with _parent(root, path) as (handle, name), suppress(FileExistsError):
+                    os.mkdir(name, mode | 0o700, dir_fd=handle)
+            for path, target in kept.links.items():
+                if path not in there:
+                    with _parent(root, path) as (handle, name):
+                        os.symlink(target, name, dir_fd=handle)
+            for path, (mode, digest) in kept.files.items():
+                if path not in there:
+                    self._write(root, path, mode, (self.home / key / digest.decode()).read_bytes(), digest)
+        except OSError:
+            self._drop(key)
+            raise
+
+    def placed(self, key: str, now: TreeSnapshot) -> None:
+        """Take `now` as how the clone is with the result `key`."""
+        self._placed = (key, now)
+
+    def _remove_others(self, root: Path, results: Sequence[str], kept: _Kept, known: TreeSnapshot) -> set[bytes]:
+        """Remove what does not belong to `kept`, or was touched; return the files that stay."""
+        tops = [os.fsencode(result) for result in results]
+        now = snapshot.contents(root)
+        there: set[bytes] = set()
+        for path, marks in now[0].items():
+            if is_within(path, tops):
+                if known.surely_has(path, marks) and (path in kept.files or path in kept.links):
+                    there.add(path)
+                else:
+                    snapshot.remove(root, path)
+        for path in sorted(now[1], reverse=True):
+            if is_within(path, tops) and path not in kept.folders:
+                snapshot.remove(root, path)
+        return there
+
+    def _write(self, root: Path, path: bytes, mode: int, content: bytes, digest: bytes) -> None:
+        if hashlib.sha256(content).hexdigest().encode() != digest:
+            raise WrongResult(f"the copy of {path!r} has been altered")
+        with _parent(root, path) as (handle, name), os.fdopen(os.open(name, NEW, 0o600, dir_fd=handle), "wb") as file:
+            file.write(content)
+            os.fchmod(file.fileno(), mode)
+
+    def _drop(self, key: str) -> None:
+        self._kept.pop(key, None)
+        shutil.rmtree(self.home / key, ignore_errors=True)
+
+
+def is_within(path: bytes, tops: Sequence[bytes]) -> bool:
+    """Say whether `path` is one of `tops`, or lies below one."""
+    return any(path == top or path.startswith(top + b"/") for top in tops)
+
+
+@contextmanager
+def _parent(root: Path, path: bytes) -> Iterator[tuple[int, bytes]]:
+    """Open the folder of `path` in `root`, through no link."""
+    *folders, name = path.split(b"/")
+    with folder(root.parent, [os.fsencode(root.name), *folders]) as handle:
+        yield handle, name
