@@ -23,10 +23,12 @@ from tasks.text.fields import (
     fill,
     fit,
     guidance,
+    last_lines,
     one_line,
     opening,
     quote,
     several_lines,
+    whole_lines,
 )
 from tasks.text.json_in_prose import fit_schema
 from tasks.text.sanitize import sanitize
@@ -34,7 +36,7 @@ from tasks.text.secrets import fit_redacted
 from tests.support.attacks import CLASSIC, TEXTS
 
 ROOT = Path(__file__).parents[2]
-CUTS = (one_line, several_lines, as_written, opening)
+CUTS = (one_line, several_lines, as_written, opening, whole_lines, last_lines)
 unhurried = settings(deadline=None)  # a look for attacks may take long on a machine that is busy
 SIZES = st.integers(min_value=0, max_value=120)
 UNCOVERED = "x" * 3 + " sudo su" + "a" * 20  # harmless until it is cut behind `su`

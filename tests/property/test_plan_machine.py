@@ -229,13 +229,12 @@ class AnyPlan(RuleBasedStateMachine):
         assert spent == {name: amount for name, amount in self.used.items() if amount}
 
     def count(self, change: Changeset) -> None:
-        """Add what each attempt that ended used: as it was told, as estimated, or all that it held."""
+        """Add what each attempt that ended used: as it was told, or all that it held."""
         line = codec.loads(change.log) if change.log else {"in": [], "moves": []}
         told = {said[2]["step_id"]: said[2] for what, *said in line["in"] if what == "outcome"}
         unclaimed = {said[0] for what, *said in line["in"] if what == "expired" and not said[2]}
         unclaimed |= {said[0] for what, *said in line["in"] if what == "unclaimed"}
         handed_back = {said[0]: said[3] for what, *said in line["in"] if what == "handed back"}
-        planned = self.planned
         for step, attempt in change.ended.items():
             if step in handed_back:
                 metrics, held = told[step]["metrics"], line["now"] - (handed_back[step] or attempt.at) > SILENT_MS
@@ -243,9 +242,9 @@ class AnyPlan(RuleBasedStateMachine):
                 self.used["patch_cycles"] += max(0, metrics.get("patch_cycles", 0), held * attempt.patch_cycles)
                 self.used["tool_calls"] += max(0, metrics.get("tool_calls", 0))
             elif step in told:
-                metrics, estimate = told[step].get("metrics", {}), planned[step].estimate
-                self.book(metrics.get("tokens_used", estimate.tokens))
-                self.used["patch_cycles"] += max(0, metrics.get("patch_cycles", estimate.patch_cycles))
+                metrics = told[step].get("metrics", {})
+                self.book(metrics.get("tokens_used", attempt.tokens))
+                self.used["patch_cycles"] += max(0, metrics.get("patch_cycles", attempt.patch_cycles))
                 self.used["tool_calls"] += max(0, metrics.get("tool_calls", 0))
                 self.used["failing_outcomes"] += [step, "ACTIVE", "DONE"] not in line["moves"]
             elif step not in unclaimed:
