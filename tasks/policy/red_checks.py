@@ -9,23 +9,25 @@ knows, counts. Nothing is concluded from files that are new: at that commit any 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from schemas.base import Mode
 from schemas.base import StepState as S
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep, VerifyTool
+from tasks.base.errors import NeedsSteps
 from tasks.base.policy_version import ChangedRule
-from tasks.plan.snapshot import Step
+from tasks.plan.snapshot import NOTE, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import failing, halt_rules, revision
-from tasks.policy.mending import has_room
+from tasks.policy.mending import has_room, sources_of
 from tasks.policy.pre_steps import BASELINE, make_baseline
 from tasks.rules import budget
 from tasks.toolchain.catalogue import catalogue_of, render
 from tasks.toolchain.contract import operand
 
+_CREATED = "new of {}"
 DROPPED = "drop_red_checks"  # the name of the revision
 
 
@@ -55,6 +57,12 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
     revision.carry_out(unit, step, revision.Revision(revised, before, (BASELINE,)), failure["category"])
     step.status.previous = failure
     return True
+
+
+def note_created(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
+    """Note the files that a step has created, where checks were added to it: they may be added to later ones, too."""
+    if step.facts["quick_checks"] and ChangedRule.RED_CHECKS_ARE_DROPPED.holds(unit.plan):
+        unit.keep_note(_CREATED.format(step.step_id), list(outcome.created_files))
 
 
 def keep_base(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
@@ -99,9 +107,20 @@ def _red_check(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[
         return None
     if tool.tool not in facts["quick_checks"] or all(each.tool in facts["quick_checks"] for each in tools):
         return None
-    # An earlier step may have created any of the files that the check looks at.
     named = {path for path in facts["allowed_files"] if operand(path) in tool.argv}
-    return None if named and (plan.halting.get("created") or outcome.created_files) else tool
+    return tool if named.isdisjoint(outcome.created_files) and not _has_created(unit, step, named) else None
+
+
+def _has_created(unit: UnitOfWork, step: Step, files: Collection[str]) -> bool:
+    """Whether the plan may have created any of `files`: not where it is known of all that it created."""
+    if not files or not (count := unit.plan.halting.get("created", 0)):
+        return False
+    sources = sources_of(unit, PlannedStep.model_validate(step.facts))
+    names = [_CREATED.format(source.facts["step_id"]) for source in sources]
+    if missing := frozenset(NOTE + name for name in names if name not in unit.snapshot.notes):
+        raise NeedsSteps(missing)
+    created = [path for name in names for path in unit.note(name) or ()]
+    return len(created) != count or not set(files).isdisjoint(created)
 
 
 def _drop(unit: UnitOfWork, step: Step, category: str) -> None:

@@ -152,6 +152,27 @@ def test_there_is_no_baseline_of_checks(step: PlannedStep, failure: Any, more: d
     assert plan.steps["a"].failures == 1
 
 
+@pytest.mark.parametrize(
+    ("created", "added", "dropped"),
+    [
+        (["src/new.py"], ADDED, True),  # what the check looks at was there before
+        (["src/a.py"], ADDED, False),
+        (["src/new.py"], (), False),  # nobody knows what it created
+    ],
+)
+def test_only_files_that_the_plan_created_are_not_compared(
+    created: list[str], added: tuple[str, ...], dropped: bool
+) -> None:
+    first = patch("n", added=added).model_copy(update={"allowed_files": ("src/a.py", "src/new.py")})
+    plan = running(first, a_step("m", "n"), patch("a", "m"))
+    plan.report(a_report("n", touched_files=["src/a.py"], created_files=created))
+    plan.report(a_report("m", touched_files=["src/m.py"]))
+
+    plan.report(red(1))
+
+    assert ("a-baseline" in plan.states) == dropped
+
+
 def test_files_that_an_earlier_step_created_are_judged_and_whole_projects_still_compared() -> None:
     first = a_step("n")
     whole = patch("b", "n", added=("tsc",), tools=(TSC, TEST))
