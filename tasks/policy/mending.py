@@ -6,6 +6,7 @@ may touch what the steps before it patched, and no more; it is as risky as these
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ MAX_READ = 64  # steps before the red one that are looked at
 MAX_TOOLS = 20
 RETRIES = 2
 
+_WORD = re.compile(r"[\w./-]+")
 _BY_FILE = (ToolCategory.LINT, ToolCategory.TYPE_CHECK)  # what a tool finds in one file is about that file
 
 
@@ -78,7 +80,9 @@ def make_mend(
     sources = list(sources_of(unit, step))
     subjects: frozenset[str] = frozenset()
     if ChangedRule.MENDED_AT_THE_CAUSE.holds(unit.plan):
-        subjects = frozenset(subject_of(test.partition("::")[0]) for test in tests)
+        failure = unit.snapshot.steps[step.step_id].status.previous or {}
+        blamed = files_of(_WORD.findall(failure.get("trace") or ""), Role.TEST)  # as a test that hangs, not in a list
+        subjects = frozenset(subject_of(test.partition("::")[0]) for test in (*tests, *blamed))
     found = _files(sources, unit.plan.head.tightened, is_named, subjects)
     if found is None:
         return None

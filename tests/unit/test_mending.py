@@ -201,6 +201,16 @@ def test_a_check_that_hangs_has_more_time_and_then_a_mend() -> None:
     assert (plan.state, plan.halt["rule"]) == ("HALTED", "identical_failure")
 
 
+def test_a_source_is_mended_whose_test_is_named_in_the_trace_alone() -> None:
+    plan = Running(many("x", count=4), a_step("a", "x"), many("y", "a", count=5), a_check("t", "y"))
+    for step in "xay":
+        plan.report(a_report(step))
+    for _ in range(2):
+        fail_and_rest(plan, "t", "TEST_TIMEOUT", stack_trace_head="tests/test_a.py::test_one ")
+
+    assert files_of(plan) == [*(f"y/{number}.py" for number in range(4)), "src/a.py"]
+
+
 def test_a_patch_that_hangs_twice_halts_as_before() -> None:
     plan = Running(a_step("a", tools=(CATALOGUE.match("pytest"),)), identical_failures=2)
 
