@@ -60,6 +60,14 @@ def test_elements_behind_those_of_an_attempt_are_passed_over() -> None:
     assert Attempt.decode(b"7-0 " + codec.dumps([*raw, "newer"])) == attempt
 
 
+def test_every_field_of_a_step_and_of_an_attempt_comes_back_as_it_was() -> None:
+    status = StepStatus(1, "BLOCKED", 2, 3, 4, "digest", "signature", 5, "alice", {"category": "UNKNOWN"}, "asked")
+    attempt = Attempt(1, "lease", "default", ["src/a.py"], 2, 3, 4, 5, 6, "7-0")
+
+    assert StepStatus.decode(status.encode()) == status
+    assert Attempt.decode(b"7-0 " + attempt.encode()) == attempt
+
+
 def test_keys_beside_those_of_a_head_and_of_the_changing_part_are_written_again() -> None:
     head, live = codec.dumps({**HEAD, **NEWER}), codec.dumps({**LIVE, **NEWER, "paused": "ada"})
 
