@@ -7,16 +7,17 @@ attributes, hooks, index or refs changes what our git does: it is given names an
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import shutil
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 
 from worker.controller import changes, history, snapshot
 from worker.controller.changes import Changes, IgnoreRules
@@ -30,6 +31,7 @@ MAX_CHANGE_BYTES = 100 * 1024 * 1024  # of all files that an attempt changes, an
 MAX_REF_BYTES = 4096
 MAX_PACKED_BYTES = 1024 * 1024
 MAX_REFS = 1000
+HELD = "held"  # locked for as long as its controller lives
 PACKED = re.compile(rb"([0-9a-f]{40,64}) (refs/[^\0 ]+)")
 
 
@@ -41,13 +43,33 @@ def worktree(
 
     If it is to be another `user` who works in it, the clone is that user's, who cannot reach what is ours beside it.
     """
+    _discard_left(Path(parent or gettempdir()))
     # Not below `.git`: several test runners refuse to see files there.
     home = Path(mkdtemp(prefix=f"planner-{name}-", dir=parent))
-    try:
-        yield Worktree(repository, home, user)
-    finally:
-        snapshot.discard(home / "clone")
-        shutil.rmtree(home, ignore_errors=True)
+    with (home / "new").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        (home / "new").rename(home / HELD)  # so that nobody finds it before it is held
+        try:
+            yield Worktree(repository, home, user)
+        finally:
+            _discard(home)
+
+
+def _discard_left(parent: Path) -> None:
+    """Remove what controllers that were killed have left in `parent`: nobody holds it any more."""
+    for file in parent.glob(f"planner-*/{HELD}"):
+        home = file.parent
+        with suppress(OSError):
+            if home.is_symlink() or home.stat().st_uid != os.geteuid():
+                continue  # anybody may make folders there
+            with file.open() as held:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _discard(home)
+
+
+def _discard(home: Path) -> None:
+    snapshot.discard(home / "clone")
+    shutil.rmtree(home, ignore_errors=True)
 
 
 class Worktree:

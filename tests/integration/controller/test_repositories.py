@@ -14,7 +14,9 @@ from tests.support.controlling import FIX, PLAN, PYTEST, Planner, Repo, bare
 from worker.controller.readiness import RemoteTrouble
 from worker.controller.remote import Remote
 from worker.controller.repositories_file import RepositoriesFile, WrongRepositories
+from worker.controller.repository import Repository
 from worker.controller.shared import SharedRepository
+from worker.controller.worktree import worktree
 
 Start = Callable[..., None]
 REF = f"refs/planner/{PLAN}"
@@ -209,6 +211,20 @@ def test_what_old_plans_have_left_is_dropped_here_and_at_the_remote(
     assert REF not in remote.git("for-each-ref")
     assert clone.tip(PLAN) is None
     assert "plan_new" in remote.git("for-each-ref")
+
+
+def test_what_a_killed_controller_has_left_is_removed_by_the_next_one(repo: Repo, tmp_path: Path) -> None:
+    left, stranger = tmp_path / "planner-dead-1", tmp_path / "planner-other"
+    (left / "clone/shop").mkdir(parents=True)
+    (left / "held").touch()
+    stranger.mkdir()
+
+    with worktree(Repository(repo.path), "one", tmp_path) as one:
+        with worktree(Repository(repo.path), "two", tmp_path):
+            assert not left.exists()
+        assert one.root.parent.parent.exists()
+
+    assert [path.name for path in tmp_path.glob("planner-*")] == [stranger.name]
 
 
 @pytest.mark.parametrize(
