@@ -14,7 +14,7 @@ from schemas.goal import Goal
 from schemas.step import ControllerTaskSpec, PlannedStep, pack_step
 from tasks.handlers import goals
 from tasks.policy.goal_texts import MAX_TEXTS, texts_of
-from tasks.rules.strategy import Draft
+from tasks.rules.strategy import Draft, Setting
 from tasks.text.sanitize import TOKEN, Treatment, sanitize
 from tests.corpus.goals import SCENES
 from tests.support.attacks import TEXTS
@@ -148,6 +148,22 @@ def test_a_plan_of_ten_thousand_steps_keeps_them_once_and_outside_of_what_every_
     before, after = stored(a_goal(**known)), stored(a_goal(log, documents={"README.md": log}, **known))
     assert after[0] - before[0] < 10_000 * len(b',"goal_texts":true') + 2 * MAX_TEXTS
     assert after[1] == before[1]
+
+
+def test_a_plan_that_was_drafted_keeps_none_of_them_in_what_every_decision_reads() -> None:
+    context = {**CONTEXT, "failure_log": "E   a mark of the log", "documents": {"README.md": "a mark of a document"}}
+    goal = Goal.model_validate({"goal": "Fix the login", "allowed_files": FILES, "context": context})
+    made = goals.plan(goal, setting=Setting(drafter="queue"))
+    assert isinstance(made, Draft)
+    plan = Running(*made.steps, context=context, files=FILES, draft={"state": made.state}, sentence=goal.goal)
+    assert b"a mark of" in plan.record.growth  # in the prompt
+
+    for attempt in range(1, 5):
+        plan.report(a_report("draft-plan", attempt, output="of no use"))
+        plan.rest()
+
+    assert told(codec.dumps(plan.specs[-1]))["failure_log"] == "E   a mark of the log"
+    assert b"a mark of" not in plan.record.growth
 
 
 @pytest.mark.parametrize(
