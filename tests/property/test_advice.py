@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume
 from hypothesis import strategies as st
 
 from schemas.step import PlannedStep
 from tests.support.any_plan import LIMITS, METRICS, SAID, drafts
+from tests.support.examples import few_and_many
 from tests.support.plans import Running
 from tests.support.replay import run
 
@@ -31,11 +32,8 @@ def retried(steps: list[PlannedStep], advice: str) -> list[PlannedStep]:
     return [step.model_copy(update={"retry_limit": more.get(step.step_id, step.retry_limit)}) for step in steps]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
-@given(steps=drafts(), limits=LIMITS, doings=DOINGS)
-def test_a_plan_with_the_limit_that_is_advised_passes_the_place_where_it_halted(
-    steps: list[PlannedStep], limits: dict[str, Any], doings: list[Any]
-) -> None:
+@few_and_many(25, 100, drafts(), LIMITS, DOINGS, suppress_health_check=[HealthCheck.filter_too_much])
+def advised_limits(steps: list[PlannedStep], limits: dict[str, Any], doings: list[Any]) -> None:
     plan = Running(*steps, **limits)
     until = 0
     while plan.state != "HALTED" and until < len(doings):
@@ -52,3 +50,9 @@ def test_a_plan_with_the_limit_that_is_advised_passes_the_place_where_it_halted(
 
     same = again.state == "HALTED" and again.halt["evidence"]["limit_name"] == plan.halt["evidence"]["limit_name"]
     assert not same, advice
+
+
+(
+    test_a_plan_with_the_limit_that_is_advised_passes_the_place_where_it_halted,
+    test_advised_limits_at_length,
+) = advised_limits

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas import codec
@@ -16,6 +15,7 @@ from tasks.rules.validation import validate
 from tasks.strategies import task
 from tasks.text.sanitize import sanitize
 from tasks.toolchain.catalogue import CATALOGUE
+from tests.support.examples import few_and_many
 
 FILES = ("src/a.py", "src/b.py", "src/auth/login.py", "tests/test_a.py", "docs/guide.md", "package.json")
 GOAL = Goal.model_validate(
@@ -57,9 +57,8 @@ def _is_governed(steps: tuple[Any, ...]) -> None:
     assert all(tool.tool in CATALOGUE.contracts for step in steps for tool in step.verify_tools)
 
 
-@settings(max_examples=200, deadline=None)
-@given(answers, modes, st.booleans())
-def test_any_answer_over_http_comes_to_a_plan_or_to_one_more_question(output: Any, mode: str, is_text: bool) -> None:
+@few_and_many(50, 200, answers, modes, st.booleans())
+def any_answer_over_http(output: Any, mode: str, is_text: bool) -> None:
     said = Drafted(codec.dumps(output).decode() if is_text else output, None, 10)
     options = {"validation_mode": mode}
 
@@ -75,9 +74,14 @@ def test_any_answer_over_http_comes_to_a_plan_or_to_one_more_question(output: An
     assert first.tokens in (10, 20)
 
 
-@settings(max_examples=200, deadline=None)
-@given(answers, modes)
-def test_any_answer_of_a_controller_is_refused_or_unfolds(output: Any, mode: str) -> None:
+(
+    test_any_answer_over_http_comes_to_a_plan_or_to_one_more_question,
+    test_any_answer_over_http_comes_to_a_plan_or_to_one_more_question_at_length,
+) = any_answer_over_http
+
+
+@few_and_many(50, 200, answers, modes)
+def any_answer_of_a_controller(output: Any, mode: str) -> None:
     answer = goals.plan(GOAL, setting=Setting(drafter="queue", options={"validation_mode": mode}))
     assert not isinstance(answer, Consult | Rejected)
     assert isinstance(answer, Draft)
@@ -91,3 +95,9 @@ def test_any_answer_of_a_controller_is_refused_or_unfolds(output: Any, mode: str
     assert found.replaces is (refused is not None)
     assert not sanitize(str(found.why)).findings
     _is_governed(found.steps)
+
+
+(
+    test_any_answer_of_a_controller_is_refused_or_unfolds,
+    test_any_answer_of_a_controller_is_refused_or_unfolds_at_length,
+) = any_answer_of_a_controller

@@ -23,6 +23,7 @@ from tasks.strategies.drafting.cycle import Refusal
 from tasks.strategies.evolution.plan_parser import parse
 from tasks.strategies.evolution.trajectory import History, TrajectoryOptions, rollup, spans
 from tasks.toolchain.catalogue import CATALOGUE
+from tests.support.examples import few_and_many
 from tests.support.kinds.evolution import ATTACK, FILES, a_goal, a_plan, a_step, after, grown, through_json
 
 VALIDATOR = Draft202012Validator(PLANNING_OUTPUT_SCHEMA)
@@ -126,9 +127,10 @@ def test_the_schema_and_the_model_agree(output: Any) -> None:
     assert accepted is VALIDATOR.is_valid(output)
 
 
-@given(OUTPUTS, st.sampled_from(["strict", "lenient", "none"]))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_what_is_not_refused_unfolds_into_steps_that_validate(output: Any, mode: str) -> None:
+@few_and_many(
+    75, 300, OUTPUTS, st.sampled_from(["strict", "lenient", "none"]), suppress_health_check=[HealthCheck.too_slow]
+)
+def what_is_not_refused_unfolds(output: Any, mode: str) -> None:
     growth = grown(a_goal(mode))
     if evolution.refusal(growth, {"step_id": "draft-plan"}, output):
         return
@@ -144,6 +146,12 @@ def test_what_is_not_refused_unfolds_into_steps_that_validate(output: Any, mode:
     if fallback:
         assert validate(growth.goal, fallback.steps) == ()
         assert not {step.step_id for step in fallback.steps} & {step.step_id for step in found.steps}
+
+
+(
+    test_what_is_not_refused_unfolds_into_steps_that_validate,
+    test_what_is_not_refused_unfolds_into_steps_that_validate_at_length,
+) = what_is_not_refused_unfolds
 
 
 @given(OUTPUTS)

@@ -15,6 +15,7 @@ from tasks.strategies.reviewed_plan import advance
 from tasks.strategies.reviewed_plan.integrity import faults
 from tasks.strategies.reviewed_plan.operations import ENTITIES
 from tasks.toolchain.catalogue import CATALOGUE
+from tests.support.examples import few_and_many
 from tests.support.kinds.reviewed_plan import ANSWERS, FILES, Play, a_goal, begin, good, run
 from tests.support.kinds.reviewed_plan_values import SINGLE
 from tests.support.kinds.reviewed_plan_values import VALUES as GOOD
@@ -198,9 +199,8 @@ class Reviewed:
         return [record for record in self.play.document["gate_history"] if record["phase"] == phase]
 
 
-@settings(max_examples=150, deadline=None)
-@given(data=st.data(), given_=GIVEN)
-def test_whatever_is_said_the_workflow_ends_and_keeps_its_rules(data: st.DataObject, given_: dict[str, Any]) -> None:
+@few_and_many(40, 150, st.data(), GIVEN)
+def whatever_is_said(data: st.DataObject, given_: dict[str, Any]) -> None:
     play = Reviewed(data.draw, **given_).run()
 
     passed = [record["phase"] for record in play.document["gate_history"] if record["verdict"] in ("PASS", "ACCEPTED")]
@@ -215,6 +215,12 @@ def test_whatever_is_said_the_workflow_ends_and_keeps_its_rules(data: st.DataObj
         assert play.halt[0] == "review_stopped"
         assert passed == PHASES[: len(passed)]
         assert play.document["report"]["status"] == "ABORTED"
+
+
+(
+    test_whatever_is_said_the_workflow_ends_and_keeps_its_rules,
+    test_whatever_is_said_at_length,
+) = whatever_is_said
 
 
 def written(plan: Mapping[str, Any]) -> dict[str, Any]:

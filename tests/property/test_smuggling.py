@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -21,6 +21,7 @@ from tasks.toolchain.catalogue import CATALOGUE
 from tests.corpus import record
 from tests.corpus.play import Input, Player, Scene
 from tests.support.attacks import ATTACK
+from tests.support.examples import few_and_many
 from tests.support.smuggling import AFTER, BEFORE, SMUGGLED_WORDS
 
 MOST_INPUTS = 20  # of a recorded plan, so that many plans are played
@@ -156,11 +157,8 @@ HOSTILE = st.one_of(st.sampled_from([*AFTER, *BEFORE, *SMUGGLED_WORDS, ATTACK]),
 HOW = st.sampled_from(["{new}", "{old}{new}", "{new}{old}"])
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(cases(), HOSTILE, HOW)
-def test_hostile_text_gives_no_step_more_than_it_had(
-    case: tuple[Scene, list[Input], Place], text: str, how: str
-) -> None:
+@few_and_many(50, 200, cases(), HOSTILE, HOW, suppress_health_check=[HealthCheck.too_slow])
+def hostile_text(case: tuple[Scene, list[Input], Place], text: str, how: str) -> None:
     scene, inputs, place = case
     before = specs(scene, inputs)
 
@@ -189,6 +187,12 @@ def test_hostile_text_gives_no_step_more_than_it_had(
         assert [(old, new) for old, new in pairs if old.kind != new.kind] == []
     if field(place) in WORDS:
         assert [(old, new) for old, new in pairs if old != new] == []
+
+
+(
+    test_hostile_text_gives_no_step_more_than_it_had,
+    test_hostile_text_at_length,
+) = hostile_text
 
 
 def test_the_recorded_plans_have_the_words_that_are_changed() -> None:
