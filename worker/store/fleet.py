@@ -22,7 +22,7 @@ from worker.store.keys import CONTROLLERS
 STEPS_KEY = re.compile(r"planner:\{\d+\}:steps:(.+)", re.DOTALL)
 SCAN = 1000
 PAGE = 500
-LEASE = ("attempt", "controller", "claimed", "renewed", "info")
+LEASE = ("attempt", "claimed", "renewed", "info")
 RECENT_MS = 60_000  # a consumer that asked within this time reads; one that works asks again when it is done
 
 
@@ -149,10 +149,10 @@ def _spec(found: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> dict[str, Any] |
     return spec
 
 
-def _holder(
+def _holder(  # a lease has the name under which controllers of one host claim, a group that of the one who read
     reader: str, spec: dict[str, Any], lease: Iterable[bytes | None]
 ) -> tuple[str, StepInHand, dict[str, Any] | None]:
-    attempt, controller, claimed, renewed, info = lease
+    attempt, claimed, renewed, info = lease
     ours = attempt == str(spec["attempt"]).encode()
     step = StepInHand(
         plan_id=spec["plan_id"],
@@ -161,7 +161,7 @@ def _holder(
         since=rfc3339(int(claimed)) if ours and claimed else None,
         heartbeat_at=rfc3339(int(renewed)) if ours and renewed else None,
     )
-    return (controller.decode(errors="replace") if ours and controller else reader), step, _info(info) if ours else None
+    return reader, step, _info(info) if ours else None
 
 
 def _info(raw: bytes | None) -> dict[str, Any] | None:
