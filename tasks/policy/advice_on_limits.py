@@ -20,6 +20,7 @@ def advise_on_budget(facts: Facts) -> str:
     each = -(-(spent + unbooked) // over) if over else spent
     if name in ("tokens", "patch_cycles"):
         each = max([each, *(step.facts["estimate"][name] for step in facts.ready if step.spec is not None)])
+        spent += plan.halting.get("cut_short", {}).get(name, 0)
     wanted = spent + unbooked + max(1, 1 if name == "failing_outcomes" else each * left)
     least = spent + unbooked + 1
     told = raise_limit(facts, name, min(wanted, max(least, int(MOST[name]))))

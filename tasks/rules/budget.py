@@ -110,6 +110,10 @@ def settle(plan: PlanRecord, attempt: Attempt, metrics: Metrics | None, estimate
     """
     used, tokens, cycles = metrics or NO_METRICS, estimate["tokens"], estimate["patch_cycles"]
     if ChangedRule.AS_RESERVED.holds(plan):
+        if attempt.tokens < tokens and used.tokens_used is None:
+            _remember_cut(plan, "tokens", tokens - attempt.tokens)
+        if attempt.patch_cycles < cycles and used.patch_cycles is None:
+            _remember_cut(plan, "patch_cycles", cycles - attempt.patch_cycles)
         tokens, cycles = attempt.tokens, attempt.patch_cycles
     release(plan, attempt)
     tokens = book(plan, tokens if used.tokens_used is None else used.tokens_used)
@@ -186,6 +190,12 @@ def spenders_of(plan: PlanRecord, name: str) -> list[dict[str, Any]]:
     """List the attempts that used much of the budget `name`, largest first."""
     known = plan.halting.get("spenders", {}).get(name, ())
     return [{"step_id": step_id, "attempt": attempt, "used": used} for step_id, attempt, used in known]
+
+
+def _remember_cut(plan: PlanRecord, name: str, missing: int) -> None:
+    """Remember by how much an attempt was given less than expected: where more is left it books more (advice)."""
+    short = plan.halting.setdefault("cut_short", {})
+    short[name] = short.get(name, 0) + missing
 
 
 def settle_without_outcome(unit: UnitOfWork, step_id: str, attempt: Attempt, *, claimed: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from schemas.base import RiskLevel
+from schemas.step import StepEstimate
 from tasks.policy.advice_facts import MOST
 from tasks.policy.schedule import SILENT_MS
 from tests.support.commands import WEEK_MS, order
@@ -202,6 +203,25 @@ def test_a_dead_end_says_whether_a_revision_was_tried_and_what_failed() -> None:
     )
     told = [plan.halt["evidence"]["steps"] for plan in (tried, not_tried)]
     assert [(each["failures"], each["revised"]) for (each,) in told] == [(3, True), (1, False)]
+
+
+def test_what_an_attempt_was_given_less_than_expected_is_part_of_what_is_advised() -> None:
+    expected = {"c": 0, "d": 0, "e": 0, "f": 0, "a": 908, "b": 259, "g": 0}
+
+    def drive(tokens: int) -> Running:
+        steps = [
+            a_step(name).model_copy(update={"estimate": StepEstimate(tokens=most, patch_cycles=0)})
+            for name, most in expected.items()
+        ]
+        plan = Running(*steps, tokens=tokens, max_parallel=2)
+        for name in "cdefba":
+            plan.report(a_report(name))  # without figures: what was reserved is booked
+        return plan
+
+    halted = drive(1000)
+    assert halted.halt["evidence"]["limit_name"] == "tokens"
+    assert advised(halted)["tokens"] > sum(expected.values())
+    assert drive(advised(halted)["tokens"]).state == "EXECUTING"
 
 
 def test_a_plan_of_an_older_version_is_explained_as_it_was() -> None:
