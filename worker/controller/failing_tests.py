@@ -35,8 +35,8 @@ _VITEST_MORE = re.compile(r"^(?: +Errors {2}\d|⎯+ (?:Failed Suites|Unhandled) 
 _PARTS = re.compile(r"(\d+) ([a-z]+)")
 _TAP = re.compile(
     r"^(?P<space> *)(?:# Subtest: (?P<began>[^\n]+)|not ok \d+ - (?P<test>[^\n]+)\n"
-    r"(?P=space) {2}---\n(?P<block>.*?)\n(?P=space) {2}\.\.\.)$",
-    re.MULTILINE | re.DOTALL,
+    r"(?P=space) {2}---\n(?P<block>(?:[^\n]*\n){0,400}?)(?P=space) {2}\.\.\.)$",
+    re.MULTILINE,
 )
 _TAP_NOT = re.compile(r" # (?:TODO|SKIP)\b")
 _TAP_PLACE = re.compile(r"^ *location: '(?:[^'\n]*?//)?([^'\n]+?)(?::\d+){0,2}'$", re.MULTILINE)
@@ -45,7 +45,7 @@ _TAP_COUNT = re.compile(r"^# (fail|cancelled) (\d+)$", re.MULTILINE)
 _SCRIPT = re.compile(r"^> [^\n]+\n> ([^\n]+)$", re.MULTILINE)  # what npm and pnpm run, each behind its script's name
 _RUNNER = re.compile(r"(jest|vitest run|node --test)(?: [^;&|<>()`$]*)?")
 _UNITTEST = re.compile(r"^={70}\n(?:FAIL|ERROR): ([^\n]+ \([\w.]+\)[^\n]*)$", re.MULTILINE)
-_UNITTEST_COUNT = re.compile(r"^FAILED \(([a-z= 0-9,]+)\)$", re.MULTILINE)
+_UNITTEST_COUNT = re.compile(r"^FAILED \(([a-z ]+=\d+(?:, [a-z ]+=\d+)*)\)$", re.MULTILINE)
 _UNITTEST_STOPPED = re.compile(
     r"^ERROR: (?:setUp|tearDown)(?:Class|Module) |unittest\.loader\._FailedTest", re.MULTILINE
 )

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from threading import Event
 
 from pydantic import ValidationError
@@ -40,6 +40,10 @@ PAUSED_EACH_S = 0.05  # and so much longer for each of them
 RELEASED_IN_A_ROW = 5  # then the controller pauses: at first, and at most, for so many seconds
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 300.0
 ABILITIES = ("at", "failing_tests", "nothing_to_change", "released")  # what of the wire's additions this one honours
+try:
+    VERSION = version("planner-worker")
+except PackageNotFoundError:  # run from its sources
+    VERSION = "unknown"
 MAX_HOST = 200  # characters: what a heartbeat says of us has 512 bytes
 
 
@@ -156,7 +160,7 @@ class Controller:
 
     def _info(self) -> bytes:
         """Say who we are, for `planner controllers`."""
-        about = {"version": version("planner-worker"), "host": socket.gethostname()[:MAX_HOST], "abilities": ABILITIES}
+        about = {"version": VERSION, "host": socket.gethostname()[:MAX_HOST], "abilities": ABILITIES}
         return codec.dumps({**about, "done": self._done, "failed": self._failed})
 
     def _attempt(self, spec: Spec, raw: bytes, lease: LeaseClient, most_s: float | None) -> Result:

@@ -11,7 +11,7 @@ from typing import Self
 
 from worker.controller.config import ControllerConfig
 from worker.controller.readiness import CannotWork, is_of
-from worker.controller.remote import Remote
+from worker.controller.remote import Remote, without_users
 from worker.controller.repositories_file import RepositoriesFile, RepositorySettings
 from worker.controller.repository import Repository
 from worker.controller.setup import Setup
@@ -66,7 +66,9 @@ class Places:
         place = self._known[""]
         names = place.tree.names
         if repo and names and not is_of(repo, names):
-            raise CannotWork(f"the repository {repo} is not here: the clone's remotes are {', '.join(names)}")
+            raise CannotWork(
+                f"the repository {repo} is not here: the clone's remotes are {without_users(', '.join(names))}"
+            )
         return place
 
     def _of_file(self, repo: str | None, file: RepositoriesFile) -> Place:

@@ -8,6 +8,7 @@ import subprocess
 from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from worker.controller.readiness import RemoteTrouble
 from worker.host.git import UPLOAD_PACK, Git, GitError
@@ -19,6 +20,8 @@ SLOW = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")
 ABSENT = "couldn't find remote ref"
 FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 MAX_TOKEN_BYTES = 64 * 1024
+HTTP = ("https://", "http://")
+_USER = re.compile(r"(?<=://)[^/\s]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Remote:
         try:
             return Git(directory or Path("/"), *options, environment=self._environment()).line(*args)
         except (GitError, OSError, subprocess.TimeoutExpired) as error:
-            raise RemoteTrouble(f"{self.url}: {error}") from error
+            raise RemoteTrouble(without_users(f"{self.url}: {error}")) from error
 
     def fetch(self, directory: Path, *wanted: str, depth: int = 0) -> None:
         """Fetch commits or branches into `directory`, which becomes nobody's upstream; raises RemoteTrouble."""
@@ -47,7 +50,12 @@ class Remote:
         words += [f"--depth={depth}"] if depth else []
         # A repository of this machine is read with our settings too.
         words += [] if self._is_elsewhere else [f"--upload-pack={UPLOAD_PACK}"]
-        self(directory, "fetch", *words, "--", self.url, *wanted)
+        self(directory, "fetch", *words, "--", self._address, *wanted)
+
+    @property
+    def _address(self) -> str:
+        """Return the URL as others may see it: a password in one for HTTP goes by the environment."""
+        return without_users(self.url) if self.url.startswith(HTTP) else self.url
 
     @property
     def _is_elsewhere(self) -> bool:
@@ -57,10 +65,21 @@ class Remote:
         key = f" -i '{self.ssh_key}' -o IdentitiesOnly=yes" if self.ssh_key else ""
         given = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         given |= {"GIT_ALLOW_PROTOCOL": PROTOCOLS, "GIT_SSH_COMMAND": SSH + key}
-        if self.token_file and self.url.startswith("https://"):
-            token = self.token_file.read_bytes()[:MAX_TOKEN_BYTES].strip()
-            header = b64encode(self.user.encode() + b":" + token).decode()
-            # Not among the words, which every process of this machine can read.
-            given |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.extraHeader"}
-            given["GIT_CONFIG_VALUE_0"] = f"Authorization: Basic {header}"
+        if credentials := self._credentials():
+            parts = urlsplit(self._address)
+            # Not among the words, which every process of this machine can read; and for this server alone.
+            given |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"http.{parts.scheme}://{parts.netloc}/.extraHeader"}
+            given["GIT_CONFIG_VALUE_0"] = f"Authorization: Basic {b64encode(credentials).decode()}"
         return given
+
+    def _credentials(self) -> bytes:
+        """Return user and password for HTTP, of the token's file or of the URL itself; nothing where there are none."""
+        if self.token_file and self.url.startswith("https://"):
+            return self.user.encode() + b":" + self.token_file.read_bytes()[:MAX_TOKEN_BYTES].strip()
+        user = urlsplit(self.url).netloc.rpartition("@")[0] if self.url.startswith(HTTP) else ""
+        return unquote_to_bytes(user if ":" in user or not user else f"{user}:")
+
+
+def without_users(text: str) -> str:
+    """Return `text` without users and passwords in its URLs."""
+    return _USER.sub("", text)

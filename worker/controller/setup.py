@@ -62,10 +62,13 @@ class SetupResults:
     def keep(self, key: str, root: Path, results: Sequence[str]) -> None:
         """Keep what lies at `results` of `root`; raises OSError where that is nothing that can be kept."""
         store = self.home / key
+        self._drop(key)
         store.mkdir(parents=True)
         files, links, folders = {}, {}, {}
         size = 0
         for result in map(os.fsencode, results):
+            parents = result.split(b"/")[:-1]
+            folders.update({b"/".join(parents[: depth + 1]): 0o755 for depth in range(len(parents))})
             listed, inner = snapshot.contents(root, *result.split(b"/"))
             folders.update({result + b"/" + path: mode for path, mode in inner.items()} | {result: 0o755})
             for name, marks in listed.items():

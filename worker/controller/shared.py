@@ -139,17 +139,28 @@ class SharedRepository(Repository):
         if not self._keep_days or (mark.exists() and now - mark.stat().st_mtime < TIDY_S):
             return
         mark.touch()
-        form = "--format=%(committerdate:unix) %(objectname) %(refname)"
+        form = "--format=%(committerdate:unix) %(objectname) %(refname) %(trailers:key=Plan,valueonly,separator=%2C)"
         for line in self.git.line("for-each-ref", form, BRANCHES).splitlines():
-            written, commit, name = line.split(" ", 2)
+            written, commit, name, landed = f"{line} ".split(" ", 3)
             if int(written) < now - self._keep_days * DAY_S:
                 plan_id = name.removeprefix(BRANCHES)
-                with suppress(RemoteTrouble):  # it is gone already, or somebody works on it
-                    self._push(plan_id, "", commit)
-                self._remember(plan_id, None)
-                log.info("plan_forgotten", extra={"plan_id": plan_id, "commit": commit})
+                self._forget(plan_id, commit, landed=landed.strip() == plan_id)
         with _locked(self.common / LOCK), suppress(GitError, subprocess.TimeoutExpired):
             self.git("gc", "--quiet", GRACE)
+
+    def _forget(self, plan_id: str, commit: str, *, landed: bool) -> None:
+        """Drop what a plan has left; of one that has `landed` nothing yet only what is here: its age is not known."""
+        if landed:
+            try:
+                self._push(plan_id, "", commit)
+            except (
+                RemoteTrouble
+            ):  # it is gone already, somebody works on it, or the remote does not let us: as it has it
+                with suppress(RemoteTrouble):
+                    self._refresh(plan_id)
+                return
+            log.info("plan_forgotten", extra={"plan_id": plan_id, "commit": commit})
+        self._remember(plan_id, None)
 
 
 @contextmanager

@@ -218,10 +218,11 @@ class Worktree:
     def take_off(self, step_id: str, confirm: Callable[[], object]) -> None:
         """Take the commits of `step_id` off the plan's branch; raises GitError where later ones need them."""
         while True:
-            tip = self._repository.tip(self._plan_id) or self._base
+            known = self._repository.tip(self._plan_id)
+            tip = known or self._base
             self._store.fetch(tip, self._plan_id)
             first = history.without(self._store, self._commits(tip), step_id, tip)
-            if first == tip or self._publish(first, tip, confirm):
+            if first == tip or self._publish(first, tip, known, confirm):
                 return
 
     def land(self, step_id: str, change: Changes, message: str, confirm: Callable[[], object]) -> str:
@@ -231,21 +232,22 @@ class Worktree:
         """
         store = self._store
         while True:
-            tip = self._repository.tip(self._plan_id) or change.base
+            known = self._repository.tip(self._plan_id)
+            tip = known or change.base  # a branch that somebody has deleted begins again where this attempt did
             store.fetch(tip, self._plan_id)
             parent, tree = history.without(store, self._commits(tip), step_id, tip), change.tree
             if parent != change.base:
                 tree = store.merge(change.base, parent, tree)
             commit = store.commit(tree, parent, message)
-            if self._publish(commit, tip, confirm):
+            if self._publish(commit, tip, known, confirm):
                 return commit
 
-    def _publish(self, commit: str, tip: str, confirm: Callable[[], object]) -> bool:
-        """Move the plan's branch from `tip` to `commit`, which the store has made; False if somebody else moved it."""
+    def _publish(self, commit: str, tip: str, known: str | None, confirm: Callable[[], object]) -> bool:
+        """Move the plan's branch from `known` to `commit`, which the store has made on `tip`; False if it has moved."""
         pack = self._store.pack(commit, tip)
         self._repository.receive(pack)
         confirm()
-        if not self._repository.move(self._plan_id, commit, tip):
+        if not self._repository.move(self._plan_id, commit, known or ""):
             return False
         self._store.keep(commit, pack)
         return True

@@ -51,11 +51,18 @@ def with_commit(body: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             git = Git(folder)
             commit = git.line("rev-parse", "--verify", "HEAD^{commit}")
             files = _names(git("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit))
-            if _is_of(files, patterns):
+            if _is_of(files, patterns) and _is_named(git, context.get("repo")):
                 context["base_sha"] = commit
                 if any(map(is_glob, patterns)):
                     context.setdefault("files", list(_first(files, expand_globs(patterns, files).files)))
     return {**body, "context": context} if context else dict(body)
+
+
+def _is_named(git: Git, repo: Any) -> bool:
+    """Tell whether the folder may be the repository `repo`: a remote is called so, or there is nothing to compare."""
+    remotes = git.line("config", "--get-regexp", r"^remote\..*\.url$", ok=(0, 1)).splitlines()
+    names = [line.rstrip("/").removesuffix(".git") for line in remotes]
+    return not (repo and names) or any(name.endswith(str(repo).removesuffix(".git")) for name in names)
 
 
 def _is_of(files: Sequence[str], patterns: Sequence[str]) -> bool:

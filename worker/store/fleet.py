@@ -115,7 +115,10 @@ def _in_hand(client: Redis, key: str) -> Iterator[tuple[str, StepInHand, dict[st
     """Yield the steps of a stream that somebody has read, each with who works on it and what they say of themselves."""
     after = "-"
     while True:
-        page: Any = client.xpending_range(key, CONTROLLERS, after, "+", PAGE)
+        try:
+            page: Any = client.xpending_range(key, CONTROLLERS, after, "+", PAGE)
+        except ResponseError:  # the queue has gone meanwhile
+            return
         yield from _leased(
             client, key, {each["message_id"]: each["consumer"].decode(errors="replace") for each in page}
         )

@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 
 from tests.support.controlling import FIX, PLAN, PYTEST, Planner, Repo, bare
-from worker.controller.readiness import RemoteTrouble
+from worker.controller.config import ControllerConfig
+from worker.controller.places import Places
+from worker.controller.readiness import CannotWork, RemoteTrouble
 from worker.controller.remote import Remote
 from worker.controller.repositories_file import RepositoriesFile, WrongRepositories
 from worker.controller.repository import Repository
 from worker.controller.shared import SharedRepository
 from worker.controller.worktree import worktree
+from worker.host.git import GitError
 
 Start = Callable[..., None]
 REF = f"refs/planner/{PLAN}"
@@ -189,8 +192,12 @@ def test_what_the_remote_refuses_is_trouble_and_no_move(clone: SharedRepository,
         clone.move(PLAN, base, base)
 
 
+@pytest.mark.parametrize(
+    ("message", "goes"),
+    [(f"a\n\nPlan: {PLAN}\nStep: s\nAttempt: 1", True), ("a commit that plans begin at", False)],
+)
 def test_what_old_plans_have_left_is_dropped_here_and_at_the_remote(
-    clone: SharedRepository, remote: Repo, tmp_path: Path
+    clone: SharedRepository, remote: Repo, message: str, goes: bool
 ) -> None:
     clone.start(PLAN, None)
     (clone.common / "planner.tidied").unlink()
@@ -199,7 +206,7 @@ def test_what_old_plans_have_left_is_dropped_here_and_at_the_remote(
     assert REF in remote.git("for-each-ref")
     stamp = {"GIT_COMMITTER_DATE": "2020-01-01T00:00:00Z"}
     aged = subprocess.run(
-        ["git", "-c", "user.name=a", "-c", "user.email=a", "commit-tree", "main^{tree}", "-p", "main", "-m", "a"],
+        ["git", "-c", "user.name=a", "-c", "user.email=a", "commit-tree", "main^{tree}", "-p", "main", "-m", message],
         cwd=remote.path, env=stamp, capture_output=True, text=True, check=True,
     ).stdout.strip()  # fmt: skip
     remote.git("update-ref", REF, aged)
@@ -208,9 +215,40 @@ def test_what_old_plans_have_left_is_dropped_here_and_at_the_remote(
 
     old.start("plan_new", None)
 
-    assert REF not in remote.git("for-each-ref")
+    assert (REF not in remote.git("for-each-ref")) is goes
     assert clone.tip(PLAN) is None
     assert "plan_new" in remote.git("for-each-ref")
+
+
+def test_a_plans_branch_that_somebody_deletes_meanwhile_is_made_again(repo: Repo, tmp_path: Path) -> None:
+    repository, asked = Repository(repo.path), 0
+
+    def confirm() -> None:
+        nonlocal asked
+        asked += 1
+        assert asked < 4
+
+    with worktree(repository, "one", tmp_path) as tree:
+        tree.reset(PLAN, None)
+        (tree.root / "new.txt").write_text("new\n")
+        change = tree.changes(["new.txt"])
+        repo.git("update-ref", "-d", f"refs/heads/planner/{PLAN}")
+        commit = tree.land("s", change, "add a file", confirm)
+    assert repository.tip(PLAN) == commit
+
+
+@pytest.mark.parametrize("url", ["https://me:secret@127.0.0.1:1/shop.git", "http://secret@127.0.0.1:1/shop.git"])
+def test_a_password_in_the_url_of_a_remote_is_told_to_nobody(repo: Repo, tmp_path: Path, url: str) -> None:
+    repo.git("remote", "add", "origin", url)
+    with pytest.raises(GitError) as refused:
+        Repository(repo.path).find("1" * 40)
+    assert "127.0.0.1" in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+    config = ControllerConfig(redis_url="redis://localhost", workdir=repo.path, command="true", worktrees=tmp_path)
+    with Places.opened(config) as places, pytest.raises(CannotWork) as elsewhere:
+        places.of("acme/other")
+    assert "secret" not in str(elsewhere.value)
 
 
 def test_what_a_killed_controller_has_left_is_removed_by_the_next_one(repo: Repo, tmp_path: Path) -> None:
