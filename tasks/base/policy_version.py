@@ -70,7 +70,7 @@ class ChangedRule(Enum):
     )
     A_MENDED_RED_IS_NO_FAILURE_IN_A_ROW = (
         4,
-        "A red of a step of mode `test` that a mend follows does not count for the halt rule `consecutive_failures`.",
+        "A red of a step of mode `test` counts no more for `consecutive_failures` once a mend follows it.",
     )
     PREPARED_WHERE_THE_FIXER_RAN = (
         4,
