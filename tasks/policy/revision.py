@@ -34,7 +34,7 @@ from tasks.policy.pre_steps import (
 from tasks.rules.validation import STEP_CHECKS, Surroundings, injections
 from tasks.text.fields import MAX_GUIDANCE
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of, render
-from tasks.toolchain.classify import TREE, Family, classify
+from tasks.toolchain.classify import TREE, Family, files_of
 from tasks.toolchain.files import Role, role_of
 
 ATTEMPTS = 3  # columns of the table; later failures are treated as the third
@@ -160,7 +160,8 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
     The plan goes EXECUTING->REVISING->EXECUTING within one commit.
     """
     plan, category = unit.plan, failure["category"]
-    was, evidence = PlannedStep.model_validate(step.facts), evidence_of(failure, outcome)
+    was, older = PlannedStep.model_validate(step.facts), not ChangedRule.TEXTS_OF_TIMEOUTS.holds(plan)
+    evidence = evidence_of(failure, outcome, older=older)
     if not ChangedRule.FILES_ARE_KEPT.holds(plan):
         evidence = evidence._replace(shrinks=True)
     catalogue = catalogue_of(plan.head.tools, plan.head.policy_version)
@@ -251,11 +252,11 @@ def _mended(
     return Revision(was.model_copy(update={"depends_on": (*was.depends_on, mend.step_id)}), mend, (MEND,))
 
 
-def evidence_of(failure: Mapping[str, Any], outcome: Outcome) -> Evidence:
+def evidence_of(failure: Mapping[str, Any], outcome: Outcome, *, older: bool = False) -> Evidence:
     """Gather what an outcome says of its failure: the tests, and the files that it names."""
     evidence = outcome.failure_evidence
     text = (evidence and evidence.stack_trace_head) or outcome.error_message or ""
-    named = (*(evidence.affected_files if evidence else ()), *classify(text).files)
+    named = (*(evidence.affected_files if evidence else ()), *files_of(text, older=older))
     return Evidence(C(failure["category"]), tuple(failure["failing_tests"]), tuple(dict.fromkeys(named)))
 
 

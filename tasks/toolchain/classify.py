@@ -138,6 +138,11 @@ class _Hit:
         return "" if _NOT_OURS.search(self.get("file")) else self.get("line")
 
 
+def files_of(text: str, *, older: bool = False) -> tuple[str, ...]:
+    """List the files that `text`, which any tool printed, accuses; with `older` as before policy version 4."""
+    return _diagnose(text, _ANY_OLDER if older else _ANY).files
+
+
 def classify(text: str, *, tool: str | None = None, timed_out: bool = False) -> Diagnosis:
     """Say what failure is in `text`, which the contract `tool` printed.
 

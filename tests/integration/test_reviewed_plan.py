@@ -106,6 +106,7 @@ def test_what_a_mend_changed_is_reviewed_before_the_gate(planner_worker: Running
     assert view.state == "COMPLETED", view.halt
     first, second = [spec for spec in fleet.specs if spec["step_id"] == "impl-code-qr"]
     assert first["input"]["mended"] == ["src/a.py"]
+    assert "input.mended" in first["controller_task_spec"]["hint"]
     assert "no item is about what a mend changed" in second["context"]["previous_failure"]["suggestion"]
     assert view.document["report"]["milestones"][0]["mended"] == ["src/a.py"]
 

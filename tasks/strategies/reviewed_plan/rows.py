@@ -28,6 +28,7 @@ from tasks.strategies.reviewed_plan.steps import Brief, failed_items, role_step,
 from tasks.strategies.reviewed_plan.words import explain, sum_up
 from tasks.text.fields import fit
 
+MENDED = "Say in an item of its own what you find in each file that `input.mended` names: it was changed since."
 MAX_PARTS = 20  # answers of a role to one phase
 
 Moved = tuple[Turn, str | None]  # with the row that follows; None: it waits, or the workflow is over
@@ -125,6 +126,9 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
         file = turn.file(phase)
         step_id = brief.name + suffix(file.iteration)
         step = role_step(brief, StepType.REVIEW, step_id, turn.goal, failed_items(file))
+        if turn.state.mended:
+            hint = step.controller_task_spec.model_copy(update={"hint": MENDED})
+            step = step.model_copy(update={"controller_task_spec": hint})
         return turn.with_file(file).hand_out(brief.name, (step,)), None
 
     def leave(turn: Turn, output: Any) -> Moved:
