@@ -308,6 +308,7 @@ def everything(client: Redis) -> dict[bytes, Any]:
     return {key: (read[kind](key), client.ttl(key) == -1) for key, kind in kinds.items()}
 
 
+@pytest.mark.outages
 def test_a_plan_that_was_mended_goes_on_to_its_end(planner: Planner, doctor: Callable[..., Result]) -> None:
     plan_id = large(planner)
     lose_ready(planner.client, plan_id)

@@ -47,6 +47,7 @@ def test_an_operator_may_have_it_rejected_instead(
     assert list(view.steps) == []
 
 
+@pytest.mark.outages
 def test_a_question_is_never_asked_twice_though_its_worker_dies(redis_url: str, tmp_path: Path) -> None:
     with llm_server(Reply(codec.dumps(PLAN).decode(), waits=True)) as llm, Redis.from_url(redis_url) as client:
         fleet = Fleet(client)
@@ -66,6 +67,7 @@ def test_a_question_is_never_asked_twice_though_its_worker_dies(redis_url: str, 
     assert "the worker that asked died" in why
 
 
+@pytest.mark.outages
 def test_a_slow_draft_stays_with_its_worker_while_others_plan_other_goals(redis_url: str, tmp_path: Path) -> None:
     with llm_server(SLOW) as llm, Redis.from_url(redis_url) as client:
         fleet = Fleet(client)
