@@ -19,7 +19,7 @@ from tasks.plan.snapshot import Clocks, Lease, Snapshot, Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import failing, halt, halt_rules, handing_back, waits
 from tasks.policy.halt_rules import Seen
-from tasks.policy.schedule import RUNNING_MARGIN_MS, SILENT_MS, advance
+from tasks.policy.schedule import LONGEST_SILENT_MS, RUNNING_MARGIN_MS, SILENT_MS, advance
 from tasks.rules import budget
 
 NO_CLOCKS = Clocks()
@@ -56,7 +56,7 @@ def _look_at_attempt(unit: UnitOfWork, step: Step, clocks: Clocks) -> None:
     live, now = unit.snapshot.active[step.step_id], unit.snapshot.now
     lease = unit.snapshot.leases.get(step.step_id) or Lease(live.attempt, 0, 0)
     due, reason = _due(unit, step, live, lease, clocks)
-    due = max(due, clocks.grace + SILENT_MS) if clocks.grace else due
+    due = max(due, clocks.grace + _silent_ms(lease)) if clocks.grace else due
     if now < due:
         unit.wake_at(due if lease.claimed else min(due, now + SILENT_MS))
     elif clocks.oldest and clocks.oldest <= due:  # its outcome may be among those that nobody has applied yet
@@ -72,15 +72,21 @@ def _due(unit: UnitOfWork, step: Step, live: Attempt, lease: Lease, clocks: Cloc
     if not lease.claimed:
         return live.deadline, f"no controller had claimed it by {rfc3339(live.deadline)}"
     # A time to come is from before the server's clock was set back. A controller that lives has renewed by the new
-    # clock within SILENT_MS of that, which is when sweeps saw it: `grace`.
-    renewed = lease.renewed if lease.renewed - now <= SILENT_MS else clocks.grace or now
-    silent = min(renewed, now) + SILENT_MS, "its controller went silent"
+    # clock within its time of that, which is when sweeps saw it: `grace`.
+    silent_ms = _silent_ms(lease)
+    renewed = lease.renewed if lease.renewed - now <= silent_ms else clocks.grace or now
+    silent = min(renewed, now) + silent_ms, "its controller went silent"
     if "still" in unit.plan.times:  # its controller may have paused
         return silent
     # A lease is written by controllers: whatever stands there, the attempt ends at some time.
     verify_ms = 1000 * sum(tool["timeout_s"] for tool in step.facts["verify_tools"])
     over = min(lease.claimed, live.deadline) + verify_ms + RUNNING_MARGIN_MS + unit.rested - live.lost
     return min(silent, (over, "it ran past its time"))
+
+
+def _silent_ms(lease: Lease) -> int:
+    """Say how long a controller may be silent: as it asked when it claimed the attempt, within bounds."""
+    return min(max(SILENT_MS, lease.ttl), LONGEST_SILENT_MS)
 
 
 def _expire(unit: UnitOfWork, step: Step, *, claimed: bool, reason: str) -> None:

@@ -58,13 +58,14 @@ class Window(NamedTuple):
 class Lease(NamedTuple):
     """What the controllers wrote into the lease of an attempt; times in ms, 0 for never.
 
-    `controller` is the name under which it was claimed.
+    `controller` is the name under which it was claimed, `ttl` how long it asked to keep it without a renewal.
     """
 
     attempt: int
     claimed: int
     renewed: int
     controller: str = ""
+    ttl: int = 0
 
 
 class StandingCommand(NamedTuple):

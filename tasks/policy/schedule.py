@@ -35,6 +35,7 @@ from tasks.rules.risk import RISK
 
 QUEUED_MS = 3_600_000  # from dispatch: an attempt that no controller ever claims
 SILENT_MS = 60_000  # from the claim or the last renewal
+LONGEST_SILENT_MS = 900_000  # the same where its controller asked for more when it claimed
 RUNNING_MARGIN_MS = 900_000  # from the claim, beside the timeouts of the verification
 FULL_MS = 1000  # until a step is looked at again whose queue is full
 

@@ -851,11 +851,64 @@ def test_a_controllers_name_takes_no_more_than_its_place_in_a_lease(real: Real) 
     assert real.client.hget(spec["lease_key"], "controller") == b"x" * 200
 
 
-@pytest.mark.parametrize(("function", "more"), [("planner_begin_1", []), (functions.BEGIN, [b"ctl-1"])])
-def test_workers_of_before_read_leases_without_the_controllers_name(real: Real, function: str, more: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("asked", "lasts_s"),
+    [
+        (None, 60),
+        ("", 60),
+        ("60", 60),
+        ("300", 300),
+        ("300.9", 300),
+        ("900", 900),
+        ("0", 60),
+        ("901", 900),
+        ("9" * 15, 900),
+        ("9" * 400, 60),
+        ("-300", 60),
+        ("1e3", 60),
+        ("nan", 60),
+        ("five", 60),
+        ("\0" + "300", 60),
+    ],
+)
+def test_a_controller_may_ask_once_for_longer_than_a_minute(real: Real, asked: str | None, lasts_s: int) -> None:
     create(real, a_step("a"))
     (spec,) = real.specs(QUEUE)
-    functions.call(real.client, "FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1")
+    beat = ("FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1")
+
+    answers = [
+        functions.call(real.client, *beat, *more)[2] for more in ([asked] if asked is not None else [], ["700"], [])
+    ]
+
+    assert answers == [1000 * lasts_s] * 3  # what a renewal asks for is not heard
+    assert begin(real, "a", leases=True).leases["a"].ttl in (1000 * lasts_s, 0)
+    assert functions.call(real.client, *beat[:-1], "other", "800")[0] == b"taken"
+
+
+def test_a_pause_keeps_no_ttl_either(real: Real) -> None:
+    create(real, a_step("a"))
+    (spec,) = real.specs(QUEUE)
+    beat = ("FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1")
+    real.commit([Write(Changeset(PLAN, 1, 0, changed=True, actions={"a": "pause"}))])
+
+    assert functions.call(real.client, *beat, "300") == [b"pause", 1000, 60_000]
+    real.commit([Write(Changeset(PLAN, 2, 0, changed=True, actions={"a": "continue"}))])
+
+    assert functions.call(real.client, *beat, "120", '{"done":1}') == [b"continue", 1000, 120_000]
+
+
+@pytest.mark.parametrize(
+    ("function", "more"),
+    [
+        ("planner_begin_1", []),
+        ("planner_begin_2", [b"ctl-1"]),
+        (functions.BEGIN, [b"ctl-1", 300_000]),
+    ],
+)
+def test_workers_of_before_read_leases_as_they_know_them(real: Real, function: str, more: list[Any]) -> None:
+    create(real, a_step("a"))
+    (spec,) = real.specs(QUEUE)
+    functions.call(real.client, "FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1", "300")
     k = KEYS
     keys = [k.plan, k.steps, k.status, k.ready, k.active, k.todo, PARTITION.grants, spec["lease_key"]]
 

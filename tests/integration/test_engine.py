@@ -696,6 +696,30 @@ def five_minutes_ago(redis: Redis, plan_id: str, lease: str, sweep: Any) -> None
     redis.zadd(P0.timers, {plan_id: 1})
 
 
+def test_a_lease_lasts_as_its_controller_asked_when_it_claimed(here: Container, redis: Redis) -> None:
+    plan(here, redis, a_goal(1), a_goal(1))
+    asking, usual = specs(redis)
+
+    def beat(spec: dict[str, Any], *more: str) -> Any:
+        call = ("FCALL", "planner_heartbeat", 1, spec["lease_key"], 1, spec["lease"], "ctl-1", *more)
+        return functions.call(redis, *call)[2]
+
+    def is_held_after(silent_ms: int, *held: dict[str, Any]) -> list[bool]:
+        for spec in held:
+            for field in ("claimed", "renewed"):
+                redis.hincrby(spec["lease_key"], field, -silent_ms)
+            redis.zadd(P0.timers, {spec["plan_id"]: 1})
+        here.context(0).engine.sweep("me")
+        return [redis.hexists(P0.plan(spec["plan_id"]).active, spec["step_id"]) for spec in held]
+
+    assert [beat(asking, "300"), beat(usual)] == [300_000, 60_000]
+    assert is_held_after(55_000, asking, usual) == [True, True]
+    assert is_held_after(235_000, asking, usual) == [True, False]
+    assert beat(asking) == 300_000
+    assert is_held_after(290_000, asking) == [True]
+    assert is_held_after(10_000, asking) == [False]
+
+
 def test_an_expiry_waits_for_an_older_outcome_that_nobody_has_applied(here: Container, redis: Redis) -> None:
     (plan_id,) = plan(here, redis, a_goal(1))
     (spec,) = specs(redis)

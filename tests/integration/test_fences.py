@@ -32,7 +32,7 @@ SILENT_MS = 1500
 
 WITH_OUTCOMES = {
     "reading outcomes": r"^XREADGROUP .* planner:\{0\}:outcomes >$",
-    "begin": r"^FCALL planner_begin_2",
+    "begin": r"^FCALL planner_begin_3",
     "commit": r"^FCALL planner_commit_2",
 }
 WITH_GOALS = {

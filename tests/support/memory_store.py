@@ -75,9 +75,11 @@ class MemoryStore:
         """The plans whose timer has run out."""
         return [plan for plan, at in self.hash(self.partition.timers).items() if at <= self.now]
 
-    def claim(self, plan_id: str, step_id: str, controller: str = "ctl-1") -> None:
+    def claim(self, plan_id: str, step_id: str, controller: str = "ctl-1", ttl_s: int = 0) -> None:
         """Do as planner_heartbeat does for the one controller of the attempt."""
         lease = self.lease(plan_id, step_id)
+        if "controller" not in lease and ttl_s:
+            lease["ttl"] = 1000 * min(max(60, ttl_s), 900)
         lease.setdefault("controller", controller)
         lease["claimed"], lease["renewed"] = lease.get("claimed", self.now), self.now
 
@@ -178,7 +180,8 @@ class MemoryStore:
         lease = self.keys.get(key)
         if not lease:
             return None
-        return Lease(lease["attempt"], lease.get("claimed", 0), lease.get("renewed", 0), lease.get("controller", ""))
+        times = lease.get("claimed", 0), lease.get("renewed", 0)
+        return Lease(lease["attempt"], *times, lease.get("controller", ""), lease.get("ttl", 0))
 
     def _commit(self, write: Write) -> str | ResponseError:
         change = write.changeset

@@ -12,7 +12,7 @@ from tasks.handlers import outcomes, upkeep
 from tasks.handlers.upkeep import UNAPPLIED_MS
 from tasks.plan.snapshot import Clocks, Step
 from tasks.plan.unit_of_work import REMIND_MS
-from tasks.policy.schedule import QUEUED_MS, RUNNING_MARGIN_MS, SILENT_MS
+from tasks.policy.schedule import LONGEST_SILENT_MS, QUEUED_MS, RUNNING_MARGIN_MS, SILENT_MS
 from tests.support.commands import an_order, order
 from tests.support.plans import (
     PARTITION,
@@ -72,6 +72,37 @@ def test_a_controller_that_goes_silent_loses_its_attempt_which_is_booked_in_full
     assert plan.record.halting["lease_deaths"] == 1
     assert plan.record.halting["consecutive"] == 0
     assert "silent" in (plan.steps["a"].previous or {})["trace"]
+
+
+@pytest.mark.parametrize("ttl_s", [60, 300, 440])
+def test_a_controller_is_silent_for_as_long_as_it_asked_when_it_claimed(ttl_s: int) -> None:
+    plan = a_running(a_step("a"))
+    plan.store.claim(PLAN, "a", ttl_s=ttl_s)
+    wait_sweeping(plan, 1000 * ttl_s - 10_000)
+    plan.store.claim(PLAN, "a")  # a renewal keeps what the claim asked for
+
+    wait_sweeping(plan, 1000 * ttl_s - 10_000)
+    before = plan.active["a"].attempt
+    wait_sweeping(plan, 10_000)
+
+    assert (before, plan.active["a"].attempt) == (1, 2)
+    assert "silent" in (plan.steps["a"].previous or {})["trace"]
+    plan.store.claim(PLAN, "a")
+    wait_sweeping(plan, SILENT_MS)
+    assert plan.active["a"].attempt == 3  # another attempt is another claim
+
+
+@pytest.mark.parametrize(("told_ms", "lasts_ms"), [(1, SILENT_MS), (10**14, LONGEST_SILENT_MS)])
+def test_whatever_stands_in_a_lease_its_time_has_bounds(told_ms: int, lasts_ms: int) -> None:
+    plan = a_running(a_step("a", tools=(PYTEST,)))
+    plan.store.claim(PLAN, "a")
+    plan.store.lease(PLAN, "a")["ttl"] = told_ms
+
+    wait_sweeping(plan, lasts_ms - 10_000)
+    before = plan.active["a"].attempt
+    wait_sweeping(plan, 10_000)
+
+    assert (before, plan.active["a"].attempt) == (1, 2)
 
 
 def test_a_controller_that_claims_late_and_dies_is_found_as_soon() -> None:
@@ -254,14 +285,15 @@ def after_an_outage(plan: Running, ms: int, down: int | None = None) -> Clocks:
     return Clocks(grace=plan.store.now, down=ms if down is None else down)
 
 
-def test_after_a_gap_in_sweeping_every_lease_has_its_full_time_again() -> None:
+@pytest.mark.parametrize("ttl_s", [60, 300])
+def test_after_a_gap_in_sweeping_every_lease_has_its_full_time_again(ttl_s: int) -> None:
     plan = a_running(a_step("a"))
-    plan.store.claim(PLAN, "a")
+    plan.store.claim(PLAN, "a", ttl_s=ttl_s)
     clocks = after_an_outage(plan, GAP_MS)
 
     plan.look(clocks)
     assert plan.active["a"].attempt == 1
-    plan.store.wait(SILENT_MS - 1)
+    plan.store.wait(1000 * ttl_s - 1)
     plan.look(clocks)
     assert plan.active["a"].attempt == 1
     plan.store.wait(1)

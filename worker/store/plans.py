@@ -290,8 +290,8 @@ def _snapshot(partition: Partition, ask: Ask, reply: Any, scopes: Records) -> Sn
         reply_to=partition.outcomes,
         lease_prefix=partition.lease_prefix(ask.plan_id),
         leases={
-            step: Lease(attempt, claimed, renewed, controller.decode(errors="replace"))
-            for step, (attempt, claimed, renewed, controller) in zip(ask.steps, leases, strict=False)
+            step: Lease(attempt, claimed, renewed, controller.decode(errors="replace"), ttl)
+            for step, (attempt, claimed, renewed, controller, ttl) in zip(ask.steps, leases, strict=False)
             if attempt
         }
         if leases

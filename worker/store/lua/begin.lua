@@ -19,7 +19,7 @@ end
 -- ARGV 1 lock token, 2 lock ttl in ms, 3 ready steps to read beside one for each end told, 4.. steps named, or notes
 -- Returns {now, 'ok'|'busy'|'gone', hot fields, {step, ...}, {spec, ...}, {status, ...}, {step, window, dependents,
 --          more, ...}, {active step, record, ...}, {ready step, ...}, ready steps asked for, {todo item, ...},
---          todo length, {{attempt, claimed, renewed, controller}, ...}, {scope, left, exhausted, ...}}
+--          todo length, {{attempt, claimed, renewed, controller, ttl}, ...}, {scope, left, exhausted, ...}}
 local function begin(keys, args)
   local plan, steps, status, ready, active, todo = keys[1], keys[2], keys[3], keys[4], keys[5], keys[6]
   local now = now_ms()
@@ -98,9 +98,9 @@ local function begin(keys, args)
 
   local leases, length = {}, #items
   for i = 8, #keys do
-    local lease = redis.pcall('HMGET', keys[i], 'attempt', 'claimed', 'renewed', 'controller')
+    local lease = redis.pcall('HMGET', keys[i], 'attempt', 'claimed', 'renewed', 'controller', 'ttl')
     local controller = string.sub(lease[4] or '', 1, MAX_NAME)
-    leases[#leases + 1] = {number_of(lease[1]), number_of(lease[2]), number_of(lease[3]), controller}
+    leases[#leases + 1] = {number_of(lease[1]), number_of(lease[2]), number_of(lease[3]), controller, number_of(lease[5])}
   end
   if length == TODO_PAGE then length = redis.call('LLEN', todo) end
   local grants, today = {}, math.floor(now / DAY)
@@ -113,12 +113,20 @@ local function begin(keys, args)
   return {now, 'ok', hot, names, specs, records, windows, flying, queue, page, items, length, leases, grants}
 end
 
+-- The layout before leases told what the controller had asked for.
+local function begin_2(keys, args)
+  local reply = begin(keys, args)
+  for _, lease in ipairs(reply[LEASES] or {}) do lease[5] = nil end
+  return reply
+end
+
 -- The layout before leases had the controller's name.
 local function begin_1(keys, args)
-  local reply = begin(keys, args)
+  local reply = begin_2(keys, args)
   for _, lease in ipairs(reply[LEASES] or {}) do lease[4] = nil end
   return reply
 end
 
 redis.register_function{function_name = 'planner_begin_1', callback = begin_1, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_begin_2', callback = begin, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_begin_2', callback = begin_2, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_begin_3', callback = begin, flags = {'allow-oom'}}

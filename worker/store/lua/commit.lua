@@ -29,7 +29,6 @@ local SECTIONS = {
 }
 local FIRST_COUNT = 15
 local FIRST_ITEM = FIRST_COUNT + #SECTIONS
-local SILENT = 60000       -- ms a controller may be silent after a claim; told to it by planner_heartbeat
 local CANCEL_KEPT = 3600    -- s; longer than any controller waits between two heartbeats
 local FORGET_AFTER = 60     -- s after the keys of an ended plan have gone: then its place in plans goes too
 local CONFIRM_AFTER = 5000  -- ms after the end of a plan: by then its goal's record has been told, or is told again
@@ -180,7 +179,7 @@ local function start_attempts(keys, args, first, entries)
     local lease = args[i + 2]
     redis.call('HSET', keys[5], args[i], entry .. ' ' .. args[i + 7])
     if args[i + 4] ~= '1' then redis.call('DEL', lease) end -- that of a cancelled attempt is still there
-    redis.pcall('HSET', lease, 'attempt', args[i + 4], 'lease', args[i + 5], 'tokens', args[i + 6], 'ttl', SILENT)
+    redis.pcall('HSET', lease, 'attempt', args[i + 4], 'lease', args[i + 5], 'tokens', args[i + 6])
   end
   for i = first[13], first[14] - 1, 2 do redis.pcall('HSET', args[i], 'action', args[i + 1]) end
 end

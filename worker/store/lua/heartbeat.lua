@@ -1,11 +1,19 @@
 -- The one act of controllers on the plan's side; a library of its own, since its name is part of the wire.
 
-local SILENT = 60000 -- ms, where the lease does not say
+local SILENT = 60000 -- ms, where the lease does not say; tasks/policy/schedule.py has the same and these bounds
+local SHORTEST, LONGEST = 60, 900 -- s that a controller may ask for
 local MAX_INFO = 512 -- bytes that a controller may say of itself
 local MAX_NAME = 200 -- bytes of a controller's name that are kept: this call is taken by a full server too
 
--- KEYS 1 lease | ARGV 1 attempt, 2 lease, 3 controller, and then, where it says so, 5 info: what it says of itself, a
--- JSON object that people are shown as it came
+-- The time in ms of which a controller said how many seconds that is; nil where it did not, or it is no number.
+local function ttl_of(value)
+  local seconds = value and #value <= 15 and string.match(value, '^(%d+)%.?%d*$')
+  return seconds and 1000 * math.max(SHORTEST, math.min(LONGEST, tonumber(seconds)))
+end
+
+-- KEYS 1 lease | ARGV 1 attempt, 2 lease, 3 controller, and then, where it says so, 4 ttl: for how many seconds a claim
+-- lasts without a renewal, heard at the claim only, 5 info: what it says of itself, a JSON object that people are shown
+-- as it came
 -- Returns {action, tokens left, ms until the lease is lost without a renewal}
 --   continue, cancel, pause   the attempt is yours; the first call claims it, but not while its plan is paused
 --   taken                     another controller holds it
@@ -21,6 +29,11 @@ local function heartbeat(keys, args)
     redis.call('HSET', key, 'renewed', now)
   elseif h[4] ~= 'pause' then
     redis.call('HSET', key, 'controller', controller, 'claimed', now, 'renewed', now)
+    local ttl = ttl_of(args[4])
+    if ttl then
+      redis.call('HSET', key, 'ttl', ttl)
+      h[6] = ttl
+    end
   end
   if args[5] and #args[5] <= MAX_INFO and (h[3] or h[4] ~= 'pause') then redis.call('HSET', key, 'info', args[5]) end
   return {h[4] or 'continue', tonumber(h[5] or 0), tonumber(h[6] or SILENT)}

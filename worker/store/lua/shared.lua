@@ -11,7 +11,7 @@
 -- planner:{p}:plan:<id>:log      list    one JSON line a commit
 -- planner:{p}:timers             zset    <plan> -> when to look at it without being asked, ms
 -- planner:{p}:plans              zset    <plan> -> created time in ms
--- planner:{p}:lease:<plan>:<step> hash   attempt, lease, tokens, ttl, action; controller, claimed, renewed, info
+-- planner:{p}:lease:<plan>:<step> hash   attempt, lease, tokens, action; controller, claimed, renewed, ttl, info
 -- planner:{p}:scopes             hash    "<command> <scope>" -> the order that stands; orders: how many there were
 -- planner:{p}:grants             hash    <scope> -> "<day> <tokens left> <1 if the day has no more>"
 -- planner:{p}:tenants            hash    <tenant> -> how many of its plans have not ended
