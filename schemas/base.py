@@ -58,6 +58,7 @@ class StepType(StrEnum):
     DRAFT = "DRAFT"
     REVIEW = "REVIEW"
     DOCUMENT = "DOCUMENT"
+    DELIVER = "DELIVER"
 
 
 class Mode(StrEnum):

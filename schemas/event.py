@@ -53,6 +53,8 @@ class EventData(Outbound):
     classes: tuple[str, ...] | None = None
     pointers: tuple[str, ...] | None = None
     nearest: tuple[str | None, ...] | None = None
+    branch: str | None = None
+    pull_request: str | None = None
     at: str
 
 

@@ -106,6 +106,13 @@ class SuppliedStep(Inbound):
     controller_task_spec: SuppliedTask = SuppliedTask()
 
 
+class Delivery(Inbound):
+    """What becomes of a plan's accepted changes once it is done; a pull request is of a branch that is pushed."""
+
+    push: bool = True
+    pull_request: bool = False
+
+
 class Goal(Inbound):
     """A goal; only the sentence is required. Other kinds carry their input under the kind's name."""
 
@@ -121,6 +128,7 @@ class Goal(Inbound):
     queue: QueueName = "default"
     drafter: Name | None = None
     mend: bool = True  # whether the plan may insert steps that repair what a verification finds
+    delivery: Delivery | None = None
     steps: tuple[SuppliedStep, ...] | None = Field(default=None, max_length=MAX_STEPS)
     gap_report: GapGoal | None = None
     campaign: CampaignInput | None = None

@@ -42,7 +42,10 @@ class Budget(Outbound):
 
 
 class PlanSummary(Outbound):
-    """A line of `planner plans --json`."""
+    """A line of `planner plans --json`.
+
+    `branch` and `pull_request` are what was delivered, `undelivered` says why not all that the goal asks for was.
+    """
 
     plan_id: str
     goal_id: str
@@ -58,6 +61,9 @@ class PlanSummary(Outbound):
     counts: dict[str, int]
     created_at: str
     ended_at: str | None
+    branch: str | None = None
+    pull_request: str | None = None
+    undelivered: str | None = None
 
 
 class StepView(Outbound):
@@ -110,3 +116,6 @@ class GoalAnswer(Outbound):
     halt_rule: str | None = None
     halt_reason: str | None = None
     ended_at: str | None = None
+    branch: str | None = None
+    pull_request: str | None = None
+    undelivered: str | None = None

@@ -9,6 +9,7 @@ from pydantic import Field
 from schemas import codec
 from schemas.base import SCHEMA_VERSION, Mode, Outbound, Record, RiskLevel, StepType
 
+DELIVERIES = "deliver"  # the queue of DELIVER steps, and of no others
 MAX_ANSWERS_FROM = 4  # steps whose answers one step is given
 
 

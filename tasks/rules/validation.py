@@ -15,7 +15,7 @@ from itertools import islice
 from schemas.base import MODE_OF_TYPE, StepType
 from schemas.envelope import FieldError
 from schemas.goal import Goal
-from schemas.step import PlannedStep
+from schemas.step import DELIVERIES, PlannedStep
 from tasks.base.batches import batches
 from tasks.base.errors import UnknownCommand
 from tasks.rules.budget import limits_of
@@ -152,6 +152,8 @@ def _identity(step: PlannedStep, around: Surroundings) -> Found:
         yield "/step_id", "duplicate_step_id", f"More than one step is called {step.step_id!r}."
     if not _QUEUE.fullmatch(step.queue):
         yield "/queue", "invalid_queue", "A queue's name is 1 to 64 lower-case letters, digits, `.`, `_` and `-`."
+    if step.queue == DELIVERIES:
+        yield "/queue", "reserved_queue", f"The queue {DELIVERIES!r} is for DELIVER steps: their controllers may push."
 
 
 def _sizes(step: PlannedStep, _: Surroundings) -> Found:
@@ -180,6 +182,12 @@ def _mode(step: PlannedStep, _: Surroundings) -> Found:
     kind = step.controller_task_spec.type
     if step.mode is not MODE_OF_TYPE[kind]:
         yield "/mode", "mode_type_mismatch", f"A {kind} step has the mode {MODE_OF_TYPE[kind]}, not {step.mode}."
+    if kind is StepType.DELIVER:
+        yield (
+            "/controller_task_spec/type",
+            "reserved_type",
+            "The planner makes the DELIVER step, where `delivery` asks.",
+        )
     if kind is StepType.PATCH and not step.allowed_files:
         yield "/allowed_files", "empty_allowlist", "A step that patches must name the files it may touch."
     if kind is not StepType.PATCH and step.allowed_files:
