@@ -28,6 +28,7 @@ LEFT_BEHIND = (
 IGNORE_FILE = b".gitignore"
 _FOLDERS = frozenset(name.removesuffix("/").encode() for name in CACHES)
 _COMPILED = tuple(name.encode() for name in COMPILED)
+_DIFF = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv")
 HERE = b"./"  # so that no name is taken for a pattern
 MAX_RULES_BYTES = 1024 * 1024
 
@@ -68,7 +69,7 @@ def landed(git: Git, base: str, commit: str) -> Changes:
 
 def measure(git: Git, changes: Changes) -> Changes:
     """Measure how large the change is, now that it has a tree."""
-    diff = ("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", changes.base, changes.tree)
+    diff = (*_DIFF, changes.base, changes.tree)
     growth = 0  # in bytes, without submodules
     # `:old_mode new_mode old new status NUL path NUL`, again and again
     files = (about.split(b" ") for about in git(*diff, "--raw", "-z", "--abbrev=64").split(b"\0")[:-1:2])
@@ -81,8 +82,13 @@ def measure(git: Git, changes: Changes) -> Changes:
         changes,
         growth_kb=round(growth / 1024),
         diff_lines=sum(int(count) for pair in counts for count in pair if count.isdigit()),  # none of a binary file
-        diff_hash=hashlib.sha256(git(*diff, "-p", "--binary", "--full-index")).hexdigest(),
+        diff_hash=diff_hash(git, changes.base, changes.tree),
     )
+
+
+def diff_hash(git: Git, base: str, tree: str) -> str:
+    """Return what tells one change of files from another, wherever it was made."""
+    return hashlib.sha256(git(*_DIFF, base, tree, "-p", "--binary", "--full-index")).hexdigest()
 
 
 def leads_out(root: Path, path: str) -> bool:

@@ -8,6 +8,7 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from schemas.step import DELIVERIES
 from worker.controller.repositories_file import RepositoriesFile
 from worker.sandbox.paths import PathGrant
 from worker.sandbox.sandbox import SandboxMode
@@ -44,3 +45,9 @@ class ControllerConfig:
     agent_paths: tuple[PathGrant, ...] = ()  # what the agent may reach beside its worktree and the system
     tool_paths: tuple[PathGrant, ...] = ()  # what the verifications may, and the agent too
     hidden: tuple[Path, ...] = ()  # what neither may reach, although it lies in one of those
+
+    @property
+    def all_queues(self) -> tuple[str, ...]:
+        """Name what it reads: deliveries too, where its file permits one."""
+        delivers = self.repositories is not None and self.repositories.delivers
+        return tuple(dict.fromkeys((*self.queues, *([DELIVERIES] if delivers else ()))))

@@ -7,9 +7,10 @@ commits there before it is done if an attempt landed its change and died before 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from worker.controller.forge_text import title_of
 from worker.controller.repository import HISTORY, Store
 from worker.controller.wire import Spec
 from worker.host.git import Git
@@ -24,26 +25,30 @@ class PlanCommit:
     commit: str
     parent: str
     step_id: str
+    attempt: int
     message: str
 
 
 def message(spec: Spec) -> str:
     """Return the message of the commit that the attempt `spec` lands."""
-    title = " ".join(spec.title.split()) or spec.step_id
+    title = title_of(spec.title, spec.step_id)
     return f"{title}\n\nPlan: {spec.plan_id}\nStep: {spec.step_id}\nAttempt: {spec.attempt}\n"
 
 
 def commits(git: Git, plan_id: str, tip: str) -> list[PlanCommit]:
     """List the commits of the plan that end at `tip`, the newest first; as many as a store holds with their parents."""
-    found = []
-    listed = git("rev-list", "--first-parent", f"--max-count={HISTORY - 1}", "--format=%H %P%n%B%x00", tip)
+    return list(walk(git, plan_id, tip, HISTORY - 1))
+
+
+def walk(git: Git, plan_id: str, tip: str, most: int) -> Iterator[PlanCommit]:
+    """Yield at most so many commits of the plan that end at `tip`, the newest first, up to one that is none of it."""
+    listed = git("rev-list", "--first-parent", f"--max-count={most}", "--format=%H %P%n%B%x00", tip)
     for entry in listed.decode(errors="replace").split("\0"):
         ids, _, text = entry.lstrip("\n").partition("\n")[2].partition("\n")
         trailers = _TRAILERS.search(text)
         if not trailers or trailers[1] != plan_id or len(parents := ids.split()[1:]) != 1:
-            break
-        found.append(PlanCommit(ids.split()[0], parents[0], trailers[2], text))
-    return found
+            return
+        yield PlanCommit(ids.split()[0], parents[0], trailers[2], int(trailers[3]), text)
 
 
 def without(store: Store, listed: Sequence[PlanCommit], step_id: str, tip: str) -> str:

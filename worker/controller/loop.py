@@ -22,6 +22,7 @@ from schemas import codec
 from schemas.envelope import DATA
 from worker.controller.attempt import AttemptRun, Result, outcome
 from worker.controller.config import ControllerConfig
+from worker.controller.delivery import Delivery
 from worker.controller.lease import LeaseClient, Paused
 from worker.controller.mailbox import Mailbox, StepEntry, call_until_answered, connect, step_streams
 from worker.controller.places import Places
@@ -86,7 +87,7 @@ class Controller:
 
     def __init__(self, config: ControllerConfig, redis: Redis, places: Places, stop: Event) -> None:
         self._config, self._redis, self._places, self._stop = config, redis, places, stop
-        streams = step_streams(config.queues, config.partitions)
+        streams = step_streams(config.all_queues, config.partitions)
         self._mailbox = Mailbox(redis, streams, config.name, stop)
         self._released = self._pauses = 0  # in a row
         self._done = self._failed = 0  # since our start
@@ -94,7 +95,7 @@ class Controller:
 
     def run(self) -> None:
         """Do steps until we are stopped, or one if the configuration says so."""
-        log.info("controller_started", extra={"controller": self._config.name, "queues": self._config.queues})
+        log.info("controller_started", extra={"controller": self._config.name, "queues": self._config.all_queues})
         while not self._stop.is_set():
             entry = self._receive()
             if entry and self._handle(entry) and self._config.once:
@@ -165,6 +166,8 @@ class Controller:
 
     def _attempt(self, spec: Spec, raw: bytes, lease: LeaseClient, most_s: float | None) -> Result:
         try:
+            if spec.delivers:
+                return Delivery(spec, *self._places.delivered(spec.context.repo), lease).run()
             place = self._places.of(spec.context.repo)
         except CannotWork as reason:
             return Result(released=reason)

@@ -71,20 +71,24 @@ class Places:
             )
         return place
 
+    def delivered(self, repo: str | None) -> tuple[SharedRepository, RepositorySettings]:
+        """Return the clone of the repository `repo`, of which something may be delivered, and what the file says of it.
+
+        Raises CannotWork where there is none.
+        """
+        if not (file := self._config.repositories):
+            raise CannotWork("this controller has no file of repositories, which says what may be delivered")
+        name = _named(repo, file)
+        if not file.repositories[name].delivery.push:
+            raise CannotWork(f"{name}: the file of repositories permits no delivery here")
+        return _clone(name, file), file.repositories[name]
+
     def _of_file(self, repo: str | None, file: RepositoriesFile) -> Place:
-        tables = file.repositories
-        found = [name for name, table in tables.items() if not repo or is_of(repo, (name, table.url))]
-        found = [repo] if repo in tables else found
-        if len(found) != 1:
-            raise CannotWork(f"of the repositories here ({', '.join(tables)}) {len(found)} are {repo or 'meant'}")
-        [name] = found
+        name = _named(repo, file)
         if name not in self._known:
-            table = tables[name]
-            remote = Remote(table.url, table.user, table.token_file, table.ssh_key)
+            table, repository = file.repositories[name], _clone(name, file)
             try:
-                repository = SharedRepository(file.folder / f"{name}.git", remote, table.base, file.keep_days)
-                command = self._config.command if table.agent is None else table.agent
-                self._open(name, repository, command, table)
+                self._open(name, repository, self._config.command if table.agent is None else table.agent, table)
             except (GitError, OSError, subprocess.TimeoutExpired) as error:
                 raise CannotWork(f"{name}: {error}") from error
         return self._known[name]
@@ -103,3 +107,23 @@ class Places:
             environment=table.environment if table else {},
             setup=setup,
         )
+
+
+def _named(repo: str | None, file: RepositoriesFile) -> str:
+    """Return the name that the file has for the repository `repo`; raises CannotWork unless it is one."""
+    tables = file.repositories
+    found = [name for name, table in tables.items() if not repo or is_of(repo, (name, table.url))]
+    found = [repo] if repo in tables else found
+    if len(found) != 1:
+        raise CannotWork(f"of the repositories here ({', '.join(tables)}) {len(found)} are {repo or 'meant'}")
+    return found[0]
+
+
+def _clone(name: str, file: RepositoriesFile) -> SharedRepository:
+    """Return the clone of the repository `name`, which is made if there is none; raises CannotWork."""
+    table = file.repositories[name]
+    remote = Remote(table.url, table.user, table.token_file, table.ssh_key)
+    try:
+        return SharedRepository(file.folder / f"{name}.git", remote, table.base, file.keep_days)
+    except (GitError, OSError, subprocess.TimeoutExpired) as error:
+        raise CannotWork(f"{name}: {error}") from error

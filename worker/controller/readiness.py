@@ -73,11 +73,15 @@ def is_of(wanted: str, names: Iterable[str]) -> bool:
 
 def place_of(name: str) -> str:
     """Reduce the name or URL of a repository to what is the same however it is reached, such as `host/acme/shop`."""
-    text = name.strip()
-    if "://" in text:
-        text = text.partition("://")[2].rpartition("@")[2]
-        host, slash, path = text.partition("/")
-        text = f"{host.partition(':')[0]}{slash}{path}"
-    elif found := _SCP.fullmatch(text):
-        text = f"{found[1]}/{found[2]}"
-    return text.strip("/").removesuffix(".git").casefold()
+    return "/".join(filter(None, host_and_path(name))).casefold()
+
+
+def host_and_path(name: str) -> tuple[str, str]:
+    """Split the name or URL of a repository into its host, if it tells one, and its path, such as `acme/shop`."""
+    host, path = "", name.strip()
+    if "://" in path:
+        host, _, path = path.partition("://")[2].partition("/")
+        host = host.rpartition("@")[2].partition(":")[0]
+    elif found := _SCP.fullmatch(path):
+        host, path = found[1], found[2]
+    return host, path.strip("/").removesuffix(".git")

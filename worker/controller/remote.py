@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -44,9 +45,9 @@ class Remote:
         except (GitError, OSError, subprocess.TimeoutExpired) as error:
             raise RemoteTrouble(without_users(f"{self.url}: {error}")) from error
 
-    def fetch(self, directory: Path, *wanted: str, depth: int = 0) -> None:
+    def fetch(self, directory: Path, *wanted: str, depth: int = 0, options: Sequence[str] = ()) -> None:
         """Fetch commits or branches into `directory`, which becomes nobody's upstream; raises RemoteTrouble."""
-        words = ["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--force"]
+        words = ["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--force", *options]
         words += [f"--depth={depth}"] if depth else []
         # A repository of this machine is read with our settings too.
         words += [] if self._is_elsewhere else [f"--upload-pack={UPLOAD_PACK}"]

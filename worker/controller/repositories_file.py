@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import tomllib
 from pathlib import Path
 from typing import Annotated, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -18,11 +20,20 @@ from pydantic import (
     model_validator,
 )
 
-from worker.controller.readiness import agent_trouble
+from worker.controller.forge import Forge, ForgeKind, read_token
+from worker.controller.readiness import CannotWork, agent_trouble, host_and_path
 from worker.controller.setup import Setup
 from worker.host.regular_files import read
 
 MAX_BYTES = 1024 * 1024
+PLAN = "{plan_id}"
+NO_BRANCH = re.compile(r"\.\.|//|/\.|\.lock(?:/|$)|[/.]$")  # what git takes for the name of none
+APIS = {  # by the host of a repository, where that is the provider's own
+    "github.com": (ForgeKind.GITHUB, "https://api.github.com"),
+    "gitlab.com": (ForgeKind.GITLAB, "https://gitlab.com/api/v4"),
+}
+PATHS = {ForgeKind.GITHUB: "/api/v3", ForgeKind.GITLAB: "/api/v4"}  # of a forge's own server
+HERE = ("localhost", "127.0.0.1", "::1")
 
 
 class WrongRepositories(Exception):
@@ -49,6 +60,18 @@ def _below(path: str) -> str:
     return path
 
 
+def _of_the_plan(template: str) -> str:
+    if PLAN not in template or "{" in template.replace(PLAN, "") or NO_BRANCH.search(template):
+        raise ValueError(f"is no name of a branch with {PLAN} in it, which keeps plans off the branches of others")
+    return template
+
+
+def _api(url: str) -> str:
+    if not url.startswith("https://") and urlsplit(url).hostname not in HERE:
+        raise ValueError("begins with https://, or a token could be read on its way")
+    return url.rstrip("/")
+
+
 def _place(path: Path, info: ValidationInfo) -> Path:
     return Path(info.context or ".") / path.expanduser()
 
@@ -63,6 +86,9 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*(?:/[A-Za-z
 # A password in an URL would stand in lists of processes and in reasons: a token has a file.
 Url = Annotated[str, StringConstraints(pattern=r"^(?:https?://[^\s@]+|(?:ssh://|file:///|/|[\w.-]+@[\w.-]+:)\S+)$")]
 Branch = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w./-]*$")]
+PlanBranch = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w./{}-]*$"), AfterValidator(_of_the_plan)]
+Api = Annotated[str, StringConstraints(pattern=r"^https?://[^\s@?#]+$"), AfterValidator(_api)]
+Project = Annotated[str, StringConstraints(pattern=r"^[\w.-]+(?:/[\w.-]+)+$", max_length=300)]
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$")]
 Below = Annotated[str, StringConstraints(pattern=r"^[\w@./-]+$"), AfterValidator(_below)]
 File = Annotated[Path, AfterValidator(_file)]
@@ -70,6 +96,18 @@ File = Annotated[Path, AfterValidator(_file)]
 
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DeliverySettings(_Table):
+    """What plans of one repository may have delivered, where their goals ask for it: nothing unless it is said here."""
+
+    push: bool = False  # a branch with what was verified
+    pull_request: bool = False  # and a pull request for it
+    branch: PlanBranch = f"planner/{PLAN}"
+    forge: ForgeKind | None = None  # known of github.com and gitlab.com
+    api: Api | None = None  # known where the repository has an https or ssh URL
+    project: Project | None = None  # the repository's name at the forge: that of the URL unless named
+    token_file: File | None = None  # for the forge; else the one of the repository
 
 
 class RepositorySettings(_Table):
@@ -94,6 +132,35 @@ class RepositorySettings(_Table):
             raise ValueError("setup, lock_files and setup_results go together")
         return self
 
+    delivery: DeliverySettings = DeliverySettings()
+
+    @model_validator(mode="after")
+    def _can_open_what_it_may(self) -> Self:
+        if self.delivery.pull_request:
+            if not self.delivery.push:
+                raise ValueError("delivery.pull_request needs delivery.push too")
+            try:
+                read_token(self.forge.token_file)
+            except CannotWork as error:
+                raise ValueError(f"delivery: {error}") from error
+        return self
+
+    @property
+    def forge(self) -> Forge:
+        """Return where pull requests are opened; raises ValueError where that is not known."""
+        given, (host, path) = self.delivery, host_and_path(self.url)
+        kind, api = APIS.get(host.casefold(), (None, ""))
+        if given.forge and given.forge is not kind:  # a server of one's own
+            kind, api = given.forge, f"https://{host}{PATHS[given.forge]}" if host else ""
+        api, token_file = given.api or api, given.token_file or self.token_file
+        if not kind:
+            raise ValueError("delivery.forge has to be named: github or gitlab")
+        if not api:
+            raise ValueError("delivery.api has to be named, such as https://git.example/api/v4")
+        if not token_file:
+            raise ValueError("delivery.pull_request needs a token_file")
+        return Forge(kind, api, given.project or path, token_file)
+
     @property
     def made_by_setup(self) -> Setup | None:
         """Return the setup command with what it makes, if there is one."""
@@ -113,7 +180,13 @@ class RepositoriesFile(_Table):
     def private(self) -> tuple[Path, ...]:
         """Name what agents may not reach: the clones, tokens and keys."""
         tables = self.repositories.values()
-        return (self.folder, *(file for table in tables for file in (table.token_file, table.ssh_key) if file))
+        files = (file for t in tables for file in (t.token_file, t.ssh_key, t.delivery.token_file) if file)
+        return (self.folder, *files)
+
+    @property
+    def delivers(self) -> bool:
+        """Whether plans of any of them may have something delivered."""
+        return any(table.delivery.push for table in self.repositories.values())
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -10,17 +10,20 @@ import fcntl
 import logging
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from worker.controller.readiness import RemoteTrouble
 from worker.controller.remote import FULL_ID, Remote
-from worker.controller.repository import HISTORY, Repository, branch_of
+from worker.controller.repository import HISTORY, NEUTRAL, Repository, branch_of
 from worker.host.git import Git, GitError
 
 BRANCHES = "refs/heads/planner/"
+HEADS = "refs/heads/"
+THEIRS = "refs/remotes/origin/"  # the remote's branches, where they were looked at
+ALL_HEADS = f"+{HEADS}*:{THEIRS}*"
 BASE = "refs/heads/planner-base"  # where the base branch was when it was looked at last
 LOCK, TIDIED = "planner.lock", "planner.tidied"
 DAY_S = 86400
@@ -43,12 +46,15 @@ class SharedRepository(Repository):
     """
 
     def __init__(self, path: Path, remote: Remote, base: str | None = None, keep_days: int = 30) -> None:
-        self._remote, self._keep_days = remote, keep_days
+        self._remote, self._base, self._keep_days = remote, base, keep_days
         self._wanted = f"+{f'refs/heads/{base}' if base else 'HEAD'}:{BASE}"
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _locked(path.with_suffix(".lock")):
             if not path.exists():
                 self._make(path)
+            # A change has the digest here that it has where it was verified, whatever attributes the files name.
+            (path / "info").mkdir(exist_ok=True)
+            (path / "info/attributes").write_text(NEUTRAL)
         super().__init__(path)
 
     def _make(self, path: Path) -> None:
@@ -78,15 +84,15 @@ class SharedRepository(Repository):
         elif FULL_ID.fullmatch(name):
             self._fetch(name, depth=HISTORY)
         else:  # the beginning of an id, or a branch
-            self._fetch("+refs/heads/*:refs/remotes/origin/*")
+            self._fetch(ALL_HEADS)
             with suppress(GitError):
-                return self.commit(f"refs/remotes/origin/{name}")
+                return self.commit(f"{THEIRS}{name}")
         return self.commit(name)
 
     def start(self, plan_id: str, base: str | None) -> str:
         """Return the tip of the plan's branch as the remote has it now; it begins at `base` or at the base branch."""
         self._tidy()
-        self._refresh(plan_id)
+        self.refresh(plan_id)
         return super().start(plan_id, base)
 
     def move(self, plan_id: str, to: str, expected: str) -> bool:
@@ -95,43 +101,78 @@ class SharedRepository(Repository):
         Raises RemoteTrouble where the remote refuses us or does not answer.
         """
         try:
-            self._push(plan_id, to, expected)
+            self.push(shared_ref(plan_id), to, expected)
         except RemoteTrouble:
-            found = self._refresh(plan_id)
+            found = self.refresh(plan_id)
             if found != to and (found or "") == expected:
                 raise
             return found == to  # the answer was lost, and not the push
         self._remember(plan_id, to)
         return True
 
-    def _push(self, plan_id: str, to: str, expected: str) -> None:
-        """Move the plan's ref of the remote from `expected`, "" where there is none, to `to`, "" for none any more."""
-        ref = shared_ref(plan_id)
+    def push(self, ref: str, to: str, expected: str) -> None:
+        """Move a ref of the remote from `expected`, "" where there is none, to `to`, "" for none any more.
+
+        Raises RemoteTrouble.
+        """
         words = ("--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", "--no-signed")
         self._remote(
             self.common, "push", *words, f"--force-with-lease={ref}:{expected}", "--", self._remote.url, f"{to}:{ref}"
         )
 
-    def _refresh(self, plan_id: str) -> str | None:
-        """Read the plan's ref of the remote, and fetch what it names."""
-        listed = self._remote(self.common, "ls-remote", "--", self._remote.url, shared_ref(plan_id))
+    def refresh(self, plan_id: str) -> str | None:
+        """Return the tip of the plan's branch as the remote has it now, None where there is none."""
+        found = self.read(shared_ref(plan_id))
+        self._remember(plan_id, found)
+        return found
+
+    def read(self, ref: str) -> str | None:
+        """Return the commit of a ref of the remote, which is fetched; None if there is no such ref."""
+        listed = self._remote(self.common, "ls-remote", "--", self._remote.url, ref)
         found = listed.partition("\t")[0] or None
         if found:
             try:
                 self.commit(found)
             except GitError:
                 self._fetch(found)
-        self._remember(plan_id, found)
         return found
+
+    @property
+    def base_branch(self) -> str:
+        """Name the branch of the remote at which plans begin; raises RemoteTrouble."""
+        if self._base:
+            return self._base
+        listed = self._remote(self.common, "ls-remote", "--symref", "--", self._remote.url, "HEAD")
+        if not listed.startswith(f"ref: {HEADS}"):
+            raise RemoteTrouble(f"{self._remote.url} is on no branch: name `base`")
+        return listed.partition("\t")[0].removeprefix(f"ref: {HEADS}")
+
+    def branches_with(self, commit: str, likely: str) -> list[str]:
+        """Name the remote's branches that have `commit`: `likely` alone, if it is one; raises RemoteTrouble."""
+        self._fetch(f"+{HEADS}{likely}:{THEIRS}{likely}")
+        if likely in self._with(commit):
+            return [likely]
+        # It is far in the past, or on other branches alone. What is older than it cannot have it.
+        since = int(self.git.line("show", "--no-patch", "--format=%ct", commit)) - DAY_S
+        self._fetch(ALL_HEADS, options=("--prune",))
+        if (self.common / "shallow").exists():
+            with suppress(RemoteTrouble):  # none is so young
+                self._fetch(ALL_HEADS, options=(f"--shallow-since={since}",))
+        found = self._with(commit)
+        return [likely] if likely in found else found
+
+    def _with(self, commit: str) -> list[str]:
+        words = ("for-each-ref", f"--contains={commit}", f"--format=%(refname:lstrip={THEIRS.count('/')})", THEIRS)
+        return self.git.line(*words).splitlines()
 
     def _remember(self, plan_id: str, commit: str | None) -> None:
         words = (branch_of(plan_id), commit) if commit else ("-d", branch_of(plan_id))
         with _locked(self.common / LOCK):
             self.git("update-ref", *words)
 
-    def _fetch(self, *wanted: str, depth: int = 0) -> None:
+    def _fetch(self, *wanted: str, depth: int = 0, options: Sequence[str] = ()) -> None:
         with _locked(self.common / LOCK):
-            self._remote.fetch(self.common, *wanted, depth=depth)
+            self._remote.fetch(self.common, *wanted, depth=depth, options=options)
 
     def _tidy(self) -> None:
         """Once a day drop what plans have left that nobody has worked on for long, here and at the remote."""
@@ -152,12 +193,10 @@ class SharedRepository(Repository):
         """Drop what a plan has left; of one that has `landed` nothing yet only what is here: its age is not known."""
         if landed:
             try:
-                self._push(plan_id, "", commit)
-            except (
-                RemoteTrouble
-            ):  # it is gone already, somebody works on it, or the remote does not let us: as it has it
+                self.push(shared_ref(plan_id), "", commit)
+            except RemoteTrouble:  # it is gone, somebody works on it, or the remote does not let us: as it has it
                 with suppress(RemoteTrouble):
-                    self._refresh(plan_id)
+                    self.refresh(plan_id)
                 return
             log.info("plan_forgotten", extra={"plan_id": plan_id, "commit": commit})
         self._remember(plan_id, None)

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import AwareDatetime, Field
 
-from schemas.base import FailureCategory, Inbound, Mode, Path, PlanId, StepId, Word
+from schemas.base import FailureCategory, Inbound, Mode, Path, PlanId, StepId, StepType, Word
 from schemas.outcome import FailureEvidence
 from tasks.toolchain.classify import Diagnosis, classify
 
@@ -59,6 +59,30 @@ class ChangeLimits(Inbound):
     max_diff_lines: int | None = None
 
 
+class Task(Inbound):
+    """The short form of what is asked."""
+
+    type: str = ""
+
+
+class Accepted(Inbound):
+    """The attempt whose success the plan took, with the digest of its change."""
+
+    step_id: str
+    attempt: int
+    diff_hash: str | None = None
+
+
+class DeliveryInput(Inbound):
+    """What a step of type DELIVER is to deliver: the changes of these attempts, and none beside them."""
+
+    accepted: tuple[Accepted, ...]
+    push: bool = False
+    pull_request: bool = False
+    title: str = ""
+    text: str = ""
+
+
 class Spec(Inbound):
     """One attempt of one step."""
 
@@ -66,6 +90,7 @@ class Spec(Inbound):
     step_id: StepId
     attempt: int = Field(ge=1, le=1_000_000)
     mode: Mode
+    controller_task_spec: Task = Task()
     title: str = ""
     allowed_files: tuple[Path, ...] = ()
     verify_tools: tuple[Tool, ...] = ()
@@ -81,6 +106,11 @@ class Spec(Inbound):
     def asks(self) -> bool:
         """Whether the plan asks something, half an answer to which is none: a plan and a step of it are only told."""
         return self.input is not None and not (isinstance(self.input, dict) and self.input.keys() <= TOLD)
+
+    @property
+    def delivers(self) -> bool:
+        """Whether what the plan has verified is to be delivered: no agent is asked then."""
+        return self.controller_task_spec.type == StepType.DELIVER
 
     @property
     def verified_at(self) -> str | None:

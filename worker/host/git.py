@@ -40,6 +40,7 @@ SETTINGS = (
     "gc.auto=0",
     "maintenance.auto=false",
     "advice.detachedHead=false",
+    "advice.graftFileDeprecated=false",
     "protocol.allow=never",
     "safe.directory=*",
 )

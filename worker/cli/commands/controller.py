@@ -78,21 +78,24 @@ def controller(
     As root, let CMD and verifications run as an ordinary user, who cannot read your files even where there is no
     Landlock: [b]--agent-user agent --agent-path /home/agent/.codex:rw[/b]
     """
+    from schemas.step import DELIVERIES
     from worker.controller.config import ControllerConfig, unique_name
     from worker.controller.readiness import agent_trouble
     from worker.sandbox.sandbox import NoSandbox, Sandbox, SandboxMode
     from worker.settings import credentials
     from worker.telemetry.logs import set_up_logs
 
-    settings = read_settings(secrets_fd)
+    settings, repositories = read_settings(secrets_fd), _repositories(repos)
     if trouble := agent_trouble(_words(agent)):
         raise Failure.of("wrong_agent", f"--exec {trouble}.", USAGE)
+    if DELIVERIES in (queue or ()) and not (repositories and repositories.delivers):
+        raise Failure.of("wrong_queue", "--queue deliver: no repository of --repos permits a delivery.", USAGE)
     credentials.protect()
     set_up_logs(settings.log_level)
     config = ControllerConfig(
         redis_url=settings.redis_url,
         workdir=workdir,
-        repositories=_repositories(repos),
+        repositories=repositories,
         command=agent,
         queues=tuple(queue or ("default",)),
         partitions=settings.partitions,

@@ -1,0 +1,144 @@
+"""Delivery of a plan: what was verified becomes a branch of the remote and, if that is asked, a pull request.
+
+No agent runs here. The commits of the plan's ref have to be those of the accepted attempts, all of them and none beside
+them, on a commit that a branch of the remote has. Each part is looked for before it is made, so that a delivery that
+ended halfway is done again by the next attempt.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import ValidationError
+
+from worker.controller import changes, history, wire
+from worker.controller.attempt import Result
+from worker.controller.forge import PullRequest, Refused
+from worker.controller.forge_text import body_of, title_of
+from worker.controller.history import PlanCommit
+from worker.controller.lease import LeaseClient
+from worker.controller.programs import AgentReport
+from worker.controller.readiness import CannotWork, RemoteTrouble
+from worker.controller.repositories_file import PLAN, RepositorySettings
+from worker.controller.shared import HEADS, SharedRepository, shared_ref
+from worker.controller.wire import Accepted, DeliveryInput, Spec
+from worker.host.git import Git, GitError
+
+BY_RULE = ("[remote rejected]", "error: 403", "denied", "Authentication failed")  # how git says that we may not
+SHOWN = 12  # characters of a commit's id
+
+log = logging.getLogger("planner.controller")
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The delivery that the attempt `spec` asks for, in one repository of the file, for as long as `lease` is held."""
+
+    spec: Spec
+    repository: SharedRepository
+    settings: RepositorySettings
+    lease: LeaseClient
+
+    def run(self) -> Result:
+        """Deliver; raises Abandoned if that is not wanted any more."""
+        nothing = AgentReport(tokens_used=0, patch_cycles=0, tool_calls=0)
+        try:
+            output = self._deliver(DeliveryInput.model_validate(self.spec.input))
+        except CannotWork as reason:
+            return Result(nothing, released=reason)
+        except ValidationError as error:
+            what = f"what to deliver cannot be read from the step's input: {error}"
+            return Result(nothing, failure=wire.advice(what[: wire.MESSAGE_CHARS]))
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return Result(nothing, released=CannotWork(str(error)))
+        except (Refused, GitError) as error:
+            return Result(nothing, failure=wire.advice(str(error)[: wire.MESSAGE_CHARS]))
+        log.info("plan_delivered", extra={**self.spec.ids, **output})
+        return Result(replace(nothing, output=output))
+
+    def _deliver(self, asked: DeliveryInput) -> dict[str, str | None]:
+        """Return the branch and the pull request's URL; raises Refused or CannotWork."""
+        if asked.pull_request and not self.settings.delivery.pull_request:
+            raise CannotWork("the file of repositories permits no pull requests here")
+        spec, repository = self.spec, self.repository
+        base = repository.find(spec.context.base_sha) if spec.context.base_sha else None
+        tip = repository.refresh(spec.plan_id)
+        if not tip and any(each.diff_hash for each in asked.accepted):
+            raise Refused(f"{shared_ref(spec.plan_id)} is not on the remote any more")
+        if not tip or tip == (begin := check(repository.git, spec.plan_id, tip, base, asked.accepted)):
+            raise Refused("the plan has changed nothing, so there is nothing to deliver")
+        branch = self.settings.delivery.branch.replace(PLAN, spec.plan_id)
+        target = self._target(begin, branch)
+        self._push(branch, tip, begin, asked)
+        return {"branch": branch, "pull_request": self._open(branch, target, asked)}
+
+    def _target(self, begin: str, branch: str) -> str:
+        """Name the remote's branch that the plan's changes are for; raises Refused where none has what they begin at.
+
+        A commit of a fork, which whoever names its id can have fetched, is on none.
+        """
+        likely = self.repository.base_branch
+        found = [name for name in self.repository.branches_with(begin, likely) if name != branch]
+        if len(found) == 1:
+            return found[0]
+        where = ", ".join(found[: wire.FAILING_TESTS]) or "no branch of the remote"
+        raise Refused(f"the plan begins at {begin[:SHOWN]}, which is on {where}, and not on {likely}")
+
+    def _push(self, branch: str, tip: str, begin: str, asked: DeliveryInput) -> None:
+        """Have the branch be at `tip`; what is there already may only be of the plan."""
+        repository = self.repository
+        there = repository.read(f"{HEADS}{branch}")
+        if there == tip:
+            return
+        if there:
+            try:
+                check(repository.git, self.spec.plan_id, there, begin, asked.accepted, partly=True)
+            except Refused as error:
+                raise Refused(f"the branch {branch} has other commits: {error}") from error
+        self.lease.confirm()
+        try:
+            repository.push(f"{HEADS}{branch}", tip, there or "")
+        except RemoteTrouble as error:
+            if any(word in str(error) for word in BY_RULE):
+                raise Refused(f"the remote takes no branch {branch}: {error}") from error
+            raise
+
+    def _open(self, branch: str, target: str, asked: DeliveryInput) -> str | None:
+        if not asked.pull_request:
+            return None
+        title = title_of(asked.title, f"Plan {self.spec.plan_id}")
+        self.lease.confirm()
+        try:
+            return self.settings.forge.pull_request(PullRequest(branch, target, title, body_of(asked.text)))
+        except Refused as error:
+            raise Refused(f"the branch {branch} is there, and no pull request: {error}") from error
+
+
+def check(
+    git: Git, plan_id: str, tip: str, base: str | None, accepted: Sequence[Accepted], *, partly: bool = False
+) -> str:
+    """Return the commit at which the commits that end at `tip` begin, if they are those of the `accepted` attempts.
+
+    All of them, unless `partly`, in any order, each once, each with the change that was verified. Raises Refused with
+    the commit that is not, or with the attempt that is missing.
+    """
+    open_ones = {(each.step_id, each.diff_hash): each.attempt for each in accepted if each.diff_hash}
+    begin = tip
+    for found in history.walk(git, plan_id, tip, len(open_ones) + 1):
+        # An attempt that found what an earlier one of its step had landed before it died has reported that.
+        if found.attempt > open_ones.pop((found.step_id, changes.diff_hash(git, found.parent, found.commit)), 0):
+            raise Refused(f"{_named(found)} is not what an accepted attempt has changed")
+        begin = found.parent
+    if base and begin != base:
+        raise Refused(f"the commit {begin[:SHOWN]} is of none of the plan's steps, and not its base {base[:SHOWN]}")
+    if open_ones and not partly:
+        missing = ", ".join(f"{step_id} (attempt {attempt})" for (step_id, _), attempt in open_ones.items())
+        raise Refused(f"the accepted changes of {missing} are not among the commits above {begin[:SHOWN]}")
+    return begin
+
+
+def _named(found: PlanCommit) -> str:
+    return f"the commit {found.commit[:SHOWN]} (step {found.step_id}, attempt {found.attempt})"

@@ -1,0 +1,181 @@
+"""A forge's pull requests by REST: the open one of a branch is found, or one is opened.
+
+The token is read from its file for each call, sent in a header to the one server that the operator named, and told to
+nobody. Redirections are not followed: they could lead it elsewhere.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from schemas import codec
+from worker.controller.readiness import CannotWork
+from worker.controller.remote import MAX_TOKEN_BYTES
+from worker.host.regular_files import read_setting
+
+TIMEOUT_S = 30
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+MESSAGE_CHARS = 300
+FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+TOO_MANY, FORBIDDEN, UNPROCESSABLE, CONFLICT = 429, 403, 422, 409
+OK, REDIRECTION, SERVER_ERROR = 200, 300, 500
+
+
+class ForgeKind(StrEnum):
+    """Whose REST interface a forge speaks."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+
+
+class Refused(Exception):
+    """Nothing can be delivered, and trying again would change nothing; the message says why."""
+
+
+class _AlreadyThere(Refused):
+    """The forge refuses the pull request, as it does where there is one already."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """What is asked for: the branch `head` to go into the branch `base`."""
+
+    head: str
+    base: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forge:
+    """The repository `project` at a forge's `api`, such as https://api.github.com."""
+
+    kind: ForgeKind
+    api: str
+    project: str
+    token_file: Path
+
+    def pull_request(self, wanted: PullRequest) -> str:
+        """Return the URL of the branch's open pull request, which is opened if there is none.
+
+        Raises Refused, or CannotWork where the forge does not answer for now.
+        """
+        if found := self._find(wanted):
+            return found
+        try:
+            return _url(self._call("POST", self._pull_requests, self._body(wanted)))
+        except _AlreadyThere as refused:
+            if found := self._find(wanted):  # somebody was faster
+                return found
+            raise Refused(str(refused)) from refused
+
+    @property
+    def _pull_requests(self) -> str:
+        if self.kind is ForgeKind.GITHUB:
+            return f"/repos/{quote(self.project)}/pulls"
+        return f"/projects/{quote(self.project, safe='')}/merge_requests"
+
+    def _find(self, wanted: PullRequest) -> str | None:
+        if self.kind is ForgeKind.GITHUB:
+            asked = {"state": "open", "head": f"{self.project.partition('/')[0]}:{wanted.head}"}
+        else:
+            asked = {"state": "opened", "source_branch": wanted.head}
+        found = self._call("GET", f"{self._pull_requests}?{urlencode(asked)}")
+        return _url(found[0]) if isinstance(found, list) and found else None
+
+    def _body(self, wanted: PullRequest) -> dict[str, Any]:
+        if self.kind is ForgeKind.GITHUB:
+            return {"head": wanted.head, "base": wanted.base, "title": wanted.title, "body": wanted.text}
+        branches = {"source_branch": wanted.head, "target_branch": wanted.base}
+        return {**branches, "title": wanted.title, "description": wanted.text}
+
+    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Return what the forge answers; raises Refused or CannotWork."""
+        token = read_token(self.token_file)
+        headers = {"User-Agent": "planner-controller", "Content-Type": "application/json"}
+        if self.kind is ForgeKind.GITHUB:
+            headers |= {"Authorization": f"Bearer {token}", "Accept": "application/vnd.github+json"}
+            headers |= {"X-GitHub-Api-Version": "2022-11-28"}
+        else:
+            headers |= {"PRIVATE-TOKEN": token, "Accept": "application/json"}
+        connection = _connection(self.api)
+        try:
+            given = None if body is None else codec.dumps(body)
+            connection.request(method, urlsplit(self.api).path.rstrip("/") + path, given, headers)
+            answer = connection.getresponse()
+            data = answer.read(MAX_ANSWER_BYTES)
+        except (OSError, HTTPException) as error:
+            raise CannotWork(f"{self.api}: {error or type(error).__name__}".replace(token, "***")) from error
+        finally:
+            connection.close()
+        if OK <= answer.status < REDIRECTION:
+            return _json(data)
+        said = f"{method} {self.api}{path.partition('?')[0]}: HTTP {answer.status} {_message(_json(data))}"
+        told = {name.casefold(): value for name, value in answer.getheaders()}
+        raise _error(answer.status, told, said.strip().replace(token, "***"))
+
+
+def read_token(file: Path) -> str:
+    """Return the token in `file`, which nobody else may read; raises CannotWork."""
+    try:
+        if file.stat().st_mode & FOR_OTHERS:
+            raise CannotWork(f"{file} may be used by others too: chmod 600 {file}")
+        token = read_setting(file, MAX_TOKEN_BYTES).decode("ascii", errors="replace").strip()
+    except OSError as error:
+        raise CannotWork(f"{file}: {error.strerror}") from error
+    if not token.isascii() or not token.isprintable() or not token or " " in token:
+        raise CannotWork(f"{file} holds no token")
+    return token
+
+
+def _error(status: int, headers: Mapping[str, str], said: str) -> Exception:
+    """Tell what another time may mend from what it will not."""
+    is_limited = status == FORBIDDEN and (headers.get("retry-after") or headers.get("x-ratelimit-remaining") == "0")
+    if status == TOO_MANY or status >= SERVER_ERROR or is_limited:
+        return CannotWork(said)
+    return _AlreadyThere(said) if status in (UNPROCESSABLE, CONFLICT) else Refused(said)
+
+
+def _connection(api: str) -> HTTPConnection:
+    """Connect to `api`, through the proxy that the environment names for it."""
+    parts = urlsplit(api)
+    host, make = parts.hostname or "", HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    proxy = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
+    if not proxy:
+        return make(host, parts.port, timeout=TIMEOUT_S)
+    through = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    connection = make(through.hostname or "", through.port, timeout=TIMEOUT_S)
+    connection.set_tunnel(host, parts.port)
+    return connection
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return codec.loads(data)
+    except codec.DecodeError:
+        return None
+
+
+def _url(found: Any) -> str:
+    """Return where people see a pull request; raises CannotWork if the answer does not say it."""
+    for name in ("html_url", "web_url"):
+        url = found.get(name) if isinstance(found, dict) else None
+        if isinstance(url, str) and url.startswith(("https://", "http://")):
+            return url
+    raise CannotWork("the forge's answer has no URL of a pull request")
+
+
+def _message(found: Any) -> str:
+    """Return what a refusal says of itself, on one line."""
+    if not isinstance(found, dict):
+        return ""
+    said = [found.get(name) for name in ("message", "error", "errors")]
+    return " ".join(" ".join(str(each) for each in said if each).split())[:MESSAGE_CHARS]
