@@ -11,7 +11,7 @@ from enum import Enum
 
 from schemas.stored import PlanRecord
 
-POLICY_VERSION = 4  # of new plans
+POLICY_VERSION = 5  # of new plans
 
 
 class ChangedRule(Enum):
@@ -75,6 +75,15 @@ class ChangedRule(Enum):
     PREPARED_WHERE_THE_FIXER_RAN = (
         4,
         "A preparation by `ruff-fix` has done its work where findings are left that it cannot fix.",
+    )
+    CREATED_IS_TOLD = (
+        5,
+        "A check of named files is dropped only where every patch that landed, and the one that failed, said which "
+        "files they created.",
+    )
+    A_BASELINE_EACH = (
+        5,
+        "A step that fails while another waits for the baseline of the same verification has a baseline of its own.",
     )
 
     def __init__(self, since: int, says: str) -> None:

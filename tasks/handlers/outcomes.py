@@ -143,8 +143,7 @@ def _succeed(
     unit.end_step(step, S.DONE.value, "done", reason)
     step.status.previous = pre_steps.result_of(outcome) if step.facts["inserted_by"] else None
     answers.keep(unit, step, outcome.output)
-    if outcome.created_files:
-        red_checks.note_created(unit, step, outcome)
+    red_checks.note_created(unit, step, outcome)
     if doubt:
         outcome_verdict.note_doubt(step)
     if unit.ends:  # there may be more to do

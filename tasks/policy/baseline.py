@@ -85,7 +85,9 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
     tests = _red_tests(unit, step, outcome, failure)
     if not tests or all(_is_of(test, _goals_tests(unit)) for test in tests):
         return False
-    if unit.note(_name_of_base(step)) is not None or not has_room(unit.plan):
+    known = unit.note(_name_of_base(step))
+    is_open = known and known["tests"] is None and known["by"] != step.step_id and "over" not in known
+    if (known and not (is_open and ChangedRule.A_BASELINE_EACH.holds(unit.plan))) or not has_room(unit.plan):
         return False
     was = PlannedStep.model_validate(step.facts)
     before = make_baseline(was, was.verify_tools, unit.plan.halting.get("taken", ()), _catalogue(unit))
@@ -139,6 +141,9 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> None:
     if "check" in kept:
         red_checks.judge(unit, step, kept)
         return
+    base = unit.note(_name_of_base(step))
+    if base["tests"] is None and base["by"] == step.step_id:  # nobody knows, and nobody is asked any more
+        unit.keep_note(_name_of_base(step), {**base, "over": True})
     failure, excused = _left(unit, step, kept["tests"], kept["failure"])
     outcome = Outcome.model_validate(kept["outcome"])
     if excused or failure is None:

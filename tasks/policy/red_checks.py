@@ -3,7 +3,8 @@
 Nobody asked for these checks, so that what they found before is no reason to lose a patch. The first red of one on a
 step that patches is not counted yet: the checks of that step are run once at the commit that the plan began with, and
 those that are red there are dropped, if another verification remains. A check that is green there, or of which nobody
-knows, counts. Nothing is concluded from files that are new: at that commit any check of them is red.
+knows, counts. Nothing is concluded from files that are new, or may be, since outcomes did not say what they created:
+at that commit any check of them is red.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tasks.toolchain.catalogue import catalogue_of, render
 from tasks.toolchain.contract import operand
 
 _CREATED = "new of {}"
+_UNTOLD = "untold"  # in a plan's `halting`: a patch landed that did not say what it created
 DROPPED = "drop_red_checks"  # the name of the revision
 
 
@@ -39,13 +41,14 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
     red = _red_check(unit, step, outcome, failure)
     if red is None:
         return False
-    if (known := unit.note(_name(red))) is not None:
+    known = unit.note(_name(red))
+    if not _is_open(unit, step, known):
         if known["red"]:
             unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])
             _drop(unit, step, failure["category"])
         return bool(known["red"])
     was = PlannedStep.model_validate(step.facts)
-    unknown = tuple(tool for tool in _added(was) if unit.note(_name(tool)) is None)
+    unknown = tuple(tool for tool in _added(was) if _is_open(unit, step, unit.note(_name(tool))))
     if not has_room(unit.plan):
         return False
     before = make_baseline(was, unknown, unit.plan.halting.get("taken", ()), _catalogue(unit))
@@ -60,9 +63,18 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
 
 
 def note_created(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
-    """Note the files that a step has created, where checks were added to it: they may be added to later ones, too."""
-    if step.facts["quick_checks"] and ChangedRule.RED_CHECKS_ARE_DROPPED.holds(unit.plan):
-        unit.keep_note(_CREATED.format(step.step_id), list(outcome.created_files))
+    """Note the files that a step has created, where checks were added to it: they may be added to later ones, too.
+
+    Where a patch did not say what it created, that is noted of the plan.
+    """
+    told = outcome.model_fields_set
+    if outcome.created_files:
+        if step.facts["quick_checks"] and ChangedRule.RED_CHECKS_ARE_DROPPED.holds(unit.plan):
+            unit.keep_note(_CREATED.format(step.step_id), list(outcome.created_files))
+    elif "created_files" not in told and (outcome.touched_files or "touched_files" not in told):
+        plan = unit.plan
+        if step.facts["mode"] == Mode.PATCH and plan.head.limits.get(budget.EXCUSES):
+            plan.halting[_UNTOLD] = 1
 
 
 def keep_base(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
@@ -84,6 +96,10 @@ def keep_base(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
 
 def judge(unit: UnitOfWork, step: Step, kept: Mapping[str, Any]) -> None:
     """Judge the step that waited for the baseline of its checks, by what it had `kept`."""
+    for name in map(_name, _added(PlannedStep.model_validate(step.facts))):
+        known = unit.note(name)
+        if known == {"by": step.step_id, "red": None}:  # nobody knows, and nobody is asked any more
+            unit.keep_note(name, {**known, "red": False})
     if unit.note(kept["check"])["red"]:
         _drop(unit, step, kept["failure"]["category"])
     else:
@@ -108,12 +124,25 @@ def _red_check(unit: UnitOfWork, step: Step, outcome: Outcome, failure: Mapping[
     if tool.tool not in facts["quick_checks"] or all(each.tool in facts["quick_checks"] for each in tools):
         return None
     named = {path for path in facts["allowed_files"] if operand(path) in tool.argv}
-    return tool if named.isdisjoint(outcome.created_files) and not _has_created(unit, step, named) else None
+    return None if named and _may_be_new(unit, step, outcome, named) else tool
 
 
-def _has_created(unit: UnitOfWork, step: Step, files: Collection[str]) -> bool:
-    """Whether the plan may have created any of `files`: not where it is known of all that it created."""
-    if not files or not (count := unit.plan.halting.get("created", 0)):
+def _is_open(unit: UnitOfWork, step: Step, known: Mapping[str, Any] | None) -> bool:
+    """Whether a check has to be run before the plan for `step`: it never was, or it is for another step right now."""
+    if known is None:
+        return True
+    return known["red"] is None and known["by"] != step.step_id and ChangedRule.A_BASELINE_EACH.holds(unit.plan)
+
+
+def _may_be_new(unit: UnitOfWork, step: Step, outcome: Outcome, files: Collection[str]) -> bool:
+    """Whether the attempt or the plan may have created any of `files`: not where all is known that they created."""
+    halting = unit.plan.halting
+    is_told = "created_files" in outcome.model_fields_set and _UNTOLD not in halting
+    if not set(files).isdisjoint(outcome.created_files) or (
+        ChangedRule.CREATED_IS_TOLD.holds(unit.plan) and not is_told
+    ):
+        return True
+    if not (count := halting.get("created", 0)):
         return False
     sources = sources_of(unit, PlannedStep.model_validate(step.facts))
     names = [_CREATED.format(source.facts["step_id"]) for source in sources]

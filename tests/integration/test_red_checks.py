@@ -78,7 +78,8 @@ def test_a_check_that_was_red_before_is_not_run_any_more(here: Container, redis:
         drain(here)
 
     found = {"success": False, "verify": [{"tool": "ruff-check", "exit_code": 1}]}
-    failed = {**found, "failure_evidence": {"category": "LINT_ERROR"}, "touched_files": ["src/a.py"]}
+    failed = {**found, "failure_evidence": {"category": "LINT_ERROR"}}
+    failed |= {"touched_files": ["src/a.py"], "created_files": []}
     report(redis, answer(spec, **failed))
     drain(here)
     asked = specs(redis)[-1]

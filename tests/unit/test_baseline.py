@@ -102,6 +102,35 @@ def test_steps_that_run_the_same_have_one_baseline() -> None:
     assert plan.state == "COMPLETED"
 
 
+@pytest.mark.parametrize(("version", "counted"), [(4, 1), (5, 0)])
+def test_a_step_that_fails_while_the_same_is_asked_for_another_has_a_baseline_of_its_own(
+    version: int, counted: int
+) -> None:
+    plan = running(a_check("u", "a"), max_parallel=4, policy_version=version)
+
+    plan.report(a_red(OLD))
+    plan.report(a_red(OLD, step="u"))
+
+    assert (plan.steps["t"].failures, plan.steps["u"].failures) == (0, counted)
+    if version == 5:
+        plan.report(a_base(OLD))
+        plan.report(a_base(OLD, step="u-baseline", code=2))  # which gives no answer: the other's holds
+        assert plan.state == "COMPLETED"
+
+
+def test_a_verification_is_asked_for_no_more_once_a_baseline_has_ended_without_an_answer() -> None:
+    plan = running(a_check("u", "t"))
+    plan.report(a_red(OLD))
+    plan.report(a_base(OLD, code=2))
+    plan.report(a_report("t-mend"))
+    plan.report(a_report("t"))
+
+    plan.report(a_red(OLD, step="u"))
+
+    assert [step for step in plan.states if "baseline" in step] == ["t-baseline"]
+    assert plan.steps["u"].failures == 1
+
+
 @pytest.mark.parametrize(
     "base",
     [

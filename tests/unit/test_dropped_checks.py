@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from schemas import codec
 from schemas.base import RiskLevel
 from schemas.step import PlannedStep, unpack_step
 from tasks.toolchain.catalogue import CATALOGUE
@@ -33,16 +34,36 @@ def ran(*codes: int, tools: tuple[str, ...] = ("ruff-check", "mypy", "pytest")) 
 
 def red(*codes: int, step: str = "a", **said: Any) -> Any:
     """An attempt whose last tool failed."""
-    body = {"success": False, "touched_files": ["src/a.py"], "verify": ran(*codes)}
+    body = {"success": False, "touched_files": ["src/a.py"], "created_files": [], "verify": ran(*codes)}
     return a_report(step, **{**body, "failure_evidence": {"category": "LINT_ERROR"}, **said})
 
 
-def base(*codes: int, **said: Any) -> Any:
-    return a_report("a-baseline", **{"verified_at": SHA, "touched_files": [], "verify": ran(*codes), **said})
+def untold(report: Any) -> Any:
+    """The same from a controller that does not say what was created."""
+    told = codec.loads(report.raw)
+    return a_report(**{name: value for name, value in told.items() if name != "created_files"})
+
+
+def base(*codes: int, step: str = "a-baseline", **said: Any) -> Any:
+    return a_report(step, **{"verified_at": SHA, "touched_files": [], "verify": ran(*codes), **said})
 
 
 def running(*steps: PlannedStep, **fields: Any) -> Running:
     return Running(*(steps or (patch(),)), **{"base_sha": SHA, **fields})
+
+
+def whole(step_id: str, *after: str) -> PlannedStep:
+    """A step whose added check is about the whole project."""
+    step = patch(step_id, *after, added=("tsc",), tools=(TSC, TEST))
+    return step.model_copy(update={"allowed_files": (f"src/{step_id}.ts",)})
+
+
+def red_whole(step: str) -> Any:
+    return red(step=step, verify=[{"tool": "tsc", "exit_code": 2}], touched_files=[f"src/{step}.ts"])
+
+
+def base_whole(step: str, code: int) -> Any:
+    return base(step=f"{step}-baseline", verify=[{"tool": "tsc", "exit_code": code}])
 
 
 def spec_of(plan: Running, step: str = "a") -> dict[str, Any]:
@@ -137,6 +158,7 @@ def test_a_check_of_which_nobody_knows_that_it_was_red_counts(answer: Any) -> No
         (patch(), red(1, verify=None), {}),
         (patch(), red(1, verify=ran(1, tools=("mypy",))), {}),
         (patch(), red(1, created_files=["src/a.py"]), {}),  # any check of it is red where it is not
+        (patch(), untold(red(1)), {}),  # it may be new
         (patch(), red(1), {"base_sha": None}),
         (patch(), red(1), {"policy_version": 3}),
         (patch(), red(1), {"max_steps": 1}),
@@ -166,21 +188,57 @@ def test_only_files_that_the_plan_created_are_not_compared(
     first = patch("n", added=added).model_copy(update={"allowed_files": ("src/a.py", "src/new.py")})
     plan = running(first, a_step("m", "n"), patch("a", "m"))
     plan.report(a_report("n", touched_files=["src/a.py"], created_files=created))
-    plan.report(a_report("m", touched_files=["src/m.py"]))
+    plan.report(a_report("m", touched_files=["src/m.py"], created_files=[]))
 
     plan.report(red(1))
 
     assert ("a-baseline" in plan.states) == dropped
 
 
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize(
+    ("added", "said", "known"),
+    [
+        (ADDED, {"touched_files": ["src/a.py"]}, False),
+        ((), {"touched_files": ["src/a.py"]}, False),
+        ((), {}, False),
+        ((), {"touched_files": ["src/a.py"], "created_files": []}, True),
+        ((), {"touched_files": [], "nothing_to_change": "It is so already", "verify": ran(0, 0, 0)}, True),
+    ],
+)
+def test_nothing_is_concluded_about_files_where_a_patch_did_not_say_what_it_created(
+    added: tuple[str, ...], said: dict[str, Any], known: bool, version: int
+) -> None:
+    plan = running(patch("n", added=added), patch("a", "n"), policy_version=version)
+    plan.report(a_report("n", **said))
+
+    plan.report(red(1))
+
+    assert ("a-baseline" in plan.states) == (known or version == 4)
+
+
+def test_a_plan_of_before_takes_a_failure_without_created_files_for_one_that_created_none() -> None:
+    plan = running(policy_version=4)
+
+    plan.report(untold(red(1)))
+
+    assert list(plan.active) == ["a-baseline"]
+
+
+def test_a_check_of_the_whole_project_needs_no_word_about_created_files() -> None:
+    plan = running(whole("a"))
+
+    plan.report(untold(red_whole("a")))
+
+    assert list(plan.active) == ["a-baseline"]
+
+
 def test_files_that_an_earlier_step_created_are_judged_and_whole_projects_still_compared() -> None:
-    first = a_step("n")
-    whole = patch("b", "n", added=("tsc",), tools=(TSC, TEST))
-    plan = running(first, patch("a", "n"), whole.model_copy(update={"allowed_files": ("src/b.ts",)}), max_parallel=2)
+    plan = running(a_step("n"), patch("a", "n"), whole("b", "n"), max_parallel=2)
     plan.report(a_report("n", touched_files=["src/n.py"], created_files=["src/n.py"]))
 
     plan.report(red(1))
-    plan.report(red(step="b", verify=[{"tool": "tsc", "exit_code": 2}], touched_files=["src/b.ts"]))
+    plan.report(red_whole("b"))
 
     assert ("a-baseline" in plan.states, "b-baseline" in plan.states) == (False, True)
 
@@ -189,13 +247,52 @@ def test_steps_that_run_the_same_share_what_is_known() -> None:
     plan = running(patch(), patch("b", "a"))
     plan.report(red(1))
     plan.report(base(1, 0))
-    plan.report(a_report("a", touched_files=["src/a.py"]))
+    plan.report(a_report("a", touched_files=["src/a.py"], created_files=[]))
 
     plan.report(red(1, step="b"))
 
     assert [step for step in plan.states if "baseline" in step] == ["a-baseline"]
     assert [tool["tool"] for tool in plan.specs[-1]["verify_tools"]] == ["mypy", "pytest"]
     assert (plan.steps["b"].failures, plan.states["b"]) == (0, "ACTIVE")
+
+
+@pytest.mark.parametrize("codes", [(2, 127), (127, 2), (2, 2)])
+def test_a_step_that_fails_while_the_same_is_asked_for_another_has_a_baseline_of_its_own(
+    codes: tuple[int, int],
+) -> None:
+    plan = running(whole("a"), whole("b"), whole("c", "a", "b"), max_parallel=4, consecutive_failures=2)
+
+    plan.report(red_whole("a"))
+    plan.report(red_whole("b"))
+    assert sorted(plan.active) == ["a-baseline", "b-baseline"]
+    assert plan.record.spent["failing_outcomes"] == 0
+    for step, code in zip("ab", codes, strict=True):
+        plan.report(base_whole(step, code))  # with 127 nobody knows by this one
+
+    assert plan.record.spent["failing_outcomes"] == (codes[0] == 127)
+    assert spec_of(plan, "b")["quick_checks"] == []
+
+
+def test_a_check_is_asked_for_no_more_once_a_baseline_has_ended_without_an_answer() -> None:
+    plan = running(patch(), patch("b", "a"))
+    plan.report(red(1))
+    plan.report(base(1))
+    plan.report(a_report("a-auto-fix"))
+    plan.report(a_report("a", touched_files=["src/a.py"], created_files=[]))
+
+    plan.report(red(1, step="b"))
+
+    assert "b-baseline" not in plan.states
+    assert plan.steps["b"].failures == 1
+
+
+def test_a_plan_of_before_counts_what_fails_while_the_same_is_asked_for_another() -> None:
+    plan = running(whole("a"), whole("b"), max_parallel=4, policy_version=4)
+
+    plan.report(red_whole("a"))
+    plan.report(red_whole("b"))
+
+    assert (plan.steps["a"].failures, plan.steps["b"].failures) == (0, 1)
 
 
 def test_a_baseline_that_violates_halts_all_the_same() -> None:
