@@ -5,7 +5,15 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any
 
-from pydantic import Field, GetPydanticSchema, StringConstraints, WithJsonSchema
+from pydantic import (
+    Field,
+    GetPydanticSchema,
+    StringConstraints,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
 from pydantic_core import core_schema
 
 from schemas.base import Inbound, Line, Path, PlanId, StepId, Word
@@ -83,6 +91,22 @@ class Released(Inbound):
     reason: Annotated[str, StringConstraints(max_length=4096), TextKind.LOG]
 
 
+class Transcript(Inbound):
+    """Where a controller keeps what its agent printed: a file of its host, beside which the attempt's others lie."""
+
+    path: Line
+    digest: Word | None = None
+    host: Word | None = None
+
+
+def _read_transcript(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """Take what cannot be read for nothing: an outcome is not refused because of it."""
+    try:
+        return read(value)
+    except ValidationError:
+        return None
+
+
 class Outcome(Inbound):
     """The result of one attempt. `plan_id`, `attempt` and `lease` may stand in the entry's fields instead."""
 
@@ -107,3 +131,4 @@ class Outcome(Inbound):
     failing_tests: tuple[Line, ...] = Field(default=(), max_length=2000)
     failing_tests_complete: bool = False  # whether these are all tests that fail
     released: Released | None = None
+    transcript: Annotated[Transcript | None, WrapValidator(_read_transcript)] = None

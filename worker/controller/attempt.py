@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from schemas import codec
 from schemas.base import FailureCategory, Mode
 from schemas.outcome import MAX_OUTPUT_BYTES, Metrics, Outcome, Released
 from worker.controller import history, programs, wire
+from worker.controller.attempt_log import AttemptLog
 from worker.controller.changes import Changes
 from worker.controller.given_data import given_data
 from worker.controller.lease import LeaseClient
@@ -21,7 +23,7 @@ from worker.controller.readiness import CannotWork
 from worker.controller.wire import AttemptFailure, Spec
 from worker.controller.worktree import Worktree
 from worker.host.git import GitError
-from worker.sandbox.process import Abandoned, Job, JobResult
+from worker.sandbox.process import Abandoned, Job, JobResult, Printed
 from worker.sandbox.process import environment as without_secrets
 
 LINKS = "links lead out of the clone"
@@ -52,6 +54,7 @@ class AttemptRun:
     place: Place
     lease: LeaseClient
     agent_timeout_s: float
+    log: AttemptLog = field(default_factory=AttemptLog)  # of what is done, for people
 
     @property
     def tree(self) -> Worktree:
@@ -79,7 +82,18 @@ class AttemptRun:
         except Exception as error:
             log.exception("attempt_error", extra=self.spec.ids)
             result.failure = wire.own_failure(error)
+        finally:
+            self._keep_diff(result.changes)
         return result
+
+    def _keep_diff(self, changed: Changes | None) -> None:
+        """Put what was changed into the log, also where that is refused; nothing that goes wrong there counts."""
+        if not (changed or self.log.began):
+            return
+        try:
+            self.log.diff = self.tree.diff(changed)
+        except (GitError, OSError, RecursionError, subprocess.TimeoutExpired) as error:
+            self.log.diff = f"# the changes cannot be shown: {error!r}\n".encode(errors="replace")
 
     def _do(self, result: Result) -> AttemptFailure | None:
         """Do one stage after the other, and put what each comes to into `result`; return the first failure."""
@@ -168,7 +182,8 @@ class AttemptRun:
             return AgentReport(tokens_used=0, patch_cycles=0, tool_calls=0)
         data = given_data(self.spec.context)
         given = codec.extend(self.raw.rstrip(), {"data": data}) if data else self.raw
-        report = programs.ask_agent(self._run_agent, self.place.argv, given, self.agent_timeout_s, whole=self.spec.asks)
+        run = partial(self._run_agent, record=self.log.add_agent)
+        report = programs.ask_agent(run, self.place.argv, given, self.agent_timeout_s, whole=self.spec.asks)
         if not report.failure and len(codec.dumps(report.output)) > MAX_OUTPUT_BYTES:
             failure = wire.advice(f"the output is larger than {MAX_OUTPUT_BYTES} bytes: make it shorter")
             return replace(report, failure=failure)
@@ -178,14 +193,17 @@ class AttemptRun:
         search = self._variables.get("PATH")
         return programs.verify(self.spec.verify_tools, self._run_tool, str(self.tree.root), search)
 
-    def _run_agent(self, argv: Sequence[str], timeout_s: float, stdin: bytes) -> JobResult:
+    def _run_agent(
+        self, argv: Sequence[str], timeout_s: float, stdin: bytes, record: Callable[[Printed], object] | None = None
+    ) -> JobResult:
         env = without_secrets() | self._variables
-        job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, stdin, env=env)
+        job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, stdin, env=env, record=record)
         return self.place.agent.run(job, writable=self.tree.writable)
 
     def _run_tool(self, argv: Sequence[str], timeout_s: float) -> JobResult:
         env = programs.environment(argv, self.tree.root) | self._variables
-        job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, merge=True, env=env)
+        record = partial(self.log.add_tool, argv)
+        job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, merge=True, env=env, record=record)
         return self.place.tool.run(job, writable=self.tree.writable)
 
 

@@ -67,6 +67,11 @@ def landed(git: Git, base: str, commit: str) -> Changes:
     return measure(git, Changes(base, commit, tuple(map(_text, states)), created))
 
 
+def patch(git: Git, base: str, tree: str) -> bytes:
+    """Return the difference between `base` and `tree` as git can apply it."""
+    return git(*_DIFF, base, tree, "-p", "--binary", "--full-index")
+
+
 def measure(git: Git, changes: Changes) -> Changes:
     """Measure how large the change is, now that it has a tree."""
     diff = (*_DIFF, changes.base, changes.tree)
@@ -88,7 +93,7 @@ def measure(git: Git, changes: Changes) -> Changes:
 
 def diff_hash(git: Git, base: str, tree: str) -> str:
     """Return what tells one change of files from another, wherever it was made."""
-    return hashlib.sha256(git(*_DIFF, base, tree, "-p", "--binary", "--full-index")).hexdigest()
+    return hashlib.sha256(patch(git, base, tree)).hexdigest()
 
 
 def leads_out(root: Path, path: str) -> bool:

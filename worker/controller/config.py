@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schemas.step import DELIVERIES
+from worker.controller.logs_folder import LogsFolder
 from worker.controller.repositories_file import RepositoriesFile
 from worker.sandbox.paths import PathGrant
 from worker.sandbox.sandbox import SandboxMode
@@ -44,6 +45,8 @@ class ControllerConfig:
     agent_user: User | None = None  # whom agents and verifications run as, where that is not us
     agent_paths: tuple[PathGrant, ...] = ()  # what the agent may reach beside its worktree and the system
     tool_paths: tuple[PathGrant, ...] = ()  # what the verifications may, and the agent too
+    logs: LogsFolder | None = None  # where what was done in attempts is kept
+    secrets: tuple[str, ...] = ()  # which are not, beside what looks like one
     hidden: tuple[Path, ...] = ()  # what neither may reach, although it lies in one of those
 
     @property

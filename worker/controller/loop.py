@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 import threading
@@ -20,7 +21,9 @@ from redis.exceptions import RedisError
 
 from schemas import codec
 from schemas.envelope import DATA
+from schemas.outcome import Outcome, Transcript
 from worker.controller.attempt import AttemptRun, Result, outcome
+from worker.controller.attempt_log import TRANSCRIPT, AttemptLog, digest
 from worker.controller.config import ControllerConfig
 from worker.controller.delivery import Delivery
 from worker.controller.lease import LeaseClient, Paused
@@ -149,9 +152,16 @@ class Controller:
         log.info("step_started", extra=spec.ids)
         with lease.renewal():
             started = time.monotonic()
-            result = self._attempt(spec, entry.fields[DATA], lease, seconds)
+            raw, done = entry.fields[DATA], AttemptLog(self._config.secrets)
+            try:
+                result = self._attempt(spec, raw, lease, seconds, done)
+            except Abandoned:
+                self._keep(spec, raw, done)
+                raise
             duration_ms = int((time.monotonic() - started) * 1000)
             message = outcome(spec, result, duration_ms, self._config.name)
+            if place := self._keep(spec, raw, done, message):
+                message = message.model_copy(update={"transcript": place})
             data = codec.encode(message, exclude_none=True)
             self._mailbox.publish(spec.reply_to, {"data": data, **spec.ids, "lease": spec.lease})
         log.info("step_finished", extra={**spec.ids, "success": message.success, "duration_ms": duration_ms})
@@ -164,7 +174,18 @@ class Controller:
         about = {"version": VERSION, "host": socket.gethostname()[:MAX_HOST], "abilities": ABILITIES}
         return codec.dumps({**about, "done": self._done, "failed": self._failed})
 
-    def _attempt(self, spec: Spec, raw: bytes, lease: LeaseClient, most_s: float | None) -> Result:
+    def _keep(self, spec: Spec, raw: bytes, done: AttemptLog, message: Outcome | None = None) -> Transcript | None:
+        """Keep what was `done`, and say where; an attempt that was abandoned has no outcome."""
+        logs = self._config.logs
+        if not logs:
+            return None
+        place, transcript = logs.place(spec.plan_id, spec.step_id, spec.attempt), done.transcript
+        if not logs.keep(place, {TRANSCRIPT: transcript, **done.files(raw, message)}):
+            return None
+        path = os.fsencode(place / TRANSCRIPT).decode(errors="replace")
+        return Transcript(path=path, digest=digest(transcript), host=socket.gethostname()[:MAX_HOST])
+
+    def _attempt(self, spec: Spec, raw: bytes, lease: LeaseClient, most_s: float | None, done: AttemptLog) -> Result:
         try:
             if spec.delivers:
                 return Delivery(spec, *self._places.delivered(spec.context.repo), lease).run()
@@ -172,7 +193,7 @@ class Controller:
         except CannotWork as reason:
             return Result(released=reason)
         seconds = place.agent_timeout_s if most_s is None else min(place.agent_timeout_s, most_s)
-        return AttemptRun(spec, raw, place, lease, seconds).run()
+        return AttemptRun(spec, raw, place, lease, seconds, done).run()
 
     def _count(self, released: CannotWork | None) -> None:
         """Wait, longer each time, where nothing can be done here for now; any work that could be done ends that."""

@@ -41,6 +41,7 @@ class Places:
     def __init__(self, config: ControllerConfig, stack: ExitStack) -> None:
         self._config, self._stack = config, stack
         hidden = config.hidden + (config.repositories.private if config.repositories else ())
+        hidden += (config.logs.path,) if config.logs else ()
         self._tool = Sandbox(config.sandbox, config.tool_paths, hidden, config.agent_user)
         self._tool.check()
         self._known: dict[str, Place] = {}

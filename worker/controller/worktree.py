@@ -28,6 +28,7 @@ from worker.controller.snapshot import GIT_DIR, Marks, TreeSnapshot
 from worker.sandbox.user import PASSABLE, User
 
 MAX_CHANGE_BYTES = 100 * 1024 * 1024  # of all files that an attempt changes, and of its largest file
+MAX_SHOWN_BYTES = 10 * 1024 * 1024  # of what is only shown
 MAX_REF_BYTES = 4096
 MAX_PACKED_BYTES = 1024 * 1024
 MAX_REFS = 1000
@@ -174,6 +175,26 @@ class Worktree:
         new = {path: (marks.git_mode, self._content(path)) if marks else None for path, marks in touched.items()}
         self._taken = {path: (file[0], self._id(file[1])) if file else None for path, file in new.items()}
         return changes.measure(self._store.git, replace(found, tree=self._store.tree(new)))
+
+    def diff(self, change: Changes | None) -> bytes:
+        """Show what an attempt changed: `change`, or where that has no tree what lies in the clone now.
+
+        The latter is never landed: what git cannot hold, or is too large to be shown, is named.
+        """
+        if change and (change.tree or not change.touched):
+            return changes.patch(self._store.git, change.base, change.tree) if change.tree else b""
+        now = snapshot.take(self.root, self._clock)
+        shown: dict[bytes, tuple[bytes, bytes] | None] = {}
+        left, room = [], MAX_SHOWN_BYTES
+        for path in sorted({*self._changed(now), *self._new(now, ())}):
+            marks = now.files.get(path)
+            if _unfit({path: marks}) or (marks and marks.size > room):
+                left.append(path)
+                continue
+            shown[path] = (marks.git_mode, self._content(path)) if marks else None
+            room -= marks.size if marks else 0
+        names = "".join(f"# changed, and not shown: {path!r}\n" for path in left).encode()
+        return names + changes.patch(self._store.git, self._base, self._store.tree(shown)) if shown else names
 
     def drop_caches(self) -> None:
         """Remove what tools keep of earlier runs, which an agent can forge; what git knows stays."""

@@ -55,6 +55,16 @@ class JobResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Printed:
+    """What a command has printed on both its outputs, its code, which an abandoned one has not, and its seconds."""
+
+    stdout: IO[bytes]
+    stderr: IO[bytes]
+    exit_code: int | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceLimits:
     """What a command may use, in bytes: address space, standard output and error, and how much is kept of those."""
 
@@ -79,6 +89,7 @@ class Job:
     merge: bool = False  # whether its standard error goes where its output goes
     env: Mapping[str, str] | None = None  # all of its environment; ours without what is private unless given
     limits: ResourceLimits = UNLIMITED
+    record: Callable[[Printed], object] | None = None  # is given all that it printed, however it ended
 
     @property
     def variables(self) -> dict[str, str]:
@@ -130,11 +141,17 @@ def run(job: Job, confinement: Confinement = UNCONFINED, temporary: Path | None 
             for file in (given, out, err):  # which it may open once more, as /dev/stderr
                 os.fchown(file.fileno(), user.uid, user.gid)
         printed = ((out, limits.stdout), (err, limits.stderr))
-        with _launched(request, job.cwd, given, out, out if job.merge else err) as program:
-            is_over = _wait(program.process, time.monotonic() + job.timeout_s, job.wanted, printed)
-            code = program.end()
+        started, code = time.monotonic(), None
+        try:
+            with _launched(request, job.cwd, given, out, out if job.merge else err) as program:
+                is_over = _wait(program.process, started + job.timeout_s, job.wanted, printed)
+                own = program.end()
+            code = own if is_over else TIMED_OUT
+        finally:
+            if job.record:
+                job.record(Printed(out, err, code, time.monotonic() - started))
         return JobResult(
-            exit_code=code if is_over else TIMED_OUT,
+            exit_code=code,
             stdout=_tail(out, limits.kept),
             stderr=_tail(err, limits.kept),
             digest=_digest(out),

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from pydantic import ValidationError
 from redis import Redis
 
 from schemas import codec
 from schemas.base import FailureCategory
-from schemas.outcome import Outcome
+from schemas.outcome import Outcome, Transcript
 from schemas.step import unpack_step
 from schemas.times import rfc3339
 from tasks.policy.handing_back import MAX_REASON
@@ -67,6 +68,7 @@ def story_of(lines: Iterable[dict[str, Any]], facts: Mapping[str, dict[str, Any]
             if outcome and not result:
                 waiting[step] = entry, outcome
             entry |= findings.get((step, number), {})
+            entry |= _place(outcome)
             if outcome and outcome.get("released") and step in handed_back:
                 reason = fit(outcome["released"]["reason"], MAX_REASON, as_written)
                 entry |= {"result": "RELEASED", "category": None, "reason": reason}
@@ -85,6 +87,15 @@ def _excuse(result: str, outcome: dict[str, Any] | None) -> dict[str, Any]:
         return {}
     tests = outcome.get("failing_tests") or ()
     return {"category": None, "reason": fit(f"red before the plan: {', '.join(tests)}", MAX_REASON)}
+
+
+def _place(outcome: dict[str, Any] | None) -> dict[str, Any]:
+    """Say where the transcript lies, if the controller said it; logs hold outcomes as they came."""
+    try:
+        said = Transcript.model_validate((outcome or {}).get("transcript"))
+    except ValidationError:
+        return {}
+    return {"transcript": {"host": said.host, "path": said.path, "digest": said.digest}}
 
 
 def _findings(line: dict[str, Any]) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:

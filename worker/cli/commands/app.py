@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from worker.cli.commands import (
+    attempt,
     bench,
     controller,
     dead,
@@ -57,7 +58,7 @@ def _planner(
 
 PANELS = {  # in the order of `planner --help`
     "Try it": (demo.demo, up.up),
-    "Use it": (submit.submit, plans.plans, plans.show, plans.watch, explain.explain),
+    "Use it": (submit.submit, plans.plans, plans.show, plans.watch, explain.explain, attempt.attempt),
     "Command it": (
         plan_commands.approve,
         plan_commands.reject,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import shlex
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,9 +20,14 @@ if TYPE_CHECKING:
     from redis import Redis
 
     from worker.controller import ControllerConfig
+    from worker.controller.logs_folder import LogsFolder
     from worker.controller.repositories_file import RepositoriesFile
     from worker.sandbox.paths import PathGrant
     from worker.sandbox.user import User
+    from worker.settings.settings import Settings
+
+
+OFF = "off"
 
 
 class SandboxChoice(StrEnum):
@@ -62,6 +69,12 @@ def controller(
             metavar="NAME|UID", help="Where this is root: whom CMD and verifications run as; else PLANNER_AGENT_USER."
         ),
     ] = None,
+    logs: Annotated[
+        str | None,
+        typer.Option(metavar="DIR|off", help="Where what was done is kept; else `attempts` in PLANNER_STATE_DIR."),
+    ] = None,
+    logs_days: Annotated[float, typer.Option(min=0, help="For so many days.")] = 14,
+    logs_size: Annotated[float, typer.Option(metavar="GB", min=0, help="And no more of it than this.")] = 2,
     secrets_fd: SecretsFd = None,
 ) -> int:
     """Run controllers: each gives CMD the step spec on its standard input, verifies and reports.
@@ -77,6 +90,8 @@ def controller(
 
     As root, let CMD and verifications run as an ordinary user, who cannot read your files even where there is no
     Landlock: [b]--agent-user agent --agent-path /home/agent/.codex:rw[/b]
+
+    What an agent printed and changed, and what verified it, is kept for people: [b]planner attempt PLAN STEP[/b]
     """
     from schemas.step import DELIVERIES
     from worker.controller.config import ControllerConfig, unique_name
@@ -104,6 +119,8 @@ def controller(
         sandbox=SandboxMode(sandbox or settings.sandbox),
         agent_paths=_grants("--agent-path", agent_path),
         tool_paths=_grants("--tool-path", tool_path),
+        logs=_logs(settings, logs, logs_days, logs_size),
+        secrets=_secrets(repositories),
         hidden=settings.private,
         agent_user=_user(agent_user or settings.agent_user),
     )
@@ -121,6 +138,32 @@ def _repositories(file: Path | None) -> RepositoriesFile | None:
         return RepositoriesFile.read(file) if file else None
     except WrongRepositories as error:
         raise Failure.of("wrong_repositories", str(error), USAGE) from error
+
+
+def _logs(settings: Settings, place: str | None, days: float, gigabytes: float) -> LogsFolder | None:
+    """Make the folder for what is done; one that nobody asked for may be missing."""
+    from worker.controller.logs_folder import LogsFolder, logs_path
+
+    if place == OFF:
+        return None
+    folder = LogsFolder(logs_path(settings.state, place), days, int(gigabytes * 1000**3))
+    try:
+        folder.make()
+    except OSError as error:
+        if place:
+            raise Failure.of("wrong_logs", f"--logs {place}: {error.strerror or error}.", USAGE) from error
+        logging.getLogger("planner.controller").warning("attempts_not_kept", extra={"error": str(error)})
+        return None
+    return folder
+
+
+def _secrets(repositories: RepositoriesFile | None) -> tuple[str, ...]:
+    """Return the values of the variables of agents that are named like secrets, such as the key of a provider."""
+    from worker.settings.credentials import NAMED_LIKE_SECRETS
+
+    tables = repositories.repositories.values() if repositories else ()
+    given = [os.environ, *(table.environment for table in tables)]
+    return tuple(value for each in given for name, value in each.items() if NAMED_LIKE_SECRETS.search(name))
 
 
 def _words(agent: str) -> list[str]:

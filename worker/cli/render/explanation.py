@@ -55,6 +55,8 @@ def _steps(steps: list[dict[str, Any]]) -> Iterator[str]:
         for attempt in step["attempts"]:
             why = ": ".join(str(attempt[name]) for name in ("category", "reason") if attempt[name])
             yield f"  {attempt['at']}  attempt {attempt['attempt']}  {attempt['result']}  {why}".rstrip()
+            if kept := attempt.get("transcript"):
+                yield f"    kept at {':'.join(filter(None, (kept['host'], kept['path'])))}"
             for revised in filter(None, (attempt.get("revision"), attempt.get("revised_later"))):
                 changed = ", ".join(revised["diff"])
                 yield f"    revision {revised['revision']}: {revised['rule']} (changed: {changed})"

@@ -1,0 +1,126 @@
+"""`planner attempt`: what was done in one attempt of a step, as its controller has kept it."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from worker.cli.console import MISSING, Failure, Json, command, open_link, read_settings, say, say_json
+from worker.cli.target import Owner, PlanName, find
+from worker.host.terminal import line
+from worker.store.keys import NO_TENANT
+
+if TYPE_CHECKING:
+    from worker.controller.logs_folder import LogsFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the planner's server says of a step's attempts that ended; nothing where it cannot be asked."""
+
+    plan_id: str
+    attempts: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+
+@command
+def attempt(
+    plan: PlanName,
+    step: Annotated[str, typer.Argument(metavar="STEP")],
+    number: Annotated[int | None, typer.Argument(metavar="[N]", min=1, help="Which one; the last unless said.")] = None,
+    transcript: Annotated[bool, typer.Option("--transcript", help="Print all that the agent printed.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Print all that was changed.")] = False,
+    verification: Annotated[bool, typer.Option("--verification", help="Print all that the verification said.")] = False,
+    logs: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where controllers here keep it; else where they usually do.")
+    ] = None,
+    tenant: Owner = NO_TENANT,
+    as_json: Json = False,
+) -> None:
+    """Show an attempt on the host where it was made: what the agent printed and changed, and what verified it.
+
+    [b]planner attempt ci-4711 fix-test-001[/b]
+
+    [b]planner attempt 3c-0199 fix-test-001 2 --diff | git apply --check[/b]
+
+    On another host it says where that is. With the whole id of a plan no server is needed where the attempt lies.
+    """
+    from worker.cli.render.attempt import draw, place
+    from worker.controller.attempt_log import DIFF, TRANSCRIPT, VERIFICATION
+    from worker.controller.logs_folder import LogsFolder, logs_path
+
+    folder = LogsFolder(logs_path(read_settings().state, logs))
+    told = _ask(plan, step, tenant, folder)
+    known = {*told.attempts, *folder.attempts(told.plan_id, step)}
+    wanted = number or max(known, default=0)
+    if wanted not in known:
+        tried = f"those that ended are {', '.join(map(str, sorted(known)))}" if known else "none has ended"
+        raise Failure.of("no_such_attempt", f"{told.plan_id} {step} has no such attempt: {tried}.", MISSING)
+    shown = _look(folder, told, step, wanted)
+    asked = [
+        name for name, is_asked in {TRANSCRIPT: transcript, DIFF: diff, VERIFICATION: verification}.items() if is_asked
+    ]
+    if asked and not shown["files"]:
+        raise Failure.of("not_here", f"{place(shown)}.", MISSING)
+    if as_json:
+        say_json(shown)
+    elif asked:
+        for name in asked:
+            line(shown["files"].get(name, "").removesuffix("\n"))
+    else:
+        say(draw(shown))
+
+
+def _ask(plan: str, step: str, tenant: str, folder: LogsFolder) -> Told:
+    """Ask the planner's server; where that fails what lies here is enough, if the plan's whole id was given."""
+    from worker.store.history import story
+    from worker.store.keys import Partition, partition_of
+
+    try:
+        with open_link() as link:
+            view = find(link, plan, tenant)
+            home = Partition(partition_of(view.plan_id, link.partitions))
+            ended = story(link.client, home.plan(view.plan_id)).get(step, [])
+    except Failure:
+        if folder.attempts(plan, step):
+            return Told(plan)
+        raise
+    if step not in {each.step_id for each in view.steps}:
+        raise Failure.of("no_such_step", f"{view.plan_id} has no step {step!r}.", MISSING)
+    return Told(view.plan_id, {each["attempt"]: each for each in ended})
+
+
+def _look(folder: LogsFolder, told: Told, step: str, number: int) -> dict[str, Any]:
+    """Put together what is known of an attempt, and what lies here of it."""
+    from schemas import codec
+    from worker.controller.attempt_log import OUTCOME, TRANSCRIPT, digest
+
+    said = told.attempts.get(number, {})
+    kept = said.get("transcript") or {}
+    folder = _folder_of(kept, told.plan_id, step, number) or folder
+    files = folder.read(told.plan_id, step, number)
+    return {
+        "plan_id": told.plan_id,
+        "step_id": step,
+        "attempt": number,
+        **{name: said.get(name) for name in ("at", "result", "category", "reason", "transcript")},
+        "folder": str(folder.place(told.plan_id, step, number)) if files else None,
+        "is_unaltered": digest(files[TRANSCRIPT]) == kept["digest"] if TRANSCRIPT in files and kept else None,
+        "outcome": codec.loads(files[OUTCOME]) if OUTCOME in files else None,
+        "files": {name: data.decode(errors="replace") for name, data in files.items()},
+    }
+
+
+def _folder_of(kept: dict[str, Any], plan_id: str, step: str, number: int) -> LogsFolder | None:
+    """Return the folder of this host that an outcome names; nothing but an attempt's own files is read of it."""
+    from worker.controller.attempt_log import TRANSCRIPT
+    from worker.controller.logs_folder import LogsFolder
+
+    if kept.get("host") != socket.gethostname():
+        return None
+    path, tail = Path(kept["path"]), Path(plan_id, step, str(number), TRANSCRIPT)
+    found = LogsFolder(path.parents[3]) if path.is_absolute() and path.parts[-4:] == tail.parts else None
+    return found if found and found.attempts(plan_id, step) else None
