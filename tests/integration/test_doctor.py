@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from typer.testing import CliRunner, Result
 from schemas import codec
 from tests.conftest import wait_until
 from tests.support.planner import SHAPES, Planner, asking, completed, executing, halted, large, retried
+from tests.support.roles import user
 from worker.cli.commands.app import app
 from worker.doctor.finding import Finding, Repair, Site, mend
 from worker.doctor.rounds import Rounds
@@ -26,7 +26,6 @@ from worker.store.clients import connect
 from worker.store.keys import COMMANDS, CONTROLLERS, GROUP, Partition
 
 P0 = Partition(0)
-COMPOSE = Path(__file__).parents[2] / "compose.yaml"
 QUEUE = P0.steps("default")
 
 
@@ -525,13 +524,9 @@ def test_rights_that_a_user_lacks_are_told_and_what_it_may_not_ask_is_a_note(
 @contextmanager
 def as_role(client: Redis, role: str, url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Result]]:
     """Run commands as a user of compose.yaml."""
-    (rules,) = re.findall(rf"^ +user {role} on >\$\{{[^}}]*\}} (.+)$", COMPOSE.read_text(), re.MULTILINE)
-    client.execute_command("ACL", "SETUSER", role, "on", "nopass", *re.findall(r"\([^)]*\)|\S+", rules))
-    monkeypatch.setenv("PLANNER_REDIS_URL", f"redis://{role}:x@{url.removeprefix('redis://')}")
-    try:
+    with user(client, role, url) as own_url:
+        monkeypatch.setenv("PLANNER_REDIS_URL", own_url)
         yield lambda *words: CliRunner().invoke(app, [*words, "--json"])
-    finally:
-        client.acl_deluser(role)
 
 
 def test_the_role_of_operators_may_look_and_may_not_mend(

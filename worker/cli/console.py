@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # these cost a second on a slow machine, and `planner --help`
 
 MAX_SOURCE_BYTES = 64 * 1024 * 1024  # what is read has narrower limits of its own
 
-OK, FAILED, USAGE, MISSING = 0, 1, 2, 3
+OK, FAILED, USAGE, MISSING, TIMED_OUT = 0, 1, 2, 3, 4
 INTERRUPTED = 130  # by Ctrl-C, as shells have it
 MAKE_ROOM = (
     "`planner doctor` says what fills it; `planner dead drop` and `planner halt` make room, so does a larger maxmemory."
@@ -62,7 +62,7 @@ class Failure(Exception):
         """Make the failure `code`; the HTTP status in the problem follows from the exit code."""
         from schemas.envelope import Problem
 
-        status = {USAGE: 422, MISSING: 404}.get(exit_code, 500)
+        status = {USAGE: 422, MISSING: 404, TIMED_OUT: 504}.get(exit_code, 500)
         return cls(Problem.of(code, detail, tuple(errors), status), exit_code)
 
 

@@ -21,8 +21,9 @@ from worker.store import functions, keys, queries
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import NO_TENANT, Partition, partition_of
 
-LOOK_S = 0.05
+LOOK_S, SELDOM_S = 0.05, 5.0  # between two looks
 DEAD_PAGE = 1000
+NO_VERDICT = "no_verdict"  # the problem where none comes in time
 ANSWER_S = 10.0  # until a command that nobody answers is given up
 
 
@@ -43,17 +44,22 @@ def publish(link: Link, data: bytes, goal_id: str | None, tenant: str | None) ->
 
 def wait_for(link: Link, sent: Sent, timeout_s: float) -> GoalAnswer:
     """Return the planner's answer; raises Failure for a dead goal, or where none comes."""
-    end = time.monotonic() + timeout_s
-    while time.monotonic() < end:
+    since = time.monotonic()
+    while (waited := time.monotonic() - since) < timeout_s:
         if _taken(link, sent):
             _check_alive(link, sent)
             answer = queries.goal(link.client, sent.goal_id, sent.tenant, partitions=link.partitions)
             # One without a plan is about what was sent before under this id: this goal can be read.
             if answer and answer.plan_id and answer.verdict is not GoalVerdict.PENDING:
                 return answer
-        time.sleep(LOOK_S)
+        time.sleep(min(pause_s(waited, LOOK_S), timeout_s - waited))
     detail = f"No verdict on goal {sent.goal_id} within {timeout_s:g} s. Is a worker running (`planner worker`)?"
-    raise Failure.of("no_verdict", detail)
+    raise Failure.of(NO_VERDICT, detail)
+
+
+def pause_s(waited_s: float, least_s: float) -> float:
+    """Return how long to pause before the next look: ever longer, for the longer one has waited the less it matters."""
+    return min(SELDOM_S, max(least_s, waited_s / 20))
 
 
 def _taken(link: Link, sent: Sent) -> bool:

@@ -26,6 +26,7 @@ from worker.cli.commands import (
     plans,
     schemas,
     submit,
+    summary,
     up,
     worker,
 )
@@ -33,7 +34,7 @@ from worker.host.terminal import line
 
 app = typer.Typer(
     help="The planner that fleets of coding agents are run by: goals in, governed step specs out.",
-    epilog="Begin with [b]planner demo[/b]. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 130 Ctrl-C.",
+    epilog="Begin with [b]planner demo[/b]. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 too late, 130 Ctrl-C.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -58,7 +59,15 @@ def _planner(
 
 PANELS = {  # in the order of `planner --help`
     "Try it": (demo.demo, up.up),
-    "Use it": (submit.submit, plans.plans, plans.show, plans.watch, explain.explain, attempt.attempt),
+    "Use it": (
+        submit.submit,
+        plans.plans,
+        plans.show,
+        plans.watch,
+        explain.explain,
+        summary.summary,
+        attempt.attempt,
+    ),
     "Command it": (
         plan_commands.approve,
         plan_commands.reject,
@@ -89,7 +98,8 @@ for panel, members in PANELS.items():
         if isinstance(member, typer.Typer):
             app.add_typer(member, name="dead", rich_help_panel=panel)
         else:
-            app.command(member.__name__.replace("_", "-"), rich_help_panel=panel)(member)
+            like = submit.SubmitCommand if member is submit.submit else None
+            app.command(member.__name__.replace("_", "-"), cls=like, rich_help_panel=panel)(member)
 
 
 def main() -> None:

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from worker.cli.console import FAILED, OK, USAGE, Failure, Json, Kind, command, open_link, read_source, say, say_json
+from worker.cli.console import (
+    FAILED,
+    OK,
+    TIMED_OUT,
+    USAGE,
+    Failure,
+    Json,
+    Kind,
+    Link,
+    command,
+    open_link,
+    read_source,
+    say,
+    say_json,
+    show_failure,
+)
+
+if TYPE_CHECKING:
+    from worker.cli.publisher import Sent
 
 NO_GOAL = "Say what shall be done: FILE, --goal, --from-junit, --from-sarif, --roadmap or --inbox."
 
@@ -24,6 +43,30 @@ class LanguageName(StrEnum):
     GO = "go"
     RUST = "rust"
     CPP = "cpp"
+
+
+class WaitFor(StrEnum):
+    """What `--wait` waits for."""
+
+    VERDICT = "verdict"
+    END = "end"
+
+
+DEFAULT_TIMEOUT = {None: "0", WaitFor.VERDICT: "60s", WaitFor.END: "30m"}
+
+
+class SubmitCommand(TyperCommand):
+    """Reads `--wait` without a word of WaitFor as `--wait verdict`, so that FILE may stand behind it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments."""
+        return super().parse_args(ctx, list(_complete_wait(args)))
+
+
+def _complete_wait(args: Sequence[str]) -> Iterator[str]:
+    words = {str(each) for each in WaitFor}
+    for word, after in zip(args, (*args[1:], ""), strict=True):
+        yield f"--wait={WaitFor.VERDICT}" if word in ("--wait", "-w") and after not in words else word
 
 
 @command
@@ -45,8 +88,18 @@ def submit(
     tenant: Annotated[str | None, typer.Option(help="On whose behalf.")] = None,
     queue: Annotated[str | None, typer.Option(help="Which controllers shall work on it.")] = None,
     drafter: Annotated[str | None, typer.Option(help="Who drafts its plan, of those that are enabled.")] = None,
-    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for the verdict.")] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait at the longest.")] = 60,
+    wait: Annotated[
+        WaitFor | None, typer.Option("--wait", "-w", help="Wait for the verdict (also without the word), or the end.")
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="LENGTH", help="How long at most, such as 90s, 30m or 2h. \\[60s; end: 30m]")
+    ] = None,
+    summary: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="GITHUB_STEP_SUMMARY", dir_okay=False, help="Add what came of it to this file, as Markdown."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Submit a goal.
@@ -64,6 +117,11 @@ def submit(
     count against the plan, and globs find its files.
     Files may be globs. Options go over what FILE says. Exit code 1 if the goal is REJECTED.
 
+    [b]planner submit --from-junit report.xml -f 'src/**' --wait end --timeout 30m[/b]
+
+    With --wait end the exit code is 0 once the plan is COMPLETED, 1 if it is HALTED or REJECTED, 4 when the time is up:
+    the plan goes on then, as it does after Ctrl-C. What happens meanwhile is told on standard error.
+
     --from-sarif, --roadmap and --inbox make a gap report, --from-junit then too: the most critical gap is planned.
     Paths are relative to the current folder, and the files that git knows there go along, so that globs find them.
 
@@ -71,11 +129,15 @@ def submit(
     What is read are regular files, and links are not followed: pipe what is none into [b]planner submit -[/b].
     An inbox has one Markdown file a wish: title, what, why, priority, constraints as front matter or as headings.
     """
-    from worker.cli import goal_options
-    from worker.cli.publisher import errors_of, publish, wait_for
+    from worker.cli import goal_options, waiting
+    from worker.cli.commands.summary import add_page
+    from worker.cli.publisher import publish
+    from worker.cli.render.summary import nothing_page
     from worker.sources.git import with_commit
     from worker.sources.goal import with_options
 
+    timeout_s = waiting.seconds(timeout or DEFAULT_TIMEOUT[wait])
+    add_page(summary, "")  # a file that cannot be written is told of before anything is sent
     given = {
         "goal": goal, "allowed_files": file, "goal_id": goal_id, "tenant": tenant, "queue": queue, "kind": kind,
         "repo": repo, "base_sha": base_sha, "language": language, "test_command": test_command, "drafter": drafter,
@@ -86,6 +148,7 @@ def submit(
     result: dict[str, Any] = {"goal_id": None, "plan_id": None, "verdict": None, "reason": "", "errors": []}
     if isinstance(made, goal_options.Nothing):
         result |= {"verdict": "NOTHING_TO_DO", "reason": made.name.lower(), "entry": None}
+        add_page(summary, nothing_page(made.value))
         say_json(result) if as_json else say(made.value)
         return OK
     body = with_options(made, given)
@@ -95,17 +158,45 @@ def submit(
     with open_link() as link:
         data = goal_options.encode(body, link.settings.max_goal_bytes)
         sent = publish(link, data, body.get("goal_id"), body.get("tenant"))
-        result["goal_id"] = sent.goal_id
-        if wait:
-            answer = wait_for(link, sent, timeout)
-            result |= answer.model_dump(mode="json") | {"errors": errors_of(link, answer)}
-    say_json({**result, "entry": sent.entry}) if as_json else say(_sentence(result, body.get("tenant")))
-    return FAILED if result["verdict"] == "REJECTED" else OK
+        result |= {"goal_id": sent.goal_id, **_wait(link, sent, wait, timeout_s, summary), "entry": sent.entry}
+    say_json(result) if as_json else say(_sentence(result, body.get("tenant")))
+    failed = wait is WaitFor.END and result["state"] in ("HALTED", "REJECTED")
+    return FAILED if failed or result["verdict"] == "REJECTED" else OK
+
+
+def _wait(link: Link, sent: Sent, wait: WaitFor | None, timeout_s: float, summary: Path | None) -> dict[str, Any]:
+    """Wait for what is asked for, and add what came of it to the summary; raises Failure when the time is up."""
+    from redis.exceptions import RedisError
+
+    from schemas.base import GoalVerdict
+    from schemas.plan import GoalAnswer
+    from worker.cli.commands.summary import add_page, describe
+    from worker.cli.publisher import errors_of, wait_for
+    from worker.cli.waiting import EndWait, is_over
+
+    answer, late = GoalAnswer(goal_id=sent.goal_id, plan_id="", verdict=GoalVerdict.PENDING, reason=""), ""
+    if wait is WaitFor.VERDICT:
+        answer = wait_for(link, sent, timeout_s)
+    elif wait is WaitFor.END:
+        end = EndWait(link, sent, timeout_s)
+        answer = end.result() or answer
+        late = "" if is_over(answer) else f"Not ended within {timeout_s:g} s. {end.look_again(answer)}"
+    if summary:
+        try:
+            add_page(summary, describe(link, answer))
+        except (Failure, RedisError) as error:  # what came of the goal counts for more
+            show_failure(Failure.of("no_summary", f"No summary was written: {error}"), as_json=False)
+    if late:
+        raise Failure.of("not_ended", late, TIMED_OUT)
+    errors = errors_of(link, answer) if answer.verdict is GoalVerdict.REJECTED else []
+    return answer.model_dump(mode="json") | {"errors": errors} if wait else {}
 
 
 def _sentence(result: Mapping[str, Any], tenant: str | None) -> str:
     if not result["verdict"]:
         whose = f" --tenant {quote(tenant)}" if tenant else ""
         return f"Submitted goal {result['goal_id']}. See what becomes of it: planner show {result['goal_id']}{whose}"
-    first = "  ".join(filter(None, (result["verdict"], result["plan_id"], result["reason"])))
+    why = ": ".join(filter(None, (result.get("halt_rule"), result.get("halt_reason")))) or result["reason"]
+    delivered = (result.get("branch"), result.get("pull_request"), result.get("undelivered"))
+    first = "  ".join(filter(None, (result.get("state") or result["verdict"], result["plan_id"], why, *delivered)))
     return "\n".join([first, *(f"  {each['pointer'] or '/'}  {each['message']}" for each in result["errors"])])

@@ -14,11 +14,15 @@ from worker.cli.render.plan import UNVERIFIED, plain
 
 def draw(explained: dict[str, Any]) -> RenderableType:
     """Draw what `planner explain --json` prints."""
+    return Group(*(Text(plain(line)) for line in lines_of(explained)))
+
+
+def lines_of(explained: dict[str, Any]) -> list[str]:
+    """Write what `planner explain --json` prints as lines, in words that may come from outside."""
     head = f"{explained['plan_id']}  {explained['state']}  revision {explained['revision']}"
     paused = [f"paused: {explained['paused_by']}"] if explained["paused_by"] else []
     unverified = [explained["unverified"]] if explained.get("unverified") else []
-    lines = [head, *paused, *_halt(explained["halt"]), *unverified, *_steps(explained["steps"])]
-    return Group(*(Text(plain(line)) for line in lines))
+    return [head, *paused, *_halt(explained["halt"]), *unverified, *_steps(explained["steps"])]
 
 
 def _halt(halt: dict[str, Any] | None) -> Iterator[str]:

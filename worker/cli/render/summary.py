@@ -1,0 +1,164 @@
+"""What became of a goal as a page of Markdown: for the summary of a CI job, and for whoever asks for the page later.
+
+Texts of goals, steps and outcomes come from outside. On the page each is code, in which nothing is a link, a picture,
+a mention or HTML, and each is cut, so that a page stays below MAX_BYTES.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from schemas.base import PlanState
+from schemas.plan import Budget, GoalAnswer, PlanView
+from worker.cli.render.explanation import lines_of
+from worker.cli.render.mermaid import MAX_NODES, flowchart
+from worker.cli.render.plan import STEP_LOOKS, plain, span
+
+MAX_BYTES = 1_000_000  # of a page; GitHub takes 1 MiB for each step of a job
+MAX_ROWS = 100  # of the table of steps
+MAX_CELL = 120  # characters of a text in a table
+MAX_FILES = 3  # of a step in the table
+MAX_TEXT = 1000  # characters of a goal, a reason or a question
+MAX_EXPLANATION = 60_000
+MAX_LISTED = 20  # questions, errors
+MARKS = {PlanState.COMPLETED: "✅", PlanState.HALTED: "❌", PlanState.REJECTED: "❌"}
+UNTROUBLED = re.compile(r"[^`|\\]+")  # what a code span in a table takes as it is
+ADDRESS = re.compile(r"https://[A-Za-z0-9.-]+(?::\d{1,5})?(?:/[A-Za-z0-9._~/-]*)?")
+
+
+def page_of_plan(plan: PlanView, explained: dict[str, Any]) -> str:
+    """Write the page of a plan: its state, steps, graph, budget and explanation, as `planner explain --json` has it."""
+    ended = datetime.fromisoformat(plan.ended_at) if plan.ended_at else None
+    took = f" after {span(int((ended - datetime.fromisoformat(plan.created_at)).total_seconds()))}" if ended else ""
+    return _page(
+        _head(plan.state, took),
+        f"Goal: {code(plan.goal, MAX_TEXT)}",
+        _bullets([f"plan {code(plan.plan_id)}, goal {code(plan.goal_id)}, kind {plan.kind}, revision {plan.revision}"]),
+        *_ending(plan.halt.rule if plan.halt else None, plan.halt.reason if plan.halt else None),
+        *([f"Paused: {code(plan.paused_by)}"] if plan.paused_by else []),
+        *(["It waits for an answer:", _bullets(map(code, plan.waiting.questions))] if plan.waiting else []),
+        _delivered(plan),
+        *(_steps(plan) if plan.steps else ()),
+        *_budget(plan.budget),
+        *([f"⚠️ {code(plan.unverified, MAX_TEXT)}"] if plan.unverified else []),
+        *_explanation(explained),
+    )
+
+
+def page_of_goal(record: GoalAnswer) -> str:
+    """Write the page of a goal by its record alone, which is all that a producer's rights show."""
+    about = [f"goal {code(record.goal_id)}", *([f"plan {code(record.plan_id)}"] if record.plan_id else [])]
+    ended = [f"ended at {code(record.ended_at)}"] if record.ended_at else []
+    errors = [f"{code(each.get('pointer') or '/')} {code(each.get('message', ''))}" for each in record.errors]
+    return _page(
+        _head(record.state or record.verdict),
+        _bullets([*about, *ended]),
+        *_ending(record.halt_rule, record.halt_reason or record.reason or None),
+        *([_bullets(errors)] if errors else []),
+        _delivered(record),
+    )
+
+
+def nothing_page(why: str) -> str:
+    """Write the page of a goal that was not sent, since there is nothing to do."""
+    return _page(_head("NOTHING_TO_DO"), why)
+
+
+def code(text: object, most: int = MAX_CELL) -> str:
+    """Write a text from outside so that nothing in it means anything: as code, on one line, cut."""
+    line = " ".join(plain(text).split())
+    line = line[: most - 1] + "…" if len(line) > most else line
+    if not line:
+        return ""
+    if UNTROUBLED.fullmatch(line):
+        return f"`{line}`"
+    letters = (f"&#{ord(char)};" if char.isascii() and not char.isalnum() and char != " " else char for char in line)
+    return f"<code>{''.join(letters)}</code>"
+
+
+def _page(*parts: str) -> str:
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _head(state: str, took: str = "") -> str:
+    mark = MARKS.get(PlanState(state), "⏳") if state in set(PlanState) else "⏳"
+    return f"## {mark} Planner: {state}{took}"
+
+
+def _ending(rule: str | None, reason: str | None) -> Iterator[str]:
+    if rule or reason:
+        yield ": ".join(filter(None, (f"rule {code(rule)}" if rule else "", code(reason or "", MAX_TEXT))))
+
+
+def _delivered(of: PlanView | GoalAnswer) -> str:
+    """Say what was delivered; an address that comes from a controller is a link only where it is a plain one."""
+    address = of.pull_request or ""
+    link = f"<{address}>" if len(address) <= MAX_TEXT and ADDRESS.fullmatch(address) else code(address, MAX_TEXT)
+    parts = {
+        "branch": code(of.branch or ""),
+        "pull request": link,
+        "not delivered": code(of.undelivered or "", MAX_TEXT),
+    }
+    return _bullets(f"{name} {text}" for name, text in parts.items() if text)
+
+
+def _steps(plan: PlanView) -> Iterator[str]:
+    steps = plan.steps
+    marks = {str(state): mark for state, (mark, _) in STEP_LOOKS.items()}
+    rows = [
+        (
+            code(step.step_id),
+            f"{marks.get(step.state, '')} {step.state}{' (not verified)' if step.verified is False else ''}",
+            str(step.attempt or ""),
+            step.risk_level,
+            code(step.title),
+            _listed(step.allowed_files),
+            code(step.verify),
+        )
+        for step in steps[:MAX_ROWS]
+    ]
+    yield "### Steps"
+    yield _table(("step", "state", "attempts", "risk", "work", "files", "verification"), rows)
+    if len(steps) > MAX_ROWS:
+        yield f"... and {len(steps) - MAX_ROWS:,} more steps."
+    yield f"```mermaid\n{flowchart((step.step_id, step.state, step.depends_on) for step in steps)}\n```"
+    if len(steps) > MAX_NODES:
+        yield f"The graph shows the first {MAX_NODES} steps."
+
+
+def _listed(files: Sequence[str]) -> str:
+    more = f" and {len(files) - MAX_FILES} more" if len(files) > MAX_FILES else ""
+    return ", ".join(map(code, files[:MAX_FILES])) + more
+
+
+def _budget(budget: Budget) -> Iterator[str]:
+    rows = [
+        (
+            name.removesuffix("_s").replace("_", " ") + (" (s)" if name.endswith("_s") else ""),
+            *(("" if figure is None else f"{figure:,}") for figure in (line.spent, line.limit)),
+        )
+        for name, line in budget
+    ]
+    yield "### Budget"
+    yield _table(("budget", "spent", "limit"), rows)
+
+
+def _explanation(explained: dict[str, Any]) -> Iterator[str]:
+    text = "\n".join(map(plain, lines_of(explained)))
+    cut = text[:MAX_EXPLANATION] + ("\n..." if len(text) > MAX_EXPLANATION else "")
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", cut)), default=0))
+    yield "<details><summary>Explanation</summary>"
+    yield f"{fence}text\n{cut}\n{fence}"
+    yield "</details>"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in list(lines)[:MAX_LISTED])

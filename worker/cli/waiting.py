@@ -1,0 +1,157 @@
+"""Waiting for the end of a goal's plan: by the goal's record, which a producer may read, and telling what happens."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from shlex import quote
+from typing import TypeVar
+
+from redis.exceptions import BusyLoadingError, NoPermissionError, RedisError
+from redis.exceptions import ConnectionError as NoConnection
+from redis.exceptions import TimeoutError as TookTooLong
+
+from schemas.base import GoalVerdict
+from schemas.plan import GoalAnswer
+from worker.cli.console import USAGE, Failure, Link
+from worker.cli.events import PAGE, PlanEvents
+from worker.cli.publisher import NO_VERDICT, Sent, pause_s, wait_for
+from worker.cli.render.plan import event_line
+from worker.host.terminal import Terminal, line
+from worker.store import queries
+from worker.store.clients import place, refusal
+from worker.store.keys import NO_TENANT
+
+T = TypeVar("T")
+
+LENGTH = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhd]?)")
+UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+LOOK_S = 1.0  # at first; then ever more seldom
+AWAY_S = 1.0  # between two looks for a server that is away
+AWAY = (NoConnection, TookTooLong, BusyLoadingError)
+WITHOUT_A_PLAN = (GoalVerdict.REJECTED, GoalVerdict.NOTHING_TO_DO)
+
+
+def seconds(text: str) -> float:
+    """Read a length such as 60, 90s, 30m or 2h as seconds; raises Failure."""
+    found = LENGTH.fullmatch(text)
+    if not found:
+        raise Failure.of("wrong_time", f"--timeout {text!r} is no length such as 60, 90s, 30m or 2h.", USAGE)
+    return float(found[1]) * UNITS_S[found[2]]
+
+
+def is_over(answer: GoalAnswer) -> bool:
+    """Tell whether nothing more will become of a goal."""
+    return bool(answer.state) or answer.verdict in WITHOUT_A_PLAN
+
+
+class EndWait:
+    """Waits until the plan of a goal has ended; a server that is away meanwhile is waited for.
+
+    What happens is told on standard error: the plan's events where they may be read, else what its record says.
+    """
+
+    def __init__(self, link: Link, sent: Sent, timeout_s: float) -> None:
+        self._link, self._sent = link, sent
+        self._since = time.monotonic()
+        self._end = self._since + timeout_s
+        self._console = Terminal(stderr=True, highlight=False)
+        self._events: PlanEvents | None = None
+        self._refused = False  # whether this user may not read plans
+        self._known: tuple[str, ...] = ()  # what was told of the record
+
+    def result(self) -> GoalAnswer | None:
+        """Return what the record says once the plan has ended, or when the time is up; None without a verdict."""
+        answer: GoalAnswer | None = None
+        try:
+            answer = self._ask(self._verdict)
+            while answer and not is_over(self._tell(answer)) and self._pause():
+                answer = self._ask(self._look) or answer
+        except KeyboardInterrupt:
+            line(f"Not waiting any longer. {self.look_again(answer)}", err=True)
+            raise
+        return answer
+
+    def look_again(self, answer: GoalAnswer | None) -> str:
+        """Say how to see what becomes of the goal, with the rights that there are."""
+        whose = "" if self._sent.tenant == NO_TENANT else f" --tenant {quote(self._sent.tenant)}"
+        what = "watch" if self._events else "summary"
+        stays = "The plan goes on" if answer and answer.plan_id else "The goal still waits to be planned"
+        return f"{stays}. Look again: planner {what} {quote(self._sent.goal_id)}{whose}"
+
+    def _ask(self, ask: Callable[[], T]) -> T | None:
+        """Ask the server, again and again while it is away; None when the time is up."""
+        told = False
+        while True:
+            try:
+                found = ask()
+            except AWAY as error:
+                url = self._link.settings.redis_url
+                if refusal(error, url):
+                    raise
+                if not told:
+                    line(f"Redis at {place(url)} does not answer ({error}): waiting for it.", err=True)
+                told = True
+                if not self._pause(AWAY_S):
+                    return None
+            else:
+                if told:
+                    line("Redis answers again.", err=True)
+                return found
+
+    def _verdict(self) -> GoalAnswer | None:
+        try:
+            return wait_for(self._link, self._sent, max(0.0, self._end - time.monotonic()))
+        except Failure as failure:
+            if failure.problem.code == NO_VERDICT:
+                return None
+            raise
+
+    def _look(self) -> GoalAnswer | None:
+        sent = self._sent
+        return queries.goal(self._link.client, sent.goal_id, sent.tenant, partitions=self._link.partitions)
+
+    def _pause(self, length_s: float = 0.0) -> bool:
+        """Sleep until the next look; returns whether there is time left."""
+        now = time.monotonic()
+        left = self._end - now
+        if left <= 0:
+            return False
+        time.sleep(min(left, length_s or pause_s(now - self._since, LOOK_S)))
+        return True
+
+    def _tell(self, answer: GoalAnswer) -> GoalAnswer:
+        """Tell what is new."""
+        if answer.plan_id and answer.verdict is not GoalVerdict.NOTHING_TO_DO and not self._refused:
+            try:
+                self._tell_events(answer.plan_id)
+            except NoPermissionError:
+                self._refused, self._events = True, None
+            except RedisError:
+                return answer  # whoever looks at the record next says so
+        if self._events is None:
+            self._tell_record(answer)
+        return answer
+
+    def _tell_events(self, plan_id: str) -> None:
+        if self._events is None:
+            plan = queries.plan(self._link.client, self._link.partitions, plan_id)
+            if plan is None:
+                return
+            self._events = PlanEvents(self._link, plan_id, plan.created_at)
+        read = PAGE
+        while read == PAGE:
+            page = list(self._events.read())
+            read = len(page)
+            for _, what, data in filter(None, page):
+                self._console.print(event_line(what, data), soft_wrap=not self._console.is_terminal)
+
+    def _tell_record(self, answer: GoalAnswer) -> None:
+        ended = (answer.state, answer.halt_rule, answer.halt_reason) if answer.state else (answer.reason,)
+        delivered = (answer.branch, answer.pull_request)
+        known = tuple(filter(None, (answer.verdict, answer.plan_id, *ended, *delivered)))
+        if known != self._known:
+            self._known = known
+            line(f"{datetime.now(UTC):%H:%M:%S}  {'  '.join(known)}", err=True)
