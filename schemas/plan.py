@@ -49,6 +49,8 @@ class PlanSummary(Outbound):
 
     plan_id: str
     goal_id: str
+    tenant: str
+    repo: str | None
     kind: str
     goal: str
     state: PlanState

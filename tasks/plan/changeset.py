@@ -69,5 +69,6 @@ class Changeset:
     rests_on: dict[str, int] = field(default_factory=dict)  # scope -> what its grant had left, if something was started
     short: dict[str, int] = field(default_factory=dict)  # scope -> tokens that its grant lacked
     history: list[HistoryChange] = field(default_factory=list)
+    lists: list[str] = field(default_factory=list)  # of plans: all that the plan is in now; none: those that it was in
     settles: str = ""  # the verdict of its goal, where that waited for an answer
     verdicts: list[Verdict] = field(default_factory=list)

@@ -18,7 +18,7 @@ from schemas.stored import Attempt, StepStatus
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
-from tasks.plan import lifecycle
+from tasks.plan import lifecycle, lists
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
 from tasks.plan.snapshot import NOTE, WINDOW, Snapshot, Step
 
@@ -60,6 +60,7 @@ class UnitOfWork:
         self.strategy_state: dict[str, Any] | None = codec.loads(self.plan.growth) if self.plan.growth else None
         self.extra: dict[str, bytes] = {}  # fields of the plan that are written once, at its creation
         self.was_paused = self.is_paused
+        self._listed = self.plan.state, lists.is_waiting(self.plan)
         self.lapsed = 0  # tokens that attempts of another day gave back: they went with that day
         self._tokens = self.plan.reserved["tokens"] + self.plan.spent["tokens"]
 
@@ -236,6 +237,8 @@ class UnitOfWork:
             plan.growth = codec.dumps(self.strategy_state)
         change.fields = {name: plan.encode(name) for name in sorted(plan.dirty)}
         change.fields.update(self.extra)
+        if not plan.version or self._listed != (plan.state, lists.is_waiting(plan)):
+            change.lists = lists.lists_of(plan)
         change.changed = bool(change.fields or change.statuses or change.specs or change.todo_pop)
         if change.changed and (self.inputs or self.moves or change.statuses or change.todo_pop):
             change.log = self._line()

@@ -387,7 +387,10 @@ def test_a_commit_laid_out_before_there_was_anything_to_recall_is_taken(real: Re
     (change,) = a_plan(a_step("a"))
     call = list(PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits).commit_call(Write(change)))
     call[1] = "planner_commit_1"
-    del call[3 + call[2] + 14 + 14]  # the number of counters
+    first = 3 + call[2] + 14  # of the numbers of entries
+    named = call[first + 15]
+    assert call[-named:] == change.lists
+    del call[-named:], call[first + 14 : first + 16]  # the numbers of counters and lists
 
     assert real.client.execute_command(*call) == 1
     assert real.fields(KEYS.plan)["version"] == b"1"
@@ -794,7 +797,7 @@ def test_a_commit_whose_arguments_do_not_fit_changes_nothing(real: Real, place: 
     (change,) = a_plan(a_step("a"))
     call = list(PlanStore(real.client, PARTITION, "me", RETENTION_S, real.commits).commit_call(Write(change)))
     counts = 3 + call[2] + 14
-    start = counts + 15 + 2 * sum(call[counts : counts + 4]) + call[counts + 4] + 5 * call[counts + 5]
+    start = counts + 16 + 2 * sum(call[counts : counts + 4]) + call[counts + 4] + 5 * call[counts + 5]
     call[{"starts": counts + 6, "acks": counts + 10, "queue": start + 1}[place]] = value
 
     with pytest.raises(ResponseError, match="planner commit"):

@@ -33,12 +33,12 @@ SILENT_MS = 1500
 WITH_OUTCOMES = {
     "reading outcomes": r"^XREADGROUP .* planner:\{0\}:outcomes >$",
     "begin": r"^FCALL planner_begin_3",
-    "commit": r"^FCALL planner_commit_2",
+    "commit": r"^FCALL planner_commit_3",
 }
 WITH_GOALS = {
     "reading a goal": r"^XREADGROUP .* planner:goals >$",
     "claiming a goal": r"^FCALL planner_claim_1",
-    "creating a plan": r"^FCALL planner_commit_2",
+    "creating a plan": r"^FCALL planner_commit_3",
     "answering a goal": r"^FCALL planner_settle_2",
     "deleting a goal": r"^XDEL planner:goals ",
     "acknowledging a goal": r"^XACK planner:goals ",

@@ -10,7 +10,7 @@ from redis import Redis
 
 from schemas import codec
 from tests.support.planner import STEPS, Planner
-from worker.store import keys, queries
+from worker.store import keys, plan_lists, queries
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_plans_come_newest_first_from_all_partitions(redis_url: str) -> None:
 
 def test_plans_are_read_page_by_page_without_losing_one(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "PAGE", 2)
-    monkeypatch.setattr(queries, "ID_PAGE", 3)
+    monkeypatch.setattr(plan_lists, "PAGE", 3)
     made = {planner.submit() for _ in range(7)}
 
     assert sorted(plan.plan_id for plan in queries.plans(planner.client, 1)) == sorted(made)

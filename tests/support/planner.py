@@ -45,7 +45,8 @@ class Planner:
         body = {"goal": "Fix b", "allowed_files": ["b.py"], "steps": STEPS, **goal}
         entry: Any = self.client.xadd(keys.GOALS, {"data": codec.dumps(body)})
         self.container.goal_consumer.drain()
-        answer = queries.goal(self.client, goal.get("goal_id", entry.decode()))
+        whose = goal.get("tenant", keys.NO_TENANT)
+        answer = queries.goal(self.client, goal.get("goal_id", entry.decode()), whose, partitions=self.partitions)
         assert answer is not None
         return answer.plan_id
 

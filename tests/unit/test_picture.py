@@ -29,7 +29,8 @@ def plan(*steps: StepView, **fields: Any) -> PlanView:
     names = ("tokens", "patch_cycles", "failing_outcomes", "wall_clock_s")
     known = {
         "plan_id": "plan_3c-0199aaaabbbbccccddddeeeeffff0000", "goal_id": "ci-1", "kind": "task", "goal": "Fix it",
-        "state": "EXECUTING", "revision": 1, "paused": False, "waiting": None, "halt": None, "counts": {"DONE": 1},
+        "tenant": "acme", "repo": None, "state": "EXECUTING", "revision": 1, "paused": False, "waiting": None,
+        "halt": None, "counts": {"DONE": 1},
         "budget": dict.fromkeys(names, LINE), "created_at": CREATED, "ended_at": None, "steps": steps,
     }  # fmt: skip
     return PlanView.model_validate({**known, **fields})

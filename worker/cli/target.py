@@ -123,17 +123,31 @@ def moment(text: str | None) -> datetime | None:
     if text is None:
         return None
     now = datetime.now(UTC)
-    if found := LENGTH.fullmatch(text):
-        return now + timedelta(**{UNITS[found[2]]: int(found[1])})
-    try:
-        until = datetime.fromisoformat(text)
-    except ValueError as error:
-        detail = f"--until {text!r} is neither a time such as 2026-11-21T20:30:00Z nor a length such as 30m, 2h or 1d."
-        raise Failure.of("wrong_time", detail, USAGE) from error
-    until = until if until.tzinfo else until.replace(tzinfo=UTC)
+    until = now + length if (length := _length(text)) else _time("--until", text)
     if until <= now:
         raise Failure.of("wrong_time", f"--until {text} is over.", USAGE)
     return until
+
+
+def past(option: str, text: str | None) -> datetime | None:
+    """Read an option that looks back: a time such as 2026-11-21T20:30:00Z, or a length such as 2h."""
+    if text is None:
+        return None
+    return datetime.now(UTC) - length if (length := _length(text)) else _time(option, text)
+
+
+def _length(text: str) -> timedelta | None:
+    found = LENGTH.fullmatch(text)
+    return timedelta(**{UNITS[found[2]]: int(found[1])}) if found else None
+
+
+def _time(option: str, text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        detail = f"{option} {text!r} is neither a time such as 2026-11-21T20:30:00Z nor a length such as 30m, 2h or 1d."
+        raise Failure.of("wrong_time", detail, USAGE) from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def may_go(name: str, target: Target, *, yes: bool, as_json: bool) -> bool:

@@ -25,6 +25,7 @@ from worker.engine.router import Router, Work
 from worker.store import functions, goal_record
 from worker.store import keys as names
 from worker.store.functions import FunctionsMissing
+from worker.store.list_keeper import ListKeeper
 from worker.store.memory import ServerMemory
 from worker.store.plans import Begun, NoSnapshot, PlanStore, Reconnected, RolledBack, UnreadablePlan, Write, full_queue
 from worker.streams import release
@@ -97,7 +98,11 @@ class Engine:
     router: Router
     quota: Quota
     memory: ServerMemory
+    _lists: ListKeeper = field(init=False)
     _reread: bool = field(default=True, init=False)  # what is pending; at first the server has to be compared, too
+
+    def __post_init__(self) -> None:
+        self._lists = ListKeeper(self.store.client, self.store.partition)
 
     @_with_retries
     def drain(self, share: float = 1.0) -> bool:
@@ -142,6 +147,7 @@ class Engine:
         """
         if self.store.commits.sees_loss():
             raise RolledBack
+        self._lists.mend()
         end = time.monotonic() + DRAIN_S * share
         while time.monotonic() < end:
             plans, clocks = self._due(token)

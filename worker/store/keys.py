@@ -62,6 +62,11 @@ def partition_of(plan_id: str, partitions: int) -> int:
     return int(plan_id[5:7], 16) % partitions
 
 
+def list_name(name: str) -> str:
+    """Write the name of a list of plans as it stands in keys: without a space, since the lists of a plan are spaced."""
+    return quote(name, safe=":/")
+
+
 class PlanKeys(NamedTuple):
     """The keys of one plan, in the order in which the functions take them."""
 
@@ -88,7 +93,9 @@ class Partition:
         # sorted sets
         self.timers = self.tag + "timers"  # every clock of the partition by its due time
         self.plans = self.tag + "plans"  # every plan of the partition by its creation time
+        self.unlisted = self.plans + ":unlisted"  # plans whose lists are to be put right
         # hashes
+        self.listed = self.plans + ":listed"  # plan -> the lists that it is in
         self.sweep = self.tag + "sweep"  # who hands out due work at the moment, and when nobody did
         self.scopes = self.tag + "scopes"  # standing commands, by command and scope, and how many there were
         self.grants = self.tag + "grants"  # what of the day budgets is left here, by scope
@@ -100,6 +107,10 @@ class Partition:
     def stream(self, address: str) -> str:
         """Name the stream that this partition has at `address`; one without partitions keeps its name."""
         return address.format(partition=f"{{{self.number}}}")
+
+    def list_of(self, name: str) -> str:
+        """Sorted set: plans by their creation time, those of the list `name` (see tasks/plan/lists.py)."""
+        return f"{self.plans}:{list_name(name)}"
 
     def recall(self, name: str) -> str:
         """Hash of counters: what plans of a kind, tenant and repository leave to those that come after them."""

@@ -20,12 +20,12 @@ from tasks.plan.changeset import Changeset
 from tasks.plan.snapshot import NOTE, Grant, Lease, Snapshot, Step, Window
 from worker.store import functions
 from worker.store.commits import Commits
-from worker.store.keys import Partition
+from worker.store.keys import Partition, list_name
 
 LOCK_MS = 5000  # spares work, guards nothing: the version is the fence
 EVENTS_CAP = 10_000
 MAX_QUEUE = 10_000  # specs; more stay in their plans until a place is free
-SECTION_SIZES = (2, 2, 2, 2, 1, 5, 8, 1, 1, 2, 2, 2, 2, 3, 4)  # as SECTIONS in commit.lua
+SECTION_SIZES = (2, 2, 2, 2, 1, 5, 8, 1, 1, 2, 2, 2, 2, 3, 4, 1)  # as SECTIONS in commit.lua
 READY_PAGE = 4  # beside one for each end that is told, since files of some may be taken
 
 
@@ -142,6 +142,7 @@ class PlanStore:
                 changeset.history
                 and [(place[partition.recall(one.name)], one.field, one.seen, one.change) for one in changeset.history]
             ),
+            changeset.lists and [list_name(name) for name in changeset.lists],
         )
         return (
             "FCALL",

@@ -5,11 +5,10 @@ Reads only, and never a walk over the server's keys.
 
 from __future__ import annotations
 
-import heapq
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis import Redis
 
@@ -29,9 +28,11 @@ from tasks.policy.unverified import Planned, describe_unverified
 from tasks.toolchain.catalogue import catalogue_of
 from worker.store import goal_record, keys
 from worker.store.keys import NO_TENANT, Partition, partition_of
+from worker.store.plan_lists import Place, PlanFilter, walk
 
 PAGE = 50
-ID_PAGE = 1000
+MOST_LOOKS = 2000  # at plans for one page
+EVERY_PLAN = PlanFilter()
 STEP_PAGE = 1000
 FIELDS = (*HOT[:4], "halt", "text")  # without what a plan that unfolds keeps: it may be large
 PLAN_PREFIX = re.compile(r"(?:plan_)?([0-9a-f]{1,2}|[0-9a-f]{2}-[0-9a-f]{0,32})")
@@ -51,15 +52,49 @@ class Ambiguous(PlannerError):
     """Several plans begin like this."""
 
 
-def plans(client: Redis, partitions: int) -> Iterator[PlanSummary]:
-    """Yield every plan that has been created, the newest first.
+class Page(NamedTuple):
+    """Some plans, and where the next ones begin; None where there are no more."""
+
+    items: list[PlanSummary]
+    next_cursor: str | None
+
+
+def plans(client: Redis, partitions: int, wanted: PlanFilter = EVERY_PLAN) -> Iterator[PlanSummary]:
+    """Yield every plan that is wanted and has been created, the newest first.
 
     They are read page by page, as far as they are taken.
     """
-    newest_first = [_ids(client, Partition(number)) for number in range(partitions)]
-    ids = (plan_id for _, plan_id in heapq.merge(*newest_first, reverse=True))
-    while page := list(islice(ids, PAGE)):
-        yield from filter(None, _summaries(client, partitions, page))
+    return (plan for _, plan in _look(client, partitions, wanted, None) if plan)
+
+
+def page(
+    client: Redis, partitions: int, wanted: PlanFilter = EVERY_PLAN, limit: int = PAGE, cursor: str | None = None
+) -> Page:
+    """Read `limit` plans that are wanted, the newest first; raises WrongCursor.
+
+    At most MOST_LOOKS are looked at, so that a page with a next one may be short.
+    """
+    last, looks, items = None, 0, []
+    for place, plan in _look(client, partitions, wanted, Place.read(cursor) if cursor else None):
+        if last and (len(items) == limit or looks == MOST_LOOKS):
+            return Page(items, last.cursor())
+        last, looks = place, looks + 1
+        if plan:
+            items.append(plan)
+    return Page(items, None)
+
+
+def _look(
+    client: Redis, partitions: int, wanted: PlanFilter, after: Place | None
+) -> Iterator[tuple[Place, PlanSummary | None]]:
+    """Yield each place that may hold a wanted plan, and the plan where it does."""
+    places = walk(client, partitions, wanted, after)
+    while some := list(islice(places, PAGE)):
+        plan_ids = [place.plan_id for place, may_fit in some if may_fit]
+        read = dict(zip(plan_ids, _summaries(client, partitions, plan_ids), strict=True)) if plan_ids else {}
+        for place, _ in some:
+            found = read.get(place.plan_id)
+            yield place, found if found and wanted.fits(found) else None
 
 
 def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
@@ -122,26 +157,13 @@ def resolve(client: Redis, partitions: int, prefix: str, tenant: str = NO_TENANT
     found: list[str] = []
     if match := PLAN_PREFIX.fullmatch(prefix):
         begin = "plan_" + match[1]
-        numbers: Iterable[int] = range(partitions)
-        if len(match[1]) >= 2:  # the bucket is complete, and leads to the partition
-            numbers = (partition_of(begin, partitions),)
-        ids = (plan_id for number in numbers for _, plan_id in _ids(client, Partition(number)))
-        found = [plan_id for plan_id in ids if plan_id.startswith(begin)]
+        found = [place.plan_id for place, fits in walk(client, partitions, PlanFilter(id_prefix=begin)) if fits]
     if len(found) == 1:
         return found[0]
     if not found:
         raise NoSuchPlan(f"No plan and no goal begins with {prefix!r}.")
     shown = ", ".join(found[:CANDIDATES]) + (", ..." if len(found) > CANDIDATES else "")
     raise Ambiguous(f"{prefix!r} could be any of {len(found)} plans: {shown}.")
-
-
-def _ids(client: Redis, partition: Partition) -> Iterator[tuple[float, str]]:
-    """Yield (created, plan id) of a partition, the newest first."""
-    for start in range(0, 10**9, ID_PAGE):
-        page: Any = client.zrange(partition.plans, start, start + ID_PAGE - 1, desc=True, withscores=True)
-        yield from ((created, plan_id.decode()) for plan_id, created in page)
-        if len(page) < ID_PAGE:
-            return
 
 
 def _summaries(client: Redis, partitions: int, plan_ids: list[str]) -> list[PlanSummary | None]:
@@ -166,6 +188,8 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
     return PlanSummary(
         plan_id=plan_id,
         goal_id=record.head.goal_id,
+        tenant=record.head.tenant,
+        repo=record.head.repo,
         kind=record.head.kind,
         goal=(text or b"").decode(),
         state=PlanState(record.state),

@@ -3,39 +3,93 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import FAILED, OK, Json, command, open_link, say, say_json
+from worker.cli import plan_filter
+from worker.cli.console import FAILED, OK, USAGE, Failure, Json, Link, command, open_link, say, say_json
+from worker.cli.plan_filter import IdPrefix, OfKind, OfTenant, Repo, Rule, Since, State, Until, Waiting
 from worker.cli.target import Owner, PlanName, find
 from worker.store.keys import NO_TENANT
 
+if TYPE_CHECKING:
+    from worker.store.plan_lists import PlanFilter
+    from worker.store.queries import Page
+
 MOST_STEPS = 200
+FIRST_PAGE = "start"
 
 
 @command
 def plans(
+    state: State = None,
+    kind: OfKind = None,
+    repo: Repo = None,
+    tenant: OfTenant = None,
+    rule: Rule = None,
+    waiting: Waiting = False,
+    since: Since = None,
+    until: Until = None,
+    id_prefix: IdPrefix = "",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 20,
+    cursor: Annotated[
+        str | None, typer.Option(metavar="CURSOR", help=f"Go on where another page ended; `{FIRST_PAGE}` begins.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """List plans, the newest first.
+    """List plans, the newest first; of several options each must hold.
 
-    [b]planner plans --limit 5[/b]
+    [b]planner plans --state HALTED --repo acme/shop --since 7d[/b]
 
-    [b]planner plans --json | jq -r '.[] | select(.state == "HALTED") | .plan_id'[/b]
+    [b]planner plans --waiting --json | jq -r '.[].plan_id'[/b]
+
+    [b]planner plans --limit 500 --cursor start --json | jq -r .next_cursor[/b]
+
+    With --cursor, --json prints an object: `items` and `next_cursor`, null at the end. A page with a next one may be
+    short: what was looked at without finding enough is not looked at twice. Plans that are made meanwhile are newer.
     """
-    from worker.cli.render.plan import overview
-    from worker.store import queries
+    from worker.cli.render.plan import overview, tally
+    from worker.store import plan_lists
 
+    wanted = plan_filter.wanted(state, kind, repo, tenant, rule, waiting, since, until, id_prefix)
     with open_link() as link:
-        found = list(islice(queries.plans(link.client, link.partitions), limit))
+        found = _page(link, wanted, limit, cursor)
+        counts = None if as_json else plan_lists.count_states(link.client, link.partitions)
+    items = [each.model_dump(mode="json") for each in found.items]
     if as_json:
-        say_json([each.model_dump(mode="json") for each in found])
-    elif found:
-        say(overview(found))
-    else:
-        say('There are no plans yet. Ask for one: planner submit --goal "..." --file src/a.py')
+        say_json({"items": items, "next_cursor": found.next_cursor} if cursor else items)
+        return
+    if items:
+        say(overview(found.items))
+    elif found.next_cursor is None:
+        say(_nothing(wanted, cursor))
+    if found.next_cursor and cursor:
+        say(f"More: --cursor {found.next_cursor}")
+    if counts:
+        say(tally(counts))
+
+
+def _page(link: Link, wanted: PlanFilter, limit: int, cursor: str | None) -> Page:
+    """Read one page behind `cursor`; without one as many plans as are asked for, however many are looked at."""
+    from worker.store import plan_lists, queries
+
+    if not cursor:
+        return queries.Page(list(islice(queries.plans(link.client, link.partitions, wanted), limit)), None)
+    try:
+        after = None if cursor == FIRST_PAGE else cursor
+        return queries.page(link.client, link.partitions, wanted, limit, after)
+    except plan_lists.WrongCursor as error:
+        detail = f"{cursor} is no cursor: take the one that the page before printed, or `{FIRST_PAGE}`."
+        raise Failure.of("wrong_cursor", detail, USAGE) from error
+
+
+def _nothing(wanted: PlanFilter, cursor: str | None) -> str:
+    from worker.store.queries import EVERY_PLAN
+
+    if cursor or wanted != EVERY_PLAN:
+        return "No plan is like that."
+    return 'There are no plans yet. Ask for one: planner submit --goal "..." --file src/a.py'
 
 
 @command

@@ -5,7 +5,7 @@ Texts of goals and steps come from outside: they are shown without their control
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -74,6 +74,11 @@ def overview(plans: Sequence[PlanSummary], now: datetime | None = None) -> Table
             Text(plain(each.goal)),
         )
     return table
+
+
+def tally(counts: Mapping[str, int]) -> Text:
+    """Write how many plans are in each state."""
+    return Text(f"All plans: {', '.join(f'{count:,} {state}' for state, count in counts.items())}", "dim")
 
 
 def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:

@@ -7,6 +7,7 @@
 --      12 how many specs a queue takes, 13 the plan's tenant where it begins or ends,
 --      14 how many orders this partition had heard of when it was decided ('' if that does not matter),
 --      15.. the number of entries of each section of SECTIONS, then the sections
+-- The lists of plans that it changes are no arguments: see lists.lua.
 -- Returns the commit's number, 'ok' where only entries were acknowledged, 'stale' (another worker changed first what
 -- this rests on), 'gone', 'rolled back' (the data are older than this worker knows them), 'full <queue>', or an
 -- error; with any but the first two nothing was written
@@ -26,6 +27,7 @@ local SECTIONS = {
   2, -- 13 action: lease place, what planner_heartbeat answers from now on
   3, -- 14 taken: scope, tokens, what was left when it was decided ('' if that does not matter)
   4, -- 15 recall: place, field, what it was when it was decided ('' if that does not matter), change ('' drops it)
+  1, -- 16 list: name                                       all lists that the plan is in from now on; none: as it was
 }
 local FIRST_COUNT = 15
 local FIRST_ITEM = FIRST_COUNT + #SECTIONS
@@ -149,6 +151,7 @@ local function write_plan(keys, args, first)
     redis.call('ZADD', keys[10], args[5], args[1])
     redis.call('HINCRBY', keys[13], args[13], 1)
   end
+  if first[16] < first[17] then put_into_lists(keys[10], args[1], {unpack(args, first[16], first[17] - 1)}) end
   many('HSET', keys[3], args, first[2], first[3] - 1)
   many('HSET', keys[2], args, first[3], first[4] - 1)
   many('ZREM', keys[4], args, first[5], first[6] - 1)
@@ -267,11 +270,20 @@ local function commit(keys, args)
   return number
 end
 
+-- The layout before there were lists. Whoever commits so does not say in which the plan is: a sweep finds out.
+local function commit_2(keys, args)
+  table.insert(args, FIRST_ITEM - 1, '0')
+  local number = commit(keys, args)
+  if type(number) == 'number' then redis.call('ZADD', keys[10] .. ':unlisted', 0, args[1]) end
+  return number
+end
+
 -- The layout before there was anything to recall.
 local function commit_1(keys, args)
-  table.insert(args, FIRST_ITEM - 1, '0')
-  return commit(keys, args)
+  table.insert(args, FIRST_ITEM - 2, '0')
+  return commit_2(keys, args)
 end
 
 redis.register_function{function_name = 'planner_commit_1', callback = commit_1, flags = {'allow-oom'}}
-redis.register_function{function_name = 'planner_commit_2', callback = commit, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_commit_2', callback = commit_2, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_commit_3', callback = commit, flags = {'allow-oom'}}

@@ -11,6 +11,10 @@
 -- planner:{p}:plan:<id>:log      list    one JSON line a commit
 -- planner:{p}:timers             zset    <plan> -> when to look at it without being asked, ms
 -- planner:{p}:plans              zset    <plan> -> created time in ms
+-- planner:{p}:plans:<list>       zset    the same for some: state:<state>, tenant:<tenant>, repo:<repository>, rule:<halt
+--                                        rule>, waiting
+-- planner:{p}:plans:listed       hash    <plan> -> the lists that it is in, spaced
+-- planner:{p}:plans:unlisted     zset    <plan> -> 0: its lists are to be put right
 -- planner:{p}:lease:<plan>:<step> hash   attempt, lease, tokens, action; controller, claimed, renewed, ttl, info
 -- planner:{p}:scopes             hash    "<command> <scope>" -> the order that stands; orders: how many there were
 -- planner:{p}:grants             hash    <scope> -> "<day> <tokens left> <1 if the day has no more>"

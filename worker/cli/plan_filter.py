@@ -1,0 +1,63 @@
+"""The options that say which plans are meant, as `planner plans` and commands about several plans have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from worker.cli.console import USAGE, Failure
+from worker.cli.target import past
+
+if TYPE_CHECKING:
+    from worker.store.plan_lists import PlanFilter
+
+
+State = Annotated[str | None, typer.Option("--state", metavar="STATE", help="Plans in this state, such as HALTED.")]
+OfKind = Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Plans of this kind of goal.")]
+Repo = Annotated[str | None, typer.Option("--repo", metavar="R", help="Plans of this repository, as goals name it.")]
+OfTenant = Annotated[str | None, typer.Option("--tenant", metavar="T", help="Plans of this tenant.")]
+Rule = Annotated[
+    str | None, typer.Option("--rule", metavar="RULE", help="Plans that this rule ended: budget, manual, rejected, ...")
+]
+Waiting = Annotated[bool, typer.Option("--waiting", help="Plans that wait for an answer or an approval.")]
+Since = Annotated[
+    str | None, typer.Option("--since", metavar="TIME", help="Made then or later: 2026-11-21T20:30:00Z, 30m, 2h, 7d.")
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Made before then; as --since.")]
+IdPrefix = Annotated[str, typer.Option("--id-prefix", metavar="ID", help="Plans whose id begins like that.")]
+
+
+def wanted(
+    state: str | None,
+    kind: str | None,
+    repo: str | None,
+    tenant: str | None,
+    rule: str | None,
+    waiting: bool,
+    since: str | None,
+    until: str | None,
+    id_prefix: str,
+) -> PlanFilter:
+    """Make a filter of the options; raises Failure for a word that none of them knows."""
+    from schemas.base import GoalKind, PlanState
+    from worker.store.plan_lists import PlanFilter
+
+    return PlanFilter(
+        state=_one_of("--state", state and state.upper(), PlanState),
+        kind=_one_of("--kind", kind and kind.lower(), GoalKind),
+        repo=repo,
+        tenant=tenant,
+        rule=rule,
+        waiting=waiting,
+        since=past("--since", since),
+        until=past("--until", until),
+        id_prefix=id_prefix,
+    )
+
+
+def _one_of(option: str, word: str | None, known: Iterable[str]) -> str | None:
+    if word is None or word in list(known):
+        return word
+    raise Failure.of("unknown_word", f"{option} {word} is none of {', '.join(known)}.", USAGE)

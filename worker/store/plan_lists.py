@@ -1,0 +1,195 @@
+"""Which plans somebody asks for: read from the smallest list that has them all, the newest first.
+
+What stands in a list only says where to look: whether a plan fits is read from the plan. Where a partition's lists lack
+plans of older workers (list_keeper.py puts that right), its list of all plans is read in their place.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from redis import Redis
+
+from schemas.base import PlanState
+from schemas.plan import PlanSummary
+from schemas.times import milliseconds
+from tasks.base.errors import PlannerError
+from tasks.plan import lists
+from worker.store.keys import Partition, partition_of
+
+PAGE = 500
+CURSOR = re.compile(r"(\d{1,15}) (plan_[0-9a-f]{2}-[0-9a-f]{1,64})")
+
+
+class WrongCursor(PlannerError):
+    """That is no cursor of a list of plans."""
+
+
+class Place(NamedTuple):
+    """Where a plan stands among all plans; what is newer is greater."""
+
+    created: int
+    plan_id: str
+
+    def cursor(self) -> str:
+        """Write the place as a cursor: what follows it is older, however many plans are made meanwhile."""
+        return urlsafe_b64encode(f"{self.created} {self.plan_id}".encode()).decode().rstrip("=")
+
+    @classmethod
+    def read(cls, cursor: str) -> Place:
+        """Read what `cursor` wrote; raises WrongCursor."""
+        try:
+            found = CURSOR.fullmatch(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode())
+        except ValueError:
+            found = None
+        if not found:
+            raise WrongCursor
+        return cls(int(found[1]), found[2])
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFilter:
+    """Which plans are asked for; what is left empty does not matter."""
+
+    state: str | None = None
+    kind: str | None = None
+    repo: str | None = None
+    tenant: str | None = None
+    rule: str | None = None
+    waiting: bool = False
+    since: datetime | None = None  # created then or later
+    until: datetime | None = None  # created before then
+    id_prefix: str = ""  # with or without `plan_`
+
+    def fits(self, plan: PlanSummary) -> bool:
+        """Whether a plan is asked for; when it was made and its id were looked at before."""
+        wanted = (
+            (self.state, plan.state),
+            (self.kind, plan.kind),
+            (self.repo, plan.repo),
+            (self.tenant, plan.tenant),
+            (self.rule, plan.halt.rule if plan.halt else ""),
+        )
+        return all(ours in (None, theirs) for ours, theirs in wanted) and not (self.waiting and plan.waiting is None)
+
+    @property
+    def names(self) -> list[str]:
+        """The lists that have every plan which fits."""
+        named = (
+            self.state and lists.of_state(self.state),
+            self.tenant and lists.of_tenant(self.tenant),
+            self.repo and lists.of_repository(self.repo),
+            self.rule and lists.of_rule(self.rule),
+            self.waiting and lists.WAITING,
+        )
+        return [name for name in named if name]
+
+    @property
+    def begin(self) -> str:
+        """What the ids of plans begin with."""
+        prefix = self.id_prefix
+        return prefix if not prefix or prefix.startswith("plan_") else f"plan_{prefix}"
+
+
+def walk(
+    client: Redis, partitions: int, wanted: PlanFilter, after: Place | None = None
+) -> Iterator[tuple[Place, bool]]:
+    """Yield the places of all plans that may be asked for, and whether each has to be looked at; the newest first.
+
+    They begin behind `after`.
+    """
+    begin, numbers = wanted.begin, range(partitions)
+    if len(begin) >= len("plan_00"):  # the bucket is complete, and leads to the partition
+        numbers = _home(begin, partitions)
+    parts = [Partition(number) for number in numbers]
+    since = milliseconds(wanted.since) if wanted.since else 0
+    until = Place(milliseconds(wanted.until), "") if wanted.until else None
+    below = min(filter(None, (after, until)), default=None)
+    walks = [_places(client, key, since, below) for key in _smallest(client, parts, wanted.names)]
+    for place in heapq.merge(*walks, reverse=True):
+        yield place, place.plan_id.startswith(begin)
+
+
+def _home(begin: str, partitions: int) -> range:
+    try:
+        number = partition_of(begin, partitions)
+    except ValueError:  # no plan's id begins like that
+        return range(0)
+    return range(number, number + 1)
+
+
+def _smallest(client: Redis, parts: list[Partition], names: list[str]) -> list[str]:
+    """Choose for each partition the list to read: the shortest of `names`; all plans where its lists lack some."""
+    if not names:
+        return [part.plans for part in parts]
+    pipeline = client.pipeline(transaction=False)
+    for part in parts:
+        _ask_whole(pipeline, part)
+        for name in names:
+            pipeline.zcard(part.list_of(name))
+    replies, size = pipeline.execute(), 3 + len(names)
+    chosen = []
+    for number, part in enumerate(parts):
+        found = replies[size * number : size * (number + 1)]
+        lengths = dict(zip(names, found[3:], strict=True))
+        chosen.append(part.list_of(min(names, key=lengths.__getitem__)) if _is_whole(*found[:3]) else part.plans)
+    return chosen
+
+
+def _ask_whole(pipeline: Any, part: Partition) -> None:
+    pipeline.zcard(part.plans)
+    pipeline.hlen(part.listed)
+    pipeline.zcard(part.unlisted)
+
+
+def _is_whole(plans: int, listed: int, unlisted: int) -> bool:
+    """Whether every plan of a partition is in the lists where it belongs."""
+    return listed >= plans and not unlisted
+
+
+def _places(client: Redis, key: str, since: int, below: Place | None) -> Iterator[Place]:
+    """Yield the places of a list, the newest first, read in pages; what comes and goes meanwhile moves no other."""
+    highest, offset = (str(below.created) if below else "+inf"), 0
+    while True:
+        page: Any = client.zrange(
+            key,
+            highest,
+            since,
+            desc=True,
+            byscore=True,
+            offset=offset,
+            num=PAGE,
+            withscores=True,
+        )
+        for plan_id, created in page:
+            place = Place(int(created), plan_id.decode(errors="replace"))
+            if below is None or place < below:
+                yield place
+                below = place
+        if len(page) < PAGE:
+            return
+        last = str(int(page[-1][1]))
+        offset = offset + PAGE if last == highest else 0  # all of one millisecond, or some
+        highest = last
+
+
+def count_states(client: Redis, partitions: int) -> dict[str, int] | None:
+    """Count the plans in each state; None while the lists lack plans of older workers."""
+    parts = [Partition(number) for number in range(partitions)]
+    pipeline = client.pipeline(transaction=False)
+    for part in parts:
+        _ask_whole(pipeline, part)
+        for state in PlanState:
+            pipeline.zcard(part.list_of(lists.of_state(state)))
+    replies, size = pipeline.execute(), 3 + len(PlanState)
+    rows = [replies[start : start + size] for start in range(0, len(replies), size)]
+    if not all(_is_whole(*row[:3]) for row in rows):
+        return None
+    sums = {state.value: sum(row[3 + place] for row in rows) for place, state in enumerate(PlanState)}
+    return {state: count for state, count in sums.items() if count}
