@@ -85,6 +85,11 @@ class ChangedRule(Enum):
         5,
         "A step that fails while another waits for the baseline of the same verification has a baseline of its own.",
     )
+    HANGS_ARE_COUNTED = (
+        5,
+        "A step of mode `test` has twice the time and then a mend by how often it ran out of time, not by how often it "
+        "failed.",
+    )
 
     def __init__(self, since: int, says: str) -> None:
         self.since = since

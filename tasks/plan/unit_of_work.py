@@ -196,10 +196,9 @@ class UnitOfWork:
 
     def end_step(self, step: Step, after: str, what: str, reason: str | None = None) -> None:
         """Take a step to its end, which `ended_steps` keeps for those that depend on it."""
-        halting = self.plan.halting
-        if "narrowed" in halting or "released" in halting:  # the step is not tried again: see halt_rules, handing_back
-            for name in ("narrowed", "released"):
-                halting.get(name, {}).pop(step.step_id, None)
+        for name in ("narrowed", "timeouts", "released"):  # it is not tried again: see halt_rules, handing_back
+            if name in self.plan.halting:
+                self.plan.halting[name].pop(step.step_id, None)
         self.move_step(step, after, what, reason)
         self.ended_steps.append((step.step_id, 0))
 

@@ -139,9 +139,8 @@ def record(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, An
     if failure is not None:
         counters["consecutive"] += 1
         same = signature(Category(failure["category"]), failure["failing_tests"], failure["trace"] or "")
-        if same and not _has_more_time(
-            unit, step, failure["category"]
-        ):  # a failure without a signature neither counts nor interrupts the row
+        has_more_time = _count_timeout(unit.plan, step, failure["category"])
+        if same and not has_more_time:  # a failure without a signature neither counts nor interrupts the row
             status.repeats = status.repeats + 1 if same == status.signature else 1
             status.signature = same
         remember(unit, step, failure["category"])
@@ -155,10 +154,21 @@ def record(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[str, An
     return Seen(unit.plan, step, flips=flips, quiet=not (flips or created or growth_kb))
 
 
-def _has_more_time(unit: UnitOfWork, step: Step, category: str) -> bool:
-    """Whether a step of mode `test` ran out of time for the first time: it is run again with more."""
-    is_first = category == Category.TEST_TIMEOUT and step.facts["mode"] == Mode.TEST and not step.status.failures
-    return is_first and ChangedRule.A_HANG_IS_MENDED.holds(unit.plan)
+def _count_timeout(plan: PlanRecord, step: Step, category: str) -> bool:
+    """Count that a step of mode `test` ran out of time; tells whether it is run again with more, as the first time."""
+    if category != Category.TEST_TIMEOUT or step.facts["mode"] != Mode.TEST:
+        return False
+    before = timeouts_of(plan, step)
+    if ChangedRule.HANGS_ARE_COUNTED.holds(plan):
+        plan.halting.setdefault("timeouts", {})[step.step_id] = before + 1
+    return not before and ChangedRule.A_HANG_IS_MENDED.holds(plan)
+
+
+def timeouts_of(plan: PlanRecord, step: Step) -> int:
+    """Tell how often a step of mode `test` ran out of time; in plans of before version 5 how often it failed."""
+    if not ChangedRule.HANGS_ARE_COUNTED.holds(plan):
+        return step.status.failures
+    return int(plan.halting.get("timeouts", {}).get(step.step_id, 0))
 
 
 def remember(unit: UnitOfWork, step: Step, category: str) -> None:

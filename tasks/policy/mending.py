@@ -19,6 +19,7 @@ from tasks.base.errors import NeedsSteps, UnknownCommand
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy.halt_rules import timeouts_of
 from tasks.policy.pre_steps import MEND, SYNTAX_CHECK, name_of, tools_by_language
 from tasks.rules import budget
 from tasks.rules.risk import RISK, ROLLBACK, is_below
@@ -59,7 +60,7 @@ def may_mend(unit: UnitOfWork, step: Step, category: str) -> bool:
         return False
     if facts["mode"] != Mode.TEST or facts["inserted_by"] or not has_room(plan):
         return False
-    hangs = category == C.TEST_TIMEOUT and step.status.failures > 1 and ChangedRule.A_HANG_IS_MENDED.holds(plan)
+    hangs = category == C.TEST_TIMEOUT and timeouts_of(plan, step) > 1 and ChangedRule.A_HANG_IS_MENDED.holds(plan)
     return category in MENDED or hangs
 
 

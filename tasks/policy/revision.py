@@ -165,8 +165,11 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
     if not ChangedRule.FILES_ARE_KEPT.holds(plan):
         evidence = evidence._replace(shrinks=True)
     catalogue = catalogue_of(plan.head.tools, plan.head.policy_version)
+    nth = step.status.failures
+    if was.mode is Mode.TEST and evidence.category is C.TEST_TIMEOUT:
+        nth = halt_rules.timeouts_of(plan, step)
     found = _mended(unit, step, was, evidence, catalogue) or revision_of(
-        was, evidence, step.status.failures, plan.halting.get("taken", ()), catalogue
+        was, evidence, nth, plan.halting.get("taken", ()), catalogue
     )
     if found is None:
         return False

@@ -8,9 +8,10 @@ import pytest
 
 from schemas.base import FailureCategory, RiskLevel
 from schemas.step import PlannedStep, unpack_step
+from tasks.policy.schedule import SILENT_MS
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.commands import order
-from tests.support.plans import Running, a_check, a_failure, a_report, a_step, fail_and_rest
+from tests.support.plans import PLAN, Running, a_check, a_failure, a_report, a_step, fail_and_rest, wait_sweeping
 
 C = FailureCategory
 TESTS = ("tests/test_a.py::test_one", "tests/test_a.py::test_two")
@@ -199,6 +200,43 @@ def test_a_check_that_hangs_has_more_time_and_then_a_mend() -> None:
 
     assert (first, second) == ((False, ["t"]), ("EXECUTING", ["src/a.py"]))
     assert (plan.state, plan.halt["rule"]) == ("HALTED", "identical_failure")
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("before", ["FLAKY_TEST", "LEASE_EXPIRED", "TEST_REGRESSION"])
+def test_a_check_that_failed_for_another_reason_has_more_time_once_it_hangs(before: str, version: int) -> None:
+    plan = Running(a_step("a"), a_check("t", "a", retries=3), policy_version=version)
+    plan.report(a_report("a"))
+    if before == "LEASE_EXPIRED":
+        plan.store.claim(PLAN, "t")
+        wait_sweeping(plan, SILENT_MS)
+    else:
+        fail_and_rest(plan, "t", before, top_failing_tests=TESTS)
+    if "t-mend" in plan.active:
+        plan.report(a_report("t-mend", touched_files=["src/a.py"]))
+    mends = [step for step in plan.states if "mend" in step]
+    usual = CATALOGUE.match("pytest").timeout_s
+
+    fail_and_rest(plan, "t", "TEST_TIMEOUT", top_failing_tests=TESTS)
+
+    first = (
+        [step for step in plan.states if "mend" in step] == mends,
+        spec_of(plan, "t")["verify_tools"][0]["timeout_s"],
+    )
+    assert first == ((True, 2 * usual) if version == 5 else (False, usual))
+    if version == 5:
+        fail_and_rest(plan, "t", "TEST_TIMEOUT", top_failing_tests=TESTS)
+        assert [step for step in plan.states if "mend" in step][len(mends) :]
+        assert spec_of(plan, "t")["verify_tools"][0]["timeout_s"] == 2 * usual
+
+
+def test_a_step_that_has_ended_leaves_nothing_of_its_timeouts() -> None:
+    plan = red(a_step("a"), a_check("t", "a"), a_step("z", "t"), category="TEST_TIMEOUT")
+    known = plan.record.halting["timeouts"]
+
+    plan.report(a_report("t"))
+
+    assert (known, plan.record.halting["timeouts"]) == ({"t": 1}, {})
 
 
 def test_a_source_is_mended_whose_test_is_named_in_the_trace_alone() -> None:
