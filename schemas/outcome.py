@@ -63,6 +63,12 @@ class Metrics(Inbound):
     duration_ms: Figure | None = None
     patch_cycles: Figure | None = None
     tool_calls: Figure | None = None
+    input_tokens: Figure | None = (
+        None  # `cached_tokens` of them from the provider's cache, which `tokens_used` leaves out
+    )
+    output_tokens: Figure | None = None
+    cached_tokens: Figure | None = None
+    cost_usd: float | None = None
 
 
 class FailureEvidence(Inbound):

@@ -24,6 +24,7 @@ from schemas import codec
 from schemas.plan import PlanView
 from tests.conftest import RunningWorker, running_worker, wait_until
 from tests.support.scripted import ENDED
+from worker.agents.agent import command_agent
 from worker.cli.commands.app import app
 from worker.controller import ControllerConfig, run
 from worker.demo import repository
@@ -118,7 +119,10 @@ def fleet(
         (tmp_path / "agent.py").write_text(AGENT)
         (tmp_path / "trees").mkdir()
         config: dict[str, Any] = {"redis_url": a_worker.url, "workdir": root, "queues": (queue,), "heartbeat_s": 1.0}
-        config |= {"command": f"{sys.executable} {tmp_path / 'agent.py'} {agent}", "worktrees": tmp_path / "trees"}
+        config |= {
+            "agent": command_agent(f"{sys.executable} {tmp_path / 'agent.py'} {agent}"),
+            "worktrees": tmp_path / "trees",
+        }
         config |= {"agent_paths": (PathGrant(tmp_path / "agent.py", writable=False),)}
         for _ in range(2):
             thread = threading.Thread(target=lambda: codes.append(run(ControllerConfig(**config), stop)))

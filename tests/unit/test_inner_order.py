@@ -12,7 +12,19 @@ ROOT = Path(__file__).parents[2]
 FLOORS = {  # each folder imports itself and those before it; "" are the modules at the root of the ring
     "tasks": ("base", "text", "toolchain", "plan", "rules", "strategies", "policy", "handlers", ""),
     "worker": (
-        *("host", "sandbox", "settings", "store", "streams", "telemetry", "drafters", "engine", "process", ""),
+        *(
+            "host",
+            "sandbox",
+            "settings",
+            "store",
+            "streams",
+            "telemetry",
+            "agents",
+            "drafters",
+            "engine",
+            "process",
+            "",
+        ),
         *("bench", "sources", "doctor", "controller", "demo", "cli"),
     ),
 }

@@ -5,31 +5,32 @@ from __future__ import annotations
 import logging
 import os
 import subprocess
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
-from schemas import codec
 from schemas.base import FailureCategory, Mode
-from schemas.outcome import MAX_OUTPUT_BYTES, Metrics, Outcome, Released
+from schemas.outcome import Metrics, Outcome, Released
+from worker.agents.readers import Reading
 from worker.controller import history, programs, wire
+from worker.controller.agent_run import NO_AGENT_NEEDED, AgentReport, ask_agent, denied
 from worker.controller.attempt_log import AttemptLog
 from worker.controller.changes import Changes
-from worker.controller.given_data import given_data
 from worker.controller.lease import LeaseClient
 from worker.controller.places import Place
-from worker.controller.programs import AgentReport, VerificationResult
+from worker.controller.programs import VerificationResult
 from worker.controller.readiness import CannotWork
 from worker.controller.wire import AttemptFailure, Spec
 from worker.controller.worktree import Worktree
 from worker.host.git import GitError
-from worker.sandbox.process import Abandoned, Job, JobResult, Printed
+from worker.sandbox.process import Abandoned, Job, JobResult, Printed, ResourceLimits
 from worker.sandbox.process import environment as without_secrets
 
 LINKS = "links lead out of the clone"
 SHOWN_REFS = 20
 PATHS = 100  # a step may touch ten files; what touches more has failed anyway
 PATH_CHARS = 512
+AGENT_BYTES = 8 * 1024 * 1024  # that are kept of what an agent prints, which may be each of its steps
 
 log = logging.getLogger("planner.controller")
 
@@ -148,7 +149,7 @@ class AttemptRun:
             return
 
         def run() -> None:
-            done = self._run_agent(setup.argv, setup.timeout_s, b"")
+            done = self._run_as_agent(setup.argv, setup.timeout_s, b"", self._without_login(without_secrets()))
             if done.exit_code:
                 tail = f"{done.stdout}\n{done.stderr}".strip()[-wire.TRACE_CHARS :]
                 raise CannotWork(f"the setup ended with {done.exit_code}: {tail}")
@@ -170,7 +171,7 @@ class AttemptRun:
             verification = self._verify()
             if not verification.failure:
                 log.info("change_found", extra={**spec.ids, "commit": landed.tree})
-                result.report = AgentReport(tokens_used=0, patch_cycles=0, tool_calls=0)
+                result.report = NO_AGENT_NEEDED
                 result.changes, result.verification = landed, verification
                 return True
         tree.take_off(spec.step_id, self.lease.confirm)
@@ -179,32 +180,50 @@ class AttemptRun:
 
     def _ask_agent(self) -> AgentReport:
         if self.spec.mode is Mode.TEST:
-            return AgentReport(tokens_used=0, patch_cycles=0, tool_calls=0)
-        data = given_data(self.spec.context)
-        given = codec.extend(self.raw.rstrip(), {"data": data}) if data else self.raw
-        run = partial(self._run_agent, record=self.log.add_agent)
-        report = programs.ask_agent(run, self.place.argv, given, self.agent_timeout_s, whole=self.spec.asks)
-        if not report.failure and len(codec.dumps(report.output)) > MAX_OUTPUT_BYTES:
-            failure = wire.advice(f"the output is larger than {MAX_OUTPUT_BYTES} bytes: make it shorter")
-            return replace(report, failure=failure)
+            return NO_AGENT_NEEDED
+        report = ask_agent(
+            self.place.program,
+            self.spec,
+            self.raw,
+            self._run_agent,
+            self.agent_timeout_s,
+            confined=self.place.agent.confines,
+        )
+        if report.reading.denied:
+            log.info("agent_denied", extra={**self.spec.ids, "denied": report.reading.denied})
         return report
 
     def _verify(self) -> VerificationResult:
         search = self._variables.get("PATH")
         return programs.verify(self.spec.verify_tools, self._run_tool, str(self.tree.root), search)
 
-    def _run_agent(
-        self, argv: Sequence[str], timeout_s: float, stdin: bytes, record: Callable[[Printed], object] | None = None
+    def _run_agent(self, argv: Sequence[str], timeout_s: float, stdin: bytes) -> JobResult:
+        program = self.place.program
+        given = program.variables_of_run() if program else {}
+        return self._run_as_agent(argv, timeout_s, stdin, given, self.log.add_agent)
+
+    def _run_as_agent(
+        self,
+        argv: Sequence[str],
+        timeout_s: float,
+        stdin: bytes,
+        given: Mapping[str, str],
+        record: Callable[[Printed], object] | None = None,
     ) -> JobResult:
-        env = without_secrets() | self._variables
-        job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, stdin, env=env, record=record)
+        env, limits = {**given, **self._variables}, ResourceLimits(kept=AGENT_BYTES)
+        job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, stdin, env=env, limits=limits, record=record)
         return self.place.agent.run(job, writable=self.tree.writable)
 
     def _run_tool(self, argv: Sequence[str], timeout_s: float) -> JobResult:
-        env = programs.environment(argv, self.tree.root) | self._variables
+        env = self._without_login(programs.environment(argv, self.tree.root)) | self._variables
         record = partial(self.log.add_tool, argv)
         job = Job(argv, self.tree.root, timeout_s, self.lease.is_wanted, merge=True, env=env, record=record)
         return self.place.tool.run(job, writable=self.tree.writable)
+
+    def _without_login(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Leave out what only the agent needs: a setup and tests run code of the repository."""
+        login = self.place.program.login if self.place.program else frozenset()
+        return {name: value for name, value in env.items() if name not in login}
 
 
 def allowed_files(spec: Spec) -> tuple[str, ...]:
@@ -239,8 +258,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
     One run of the agent is one patch cycle, unless it counted more; tokens that it did not tell stay unknown.
     """
     failure, changes, report = result.failure, result.changes, result.report
-    shown = failure or result.verification.finding
-    cycles = report.patch_cycles if report.patch_cycles is not None else int(spec.mode is Mode.PATCH)
+    shown = failure or result.verification.finding or _denied(result)
     if result.released:
         return _released(spec, result, duration_ms, controller)
     return Outcome(
@@ -249,9 +267,7 @@ def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Ou
         tests_passed=result.verification.passed,
         touched_files=_paths(changes.touched) if changes else (),
         diff_hash=changes.diff_hash if changes else None,
-        metrics=Metrics(
-            tokens_used=report.tokens_used, duration_ms=duration_ms, patch_cycles=cycles, tool_calls=report.tool_calls
-        ),
+        metrics=_metrics(report.reading, duration_ms, int(spec.mode is Mode.PATCH)),
         failure_evidence=shown.evidence if shown else None,
         plan_id=spec.plan_id,
         attempt=spec.attempt,
@@ -274,13 +290,34 @@ def _released(spec: Spec, result: Result, duration_ms: int, controller: str) -> 
     return Outcome(
         step_id=spec.step_id,
         success=False,
-        metrics=Metrics(tokens_used=result.report.tokens_used, duration_ms=duration_ms),
+        metrics=_metrics(result.report.reading, duration_ms),
         plan_id=spec.plan_id,
         attempt=spec.attempt,
         lease=spec.lease,
         error_message=reason,
         controller=controller,
         released=Released(reason=reason),
+    )
+
+
+def _denied(result: Result) -> AttemptFailure | None:
+    """Say of a success that changed no file what its agent was not allowed to do: it may be the reason."""
+    if not result.report.reading.denied or (result.changes and result.changes.touched):
+        return None
+    return wire.advice(denied(result.report.reading))
+
+
+def _metrics(reading: Reading, duration_ms: int, cycles: int | None = None) -> Metrics:
+    """Return what the attempt used up; one run of the agent is as many patch `cycles`, unless it counted them."""
+    return Metrics(
+        tokens_used=reading.tokens_used,
+        duration_ms=duration_ms,
+        patch_cycles=cycles if reading.patch_cycles is None else reading.patch_cycles,
+        tool_calls=reading.tool_calls,
+        input_tokens=reading.input_tokens,
+        output_tokens=reading.output_tokens,
+        cached_tokens=reading.cached_tokens,
+        cost_usd=reading.cost_usd,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schemas.step import DELIVERIES
+from worker.agents.agent import Agent
 from worker.controller.logs_folder import LogsFolder
 from worker.controller.repositories_file import RepositoriesFile
 from worker.sandbox.paths import PathGrant
@@ -26,13 +27,13 @@ class ControllerConfig:
     """A controller of `queues` in the first `partitions` partitions.
 
     It works on the git repository `workdir`, or on those of the file `repositories`, in clones of its own.
-    `command` is the agent, split as a shell would but run without one; without an agent there are only test steps.
+    Without an `agent` there are only test steps.
     """
 
     redis_url: str
     workdir: Path = Path()
     repositories: RepositoriesFile | None = None
-    command: str = ""
+    agent: Agent | None = None
     queues: tuple[str, ...] = ("default",)
     partitions: int = 1
     name: str = field(default_factory=unique_name)

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from pydantic import ValidationError
 
 from worker.controller import changes, history, wire
+from worker.controller.agent_run import NO_AGENT_NEEDED
 from worker.controller.attempt import Result
 from worker.controller.forge import PullRequest, Refused
 from worker.controller.forge_text import body_of, title_of
 from worker.controller.history import PlanCommit
 from worker.controller.lease import LeaseClient
-from worker.controller.programs import AgentReport
 from worker.controller.readiness import CannotWork, RemoteTrouble
 from worker.controller.repositories_file import PLAN, RepositorySettings
 from worker.controller.shared import HEADS, SharedRepository, shared_ref
@@ -44,20 +44,19 @@ class Delivery:
 
     def run(self) -> Result:
         """Deliver; raises Abandoned if that is not wanted any more."""
-        nothing = AgentReport(tokens_used=0, patch_cycles=0, tool_calls=0)
         try:
             output = self._deliver(DeliveryInput.model_validate(self.spec.input))
         except CannotWork as reason:
-            return Result(nothing, released=reason)
+            return Result(NO_AGENT_NEEDED, released=reason)
         except ValidationError as error:
             what = f"what to deliver cannot be read from the step's input: {error}"
-            return Result(nothing, failure=wire.advice(what[: wire.MESSAGE_CHARS]))
+            return Result(NO_AGENT_NEEDED, failure=wire.advice(what[: wire.MESSAGE_CHARS]))
         except (OSError, subprocess.TimeoutExpired) as error:
-            return Result(nothing, released=CannotWork(str(error)))
+            return Result(NO_AGENT_NEEDED, released=CannotWork(str(error)))
         except (Refused, GitError) as error:
-            return Result(nothing, failure=wire.advice(str(error)[: wire.MESSAGE_CHARS]))
+            return Result(NO_AGENT_NEEDED, failure=wire.advice(str(error)[: wire.MESSAGE_CHARS]))
         log.info("plan_delivered", extra={**self.spec.ids, **output})
-        return Result(replace(nothing, output=output))
+        return Result(replace(NO_AGENT_NEEDED, output=output))
 
     def _deliver(self, asked: DeliveryInput) -> dict[str, str | None]:
         """Return the branch and the pull request's URL; raises Refused or CannotWork."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
+from worker.agents.agent import Agent
 from worker.controller.config import ControllerConfig
 from worker.controller.readiness import CannotWork, is_of
 from worker.controller.remote import Remote, without_users
@@ -27,7 +27,7 @@ class Place:
     """One clone, who works there, and what that one and the verification of its work may reach and see."""
 
     tree: Worktree
-    argv: Sequence[str]
+    program: Agent | None
     agent: Sandbox
     tool: Sandbox
     agent_timeout_s: float
@@ -40,9 +40,7 @@ class Places:
 
     def __init__(self, config: ControllerConfig, stack: ExitStack) -> None:
         self._config, self._stack = config, stack
-        hidden = config.hidden + (config.repositories.private if config.repositories else ())
-        hidden += (config.logs.path,) if config.logs else ()
-        self._tool = Sandbox(config.sandbox, config.tool_paths, hidden, config.agent_user)
+        self._tool = _sandbox(config)
         self._tool.check()
         self._known: dict[str, Place] = {}
 
@@ -53,7 +51,7 @@ class Places:
         with ExitStack() as stack:
             places = cls(config, stack)
             if not config.repositories:
-                places._open("", Repository(config.workdir), config.command)
+                places._open("", Repository(config.workdir), config.agent)
             yield places
 
     def of(self, repo: str | None) -> Place:
@@ -89,20 +87,22 @@ class Places:
         if name not in self._known:
             table, repository = file.repositories[name], _clone(name, file)
             try:
-                self._open(name, repository, self._config.command if table.agent is None else table.agent, table)
+                self._open(name, repository, table.agent or self._config.agent, table)
             except (GitError, OSError, subprocess.TimeoutExpired) as error:
                 raise CannotWork(f"{name}: {error}") from error
         return self._known[name]
 
-    def _open(self, name: str, repository: Repository, command: str, table: RepositorySettings | None = None) -> None:
-        config, argv = self._config, shlex.split(command)
+    def _open(
+        self, name: str, repository: Repository, program: Agent | None, table: RepositorySettings | None = None
+    ) -> None:
+        config = self._config
         setup = table.made_by_setup if table else None
-        granted = (*config.agent_paths, *grants_of(argv), *grants_of(setup.argv if setup else ()))
+        granted = (*(program.grants() if program else ()), *grants_of(setup.argv if setup else ()))
         made = worktree(repository, config.name, config.worktrees, config.agent_user)
         self._known[name] = Place(
             tree=self._stack.enter_context(made),
-            argv=argv,
-            agent=self._tool.with_grants(*granted),
+            program=program,
+            agent=sandbox_of_agents(config).with_grants(*granted),
             tool=self._tool,
             agent_timeout_s=table.agent_timeout_s if table else config.agent_timeout_s,
             environment=table.environment if table else {},
@@ -128,3 +128,14 @@ def _clone(name: str, file: RepositoriesFile) -> SharedRepository:
         return SharedRepository(file.folder / f"{name}.git", remote, table.base, file.keep_days)
     except (GitError, OSError, subprocess.TimeoutExpired) as error:
         raise CannotWork(f"{name}: {error}") from error
+
+
+def sandbox_of_agents(config: ControllerConfig) -> Sandbox:
+    """Return the sandbox of every agent; what one of them needs is to be granted beside it."""
+    return _sandbox(config).with_grants(*config.agent_paths)
+
+
+def _sandbox(config: ControllerConfig) -> Sandbox:
+    hidden = config.hidden + (config.repositories.private if config.repositories else ())
+    hidden += (config.logs.path,) if config.logs else ()
+    return Sandbox(config.sandbox, config.tool_paths, hidden, config.agent_user)

@@ -1,4 +1,4 @@
-"""The programs that an attempt runs: the agent, which reports, and the verifications, which prove."""
+"""The verifications that an attempt runs, and what they prove."""
 
 from __future__ import annotations
 
@@ -9,25 +9,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from schemas import codec
-from schemas.outcome import MAX_OUTPUT_BYTES, VerifyReceipt
+from schemas.outcome import VerifyReceipt
 from worker.controller import wire
 from worker.controller.failing_tests import NONE, NOT_KNOWN, FailingTests, failing_tests
-from worker.controller.readiness import CannotWork, ProviderTrouble, provider_trouble
-from worker.controller.wire import MESSAGE_CHARS, AttemptFailure, Tool
+from worker.controller.wire import AttemptFailure, Tool
 from worker.sandbox.process import TAIL_BYTES, TIMED_OUT, JobResult
 from worker.sandbox.process import environment as without_secrets
 
-AgentRun = Callable[[Sequence[str], float, bytes], JobResult]  # an argv, seconds, and what it reads
 ToolRun = Callable[[Sequence[str], float], JobResult]  # an argv and seconds
 
-MOST = 10**12
-REPORTED = frozenset(
-    {"tokens_used", "patch_cycles", "tool_calls", "output", "suggestion", "nothing_to_change", "released"}
-)
-NOT_STARTED = (126, 127)  # as a shell says it, and our launcher
 # Variables, by how they begin, that choose the options, the configuration or the code of a tool of the catalogue.
 STEERING = (
     *("GOFLAGS", "GOENV", "GOWORK", "MAKE", "MFLAGS", "GNUMAKEFLAGS", "CTEST_", "RUFF_", "TOX", "MYPYPATH"),
@@ -36,83 +27,6 @@ STEERING = (
 IMPORTING = frozenset({"pytest", "unittest"})  # they import what they test
 RUNNER_WORDS = 3  # such as `python -m pytest`
 NPX = {"npm_config_yes": "false"}  # npx runs what the project has, and downloads nothing that is called so
-
-
-@dataclass(frozen=True, slots=True)
-class AgentReport:
-    """What the agent says of its work; about files and tests git and the verification are asked instead."""
-
-    tokens_used: int | None = None
-    patch_cycles: int | None = None
-    tool_calls: int | None = None
-    output: Any = None
-    nothing_to_change: str | None = None  # why, if it says so
-    failure: AttemptFailure | None = None
-    trouble: CannotWork | None = None  # what kept it from its work, which is no failure of it
-
-
-def ask_agent(run: AgentRun, argv: Sequence[str], spec: bytes, timeout_s: float, *, whole: bool = False) -> AgentReport:
-    """Run the agent with `spec` on its standard input; raises what `run` does.
-
-    Without a report all that it prints is its answer: JSON where it is some, else text, cut unless it must be `whole`.
-    """
-    if not argv:
-        return AgentReport(failure=wire.advice("this controller has no agent command"))
-    done = run(argv, timeout_s, spec)
-    # The report stands on the last line; a JSON object without a word of a report is an answer, and none of it.
-    last = _json(done.stdout.rstrip().rpartition("\n")[2])
-    said = last if isinstance(last, dict) and last.keys() & REPORTED else {}
-    suggestion = _text(said.get("suggestion"))
-    failure = None
-    if done.timed_out:
-        failure = wire.agent_timeout(timeout_s, done.stderr[-MESSAGE_CHARS:])
-    elif done.exit_code:
-        tail = done.stderr[-MESSAGE_CHARS:].strip() or f"the agent ended with exit code {done.exit_code}"
-        failure = wire.agent_failure(tail, suggestion)
-    return AgentReport(
-        tokens_used=_count(said.get("tokens_used")),
-        patch_cycles=_count(said.get("patch_cycles")),
-        tool_calls=_count(said.get("tool_calls")),
-        output=said.get("output") if said else _answer(done.stdout, whole=whole),
-        nothing_to_change=_text(said.get("nothing_to_change")),
-        failure=failure,
-        trouble=_trouble(done, said.get("released")),
-    )
-
-
-def _trouble(done: JobResult, said: Any) -> CannotWork | None:
-    """Say what kept the agent from its work: as it says itself, or as providers of models are known to say it."""
-    if reason := _text(said):
-        return ProviderTrouble(reason)
-    if done.timed_out or not done.exit_code:
-        return None
-    if done.exit_code in NOT_STARTED:
-        return CannotWork(f"the agent could not be started: {done.stderr[-MESSAGE_CHARS:].strip()}")
-    line = provider_trouble(f"{done.stdout[-MESSAGE_CHARS:]}\n{done.stderr[-MESSAGE_CHARS:]}")
-    return ProviderTrouble(line) if line else None
-
-
-def _answer(stdout: str, *, whole: bool) -> Any:
-    """Take what was printed as the answer: most agent commands simply print theirs."""
-    text = stdout.strip()
-    if isinstance(said := _json(text), dict | list):
-        return said
-    return (text if whole else text.encode()[: MAX_OUTPUT_BYTES // 2].decode(errors="ignore")) or None
-
-
-def _json(text: str) -> Any:
-    try:
-        return codec.loads(text)
-    except codec.DecodeError:
-        return None
-
-
-def _text(value: Any) -> str | None:
-    return value[:MESSAGE_CHARS] if isinstance(value, str) else None
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,29 +1,28 @@
-"""What keeps this host, or the provider of its model, from a step: looked for before the work, and in what agents say.
+"""What keeps this host, or the provider of its model, from a step: looked for before the work.
 
 Such a step is handed back with the reason; it has not failed.
 """
 
 from __future__ import annotations
 
+import logging
 import re
+import shlex
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from worker.agents.agent import Agent
 from worker.host.git import GitError
+from worker.sandbox.process import Job
+from worker.sandbox.sandbox import Sandbox
 
+VERSION_S = 60.0
+VERSION_CHARS = 500
 INTERPRETERS = re.compile(r"(?:python[0-9.]*|node|deno|bun|ruby|perl|php|(?:ba|z|da)?sh)")
-# How providers of models, and the programs that ask them, say that nobody can work for now.
-_PROVIDER = re.compile(
-    r"\brate[ _-]?limit(?:ed|s? (?:exceeded|reached|hit)|[ _]error|[ _]exceeded)|\btoo many requests\b"
-    r"|\boverloaded(?:_error)?\b|\b(?:usage|spending|session|weekly|5-hour) limit (?:reached|exceeded)"
-    r"|insufficient_quota|\bquota exceeded|\bcredit balance is too low|\bauthentication_error\b"
-    r"|\binvalid (?:x-)?api[ _-]key"
-    r"|\b(?:session|login|token|credentials?|api key) (?:has |have |is )?expired|\bplease (?:run /login|log ?in)\b"
-    r"|\bnot logged in\b|\bapi connection error\b|\bapi error: (?:401|403|429|5\d\d)\b"
-    r"|\b(?:503 service unavailable|502 bad gateway|529)\b",
-    re.IGNORECASE,
-)
+log = logging.getLogger("planner.controller")
+
 _SCP = re.compile(r"(?:[^@/]+@)?([^:/]+):(?!//)(.+)")
 
 
@@ -51,9 +50,22 @@ def agent_trouble(argv: Sequence[str]) -> str | None:
     return None
 
 
-def provider_trouble(text: str) -> str | None:
-    """Return the line of what a failed agent printed that tells of its provider's trouble."""
-    return next((line.strip() for line in text.splitlines() if _PROVIDER.search(line)), None)
+def start_trouble(agent: Agent, sandbox: Sandbox) -> str | None:
+    """Say why the program of `agent` does not run here, in the sandbox that it will have."""
+    if trouble := agent_trouble(agent.argv):
+        return trouble
+    if not agent.version:
+        return None
+    with TemporaryDirectory(prefix="planner-version-") as folder:
+        if sandbox.user:
+            sandbox.user.own(Path(folder))
+        job = Job(agent.version, Path(folder), VERSION_S, lambda: True, env=agent.variables_of_run())
+        done = sandbox.with_grants(*agent.grants()).run(job, writable=(Path(folder),))
+    if done.exit_code:
+        tail = f"{done.stdout}\n{done.stderr}".strip()[-VERSION_CHARS:]
+        return f"{agent.name}: `{shlex.join(agent.version)}` ended with {done.exit_code} in the agent's sandbox: {tail}"
+    log.info("agent_ready", extra={"agent": agent.name, "version": done.stdout.strip()[:VERSION_CHARS]})
+    return None
 
 
 def is_of(wanted: str, names: Iterable[str]) -> bool:

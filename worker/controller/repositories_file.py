@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
@@ -20,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from worker.agents.agent import Agent, command_agent, is_named, named_agent
 from worker.controller.forge import Forge, ForgeKind, read_token
 from worker.controller.readiness import CannotWork, agent_trouble, host_and_path
 from worker.controller.setup import Setup
@@ -48,10 +50,16 @@ def _words(command: str) -> str:
     return command
 
 
-def _agent(command: str) -> str:
-    if trouble := agent_trouble(shlex.split(_words(command))):
+def _agent(text: object, info: ValidationInfo) -> Agent:
+    """Read an agent's name, the path of its data file, or a command."""
+    if not isinstance(text, str):
+        raise ValueError("is no text")
+    agent = named_agent(text, info.context) if is_named(text) else command_agent(text)
+    if not agent:
+        raise ValueError("is empty: leave it out")
+    if trouble := agent_trouble(agent.argv):
         raise ValueError(trouble)
-    return command
+    return agent
 
 
 def _below(path: str) -> str:
@@ -115,7 +123,7 @@ class RepositorySettings(_Table):
 
     url: Url
     base: Branch | None = None  # where plans without `base_sha` begin; the branch that the remote is on unless named
-    agent: Annotated[str, AfterValidator(_agent)] | None = None  # else that of --exec
+    agent: Annotated[Agent, BeforeValidator(_agent)] | None = None  # else that of the command line
     agent_timeout_s: float = Field(default=900.0, gt=0, le=900)
     setup: Annotated[str, AfterValidator(_words)] | None = None  # run as the agent is, once for each of the lock files
     setup_timeout_s: float = Field(default=600.0, gt=0, le=3600)

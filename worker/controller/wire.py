@@ -42,11 +42,12 @@ class Answer(Inbound):
 
 
 class Context(Inbound):
-    """Where the work begins, and what is known of it: the last four are data from outside."""
+    """Where the work begins, and what is known of it: the last five are data from outside."""
 
     repo: str | None = None
     base_sha: str | None = Field(default=None, pattern=r"^[^-]")  # a word that git cannot take for an option
     at: str | None = None  # `base`: what is verified is that commit, and not the tip of the plan's branch
+    failing_tests: tuple[str, ...] = ()
     answers: tuple[Answer, ...] = ()
     failure_log: str = ""
     documents: dict[str, str] = Field(default_factory=dict)
@@ -63,6 +64,7 @@ class Task(Inbound):
     """The short form of what is asked."""
 
     type: str = ""
+    hint: str | None = None
 
 
 class Accepted(Inbound):
@@ -90,8 +92,11 @@ class Spec(Inbound):
     step_id: StepId
     attempt: int = Field(ge=1, le=1_000_000)
     mode: Mode
-    controller_task_spec: Task = Task()
     title: str = ""
+    intent: str = ""
+    success_criteria: str = ""
+    guidance: str | None = None
+    controller_task_spec: Task = Task()
     allowed_files: tuple[Path, ...] = ()
     verify_tools: tuple[Tool, ...] = ()
     context: Context = Context()

@@ -8,7 +8,6 @@ that it started.
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ from worker.drafters.base import (
     secrets_of,
 )
 from worker.sandbox.paths import grants_of
-from worker.sandbox.process import Abandoned, Job, ResourceLimits, TooMuchPrinted
+from worker.sandbox.process import Abandoned, Job, ResourceLimits, TooMuchPrinted, basic_environment
 from worker.sandbox.sandbox import NoSandbox, Sandbox, SandboxMode
 from worker.sandbox.user import User, WrongUser
 
@@ -43,14 +42,6 @@ SCHEMA = "{schema_file}"
 LOOK_S = 0.5  # between two looks whether the answer is still wanted
 TOO_LONG = f"it printed more than {MAX_ANSWER} bytes"
 MAX_NOISE = 64 * MAX_ANSWER  # of standard error: agents tell there what they do
-PASSED_ON = frozenset(
-    {
-        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "TZ", "TMPDIR"),
-        *("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"),
-        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
-        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
-    }
-)
 
 
 class CliDrafter:
@@ -119,8 +110,7 @@ class CliDrafter:
         return watch.answer(ended.stdout, estimate(question.prompt, ended.stdout), self._secrets, argv, end)
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith("LC_")}
-        return kept | self._env
+        return basic_environment() | self._env
 
     def _argv(self, schema: Mapping[str, object] | None, file: Path) -> list[str]:
         """Put the schema's file in; without a schema its word goes, and the option before it that would take it."""

@@ -20,6 +20,7 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - what locks and semaphores of programs are made in
 PASSWORDS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d")
 PROGRAM_FOLDERS = frozenset({"bin", "sbin"})
+BESIDE_ALL = frozenset({"shims", ".bin"})  # of pyenv, asdf, mise and npm: their programs read what is beside
 BESIDE_PROGRAMS = ("lib", "lib64", "libexec", "include")
 
 
@@ -110,7 +111,7 @@ def installations(search: str) -> Iterator[Path]:
         yield place
         if (place.parent / "pyvenv.cfg").is_file():
             yield from _environment(place.parent)
-        elif place.name == "shims" and not _is_too_wide(place.parent):  # of pyenv, asdf, mise: they read what is beside
+        elif place.name in BESIDE_ALL and not _is_too_wide(place.parent):
             yield place.parent
         elif place.name in PROGRAM_FOLDERS:
             yield from (place.parent / beside for beside in BESIDE_PROGRAMS)

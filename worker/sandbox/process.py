@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,16 @@ TAIL_BYTES = 256 * 1024
 TIMED_OUT = 124  # as timeout(1) says it
 # Not for agents or tests: the planner's own settings and passwords, and what would lead git or pytest astray.
 PRIVATE = ("PLANNER_", "SENTRY_", "REDIS", "VALKEY", "CELERY_", "GIT_", "PYTEST_")
+# For a program that is given only what it needs.
+BASIC_VARIABLES = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "TZ", "TMPDIR"),
+        *("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+    }
+)
+WRITES_NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 SOURCES = str(Path(__file__).resolve().parents[2])
 START = "import sys; sys.path.append(sys.argv[1]); from worker.sandbox import launcher; launcher.main(sys.argv[2:])"
 
@@ -114,7 +124,16 @@ UNCONFINED = Confinement(is_confined=False)
 def environment() -> dict[str, str]:
     """Return our environment without what is private to us."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(PRIVATE)}
-    return kept | {"PYTHONDONTWRITEBYTECODE": "1"}
+    return kept | WRITES_NO_BYTECODE
+
+
+def basic_environment(more: Collection[str] = ()) -> dict[str, str]:
+    """Return of our environment what every program needs, and the variables that `more` names."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in BASIC_VARIABLES or name in more or name.startswith("LC_")
+    }
 
 
 def run(job: Job, confinement: Confinement = UNCONFINED, temporary: Path | None = None) -> JobResult:

@@ -52,6 +52,11 @@ class Sandbox:
     hidden: tuple[Path, ...] = ()
     user: User | None = None  # whom programs run as, where that is not us
 
+    @property
+    def confines(self) -> bool:
+        """Whether programs are confined at all on this machine."""
+        return self.mode is not SandboxMode.OFF and bool(landlock.abi() or bubblewrap.find(self.user))
+
     def with_grants(self, *grants: PathGrant) -> Sandbox:
         """Return a sandbox whose programs may reach more."""
         return replace(self, grants=self.grants + grants)

@@ -13,6 +13,7 @@ import pytest
 from redis import Redis
 
 from tests.support.controlling import AGENT, Planner, Repo
+from worker.agents.agent import command_agent
 from worker.controller import ControllerConfig, mailbox, run
 from worker.sandbox import bubblewrap
 from worker.sandbox.paths import PathGrant
@@ -41,7 +42,8 @@ def config(
     command = f"{sys.executable} -IS {tmp_path / 'agent.py'}"
 
     def make(**changes: Any) -> ControllerConfig:
-        usual: dict[str, Any] = {"redis_url": redis_url, "workdir": repo.path, "command": command, "heartbeat_s": 0.05}
+        agent = command_agent(changes.pop("command", command))
+        usual: dict[str, Any] = {"redis_url": redis_url, "workdir": repo.path, "agent": agent, "heartbeat_s": 0.05}
         usual |= {"worktrees": tmp_path / "trees", "tool_paths": (PathGrant(tmp_path, writable=True),)}
         return ControllerConfig(**usual | changes)
 

@@ -12,9 +12,9 @@ import pytest
 
 from schemas.outcome import Outcome
 from tests.conftest import wait_until
-from tests.support.controlling import FIX, PYTEST, Planner, Repo
+from tests.support.controlling import FIX, PYTEST, Planner, Repo, evidence
 from worker.controller import loop
-from worker.controller.readiness import agent_trouble, is_of, provider_trouble
+from worker.controller.readiness import agent_trouble, is_of
 
 Start = Callable[..., None]
 NO_LINTER = {"tool": "lint", "argv": ["no-such-linter", "."], "timeout_s": 9}
@@ -79,7 +79,7 @@ def test_a_base_that_is_missing_is_fetched_from_the_remote_also_into_a_shallow_c
     "agent",
     [
         pytest.param(f"{FIX}; report(released='The login has expired.', tokens_used=70)", id="says so itself"),
-        pytest.param(f"{FIX}; sys.exit('API Error: 429 rate limit exceeded. The login has expired.')", id="is known"),
+        pytest.param(f"{FIX}; print('The login has expired.', file=sys.stderr); sys.exit(75)", id="exit code 75"),
     ],
 )
 def test_trouble_of_the_models_provider_is_no_failure_and_leaves_nothing(
@@ -141,22 +141,15 @@ def test_a_repository_is_the_same_however_it_is_named(wanted: str, remote: str, 
     assert is_of(wanted, ["https://git.example/acme/other", remote]) is is_it
 
 
-@pytest.mark.parametrize(
-    ("printed", "is_trouble"),
-    [
-        ("Error: 429 Too Many Requests", True),
-        ("Claude usage limit reached. Your limit will reset at 3pm", True),
-        ('API Error: 529 {"type":"error","error":{"type":"overloaded_error"}}', True),
-        ("Invalid API key · Please run /login", True),
-        ("Your session has expired", True),
-        ("stream error: unexpected status 503 Service Unavailable", True),
-        ("AssertionError: assert 429 == 200", False),
-        ("I could not make the test of the limiter pass", False),
-        ("Connection refused by the shop under test", False),
-    ],
-)
-def test_trouble_of_providers_is_told_from_failures(printed: str, is_trouble: bool) -> None:
-    assert (provider_trouble(f"began\n{printed}\nended") == printed) is is_trouble
+def test_an_agent_that_only_prints_words_of_providers_has_failed(planner: Planner, start: Start) -> None:
+    words = "API Error: 429 rate limit exceeded"
+    planner.send("fix", intent=f"print({words!r}); sys.exit({words!r})", allowed_files=["calc.py"])
+    start()
+
+    outcome = planner.outcome("fix")
+
+    assert not outcome.released
+    assert evidence(outcome).stack_trace_head == words
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ def test_a_password_in_the_url_of_a_remote_is_told_to_nobody(repo: Repo, tmp_pat
     assert "127.0.0.1" in str(refused.value)
     assert "secret" not in str(refused.value)
 
-    config = ControllerConfig(redis_url="redis://localhost", workdir=repo.path, command="true", worktrees=tmp_path)
+    config = ControllerConfig(redis_url="redis://localhost", workdir=repo.path, worktrees=tmp_path)
     with Places.opened(config) as places, pytest.raises(CannotWork) as elsewhere:
         places.of("acme/other")
     assert "secret" not in str(elsewhere.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -639,13 +640,15 @@ def test_a_lost_acknowledgement_is_made_up_for_and_nothing_is_done_twice(
 CONTROLLER = """
 import sys
 from pathlib import Path
+from worker.agents.agent import command_agent
 from worker.controller import ControllerConfig, run
 from worker.sandbox import bubblewrap
 from worker.sandbox.paths import PathGrant
 bubblewrap.find = lambda *_: None
 url, workdir, command, place = sys.argv[1:]
 paths = (PathGrant(Path(place), writable=True),)
-raise SystemExit(run(ControllerConfig(redis_url=url, workdir=Path(workdir), command=command, agent_paths=paths)))
+agent = command_agent(command)
+raise SystemExit(run(ControllerConfig(redis_url=url, workdir=Path(workdir), agent=agent, agent_paths=paths)))
 """
 
 
@@ -655,7 +658,9 @@ def test_a_signal_ends_the_agent_and_leaves_the_attempt_to_its_lease(
 ) -> None:
     made = config()
     planner.send("fix", intent=f"{FIX}; write('{tmp_path}/pid', str(os.getpid())); time.sleep(99)")
-    argv = [sys.executable, "-c", CONTROLLER, made.redis_url, str(repo.path), made.command, str(tmp_path)]
+    assert made.agent
+    command = shlex.join(made.agent.argv)
+    argv = [sys.executable, "-c", CONTROLLER, made.redis_url, str(repo.path), command, str(tmp_path)]
     process = subprocess.Popen(argv, cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path / "trees")})
     pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
 
@@ -689,6 +694,8 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
     assert {name for name in ours if not name.startswith(("schemas", "worker.controller"))} <= {
         "tasks.text.secrets",  # which no log holds
         "tasks.toolchain.classify",
+        "worker.agents.agent",
+        "worker.agents.readers",
         "worker.store.clients",  # where a server is, also behind sentinels
         "worker.host.git",
         "worker.host.regular_files",

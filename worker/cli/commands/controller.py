@@ -1,10 +1,9 @@
-"""`planner controller`: processes that give steps to an agent's command."""
+"""`planner controller`: processes that give steps to an agent."""
 
 from __future__ import annotations
 
 import logging
 import os
-import shlex
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from enum import StrEnum
@@ -19,6 +18,7 @@ from worker.cli.console import OK, USAGE, Failure, SecretsFd, command, read_sett
 if TYPE_CHECKING:
     from redis import Redis
 
+    from worker.agents.agent import Agent
     from worker.controller import ControllerConfig
     from worker.controller.logs_folder import LogsFolder
     from worker.controller.repositories_file import RepositoriesFile
@@ -43,7 +43,15 @@ class SandboxChoice(StrEnum):
 
 @command
 def controller(
-    agent: Annotated[str, typer.Option("--exec", "-x", metavar="CMD", help="The agent; without, only tests run.")] = "",
+    command_line: Annotated[
+        str, typer.Option("--exec", "-x", metavar="CMD", help="The agent's command; without an agent, only tests run.")
+    ] = "",
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE", help="The agent: claude, codex, or a data file; `command` is that of --exec."
+        ),
+    ] = None,
     workdir: Annotated[
         Path, typer.Option("--workdir", "-C", exists=True, file_okay=False, help="The git repository to work on.")
     ] = Path(),
@@ -56,17 +64,19 @@ def controller(
     once: Annotated[bool, typer.Option("--once", help="End after one step.")] = False,
     agent_path: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH[:rw]", help="What CMD may read, or write, such as its login; again for more."),
+        typer.Option(metavar="PATH[:rw]", help="What the agent may read, or write, such as its login; again for more."),
     ] = None,
     tool_path: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH[:rw]", help="The same for verifications and CMD, such as a cache of packages."),
+        typer.Option(
+            metavar="PATH[:rw]", help="The same for verifications and the agent, such as a cache of packages."
+        ),
     ] = None,
     sandbox: Annotated[SandboxChoice | None, typer.Option(help="Else PLANNER_SANDBOX.")] = None,
     agent_user: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME|UID", help="Where this is root: whom CMD and verifications run as; else PLANNER_AGENT_USER."
+            metavar="NAME|UID", help="Where this is root: whom agent and verifications run as; else PLANNER_AGENT_USER."
         ),
     ] = None,
     logs: Annotated[
@@ -77,32 +87,33 @@ def controller(
     logs_size: Annotated[float, typer.Option(metavar="GB", min=0, help="And no more of it than this.")] = 2,
     secrets_fd: SecretsFd = None,
 ) -> int:
-    """Run controllers: each gives CMD the step spec on its standard input, verifies and reports.
+    """Run controllers: each has an agent do steps, verifies what it did, and reports.
 
-    [b]planner controller --exec "my-agent --quiet" --workdir ~/src/shop --count 4[/b]
+    [b]planner controller --agent claude --workdir ~/src/shop --count 4[/b]
 
+    [b]planner controller --exec "my-agent --quiet" --workdir ~/src/shop[/b]
+
+    CMD has the step spec on its standard input. docs/agents.md tells what the others are given, such as their login.
     Each works in a clone of its own; verified changes are collected on the branch planner/<plan id> of the repository.
     A step that drafts, explores or reviews has an `input` in its spec; what CMD prints, JSON or text, is its answer.
     docs/controllers.md tells what else CMD may say. Ends on SIGTERM.
 
-    CMD and verifications may read the system and write to their worktree, where the kernel has Landlock. What else they
-    need, such as a login in your home, is named: [b]--agent-path ~/.codex:rw --tool-path ~/.npm:rw[/b]
+    Agents and verifications may read the system and write to their worktree, where the kernel has Landlock. What else
+    they need, such as a login in your home, is named: [b]--agent-path ~/.my-agent:rw --tool-path ~/.npm:rw[/b]
 
-    As root, let CMD and verifications run as an ordinary user, who cannot read your files even where there is no
-    Landlock: [b]--agent-user agent --agent-path /home/agent/.codex:rw[/b]
+    As root, let agents and verifications run as an ordinary user, who cannot read your files even where there is no
+    Landlock: [b]--agent-user agent --agent-path /home/agent/.my-agent:rw[/b]
 
     What an agent printed and changed, and what verified it, is kept for people: [b]planner attempt PLAN STEP[/b]
     """
     from schemas.step import DELIVERIES
     from worker.controller.config import ControllerConfig, unique_name
-    from worker.controller.readiness import agent_trouble
     from worker.sandbox.sandbox import NoSandbox, Sandbox, SandboxMode
     from worker.settings import credentials
     from worker.telemetry.logs import set_up_logs
 
     settings, repositories = read_settings(secrets_fd), _repositories(repos)
-    if trouble := agent_trouble(_words(agent)):
-        raise Failure.of("wrong_agent", f"--exec {trouble}.", USAGE)
+    program = _agent(agent, command_line)
     if DELIVERIES in (queue or ()) and not (repositories and repositories.delivers):
         raise Failure.of("wrong_queue", "--queue deliver: no repository of --repos permits a delivery.", USAGE)
     credentials.protect()
@@ -111,7 +122,7 @@ def controller(
         redis_url=settings.redis_url,
         workdir=workdir,
         repositories=repositories,
-        command=agent,
+        agent=program,
         queues=tuple(queue or ("default",)),
         partitions=settings.partitions,
         once=once,
@@ -126,6 +137,7 @@ def controller(
     )
     try:
         Sandbox(config.sandbox, user=config.agent_user).check()
+        _check_agents(config)
     except NoSandbox as error:
         raise Failure.of("no_sandbox", str(error)) from error
     return _run(config, count)
@@ -166,11 +178,33 @@ def _secrets(repositories: RepositoriesFile | None) -> tuple[str, ...]:
     return tuple(value for each in given for name, value in each.items() if NAMED_LIKE_SECRETS.search(name))
 
 
-def _words(agent: str) -> list[str]:
+def _agent(name: str | None, command_line: str) -> Agent | None:
+    from worker.agents.agent import COMMAND, WrongAgent, command_agent, named_agent
+    from worker.controller.readiness import agent_trouble
+
+    if name not in (None, COMMAND) and command_line:
+        raise Failure.of("wrong_agent", f"--agent {name} has a command of its own: leave --exec out.", USAGE)
+    if name == COMMAND and not command_line:
+        raise Failure.of("wrong_agent", "--agent command needs --exec CMD.", USAGE)
     try:
-        return shlex.split(agent)
-    except ValueError as error:
-        raise Failure.of("wrong_agent", f"--exec cannot be split into words: {error}.", USAGE) from error
+        found = command_agent(command_line) if name in (None, COMMAND) else named_agent(name)
+    except WrongAgent as error:
+        raise Failure.of("wrong_agent", f"{'--exec' if command_line else '--agent'} {error}.", USAGE) from error
+    if found and (trouble := agent_trouble(found.argv)):
+        raise Failure.of("wrong_agent", f"{'--exec' if command_line else '--agent'} {trouble}.", USAGE)
+    return found
+
+
+def _check_agents(config: ControllerConfig) -> None:
+    """Have each agent tell its version, in its sandbox."""
+    from worker.controller.places import sandbox_of_agents
+    from worker.controller.readiness import start_trouble
+
+    tables = config.repositories.repositories.values() if config.repositories else ()
+    found = [config.agent, *(table.agent for table in tables)]
+    for agent in {each.name: each for each in found if each}.values():
+        if trouble := start_trouble(agent, sandbox_of_agents(config)):
+            raise Failure.of("wrong_agent", f"{trouble}.", USAGE)
 
 
 def _user(name: str | None) -> User | None:

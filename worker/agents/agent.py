@@ -1,0 +1,206 @@
+"""An agent as a data file tells of it: how its program is run, what it may reach, and how what it prints is read."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from worker.agents.readers import READERS, AgentError, Reader
+from worker.host.regular_files import read
+from worker.sandbox.paths import PathGrant, WrongPath, grants_of
+from worker.sandbox.process import WRITES_NO_BYTECODE, basic_environment, environment
+
+FOLDER = Path(__file__).parent
+MAX_BYTES = 256 * 1024
+MAX_WORD = 128 * 1024 - 1  # bytes of one word of a command, which is Linux's limit
+COMMAND = "command"  # the name of an agent that has no data file, only a command
+PROMPT, SCHEMA, CHECK = "{prompt}", "{schema}", "{check}"
+# A command of the plan that may stand in a rule of a program's permissions without meaning anything else there.
+PLAIN = re.compile(r"[A-Za-z0-9][\w./:=@+, \[\]-]*")
+
+
+class WrongAgent(ValueError):
+    """This is no agent that can be used; the message is a sentence for each mistake, without a full stop at the end."""
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"is no regular expression: {error}") from error
+    return text
+
+
+def _reader(name: str) -> str:
+    if name not in READERS:
+        raise ValueError(f"there is no reader {name}; there are {', '.join(READERS)}")
+    return name
+
+
+Words = tuple[str, ...]
+Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$")]
+Pattern = Annotated[str, AfterValidator(_pattern)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(cached_property,))
+
+
+class Options(_Table):
+    """Words that are added to the command, in this order, each where it holds."""
+
+    always: Words = ()
+    patch: Words = ()  # a step that changes files
+    read_only: Words = ()  # one that answers
+    question: Words = ()  # one whose answer has a schema
+    confined: Words = ()  # the sandbox of the controller holds
+    unconfined: Words = ()  # there is none
+
+
+class Trouble(_Table):
+    """Which of its own errors are those of its model's provider, or of our login there, and no failure of the step."""
+
+    kinds: tuple[str, ...] = ()
+    statuses: tuple[int, ...] = ()
+    messages: tuple[Pattern, ...] = ()  # which the message of the error begins with
+
+    def has(self, error: AgentError) -> bool:
+        """Say whether `error` is one of these."""
+        if error.kind in self.kinds or error.status in self.statuses:
+            return True
+        return any(re.match(pattern, error.message) for pattern in self.messages)
+
+
+class Agent(_Table):
+    """One agent. `variables` are passed on from our environment, beside the basic ones; None: all but our own secrets.
+
+    It is given the `prompt` on its standard input, or the spec; else a word of its command has `{prompt}` in it.
+    """
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][\w-]{0,63}$")]
+    argv: Annotated[Words, Field(min_length=1)]
+    options: Options = Options()
+    stdin: Literal["prompt", "spec", "nothing"] = "prompt"
+    reader: Annotated[str, AfterValidator(_reader)] = "text"
+    variables: tuple[Variable, ...] | None = ()
+    environment: dict[Variable, str] = Field(default_factory=dict)
+    paths: Words = ()  # what it may reach, such as its login, where that is there: PATH or PATH:rw
+    version: Words = ()  # what tells its version: run at the start, so that a program that does not run is noticed
+    trouble: Trouble = Trouble()
+    prompt: str = Field(default_factory=lambda: (FOLDER / "prompt.txt").read_text())
+
+    @property
+    def read(self) -> Reader:
+        """Return what reads its output."""
+        return READERS[self.reader]
+
+    @property
+    def login(self) -> frozenset[str]:
+        """Name the variables that are the agent's alone: verifications do not see them."""
+        return frozenset(self.variables or ())
+
+    def variables_of_run(self) -> dict[str, str]:
+        """Return its environment."""
+        ours = environment() if self.variables is None else basic_environment(self.variables)
+        return ours | WRITES_NO_BYTECODE | self.environment
+
+    def grants(self) -> tuple[PathGrant, ...]:
+        """Return what it may reach beside the system: its paths that are there, and files that its command names."""
+        return (*self._paths(), *grants_of(self.argv))
+
+    def _paths(self) -> Iterator[PathGrant]:
+        for text in self.paths:
+            try:
+                yield PathGrant.parse(text)
+            except WrongPath:
+                continue
+
+    def command(
+        self, *, patches: bool, confined: bool, prompt: str, schema: str | None = None, checks: Sequence[str] = ()
+    ) -> list[str]:
+        """Lay out its command; raises WrongAgent where the prompt has to be a word of it and is too long for one.
+
+        A word with `{check}` is there once for each of `checks` that means nothing else in it, and one with `{schema}`
+        goes, with its option, where the schema is too long for a word.
+        """
+        options = self.options
+        question = options.question if schema and len(schema.encode()) <= MAX_WORD else ()
+        sandbox = options.confined if confined else options.unconfined
+        mode = options.patch if patches else options.read_only
+        words: list[str] = []
+        for word in (*self.argv, *options.always, *mode, *question, *sandbox):
+            if CHECK in word:
+                words += [word.replace(CHECK, check) for check in checks if PLAIN.fullmatch(check)]
+            else:
+                words.append(word.replace(SCHEMA, schema or "").replace(PROMPT, prompt))
+        if any(len(word.encode()) > MAX_WORD for word in words):
+            raise WrongAgent(f"{self.name}: what it is told is too long for a word of a command")
+        return words
+
+
+def command_agent(command: str) -> Agent | None:
+    """Return the agent that `command` is, split as a shell would; None for an empty one. Raises WrongAgent."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise WrongAgent(f"{command!r} cannot be split into words: {error}") from error
+    return Agent(name=COMMAND, argv=tuple(words), stdin="spec", reader="report", variables=None) if words else None
+
+
+def names() -> list[str]:
+    """Name the agents that come with the planner."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def is_named(text: str) -> bool:
+    """Say whether `text` is an agent's name or its data file, and no command."""
+    return text in names() or text.endswith(".toml")
+
+
+def named_agent(text: str, folder: Path | None = None) -> Agent:
+    """Read the agent that is called so, or whose data file lies there; raises WrongAgent.
+
+    A relative path begins at `folder`.
+    """
+    if not is_named(text):
+        raise WrongAgent(
+            f"{text}: there is no such agent; there are {', '.join(names())}, or write the path of a .toml"
+        )
+    path = FOLDER / f"{text}.toml" if text in names() else (folder or Path.cwd()) / Path(text).expanduser()
+    try:
+        return Agent.model_validate({"name": path.stem, **_table(path)})
+    except ValidationError as error:
+        mistakes = (f"{text}: {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise WrongAgent("; ".join(mistakes)) from error
+
+
+def _table(path: Path) -> dict[str, Any]:
+    """Read a data file, on top of the one that it `extends`: tables are added to, the rest is replaced."""
+    try:
+        table = tomllib.loads(read(path.resolve(), MAX_BYTES).decode())
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongAgent(f"{path} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise WrongAgent(f"{path} is no TOML: {error}") from error
+    base = table.pop("extends", None)
+    if base is None:
+        return table
+    if base not in names():
+        raise WrongAgent(f"{path}: extends {base!r}, which is none of {', '.join(names())}")
+    return _merged(_table(FOLDER / f"{base}.toml"), table)
+
+
+def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    both = {name: {**base[name], **value} for name, value in more.items() if _are_tables(base.get(name), value)}
+    return {**base, **more, **both}
+
+
+def _are_tables(one: Any, other: Any) -> bool:
+    return isinstance(one, dict) and isinstance(other, dict)

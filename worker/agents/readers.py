@@ -1,0 +1,227 @@
+"""What an agent's program prints, read by its own format: the answer, what it cost, what was denied, what went wrong.
+
+What went wrong is what the program itself says in the fields of its format, and never a word of its model, of the
+repository or of a tool: a test of a rate limiter prints "rate limit exceeded", too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schemas import codec
+
+MOST = 10**12
+MAX_TEXT = 4000  # characters of a sentence that is told
+MAX_DENIED = 20
+DENIED_CHARS = 200
+REPORTED = frozenset(
+    {"tokens_used", "patch_cycles", "tool_calls", "output", "suggestion", "nothing_to_change", "released"}
+)
+NOTHING = "NOTHING TO CHANGE:"  # what an agent begins its answer with that says why
+CODEX_TOOLS = frozenset({"command_execution", "file_change", "mcp_tool_call", "web_search"})
+
+
+@dataclass(frozen=True, slots=True)
+class AgentError:
+    """What a program says of its own failure; `kind` is its word for it, `status` that of its provider's answer."""
+
+    message: str
+    kind: str = ""
+    status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a program's output says; None is what it does not tell.
+
+    Of `input_tokens`, `cached_tokens` were read from the provider's cache. `tokens_used` leaves those out.
+    """
+
+    answer: Any = None
+    is_reported: bool = False  # whether it was named as the answer, so that none of it is talk beside one
+    has_begun: bool = True  # whether anything was printed in its format
+    tokens_used: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_usd: float | None = None
+    patch_cycles: int | None = None
+    tool_calls: int | None = None
+    turns: int | None = None
+    session: str | None = None
+    denied: tuple[str, ...] = ()  # what it wanted to do and was not allowed to
+    suggestion: str | None = None
+    nothing_to_change: str | None = None
+    released: str | None = None  # why it could not begin or go on, in a report of its own
+    error: AgentError | None = None
+
+
+Reader = Callable[[str], Reading]
+
+
+def text(stdout: str) -> Reading:
+    """Take all that was printed as the answer: JSON if it is an object or a list, else text."""
+    return Reading(answer=_answer(stdout))
+
+
+def report(stdout: str) -> Reading:
+    """Read the report on the last line; a JSON object without a word of a report is an answer, and none of it."""
+    last = _json(stdout.rstrip().rpartition("\n")[2])
+    if not isinstance(last, dict) or not last.keys() & REPORTED:
+        return text(stdout)
+    return Reading(
+        answer=last.get("output"),
+        is_reported=True,
+        tokens_used=_count(last.get("tokens_used")),
+        patch_cycles=_count(last.get("patch_cycles")),
+        tool_calls=_count(last.get("tool_calls")),
+        suggestion=_text(last.get("suggestion")),
+        nothing_to_change=_text(last.get("nothing_to_change")),
+        released=_text(last.get("released")),
+    )
+
+
+def claude(stdout: str) -> Reading:
+    """Read what Claude Code prints with `--output-format json` or `stream-json`."""
+    messages = list(_objects(stdout))
+    calls, kind, retry = 0, "", None
+    for message in messages:
+        said = message.get("message")
+        content = said.get("content") if isinstance(said, dict) else None
+        calls += sum(_is(block, "tool_use") for block in content) if isinstance(content, list) else 0
+        if _is(message, "assistant"):
+            kind = _text(message.get("error")) or ""
+        retry = message if message.get("subtype") == "api_retry" else None
+    result = messages[-1] if messages and _is(messages[-1], "result") else {}
+    found = Reading(has_begun=bool(messages), tool_calls=calls or None, session=_text(_last(messages, "session_id")))
+    if not result:
+        return replace(found, error=_claude_retry(retry) if retry else None)
+    usage = result.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    fresh = _sum(usage.get("input_tokens"), usage.get("cache_creation_input_tokens"))
+    answer = result.get("structured_output")
+    found = replace(
+        found,
+        answer=_answer(result.get("result")) if answer is None else answer,
+        turns=_count(result.get("num_turns")),
+        cost_usd=_cost(result.get("total_cost_usd")),
+        denied=_denied(result.get("permission_denials")),
+        error=_claude_error(result, kind) if result.get("is_error") else None,
+    )
+    return _with_tokens(found, fresh, _count(usage.get("cache_read_input_tokens")), usage.get("output_tokens"))
+
+
+def _claude_error(result: Mapping[str, Any], kind: str) -> AgentError:
+    errors = result.get("errors")
+    told = "; ".join(map(str, errors)) if isinstance(errors, list) else ""
+    subtype = _text(result.get("subtype")) or ""
+    message = _text(result.get("result")) or told[:MAX_TEXT] or subtype
+    return AgentError(message, kind or subtype, _count(result.get("api_error_status")))
+
+
+def _claude_retry(message: Mapping[str, Any]) -> AgentError:
+    kind, status = _text(message.get("error")) or "", _count(message.get("error_status"))
+    return AgentError(f"the provider is asked again and again: {kind} {status or ''}".strip(), kind, status)
+
+
+def _denied(denials: Any) -> tuple[str, ...]:
+    found = [denial for denial in denials if isinstance(denial, dict)] if isinstance(denials, list) else []
+    shown = (f"{denial.get('tool_name')}: {_words(denial.get('tool_input'))}" for denial in found[:MAX_DENIED])
+    return tuple(" ".join(each.split())[:DENIED_CHARS] for each in shown)
+
+
+def _words(given: Any) -> str:
+    return " ".join(map(str, given.values())) if isinstance(given, dict) else ""
+
+
+def codex(stdout: str) -> Reading:
+    """Read the events that `codex exec --json` prints; what of its errors is no longer the last event it got over."""
+    found, fresh, cached, printed, calls = Reading(has_begun=False), None, None, None, 0
+    denied: list[str] = []
+    for event in _objects(stdout):
+        found = replace(found, has_begun=True, error=_codex_error(event))
+        item = event.get("item")
+        if _is(event, "thread.started"):
+            found = replace(found, session=_text(event.get("thread_id")))
+        elif _is(event, "turn.completed") and isinstance(usage := event.get("usage"), dict):
+            cached = _sum(cached, usage.get("cached_input_tokens"))
+            fresh = _sum(fresh, usage.get("input_tokens"))
+            printed = _sum(printed, usage.get("output_tokens"))
+        elif _is(event, "item.completed") and isinstance(item, dict):
+            calls += item.get("type") in CODEX_TOOLS
+            if _is(item, "agent_message"):
+                found = replace(found, answer=_answer(item.get("text")))
+            if item.get("status") == "declined" and len(denied) < MAX_DENIED:
+                denied.append(str(item.get("command") or item.get("type"))[:DENIED_CHARS])
+    found = replace(found, tool_calls=calls or None, denied=tuple(denied))
+    return _with_tokens(found, None if fresh is None else max(0, fresh - (cached or 0)), cached, printed)
+
+
+def _codex_error(event: Mapping[str, Any]) -> AgentError | None:
+    told = event.get("error") if _is(event, "turn.failed") else event if _is(event, "error") else None
+    return AgentError(_text(told.get("message")) or "", str(event["type"])) if isinstance(told, dict) else None
+
+
+READERS: Mapping[str, Reader] = {"report": report, "text": text, "claude": claude, "codex": codex}
+
+
+def _with_tokens(reading: Reading, fresh: int | None, cached: int | None, printed: Any) -> Reading:
+    printed = _count(printed)
+    return replace(
+        reading,
+        tokens_used=_sum(fresh, printed),
+        input_tokens=_sum(fresh, cached),
+        output_tokens=printed,
+        cached_tokens=cached,
+    )
+
+
+def _objects(stdout: str) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects that lines hold; half a line at the beginning of what was kept is none."""
+    for line in stdout.splitlines():
+        said = _json(line) if line.startswith(("{", "[")) else None
+        yield from (each for each in (said if isinstance(said, list) else [said]) if isinstance(each, dict))
+
+
+def _last(messages: list[dict[str, Any]], name: str) -> Any:
+    return messages[-1].get(name) if messages else None
+
+
+def _is(value: Any, kind: str) -> bool:
+    return isinstance(value, dict) and value.get("type") == kind
+
+
+def _answer(printed: Any) -> Any:
+    if not isinstance(printed, str):
+        return None
+    stripped = printed.strip()
+    said = _json(stripped) if stripped.startswith(("{", "[")) else None
+    return said if isinstance(said, dict | list) else stripped or None
+
+
+def _json(line: str) -> Any:
+    try:
+        return codec.loads(line)
+    except codec.DecodeError:
+        return None
+
+
+def _text(value: Any) -> str | None:
+    return value[:MAX_TEXT] if isinstance(value, str) else None
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST else None
+
+
+def _cost(value: Any) -> float | None:
+    return (
+        float(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST else None
+    )
+
+
+def _sum(*values: Any) -> int | None:
+    known = [count for count in map(_count, values) if count is not None]
+    return sum(known) if known else None

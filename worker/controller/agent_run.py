@@ -1,0 +1,127 @@
+"""One run of an agent: what it is given, what it says, and whether it failed or was kept from its work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas import codec
+from schemas.base import Mode
+from schemas.outcome import MAX_OUTPUT_BYTES
+from worker.agents.agent import Agent, WrongAgent
+from worker.agents.readers import NOTHING, Reading
+from worker.controller import wire
+from worker.controller.given_data import given_data
+from worker.controller.prompt import command, prompt
+from worker.controller.readiness import CannotWork, ProviderTrouble
+from worker.controller.wire import MESSAGE_CHARS, AttemptFailure, Spec
+from worker.sandbox.process import JobResult
+
+AgentRun = Callable[[Sequence[str], float, bytes], JobResult]  # an argv, seconds, and what it reads
+
+NOT_STARTED = (126, 127)  # as a shell says it, and our launcher
+PROVIDER = 75  # as sysexits.h has it: of an agent that reads the spec, trouble of its model's provider
+SHOWN_DENIED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReport:
+    """What came of an agent's run; about files and tests git and the verification are asked instead."""
+
+    reading: Reading = field(default_factory=Reading)
+    output: Any = None
+    nothing_to_change: str | None = None  # why, if it says so
+    failure: AttemptFailure | None = None
+    trouble: CannotWork | None = None  # what kept it from its work, which is no failure of it
+
+
+NO_AGENT_NEEDED = AgentReport(Reading(tokens_used=0, patch_cycles=0, tool_calls=0))
+
+
+def ask_agent(
+    agent: Agent | None, spec: Spec, raw: bytes, run: AgentRun, timeout_s: float, *, confined: bool
+) -> AgentReport:
+    """Run the agent for the step `spec`, which came as `raw`; raises what `run` does."""
+    if agent is None:
+        return AgentReport(failure=wire.advice("this controller has no agent command"))
+    try:
+        argv, given = _told(agent, spec, raw, confined=confined)
+    except WrongAgent as error:
+        return AgentReport(failure=wire.advice(str(error)))
+    done = run(argv, timeout_s, given)
+    reading = agent.read(done.stdout)
+    output = _output(reading.answer, whole=spec.asks or reading.is_reported)
+    report = AgentReport(
+        reading=reading,
+        output=output,
+        nothing_to_change=reading.nothing_to_change or _no_need(output),
+        failure=_failure(done, reading, timeout_s),
+        trouble=_trouble(agent, done, reading),
+    )
+    if report.failure or report.trouble or len(codec.dumps(output)) <= MAX_OUTPUT_BYTES:
+        return report
+    failure = wire.advice(f"the output is larger than {MAX_OUTPUT_BYTES} bytes: make it shorter")
+    return AgentReport(reading, failure=failure)
+
+
+def _told(agent: Agent, spec: Spec, raw: bytes, *, confined: bool) -> tuple[list[str], bytes]:
+    """Return the command, and what it reads."""
+    text = "" if agent.stdin == "spec" else prompt(spec, agent.prompt)
+    asked = spec.input.get("schema") if isinstance(spec.input, dict) else None
+    argv = agent.command(
+        patches=spec.mode is Mode.PATCH,
+        confined=confined,
+        prompt=text,
+        schema=codec.dumps(asked).decode() if asked else None,
+        checks=[command(tool) for tool in spec.verify_tools],
+    )
+    if agent.stdin != "spec":
+        return argv, text.encode() if agent.stdin == "prompt" else b""
+    data = given_data(spec.context)
+    return argv, codec.extend(raw.rstrip(), {"data": data}) if data else raw
+
+
+def _output(answer: Any, *, whole: bool) -> Any:
+    """Cut a text, unless it must be whole."""
+    if whole or not isinstance(answer, str):
+        return answer
+    return answer.encode()[: MAX_OUTPUT_BYTES // 2].decode(errors="ignore")
+
+
+def _no_need(output: Any) -> str | None:
+    found = isinstance(output, str) and output.startswith(NOTHING)
+    return output.removeprefix(NOTHING).strip()[:MESSAGE_CHARS] if found else None
+
+
+def _failure(done: JobResult, reading: Reading, timeout_s: float) -> AttemptFailure | None:
+    failure = None
+    if done.timed_out:
+        failure = wire.agent_timeout(timeout_s, done.stderr[-MESSAGE_CHARS:])
+    elif reading.error:
+        failure = wire.agent_failure(reading.error.message or reading.error.kind, reading.suggestion)
+    elif done.exit_code:
+        tail = done.stderr[-MESSAGE_CHARS:].strip() or f"the agent ended with exit code {done.exit_code}"
+        failure = wire.agent_failure(tail, reading.suggestion)
+    return wire.with_line(failure, denied(reading)) if failure and reading.denied else failure
+
+
+def denied(reading: Reading) -> str:
+    """Say what the agent was not allowed to do."""
+    return f"not allowed to the agent: {'; '.join(reading.denied[:SHOWN_DENIED])}"
+
+
+def _trouble(agent: Agent, done: JobResult, reading: Reading) -> CannotWork | None:
+    """Say what kept the agent from its work, as it says so itself."""
+    if reading.released:
+        return ProviderTrouble(reading.released)
+    if reading.error and agent.trouble.has(reading.error):
+        return ProviderTrouble(f"{agent.name}: {reading.error.message or reading.error.kind}")
+    if done.timed_out or not done.exit_code:
+        return None
+    tail = done.stderr[-MESSAGE_CHARS:].strip()
+    if done.exit_code in NOT_STARTED or not reading.has_begun:
+        return CannotWork(f"the agent could not be started: {tail or f'exit code {done.exit_code}'}")
+    if done.exit_code == PROVIDER and agent.stdin == "spec":
+        return ProviderTrouble(tail or f"the agent ended with exit code {PROVIDER}")
+    return None
