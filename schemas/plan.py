@@ -68,11 +68,28 @@ class PlanSummary(Outbound):
     undelivered: str | None = None
 
 
+class StepActivity(Outbound):
+    """What a step does at the moment: `queued`, `running`, or in a `backoff` before its next attempt.
+
+    `since` is when its attempt was queued, or when a controller claimed or read it; `until` when the backoff ends.
+    `controller` and `heartbeat_at` are as the controller says; it may send no heartbeat. `reason` says why nothing
+    happens, such as that nobody reads its queue.
+    """
+
+    kind: str
+    since: str | None = None
+    until: str | None = None
+    controller: str | None = None
+    heartbeat_at: str | None = None
+    reason: str | None = None
+
+
 class StepView(Outbound):
     """A step of a plan view; the title is for people.
 
     `verified` is false where the step is done and nothing proved it, null where it is not done or nothing verifies it.
     `answer` is what a step answered, where that was kept for other steps or for people: data from outside.
+    `activity` is told by `planner show` alone.
     """
 
     step_id: str
@@ -90,6 +107,7 @@ class StepView(Outbound):
     title: str
     verified: bool | None = None
     answer: str | None = None
+    activity: StepActivity | None = None
 
 
 class PlanView(PlanSummary):

@@ -111,3 +111,33 @@ def test_the_doctor_finds_a_queue_that_nobody_reads(
     assert [(each.check, each.subject) for each in server.readers(site)] == [("queue.unread", "gpu")]
     take(redis, "ctl-1")
     assert list(server.readers(site)) == []
+
+
+def test_show_says_since_when_a_step_waits_or_runs_and_with_whom(here: Container, redis: Redis, planner: Any) -> None:
+    (plan_id,) = plan(here, redis, {**a_goal(1), "queue": "gpu"})
+
+    def first() -> tuple[dict[str, Any], str]:
+        told = codec.loads(planner("show", plan_id, "--json").stdout)
+        return told["steps"][0]["activity"], planner("show", plan_id).stdout
+
+    waiting, drawn = first()
+    assert (waiting["kind"], waiting["reason"], waiting["controller"]) == ("queued", "nobody reads `gpu`", None)
+    assert "queued 0 s: nobody reads `gpu`" in drawn
+    spec = take(redis, "ctl-7")
+    read, drawn = first()
+    assert (read["kind"], read["controller"], read["heartbeat_at"]) == ("running", "ctl-7", None)
+    assert "running 0 s on ctl-7" in drawn
+    redis.hset(spec["lease_key"], "claimed", "\x1b[31m")  # whatever a controller writes
+    assert first()[0]["since"] is None
+    redis.hdel(spec["lease_key"], "claimed")
+    beat(redis, spec, "host-3/ctl-7")
+    redis.hset(spec["lease_key"], mapping={"claimed": 1_000_000_000_000, "renewed": 1_000_000_040_000})
+    claimed, drawn = first()
+    assert (claimed["controller"], claimed["since"]) == ("host-3/ctl-7", "2001-09-09T01:46:40.000Z")
+    assert claimed["heartbeat_at"] == "2001-09-09T01:47:20.000Z"
+    assert "on host-3/ctl-7, last heartbeat" in drawn
+    report(redis, answer(spec, success=False, released={"reason": "no tools"}, touched_files=[]))
+    drain(here)
+    rests, drawn = first()
+    assert (rests["kind"], bool(rests["until"])) == ("backoff", True)
+    assert "next attempt in" in drawn

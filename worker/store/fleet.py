@@ -12,16 +12,17 @@ from itertools import groupby
 from typing import Any
 
 from redis import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from schemas import codec
 from schemas.fleet import ControllerView, QueueView, StepInHand
 from schemas.times import rfc3339
-from worker.store.keys import CONTROLLERS
+from worker.store.keys import CONTROLLERS, Partition
 
 STEPS_KEY = re.compile(r"planner:\{\d+\}:steps:(.+)", re.DOTALL)
 SCAN = 1000
 PAGE = 500
+MAX_DIGITS = 13  # of a time in ms until the year 2286
 LEASE = ("attempt", "claimed", "renewed", "info")
 RECENT_MS = 60_000  # a consumer that asked within this time reads; one that works asks again when it is done
 
@@ -66,6 +67,21 @@ def queues(client: Redis) -> list[QueueView]:
         )
         found.append(view)
     return found
+
+
+def count_readers(client: Redis, partitions: int, names: Sequence[str]) -> dict[str, int]:
+    """Count who reads each of these queues, over all partitions."""
+    keys = [(name, Partition(number).steps(name)) for name in names for number in range(partitions)]
+    pipeline = client.pipeline(transaction=False)
+    for _, key in keys:
+        pipeline.xinfo_consumers(key, CONTROLLERS)
+    readers: dict[str, set[bytes]] = {name: set() for name in names}
+    for (name, _), found in zip(keys, pipeline.execute(raise_on_error=False), strict=True):
+        if isinstance(found, NoPermissionError):
+            raise found
+        if not isinstance(found, Exception):  # nobody has made the queue or its group yet
+            readers[name] |= {each["name"] for each in found if _reads(each)}
+    return {name: len(found) for name, found in readers.items()}
 
 
 def controllers(client: Redis) -> list[ControllerView]:
@@ -161,10 +177,15 @@ def _holder(  # a lease has the name under which controllers of one host claim, 
         plan_id=spec["plan_id"],
         step_id=spec["step_id"],
         attempt=spec["attempt"],
-        since=rfc3339(int(claimed)) if ours and claimed else None,
-        heartbeat_at=rfc3339(int(renewed)) if ours and renewed else None,
+        since=moment(claimed) if ours else None,
+        heartbeat_at=moment(renewed) if ours else None,
     )
     return reader, step, _info(info) if ours else None
+
+
+def moment(raw: bytes | None) -> str | None:
+    """Read a time of a lease, which controllers write: None for whatever else stands there."""
+    return rfc3339(int(raw)) if raw and raw.isdigit() and len(raw) <= MAX_DIGITS else None
 
 
 def _info(raw: bytes | None) -> dict[str, Any] | None:

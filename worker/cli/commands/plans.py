@@ -105,12 +105,14 @@ def show(
 
     [b]planner show ci-4711 --json | jq .budget.tokens[/b]
 
-    Steps stand below what they depend on; branches run side by side.
+    Steps stand below what they depend on; branches run side by side. Of a step in flight it says since when it waits
+    in its queue or runs, and on which controller.
     """
     from worker.cli.render.plan import portrait
+    from worker.store.step_activity import with_activity
 
     with open_link() as link:
-        view = find(link, plan, tenant)
+        view = with_activity(link.client, link.partitions, find(link, plan, tenant))
     say_json(view) if as_json else say(portrait(view, None if every_step else MOST_STEPS))
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from schemas.base import PlanState, StepState
-from schemas.plan import Budget, BudgetLine, Halt, PlanSummary, PlanView, StepView
+from schemas.plan import Budget, BudgetLine, Halt, PlanSummary, PlanView, StepActivity, StepView
 
 STEP_LOOKS = {
     StepState.DONE: ("✔", "green"),
@@ -46,6 +46,7 @@ EVENT_STYLES = {
 OPEN_STEPS = frozenset({StepState.PENDING, StepState.BLOCKED})
 SHORT = len("plan_3c-") + 12  # bucket and millisecond: as a rule as good as the whole id
 BAR = 20
+SILENT_S = 30  # since the last heartbeat, after which that is told; controllers send one every 20 s
 MAX_ANSWER = 300  # characters of an answer
 UNVERIFIED = "not verified: nothing proves this success"
 
@@ -157,6 +158,8 @@ def _steps(plan: PlanView, most: int | None) -> Group:
 
 def _work(step: StepView) -> Iterator[Text]:
     yield Text(plain(step.title))
+    if step.activity:
+        yield Text(plain(_activity(step.activity)), "yellow")
     if step.verified is False:
         yield Text(UNVERIFIED, "yellow")
     if step.allowed_files:
@@ -167,6 +170,21 @@ def _work(step: StepView) -> Iterator[Text]:
         yield Text(f"after {_listed(step.depends_on)}", "dim")
     if step.answer:
         yield Text(plain(f"answered: {step.answer[:MAX_ANSWER]}{'…' * (len(step.answer) > MAX_ANSWER)}"), "dim")
+
+
+def _activity(doing: StepActivity) -> str:
+    """Say what a step does, such as `queued 12 min: nobody reads gpu` or `running 3 min on ctl-7`."""
+    now = datetime.now(UTC)
+
+    def ago(moment: str | None) -> int:
+        return int((now - datetime.fromisoformat(moment)).total_seconds()) if moment else 0
+
+    if doing.kind == "backoff":
+        return f"next attempt in {span(-ago(doing.until))}"
+    heard = ago(doing.heartbeat_at)
+    words = [doing.kind, f" {span(ago(doing.since))}" if doing.since else ""]
+    words += [f" on {doing.controller}" if doing.controller else "", f": {doing.reason}" if doing.reason else ""]
+    return "".join(words) + (f", last heartbeat {span(heard)} ago" if heard > SILENT_S else "")
 
 
 def _listed(words: Iterable[str], most: int = 10) -> str:

@@ -1,0 +1,78 @@
+"""Who works on the steps of a plan, and which wait, since when: read from leases and queues when somebody asks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import NoPermissionError, ResponseError
+
+from schemas import codec
+from schemas.plan import PlanView, StepActivity
+from schemas.stored import Attempt
+from schemas.times import rfc3339
+from worker.store import fleet
+from worker.store.keys import CONTROLLERS, Partition, partition_of
+
+LEASE = ("attempt", "claimed", "renewed", "controller")
+
+
+def with_activity(client: Redis, partitions: int, plan: PlanView) -> PlanView:
+    """Tell of each step of a plan what it does; nothing where this user may not read leases or queues."""
+    try:
+        found = _activities(client, partitions, plan.plan_id)
+    except NoPermissionError:
+        return plan
+    steps = [step.model_copy(update={"activity": found.get(step.step_id)}) for step in plan.steps]
+    return plan.model_copy(update={"steps": tuple(steps)})
+
+
+def _activities(client: Redis, partitions: int, plan_id: str) -> dict[str, StepActivity]:
+    part = Partition(partition_of(plan_id, partitions))
+    keys = part.plan(plan_id)
+    pipeline = client.pipeline(transaction=False)
+    pipeline.hgetall(keys.active)
+    pipeline.hget(keys.plan, "live")
+    pipeline.time()
+    flying, live, (seconds, microseconds) = pipeline.execute()
+    backoffs = codec.loads(live or b"{}").get("backoffs", {})
+    found = {step: StepActivity(kind="backoff", until=rfc3339(until)) for step, until in backoffs.items()}
+    attempts = {step.decode(): Attempt.decode(raw) for step, raw in flying.items()}
+    if not attempts:
+        return found
+    for step, attempt in attempts.items():
+        pipeline.hmget(part.lease_prefix(plan_id) + step, LEASE)
+        queue, entry = part.steps(attempt.queue), attempt.entry
+        pipeline.xpending_range(queue, CONTROLLERS, entry, entry, 1)
+    replies = pipeline.execute(raise_on_error=False)
+    readers = fleet.count_readers(client, partitions, sorted({attempt.queue for attempt in attempts.values()}))
+    now = seconds * 1000 + microseconds // 1000
+    for (step, attempt), lease, pending in zip(attempts.items(), replies[::2], replies[1::2], strict=True):
+        found[step] = _activity(attempt, _or_nothing(lease), _or_nothing(pending), readers[attempt.queue], now)
+    return found
+
+
+def _or_nothing(reply: Any) -> Any:
+    """Take a reply; nothing where the key has gone, or somebody has put something else in its place."""
+    if isinstance(reply, Exception):
+        if not isinstance(reply, ResponseError) or isinstance(reply, NoPermissionError):
+            raise reply
+        return ()
+    return reply
+
+
+def _activity(attempt: Attempt, lease: Any, pending: Any, readers: int, now: int) -> StepActivity:
+    """Say what an attempt in flight does: by its lease, else by who has read it."""
+    number, claimed, renewed, name = lease or (None,) * len(LEASE)
+    if number == str(attempt.attempt).encode() and claimed:
+        return StepActivity(
+            kind="running",
+            since=fleet.moment(claimed),
+            controller=(name or b"").decode(errors="replace"),
+            heartbeat_at=fleet.moment(renewed),
+        )
+    if pending:
+        reader = pending[0]["consumer"].decode(errors="replace")
+        return StepActivity(kind="running", since=rfc3339(now - pending[0]["time_since_delivered"]), controller=reader)
+    reason = None if readers else f"nobody reads `{attempt.queue}`"
+    return StepActivity(kind="queued", since=rfc3339(attempt.at), reason=reason)
