@@ -71,10 +71,12 @@ def plan_of(redis: Redis, goal_id: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("role", "file"), [("producer", None), ("ci", CI)], ids=["a producer's rights", "a reader's rights"]
-)
-@pytest.mark.parametrize(
-    ("says", "code", "state"), [({"touched_files": ["b.py"]}, 0, "COMPLETED"), (WRONG, 1, "HALTED")]
+    ("role", "file", "says", "code", "state"),
+    [
+        ("producer", None, {"touched_files": ["b.py"]}, 0, "COMPLETED"),
+        ("ci", CI, WRONG, 1, "HALTED"),
+        pytest.param("producer", None, WRONG, 1, "HALTED", marks=pytest.mark.outages),
+    ],
 )
 def test_the_exit_code_says_how_the_plan_ended(
     planner_worker: RunningWorker,
@@ -117,7 +119,7 @@ def test_a_plan_that_does_not_end_in_time_goes_on_and_is_exit_4(
     planner_worker: RunningWorker, fleet: Fleet, start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     goal_id = f"goal-{uuid.uuid4().hex}"
-    process = start(planner_worker.url, fleet.queues[0], "--timeout", "1.5s", goal_id=goal_id)
+    process = start(planner_worker.url, fleet.queues[0], "--timeout", "0.8s", goal_id=goal_id)
     _, told = process.communicate(timeout=30)
 
     assert process.returncode == 4

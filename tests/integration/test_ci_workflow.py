@@ -1,0 +1,103 @@
+"""The workflow of docs/ci.md and the action beside it, played by their steps: a report in, the end of a plan out."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import RunningWorker
+from tests.support.documented import DOCS
+from tests.support.github import PROGRAMS, Runner
+from tests.support.roles import COMPOSE, user
+from tests.support.servers import Fleet
+
+pytestmark = pytest.mark.outages  # a run takes seconds
+
+PAGE = DOCS / "ci.md"
+WORKFLOW: dict[str, Any] = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[0])
+ACTION: dict[str, Any] = yaml.safe_load((DOCS / "examples" / "planner-action" / "action.yml").read_text())
+FILES = {
+    "src/price.py": "def total(prices):\n    return sum(prices) + 1\n",
+    "tests/test_price.py": "from src.price import total\n\n\ndef test_total():\n    assert total([2, 2]) == 4\n",
+    "tests/__init__.py": "",
+    "src/__init__.py": "",
+}
+READ = ("| step |", "flowchart TD", "### Budget", "Explanation")  # parts of a summary that need a reader's rights
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A clone of a repository whose tests fail."""
+    if missing := [name for name in PROGRAMS if not shutil.which(name)]:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    root = tmp_path / "checkout"
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    author = ["-c", "user.name=t", "-c", "user.email=t@t"]
+    for words in (["init", "-q", "-b", "main"], ["add", "."], [*author, "commit", "-q", "-m", "Begin"]):
+        subprocess.run(["git", *words], cwd=root, check=True)
+    return root
+
+
+def runner(checkout: Path, **known: str) -> Runner:
+    home = checkout.parent / "runner"
+    home.mkdir()
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=checkout, check=True, capture_output=True, text=True)
+    return Runner(home, checkout, {"github.sha": head.stdout.strip(), **known})
+
+
+@pytest.mark.parametrize(("role", "file"), [("producer", COMPOSE), ("ci", PAGE)])
+def test_the_workflow_hands_its_report_over_and_learns_the_end(
+    planner_worker: RunningWorker, checkout: Path, role: str, file: Path
+) -> None:
+    test, repair = WORKFLOW["jobs"]["test"], WORKFLOW["jobs"]["repair"]
+    with user(planner_worker.redis, role, planner_worker.url, file) as url, Fleet(planner_worker.url):
+        machine = runner(checkout, **{"secrets.PLANNER_REDIS_URL": url})
+        assert machine.play(test["steps"]) == 1
+        assert repair["needs"] == "test"
+        assert repair["if"].startswith("failure()")
+        code = machine.play(repair["steps"])
+
+    log = machine.log["Have the failures repaired"]
+    assert code == 0, log
+    assert "COMPLETED" in log
+    assert "✅ Planner: COMPLETED" in machine.summary
+    assert [part in machine.summary for part in READ] == [role == "ci"] * len(READ)
+    if role == "ci":
+        assert "`Fix failing test tests/test_price.py::test_total`" in machine.summary
+        assert "step.done" in log
+
+
+def test_the_action_gives_the_end_as_outputs(planner_worker: RunningWorker, checkout: Path) -> None:
+    given = {name: each.get("default", "") for name, each in ACTION["inputs"].items()}
+    with user(planner_worker.redis, "producer", planner_worker.url) as url, Fleet(planner_worker.url):
+        given |= {"redis-url": url, "files": "src/**\ntests/**\n", "timeout": "1m"}
+        machine = runner(checkout, **{f"inputs.{name}": value for name, value in given.items()})
+        assert machine.play(WORKFLOW["jobs"]["test"]["steps"]) == 1
+        code = machine.play(ACTION["runs"]["steps"])
+
+    assert code == 0, machine.log
+    assert machine.outputs["state"] == "COMPLETED"
+    assert machine.outputs["plan_id"].startswith("plan_")
+    named = {re.sub(r".*outputs\.(\w+) .*", r"\1", each["value"]) for each in ACTION["outputs"].values()}
+    assert named == machine.outputs.keys()
+
+
+def test_a_goal_that_is_refused_is_red_and_gives_no_output_a_line_of_its_own(
+    planner_worker: RunningWorker, checkout: Path
+) -> None:
+    given = {name: each.get("default", "") for name, each in ACTION["inputs"].items()}
+    given |= {"redis-url": planner_worker.url, "files": "../etc/**\n", "report": "report.xml"}
+    machine = runner(checkout, **{f"inputs.{name}": value for name, value in given.items()})
+    assert machine.play(WORKFLOW["jobs"]["test"]["steps"]) == 1
+
+    assert machine.play(ACTION["runs"]["steps"]) == 1
+    assert "❌ Planner: REJECTED" in machine.summary
+    assert len(machine.outputs) == len(ACTION["outputs"])
