@@ -123,7 +123,7 @@ def _named(repo: str | None, file: RepositoriesFile) -> str:
 def _clone(name: str, file: RepositoriesFile) -> SharedRepository:
     """Return the clone of the repository `name`, which is made if there is none; raises CannotWork."""
     table = file.repositories[name]
-    remote = Remote(table.url, table.user, table.token_file, table.ssh_key)
+    remote = Remote(table.url, table.user, table.token_file, table.ssh_key, table.known_hosts)
     try:
         return SharedRepository(file.folder / f"{name}.git", remote, table.base, file.keep_days)
     except (GitError, OSError, subprocess.TimeoutExpired) as error:

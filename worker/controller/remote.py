@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -15,8 +16,19 @@ from worker.controller.readiness import RemoteTrouble
 from worker.host.git import UPLOAD_PACK, Git, GitError
 
 PROTOCOLS = "file:https:http:ssh"
-SSH = "ssh -o BatchMode=yes -o ConnectTimeout=30"
-PASSED_ON = ("SSH_AUTH_SOCK", "HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy", "NO_PROXY", "no_proxy")
+SSH = shlex.split("ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15 -o ServerAliveCountMax=4")
+CERTIFICATES = {"SSL_CERT_FILE": "GIT_SSL_CAINFO", "SSL_CERT_DIR": "GIT_SSL_CAPATH"}  # ours, as git calls them
+ASKED = "terminal prompts disabled"  # what git says where a server wants a login
+PASSED_ON = (
+    *CERTIFICATES.values(),
+    "SSH_AUTH_SOCK",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "https_proxy",
+    "http_proxy",
+    "NO_PROXY",
+    "no_proxy",
+)
 SLOW = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")
 ABSENT = "couldn't find remote ref"
 FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -33,6 +45,7 @@ class Remote:
     user: str = "x-access-token"
     token_file: Path | None = None
     ssh_key: Path | None = None
+    known_hosts: Path | None = None
 
     def __call__(self, directory: Path | None, *args: str) -> str:
         """Run a git command that may reach us, on the git directory `directory` if there is one.
@@ -43,7 +56,8 @@ class Remote:
         try:
             return Git(directory or Path("/"), *options, environment=self._environment()).line(*args)
         except (GitError, OSError, subprocess.TimeoutExpired) as error:
-            raise RemoteTrouble(without_users(f"{self.url}: {error}")) from error
+            why = f"{error} (the server takes no login, or not this one)" if ASKED in str(error) else error
+            raise RemoteTrouble(without_users(f"{self.url}: {why}")) from error
 
     def fetch(self, directory: Path, *wanted: str, depth: int = 0, options: Sequence[str] = ()) -> None:
         """Fetch commits or branches into `directory`, which becomes nobody's upstream; raises RemoteTrouble."""
@@ -63,15 +77,22 @@ class Remote:
         return not self.url.startswith(("/", "file:"))
 
     def _environment(self) -> dict[str, str]:
-        key = f" -i '{self.ssh_key}' -o IdentitiesOnly=yes" if self.ssh_key else ""
-        given = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        given |= {"GIT_ALLOW_PROTOCOL": PROTOCOLS, "GIT_SSH_COMMAND": SSH + key}
+        given = {git: os.environ[name] for name, git in CERTIFICATES.items() if name in os.environ}
+        given |= {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        given |= {"GIT_ALLOW_PROTOCOL": PROTOCOLS, "GIT_SSH_COMMAND": shlex.join(self._ssh())}
         if credentials := self._credentials():
             parts = urlsplit(self._address)
             # Not among the words, which every process of this machine can read; and for this server alone.
             given |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"http.{parts.scheme}://{parts.netloc}/.extraHeader"}
             given["GIT_CONFIG_VALUE_0"] = f"Authorization: Basic {b64encode(credentials).decode()}"
         return given
+
+    def _ssh(self) -> Iterator[str]:
+        yield from SSH
+        if self.ssh_key:
+            yield from ("-i", str(self.ssh_key), "-o", "IdentitiesOnly=yes")
+        if self.known_hosts:  # ssh takes quotes around a path with blanks off
+            yield from ("-o", f'UserKnownHostsFile="{self.known_hosts}" ~/.ssh/known_hosts')
 
     def _credentials(self) -> bytes:
         """Return user and password for HTTP, of the token's file or of the URL itself; nothing where there are none."""

@@ -133,6 +133,7 @@ class RepositorySettings(_Table):
     user: Annotated[str, StringConstraints(pattern=r"^[^\s:]+$")] = "x-access-token"  # with the token
     token_file: File | None = None  # for https
     ssh_key: File | None = None  # for ssh; else the agent of SSH_AUTH_SOCK
+    known_hosts: File | None = None  # for ssh, beside those of the user and of the system
 
     @model_validator(mode="after")
     def _says_what_the_setup_makes(self) -> Self:

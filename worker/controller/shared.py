@@ -29,6 +29,8 @@ LOCK, TIDIED = "planner.lock", "planner.tidied"
 DAY_S = 86400
 TIDY_S = DAY_S
 SHA256_CHARS = 64
+UNADVERTISED = "unadvertised object"  # of a server that speaks an old protocol, which gives what its refs name alone
+ALL_HISTORY = 2**31 - 1  # as git says that it wants all of it
 GRACE = "--prune=2.hours.ago"  # objects of attempts under way are nobody's yet
 
 log = logging.getLogger("planner.controller")
@@ -82,7 +84,12 @@ class SharedRepository(Repository):
         if name == "HEAD":
             self._fetch(self._wanted, depth=HISTORY)
         elif FULL_ID.fullmatch(name):
-            self._fetch(name, depth=HISTORY)
+            try:
+                self._fetch(name, depth=HISTORY)
+            except RemoteTrouble as trouble:
+                if UNADVERTISED not in str(trouble):
+                    raise
+                self._fetch(ALL_HEADS, depth=ALL_HISTORY)
         else:  # the beginning of an id, or a branch
             self._fetch(ALL_HEADS)
             with suppress(GitError):
