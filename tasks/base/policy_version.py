@@ -76,6 +76,7 @@ class ChangedRule(Enum):
         4,
         "A preparation by `ruff-fix` has done its work where findings are left that it cannot fix.",
     )
+    ANSWERS_ARE_GIVEN = (4, "Steps that are made are given what steps before them answered.")
     CREATED_IS_TOLD = (
         5,
         "A check of named files is dropped only where every patch that landed, and the one that failed, said which "

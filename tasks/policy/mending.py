@@ -80,7 +80,7 @@ def make_mend(
     """
     sources = list(sources_of(unit, step))
     subjects: frozenset[str] = frozenset()
-    if ChangedRule.MENDED_AT_THE_CAUSE.holds(unit.plan):
+    if at_cause := ChangedRule.MENDED_AT_THE_CAUSE.holds(unit.plan):
         failure = unit.snapshot.steps[step.step_id].status.previous or {}
         blamed = files_of(_WORD.findall(failure.get("trace") or ""), Role.TEST)  # as a test that hangs, not in a list
         subjects = frozenset(subject_of(test.partition("::")[0]) for test in (*tests, *blamed))
@@ -97,7 +97,7 @@ def make_mend(
         risk_level=risk,
         controller_task_spec=ControllerTaskSpec(type=StepType.PATCH),
         mode=MODE_OF_TYPE[StepType.PATCH],
-        success_criteria="What failed passes.",
+        success_criteria="What failed passes." if at_cause else "What failed passes, and what passed still does.",
         rollback_hint=ROLLBACK if RISK[risk].rollback_hint else None,
         retry_limit=RETRIES,
         queue=near[0]["queue"],
@@ -109,7 +109,7 @@ def make_mend(
         answers_from=tuple(dict.fromkeys(name for facts in near for name in facts["answers_from"]))[:MAX_ANSWERS_FROM],
         allow_empty=True,  # what failed may pass by itself, or by what another one landed
     )
-    if ChangedRule.MENDED_AT_THE_CAUSE.holds(unit.plan) and not tests:  # such as those that could not be loaded
+    if at_cause and not tests:  # such as those that could not be loaded
         tests = tuple(path for path in files if role_of(path) is Role.TEST and is_named(path))
     tools = _verification(mend, step, tests, catalogue)
     return mend.model_copy(update={"verify_tools": tools, "verify": render(tools)})

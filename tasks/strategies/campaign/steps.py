@@ -98,7 +98,7 @@ def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[Pla
             steps.append(_step(task, step_id, frame, piece=piece, tools=own, depends_on=waits))
             waits = (step_id,)
         made[task.seq] = tuple(join_pieces(steps))
-    connected = iter(connect_answers([step for some in made.values() for step in some]))
+    connected = iter(connect_answers([step for some in made.values() for step in some], catalogue))
     return {seq: tuple(islice(connected, len(some))) for seq, some in made.items()}
 
 

@@ -250,7 +250,7 @@ def _take(live: LivePlan, draft: AcceptedDraft) -> Expansion:
         return _work(kept, document, made.steps, phase)
     finding = kept.model_copy(update={"stage": Stage.FINDING}).model_dump(mode="json")
     why = "The plan is drafted, and some of its steps do not say which files they change."
-    steps = (find_step(live.goal, draft.plan, made.unplaced),)
+    steps = (find_step(live, draft.plan, made.unplaced),)
     return Expansion(finding, document, why, steps, phases=(phase,))
 
 

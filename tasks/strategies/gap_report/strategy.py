@@ -102,7 +102,8 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     risk = estimate_risk(actions, (), failed=state.failed)
     plan = plan.model_copy(update={"actions": actions, "estimated_risk": risk})
     told = (EXPLORE_ID,) if end.state == "DONE" else ()
-    steps = connect_answers(make_steps(Iteration(plan, project_in(live, files, catalogue), files, state)), told)
+    made = make_steps(Iteration(plan, project_in(live, files, catalogue), files, state))
+    steps = connect_answers(made, catalogue, told)
     if errors := _shortcomings(live.goal, steps, before=1):
         return _unfit(live, errors[0].code, errors[0].message)
     if len(steps) > MAX_EXPANSION:
@@ -130,7 +131,10 @@ def _overworked(shield: Shield, gaps: tuple[Gap, ...]) -> tuple[FieldError, ...]
 
 def _plan(project: Project, choice: Choice, history: GapHistory, now: int) -> Answer:
     iteration = make_iteration(project, choice, history.next_number, now)
-    steps = (explore_step(iteration),) if must_explore(iteration) else connect_answers(make_steps(iteration))
+    if must_explore(iteration):
+        steps: tuple[PlannedStep, ...] = (explore_step(iteration),)
+    else:
+        steps = connect_answers(make_steps(iteration), project.catalogue)
     if not steps:
         return reject("no_allowed_files", (_outside(iteration),))
     if errors := _shortcomings(project.goal, steps):

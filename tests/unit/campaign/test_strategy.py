@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from schemas import codec
 from tasks.rules.strategy import Expansion, Setting
 from tasks.strategies import campaign
+from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.kinds.campaign import Running, a_goal, an_exploration, candidate, tasks, tasks_in
 
 EXPLORE = {"step_id": "explore"}
@@ -265,6 +267,20 @@ def test_a_stuck_campaign_is_planned_anew_once() -> None:
     for step_id in ("005-find-out-part-1-r2", "002-part-1-r2", "003-part-2-r2", "004-part-3-r2"):
         running.end(step_id)
     assert set(running.progress().values()) == {"complete"}
+
+
+def test_a_plan_of_before_unfolds_as_before() -> None:
+    running = line(2)
+    block(running, "001-part-0")
+    running.end("002-part-1", "SKIPPED")
+
+    older, today = (campaign.stuck(running.live, replace(CATALOGUE, policy_version=version)) for version in (3, 4))
+
+    assert older
+    assert today
+    assert any(step.answers_from for step in today.steps)
+    given = {"answers_from": (), "keeps_answer": False}
+    assert [*older.steps] == [step.model_copy(update=given) for step in today.steps]
 
 
 def test_a_campaign_that_is_stuck_again_is_given_up() -> None:

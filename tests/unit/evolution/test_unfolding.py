@@ -290,6 +290,21 @@ def test_steps_without_files_wait_for_somebody_to_find_them() -> None:
     assert [each["step_id"] for each in given["steps"]] == ["a", "b"]
 
 
+def test_a_plan_of_before_unfolds_as_before() -> None:
+    live = replace(grown(a_goal("strict", files=MANY)), policy_version=3)
+    found = unfolded(live, ended("draft-plan", a_plan(a_step("a", files=[]), a_step("b", files=[]))))
+    (find,) = found.steps
+    output = {"a": [MANY[0]], "b": [MANY[1]]}
+    placed = unfolded(replace(after(live, found), policy_version=3), ended("find-files", output))
+
+    assert find.keeps_answer is False
+    assert find.guidance == (
+        'Answer in `output`: {"files": {"<id of a step>": ["path", ...]}}, with paths of the input\'s allowed_files. '
+        "Nothing of the plan may be done yet: only read."
+    )
+    assert {step.answers_from for step in placed.steps} == {()}
+
+
 @pytest.mark.parametrize(
     ("output", "files"),
     [

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from schemas import codec
 from schemas.goal import Goal
+from schemas.step import PlannedStep
+from tasks.base.policy_version import POLICY_VERSION
 from tasks.rules.strategy import End, Expansion, LivePlan
 from tasks.rules.validation import validate
 from tasks.strategies import gap_report
@@ -21,13 +24,13 @@ def wide(files: list[str] = FILES, **more: Any) -> Goal:
     return a_goal(a_gap("Make it nice"), allowed=files, files=files, **more)
 
 
-def unfolded(output: Any, goal: Goal | None = None, state: str = "DONE") -> Expansion:
+def unfolded(output: Any, goal: Goal | None = None, state: str = "DONE", version: int = POLICY_VERSION) -> Expansion:
     goal = goal or wide()
     draft = drafted(goal)
     live = growing(goal, draft)
     live = LivePlan(goal, codec.loads(codec.dumps(live.state)), codec.loads(codec.dumps(live.document)), NOW)
     end = End("explore-scope", draft.steps[0].model_dump(mode="json"), state, output)
-    made = gap_report.advance(live, end, CATALOGUE)
+    made = gap_report.advance(live, end, replace(CATALOGUE, policy_version=version))
     assert isinstance(made, Expansion)
     if made.steps:
         assert validate(goal, made.steps, CATALOGUE) == ()
@@ -59,6 +62,19 @@ def test_the_patches_are_given_what_the_exploration_answered() -> None:
     assert drafted(wide()).steps[0].keeps_answer
     assert [step.answers_from for step in answered.steps] == [("explore-scope",), ()]
     assert {step.answers_from for step in skipped.steps} == {()}
+
+
+def test_a_plan_of_before_unfolds_as_before() -> None:
+    output = {"files": ["src/m1.py"], "notes": "line 7"}
+
+    older, today = unfolded(output, version=3), unfolded(output)
+
+    assert [step.answers_from for step in older.steps] == [(), ()]
+    assert [without_answers(step) for step in older.steps] == [without_answers(step) for step in today.steps]
+
+
+def without_answers(step: PlannedStep) -> PlannedStep:
+    return step.model_copy(update={"answers_from": (), "keeps_answer": False, "success_criteria": None})
 
 
 def test_the_document_and_its_risk_follow() -> None:
