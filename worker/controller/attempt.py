@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from worker.controller.lease import LeaseClient
 from worker.controller.places import Place
 from worker.controller.programs import VerificationResult
 from worker.controller.readiness import CannotWork
+from worker.controller.setup import path_of
 from worker.controller.wire import AttemptFailure, Spec
 from worker.controller.worktree import Worktree
 from worker.host.git import GitError
@@ -127,9 +127,11 @@ class AttemptRun:
         spec, tree = self.spec, self.tree
         try:
             tree.reset(spec.plan_id, spec.context.base_sha, at=spec.verified_at)
+        except CannotWork:
+            raise
         except (GitError, OSError, subprocess.TimeoutExpired) as error:
             raise CannotWork(str(error)) from error
-        verified = (_path(word) for tool in spec.verify_tools for word in tool.argv)
+        verified = (path_of(word) for tool in spec.verify_tools for word in tool.argv)
         results = self.place.setup.results if self.place.setup else ()
         followed = dict.fromkeys((*spec.allowed_files, *filter(None, verified), *results))
         if leading_out := tree.links_out(followed):
@@ -244,12 +246,6 @@ def violation(spec: Spec, changes: Changes) -> AttemptFailure | None:
     if most is not None and changes.diff_lines > most:
         return wire.advice(f"the change has {changes.diff_lines} lines, allowed are {most}: make a smaller one")
     return None
-
-
-def _path(word: str) -> str:
-    """Return what a word of a command may mean as a path of the clone, "" if it means another place."""
-    path = os.path.normpath(word.partition("::")[0].rpartition("=")[2])
-    return "" if "\0" in path or path.startswith(("/", "..")) else path
 
 
 def outcome(spec: Spec, result: Result, duration_ms: int, controller: str) -> Outcome:

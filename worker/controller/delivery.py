@@ -21,7 +21,7 @@ from worker.controller.forge import PullRequest, Refused
 from worker.controller.forge_text import body_of, title_of
 from worker.controller.history import PlanCommit
 from worker.controller.lease import LeaseClient
-from worker.controller.readiness import CannotWork, RemoteTrouble
+from worker.controller.readiness import CannotWork, RemoteTrouble, StepTrouble
 from worker.controller.repositories_file import PLAN, RepositorySettings
 from worker.controller.shared import HEADS, SharedRepository, shared_ref
 from worker.controller.wire import Accepted, DeliveryInput, Spec
@@ -61,7 +61,7 @@ class Delivery:
     def _deliver(self, asked: DeliveryInput) -> dict[str, str | None]:
         """Return the branch and the pull request's URL; raises Refused or CannotWork."""
         if asked.pull_request and not self.settings.delivery.pull_request:
-            raise CannotWork("the file of repositories permits no pull requests here")
+            raise StepTrouble("the file of repositories permits no pull requests here")
         spec, repository = self.spec, self.repository
         base = repository.find(spec.context.base_sha) if spec.context.base_sha else None
         tip = repository.refresh(spec.plan_id)

@@ -28,8 +28,9 @@ from worker.controller.config import ControllerConfig
 from worker.controller.delivery import Delivery
 from worker.controller.lease import LeaseClient, Paused
 from worker.controller.mailbox import Mailbox, StepEntry, call_until_answered, connect, step_streams
+from worker.controller.pauses import Pauses
 from worker.controller.places import Places
-from worker.controller.readiness import CannotWork, ProviderTrouble
+from worker.controller.readiness import CannotWork
 from worker.controller.wire import Spec
 from worker.host.git import GitError
 from worker.sandbox.process import Abandoned
@@ -41,8 +42,6 @@ log = logging.getLogger("planner.controller")
 AWAY_PAUSE_S = 1.0  # before a server that did not answer is asked again
 PAUSED_S = 2.0  # until a step of a paused plan is asked for again, while others are done
 PAUSED_EACH_S = 0.05  # and so much longer for each of them
-RELEASED_IN_A_ROW = 5  # then the controller pauses: at first, and at most, for so many seconds
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 300.0
 ABILITIES = ("at", "failing_tests", "nothing_to_change", "released")  # what of the wire's additions this one honours
 try:
     VERSION = version("planner-worker")
@@ -92,7 +91,7 @@ class Controller:
         self._config, self._redis, self._places, self._stop = config, redis, places, stop
         streams = step_streams(config.all_queues, config.partitions)
         self._mailbox = Mailbox(redis, streams, config.name, stop)
-        self._released = self._pauses = 0  # in a row
+        self._pauses = Pauses(places.count, time.monotonic)
         self._done = self._failed = 0  # since our start
         self._aside: deque[tuple[float, StepEntry]] = deque()  # steps of paused plans, and when to ask for them again
 
@@ -165,7 +164,7 @@ class Controller:
             data = codec.encode(message, exclude_none=True)
             self._mailbox.publish(spec.reply_to, {"data": data, **spec.ids, "lease": spec.lease})
         log.info("step_finished", extra={**spec.ids, "success": message.success, "duration_ms": duration_ms})
-        self._count(result.released)
+        self._count(spec.context.repo or "", result.released)
         self._done += message.success
         self._failed += not message.success and not result.released
 
@@ -187,6 +186,8 @@ class Controller:
 
     def _attempt(self, spec: Spec, raw: bytes, lease: LeaseClient, most_s: float | None, done: AttemptLog) -> Result:
         try:
+            if paused := self._pauses.reason(spec.context.repo or ""):
+                raise paused
             if spec.delivers:
                 return Delivery(spec, *self._places.delivered(spec.context.repo), lease).run()
             place = self._places.of(spec.context.repo)
@@ -195,17 +196,14 @@ class Controller:
         seconds = place.agent_timeout_s if most_s is None else min(place.agent_timeout_s, most_s)
         return AttemptRun(spec, raw, place, lease, seconds, done).run()
 
-    def _count(self, released: CannotWork | None) -> None:
+    def _count(self, repository: str, released: CannotWork | None) -> None:
         """Wait, longer each time, where nothing can be done here for now; any work that could be done ends that."""
-        self._released = self._released + 1 if released else 0
-        if not released:
-            self._pauses = 0
-        elif self._released >= RELEASED_IN_A_ROW or isinstance(released, ProviderTrouble):
-            seconds = min(FIRST_PAUSE_S * 2**self._pauses, LONGEST_PAUSE_S)
-            self._pauses = min(self._pauses + 1, 10)
-            log.warning("controller_paused", extra={"reason": str(released), "seconds": seconds})
-            if not self._stop.wait(seconds):
-                log.info("controller_resumed", extra={"controller": self._config.name})
+        if not (pause := self._pauses.count(repository, released)):
+            return
+        told = {"reason": str(released), "seconds": pause.seconds, "repository": pause.repository}
+        log.warning("controller_paused", extra=told)
+        if pause.repository is None and not self._stop.wait(pause.seconds):
+            log.info("controller_resumed", extra={"controller": self._config.name})
 
 
 def read(entry: StepEntry) -> Spec | None:

@@ -10,7 +10,7 @@ from typing import Self
 
 from worker.agents.agent import Agent
 from worker.controller.config import ControllerConfig
-from worker.controller.readiness import CannotWork, is_of
+from worker.controller.readiness import CannotWork, StepTrouble, is_of
 from worker.controller.remote import Remote, without_users
 from worker.controller.repositories_file import RepositoriesFile, RepositorySettings
 from worker.controller.repository import Repository
@@ -54,6 +54,11 @@ class Places:
                 places._open("", Repository(config.workdir), config.agent)
             yield places
 
+    @property
+    def count(self) -> int:
+        """How many repositories there are."""
+        return len(self._config.repositories.repositories) if self._config.repositories else 1
+
     def of(self, repo: str | None) -> Place:
         """Return where a step of the repository `repo` is done; raises CannotWork with the reason if that is nowhere.
 
@@ -65,7 +70,7 @@ class Places:
         place = self._known[""]
         names = place.tree.names
         if repo and names and not is_of(repo, names):
-            raise CannotWork(
+            raise StepTrouble(
                 f"the repository {repo} is not here: the clone's remotes are {without_users(', '.join(names))}"
             )
         return place
@@ -76,10 +81,10 @@ class Places:
         Raises CannotWork where there is none.
         """
         if not (file := self._config.repositories):
-            raise CannotWork("this controller has no file of repositories, which says what may be delivered")
+            raise StepTrouble("this controller has no file of repositories, which says what may be delivered")
         name = _named(repo, file)
         if not file.repositories[name].delivery.push:
-            raise CannotWork(f"{name}: the file of repositories permits no delivery here")
+            raise StepTrouble(f"{name}: the file of repositories permits no delivery here")
         return _clone(name, file), file.repositories[name]
 
     def _of_file(self, repo: str | None, file: RepositoriesFile) -> Place:
@@ -116,7 +121,7 @@ def _named(repo: str | None, file: RepositoriesFile) -> str:
     found = [name for name, table in tables.items() if not repo or is_of(repo, (name, table.url))]
     found = [repo] if repo in tables else found
     if len(found) != 1:
-        raise CannotWork(f"of the repositories here ({', '.join(tables)}) {len(found)} are {repo or 'meant'}")
+        raise StepTrouble(f"of the repositories here ({', '.join(tables)}) {len(found)} are {repo or 'meant'}")
     return found[0]
 
 

@@ -30,6 +30,14 @@ class CannotWork(Exception):
     """The step cannot be done here now; the message is the reason."""
 
 
+class StepTrouble(CannotWork):
+    """The step cannot be done here, which says nothing of any other: somebody named what is not to be had."""
+
+
+class UnknownCommit(StepTrouble, GitError):
+    """A commit is not here, nor at the remote."""
+
+
 class ProviderTrouble(CannotWork):
     """The provider of the agent's model is not there for us: too many requests, an expired login, an outage."""
 

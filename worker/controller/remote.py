@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from worker.controller.readiness import RemoteTrouble
+from worker.controller.readiness import RemoteTrouble, UnknownCommit
 from worker.host.git import UPLOAD_PACK, Git, GitError
 
 PROTOCOLS = "file:https:http:ssh"
@@ -30,7 +30,7 @@ PASSED_ON = (
     "no_proxy",
 )
 SLOW = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")
-ABSENT = "couldn't find remote ref"
+ABSENT = ("couldn't find remote ref", "not our ref")  # how git says that there is no such thing
 FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 MAX_TOKEN_BYTES = 64 * 1024
 HTTP = ("https://", "http://")
@@ -60,12 +60,20 @@ class Remote:
             raise RemoteTrouble(without_users(f"{self.url}: {why}")) from error
 
     def fetch(self, directory: Path, *wanted: str, depth: int = 0, options: Sequence[str] = ()) -> None:
-        """Fetch commits or branches into `directory`, which becomes nobody's upstream; raises RemoteTrouble."""
+        """Fetch commits or branches into `directory`, which becomes nobody's upstream.
+
+        Raises UnknownCommit where the remote does not have them, else RemoteTrouble.
+        """
         words = ["--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--force", *options]
         words += [f"--depth={depth}"] if depth else []
         # A repository of this machine is read with our settings too.
         words += [] if self._is_elsewhere else [f"--upload-pack={UPLOAD_PACK}"]
-        self(directory, "fetch", *words, "--", self._address, *wanted)
+        try:
+            self(directory, "fetch", *words, "--", self._address, *wanted)
+        except RemoteTrouble as error:
+            if any(said in str(error) for said in ABSENT):
+                raise UnknownCommit(str(error)) from error
+            raise
 
     @property
     def _address(self) -> str:

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from worker.controller.remote import FULL_ID, Remote
+from worker.controller.readiness import UnknownCommit
+from worker.controller.remote import FULL_ID, Remote, without_users
 from worker.host.git import UPLOAD_PACK, Git, GitError
 
 OLDEST_GIT = (2, 38)  # which merges without a checkout
@@ -60,17 +61,20 @@ class Repository:
         """Return the id of the commit `name`, which is fetched from the remotes if it is an id that is missing here."""
         try:
             return self.commit(name)
-        except GitError:
+        except GitError as error:
             if not FULL_ID.fullmatch(name):
-                raise
-        reasons = []
+                raise UnknownCommit(str(error)) from error
+        reasons: list[GitError] = []
         for url in self.names:
             try:
                 Remote(url).fetch(self.common, name)
                 return self.commit(name)
             except GitError as error:
-                reasons.append(str(error))
-        raise GitError("; ".join([f"no commit {name} in {self.path}", *reasons]))
+                reasons.append(error)
+        if all(isinstance(reason, UnknownCommit) for reason in reasons):
+            remotes = ", ".join(map(without_users, self.names)) or "it has none"
+            raise UnknownCommit(f"base commit {name} is not in {self.path}, nor on its remotes ({remotes})")
+        raise GitError("; ".join([f"no commit {name} in {self.path}", *map(str, reasons)]))
 
     def tip(self, plan_id: str) -> str | None:
         """Return the last commit of the plan's branch, None if there is no branch."""

@@ -37,6 +37,16 @@ class Setup:
     results: tuple[str, ...]
     timeout_s: float
 
+    def key(self, files: Mapping[bytes, object]) -> str:
+        """Return what tells its results from others: the command, and the `files` that it or `lock_files` name.
+
+        Files outside of the clone count by their times.
+        """
+        names = dict.fromkeys((*self.lock_files, *filter(None, map(path_of, self.argv))))
+        inside = [(name, files.get(os.fsencode(name))) for name in names]
+        outside = [(found.st_ino, found.st_mtime_ns) for word in self.argv if (found := _outside(word))]
+        return hashlib.sha256(repr([self, inside, outside]).encode()).hexdigest()
+
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
@@ -136,6 +146,17 @@ class SetupResults:
     def _drop(self, key: str) -> None:
         self._kept.pop(key, None)
         shutil.rmtree(self.home / key, ignore_errors=True)
+
+
+def path_of(word: str) -> str:
+    """Return what a word of a command may mean as a path of the clone, "" if it means another place."""
+    path = os.path.normpath(word.partition("::")[0].rpartition("=")[2])
+    return "" if "\0" in path or path.startswith(("/", "..")) else path
+
+
+def _outside(word: str) -> os.stat_result | None:
+    path = Path(word)
+    return path.stat() if path.is_absolute() and path.is_file() else None
 
 
 def is_within(path: bytes, tops: Sequence[bytes]) -> bool:

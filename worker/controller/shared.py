@@ -1,7 +1,8 @@
 """Clones of ours, made from a URL and kept; a plan's branch is `refs/planner/<plan>` of the remote, for all hosts.
 
-That ref is read before a step, and moved from what was read to what was verified, or not at all. Beside it nothing of
-the remote is written; no workflow runs for such a ref. The clone's own refs only remember what was read.
+That ref is read before a step, and moved from what was read to what was verified, or not at all. No workflow runs for
+such a ref, and beside it nothing of the remote is written but what is delivered. The clone's own refs only remember
+what was read.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from worker.controller.readiness import RemoteTrouble
-from worker.controller.remote import FULL_ID, Remote
+from worker.controller.readiness import RemoteTrouble, UnknownCommit
+from worker.controller.remote import FULL_ID, Remote, without_users
 from worker.controller.repository import HISTORY, NEUTRAL, Repository, branch_of
 from worker.host.git import Git, GitError
 
@@ -78,23 +79,32 @@ class SharedRepository(Repository):
 
     def find(self, name: str) -> str:
         """Return the id of the commit `name`, which is fetched if it is missing; raises GitError if there is none."""
-        if name != "HEAD":
-            with suppress(GitError):
-                return self.commit(name)
         if name == "HEAD":
             self._fetch(self._wanted, depth=HISTORY)
-        elif FULL_ID.fullmatch(name):
-            try:
-                self._fetch(name, depth=HISTORY)
-            except RemoteTrouble as trouble:
-                if UNADVERTISED not in str(trouble):
-                    raise
-                self._fetch(ALL_HEADS, depth=ALL_HISTORY)
-        else:  # the beginning of an id, or a branch
-            self._fetch(ALL_HEADS)
+            return self.commit(name)
+        with suppress(GitError):
+            return self.commit(name)
+        try:
+            self._fetch_commit(name)
             with suppress(GitError):
                 return self.commit(f"{THEIRS}{name}")
-        return self.commit(name)
+            return self.commit(name)
+        except RemoteTrouble:
+            raise
+        except GitError as error:
+            raise UnknownCommit(f"base commit {name} is not on the remote {without_users(self._remote.url)}") from error
+
+    def _fetch_commit(self, name: str) -> None:
+        """Fetch the commit that `name`, an id, the beginning of one or a branch, means."""
+        if not FULL_ID.fullmatch(name):
+            self._fetch(ALL_HEADS)
+            return
+        try:
+            self._fetch(name, depth=HISTORY)
+        except RemoteTrouble as trouble:
+            if UNADVERTISED not in str(trouble):
+                raise
+            self._fetch(ALL_HEADS, depth=ALL_HISTORY)
 
     def start(self, plan_id: str, base: str | None) -> str:
         """Return the tip of the plan's branch as the remote has it now; it begins at `base` or at the base branch."""

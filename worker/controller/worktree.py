@@ -8,7 +8,6 @@ attributes, hooks, index or refs changes what our git does: it is given names an
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import re
 import shutil
@@ -23,7 +22,7 @@ from worker.controller import changes, history, snapshot
 from worker.controller.changes import Changes, IgnoreRules
 from worker.controller.history import PlanCommit
 from worker.controller.repository import SUBMODULE, Repository, Store, TreeEntry, branch_of
-from worker.controller.setup import Setup, SetupResults, is_within
+from worker.controller.setup import Setup, SetupResults, WrongResult, is_within
 from worker.controller.snapshot import GIT_DIR, Marks, TreeSnapshot
 from worker.sandbox.user import PASSABLE, User
 
@@ -133,13 +132,15 @@ class Worktree:
 
         Raises OSError for what it cannot make, or if the copy of it is not any more what it was.
         """
-        files = ((name, self._files.get(name.encode())) for name in setup.lock_files)
-        key = hashlib.sha256(repr([setup, *files]).encode()).hexdigest()
+        results = tuple(map(os.fsencode, setup.results))
+        if tracked := next((path for path in self._files if is_within(path, results)), None):
+            raise WrongResult(f"{os.fsdecode(tracked)} is below setup_results, and is a file of the commit")
+        key = setup.key(self._files)
         if not self._setups.has(key):
             run()
             self._setups.keep(key, self.root, setup.results)
             self.reset(self._plan_id, None, at=self._base)
-        self._set_up = tuple(map(os.fsencode, setup.results))
+        self._set_up = results
         self._setups.put_back(key, self.root, setup.results)
         if self._user:
             self._user.own(self.root)

@@ -13,7 +13,7 @@ import pytest
 from schemas.outcome import Outcome
 from tests.conftest import wait_until
 from tests.support.controlling import FIX, PYTEST, Planner, Repo, evidence
-from worker.controller import loop
+from worker.controller import pauses
 from worker.controller.readiness import agent_trouble, is_of
 
 Start = Callable[..., None]
@@ -23,7 +23,7 @@ SHOP = "https://git.example/acme/shop.git"
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(pauses, "FIRST_S", 0.05)
 
 
 def reason(outcome: Outcome) -> str:

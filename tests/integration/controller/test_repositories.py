@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ import pytest
 from tests.support.controlling import FIX, PLAN, PYTEST, Planner, Repo, bare
 from worker.controller.config import ControllerConfig
 from worker.controller.places import Places
-from worker.controller.readiness import CannotWork, RemoteTrouble
+from worker.controller.readiness import CannotWork, RemoteTrouble, UnknownCommit
 from worker.controller.remote import Remote
 from worker.controller.repositories_file import RepositoriesFile, WrongRepositories
 from worker.controller.repository import Repository
+from worker.controller.setup import Setup
 from worker.controller.shared import SharedRepository
 from worker.controller.worktree import worktree
 from worker.host.git import GitError
@@ -148,16 +150,62 @@ def test_what_a_setup_makes_is_made_once_for_a_lock_file_and_cannot_be_poisoned(
     assert remote.git("diff", "--name-only", "main", REF).splitlines() == ["calc.py", "words.py"]
 
 
-def test_a_setup_that_fails_hands_the_step_back(planner: Planner, remote: Repo, start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("results", "told"),
+    [("made", "the registry is away"), ("calc.py", "calc.py is below setup_results, and is a file of the commit")],
+)
+def test_a_setup_that_cannot_be_used_hands_the_step_back(
+    results: str, told: str, planner: Planner, remote: Repo, start: Start, tmp_path: Path
+) -> None:
     (tmp_path / "setup.sh").write_text("echo the registry is away >&2; exit 3\n")
-    text = SETUP.format(url=remote.path, folder=tmp_path, path=os.environ["PATH"])
+    text = SETUP.format(url=remote.path, folder=tmp_path, path=os.environ["PATH"]).replace('["made"]', f'["{results}"]')
     (tmp_path / "repos.toml").write_text(text)
     planner.send("fix", intent=FIX, allowed_files=["calc.py"], context={"repo": "shop", "base_sha": None})
     start(repositories=RepositoriesFile.read(tmp_path / "repos.toml"))
 
     outcome = planner.outcome("fix")
 
-    assert "the registry is away" in (outcome.released.reason if outcome.released else "")
+    assert told in (outcome.released.reason if outcome.released else "")
+
+
+def test_a_setup_is_run_anew_where_it_or_a_file_that_it_names_has_changed(tmp_path: Path) -> None:
+    outside = tmp_path / "setup.sh"
+    outside.write_text("true\n")
+    setup = Setup(("sh", "tools/setup.sh", "--with=extras.txt", str(outside)), ("lock",), ("made",), 60)
+    files = {b"lock": 1, b"tools/setup.sh": 1, b"extras.txt": 1, b"calc.py": 1}
+    key = setup.key(files)
+
+    assert setup.key(files | {b"calc.py": 2}) == key
+    assert all(setup.key(files | {name: 2}) != key for name in list(files)[:3])
+    assert replace(setup, argv=("sh", "tools/setup.sh")).key(files) != key
+    os.utime(outside, (1, 1))
+    assert setup.key(files) != key
+
+
+def test_a_base_that_was_never_pushed_is_told_so_and_a_remote_that_is_away_is_not_taken_for_that(
+    clone: SharedRepository, remote: Repo
+) -> None:
+    for name in ("1" * 40, "deadbeef"):
+        with pytest.raises(UnknownCommit, match=f"base commit {name} is not on the remote {remote.path}"):
+            clone.find(name)
+
+    remote.path.rename(remote.path.with_name("away.git"))
+    with pytest.raises(RemoteTrouble):
+        clone.find("1" * 40)
+
+
+def test_goals_of_unknown_repositories_and_bases_keep_no_other_from_its_work(
+    planner: Planner, remote: Repo, start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(6):
+        planner.send(f"till-{number}", context={"repo": f"acme/till-{number}", "base_sha": None})
+        planner.send(f"base-{number}", context={"repo": "acme/shop", "base_sha": str(number) * 40})
+    planner.send("look", mode="read_only", context={"repo": "acme/shop", "base_sha": None})
+    start(repositories=on_host(tmp_path, "one", shop=remote.path))
+
+    assert planner.outcome("look").success
+    assert len(planner.outcomes()) == 13
+    assert [record for record in caplog.records if record.message == "controller_paused"] == []
 
 
 @pytest.fixture
