@@ -15,6 +15,8 @@ from schemas import codec
 
 Usage = dict[str, int]
 
+DELIVERY = "delivery"  # among what is counted of a plan: how its delivery stands
+
 USAGE_NAMES = ("tokens", "patch_cycles", "tool_calls", "failing_outcomes")
 
 
@@ -178,6 +180,12 @@ class PlanRecord:
     def limits(self) -> dict[str, int | None]:
         """What the plan may use up."""
         return self.head.limits
+
+    @property
+    def delivered(self) -> dict[str, str]:
+        """What was delivered of the plan's changes, and why not all that its goal asks for."""
+        found = self.halting.get(DELIVERY, {})
+        return {name: found[name] for name in ("branch", "pull_request", "undelivered") if name in found}
 
     def encode(self, name: str) -> bytes:
         """Write one field of the plan's hash."""

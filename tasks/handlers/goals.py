@@ -15,13 +15,14 @@ from schemas.base import StepState as S
 from schemas.base import UnknownFields
 from schemas.goal import Goal
 from schemas.stored import USAGE_NAMES, PlanHead, PlanRecord
+from schemas.times import DAY_MS
 from tasks.base.batches import batches
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
 from tasks.plan.snapshot import Grant, Snapshot, StandingCommand
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
-from tasks.policy import baseline, expansion, goal_texts, halt, waits
-from tasks.policy.pre_steps import looks_like_pre_step
+from tasks.policy import baseline, delivery, expansion, goal_texts, halt, waits
+from tasks.policy.pre_steps import looks_inserted
 from tasks.policy.schedule import advance
 from tasks.rules import budget
 from tasks.rules.goal_cleaning import clean_goal
@@ -64,6 +65,7 @@ class PlanSeed:
     created: int = 0  # when the plan was first written, ms; 0 for now
     policy_version: int = POLICY_VERSION  # of the rules that the plan goes on under
     requires_receipts: bool = False
+    delivery_wait_s: int = DAY_MS // 1000  # how long a delivery may go unclaimed
     unknown: UnknownFields = NOTHING_UNKNOWN  # of the goal as it came
 
 
@@ -116,7 +118,7 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
         return
     draft = replace(draft, steps=goal_texts.assign(draft.steps, available=goal_texts.are_in(goal)))
     total, dependents = len(draft.steps), dependents_of(draft.steps)
-    taken = [step.step_id for step in draft.steps if looks_like_pre_step(step.step_id)]
+    taken = [step.step_id for step in draft.steps if looks_inserted(step.step_id)]
     counts = {S.PENDING.value: 0, S.BLOCKED.value: 0}
     for number, steps in enumerate(batches(draft.steps, CHUNK)):
         first, last = number == 0, number * CHUNK + len(steps) == total
@@ -172,6 +174,8 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         limits[budget.MENDS] = 0
     if baseline.may_excuse(goal, draft.document):
         limits[budget.EXCUSES] = 1
+    if delivery.is_wanted(goal):
+        limits[budget.DELIVERY_WAIT_S] = plan_seed.delivery_wait_s
     head = PlanHead(
         goal_id=plan_seed.goal_id,
         kind=goal.kind.value,
@@ -236,6 +240,8 @@ def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
     }
     if plan.head.limits.get(budget.EXCUSES):
         baseline.keep_goals_tests(unit, goal)
+    if budget.DELIVERY_WAIT_S in plan.head.limits:
+        delivery.keep_request(unit, goal)
     goal_texts.keep(unit, goal, draft.steps, expands=draft.state is not None)
     if draft.state is None:
         unit.extra["document"] = codec.dumps(draft.document)

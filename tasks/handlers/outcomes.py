@@ -18,6 +18,7 @@ from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import (
     answers,
     baseline,
+    delivery,
     expansion,
     failing,
     halt_rules,
@@ -91,7 +92,10 @@ def _take(unit: UnitOfWork, step: Step, report: Report) -> None:
     else:
         if "released" in unit.plan.halting:
             handing_back.forget(unit, step)
-        _judge(unit, step, outcome, attempt.at)
+        if unit.is_delivering:
+            delivery.judge(unit, step, outcome)
+        else:
+            _judge(unit, step, outcome, attempt.at)
 
 
 def _settle(unit: UnitOfWork, step: Step, attempt: Attempt, outcome: Outcome, back: HandedBack | None) -> int:
@@ -143,6 +147,8 @@ def _succeed(
     unit.end_step(step, S.DONE.value, "done", reason)
     step.status.previous = pre_steps.result_of(outcome) if step.facts["inserted_by"] else None
     answers.keep(unit, step, outcome.output)
+    if budget.DELIVERY_WAIT_S in unit.plan.limits:
+        delivery.note_accepted(unit, step, outcome, verified=doubt is None)
     red_checks.note_created(unit, step, outcome)
     if doubt:
         outcome_verdict.note_doubt(step)

@@ -17,7 +17,7 @@ from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Clocks, Lease, Snapshot, Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import failing, halt, halt_rules, handing_back, waits
+from tasks.policy import delivery, failing, halt, halt_rules, handing_back, waits
 from tasks.policy.halt_rules import Seen
 from tasks.policy.schedule import LONGEST_SILENT_MS, RUNNING_MARGIN_MS, SILENT_MS, advance
 from tasks.rules import budget
@@ -69,18 +69,21 @@ def _look_at_attempt(unit: UnitOfWork, step: Step, clocks: Clocks) -> None:
 def _due(unit: UnitOfWork, step: Step, live: Attempt, lease: Lease, clocks: Clocks) -> tuple[int, str]:
     """Say when the attempt has run out of time without another sign of it, and which clock that is."""
     now = unit.snapshot.now
+    delivered_by = delivery.due(unit) if unit.is_delivering else None
     if not lease.claimed:
-        return live.deadline, f"no controller had claimed it by {rfc3339(live.deadline)}"
+        until = (delivered_by or now + SILENT_MS) if unit.is_delivering else live.deadline
+        return until, f"no controller had claimed it by {rfc3339(until)}"
     # A time to come is from before the server's clock was set back. A controller that lives has renewed by the new
     # clock within its time of that, which is when sweeps saw it: `grace`.
     silent_ms = _silent_ms(lease)
     renewed = lease.renewed if lease.renewed - now <= silent_ms else clocks.grace or now
     silent = min(renewed, now) + silent_ms, "its controller went silent"
-    if "still" in unit.plan.times:  # its controller may have paused
+    if "still" in unit.plan.times and not delivered_by:  # its controller may have paused
         return silent
     # A lease is written by controllers: whatever stands there, the attempt ends at some time.
     verify_ms = 1000 * sum(tool["timeout_s"] for tool in step.facts["verify_tools"])
-    over = min(lease.claimed, live.deadline) + verify_ms + RUNNING_MARGIN_MS + unit.rested - live.lost
+    rested = 0 if delivered_by else unit.rested - live.lost
+    over = min(lease.claimed, live.deadline) + verify_ms + RUNNING_MARGIN_MS + rested
     return min(silent, (over, "it ran past its time"))
 
 
@@ -99,6 +102,9 @@ def _expire(unit: UnitOfWork, step: Step, *, claimed: bool, reason: str) -> None
     }
     unit.inputs.append(["expired", step.step_id, attempt.attempt, claimed, reason])
     budget.settle_without_outcome(unit, step.step_id, attempt, claimed=claimed)
+    if unit.is_delivering:
+        delivery.expire(unit, step, failure, claimed=claimed)
+        return
     if claimed:
         unit.plan.halting["lease_deaths"] = unit.plan.halting.get("lease_deaths", 0) + 1
         halt_rules.remember(unit, step, failure["category"])

@@ -5,7 +5,8 @@ A unit of work lives inside one call of a handler, so the handler stays a pure f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from schemas import codec
@@ -14,7 +15,7 @@ from schemas.base import StepState as S
 from schemas.event import event_type
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep, pack_step
-from schemas.stored import Attempt, StepStatus
+from schemas.stored import DELIVERY, Attempt, StepStatus
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
@@ -75,6 +76,11 @@ class UnitOfWork:
         return bool(self.plan.paused) or self.plan.held.startswith(PAUSED)
 
     @property
+    def is_delivering(self) -> bool:
+        """Whether all that is left of it is its delivery."""
+        return DELIVERY in self.plan.halting
+
+    @property
     def rested(self) -> int:
         """How long the plan has stood still so far, ms; controllers go on while the planner is down."""
         times = self.plan.times
@@ -103,14 +109,16 @@ class UnitOfWork:
             data = {"step_id": step.step_id, "attempt": status.attempt, "from": before, "to": after}
             self.emit("step." + what, data, reason)
 
-    def move_plan(self, after: str, what: str, reason: str | None = None) -> None:
+    def move_plan(
+        self, after: str, what: str, reason: str | None = None, about: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         """Take the plan to the state `after`, and emit `plan.<what>`; raises IllegalTransition."""
         before = self.plan.state
         lifecycle.check_plan(self.snapshot.plan_id, before, after)
         self.plan.state = after
         self.plan.dirty.add("state")
         self.moves.append(("", before, after))
-        self.emit("plan." + what, {"from": before, "to": after}, reason)
+        self.emit("plan." + what, {"from": before, "to": after, **about}, reason)
         if after in lifecycle.PLAN_ENDS:
             self._end_plan()
 
@@ -149,6 +157,28 @@ class UnitOfWork:
             if state is S.PENDING:
                 self.make_ready(step)
         self.plan.dirty.add("live")
+
+    def pass_revising(self, why: str) -> None:
+        """Take a plan that runs through REVISING: what is added to it makes another revision of it."""
+        plan = self.plan
+        plan.revision += 1
+        if plan.state == P.READY:  # its first step was skipped
+            plan.times["started"] = self.snapshot.now
+            self.move_plan(P.EXECUTING.value, "executing")
+        self.move_plan(P.REVISING.value, "revising", reason=why)
+        self.move_plan(P.EXECUTING.value, "revised")
+
+    def tell_added(self, ids: Sequence[str], rule: str, why: str) -> None:
+        """Note in the log which steps were added, and emit `plan.unfolded`."""
+        data = {
+            "revision": self.plan.revision,
+            "policy_version": self.plan.head.policy_version,
+            "rule": rule,
+            "count": len(ids),
+            "diff": {"added": list(ids)},
+        }
+        self.revisions.append({**data, "why": why})
+        self.emit("plan.unfolded", data, why)
 
     def keep_strategy_state(self, **parts: Any) -> None:
         """Replace parts of what the strategy keeps, by what comes back from the store."""

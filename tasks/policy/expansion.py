@@ -23,7 +23,7 @@ from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
 from tasks.policy import goal_texts, halt, waits
 from tasks.policy.outcome_verdict import fit_evidence
-from tasks.policy.pre_steps import is_mend, looks_like_pre_step
+from tasks.policy.pre_steps import is_mend, looks_inserted
 from tasks.rules.strategy import MAX_EXPANSION, Draft, End, Expansion, LivePlan, Phase, Strategy
 from tasks.rules.validation import max_steps, validate
 from tasks.strategies.registry import strategy_of
@@ -58,7 +58,7 @@ def on_steps_ended(unit: UnitOfWork) -> None:
     """Let the strategy go on from every step that has ended. Raises NeedsSteps where the snapshot lacks their specs."""
     while unit.ends:
         step = unit.ends.pop(0)
-        if unit.plan.state in PLAN_ENDS:
+        if unit.plan.state in PLAN_ENDS or unit.is_delivering:
             continue
         if step.spec is None:
             raise NeedsSteps(frozenset({step.step_id}))
@@ -193,22 +193,9 @@ def _add(unit: UnitOfWork, found: Expansion) -> None:
         unit.open_plan()
         unit.change.settles = GoalVerdict.PLANNED.value
     else:
-        plan.revision += 1
-        if plan.state == P.READY:  # its first step was skipped
-            plan.times["started"] = unit.snapshot.now
-            unit.move_plan(P.EXECUTING.value, "executing")
-        unit.move_plan(P.REVISING.value, "revising", reason=found.why)
-        unit.move_plan(P.EXECUTING.value, "revised")
+        unit.pass_revising(found.why)
     unit.keep_strategy_state(ids=[*(unit.strategy_state or {})["ids"], *ids])
-    if taken := [step_id for step_id in ids if looks_like_pre_step(step_id)]:
+    if taken := [step_id for step_id in ids if looks_inserted(step_id)]:
         plan.halting["taken"] = [*plan.halting.get("taken", ()), *taken]
     unit.insert(goal_texts.assign_added(unit, found.steps), total, dependents_of(found.steps))
-    data = {
-        "revision": plan.revision,
-        "policy_version": plan.head.policy_version,
-        "rule": "unfolding",
-        "count": len(found.steps),
-        "diff": {"added": ids},
-    }
-    unit.revisions.append({**data, "why": found.why})
-    unit.emit("plan.unfolded", data, found.why)
+    unit.tell_added(ids, "unfolding", found.why)

@@ -17,8 +17,8 @@ from tasks.base.errors import NeedsSteps
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import NOTE, Lease, Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy import delivery, waits
 from tasks.policy import halt as halting
-from tasks.policy import waits
 from tasks.policy.halt_rules import AT_ONCE
 from tasks.rules import budget
 from tasks.text.fields import as_written, fit
@@ -73,14 +73,19 @@ def settle(unit: UnitOfWork, back: HandedBack, outcome: Outcome) -> int:
 
 
 def take(unit: UnitOfWork, step: Step, back: HandedBack) -> None:
-    """Have the step tried again after a pause, unless that is what halts the plan."""
+    """Have the step tried again after a pause, unless that is what halts the plan, or ends its delivery."""
     found = _count(unit, step, back)
+    if unit.is_delivering:
+        delivery.note_obstacle(unit, back.reason)
     if halted := _nobody_can(unit, step, found):
         reason, evidence = halted
-        halting.halt(unit, "nobody_can", reason, evidence, step)
+        if unit.is_delivering:
+            delivery.give_up(unit, step, reason, "failed")
+        else:
+            halting.halt(unit, "nobody_can", reason, evidence, step)
         return
     unit.move_step(step, "ACTIVE", "released", back.reason)
-    waits.pause_handed_back(unit, step, unit.plan.halting["released"][step.step_id])
+    waits.pause_longer(unit, step, unit.plan.halting["released"][step.step_id])
 
 
 def forget(unit: UnitOfWork, step: Step) -> None:

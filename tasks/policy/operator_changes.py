@@ -14,7 +14,7 @@ from tasks.base.errors import EVERY_STEP, NeedsSteps
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
-from tasks.policy import halt
+from tasks.policy import delivery, halt
 from tasks.rules.risk import RISK, ROLLBACK, is_below
 
 BLOCKED, PENDING, ACTIVE = S.BLOCKED.value, S.PENDING.value, S.ACTIVE.value
@@ -134,6 +134,8 @@ def skip(unit: UnitOfWork, step: Step, actor: str, reason: str) -> str | None:
         return "the step will be skipped in its turn anyway"
     going = [step, *_pre_steps(unit, step)]
     for each in going:
+        if unit.is_delivering and _is_unclaimed(unit, each):
+            halt.cancel(unit, each)
         if each.step_id in unit.snapshot.active:
             return f"an attempt of {each.step_id} is in flight: pause the plan, and skip the step when it has ended"
     status.skipped_by = actor
@@ -146,9 +148,16 @@ def skip(unit: UnitOfWork, step: Step, actor: str, reason: str) -> str | None:
     return None
 
 
+def _is_unclaimed(unit: UnitOfWork, step: Step) -> bool:
+    lease = unit.snapshot.leases.get(step.step_id)
+    return step.step_id in unit.snapshot.active and lease is not None and not lease.claimed
+
+
 def end(unit: UnitOfWork, step: Step, reason: str) -> None:
     """Take a step that an operator skips to its end."""
     unit.withdraw(step)
+    if unit.is_delivering:
+        delivery.note_undelivered(unit, f"its delivery was skipped by {reason}")
     unit.plan.halting["skipped_by_operator"] = unit.plan.halting.get("skipped_by_operator", 0) + 1
     unit.end_step(step, FAILED if step.status.state == ACTIVE else SKIPPED, "skipped", reason)
 

@@ -89,6 +89,7 @@ DEPENDENCIES = PreStep(
 BASELINE = "baseline"  # the suffix of a step that runs a verification before the plan, see `baseline`
 MEND = "mend"  # the suffix of a step that changes code again, see `mending`
 _MEND = re.compile(rf".*-{MEND}(?:-\d+)?")
+DELIVER = "deliver"  # the name of the step that ends a plan, see `delivery`
 PRE_STEPS: Mapping[str, PreStep] = MappingProxyType(
     {each.suffix: each for each in (ISOLATE, SYNTAX_CHECK, TYPE_CHECK, AUTO_FIX, DEPENDENCIES)}
 )
@@ -199,8 +200,10 @@ def is_mend(facts: Mapping[str, Any]) -> bool:
     return bool(facts["inserted_by"]) and _MEND.fullmatch(facts["step_id"]) is not None
 
 
-def looks_like_pre_step(step_id: str) -> bool:
-    """Whether a step of a plan is called as a pre-step could be."""
+def looks_inserted(step_id: str) -> bool:
+    """Whether a step of a plan is called as a pre-step, or its delivery, could be."""
+    if step_id == DELIVER or step_id.startswith(f"{DELIVER}-"):
+        return True
     return any(step_id.endswith(f"-{suffix}") or f"-{suffix}-" in step_id for suffix in (*PRE_STEPS, BASELINE, MEND))
 
 

@@ -6,6 +6,7 @@ What does not fit into one commit is left over for a next look at the plan; ther
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 from schemas import codec
@@ -21,6 +22,7 @@ from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import (
     answers,
     baseline,
+    delivery,
     expansion,
     goal_texts,
     halt,
@@ -52,6 +54,8 @@ def advance(unit: UnitOfWork) -> Changeset:
     if plan.state not in NOT_RUNNING or plan.question:
         waits.look_at_holds(unit)
     if plan.state not in NOT_RUNNING:
+        if unit.is_delivering:
+            delivery.look(unit)
         if plan.head.tightened is not None:
             operator_changes.narrow_ready(unit)
         propagate(unit)
@@ -138,12 +142,12 @@ def dispatch(unit: UnitOfWork) -> None:
     tightened = plan.head.tightened
     busy = {path for attempt in snapshot.active.values() for path in attempt.files}
     for step in sorted(unit.ready.values(), key=lambda step: step.status.index):
-        if len(snapshot.active) >= slots or len(started) >= MAX_DISPATCHES or budget.first_exhausted(plan):
+        if len(snapshot.active) >= slots or len(started) >= MAX_DISPATCHES or _is_exhausted(unit):
             break
         if step.spec is None or (tightened is not None and not operator_changes.fits(step, tightened)):
             unit.change.more = True  # it starts in a next look at the queue
         elif _may_start(unit, step) and busy.isdisjoint((facts := step.facts)["allowed_files"]):
-            most = budget.allowance(unit, budget.available(plan, "tokens", facts["estimate"]["tokens"]))
+            most = _allowance(unit, facts)
             if most is None:
                 break
             _start(unit, step, most)
@@ -153,9 +157,21 @@ def dispatch(unit: UnitOfWork) -> None:
         unit.change.wider = not started
 
 
+def _is_exhausted(unit: UnitOfWork) -> bool:
+    """Whether nothing is left of a budget, of which a delivery uses none."""
+    return not unit.is_delivering and budget.first_exhausted(unit.plan) is not None
+
+
+def _allowance(unit: UnitOfWork, facts: Mapping[str, Any]) -> int | None:
+    """Say how many tokens an attempt may hold; None where it cannot start now."""
+    if unit.is_delivering:
+        return 0
+    return budget.allowance(unit, budget.available(unit.plan, "tokens", facts["estimate"]["tokens"]))
+
+
 def _may_start(unit: UnitOfWork, step: Step) -> bool:
-    """Whether neither a person nor a full queue keeps `step` back."""
-    if unit.plan.head.approvals and waits.await_approval(unit, step):
+    """Whether neither a person nor a full queue keeps `step` back; what is delivered has been approved."""
+    if unit.plan.head.approvals and not unit.is_delivering and waits.await_approval(unit, step):
         return False
     if step.facts["queue"] in unit.snapshot.full:
         unit.wake_at(unit.snapshot.now + FULL_MS)
@@ -178,6 +194,7 @@ def _start(unit: UnitOfWork, step: Step, most: int) -> None:
         unit.emit("step.restarted", {"step_id": step.step_id, "attempt": status.attempt})
     tokens, patch_cycles = budget.reserve(plan, facts["estimate"], most)
     running = RUNNING_MARGIN_MS + 1000 * sum([tool["timeout_s"] for tool in facts["verify_tools"]])
+    until = delivery.due(unit) if unit.is_delivering else None
     # The token is made from the plan's secret seed: not guessable, yet the same from the same log.
     lease = hashlib.blake2b(f"{plan.head.seed}|{step.step_id}|{status.attempt}".encode(), digest_size=12).hexdigest()
     attempt = Attempt(
@@ -188,7 +205,7 @@ def _start(unit: UnitOfWork, step: Step, most: int) -> None:
         tokens=tokens,
         patch_cycles=patch_cycles,
         at=now,
-        deadline=now + max(QUEUED_MS, running),
+        deadline=until or now + max(QUEUED_MS, running),
         lost=unit.rested,
     )
     unit.snapshot.active[step.step_id] = attempt
@@ -205,7 +222,11 @@ def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
         context["answers"] = answered
     if facts["goal_texts"]:
         context |= goal_texts.given_to(unit)
-    given = expansion.input_for(unit, step) if unit.strategy_state else None
+    given: Mapping[str, Any] | None = None
+    if unit.is_delivering:
+        given = delivery.input_for(unit)
+    elif unit.strategy_state:
+        given = expansion.input_for(unit, step)
     return codec.extend(
         step.sent,
         {
@@ -240,7 +261,7 @@ def finish(unit: UnitOfWork) -> None:
     if plan.state not in (READY, EXECUTING) or unit.snapshot.active or unit.change.more:
         return
     if unit.ready:
-        if not unit.is_stopped:
+        if not (unit.is_stopped or unit.is_delivering):
             _halt_if_exhausted(unit)
         return
     if plan.waits or plan.backoffs or plan.question:
@@ -252,7 +273,11 @@ def finish(unit: UnitOfWork) -> None:
         plan.times["started"] = unit.snapshot.now
         unit.move_plan(EXECUTING, "executing")
     if is_satisfied(plan):
-        unit.move_plan(P.COMPLETED.value, "completed")
+        if delivery.begin(unit):
+            unit.change.more = True  # it starts in a next look
+            return
+        told = plan.delivered
+        unit.move_plan(P.COMPLETED.value, "completed", told.pop("undelivered", None), told)
     elif unit.strategy_state and expansion.rescue(unit):
         unit.change.more = plan.state not in PLAN_ENDS  # its new steps start in a next look
     else:

@@ -67,7 +67,7 @@ def _hold(unit: UnitOfWork) -> tuple[str, int]:
     if standing:
         return f"{PAUSED}{standing.scope} by {standing.actor}: {standing.reason}", standing.until
     for scope, grant in unit.snapshot.grants.items():
-        if grant.exhausted and grant.left <= 0:
+        if grant.exhausted and grant.left <= 0 and not unit.is_delivering:
             return f"the day budget of {scope} is used up", (now // DAY_MS + 1) * DAY_MS
     if unit.snapshot.short_of_memory:
         return "the server's memory is nearly full", now + MEMORY_MS
@@ -160,8 +160,8 @@ def back_off(unit: UnitOfWork, step: Step, category: str) -> None:
         unit.make_ready(step)
 
 
-def pause_handed_back(unit: UnitOfWork, step: Step, nth: int) -> None:
-    """Let a step wait that was handed back the nth time: 2 s at least, and 60 s at most."""
+def pause_longer(unit: UnitOfWork, step: Step, nth: int) -> None:
+    """Let a step wait that was handed back, or could not be delivered, the nth time: 2 s at least, and 60 s at most."""
     seed = f"{unit.plan.head.seed}|{step.step_id}|{step.status.attempt}"
     _pause(unit, step, max(HANDED_BACK_MS, backoff(HANDED_BACK, nth, seed)))
 
@@ -189,10 +189,10 @@ def look_at_backoffs(unit: UnitOfWork) -> None:
 
 
 def keep_time(unit: UnitOfWork) -> None:
-    """Stop the wall clock while the plan may start nothing or all that is open waits for a person; start it after."""
+    """Stop the wall clock while the plan may start nothing, or all that is open waits for a person or is delivered."""
     plan, times = unit.plan, unit.plan.times
-    asks = plan.waits or plan.question
-    still = unit.is_stopped or bool(asks and not (unit.snapshot.active or unit.ready or plan.backoffs))
+    asks = (plan.waits or plan.question) and not (unit.snapshot.active or unit.ready or plan.backoffs)
+    still = unit.is_stopped or unit.is_delivering or bool(asks)
     if still and "still" not in times:
         times["still"] = unit.snapshot.now
         plan.dirty.add("live")

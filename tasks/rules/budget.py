@@ -55,6 +55,7 @@ RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of pl
 # head with other keys than theirs.
 MENDS = "mends"  # 0: no red verification leads back to a patch
 EXCUSES = "excuses"  # 1: tests that were red before the plan do not count against it
+DELIVERY_WAIT_S = "delivery_wait_s"  # the plan ends with a delivery, which may go unclaimed for so long
 PER_SUPPLIED_STEP = {"tokens": 10_000, "patch_cycles": 2, "failing_outcomes": 1, "wall_clock_s": 300}
 NO_METRICS = Metrics()
 SPENDER_SHARE = 10  # an attempt that uses a tenth of a budget, or more, is remembered for the explanation of a halt

@@ -36,18 +36,34 @@ from tests.support.any_plan import (
 from tests.support.plans import PLAN, a_report, clocks
 from tests.support.surroundings import alter, clear, surrounded
 
+PATIENCE = {"delivery_wait_s": 7200}
+DELIVERED: Any = {"output": {"branch": "fix", "pull_request": "https://git.example/7"}, "touched_files": []}
 OVER = {"DONE", "FAILED", "SKIPPED", "HALTED"}
 
 
 class AnyPlan(RuleBasedStateMachine):
-    @initialize(steps=drafts(), limits=LIMITS, approvals=APPROVALS, day_tokens=DAY_TOKENS)
+    @initialize(
+        steps=drafts(),
+        limits=LIMITS,
+        approvals=APPROVALS,
+        day_tokens=DAY_TOKENS,
+        delivery=st.sampled_from([None, {"push": True}, {"pull_request": True}]),
+    )
     def create(
-        self, steps: list[PlannedStep], limits: dict[str, Any], approvals: tuple[str, ...], day_tokens: int | None
+        self,
+        steps: list[PlannedStep],
+        limits: dict[str, Any],
+        approvals: tuple[str, ...],
+        day_tokens: int | None,
+        delivery: dict[str, bool] | None,
     ) -> None:
+        self.delivers = bool(delivery)
         self.given = {step.step_id: step for step in steps}
         self.files = {step.step_id: set(step.allowed_files) for step in steps}
         self.limits = limits
-        self.plan = surrounded(*steps, approvals=approvals, day_tokens=day_tokens, **limits)
+        self.plan = surrounded(
+            *steps, approvals=approvals, day_tokens=day_tokens, delivery=delivery, **limits, **PATIENCE
+        )
         self.used: Counter[str] = Counter()
         self.orders: list[Command] = []
         self.counted = 0
@@ -81,6 +97,14 @@ class AnyPlan(RuleBasedStateMachine):
         claimed = "claimed" in self.plan.store.lease(PLAN, step)
         verdict = "applied" if named or not claimed else "refused"
         assert self.send(self.report_of(step, said, metrics, named=named)) == [verdict]
+
+    @precondition(lambda self: "deliver" in self.plan.active)
+    @rule(metrics=METRICS)
+    def it_is_delivered(self, metrics: Any) -> None:
+        assert self.send(self.report_of("deliver", DELIVERED, metrics)) == ["applied"]
+
+        assert self.plan.state == "COMPLETED"
+        assert self.plan.record.delivered["branch"] == "fix"
 
     @precondition(lambda self: len(self.plan.active) > 1)
     @rule(said=st.lists(SAID, min_size=2, max_size=4), metrics=METRICS)
@@ -165,6 +189,7 @@ class AnyPlan(RuleBasedStateMachine):
         self.what_was_used_equals_a_recount()
         self.a_step_waits_for_what_is_not_over()
         self.a_plan_that_is_over_is_still_and_another_has_a_clock()
+        self.a_delivery_is_behind_all_else_and_halts_nothing()
 
     @property
     def planned(self) -> dict[str, PlannedStep]:
@@ -174,6 +199,9 @@ class AnyPlan(RuleBasedStateMachine):
 
     def a_revision_only_narrows(self) -> None:
         for name, step in self.planned.items():
+            if name == "deliver":
+                self.states.setdefault(name, "PENDING")
+                continue
             origin = self.given[step.inserted_by or name]
             files = self.files.setdefault(name, set(origin.allowed_files))
             assert set(step.allowed_files) <= files
@@ -205,9 +233,8 @@ class AnyPlan(RuleBasedStateMachine):
         for one, other in combinations(active.values(), 2):
             assert not set(one.files) & set(other.files)
         assert all(self.states[step] == "ACTIVE" for step in active)
-        assert {spec["step_id"]: spec["attempt"] for spec in self.plan.specs} == {
-            step: attempt.attempt for step, attempt in active.items()
-        }
+        sent = [(spec["step_id"], spec["attempt"]) for spec in (*self.plan.specs, *self.plan.waiting("deliver"))]
+        assert sorted(sent) == sorted((step, attempt.attempt) for step, attempt in active.items())
 
     def counters_equal_a_recount(self) -> None:
         record, active = self.plan.record, self.plan.active
@@ -246,7 +273,7 @@ class AnyPlan(RuleBasedStateMachine):
                 self.book(metrics.get("tokens_used", attempt.tokens))
                 self.used["patch_cycles"] += max(0, metrics.get("patch_cycles", attempt.patch_cycles))
                 self.used["tool_calls"] += max(0, metrics.get("tool_calls", 0))
-                self.used["failing_outcomes"] += [step, "ACTIVE", "DONE"] not in line["moves"]
+                self.used["failing_outcomes"] += step != "deliver" and [step, "ACTIVE", "DONE"] not in line["moves"]
             elif step not in unclaimed:
                 self.book(attempt.tokens)
                 self.used["patch_cycles"] += attempt.patch_cycles
@@ -273,7 +300,7 @@ class AnyPlan(RuleBasedStateMachine):
         timers = clocks(self.plan.store)
         if self.state in PLAN_ENDS:
             assert not self.plan.active
-            assert not self.plan.specs
+            assert not self.plan.specs + self.plan.waiting("deliver")
             explained = {"value", "limit", "policy_version", "events", "unblock"}
             assert self.state != "HALTED" or explained <= self.plan.halt["evidence"].keys()
             assert timers == {}
@@ -281,6 +308,14 @@ class AnyPlan(RuleBasedStateMachine):
             record, soon = self.plan.record, self.plan.store.now + FULL_MS
             assert self.plan.active or record.waits or record.backoffs or record.held or timers[PLAN] <= soon
             assert timers[PLAN] > self.plan.store.now or self.plan.store.due() == [PLAN]
+
+    def a_delivery_is_behind_all_else_and_halts_nothing(self) -> None:
+        if "deliver" in self.states:
+            assert all(self.states[name] == "DONE" or self.plan.steps[name].skipped_by for name in self.given)
+            assert self.state != "HALTED" or self.plan.halt["rule"] == "manual"
+            assert "still" in self.plan.record.times
+        if self.state == "COMPLETED":
+            assert bool(self.plan.record.delivered) == self.delivers
 
     def teardown(self) -> None:
         """Answer every attempt and every question: the plan must come to its end."""
@@ -292,13 +327,16 @@ class AnyPlan(RuleBasedStateMachine):
                 self.order(("approve", None), step)
             self.plan.rest()
             live = self.plan.active.items()
-            self.plan.report(*[a_report(step, None, one.lease, diff_hash=f"last {number}") for step, one in live])
+            said: Any = {"diff_hash": f"last {number}", **(DELIVERED if "deliver" in self.plan.active else {})}
+            self.plan.report(*[a_report(step, None, one.lease, **said) for step, one in live])
             self.all_is_well()
             if self.plan.state in PLAN_ENDS:
                 break
         assert self.plan.state in ("COMPLETED", "HALTED")
         assert not any(self.plan.record.reserved.values())
-        satisfied = all(step.state == "DONE" or step.skipped_by for step in self.plan.steps.values())
+        satisfied = all(
+            step.state == "DONE" or step.skipped_by for name, step in self.plan.steps.items() if name != "deliver"
+        )
         assert satisfied or self.plan.state == "HALTED"
         assert not satisfied or self.plan.state == "COMPLETED" or self.plan.halt["rule"] == "file_growth"
 

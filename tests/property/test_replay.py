@@ -38,6 +38,7 @@ DOINGS = st.lists(
 BORN = st.one_of(  # a plan goes on under the rules that it began with
     st.fixed_dictionaries({"policy_version": st.integers(1, POLICY_VERSION)}),
     st.just({"requires_receipts": True}),
+    st.just({"delivery": {"push": True}, "delivery_wait_s": 7200}),
 )
 
 

@@ -104,13 +104,14 @@ def a_goal(
     failing: Sequence[str] = (),
     sentence: str = "Make it right",
     context: Any = MappingProxyType({}),
+    delivery: Any = None,
     **limits: Any,
 ) -> Goal:
     plenty = {"tokens": 10**8, "patch_cycles": 100_000, "failing_outcomes": 1000, "max_steps": 10_000, **NO_HALT}
     known = {"repo": repo, "base_sha": base_sha, "failing_tests": failing, **context}
     body = {"goal": sentence, "tenant": tenant, "context": known, "approvals": approvals}
     body |= {"kind": kind, "allowed_files": files}
-    return Goal.model_validate({**body, "mend": mend, "limits": {**plenty, **limits}})
+    return Goal.model_validate({**body, "mend": mend, "delivery": delivery, "limits": {**plenty, **limits}})
 
 
 def a_plan_seed(plan: str = PLAN, version: int = 0, now: int = EPOCH_MS, seed: str = "seed") -> PlanSeed:
@@ -166,6 +167,7 @@ class Running:
         budgets: Any = (),
         policy_version: Any = POLICY_VERSION,
         requires_receipts: Any = False,
+        delivery_wait_s: Any = 86_400,
         **limits: Any,
     ) -> None:
         self.plan_id: str = plan
@@ -176,6 +178,7 @@ class Running:
         now = self.store.now
         born = {"standing": self.store.standing(tenant, repo, now), "grants": self.store.grants(budgets)}
         born |= {"policy_version": policy_version, "requires_receipts": requires_receipts}
+        born |= {"delivery_wait_s": delivery_wait_s}
         changes = a_plan(*steps, plan=plan, now=now, born=born, tenant=tenant, repo=repo, **limits)
         assert self.store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
         self.changes: list[Changeset] = changes
@@ -283,7 +286,11 @@ class Running:
     @property
     def specs(self) -> list[dict[str, Any]]:
         """What waits in the default queue."""
-        entries = self.store.stream(PARTITION.steps("default")).entries.values()
+        return self.waiting("default")
+
+    def waiting(self, queue: str) -> list[dict[str, Any]]:
+        """What waits in a queue."""
+        entries = self.store.stream(PARTITION.steps(queue)).entries.values()
         return [codec.loads(fields[b"data"]) for fields in entries]
 
     @property

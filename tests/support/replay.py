@@ -20,7 +20,7 @@ from tests.support.surroundings import alter
 from worker.engine.router import MAX_PAGE
 from worker.store.plans import Ask, Write
 
-CLOCKS = {"expired", "backoff over", "outage", "wall clock over", "approval over", "answer over"}
+CLOCKS = {"expired", "backoff over", "outage", "wall clock over", "approval over", "answer over", "delivery over"}
 DAY_BUDGET = "the day budget of "
 
 

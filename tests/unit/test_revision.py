@@ -13,7 +13,7 @@ from schemas.base import FailureCategory, Mode, RiskLevel, StepType
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool, unpack_step
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.policy import revision
-from tasks.policy.pre_steps import MAX_ID, PRE_STEPS, looks_like_pre_step, name_of
+from tasks.policy.pre_steps import MAX_ID, PRE_STEPS, looks_inserted, name_of
 from tasks.policy.revision import FIRST, TABLE, Evidence, revision_of
 from tasks.text.fields import MAX_GUIDANCE
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
@@ -327,7 +327,7 @@ def test_the_name_of_a_preparation_is_short_enough_and_nobody_elses() -> None:
 
     assert max(map(len, names)) <= MAX_ID
     assert len(set(names)) == len(names)
-    assert all(map(looks_like_pre_step, names))
+    assert all(map(looks_inserted, names))
     assert name_of("isolate", "a", {"a-isolate", "a-isolate-2"}) == "a-isolate-3"
 
 

@@ -13,6 +13,7 @@ from schemas import codec
 from schemas.base import name_unknown_fields
 from schemas.envelope import Problem
 from schemas.goal import Goal
+from schemas.times import DAY_MS
 from tasks.handlers.bulk_commands import find_standing
 from tasks.handlers.goals import PlanSeed
 from worker.engine.quota import Quota
@@ -29,6 +30,7 @@ class Admission:
     quota: Quota
     max_plans: int
     requires_receipts: bool = False
+    delivery_wait_s: int = DAY_MS // 1000
 
     def refusal(self, goal: Goal) -> Problem | None:
         """Say why no plan is made of `goal` now; it may be sent again later."""
@@ -74,6 +76,7 @@ class Admission:
             down=int(down or 0),
             standing=find_standing(commands, tenant, repo, created, now),
             requires_receipts=self.requires_receipts,
+            delivery_wait_s=self.delivery_wait_s,
             unknown=name_unknown_fields(goal),
             grants=self.quota.grants(scopes, grants[0], now) if scopes else {},
         )

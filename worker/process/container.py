@@ -79,7 +79,14 @@ class Container:
     def admission(self) -> Admission:
         """What says whether there is room for a plan."""
         here = self.settings
-        return Admission(self.client, self.memory, self.quota, here.max_tenant_plans, here.require_receipts)
+        return Admission(
+            self.client,
+            self.memory,
+            self.quota,
+            here.max_tenant_plans,
+            requires_receipts=here.require_receipts,
+            delivery_wait_s=here.delivery_wait_s,
+        )
 
     @cached_property
     def consulting(self) -> Consulting:

@@ -66,6 +66,12 @@ class Settings(BaseSettings):
         default=False,
         description="new plans take no success on a step with a verification without a receipt of every tool of it",
     )
+    delivery_wait_s: int = Field(
+        default=86_400,
+        ge=1,
+        le=30 * 86_400,
+        description="seconds that the delivery of a new plan may go unclaimed; then the plan is completed without it",
+    )
     tenant_day_tokens: int | None = Field(default=None, ge=1, description="tokens a tenant may use on a day (UTC)")
     repository_day_tokens: int | None = Field(default=None, ge=1, description="tokens a repository may use on a day")
     retention_days: float = Field(default=30, gt=0, description="days until the keys of an ended plan go")

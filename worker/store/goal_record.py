@@ -113,6 +113,8 @@ def conclude(
     fields = ["state", record.state, "ended_at", rfc3339(ended)]
     if halt := record.halt:
         fields += ["halt_rule", str(halt["rule"]), "halt_reason", str(halt["reason"])[:SHOWN_CHARS]]
+    for name, value in record.delivered.items():
+        fields += [name, value[:SHOWN_CHARS] if name == "undelivered" else value]
     places = goal_ids(record.head.goal_id, record.head.tenant)
     forget = ended + 1000 * (retention_s + FORGET_AFTER_S)
     return [

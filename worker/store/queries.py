@@ -141,6 +141,9 @@ def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT, *, partitions: in
         halt_rule=said.get("halt_rule"),
         halt_reason=said.get("halt_reason"),
         ended_at=said.get("ended_at"),
+        branch=said.get("branch"),
+        pull_request=said.get("pull_request"),
+        undelivered=said.get("undelivered"),
     )
 
 
@@ -202,6 +205,7 @@ def _summary(plan_id: str, raw: list[bytes | None], now: int) -> PlanSummary | N
         counts={state: count for state, count in record.counts.items() if count},
         created_at=rfc3339(record.times["created"]),
         ended_at=rfc3339(ended) if ended else None,
+        **record.delivered,
     )
 
 

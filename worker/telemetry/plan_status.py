@@ -47,4 +47,6 @@ def log_status(record: PlanRecord, changeset: Changeset) -> None:
         }
         if record.halt:
             extra["rule"] = record.halt["rule"]
+        if changeset.ends:
+            extra |= record.delivered
         log.info(event, extra=extra)

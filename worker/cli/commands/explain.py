@@ -70,5 +70,8 @@ def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only:
         "paused_by": view.paused_by,
         "halt": halt,
         "unverified": view.unverified,
+        "branch": view.branch,
+        "pull_request": view.pull_request,
+        "undelivered": view.undelivered,
         "steps": steps,
     }

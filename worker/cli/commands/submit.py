@@ -69,6 +69,13 @@ def _complete_wait(args: Sequence[str]) -> Iterator[str]:
         yield f"--wait={WaitFor.VERDICT}" if word in ("--wait", "-w") and after not in words else word
 
 
+class Delivered(StrEnum):
+    """What may become of a plan's changes at the remote."""
+
+    PUSH = "push"
+    PULL_REQUEST = "pull-request"
+
+
 @command
 def submit(
     source: Annotated[str | None, typer.Argument(metavar="FILE|-", help="The goal as JSON; - is stdin.")] = None,
@@ -88,6 +95,7 @@ def submit(
     tenant: Annotated[str | None, typer.Option(help="On whose behalf.")] = None,
     queue: Annotated[str | None, typer.Option(help="Which controllers shall work on it.")] = None,
     drafter: Annotated[str | None, typer.Option(help="Who drafts its plan, of those that are enabled.")] = None,
+    deliver: Annotated[Delivered | None, typer.Option(help="Push its changes, also open a pull request.")] = None,
     wait: Annotated[
         WaitFor | None, typer.Option("--wait", "-w", help="Wait for the verdict (also without the word), or the end.")
     ] = None,
@@ -141,6 +149,7 @@ def submit(
     given = {
         "goal": goal, "allowed_files": file, "goal_id": goal_id, "tenant": tenant, "queue": queue, "kind": kind,
         "repo": repo, "base_sha": base_sha, "language": language, "test_command": test_command, "drafter": drafter,
+        "delivery": deliver and {"push": True, "pull_request": deliver is Delivered.PULL_REQUEST},
     }  # fmt: skip
     said = goal_options.from_text(read_source(source)) if source else {}
     sources = goal_options.Sources(from_junit, test or [], from_sarif or [], roadmap, inbox)

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tasks.policy.red_checks import DROPPED
-from worker.cli.render.plan import UNVERIFIED, plain
+from worker.cli.render.plan import DELIVERED, UNVERIFIED, plain
 
 
 def draw(explained: dict[str, Any]) -> RenderableType:
@@ -22,7 +22,8 @@ def lines_of(explained: dict[str, Any]) -> list[str]:
     head = f"{explained['plan_id']}  {explained['state']}  revision {explained['revision']}"
     paused = [f"paused: {explained['paused_by']}"] if explained["paused_by"] else []
     unverified = [explained["unverified"]] if explained.get("unverified") else []
-    return [head, *paused, *_halt(explained["halt"]), *unverified, *_steps(explained["steps"])]
+    delivered = [f"{name.replace('_', ' ')}: {explained[name]}" for name in DELIVERED if explained.get(name)]
+    return [head, *paused, *_halt(explained["halt"]), *delivered, *unverified, *_steps(explained["steps"])]
 
 
 def _halt(halt: dict[str, Any] | None) -> Iterator[str]:

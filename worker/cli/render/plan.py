@@ -48,6 +48,7 @@ SHORT = len("plan_3c-") + 12  # bucket and millisecond: as a rule as good as the
 BAR = 20
 SILENT_S = 30  # since the last heartbeat, after which that is told; controllers send one every 20 s
 MAX_ANSWER = 300  # characters of an answer
+DELIVERED = ("branch", "pull_request", "undelivered")  # fields of a plan
 UNVERIFIED = "not verified: nothing proves this success"
 
 
@@ -93,6 +94,12 @@ def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:
         parts += [Text(plain(f"paused: {plan.paused_by}"), "yellow"), ""]
     if plan.waiting:
         parts += [Panel(Text(plain("\n".join(plan.waiting.questions))), title=f"waits: {plan.waiting.kind}"), ""]
+    if delivered := [(name, told) for name in DELIVERED if (told := getattr(plan, name))]:
+        parts += [
+            Text(plain(f"{name.replace('_', ' ')}: {told}"), "yellow" * (name == "undelivered"))
+            for name, told in delivered
+        ]
+        parts.append("")
     if plan.steps:
         parts += [_budget(plan.budget), "", _steps(plan, most_steps)]
     return Group(*parts)

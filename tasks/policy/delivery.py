@@ -1,0 +1,262 @@
+"""The last step of a plan whose goal asks for `delivery`: what it accepted becomes a branch, perhaps a pull request.
+
+It is made once every other step is done, so that no strategy has to know of it. By then the work is done and verified:
+whatever happens to the delivery, the plan is COMPLETED, and tells what was delivered or why nothing was. A delivery
+counts for no halt rule, uses no budget, is never revised, and lets the wall clock stand still.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schemas.base import MODE_OF_TYPE, FailureCategory, Mode, StepType
+from schemas.base import StepState as S
+from schemas.goal import Goal
+from schemas.outcome import Outcome
+from schemas.step import DELIVERIES, ControllerTaskSpec, PlannedStep, PreviousFailure, StepEstimate
+from schemas.stored import DELIVERY
+from schemas.times import rfc3339
+from tasks.base.errors import NeedsSteps
+from tasks.plan.snapshot import NOTE, Step
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy import waits
+from tasks.policy.outcome_verdict import failure_of, fit_evidence
+from tasks.policy.pre_steps import DELIVER
+from tasks.rules import budget
+from tasks.text.fields import MAX_TITLE, fit, flatten, several_lines, whole_lines
+
+ACCEPTED = "accepted"  # the attempts whose changes count: the last of them, and how many pages are in notes
+PAGE = 8  # attempts in a note; fewer than that are written with every commit
+RETRIES = 2
+NOTHING_CHANGED = "no attempt was accepted that changed a file"
+NO_REQUEST = "the branch was pushed, and no pull request was opened"
+
+MAX_SENTENCE = 1000  # characters of the goal's sentence
+MAX_LISTED = 50  # changes that the text names
+MAX_TOOLS = 80  # characters
+MAX_TEXT = 16_384  # bytes
+MAX_BRANCH, MAX_URL = 250, 2000
+_DIGEST = re.compile(r"[\w:.+/=-]{1,200}", re.ASCII)
+# In the name of a branch: what git-check-ref-format refuses, what git or a command takes for something else.
+_NO_BRANCH = re.compile(r"[ ~^:?*\[\\]|\.\.|//|@\{|(?:^|/)\.|\.lock(?:/|$)|^(?:@|HEAD)?$|^[-/]|[/.]$")
+_URL = re.compile(r"https?://[\w.~:/?#\[\]@!$&'()*+,;=%-]+", re.ASCII)
+
+
+def is_wanted(goal: Goal) -> bool:
+    """Whether `goal` asks for a delivery."""
+    return goal.delivery is not None and (goal.delivery.push or goal.delivery.pull_request)
+
+
+def keep_request(unit: UnitOfWork, goal: Goal) -> None:
+    """Keep what the delivery will be told of `goal`."""
+    sentence = fit(goal.goal, MAX_SENTENCE, several_lines)
+    asks = bool(goal.delivery and goal.delivery.pull_request)
+    unit.keep_note(DELIVERY, {"title": fit(goal.goal, MAX_TITLE), "goal": sentence, "pull_request": asks})
+
+
+def note_accepted(unit: UnitOfWork, step: Step, outcome: Outcome, *, verified: bool) -> None:
+    """Note an attempt whose change was accepted, for the delivery of a plan that ends with one.
+
+    A controller that does not tell which files it touched may have changed some.
+    """
+    facts = step.facts
+    told = "touched_files" in outcome.model_fields_set
+    if facts["mode"] != Mode.PATCH or (told and not (outcome.touched_files or outcome.created_files)):
+        return
+    digest = outcome.diff_hash if _DIGEST.fullmatch(outcome.diff_hash or "") else None
+    tools = ", ".join(dict.fromkeys(tool["tool"] for tool in facts["verify_tools"])) if verified else ""
+    kept = unit.plan.halting.setdefault(ACCEPTED, {"pages": 0, "last": []})
+    kept["last"].append([step.step_id, step.status.attempt, digest, facts["title"], tools[:MAX_TOOLS]])
+    if len(kept["last"]) == PAGE:
+        unit.keep_note(_page(kept["pages"]), kept["last"])
+        kept["pages"], kept["last"] = kept["pages"] + 1, []
+    unit.plan.dirty.add("live")
+
+
+def begin(unit: UnitOfWork) -> bool:
+    """Put the delivery behind all that is done, if the plan is to end with one; tells whether the plan goes on for it.
+
+    The wall clock stands still from now on.
+    """
+    plan, now = unit.plan, unit.snapshot.now
+    wait_s = plan.limits.get(budget.DELIVERY_WAIT_S)
+    if wait_s is None or unit.is_delivering:
+        return False
+    plan.dirty.add("live")
+    if ACCEPTED not in plan.halting:
+        plan.halting[DELIVERY] = {"undelivered": NOTHING_CHANGED}
+        return False
+    step = _make(plan.halting.get("taken", ()))
+    plan.halting[DELIVERY] = {"step": step.step_id, "until": now + 1000 * wait_s}
+    look(unit)
+    plan.times.setdefault("still", now)
+    why = "what was accepted is delivered"
+    unit.pass_revising(why)
+    unit.insert((step,), sum(plan.counts.values()), {})
+    unit.tell_added((step.step_id,), DELIVER, why)
+    return True
+
+
+def look(unit: UnitOfWork) -> None:
+    """Stop the wait for a delivery while the plan may start nothing, and give up what is ready after its time."""
+    found, now = unit.plan.halting[DELIVERY], unit.snapshot.now
+    if unit.is_stopped:
+        if "left" not in found:
+            found["left"] = max(0, found["until"] - now)
+            unit.plan.dirty.add("live")
+    elif "left" in found:
+        found["until"] = now + found.pop("left")
+        unit.plan.dirty.add("live")
+    elif now >= found["until"] and found["step"] in unit.ready:
+        unit.inputs.append(["delivery over", found["until"]])
+        give_up(unit, unit.ready[found["step"]], _in_vain(unit), "skipped")
+
+
+def due(unit: UnitOfWork) -> int | None:
+    """Say until when a delivery may go unclaimed, ms; None while the plan may start nothing."""
+    found = unit.plan.halting[DELIVERY]
+    return None if "left" in found else int(found["until"])
+
+
+def input_for(unit: UnitOfWork) -> dict[str, Any]:
+    """Say what an attempt at the delivery is given. Raises NeedsSteps where the snapshot lacks notes."""
+    kept = unit.plan.halting[ACCEPTED]
+    names = [DELIVERY, *map(_page, range(kept["pages"]))]
+    if missing := frozenset(NOTE + name for name in names if name not in unit.snapshot.notes):
+        raise NeedsSteps(missing)
+    asked, *pages = map(unit.note, names)
+    entries = [entry for page in (*pages, kept["last"]) for entry in page]
+    return {
+        "accepted": [{"step_id": name, "attempt": nth, "diff_hash": digest} for name, nth, digest, *_ in entries],
+        "push": True,
+        "pull_request": asked["pull_request"],
+        "title": asked["title"],
+        "text": _text(unit, asked["goal"], entries),
+    }
+
+
+def judge(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
+    """Take on the plan from what was reported of its delivery. Raises NeedsSteps where the snapshot lacks a note."""
+    asked = unit.note(DELIVERY)["pull_request"]
+    failure = failure_of(step.facts, outcome)
+    if failure is None and (fault := _fault(outcome.output)):
+        failure = PreviousFailure(category=FailureCategory.OUTPUT_REFUSED, suggestion=fault).model_dump()
+    if failure:
+        fail(unit, step, failure)
+        return
+    found = unit.plan.halting[DELIVERY]
+    found["branch"] = outcome.output["branch"]
+    if url := outcome.output.get("pull_request"):
+        found["pull_request"] = url
+    elif asked:
+        found["undelivered"] = NO_REQUEST
+    unit.end_step(step, S.DONE.value, "done")
+
+
+def fail(unit: UnitOfWork, step: Step, failure: Mapping[str, Any]) -> None:
+    """Have a delivery that failed tried again after a pause, unless it was tried often enough."""
+    status = step.status
+    status.failures += 1
+    status.previous = dict(failure)
+    note_obstacle(unit, failure["trace"] or failure["suggestion"] or failure["category"])
+    if status.failures > step.facts["retry_limit"]:
+        give_up(unit, step, f"the delivery failed {status.failures} times", "failed")
+    else:
+        unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])
+        waits.pause_longer(unit, step, status.failures)
+
+
+def expire(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], *, claimed: bool) -> None:
+    """Go on from an attempt whose controller went silent, or that no controller has claimed in time."""
+    if claimed:
+        fail(unit, step, failure)
+    else:
+        give_up(unit, step, _in_vain(unit), "skipped")
+
+
+def note_obstacle(unit: UnitOfWork, why: str) -> None:
+    """Keep what kept the last attempt from delivering."""
+    unit.plan.halting[DELIVERY]["obstacle"] = flatten(why)
+    unit.plan.dirty.add("live")
+
+
+def give_up(unit: UnitOfWork, step: Step, why: str, what: str) -> None:
+    """End the delivery undone: the plan does not fail for that."""
+    plan = unit.plan
+    if obstacle := plan.halting[DELIVERY].get("obstacle"):
+        why = f"{why}, the last time: {obstacle}"
+    note_undelivered(unit, why)
+    plan.halting["replaced"] = plan.halting.get("replaced", 0) + 1
+    unit.withdraw(step)
+    unit.end_step(step, (S.FAILED if step.status.state == S.ACTIVE else S.SKIPPED).value, what, why)
+
+
+def note_undelivered(unit: UnitOfWork, why: str) -> None:
+    """Keep why nothing was delivered."""
+    unit.plan.halting[DELIVERY]["undelivered"] = why
+    unit.plan.dirty.add("live")
+
+
+def _make(taken: Sequence[str]) -> PlannedStep:
+    """Make the step; its spec says what to deliver, as it is known when an attempt starts."""
+    name, number = DELIVER, 2
+    while name in taken:
+        name, number = f"{DELIVER}-{number}", number + 1
+    return PlannedStep(
+        step_id=name,
+        title="Deliver the accepted changes",
+        intent="Push a branch that has the changes of input.accepted and no others. Where input.pull_request is true, "
+        "open a pull request of it with input.title and input.text.",
+        controller_task_spec=ControllerTaskSpec(type=StepType.DELIVER),
+        mode=MODE_OF_TYPE[StepType.DELIVER],
+        success_criteria="`output` names the branch, and the pull request if one was asked for.",
+        retry_limit=RETRIES,
+        queue=DELIVERIES,
+        estimate=StepEstimate(tokens=0, patch_cycles=0),
+    )
+
+
+def _page(number: int) -> str:
+    return f"{ACCEPTED} {number}"
+
+
+def _in_vain(unit: UnitOfWork) -> str:
+    until = rfc3339(unit.plan.halting[DELIVERY]["until"])
+    return f"no controller of the queue {DELIVERIES!r} delivered it by {until}"
+
+
+def _fault(output: Any) -> str | None:
+    """Say why an answer tells no delivery; what it holds is of another's making."""
+    if not isinstance(output, dict):
+        return "`output` must be an object with `branch` and `pull_request`"
+    branch, url = output.get("branch"), output.get("pull_request")
+    if not isinstance(branch, str) or not _is_branch(branch):
+        return f"`output.branch` must be the name of a branch, of at most {MAX_BRANCH} characters"
+    if url is not None and not (isinstance(url, str) and len(url) <= MAX_URL and _URL.fullmatch(url)):
+        return f"`output.pull_request` must be null or an http or https URL of at most {MAX_URL} characters"
+    return None
+
+
+def _is_branch(name: str) -> bool:
+    return len(name) <= MAX_BRANCH and name.isprintable() and _NO_BRANCH.search(name) is None
+
+
+def _text(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) -> str:
+    """Explain what is delivered, as Markdown. Words from outside stand in code, where they name and link nobody."""
+    plan = unit.plan
+    lines = ["~~~text", *(line for line in sentence.splitlines() if not line.lstrip().startswith("~~~")), "~~~", ""]
+    for step_id, attempt, _, title, tools in entries[:MAX_LISTED]:
+        tried = f", attempt {attempt}" if attempt > 1 else ""
+        proof = f", verified by {tools}" if tools else ""
+        lines.append(f"- {_code(title)} ({step_id}{tried}{proof})")
+    if len(entries) > MAX_LISTED:
+        lines.append(f"- and {len(entries) - MAX_LISTED} more")
+    goal, count = f"the goal {_code(plan.head.goal_id)} ({plan.head.kind})", len(entries)
+    lines += ["", f"{count} accepted changes of plan `{unit.snapshot.plan_id}` for {goal}, revision {plan.revision}."]
+    return whole_lines("\n".join(lines), MAX_TEXT)
+
+
+def _code(words: str) -> str:
+    return f"`{fit_evidence(flatten(words)).replace('`', chr(39))}`"
