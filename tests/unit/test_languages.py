@@ -164,7 +164,7 @@ cpp.TOOLCHAIN = Toolchain(  # in the place of another: the table itself is a fil
     ranked={Rank.CHECK: said},
     signs=LogSigns(dependency="unable to find zig package"),
     foreign_files="^zig-cache/",
-    test_names="spec_.*\\.zig",
+    test_names=r"spec_.*\\.zig",
 )
 
 from tasks.policy import pre_steps

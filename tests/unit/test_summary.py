@@ -29,9 +29,10 @@ def step(step_id: str, **more: Any) -> dict[str, Any]:
 
 def view(*steps: dict[str, Any], **more: Any) -> PlanView:
     known = {
-        "plan_id": "plan_3c-0199aaaabbbbccccddddeeeeffff0000", "goal_id": "ci-1", "kind": "task", "goal": "Fix b",
-        "state": "HALTED", "revision": 0, "paused": False, "waiting": None, "halt": None, "budget": LINES, "counts": {},
-        "created_at": "2026-11-23T10:00:00Z", "ended_at": "2026-11-23T10:03:10Z", "steps": steps, **more,
+        "plan_id": "plan_3c-0199aaaabbbbccccddddeeeeffff0000", "goal_id": "ci-1", "tenant": "default", "repo": None,
+        "kind": "task", "goal": "Fix b", "state": "HALTED", "revision": 0, "paused": False, "waiting": None,
+        "halt": None, "budget": LINES, "counts": {}, "created_at": "2026-11-23T10:00:00Z",
+        "ended_at": "2026-11-23T10:03:10Z", "steps": steps, **more,
     }  # fmt: skip
     return PlanView.model_validate(known)
 
