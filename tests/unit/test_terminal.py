@@ -21,7 +21,7 @@ from rich.text import Text
 from schemas.envelope import FieldError, Problem
 from worker.cli import console
 from worker.host.printable import escape_json, make_harmless
-from worker.host.terminal import Terminal
+from worker.host.terminal import Terminal, content
 from worker.telemetry.logs import JsonLines
 
 WORKER = Path(__file__).parents[2] / "worker"
@@ -43,6 +43,18 @@ def test_nothing_in_what_is_drawn_steers_a_terminal(show: type) -> None:
 
     assert ESCAPES.isdisjoint(page)
     assert "owned" in page
+
+
+def test_a_file_is_printed_byte_for_byte_for_a_program_alone(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = f"+\tnew\r\n{HOSTILE}".encode() + b"\xff\n"
+    content(data)
+    assert capfdbinary.readouterr().out == data
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    content(data)
+    assert (ESCAPES - {"\r"}).isdisjoint(capfdbinary.readouterr().out.decode())
 
 
 def test_a_table_of_hostile_words_is_a_table() -> None:

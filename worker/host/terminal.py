@@ -39,6 +39,15 @@ def document(text: str) -> None:
     typer.echo(escape_json(text), nl=False)
 
 
+def content(data: bytes) -> None:
+    """Print what is in a file: byte for byte for a program, and harmless on a terminal."""
+    if sys.stdout.isatty():
+        typer.echo(make_harmless(data.decode(errors="replace").expandtabs()), nl=False)
+        return
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
 def confirm(question: str, *, default: bool | None = False) -> bool:
     """Ask a person for yes or no."""
     return typer.confirm(make_harmless(question), default=default)

@@ -11,7 +11,7 @@ import typer
 
 from worker.cli.console import MISSING, Failure, Json, command, open_link, read_settings, say, say_json
 from worker.cli.target import Owner, PlanName, find
-from worker.host.terminal import line
+from worker.host.terminal import content
 from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Told:
 @command
 def attempt(
     plan: PlanName,
-    step: Annotated[str, typer.Argument(metavar="STEP")],
+    step: Annotated[str, typer.Argument(metavar="STEP", help="The id of one of its steps.")],
     number: Annotated[int | None, typer.Argument(metavar="[N]", min=1, help="Which one; the last unless said.")] = None,
     transcript: Annotated[bool, typer.Option("--transcript", help="Print all that the agent printed.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Print all that was changed.")] = False,
@@ -66,10 +66,10 @@ def attempt(
     if asked and not shown["files"]:
         raise Failure.of("not_here", f"{place(shown)}.", MISSING)
     if as_json:
-        say_json(shown)
+        say_json({**shown, "files": {name: data.decode(errors="replace") for name, data in shown["files"].items()}})
     elif asked:
         for name in asked:
-            line(shown["files"].get(name, "").removesuffix("\n"))
+            content(shown["files"].get(name, b""))
     else:
         say(draw(shown))
 
@@ -96,7 +96,7 @@ def _ask(plan: str, step: str, tenant: str, folder: LogsFolder) -> Told:
 def _look(folder: LogsFolder, told: Told, step: str, number: int) -> dict[str, Any]:
     """Put together what is known of an attempt, and what lies here of it."""
     from schemas import codec
-    from worker.controller.attempt_log import OUTCOME, TRANSCRIPT, digest
+    from worker.controller.attempt_log import OUTCOME, SPEC, TRANSCRIPT, digest
 
     said = told.attempts.get(number, {})
     kept = said.get("transcript") or {}
@@ -109,8 +109,9 @@ def _look(folder: LogsFolder, told: Told, step: str, number: int) -> dict[str, A
         **{name: said.get(name) for name in ("at", "result", "category", "reason", "transcript")},
         "folder": str(folder.place(told.plan_id, step, number)) if files else None,
         "is_unaltered": digest(files[TRANSCRIPT]) == kept["digest"] if TRANSCRIPT in files and kept else None,
-        "outcome": codec.loads(files[OUTCOME]) if OUTCOME in files else None,
-        "files": {name: data.decode(errors="replace") for name, data in files.items()},
+        "spec": codec.loads(files.pop(SPEC)) if SPEC in files else None,
+        "outcome": codec.loads(files.pop(OUTCOME)) if OUTCOME in files else None,
+        "files": files,
     }
 
 

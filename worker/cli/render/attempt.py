@@ -51,11 +51,11 @@ def _head(shown: dict[str, Any]) -> Iterator[Text]:
         yield Text("The transcript is not what the outcome told of: it was altered since, or is another one's.", "red")
 
 
-def _files(files: dict[str, str]) -> Iterator[Text]:
+def _files(files: dict[str, bytes]) -> Iterator[Text]:
     for name, option in SHOWN.items():
         if not files.get(name):
             continue
-        lines = files[name].splitlines()
+        lines = files[name].decode(errors="replace").expandtabs().splitlines()
         left = len(lines) - MOST_LINES
         yield Text(f"\n{name}" + (f" ({option} prints {left:,} lines more)" if left > 0 else ""), "bold")
         part = lines[:MOST_LINES] if name == "changes.diff" else lines[-MOST_LINES:]
