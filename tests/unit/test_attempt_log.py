@@ -11,7 +11,7 @@ import pytest
 
 from schemas.outcome import Outcome
 from worker.controller import attempt_log
-from worker.controller.attempt_log import DIFF, OUTCOME, SPEC, TRANSCRIPT, VERIFICATION, AttemptLog
+from worker.controller.attempt_log import DENIED, DIFF, OUTCOME, SPEC, TRANSCRIPT, VERIFICATION, AttemptLog
 from worker.controller.logs_folder import LogsFolder
 from worker.sandbox.process import Printed
 
@@ -60,12 +60,13 @@ def test_no_file_holds_a_secret_or_the_lease() -> None:
     log = AttemptLog(secrets=("the word",))
     log.add_agent(printed(f"{KEY}\nthe word\n".encode(), b"caf\xe9 password: hunter22\n"))
     log.add_tool(["pytest", "-k", "the word"], printed(f"TOKEN={KEY}\n".encode(), code=124))
+    log.denied = (f"Bash: curl -H '{KEY}' \ud800",)
     log.diff = f"+key = '{KEY}'\n+\xe9\n".encode("latin-1")
     outcome = Outcome(step_id="a", success=True, lease="held", output={"said": "the word"})
 
     files = {TRANSCRIPT: log.transcript, **log.files(b'{"step_id": "a", "lease": "held"}', outcome)}
 
-    assert set(files) == {TRANSCRIPT, DIFF, VERIFICATION, SPEC, OUTCOME}
+    assert set(files) == {TRANSCRIPT, DIFF, VERIFICATION, SPEC, OUTCOME, DENIED}
     for data in files.values():
         assert not any(secret in data for secret in (KEY.encode(), b"the word", b"hunter22", b"held"))
     assert files[DIFF].endswith(b"+\xe9\n")

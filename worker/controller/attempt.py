@@ -192,6 +192,7 @@ class AttemptRun:
             confined=self.place.agent.confines,
         )
         if report.reading.denied:
+            self.log.denied = report.reading.denied
             log.info("agent_denied", extra={**self.spec.ids, "denied": report.reading.denied})
         return report
 

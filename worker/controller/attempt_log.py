@@ -15,9 +15,9 @@ from schemas.outcome import Outcome
 from tasks.text.secrets import mask, redact
 from worker.sandbox.process import TIMED_OUT, Printed
 
-TRANSCRIPT, DIFF, VERIFICATION = "transcript", "changes.diff", "verification.txt"
+TRANSCRIPT, DIFF, VERIFICATION, DENIED = "transcript", "changes.diff", "verification.txt", "denied.txt"
 SPEC, OUTCOME = "spec.json", "outcome.json"
-FILES = (TRANSCRIPT, DIFF, VERIFICATION, SPEC, OUTCOME)
+FILES = (TRANSCRIPT, DIFF, VERIFICATION, DENIED, SPEC, OUTCOME)
 MAX_FILE_BYTES = 4 * 1024 * 1024  # secrets are looked for in every byte
 MAX_TOOL_BYTES = 1024 * 1024  # of one verification
 ERRORS = b"\n--- standard error ---\n"
@@ -30,6 +30,7 @@ class AttemptLog:
 
     secrets: tuple[str, ...] = ()
     diff: bytes = b""
+    denied: tuple[str, ...] = ()  # what the agent wanted to do, and was not allowed to
     began: bool = field(default=False, init=False)  # whether an agent ran
     _transcript: bytes = field(default=b"", init=False)
     _tools: list[bytes] = field(default_factory=list, init=False)
@@ -60,6 +61,9 @@ class AttemptLog:
         found = {
             DIFF: _without(mask, _excerpt(BytesIO(self.diff), MAX_FILE_BYTES), self.secrets),
             VERIFICATION: _without(redact, tools, self.secrets),
+            DENIED: _without(
+                redact, "".join(f"{each}\n" for each in self.denied).encode(errors="replace"), self.secrets
+            ),
             SPEC: self._json(codec.loads(spec)),
             OUTCOME: self._json(said) if said else b"",
         }

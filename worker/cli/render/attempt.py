@@ -14,6 +14,7 @@ from worker.cli.render.plan import plain
 SHOWN = {  # file -> the option that prints all of it
     "changes.diff": "--diff",
     "verification.txt": "--verification",
+    "denied.txt": "--json",
     "transcript": "--transcript",
 }
 MOST_LINES = 40  # of each
