@@ -57,7 +57,11 @@ class ChangedRule(Enum):
         "IMPORT_ERROR where its text says that tests could not be collected because of an import.",
     )
     AS_RESERVED = (4, "A figure that an outcome leaves out settles at what was reserved for the attempt.")
-    FILES_OF_STEPS = (4, "`tighten` is refused where it names a file that no step of the plan has.")
+    FILES_OF_STEPS = (
+        4,
+        "`tighten` is refused where it names a file that no step of a plan of at most 1000 steps has, or that the goal "
+        "of a plan that expands does not allow.",
+    )
     MENDED_AT_THE_CAUSE = (
         4,
         "A mend may also touch what was patched before a step that patched only tests or documents, takes the sources "

@@ -23,8 +23,9 @@ from tasks.policy import expansion, halt, operator_changes
 from tasks.policy.schedule import advance
 from tasks.rules.budget import BUDGETS
 from tasks.rules.risk import RISK
+from tasks.text.fields import fit
 
-MAX_NAMED = 5  # files in a refusal
+MAX_NAMED, MAX_PATH = 5, 200  # files in a refusal, characters of each
 REMEMBERED = 64  # ids of commands that a plan keeps
 
 _WHILE_ASKING = frozenset({CommandName.ANSWER, CommandName.CANCEL, CommandName.HALT})
@@ -173,14 +174,15 @@ def _tighten(unit: UnitOfWork, command: Command) -> Refusal:
         return f"`risk_level` is for one step and one of {', '.join(RISK)}"
     if command.step_id is None:
         if unknown := operator_changes.files_of_no_step(unit, files or ()):
-            return f"no step of the plan has {', '.join(unknown[:MAX_NAMED])}, and an allowlist can only be tightened"
+            named = ", ".join(fit(path, MAX_PATH) for path in unknown[:MAX_NAMED])
+            return f"no step of the plan has {named}, and an allowlist can only be tightened"
         operator_changes.tighten_plan(unit, files or ())
         return None
     step = unit.snapshot.steps.get(command.step_id)
     if step is None or step.status.state not in OPEN or step.status.skipped_by:
         return "only a step that has not ended, and will not be skipped, can be tightened"
     if wider := sorted({*(files or ())} - {*step.facts["allowed_files"]}):
-        return f"{wider[0]} is not among the files of the step, and an allowlist can only be tightened"
+        return f"{fit(wider[0], MAX_PATH)} is not among the files of the step, and an allowlist can only be tightened"
     refusal = operator_changes.risk_refusal(unit, step, risk, files) if risk else None
     if files is not None and not refusal:
         operator_changes.tighten_step(unit, step, files)

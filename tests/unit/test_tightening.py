@@ -9,8 +9,8 @@ import pytest
 from schemas import codec
 from schemas.base import RiskLevel
 from tasks.base.policy_version import POLICY_VERSION
-from tests.support.commands import order
-from tests.support.plans import PLAN, PYTEST, Running, a_failure, a_report, a_step
+from tests.support.commands import an_order, order
+from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_failure, a_report, a_step, some_steps
 
 TWO = ("src/a.py", "src/b.py")
 
@@ -64,6 +64,29 @@ def test_steps_yet_to_start_have_only_what_is_left() -> None:
     plan.report(a_report("b"))
 
     assert plan.active["c"].files == ["src/a.py"]
+
+
+@pytest.mark.parametrize(("steps", "left"), [(1000, None), (1001, ["src/other.py", "src/s-0.py"])])
+def test_only_a_plan_of_at_most_1000_steps_is_looked_through(steps: int, left: list[str] | None) -> None:
+    plan = Running(*some_steps(steps))
+
+    plan.obey(an_order("tighten", None, {"allowed_files": ["src/s-0.py", "src/other.py"]}))
+
+    assert plan.record.head.tightened == left
+
+
+@pytest.mark.parametrize("step", [None, "a"])
+def test_a_refusal_names_few_files_in_short_and_harmless(step: str | None) -> None:
+    plan = Running(a_step("a", files=TWO))
+    odd = "\x1b[2Jsrc/\u202ex.py\n"
+
+    assert tighten(plan, "src/a.py", *(f"{number}{odd}" + "y" * 5000 for number in range(20)), step=step) == "refused"
+
+    reason = codec.loads([*plan.store.stream(PARTITION.events).entries.values()][-1][b"data"])["reason"]
+    assert reason.isprintable()
+    assert "\u202e" not in reason
+    assert len(reason) <= 5 * 202 + 100
+    assert plan.record.head.tightened is None
 
 
 def test_a_file_never_comes_back() -> None:
