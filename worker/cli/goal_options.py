@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,14 +13,19 @@ from typing import Any
 
 from schemas import codec
 from schemas.envelope import Problem
+from schemas.goal import Limits
 from tasks.base.errors import PlannerError
 from tasks.strategies.gap_report.analysis import RoadmapItem
 from worker.cli.console import USAGE, Failure, Kind, read_source
+from worker.host.terminal import Terminal, line
 from worker.sources import goal, inbox, junit, roadmap, sarif
+from worker.sources.ci import job_of
+from worker.sources.filling import Filling, fill
 from worker.streams.decode import read_goal
 from worker.streams.inbox import StreamEntry
 
-ADDED_TO = ("context", "gap_report")  # what options and sources put more into
+NUMBER = re.compile(r"-?[0-9]{1,18}")
+ADDED_TO = ("context", "gap_report", "limits")  # what options and sources put more into
 
 
 class Nothing(StrEnum):
@@ -95,6 +102,34 @@ def _refused_as(code: str, name: str = "") -> Iterator[None]:
         yield
     except PlannerError as error:
         raise Failure.of(code, f"{name}{error}", USAGE) from error
+
+
+def limits_of(said: Sequence[str]) -> dict[str, int]:
+    """Read limits such as `tokens=50000`; raises Failure with the names that there are."""
+    found = {}
+    for each in said:
+        name, _, number = each.partition("=")
+        if name not in Limits.model_fields or not NUMBER.fullmatch(number):
+            known = ", ".join(Limits.model_fields)
+            raise Failure.of("wrong_limit", f"--limit {each}: say NAME=NUMBER, NAME being one of {known}.", USAGE)
+        found[name] = int(number)
+    return found
+
+
+def fill_in(body: Mapping[str, Any], *, quiet: bool) -> Filling:
+    """Fill in what the current folder and the CI job know; unless `quiet`, a person and the job's log are told."""
+    job = job_of(os.environ)
+    filling = fill(body, Path(), job)
+    if not quiet and (job or Terminal(stderr=True).is_terminal):
+        parts = [f"{name} {_shown(value)}" for name, value in filling.summary.items()]
+        said = [f"Filled in: {', '.join(parts)} (--no-fill leaves that out)."] if parts else []
+        for each in (*said, *filling.notes):
+            line(each, err=True)
+    return filling
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def from_text(text: bytes) -> dict[str, Any]:

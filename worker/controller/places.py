@@ -10,7 +10,7 @@ from typing import Self
 
 from worker.agents.agent import Agent
 from worker.controller.config import ControllerConfig
-from worker.controller.readiness import CannotWork, StepTrouble, is_of
+from worker.controller.readiness import CannotWork, StepTrouble
 from worker.controller.remote import Remote, without_users
 from worker.controller.repositories_file import RepositoriesFile, RepositorySettings
 from worker.controller.repository import Repository
@@ -18,6 +18,7 @@ from worker.controller.setup import Setup
 from worker.controller.shared import SharedRepository
 from worker.controller.worktree import Worktree, worktree
 from worker.host.git import GitError
+from worker.host.remote_names import is_of
 from worker.sandbox.paths import grants_of
 from worker.sandbox.sandbox import Sandbox
 

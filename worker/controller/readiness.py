@@ -9,7 +9,7 @@ import logging
 import re
 import shlex
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,8 +22,6 @@ VERSION_S = 60.0
 VERSION_CHARS = 500
 INTERPRETERS = re.compile(r"(?:python[0-9.]*|node|deno|bun|ruby|perl|php|(?:ba|z|da)?sh)")
 log = logging.getLogger("planner.controller")
-
-_SCP = re.compile(r"(?:[^@/]+@)?([^:/]+):(?!//)(.+)")
 
 
 class CannotWork(Exception):
@@ -74,34 +72,3 @@ def start_trouble(agent: Agent, sandbox: Sandbox) -> str | None:
         return f"{agent.name}: `{shlex.join(agent.version)}` ended with {done.exit_code} in the agent's sandbox: {tail}"
     log.info("agent_ready", extra={"agent": agent.name, "version": done.stdout.strip()[:VERSION_CHARS]})
     return None
-
-
-def is_of(wanted: str, names: Iterable[str]) -> bool:
-    """Say whether `wanted`, such as `acme/shop` or a URL, is one of the repositories that `names` tell of.
-
-    A path of this machine does not say whose a repository is: its last word is compared.
-    """
-    asked = place_of(wanted)
-    for name in names:
-        known = place_of(name)
-        if known == asked or known.endswith(f"/{asked}"):
-            return True
-        if name.startswith(("/", "file:")) and known.rpartition("/")[2] == asked.rpartition("/")[2]:
-            return True
-    return False
-
-
-def place_of(name: str) -> str:
-    """Reduce the name or URL of a repository to what is the same however it is reached, such as `host/acme/shop`."""
-    return "/".join(filter(None, host_and_path(name))).casefold()
-
-
-def host_and_path(name: str) -> tuple[str, str]:
-    """Split the name or URL of a repository into its host, if it tells one, and its path, such as `acme/shop`."""
-    host, path = "", name.strip()
-    if "://" in path:
-        host, _, path = path.partition("://")[2].partition("/")
-        host = host.rpartition("@")[2].partition(":")[0]
-    elif found := _SCP.fullmatch(path):
-        host, path = found[1], found[2]
-    return host, path.strip("/").removesuffix(".git")

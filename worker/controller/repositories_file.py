@@ -23,9 +23,10 @@ from pydantic import (
 
 from worker.agents.agent import Agent, command_agent, is_named, named_agent
 from worker.controller.forge import Forge, ForgeKind, read_token
-from worker.controller.readiness import CannotWork, agent_trouble, host_and_path
+from worker.controller.readiness import CannotWork, agent_trouble
 from worker.controller.setup import Setup
 from worker.host.regular_files import read
+from worker.host.remote_names import host_and_path
 
 MAX_BYTES = 1024 * 1024
 PLAN = "{plan_id}"

@@ -39,10 +39,11 @@ def with_failures(body: Mapping[str, Any], report: JUnitReport) -> dict[str, Any
 
 
 def with_options(body: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Set what the options say."""
+    """Set what the options say; of the limits those that they name."""
     said = {name: value for name, value in given.items() if value is not None}
     context = dict(body.get("context") or {}) | {name: said.pop(name) for name in CONTEXT if name in said}
-    return {**body, **said, **({"context": context} if context else {})}
+    limits = dict(body.get("limits") or {}) | said.pop("limits", {})
+    return {**body, **said, **({"context": context} if context else {}), **({"limits": limits} if limits else {})}
 
 
 @dataclass(frozen=True, slots=True)

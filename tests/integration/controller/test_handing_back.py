@@ -14,11 +14,10 @@ from schemas.outcome import Outcome
 from tests.conftest import wait_until
 from tests.support.controlling import FIX, PYTEST, Planner, Repo, evidence
 from worker.controller import pauses
-from worker.controller.readiness import agent_trouble, is_of
+from worker.controller.readiness import agent_trouble
 
 Start = Callable[..., None]
 NO_LINTER = {"tool": "lint", "argv": ["no-such-linter", "."], "timeout_s": 9}
-SHOP = "https://git.example/acme/shop.git"
 
 
 @pytest.fixture(autouse=True)
@@ -120,25 +119,6 @@ def test_a_controller_that_can_do_nothing_pauses_longer_each_time_and_goes_on(
     assert [seconds for seconds, _ in pauses] == [0.05, 0.1, 0.2]
     assert all("no-such-linter" in why for _, why in pauses)
     assert time.monotonic() - began > 0.35
-
-
-@pytest.mark.parametrize(
-    ("wanted", "remote", "is_it"),
-    [
-        ("acme/shop", SHOP, True),
-        ("Acme/Shop", "git@git.example:acme/shop.git", True),
-        ("https://user@git.example/acme/shop", "ssh://git@git.example:22/acme/shop.git", True),
-        ("shop", SHOP, True),
-        ("acme/shop", "/srv/git/shop.git", True),
-        ("acme/shop", "https://git.example/other/shop.git", False),
-        ("me/shop", SHOP, False),
-        ("hop", SHOP, False),
-        ("acme/till", "/srv/git/shop.git", False),
-        ("https://elsewhere.example/acme/shop", SHOP, False),
-    ],
-)
-def test_a_repository_is_the_same_however_it_is_named(wanted: str, remote: str, is_it: bool) -> None:
-    assert is_of(wanted, ["https://git.example/acme/other", remote]) is is_it
 
 
 def test_an_agent_that_only_prints_words_of_providers_has_failed(planner: Planner, start: Start) -> None:

@@ -45,6 +45,14 @@ class LanguageName(StrEnum):
     CPP = "cpp"
 
 
+class Risk(StrEnum):
+    """The risks of steps; as schemas.base.RiskLevel."""
+
+    LOW = "LOW"
+    MED = "MED"
+    HIGH = "HIGH"
+
+
 class WaitFor(StrEnum):
     """What `--wait` waits for."""
 
@@ -96,6 +104,16 @@ def submit(
     queue: Annotated[str | None, typer.Option(help="Which controllers shall work on it.")] = None,
     drafter: Annotated[str | None, typer.Option(help="Who drafts its plan, of those that are enabled.")] = None,
     deliver: Annotated[Delivered | None, typer.Option(help="Push its changes, also open a pull request.")] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=N", help="A limit of the plan, such as tokens=50000; again for more."),
+    ] = None,
+    approvals: Annotated[
+        list[Risk] | None, typer.Option(case_sensitive=False, help="Ask before steps of this risk; again for more.")
+    ] = None,
+    fill: Annotated[
+        bool, typer.Option("--fill/--no-fill", help="Add what git and the CI job know; what you say stands.")
+    ] = True,
     wait: Annotated[
         WaitFor | None, typer.Option("--wait", "-w", help="Wait for the verdict (also without the word), or the end.")
     ] = None,
@@ -121,9 +139,12 @@ def submit(
     [b]planner submit --from-sarif ruff.sarif --roadmap ROADMAP.md --inbox inbox/ -f src/a.py[/b]
 
     What was red for long is no part of a repair, unless somebody asks for it: name with --test the tests of the report.
-    Without FILE a plan begins at the commit of the current folder, if the files are there: what was red then does not
-    count against the plan, and globs find its files.
     Files may be globs. Options go over what FILE says. Exit code 1 if the goal is REJECTED.
+
+    In a checkout that has the files which may change, the goal is given its repository, commit, files, manifests and
+    language, unless FILE or an option says them: so globs find files, the project's linters check what is changed, and
+    what was red at that commit does not count against the plan. A CI job names its repository and commit, of a pull
+    request its head. What is not committed is no part of that; --no-fill leaves all of it out.
 
     [b]planner submit --from-junit report.xml -f 'src/**' --wait end --timeout 30m[/b]
 
@@ -141,7 +162,6 @@ def submit(
     from worker.cli.commands.summary import add_page
     from worker.cli.publisher import publish
     from worker.cli.render.summary import nothing_page
-    from worker.sources.git import with_commit
     from worker.sources.goal import with_options
 
     timeout_s = waiting.seconds(timeout or DEFAULT_TIMEOUT[wait])
@@ -150,6 +170,7 @@ def submit(
         "goal": goal, "allowed_files": file, "goal_id": goal_id, "tenant": tenant, "queue": queue, "kind": kind,
         "repo": repo, "base_sha": base_sha, "language": language, "test_command": test_command, "drafter": drafter,
         "delivery": deliver and {"push": True, "pull_request": deliver is Delivered.PULL_REQUEST},
+        "limits": goal_options.limits_of(limit or ()), "approvals": approvals,
     }  # fmt: skip
     said = goal_options.from_text(read_source(source)) if source else {}
     sources = goal_options.Sources(from_junit, test or [], from_sarif or [], roadmap, inbox)
@@ -161,9 +182,11 @@ def submit(
         say_json(result) if as_json else say(made.value)
         return OK
     body = with_options(made, given)
-    body = body if source else with_commit(body, Path.cwd())
     if not body:
         raise Failure.of("no_goal", NO_GOAL, USAGE)
+    if fill:
+        filling = goal_options.fill_in(body, quiet=as_json)
+        body, result = filling.body, result | {"filled": filling.summary, "notes": filling.notes}
     with open_link() as link:
         data = goal_options.encode(body, link.settings.max_goal_bytes)
         sent = publish(link, data, body.get("goal_id"), body.get("tenant"))

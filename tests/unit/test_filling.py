@@ -1,0 +1,266 @@
+"""What `planner submit` fills in from a real checkout, and from the variables of a CI job."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas import codec
+from schemas.goal import MAX_GOAL_BYTES
+from worker.sources.ci import Job, job_of
+from worker.sources.filling import Filling, fill
+
+URL = "https://me:secret@git.example/acme/shop.git"
+FILES = {
+    "src/cart.py": "x = 1\n",
+    "src/price.py": "y = 2\n",
+    "tests/test_cart.py": "",
+    "pyproject.toml": "[tool.ruff]\n",
+    "docs/pyproject.toml": "[tool.mypy]\n",
+    "uv.lock": "version = 1\n",
+}
+Repository = Callable[..., Path]
+
+
+def git(folder: Path, *words: str) -> str:
+    told = ["git", "-c", "user.name=a", "-c", "user.email=a@a", "-c", "protocol.file.allow=always", *words]
+    return subprocess.run(told, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    def make(files: dict[str, str] = FILES, url: str = URL, name: str = "shop") -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        git(folder, "init", "--quiet", "--initial-branch=main")
+        if url:
+            git(folder, "remote", "add", "origin", url)
+        write(folder, files)
+        git(folder, "add", ".")
+        git(folder, "commit", "--quiet", "--message", "a")
+        return folder
+
+    return make
+
+
+def filled(folder: Path, *allowed: str, job: Job | None = None, **context: Any) -> Filling:
+    return fill({"goal": "x", "allowed_files": list(allowed), "context": context}, folder, job)
+
+
+def test_a_checkout_fills_in_what_it_knows(repository: Repository) -> None:
+    folder = repository()
+
+    made = filled(folder, "src/*.py")
+
+    assert made.body["context"] == {
+        "repo": "acme/shop",
+        "base_sha": git(folder, "rev-parse", "HEAD"),
+        "language": "python",
+        "manifests": {"pyproject.toml": "[tool.ruff]\n"},  # that of `docs` configures nothing for these files
+        "files": [
+            "src/cart.py",
+            "src/price.py",
+            "docs/pyproject.toml",
+            "pyproject.toml",
+            "tests/test_cart.py",
+            "uv.lock",
+        ],
+    }
+    assert made.filled == made.body["context"]
+    assert "secret" not in repr(made)
+
+
+def test_what_the_goal_says_stands(repository: Repository) -> None:
+    said: dict[str, Any] = {"repo": "acme/shop", "base_sha": None, "files": [], "manifests": {}, "language": "go"}
+
+    made = filled(repository(), "src/cart.py", **said)
+
+    assert (made.body["context"], made.filled) == (said, {})
+
+
+def test_files_are_those_of_the_commit_that_the_goal_names(repository: Repository) -> None:
+    folder = repository()
+    first = git(folder, "rev-parse", "HEAD")
+    write(folder, {"src/new.py": ""})
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--message", "b")
+
+    assert "src/new.py" in filled(folder, "src/cart.py").body["context"]["files"]
+    assert "src/new.py" not in filled(folder, "src/cart.py", base_sha=first).body["context"]["files"]
+
+    unknown = filled(folder, "src/cart.py", base_sha="9f1c2d4")
+    assert unknown.filled == {"repo": "acme/shop"}
+    assert "does not have the commit 9f1c2d4" in unknown.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "context", "why"),
+    [
+        (["lib/a.py"], {}, "not those of this checkout"),
+        (["src/cart.py", "lib/a.py"], {}, "not those of this checkout"),
+        (["src/cart.py"], {"repo": "acme/till"}, "this is a checkout of acme/shop"),
+        ([], {}, None),
+    ],
+)
+def test_a_goal_about_something_else_gets_nothing(
+    repository: Repository, allowed: list[str], context: dict[str, Any], why: str | None
+) -> None:
+    made = filled(repository(), *allowed, **context)
+
+    assert made.filled == {}
+    assert (why in made.notes[0]) if why else not made.notes
+
+
+def test_paths_begin_at_the_root_of_the_repository(repository: Repository) -> None:
+    folder = repository()
+
+    assert filled(folder / "src", "src/cart.py").filled["base_sha"] == git(folder, "rev-parse", "HEAD")
+    assert "such as src/cart.py" in filled(folder / "src", "cart.py").notes[0]
+
+
+def test_what_is_not_committed_is_no_part_of_the_plan(repository: Repository) -> None:
+    folder = repository(url="")
+    for touched in (folder / "src/cart.py", folder / "src/price.py"):
+        os.utime(touched, (1, 1))  # as in a copied folder: nothing has changed
+    assert filled(folder, "src/cart.py").notes == ()
+
+    write(folder, {"src/cart.py": "x = 3\n", "pyproject.toml": "[tool.pyright]\n"})
+    made = filled(folder, "src/cart.py")
+
+    assert "not committed are no part of the plan" in made.notes[0]
+    assert made.filled["manifests"] == {"pyproject.toml": "[tool.ruff]\n"}
+
+
+def test_a_look_at_a_hostile_checkout_runs_none_of_its_programs(repository: Repository) -> None:
+    folder = repository(FILES | {".gitattributes": "*.py filter=x=y\n"})
+    for name in ("filter.x=y.clean", "filter.x=y.process", "core.fsmonitor", "diff.external"):
+        git(folder, "config", name, f"touch {folder}/ran-{name}; cat")
+    git(folder, "config", "filter.x=y.required", "true")
+    os.utime(folder / "src/cart.py", (1, 1))
+
+    assert filled(folder, "src/cart.py").filled["language"] == "python"
+    assert list(folder.glob("ran*")) == []
+
+
+def test_no_link_leads_out_of_the_checkout(repository: Repository, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("[tool.ruff] # secret\n")
+    folder = repository(FILES | {"pyproject.toml": ""})
+    (folder / "pyproject.toml").unlink()
+    (folder / "pyproject.toml").symlink_to(tmp_path / "secret")
+    (folder / "linked").symlink_to(tmp_path)
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--message", "b")
+
+    made = filled(folder, "src/cart.py")
+
+    assert "manifests" not in made.filled
+    assert {"pyproject.toml", "linked"}.isdisjoint(made.filled["files"])
+
+
+def test_an_unpublished_commit_is_told(repository: Repository, tmp_path: Path) -> None:
+    folder = repository()
+    assert "push it" in filled(folder, "src/cart.py").notes[0]
+
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{folder}", str(clone))  # shallow
+    git(clone, "checkout", "--quiet", "--detach")
+
+    made = filled(clone, "src/cart.py")
+
+    assert made.notes == ()
+    assert made.filled["base_sha"] == git(folder, "rev-parse", "HEAD")
+    assert "repo" not in made.filled  # a path of this machine is no name for others
+
+
+def test_worktrees_submodules_and_bare_repositories_are_looked_at_too(repository: Repository, tmp_path: Path) -> None:
+    folder = repository()
+    head = git(folder, "rev-parse", "HEAD")
+    git(folder, "worktree", "add", "--quiet", str(tmp_path / "tree"))
+    outer = repository({"a.py": ""}, "git@git.example:acme/all.git", "all")
+    git(outer, "submodule", "add", "--quiet", str(folder), "shop")
+    git(outer, "commit", "--quiet", "--message", "b")
+    git(tmp_path, "clone", "--quiet", "--bare", str(folder), "bare")
+
+    for place in (tmp_path / "tree", outer / "shop", tmp_path / "bare"):
+        assert filled(place, "src/cart.py").filled["base_sha"] == head
+    assert filled(outer, "a.py").filled["files"] == ["a.py", ".gitmodules"]
+
+
+def test_without_git_or_a_commit_nothing_is_known(
+    tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "bare", {"a.py": ""})
+    assert filled(tmp_path / "bare", "a.py") == filled(tmp_path / "nowhere", "a.py")
+    git(tmp_path / "bare", "init", "--quiet")
+    assert filled(tmp_path / "bare", "a.py").filled == {}
+
+    folder = repository()
+    monkeypatch.setenv("PATH", "")
+    assert filled(folder, "src/cart.py").filled == {}
+    job = Job("acme/shop", "9f1c2d4")
+    assert filled(folder, "src/cart.py", job=job).filled == {"repo": "acme/shop", "base_sha": "9f1c2d4"}
+    assert filled(folder, "src/cart.py", job=job, repo="acme/till").filled == {}
+
+
+def test_a_job_names_its_repository_and_the_head_of_a_pull_request(repository: Repository) -> None:
+    folder = repository()
+    head = git(folder, "rev-parse", "HEAD")
+
+    pushed = filled(folder, "src/cart.py", job=Job("Acme/Shop", head))
+    pulled = filled(folder, "src/cart.py", job=Job("acme/shop", head, "b" * 40))
+    elsewhere = filled(folder, "src/cart.py", job=Job("acme/ops", "c" * 40))  # the job checked out another repository
+
+    assert (pushed.filled["repo"], pushed.filled["base_sha"]) == ("Acme/Shop", head)
+    assert pulled.filled["base_sha"] == "b" * 40
+    assert (elsewhere.filled["repo"], elsewhere.filled["base_sha"]) == ("acme/shop", head)
+    assert filled(folder, job=Job("acme/shop", head)).filled["base_sha"] == head
+
+
+def test_without_a_language_a_makefile_says_how_tests_are_run(repository: Repository) -> None:
+    rules = "test := 1\nTEST:\ncheck: all\n\ttrue\n"
+    folder = repository({"lib/a.rb": "", "Makefile": rules})
+
+    assert filled(folder, "lib/a.rb").filled["test_command"] == "make check"
+    assert "test_command" not in filled(folder, "lib/a.rb", test_command="make test").filled
+
+
+def test_a_large_repository_makes_no_goal_that_is_too_large(repository: Repository) -> None:
+    many = {f"pkg/{'d' * 90}{number:04}/module_{number}.py": "" for number in range(1500)}
+    folder = repository({**many, "pyproject.toml": "# " + "\n" * 70_000, "setup.cfg": '"' * 40_000, "src/z.py": ""})
+
+    made = fill({"goal": "x", "allowed_files": ["src/z.py"], "context": {"failure_log": "e" * 200_000}}, folder, None)
+
+    assert len(codec.dumps(made.body)) <= MAX_GOAL_BYTES
+    assert made.filled["files"][0] == "src/z.py"
+    assert 10 < len(made.filled["files"]) < 1500
+
+
+def test_the_variables_of_a_job_are_read(tmp_path: Path) -> None:
+    event = tmp_path / "event.json"
+    event.write_text(json.dumps({"pull_request": {"head": {"sha": "b" * 40}}}))
+    pushed = {"GITHUB_REPOSITORY": "acme/shop", "GITHUB_SHA": "a" * 40, "GITHUB_REF": "refs/heads/main"}
+    pulled = pushed | {"GITHUB_REF": "refs/pull/7/merge", "GITHUB_EVENT_PATH": str(event)}
+    merged = {"CI_PROJECT_PATH": "acme/sub/shop", "CI_COMMIT_SHA": "a" * 40}
+
+    assert job_of({"CI": "true", "GITHUB_SHA": ""}) is None
+    assert job_of(pushed | {"GITHUB_EVENT_PATH": str(event)}) == Job("acme/shop", "a" * 40)
+    assert job_of(pulled) == Job("acme/shop", "a" * 40, "b" * 40)
+    assert job_of(merged) == Job("acme/sub/shop", "a" * 40)
+    assert job_of(merged | {"CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": "b" * 40}) == Job("acme/sub/shop", "a" * 40, "b" * 40)
+    for text in ("{", "[]", '{"pull_request": {"head": {"sha": "--all"}}}'):
+        event.write_text(text)
+        assert job_of(pulled) == Job("acme/shop", "a" * 40)
+    event.unlink()
+    assert job_of(pulled) == Job("acme/shop", "a" * 40)

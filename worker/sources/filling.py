@@ -1,0 +1,208 @@
+"""Fills in what a goal leaves out of its context, from the checkout and the CI job that it is sent from.
+
+What the goal says stands. Nothing is filled in from a checkout that cannot be what the goal is about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schemas import codec
+from schemas.goal import MAX_GOAL_BYTES, GoalContext
+from tasks.base.errors import UnknownCommand
+from tasks.text.paths import expand_globs
+from tasks.toolchain.catalogue import CATALOGUE
+from tasks.toolchain.files import name_of
+from tasks.toolchain.languages import LANGUAGES, MANIFESTS, language_of
+from worker.host.remote_names import is_of
+from worker.host.remote_names import name_of as repository_name
+from worker.sources.checkout import FAILURES, Checkout
+from worker.sources.ci import Job
+
+MAX_MANIFEST = 32_000  # characters of one
+MAX_MANIFESTS, MAX_FILES = 48_000, 64_000  # bytes of all, as JSON; a goal may have 256 kB
+RESERVED = 4096  # bytes of a goal for all else that is filled in
+LOCK = re.compile(r".*(?:\.lock|[-.]lock\.\w+|\.sum)")  # what tools write: long, and no tool is configured there
+READ = frozenset(  # the manifests that plans are made by
+    name
+    for name in (
+        *MANIFESTS,
+        *(
+            name
+            for language in LANGUAGES.values()
+            for choice in language.quick_checks
+            for check in choice
+            for name in (*check.files, *check.within)
+        ),
+    )
+    if not LOCK.fullmatch(name)
+)
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # as make looks for them
+TARGET = re.compile(r"^(test|check)\s*:(?!=)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """A goal with what was filled in, that alone, and what whoever sends it should know."""
+
+    body: dict[str, Any]
+    filled: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What was filled in, by its name; of files how many, of manifests which."""
+        said = dict(self.filled)
+        if "files" in said:
+            said["files"] = len(said["files"])
+        if "manifests" in said:
+            said["manifests"] = list(said["manifests"])
+        return said
+
+
+def fill(body: Mapping[str, Any], folder: Path, job: Job | None) -> Filling:
+    """Fill in repository, commit, files, manifests, language and test command of a goal.
+
+    Those of the checkout at `folder`, else what the CI job says of itself. Outside of CI a goal that names no file that
+    may change is about nothing here.
+    """
+    context, allowed = dict(body.get("context") or {}), body.get("allowed_files")
+    patterns = [each for each in allowed if isinstance(each, str)] if isinstance(allowed, list) else []
+    if not patterns and not job:
+        return Filling(dict(body))
+    notes: list[str] = []
+    checkout = Checkout.at(folder)
+    room = (MAX_GOAL_BYTES - len(codec.dumps(body)) - RESERVED) // 2
+    try:
+        found = _of_checkout(checkout, context, patterns, job, room, notes) if checkout else _of_job(job, context)
+    except FAILURES as error:
+        notes.append(f"What git knows of this folder was not filled in: {error}.")
+        found = _of_job(job, context)
+    filled = {name: value for name, value in found.items() if value and name not in context}
+    return Filling({**body, "context": context | filled} if filled else dict(body), filled, tuple(notes))
+
+
+def _of_job(job: Job | None, context: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a job without a checkout says of its repository, which a goal about another one has no use for."""
+    if job is None or not _is_named(context.get("repo"), [job.repo] if job.repo else []):
+        return {}
+    return {"repo": job.repo, "base_sha": job.head or job.commit}
+
+
+def _of_checkout(
+    checkout: Checkout,
+    context: Mapping[str, Any],
+    patterns: Sequence[str],
+    job: Job | None,
+    room: int,
+    notes: list[str],
+) -> dict[str, Any]:
+    named = [name for url in checkout.remotes.values() if (name := repository_name(url))]
+    if not _is_named(context.get("repo"), [*checkout.remotes.values(), *([job.repo] if job and job.repo else [])]):
+        notes.append(f"Nothing is filled in: this is a checkout of {', '.join(named) or 'another repository'}.")
+        return {}
+    base = context.get("base_sha")
+    commit = checkout.commit(str(base)) if base else checkout.head
+    files = checkout.files(commit or checkout.head)
+    if patterns and not is_about(files, patterns):
+        notes.append(_why_not(files, patterns, checkout.prefix))
+        return {}
+    found: dict[str, Any] = {"repo": _repository(checkout, named, job)}
+    if commit is None:
+        notes.append(f"No files are filled in: this clone does not have the commit {base}.")
+        return found
+    if not base:
+        found["base_sha"] = (job.head if job else None) or commit
+        notes += _not_begun_with(checkout, commit, job)
+    expanded = expand_globs(patterns, list(files)).files
+    found |= _of_files(checkout, files, expanded, context)
+    found["manifests"] = dict(_within(_manifests(checkout, files, expanded), min(MAX_MANIFESTS, room)))
+    wanted = dict.fromkeys((*(path for path in expanded if path in files), *files))
+    found["files"] = [path for path, _ in _within(((path, "") for path in wanted), min(MAX_FILES, room))]
+    return found
+
+
+def _is_named(said: Any, names: Sequence[str]) -> bool:
+    """Tell whether what is called `names` may be the repository that the goal names; without names it may."""
+    return not said or not names or is_of(str(said), names) or any(is_of(name, [str(said)]) for name in names)
+
+
+def _repository(checkout: Checkout, named: Sequence[str], job: Job | None) -> str | None:
+    """Name the repository: as the job does, unless it works on a checkout of another one; else as its remote does."""
+    if job and job.repo and (not named or is_of(job.repo, checkout.remotes.values())):
+        return job.repo
+    url = checkout.remotes.get("origin") or (
+        next(iter(checkout.remotes.values())) if len(checkout.remotes) == 1 else ""
+    )
+    return repository_name(url)
+
+
+def _not_begun_with(checkout: Checkout, commit: str, job: Job | None) -> Iterator[str]:
+    """Say what of the folder a plan does not begin with, or which commit its controllers may not find."""
+    if checkout.is_changed():
+        yield f"Changes here that are not committed are no part of the plan: it begins at {commit[:12]}."
+    if not job and not checkout.is_published(commit):
+        yield f"No branch of a remote has {commit[:12]}, as far as this clone knows: push it for controllers elsewhere."
+
+
+def is_about(files: Iterable[str], patterns: Sequence[str]) -> bool:
+    """Tell whether a project of these files is what `patterns` are about: new files lie in folders that it has."""
+    listed = list(files)
+    there, folders = frozenset(listed), {path.rpartition("/")[0] for path in listed}
+    found = [expand_globs([pattern], listed).files for pattern in patterns]
+    known = [any(path in there for path in paths) for paths in found]
+    fitting = (any(path.rpartition("/")[0] in folders for path in paths) for paths in found)
+    return any(known) and all(fitting)
+
+
+def _why_not(files: Iterable[str], patterns: Sequence[str], prefix: str) -> str:
+    if prefix and is_about(files, [prefix + each for each in patterns]):
+        return f"Nothing is filled in: paths begin at the root of the repository, such as {prefix}{patterns[0]}."
+    return "Nothing is filled in: the files that may change are not those of this checkout."
+
+
+def _of_files(
+    checkout: Checkout, files: Mapping[str, str], expanded: Sequence[str], context: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Guess the language as the planner would that had all files, and without one how a Makefile runs the tests."""
+    if context.get("language"):
+        return {}
+    tested: Sequence[str] = ()
+    if command := context.get("test_command"):
+        with suppress(UnknownCommand):
+            tested = CATALOGUE.contracts[CATALOGUE.match(str(command)).tool].languages
+    known = GoalContext.model_construct(files=tuple(files), manifests={}, language=None)
+    if language := language_of(known, expanded, tested):
+        return {"language": language.name}
+    makefile = next((name for name in MAKEFILES if name in files), "")
+    rules = checkout.texts({makefile: files[makefile]}).get(makefile, "") if makefile and not command else ""
+    targets = set(TARGET.findall(rules))
+    return {"test_command": f"make {'test' if 'test' in targets else 'check'}"} if targets else {}
+
+
+def _manifests(checkout: Checkout, files: Mapping[str, str], expanded: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the manifests in the folders of the files that may change and above these, the nearest first."""
+    folders = {folder for path in expanded for folder in _folders_above(path)}
+    found = [path for path in files if name_of(path) in READ and path.rpartition("/")[0] in folders]
+    texts = checkout.texts({path: files[path] for path in sorted(found, key=lambda path: (-path.count("/"), path))})
+    return ((path, text[:MAX_MANIFEST]) for path, text in texts.items() if text.strip())
+
+
+def _folders_above(path: str) -> Iterator[str]:
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _within(items: Iterable[tuple[str, str]], room: int) -> Iterator[tuple[str, str]]:
+    """Yield those that fit into `room` bytes of JSON, in order."""
+    for name, text in items:
+        size = len(codec.dumps([name, text]))
+        if size <= room:
+            room -= size
+            yield name, text
