@@ -180,6 +180,7 @@ def test_a_worker_takes_only_queues_that_a_route_has(planner: Callable[..., Resu
 def test_a_controller_without_a_repository_is_refused(planner: Callable[..., Result], tmp_path: Path) -> None:
     assert planner("controller", "--workdir", tmp_path / "nowhere").exit_code == 2
     assert planner("controller", "--workdir", tmp_path).exit_code == 1
+    assert planner("controller", "--queue", "deliver").exit_code == 2
 
 
 # What submit sends

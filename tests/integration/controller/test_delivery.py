@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -10,6 +14,7 @@ import pytest
 
 from tests.support import forge_server
 from tests.support.controlling import BRANCH, FIX, PLAN, PYTEST, Planner, Repo, bare
+from tests.support.faults import hasty_worker
 from tests.support.forge_server import TOKEN, ForgeServer
 from worker.controller.attempt import Result
 from worker.controller.changes import diff_hash
@@ -32,6 +37,7 @@ DELIVER = "planner:{0}:steps:deliver"
 CONTEXT = {"repo": "acme/shop", "base_sha": None}
 URL = "https://forge.example/acme/shop/pull/1"
 STEP: dict[str, Any] = {"controller_task_spec": {"type": "DELIVER"}, "mode": "read_only", "context": CONTEXT}
+PLANNER = (sys.executable, "-c", "from worker.cli.commands.app import main; main()")
 ASKED = {"push": True, "pull_request": True, "title": "Fix @all of it", "text": "fixes #1"}
 
 
@@ -372,3 +378,46 @@ def test_words_that_a_forge_obeys_are_only_words(text: str, obeyed: str) -> None
     assert obeyed in text
     assert obeyed not in disarm(text)
     assert disarm(text).replace("\u200b", "") == text
+
+
+FIELDS = {"verify": "pytest test_calc.py"}
+STEPS = [
+    {"step_id": "fix", "title": "Fix add", "intent": FIX, "allowed_files": ["calc.py"]} | FIELDS,
+    {"step_id": "words", "title": "Greet @all", "intent": "write('words.py', '1\\n')", "allowed_files": ["words.py"],
+     "depends_on": ["fix"]} | FIELDS,
+]  # fmt: skip
+
+
+@pytest.mark.outages
+def test_a_goal_is_delivered_although_the_deliverer_is_killed_between_push_and_answer(
+    redis_url: str, remote: Repo, forge: ForgeServer, start: Start, permit: Permit, tmp_path: Path
+) -> None:
+    permit()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/repos.toml").write_text(f'[repositories."acme/shop"]\nurl = "{remote.path}"\n')
+    goal = {"goal": "Make add add", "goal_id": "g-1", "steps": STEPS, "delivery": {"pull_request": True}}
+    goal["context"] = {"repo": "acme/shop", "base_sha": remote.git("rev-parse", "main"), "language": "python"}
+    goal["allowed_files"] = ["calc.py", "words.py"]
+    (tmp_path / "goal.json").write_text(json.dumps(goal))
+    words = ("controller", "--repos", str(tmp_path / "repos.toml"), "--queue", "deliver", "--sandbox", "off")
+    environment = {**os.environ, "PLANNER_REDIS_URL": redis_url}
+    with hasty_worker(redis_url, redis_url, tmp_path / "worker.log", tasks__SILENT_MS=2500):
+        with (tmp_path / "deliverer.log").open("wb") as log:
+            first = subprocess.Popen([*PLANNER, *words], env=environment, stdout=log, stderr=log)
+        forge.opened = first.kill
+        start(repositories=RepositoriesFile.read(tmp_path / "other/repos.toml"))
+
+        waiting = ("submit", str(tmp_path / "goal.json"), "--wait", "end", "--timeout", "2m", "--json")
+        submitter = subprocess.Popen([*PLANNER, *waiting], env=environment, stdout=subprocess.PIPE, text=True)
+        first.wait(60)
+        start(repositories=permit(), queues=("other",))
+        told, _ = submitter.communicate(timeout=120)
+
+    assert submitter.returncode == 0
+    record = json.loads(told)
+    branch = f"planner/{record['plan_id']}"
+    assert (record["state"], record["branch"], record["pull_request"]) == ("COMPLETED", branch, URL)
+    assert len(forge.pull_requests) == 1
+    assert remote.git("rev-parse", branch) == remote.git("rev-parse", f"refs/planner/{record['plan_id']}")
+    assert remote.git("diff", "--name-only", "main", branch).splitlines() == ["calc.py", "words.py"]
+    assert remote.git("log", "--format=%s", f"main..{branch}").splitlines() == ["Greet @\u200ball", "Fix add"]
