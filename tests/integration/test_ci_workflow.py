@@ -94,7 +94,7 @@ def test_a_goal_that_is_refused_is_red_and_gives_no_output_a_line_of_its_own(
     planner_worker: RunningWorker, checkout: Path
 ) -> None:
     given = {name: each.get("default", "") for name, each in ACTION["inputs"].items()}
-    given |= {"redis-url": planner_worker.url, "files": "../etc/**\n", "report": "report.xml"}
+    given |= {"redis-url": planner_worker.url, "files": "../etc/**\n", "deliver": "push"}
     machine = runner(checkout, **{f"inputs.{name}": value for name, value in given.items()})
     assert machine.play(WORKFLOW["jobs"]["test"]["steps"]) == 1
 
