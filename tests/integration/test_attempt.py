@@ -84,6 +84,7 @@ def test_an_attempt_is_shown_on_its_host(
     assert shown["files"][TRANSCRIPT] == SAID.decode()
     assert f"kept at {socket.gethostname()}:{logs.path}" in CliRunner().invoke(app, ["explain", plan_id, "a"]).stdout
 
+    (logs.place(plan_id, "a", 1) / OUTCOME).write_bytes(b'{"output": "[secret]')
     (logs.place(plan_id, "a", 1) / TRANSCRIPT).write_bytes(b"nothing")
     assert "altered" in planner(plan_id, "a").stdout
 

@@ -175,8 +175,9 @@ def test_a_repository_behind_ssh_is_cloned_read_and_pushed_to_with_a_key(
     key.touch()
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     old = remote.git("rev-parse", "main")
-    for number in range(60):  # beyond what is at hand of the past
-        remote.commit_on("main", "words.py", f"# {number}\n")
+    commit = "commit refs/heads/main\ncommitter t <t@t> 0 +0000\ndata 0\n"
+    later = f"{commit}from {old}\n\n" + f"{commit}\n" * 60  # beyond what is at hand of the past
+    subprocess.run(["git", "fast-import", "--quiet"], cwd=remote.path, input=later, text=True, check=True)
     planner.send("fix", **CHANGE, context={**CONTEXT, "base_sha": old})
     start(repositories=on_host(tmp_path, url=f"git@git.example:{remote.path}", ssh_key=key.name, known_hosts=key.name))
 

@@ -95,7 +95,6 @@ def _ask(plan: str, step: str, tenant: str, folder: LogsFolder) -> Told:
 
 def _look(folder: LogsFolder, told: Told, step: str, number: int) -> dict[str, Any]:
     """Put together what is known of an attempt, and what lies here of it."""
-    from schemas import codec
     from worker.controller.attempt_log import OUTCOME, SPEC, TRANSCRIPT, digest
 
     said = told.attempts.get(number, {})
@@ -109,10 +108,22 @@ def _look(folder: LogsFolder, told: Told, step: str, number: int) -> dict[str, A
         **{name: said.get(name) for name in ("at", "result", "category", "reason", "transcript")},
         "folder": str(folder.place(told.plan_id, step, number)) if files else None,
         "is_unaltered": digest(files[TRANSCRIPT]) == kept["digest"] if TRANSCRIPT in files and kept else None,
-        "spec": codec.loads(files.pop(SPEC)) if SPEC in files else None,
-        "outcome": codec.loads(files.pop(OUTCOME)) if OUTCOME in files else None,
+        "spec": _document(files, SPEC),
+        "outcome": _document(files, OUTCOME),
         "files": files,
     }
+
+
+def _document(files: dict[str, bytes], name: str) -> Any:
+    """Take a JSON document out of `files`; one that cannot be read, as where a secret reached beyond it, stays."""
+    from schemas import codec
+
+    try:
+        found = codec.loads(files.get(name, b"null"))
+    except codec.DecodeError:
+        return None
+    files.pop(name, None)
+    return found
 
 
 def _folder_of(kept: dict[str, Any], plan_id: str, step: str, number: int) -> LogsFolder | None:

@@ -175,7 +175,12 @@ def _secrets(repositories: RepositoriesFile | None) -> tuple[str, ...]:
 
     tables = repositories.repositories.values() if repositories else ()
     given = [os.environ, *(table.environment for table in tables)]
-    return tuple(value for each in given for name, value in each.items() if NAMED_LIKE_SECRETS.search(name))
+    return tuple(
+        value
+        for each in given
+        for name, value in each.items()
+        if NAMED_LIKE_SECRETS.search(name) and not value.isdigit()
+    )
 
 
 def _agent(name: str | None, command_line: str) -> Agent | None:
