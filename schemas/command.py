@@ -32,6 +32,7 @@ class Scope(StrEnum):
     PLAN = "plan"
     REPOSITORY = "repository"
     TENANT = "tenant"
+    QUEUE = "queue"
     ALL = "all"
 
 

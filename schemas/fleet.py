@@ -11,7 +11,8 @@ class QueueView(Outbound):
     """A line of `planner queues --json`: a queue of step specs, over all partitions.
 
     `claimed` entries were read by a controller, `waiting` ones by nobody yet. `readers` asked within the last minute,
-    or hold an entry. `oldest_ms` is the age of the oldest entry, null where there is none.
+    or hold an entry. `oldest_ms` is the age of the oldest entry, null where there is none. `paused_by` says by whom and
+    why no step of it is handed out.
     """
 
     queue: str
@@ -20,6 +21,7 @@ class QueueView(Outbound):
     claimed: int
     readers: int
     oldest_ms: int | None
+    paused_by: str | None = None
 
 
 class StepInHand(Outbound):

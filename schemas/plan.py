@@ -69,7 +69,7 @@ class PlanSummary(Outbound):
 
 
 class StepActivity(Outbound):
-    """What a step does at the moment: `queued`, `running`, or in a `backoff` before its next attempt.
+    """What a step does: `queued`, `running`, in a `backoff` before its next attempt, `held` while its queue is paused.
 
     `since` is when its attempt was queued, or when a controller claimed or read it; `until` when the backoff ends.
     `controller` and `heartbeat_at` are as the controller says; it may send no heartbeat. `reason` says why nothing

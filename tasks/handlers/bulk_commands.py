@@ -1,7 +1,8 @@
 """Commands about more than one plan -> what stands for each of them, now and later.
 
 A pause or a halt stands until it is lifted by `resume` or its time is over, and so for plans yet to come; a cancel is
-for those that were there. What stands is kept as {"<command> <scope>": record}, one of a kind for each scope.
+for those that were there. What stands is kept as {"<command> <scope>": record}, one of a kind for each scope. A
+queue is only paused: it holds steps, not plans.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from tasks.plan.snapshot import StandingCommand
 
 Records: TypeAlias = Mapping[bytes, bytes]
 
-WIDE = frozenset({Scope.REPOSITORY, Scope.TENANT, Scope.ALL})
+WIDE = frozenset({Scope.REPOSITORY, Scope.TENANT, Scope.QUEUE, Scope.ALL})
 LIFTED = (CommandName.PAUSE, CommandName.HALT)
+PAUSED_QUEUE = f"{CommandName.PAUSE.value} {Scope.QUEUE.value}:"  # what the name of a record about a queue begins with
 COUNT = b"orders"  # beside the records: how many commands there were
 
 
@@ -30,6 +32,11 @@ def scopes_of(tenant: str, repo: str | None) -> list[str]:
     """Name the scopes that a plan is in, the widest first."""
     found = [Scope.ALL.value, f"{Scope.TENANT.value}:{tenant}"]
     return [*found, f"{Scope.REPOSITORY.value}:{repo}"] if repo else found
+
+
+def reaches(scope: str, tenant: str, repo: str | None) -> bool:
+    """Whether a command of that scope may be about such a plan; any plan may have steps of a queue."""
+    return scope.startswith(f"{Scope.QUEUE.value}:") or scope in scopes_of(tenant, repo)
 
 
 def record(command: Command, now: int, records: Records) -> dict[str, bytes]:
@@ -58,6 +65,18 @@ def is_over(command: Command, now: int) -> bool:
 def find_over(records: Records, now: int) -> list[bytes]:
     """Name the records whose time is over."""
     return [name for name, raw in records.items() if name != COUNT and 0 < codec.loads(raw)["until"] <= now]
+
+
+def find_paused_queues(records: Records, now: int) -> dict[str, StandingCommand]:
+    """Find the queues of which no step may start now, each with the command that says so."""
+    found = {}
+    for name, raw in records.items():
+        if name.startswith(PAUSED_QUEUE.encode()):
+            command, _, scope = name.decode().partition(" ")
+            standing = StandingCommand.read(command, scope, codec.loads(raw))
+            if not 0 < standing.until <= now:
+                found[scope.partition(":")[2]] = standing
+    return found
 
 
 def find_standing(records: Records, tenant: str, repo: str | None, created: int, now: int) -> StandingCommand | None:

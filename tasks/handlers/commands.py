@@ -35,13 +35,13 @@ OPEN = frozenset({S.PENDING.value, S.BLOCKED.value, S.ACTIVE.value})
 Refusal = str | None  # why a command cannot be obeyed
 
 _STEP, _PLAN = frozenset({Scope.STEP}), frozenset({Scope.PLAN})
-_ANY = _PLAN | WIDE
+_ANY = _PLAN | WIDE - {Scope.QUEUE}
 
 # How far each command may reach. A wider top-up is of a day budget.
 SCOPES: Mapping[CommandName, frozenset[Scope]] = MappingProxyType(
     {
-        CommandName.PAUSE: _ANY,
-        CommandName.RESUME: _ANY,
+        CommandName.PAUSE: _PLAN | WIDE,
+        CommandName.RESUME: _PLAN | WIDE,
         CommandName.CANCEL: _ANY,
         CommandName.HALT: _ANY,
         CommandName.APPROVE: _STEP,

@@ -60,6 +60,7 @@ class PlanSeed:
     version: int = 0  # what the store holds under this id: 0, or a creation that was cut short
     down: int = 0  # as in Clocks
     standing: StandingCommand | None = None
+    paused_queues: Mapping[str, StandingCommand] = field(default_factory=dict)
     grants: Mapping[str, Grant] = field(default_factory=dict)
     full: frozenset[str] = frozenset()  # queues that have no room
     created: int = 0  # when the plan was first written, ms; 0 for now
@@ -216,6 +217,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         reply_to=plan_seed.reply_to,
         lease_prefix=plan_seed.lease_prefix,
         standing=plan_seed.standing,
+        paused_queues=plan_seed.paused_queues,
         grants=plan_seed.grants,
         full=plan_seed.full,
     )

@@ -123,4 +123,5 @@ class Snapshot:
     grants: Mapping[str, Grant] = field(default_factory=dict)  # scope -> what is left; without it there is no limit
     notes: dict[str, bytes] = field(default_factory=dict)  # those that were asked for; b"" for one that is not there
     full: Collection[str] = ()  # queues that take no more specs for now
+    paused_queues: Mapping[str, StandingCommand] = field(default_factory=dict)  # whose steps do not start
     short_of_memory: bool = False

@@ -24,6 +24,7 @@ from tasks.plan.changeset import Changeset, HistoryChange, plan_history
 from tasks.plan.snapshot import NOTE, WINDOW, Snapshot, Step
 
 REMIND_MS = 1000
+KEPT_MS = 60_000  # the same, where a paused queue keeps all steps back that were read
 FIRST_LOOK_MS = 60_000  # a bulk command that came while the plan was made may not have reached it
 PAUSED = "pause of "  # what `held` begins with where a command is the reason
 
@@ -48,6 +49,7 @@ class UnitOfWork:
         self.queued = self.ready.keys() | ()  # what the ready queue holds now
         self.withdrawn: set[str] = set()  # steps that have to leave the ready queue, wherever in it they stand
         self.full: set[str] = set()  # queues that kept a step back
+        self.kept: dict[str, str] = {}  # ready step -> its queue, which is paused
         self.inputs: list[Any] = []
         self.moves: list[tuple[str, str, str]] = []
         self.revisions: list[dict[str, Any]] = []
@@ -255,7 +257,8 @@ class UnitOfWork:
         if change.ends:
             plan.wake = change.wake = 0
         elif change.more or change.short or (change.wider and not self.snapshot.active):
-            self.wake_at(self.snapshot.now + REMIND_MS)  # in case the worker that goes on with it is killed
+            soon = KEPT_MS if self.kept and not (change.more or change.short) else REMIND_MS
+            self.wake_at(self.snapshot.now + soon)  # in case the worker that goes on with it is killed
         change.statuses = {step_id: step.status.encode() for step_id, step in self.touched.items()}
         if self.ready.keys() != self.queued:
             change.ready_add = {i: s.status.index for i, s in self.ready.items() if i not in self.queued}
@@ -281,6 +284,8 @@ class UnitOfWork:
             line["revisions"] = self.revisions
         if self.full:
             line["full"] = sorted(self.full)
+        if self.kept:
+            line["paused_queues"] = sorted(set(self.kept.values()))
         if self.snapshot.ready_beyond:
             line["read"] = len(self.snapshot.ready)  # of a longer ready queue
         return codec.dumps(line)

@@ -102,7 +102,8 @@ def begin(unit: UnitOfWork) -> bool:
 def look(unit: UnitOfWork) -> None:
     """Stop the wait for a delivery while the plan may start nothing, and give up what is ready after its time."""
     found, now = unit.plan.halting[DELIVERY], unit.snapshot.now
-    if unit.is_stopped:
+    is_held = found["step"] in unit.ready and DELIVERIES in unit.snapshot.paused_queues
+    if unit.is_stopped or is_held:
         if "left" not in found:
             found["left"] = max(0, found["until"] - now)
             unit.plan.dirty.add("live")

@@ -170,12 +170,18 @@ def _allowance(unit: UnitOfWork, facts: Mapping[str, Any]) -> int | None:
 
 
 def _may_start(unit: UnitOfWork, step: Step) -> bool:
-    """Whether neither a person nor a full queue keeps `step` back; what is delivered has been approved."""
+    """Whether neither a person nor a queue that is paused or full keeps `step` back; what is delivered was approved."""
+    queue = step.facts["queue"]
+    if queue in unit.snapshot.paused_queues:
+        unit.kept[step.step_id] = queue
+        if until := unit.snapshot.paused_queues[queue].until:
+            unit.wake_at(until)
+        return False
     if unit.plan.head.approvals and not unit.is_delivering and waits.await_approval(unit, step):
         return False
-    if step.facts["queue"] in unit.snapshot.full:
+    if queue in unit.snapshot.full:
         unit.wake_at(unit.snapshot.now + FULL_MS)
-        unit.full.add(step.facts["queue"])
+        unit.full.add(queue)
         return False
     return True
 

@@ -189,11 +189,17 @@ def look_at_backoffs(unit: UnitOfWork) -> None:
 
 
 def keep_time(unit: UnitOfWork) -> None:
-    """Stop the wall clock while the plan may start nothing, or all that is open waits for a person or is delivered."""
+    """Stop the wall clock while the plan may start nothing, or all that is open waits for a person or a paused queue.
+
+    It also stands still while what was accepted is delivered.
+    """
     plan, times = unit.plan, unit.plan.times
-    asks = (plan.waits or plan.question) and not (unit.snapshot.active or unit.ready or plan.backoffs)
-    still = unit.is_stopped or unit.is_delivering or bool(asks)
+    goes_on = unit.snapshot.active or unit.ready.keys() - unit.kept.keys() or plan.backoffs
+    waits = plan.waits or plan.question or unit.kept
+    still = unit.is_stopped or unit.is_delivering or bool(waits and not goes_on)
     if still and "still" not in times:
+        if unit.kept:
+            unit.inputs.append(["queue paused", sorted(set(unit.kept.values()))])
         times["still"] = unit.snapshot.now
         plan.dirty.add("live")
     elif not still and "still" in times:

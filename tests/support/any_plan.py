@@ -124,7 +124,8 @@ ABOUT_STEPS = ("approve", "reject", "skip", "tighten a step")
 WIDTHS = st.sampled_from(["all", "tenant", "repository"])
 AROUND = st.one_of(
     st.tuples(st.just("stand"), st.tuples(st.sampled_from([*["pause"] * 6, "halt", "cancel"]), WIDTHS)),
-    st.tuples(st.just("lift"), WIDTHS),
+    st.tuples(st.just("stand"), st.just(("pause", "queue"))),
+    st.tuples(st.just("lift"), st.one_of(WIDTHS, st.just("queue"))),
     st.tuples(st.just("memory"), st.booleans()),
     st.tuples(st.just("queue"), st.sampled_from([0, 1, 1, MAX_QUEUE])),
     st.tuples(st.just("outage"), st.sampled_from([20_000, SILENT_MS, 20 * SILENT_MS])),

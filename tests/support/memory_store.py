@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from schemas.stored import HOT, Attempt, PlanRecord, StepStatus, decode_plan
 from schemas.times import DAY_MS
-from tasks.handlers.bulk_commands import find_standing
+from tasks.handlers.bulk_commands import find_paused_queues, find_standing
 from tasks.plan.changeset import MAX_STEP_CHANGES, Changeset
 from tasks.plan.snapshot import NOTE, WINDOW, Grant, Lease, Snapshot, StandingCommand, Step, Window
 from worker.store.keys import CONTROLLERS, GROUP, Partition, PlanKeys
@@ -88,8 +88,14 @@ class MemoryStore:
 
     def standing(self, tenant: str, repo: str | None, created: int) -> StandingCommand | None:
         """What stands for such a plan."""
-        records = {name.encode(): raw for name, raw in self.hash(self.partition.scopes).items()}
-        return find_standing(records, tenant, repo, created, self.now)
+        return find_standing(self._records(), tenant, repo, created, self.now)
+
+    def paused_queues(self) -> dict[str, StandingCommand]:
+        """The queues that are paused."""
+        return find_paused_queues(self._records(), self.now)
+
+    def _records(self) -> dict[bytes, bytes]:
+        return {name.encode(): raw for name, raw in self.hash(self.partition.scopes).items()}
 
     def grants(self, scopes: Sequence[str]) -> dict[str, Grant]:
         """What is left of the day budgets of `scopes`."""
@@ -143,6 +149,7 @@ class MemoryStore:
             now=self.now,
             record=record,
             standing=self.standing(record.head.tenant, record.head.repo, record.times["created"]),
+            paused_queues=self.paused_queues(),
             grants=self.grants(plan.get("quota", b"").decode().splitlines()),
             steps=self._steps(k, dict.fromkeys([*names, *ready]), must, ends),
             windows=windows,

@@ -177,6 +177,7 @@ class Running:
         self.keys = PARTITION.plan(plan)
         now = self.store.now
         born = {"standing": self.store.standing(tenant, repo, now), "grants": self.store.grants(budgets)}
+        born["paused_queues"] = self.store.paused_queues()
         born |= {"policy_version": policy_version, "requires_receipts": requires_receipts}
         born |= {"delivery_wait_s": delivery_wait_s}
         changes = a_plan(*steps, plan=plan, now=now, born=born, tenant=tenant, repo=repo, **limits)

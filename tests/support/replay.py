@@ -99,6 +99,8 @@ class Again:
         if self.held.startswith(DAY_BUDGET):
             view.grants = {self.held.split()[4]: Grant(0, exhausted=True)}
         view.full = line.get("full", ())
+        pause = StandingCommand("pause", "queue", "", "", "")
+        view.paused_queues = dict.fromkeys(line.get("paused_queues", ()), pause)
         if "read" in line:
             view.ready, view.ready_beyond = view.ready[: line["read"]], True
         return view

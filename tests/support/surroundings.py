@@ -14,8 +14,8 @@ TENANT = "tenant:acme"
 
 
 def wide_order(number: int, name: str, scope: str) -> Command:
-    """An order about every plan, about the tenant acme or about its repository."""
-    target = {"tenant": "acme", "repository": "acme/shop"}.get(scope)
+    """An order about every plan, about the tenant acme, its repository or the queue of all its steps."""
+    target = {"tenant": "acme", "repository": "acme/shop", "queue": "default"}.get(scope)
     body = {"command_id": f"w-{number}", "command": name, "scope": scope, "target": target}
     return Command.model_validate({**body, "actor": "ada", "reason": "why"})
 
@@ -50,7 +50,7 @@ def alter(plan: Running, number: int, what: str, value: Any) -> None:
 
 def clear(plan: Running) -> None:
     """Take away all that keeps `plan` from going on."""
-    for scope in ("all", "tenant", "repository"):
+    for scope in ("all", "tenant", "repository", "queue"):
         alter(plan, 0, "lift", scope)
     alter(plan, 0, "memory", value=False)
     alter(plan, 0, "queue", MAX_QUEUE)

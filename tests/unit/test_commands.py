@@ -184,8 +184,8 @@ def test_what_was_ordered_stands_in_the_log_with_who_and_why() -> None:
 
 
 REACHES = {
-    "pause": "plan repository tenant all",
-    "resume": "plan repository tenant all",
+    "pause": "plan repository tenant queue all",
+    "resume": "plan repository tenant queue all",
     "cancel": "plan repository tenant all",
     "halt": "plan repository tenant all",
     "approve": "step",
@@ -212,7 +212,8 @@ def test_an_order_reaches_as_far_as_the_wire_says_and_no_further(name: CommandNa
 
 
 @pytest.mark.parametrize(
-    ("scope", "missing"), [("step", "step_id"), ("plan", "plan_id"), ("tenant", "target"), ("repository", "target")]
+    ("scope", "missing"),
+    [("step", "step_id"), ("plan", "plan_id"), ("tenant", "target"), ("repository", "target"), ("queue", "target")],
 )
 def test_an_order_that_does_not_name_what_it_is_about_is_none(scope: str, missing: str) -> None:
     name = "skip" if scope == "step" else "pause"

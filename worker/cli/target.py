@@ -47,6 +47,7 @@ Repository = Annotated[
 ]
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="T", help="Every plan of this tenant.")]
 Everyone = Annotated[bool, typer.Option("--all", help="Every plan there is.")]
+Queue = Annotated[str | None, typer.Option("--queue", metavar="Q", help="The steps of this queue, of all plans.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a command about all plans.")]
 
 LENGTH = re.compile(r"([1-9][0-9]{0,5})([smhd])")
@@ -102,13 +103,17 @@ def one_plan(plan: str, step: str | None = None, owner: str = NO_TENANT) -> Targ
     return Target(Scope.STEP if step else Scope.PLAN, plan=plan, owner=owner)
 
 
-def one_of(plan: str | None, repository: str | None, tenant: str | None, everyone: bool = False) -> Target:
+def one_of(
+    plan: str | None, repository: str | None, tenant: str | None, everyone: bool = False, queue: str | None = None
+) -> Target:
     """Take the one that was named; raises Failure for none and for several."""
     from schemas.command import Scope
 
     named = [Target(Scope.PLAN, plan=plan)] if plan else []
     named += [
-        Target(scope, name=name) for scope, name in ((Scope.REPOSITORY, repository), (Scope.TENANT, tenant)) if name
+        Target(scope, name=name)
+        for scope, name in ((Scope.REPOSITORY, repository), (Scope.TENANT, tenant), (Scope.QUEUE, queue))
+        if name
     ]
     if everyone:
         named.append(Target(Scope.ALL))

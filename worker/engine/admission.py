@@ -14,7 +14,7 @@ from schemas.base import name_unknown_fields
 from schemas.envelope import Problem
 from schemas.goal import Goal
 from schemas.times import DAY_MS
-from tasks.handlers.bulk_commands import find_standing
+from tasks.handlers.bulk_commands import find_paused_queues, find_standing
 from tasks.handlers.goals import PlanSeed
 from worker.engine.quota import Quota
 from worker.store.keys import Partition, bucket
@@ -75,6 +75,7 @@ class Admission:
             version=int(version or 0),
             down=int(down or 0),
             standing=find_standing(commands, tenant, repo, created, now),
+            paused_queues=find_paused_queues(commands, now),
             requires_receipts=self.requires_receipts,
             delivery_wait_s=self.delivery_wait_s,
             unknown=name_unknown_fields(goal),

@@ -184,4 +184,4 @@ def _is_in(scope: str, state: bytes | None, head: bytes | None) -> bool:
     if not state or not head or state.decode() in PLAN_ENDS:
         return False
     known = PlanHead.decode(head)
-    return scope in bulk_commands.scopes_of(known.tenant, known.repo)
+    return bulk_commands.reaches(scope, known.tenant, known.repo)

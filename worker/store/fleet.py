@@ -17,6 +17,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 from schemas import codec
 from schemas.fleet import ControllerView, QueueView, StepInHand
 from schemas.times import rfc3339
+from tasks.handlers.bulk_commands import find_paused_queues
 from worker.store.keys import CONTROLLERS, Partition
 
 STEPS_KEY = re.compile(r"planner:\{\d+\}:steps:(.+)", re.DOTALL)
@@ -51,10 +52,10 @@ class _Controller:
 
 
 def queues(client: Redis) -> list[QueueView]:
-    """Tell of every queue how long it is, who reads it, and how long its oldest entry has waited."""
+    """Tell of every queue, also an empty one that is paused, how long it is, who reads it, and how old its first is."""
     clock: Any = client.time()
     now = clock[0] * 1000 + clock[1] // 1000
-    found = []
+    paused, found = paused_queues(client, now), []
     for name, group in groupby(_streams(client), lambda stream: stream.queue):
         streams = list(group)
         length, claimed = sum(each.length for each in streams), sum(each.claimed for each in streams)
@@ -63,10 +64,32 @@ def queues(client: Redis) -> list[QueueView]:
         oldest = max(0, now - min(firsts)) if firsts else None
         waiting = max(0, length - claimed)
         view = QueueView(
-            queue=name, length=length, waiting=waiting, claimed=claimed, readers=len(readers), oldest_ms=oldest
+            queue=name,
+            length=length,
+            waiting=waiting,
+            claimed=claimed,
+            readers=len(readers),
+            oldest_ms=oldest,
+            paused_by=paused.pop(name, None),
         )
         found.append(view)
-    return found
+    found += [
+        QueueView(queue=name, length=0, waiting=0, claimed=0, readers=0, oldest_ms=None, paused_by=why)
+        for name, why in paused.items()
+    ]
+    return sorted(found, key=lambda view: view.queue)
+
+
+def paused_queues(client: Redis, now: int) -> dict[str, str]:
+    """Tell by whom, why and until when each paused queue is; nothing to a user who may not read that."""
+    try:
+        records: Any = client.hgetall(Partition(0).scopes)  # what stands is the same in all partitions
+    except NoPermissionError:
+        return {}
+    return {
+        queue: f"{one.actor}: {one.reason}" + (f" (until {rfc3339(one.until)})" if one.until else "")
+        for queue, one in find_paused_queues(records, now).items()
+    }
 
 
 def count_readers(client: Redis, partitions: int, names: Sequence[str]) -> dict[str, int]:

@@ -15,7 +15,7 @@ from redis.exceptions import ResponseError
 
 from schemas.stored import Attempt, StepStatus, decode_plan
 from tasks.base.errors import PlannerError
-from tasks.handlers.bulk_commands import Records, find_standing
+from tasks.handlers.bulk_commands import Records, find_paused_queues, find_standing
 from tasks.plan.changeset import Changeset
 from tasks.plan.snapshot import NOTE, Grant, Lease, Snapshot, Step, Window
 from worker.store import functions
@@ -298,6 +298,7 @@ def _snapshot(partition: Partition, ask: Ask, reply: Any, scopes: Records) -> Sn
         if leases
         else {},
         standing=find_standing(scopes, record.head.tenant, record.head.repo, record.times["created"], now),
+        paused_queues=find_paused_queues(scopes, now) if scopes else {},
         grants={scope.decode(): Grant(left, over == b"1") for scope, left, over in _each(grants, 3)} if grants else {},
     )
 

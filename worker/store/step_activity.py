@@ -8,26 +8,34 @@ from redis import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from schemas import codec
+from schemas.base import StepState
 from schemas.plan import PlanView, StepActivity
 from schemas.stored import Attempt
 from schemas.times import rfc3339
 from worker.store import fleet
 from worker.store.keys import CONTROLLERS, Partition, partition_of
 
+MAY_START = (StepState.PENDING, StepState.ACTIVE)  # of those without an attempt in flight
 LEASE = ("attempt", "claimed", "renewed", "controller")
 
 
 def with_activity(client: Redis, partitions: int, plan: PlanView) -> PlanView:
     """Tell of each step of a plan what it does; nothing where this user may not read leases or queues."""
     try:
-        found = _activities(client, partitions, plan.plan_id)
+        found, now = _activities(client, partitions, plan.plan_id)
     except NoPermissionError:
         return plan
+    paused = {} if plan.ended_at else fleet.paused_queues(client, now)
+    for step in plan.steps:
+        if step.queue in paused and step.state in MAY_START and step.waiting is None:
+            held = StepActivity(kind="held", reason=f"queue {step.queue} is paused by {paused[step.queue]}")
+            found.setdefault(step.step_id, held)
     steps = [step.model_copy(update={"activity": found.get(step.step_id)}) for step in plan.steps]
     return plan.model_copy(update={"steps": tuple(steps)})
 
 
-def _activities(client: Redis, partitions: int, plan_id: str) -> dict[str, StepActivity]:
+def _activities(client: Redis, partitions: int, plan_id: str) -> tuple[dict[str, StepActivity], int]:
+    """Return what steps do of which that is known, and the server's time."""
     part = Partition(partition_of(plan_id, partitions))
     keys = part.plan(plan_id)
     pipeline = client.pipeline(transaction=False)
@@ -38,18 +46,18 @@ def _activities(client: Redis, partitions: int, plan_id: str) -> dict[str, StepA
     backoffs = codec.loads(live or b"{}").get("backoffs", {})
     found = {step: StepActivity(kind="backoff", until=rfc3339(until)) for step, until in backoffs.items()}
     attempts = {step.decode(): Attempt.decode(raw) for step, raw in flying.items()}
+    now = seconds * 1000 + microseconds // 1000
     if not attempts:
-        return found
+        return found, now
     for step, attempt in attempts.items():
         pipeline.hmget(part.lease_prefix(plan_id) + step, LEASE)
         queue, entry = part.steps(attempt.queue), attempt.entry
         pipeline.xpending_range(queue, CONTROLLERS, entry, entry, 1)
     replies = pipeline.execute(raise_on_error=False)
     readers = fleet.count_readers(client, partitions, sorted({attempt.queue for attempt in attempts.values()}))
-    now = seconds * 1000 + microseconds // 1000
     for (step, attempt), lease, pending in zip(attempts.items(), replies[::2], replies[1::2], strict=True):
         found[step] = _activity(attempt, _or_nothing(lease), _or_nothing(pending), readers[attempt.queue], now)
-    return found
+    return found, now
 
 
 def _or_nothing(reply: Any) -> Any:

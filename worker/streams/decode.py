@@ -36,6 +36,7 @@ NAMED_BY = {
     Scope.PLAN: ("plan_id",),
     Scope.REPOSITORY: ("target",),
     Scope.TENANT: ("target",),
+    Scope.QUEUE: ("target",),
     Scope.ALL: (),
 }
 

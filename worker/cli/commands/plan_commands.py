@@ -27,6 +27,7 @@ from worker.cli.target import (
     Everyone,
     Owner,
     PlanName,
+    Queue,
     Repository,
     Target,
     Tenant,
@@ -132,6 +133,7 @@ def pause(
     repository: Repository = None,
     tenant: Tenant = None,
     everyone: Everyone = False,
+    queue: Queue = None,
     until: Until = None,
     reason: Reason = "",
     actor: Actor = None,
@@ -140,12 +142,15 @@ def pause(
     """Start nothing more; what is in flight may finish, the wall clock stands still.
 
     With --repository, --tenant or --all it holds plans yet to come too, until `planner resume` with the same.
+    With --queue no more steps of that queue are handed out, of no plan; what was handed out may be claimed and finish.
 
     [b]planner pause 3c-0199 --until 2h --reason "the release"[/b]
 
     [b]planner pause --tenant acme --reason "their repository moves"[/b]
+
+    [b]planner pause --queue gpu --until 2h --reason "new drivers"[/b]
     """
-    about, end = target.one_of(plan, repository, tenant, everyone), target.moment(until)
+    about, end = target.one_of(plan, repository, tenant, everyone, queue), target.moment(until)
     return _send("pause", about, reason, actor, as_json, until=end)
 
 
@@ -155,6 +160,7 @@ def resume(
     repository: Repository = None,
     tenant: Tenant = None,
     everyone: Everyone = False,
+    queue: Queue = None,
     reason: Reason = "",
     actor: Actor = None,
     as_json: Json = False,
@@ -167,7 +173,7 @@ def resume(
 
     [b]planner resume --tenant acme[/b]
     """
-    return _send("resume", target.one_of(plan, repository, tenant, everyone), reason, actor, as_json)
+    return _send("resume", target.one_of(plan, repository, tenant, everyone, queue), reason, actor, as_json)
 
 
 @command

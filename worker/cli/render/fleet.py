@@ -16,11 +16,14 @@ NUMBERS = ("length", "waiting", "claimed", "oldest", "readers", "done", "failed"
 
 def draw_queues(queues: Sequence[QueueView]) -> Table:
     """Draw queues, one a line; those that nobody reads stand out."""
-    table = _table("queue", "length", "waiting", "claimed", "oldest", "readers")
+    table = _table("queue", "length", "waiting", "claimed", "oldest", "readers", "paused")
     for each in queues:
         oldest = "" if each.oldest_ms is None else span(each.oldest_ms // 1000)
         readers = Text(str(each.readers), "" if each.readers or not each.length else "bold red")
-        table.add_row(plain(each.queue), str(each.length), str(each.waiting), str(each.claimed), oldest, readers)
+        paused = Text(plain(f"by {each.paused_by}"), "yellow") if each.paused_by else ""
+        table.add_row(
+            plain(each.queue), str(each.length), str(each.waiting), str(each.claimed), oldest, readers, paused
+        )
     return table
 
 
