@@ -201,8 +201,9 @@ class RepositoriesFile(_Table):
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read the file at `path`; raises WrongRepositories with a sentence for each mistake."""
+        place = path.absolute()  # git runs in the clones
         try:
-            return cls.model_validate(tomllib.loads(read(path.absolute(), MAX_BYTES).decode()), context=path.parent)
+            return cls.model_validate(tomllib.loads(read(place, MAX_BYTES).decode()), context=place.parent)
         except (OSError, UnicodeDecodeError) as error:
             raise WrongRepositories(f"{path} cannot be read: {error}.") from error
         except tomllib.TOMLDecodeError as error:

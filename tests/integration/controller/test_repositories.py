@@ -313,6 +313,14 @@ def test_what_a_killed_controller_has_left_is_removed_by_the_next_one(repo: Repo
     assert [path.name for path in tmp_path.glob("planner-*")] == [stranger.name]
 
 
+def test_the_places_of_a_file_hold_wherever_git_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "repos.toml").write_text('[repositories.shop]\nurl = "https://git.example/shop.git"\n')
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    assert RepositoriesFile.read(Path("../repos.toml")).folder.is_absolute()
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
