@@ -21,7 +21,7 @@ from tasks.policy import delivery, waits
 from tasks.policy import halt as halting
 from tasks.policy.halt_rules import AT_ONCE
 from tasks.rules import budget
-from tasks.text.fields import as_written, fit
+from tasks.text.fields import as_written, fit, flatten
 from tasks.toolchain.classify import category_of
 
 CLAIMANTS = 3  # who handed the same step back: then nobody can do it
@@ -82,7 +82,7 @@ def take(unit: UnitOfWork, step: Step, back: HandedBack) -> None:
         if unit.is_delivering:
             delivery.give_up(unit, step, reason, "failed")
         else:
-            halting.halt(unit, "nobody_can", reason, evidence, step)
+            halting.halt(unit, "nobody_can", f"{reason}: {flatten(back.reason)}", evidence, step)
         return
     unit.move_step(step, "ACTIVE", "released", back.reason)
     waits.pause_longer(unit, step, unit.plan.halting["released"][step.step_id])

@@ -74,6 +74,7 @@ def test_ten_hosts_without_the_repository_halt_the_plan_with_their_reasons(here:
 
     halt = codec.loads(stored(redis, plan_id, "halt"))
     assert halt["rule"] == "nobody_can"
+    assert halt["reason"].endswith(": fatal: repository not found")  # whoever sent the goal reads this
     told = halt["evidence"]["released"]
     assert len({each["controller"] for each in told}) == 3
     assert {each["reason"] for each in told} == {"fatal: repository not found"}
