@@ -302,7 +302,7 @@ def test_who_drafts_can_be_asked_for_on_the_command_line(monkeypatch: pytest.Mon
     def open_link() -> Iterator[Any]:
         yield SimpleNamespace(settings=SimpleNamespace(max_goal_bytes=10_000))
 
-    def publish(_: Any, data: bytes, __: str | None, ___: str | None) -> publisher.Sent:
+    def publish(_: Any, data: bytes, *__: str | None, once: bool) -> publisher.Sent:
         sent.append(codec.loads(data))
         return publisher.Sent("1-1", "1-1")
 

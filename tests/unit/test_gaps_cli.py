@@ -396,7 +396,7 @@ def planner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Re
     def open_link() -> Iterator[Any]:
         yield SimpleNamespace(settings=SimpleNamespace(max_goal_bytes=MAX_GOAL_BYTES))
 
-    def publish(_: Any, data: bytes, goal_id: str | None, tenant: str | None) -> publisher.Sent:
+    def publish(_: Any, data: bytes, goal_id: str | None, tenant: str | None, *__: str, once: bool) -> publisher.Sent:
         (tmp_path / "sent.json").write_bytes(data)
         return publisher.Sent("1-1", goal_id or "1-1", tenant or "default")
 

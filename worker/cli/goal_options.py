@@ -146,10 +146,21 @@ def from_text(text: bytes) -> dict[str, Any]:
     return body
 
 
-def encode(body: Mapping[str, Any], max_bytes: int) -> bytes:
-    """Encode a goal that the worker can read; raises Failure with every error."""
+def named(body: dict[str, Any], sources: Sources) -> tuple[dict[str, Any], bool]:
+    """Name a goal of a test report or log, or of a CI job, by its content; returns whether that was done.
+
+    A goal that has an id keeps it, and of one that does not say its commit nobody knows whether it is the same.
+    """
+    if body.get("goal_id") or not (sources.junit or sources.sarif or job_of(os.environ)):
+        return body, False
+    name = goal.content_id(body)
+    return (body | {"goal_id": name}, True) if name else (body, False)
+
+
+def encode(body: Mapping[str, Any], max_bytes: int) -> tuple[bytes, str]:
+    """Encode a goal that the worker can read, and tell its digest; raises Failure with every error."""
     data = codec.dumps(body)
     answer = read_goal(StreamEntry("", b"", {b"data": data}), max_bytes)
     if isinstance(answer, Problem):
         raise Failure(answer, USAGE)
-    return data
+    return data, answer[1]

@@ -14,32 +14,68 @@ from redis.exceptions import NoPermissionError, OutOfMemoryError
 from schemas import codec
 from schemas.base import GoalVerdict
 from schemas.command import Command
-from schemas.envelope import DeadEntry
+from schemas.envelope import DeadEntry, Problem
 from schemas.plan import GoalAnswer
 from worker.cli.console import FAILED, USAGE, Failure, Link
-from worker.store import functions, keys, queries
+from worker.store import functions, goal_record, keys, queries
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import NO_TENANT, Partition, partition_of
 
 LOOK_S, SELDOM_S = 0.05, 5.0  # between two looks
 DEAD_PAGE = 1000
+CONFLICT = "goal_conflict"
 NO_VERDICT = "no_verdict"  # the problem where none comes in time
 ANSWER_S = 10.0  # until a command that nobody answers is given up
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A goal on the stream; without an id of its own the entry's serves."""
+    """A goal on the stream; without an id of its own the entry's serves.
 
-    entry: str
+    `entry` is None where the goal was there already, `digest` that of its body where its sender chose its id.
+    """
+
+    entry: str | None
     goal_id: str
     tenant: str = NO_TENANT
+    digest: str | None = None
 
 
-def publish(link: Link, data: bytes, goal_id: str | None, tenant: str | None) -> Sent:
-    """Add a goal to the stream."""
+def publish(
+    link: Link, data: bytes, goal_id: str | None, tenant: str | None, digest: str | None = None, *, once: bool = False
+) -> Sent:
+    """Add a goal to the stream, with `once` unless its id is known.
+
+    Raises Failure where its id is known to be that of a goal with another body, whose `digest` is not ours.
+    """
+    owner, ours = tenant or NO_TENANT, None if once else digest
+    if goal_id:
+        known = Sent(None, goal_id, owner, ours)
+        check_same(link, known)
+        if once and _digest(link, known):
+            return known
     entry: Any = link.client.xadd(keys.GOALS, {"data": data})
-    return Sent(entry.decode(), goal_id or entry.decode(), tenant or NO_TENANT)
+    return Sent(entry.decode(), goal_id or entry.decode(), owner, ours if goal_id else None)
+
+
+def check_same(link: Link, sent: Sent) -> None:
+    """Raise Failure where the record of a goal is about another body: the planner keeps the first."""
+    if sent.digest is None or (_digest(link, sent) or sent.digest) == sent.digest:
+        return
+    answer = queries.goal(link.client, sent.goal_id, sent.tenant, partitions=link.partitions)
+    about = f" (plan {answer.plan_id}, {answer.state or answer.verdict})" if answer else ""
+    detail = f"goal_conflict: {sent.goal_id} was already used for another goal{about}. Give this one another goal id."
+    raise Failure(Problem.of(CONFLICT, detail, status=409), FAILED)
+
+
+def _digest(link: Link, sent: Sent) -> str | None:
+    """Return the digest of the body that a goal's record is about; None without one, or without the right to look."""
+    try:
+        key = goal_record.find(link.client, link.partitions, sent.goal_id, sent.tenant, sent.digest or "")
+        known = goal_record.read(link.client, key)
+    except NoPermissionError:
+        return None
+    return known[2] if known else None
 
 
 def wait_for(link: Link, sent: Sent, timeout_s: float) -> GoalAnswer:
@@ -47,6 +83,7 @@ def wait_for(link: Link, sent: Sent, timeout_s: float) -> GoalAnswer:
     since = time.monotonic()
     while (waited := time.monotonic() - since) < timeout_s:
         if _taken(link, sent):
+            check_same(link, sent)
             _check_alive(link, sent)
             answer = queries.goal(link.client, sent.goal_id, sent.tenant, partitions=link.partitions)
             # One without a plan is about what was sent before under this id: this goal can be read.
@@ -65,20 +102,23 @@ def pause_s(waited_s: float, least_s: float) -> float:
 def _taken(link: Link, sent: Sent) -> bool:
     """Whether the planner is done with the entry; a producer that may not read the stream goes by the goal's record."""
     try:
-        return not link.client.xrange(keys.GOALS, sent.entry, sent.entry)
+        return not (sent.entry and link.client.xrange(keys.GOALS, sent.entry, sent.entry))
     except NoPermissionError:
         return True
 
 
 def _check_alive(link: Link, sent: Sent) -> None:
     """Look for the goal in the dead stream, which holds nothing of it from before it was sent."""
+    if sent.entry is None:
+        return
     try:
         found: Any = link.client.xrange(keys.GOALS_DEAD, min=sent.entry, count=DEAD_PAGE)
     except NoPermissionError:
         return
     for _, fields in found:
         dead = DeadEntry.model_validate(codec.loads(fields[b"problem"]))
-        if dead.entry == sent.entry:
+        is_known = dead.problem.code == CONFLICT and sent.digest is None  # the same goal, sent by two jobs at once
+        if dead.entry == sent.entry and not is_known:
             raise Failure(dead.problem, FAILED)
 
 

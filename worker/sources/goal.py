@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from schemas import codec
+from schemas.base import FailureCategory
 from schemas.kinds.gap_report import Gap, InboxItem
 from tasks.strategies.gap_report import analysis
 from tasks.text.fields import one_line
+from tasks.toolchain.classify import signature
 from worker.sources.git import with_checkout
 from worker.sources.junit import JUnitReport
 from worker.sources.sarif import SarifFinding
 
 SHOWN_TESTS = 3
+CHANGING = frozenset({"failure_log", "files", "manifests"})
+COMMIT = re.compile(r"[0-9a-f]{7,64}")
+UNKNOWN = FailureCategory.UNKNOWN
 CONTEXT = ("repo", "base_sha", "language", "test_command")
 MAX_EVIDENCE = 8000  # characters of one gap; a goal may have 256 kB
 MAX_LINE = 300
@@ -44,6 +52,23 @@ def with_options(body: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str,
     context = dict(body.get("context") or {}) | {name: said.pop(name) for name in CONTEXT if name in said}
     limits = dict(body.get("limits") or {}) | said.pop("limits", {})
     return {**body, **said, **({"context": context} if context else {}), **({"limits": limits} if limits else {})}
+
+
+def content_id(body: Mapping[str, Any]) -> str | None:
+    """Name a goal by what it asks for at which commit, so that a job which is run again asks for the same.
+
+    What tests print differs from run to run, so it does not count, nor do the listings that follow from the commit.
+    None for a goal that does not say its commit.
+    """
+    context = dict(body.get("context") or {})
+    if not COMMIT.fullmatch(str(context.get("base_sha"))):
+        return None
+    asked = {**body, "context": {name: value for name, value in context.items() if name not in CHANGING}}
+    if given := body.get(KIND):
+        report = given.get("gap_report") or {}
+        gaps = [{**gap, "evidence": signature(UNKNOWN, (), gap.get("evidence", ""))} for gap in report.get("gaps", ())]
+        asked[KIND] = {**given, "project": None, "gap_report": gaps}
+    return f"content-{blake2b(codec.canonical(asked), digest_size=16).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,8 @@ class JUnitReport:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tests that failed, at most as many as a goal may name."""
-        return tuple(test.name for test in self.failed[:MAX_TESTS])
+        """The tests that failed, at most as many as a goal may name, sorted: parallel runs write them in any order."""
+        return tuple(sorted(test.name for test in self.failed)[:MAX_TESTS])
 
     @property
     def language(self) -> str | None:

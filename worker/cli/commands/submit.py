@@ -146,6 +146,9 @@ def submit(
     what was red at that commit does not count against the plan. A CI job names its repository and commit, of a pull
     request its head. What is not committed is no part of that; --no-fill leaves all of it out.
 
+    A goal of a report or of a CI job is named by its content, without --goal-id: the same failures of the same commit
+    are one goal, however often the job is run again. With --goal-id and another body the goal is refused, exit code 1.
+
     [b]planner submit --from-junit report.xml -f 'src/**' --wait end --timeout 30m[/b]
 
     With --wait end the exit code is 0 once the plan is COMPLETED, 1 if it is HALTED or REJECTED, 4 when the time is up:
@@ -188,8 +191,10 @@ def submit(
         filling = goal_options.fill_in(body, quiet=as_json)
         body, result = filling.body, result | {"filled": filling.summary, "notes": filling.notes}
     with open_link() as link:
-        data = goal_options.encode(body, link.settings.max_goal_bytes)
-        sent = publish(link, data, body.get("goal_id"), body.get("tenant"))
+        goal_options.encode(body, link.settings.max_goal_bytes)  # what does not fit is told before it gets a name
+        body, once = goal_options.named(body, sources)
+        data, digest = goal_options.encode(body, link.settings.max_goal_bytes)
+        sent = publish(link, data, body.get("goal_id"), body.get("tenant"), digest, once=once)
         result |= {"goal_id": sent.goal_id, **_wait(link, sent, wait, timeout_s, summary), "entry": sent.entry}
     say_json(result) if as_json else say(_sentence(result, body.get("tenant")))
     failed = wait is WaitFor.END and result["state"] in ("HALTED", "REJECTED")
@@ -227,7 +232,8 @@ def _wait(link: Link, sent: Sent, wait: WaitFor | None, timeout_s: float, summar
 def _sentence(result: Mapping[str, Any], tenant: str | None) -> str:
     if not result["verdict"]:
         whose = f" --tenant {quote(tenant)}" if tenant else ""
-        return f"Submitted goal {result['goal_id']}. See what becomes of it: planner show {result['goal_id']}{whose}"
+        what = "Submitted goal" if result["entry"] else "Submitted before, as goal"
+        return f"{what} {result['goal_id']}. See what becomes of it: planner show {result['goal_id']}{whose}"
     why = ": ".join(filter(None, (result.get("halt_rule"), result.get("halt_reason")))) or result["reason"]
     delivered = (result.get("branch"), result.get("pull_request"), result.get("undelivered"))
     first = "  ".join(filter(None, (result.get("state") or result["verdict"], result["plan_id"], why, *delivered)))
