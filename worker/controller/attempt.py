@@ -10,6 +10,7 @@ from functools import partial
 
 from schemas.base import FailureCategory, Mode
 from schemas.outcome import Metrics, Outcome, Released
+from tasks.text.secrets import redact
 from worker.agents.readers import Reading
 from worker.controller import history, programs, wire
 from worker.controller.agent_run import NO_AGENT_NEEDED, AgentReport, ask_agent, denied
@@ -193,7 +194,8 @@ class AttemptRun:
         )
         if report.reading.denied:
             self.log.denied = report.reading.denied
-            log.info("agent_denied", extra={**self.spec.ids, "denied": report.reading.denied})
+            told = [redact(each, self.log.secrets) for each in report.reading.denied]
+            log.info("agent_denied", extra={**self.spec.ids, "denied": told})
         return report
 
     def _verify(self) -> VerificationResult:
