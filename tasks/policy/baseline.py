@@ -86,8 +86,7 @@ def awaits_base(unit: UnitOfWork, step: Step, outcome: Outcome, failure: dict[st
     if not tests or all(_is_of(test, _goals_tests(unit)) for test in tests):
         return False
     known = unit.note(_name_of_base(step))
-    is_open = known and known["tests"] is None and known["by"] != step.step_id and "over" not in known
-    if (known and not (is_open and ChangedRule.A_BASELINE_EACH.holds(unit.plan))) or not has_room(unit.plan):
+    if (known and not _is_of_another(unit, step, known)) or not has_room(unit.plan):
         return False
     was = PlannedStep.model_validate(step.facts)
     before = make_baseline(was, was.verify_tools, unit.plan.halting.get("taken", ()), _catalogue(unit))
@@ -142,7 +141,7 @@ def judge_waiting(unit: UnitOfWork, step: Step, ended: Step) -> None:
         red_checks.judge(unit, step, kept)
         return
     base = unit.note(_name_of_base(step))
-    if base["tests"] is None and base["by"] == step.step_id:  # nobody knows, and nobody is asked any more
+    if base and base["tests"] is None and base["by"] == step.step_id:  # nobody knows, and nobody is asked any more
         unit.keep_note(_name_of_base(step), {**base, "over": True})
     failure, excused = _left(unit, step, kept["tests"], kept["failure"])
     outcome = Outcome.model_validate(kept["outcome"])
@@ -225,6 +224,12 @@ def _last_word(name: str) -> str:
 
 def _catalogue(unit: UnitOfWork) -> Catalogue:
     return catalogue_of(unit.plan.head.tools, unit.plan.head.policy_version)
+
+
+def _is_of_another(unit: UnitOfWork, step: Step, known: Mapping[str, Any]) -> bool:
+    """Whether the baseline of a verification is under way for another step."""
+    is_open = known["tests"] is None and known["by"] != step.step_id and "over" not in known
+    return is_open and ChangedRule.A_BASELINE_EACH.holds(unit.plan)
 
 
 def _name_of_base(step: Step) -> str:
