@@ -78,7 +78,7 @@ def test_a_goal_is_told_by_its_record_alone() -> None:
 def test_a_pull_request_is_a_link_only_where_its_address_is_a_plain_one(address: str, written: str) -> None:
     told = page(view(branch="planner/ci-1", pull_request=address))
 
-    assert f"- branch `planner/ci-1`\n- pull request {written}\n" in told
+    assert f"Branch: `planner/ci-1`\n\nPull request: {written}\n" in told
 
 
 def live(text: str) -> str:

@@ -40,7 +40,7 @@ def page_of_plan(plan: PlanView, explained: dict[str, Any]) -> str:
         *_ending(plan.halt.rule if plan.halt else None, plan.halt.reason if plan.halt else None),
         *([f"Paused: {code(plan.paused_by)}"] if plan.paused_by else []),
         *(["It waits for an answer:", _bullets(map(code, plan.waiting.questions))] if plan.waiting else []),
-        _delivered(plan),
+        *_delivered(plan),
         *(_steps(plan) if plan.steps else ()),
         *_budget(plan.budget),
         *([f"⚠️ {code(plan.unverified, MAX_TEXT)}"] if plan.unverified else []),
@@ -58,7 +58,7 @@ def page_of_goal(record: GoalAnswer) -> str:
         _bullets([*about, *ended]),
         *_ending(record.halt_rule, record.halt_reason or record.reason or None),
         *([_bullets(errors)] if errors else []),
-        _delivered(record),
+        *_delivered(record),
     )
 
 
@@ -69,7 +69,7 @@ def nothing_page(why: str) -> str:
 
 def code(text: object, most: int = MAX_CELL) -> str:
     """Write a text from outside so that nothing in it means anything: as code, on one line, cut."""
-    line = " ".join(plain(text).split())
+    line = " ".join(plain(str(text)[: 2 * most]).split())
     line = line[: most - 1] + "…" if len(line) > most else line
     if not line:
         return ""
@@ -93,16 +93,16 @@ def _ending(rule: str | None, reason: str | None) -> Iterator[str]:
         yield ": ".join(filter(None, (f"rule {code(rule)}" if rule else "", code(reason or "", MAX_TEXT))))
 
 
-def _delivered(of: PlanView | GoalAnswer) -> str:
+def _delivered(of: PlanView | GoalAnswer) -> Iterator[str]:
     """Say what was delivered; an address that comes from a controller is a link only where it is a plain one."""
     address = of.pull_request or ""
     link = f"<{address}>" if len(address) <= MAX_TEXT and ADDRESS.fullmatch(address) else code(address, MAX_TEXT)
-    parts = {
-        "branch": code(of.branch or ""),
-        "pull request": link,
-        "not delivered": code(of.undelivered or "", MAX_TEXT),
-    }
-    return _bullets(f"{name} {text}" for name, text in parts.items() if text)
+    if of.branch:
+        yield f"Branch: {code(of.branch)}"
+    if link:
+        yield f"Pull request: {link}"
+    if of.undelivered:
+        yield f"Not delivered: {code(of.undelivered, MAX_TEXT)}"
 
 
 def _steps(plan: PlanView) -> Iterator[str]:
@@ -147,11 +147,16 @@ def _budget(budget: Budget) -> Iterator[str]:
 
 
 def _explanation(explained: dict[str, Any]) -> Iterator[str]:
-    text = "\n".join(map(plain, lines_of(explained)))
-    cut = text[:MAX_EXPLANATION] + ("\n..." if len(text) > MAX_EXPLANATION else "")
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", cut)), default=0))
+    lines, room = [], MAX_EXPLANATION
+    for line in lines_of(explained):
+        lines.append(plain(line[:room]))
+        room -= len(lines[-1]) + 1
+        if room <= 0:
+            lines.append("...")
+            break
+    fence = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall("`+", line)), default=0))
     yield "<details><summary>Explanation</summary>"
-    yield f"{fence}text\n{cut}\n{fence}"
+    yield "\n".join((f"{fence}text", *lines, fence))
     yield "</details>"
 
 
