@@ -224,6 +224,15 @@ def test_options_go_over_the_file_and_keep_the_rest(
     }
 
 
+@pytest.mark.parametrize(("said", "pull_request"), [("push", False), ("pull-request", True)])
+def test_a_delivery_is_asked_for(
+    planner: Callable[..., Result], redis: Redis, tmp_path: Path, said: str, pull_request: bool
+) -> None:
+    planner("submit", goal_file(tmp_path), "--deliver", said)
+
+    assert sent(redis)["delivery"] == {"push": True, "pull_request": pull_request}
+
+
 def test_a_test_report_becomes_a_goal(planner: Callable[..., Result], redis: Redis, tmp_path: Path) -> None:
     (tmp_path / "report.xml").write_text(REPORT)
 

@@ -12,6 +12,9 @@ from schemas.base import FailureCategory
 from schemas.times import DAY_MS
 from tasks.policy.delivery import MAX_LISTED, MAX_TEXT, NO_REQUEST, NOTHING_CHANGED, PAGE
 from tasks.policy.schedule import RUNNING_MARGIN_MS
+from tests.corpus.fleet import CREWS, Fleet
+from tests.corpus.goals import SCENES
+from tests.corpus.play import Player
 from tests.support.commands import order
 from tests.support.growing import Script, growing
 from tests.support.halts import hand_back
@@ -387,3 +390,25 @@ def test_what_is_asked_for_has_no_part_in_other_plans() -> None:
     assert plan.state == "COMPLETED"
     assert "accepted" not in plan.record.halting
     assert a_goal().delivery is None
+
+
+@pytest.mark.parametrize(
+    "scene",
+    ["task-repair", "task-drafted-queue", "gap-ruff", "campaign-given", "reviewed-both", "evolution-strict"],
+)
+def test_plans_of_every_kind_end_with_it(scene: str) -> None:
+    player = Player({**SCENES[scene], "goal": {**SCENES[scene]["goal"], "delivery": BOTH}})
+    fleet = Fleet(player, SCENES[scene]["goal"].get("kind", "task"), CREWS["honest"], scene)
+    for _ in range(300):
+        if player.is_over or "deliver" in player.active:
+            break
+        player.play(fleet.choose())
+
+    others = {name: state for name, state in player.states.items() if name != "deliver"}
+    patches = [each["step_id"] for each in given(player)["accepted"]]
+    assert set(others.values()) == {"DONE"}
+    assert patches
+    assert set(patches) <= others.keys()
+    player.report(a_report("deliver", output=DONE))
+    assert (player.state, player.record.delivered) == ("COMPLETED", DONE)
+    assert player.states.keys() == {*others, "deliver"}
