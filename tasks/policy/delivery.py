@@ -100,23 +100,26 @@ def begin(unit: UnitOfWork) -> bool:
 
 
 def look(unit: UnitOfWork) -> None:
-    """Stop the wait for a delivery while the plan may start nothing, and give up what is ready after its time."""
+    """Stop the wait for a delivery while it may not start, and give up what is ready after its time."""
     found, now = unit.plan.halting[DELIVERY], unit.snapshot.now
-    is_held = found["step"] in unit.ready and DELIVERIES in unit.snapshot.paused_queues
+    is_ready = found["step"] in unit.ready
+    is_held = is_ready and DELIVERIES in unit.snapshot.paused_queues
     if unit.is_stopped or is_held:
         if "left" not in found:
             found["left"] = max(0, found["until"] - now)
             unit.plan.dirty.add("live")
+            if is_held:
+                unit.inputs.append(["queue paused", [DELIVERIES]])
     elif "left" in found:
         found["until"] = now + found.pop("left")
         unit.plan.dirty.add("live")
-    elif now >= found["until"] and found["step"] in unit.ready:
+    elif now >= found["until"] and is_ready:
         unit.inputs.append(["delivery over", found["until"]])
         give_up(unit, unit.ready[found["step"]], _in_vain(unit), "skipped")
 
 
 def due(unit: UnitOfWork) -> int | None:
-    """Say until when a delivery may go unclaimed, ms; None while the plan may start nothing."""
+    """Say until when a delivery may go unclaimed, ms; None while it may not start."""
     found = unit.plan.halting[DELIVERY]
     return None if "left" in found else int(found["until"])
 

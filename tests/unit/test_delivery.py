@@ -10,6 +10,7 @@ import pytest
 from schemas import codec
 from schemas.base import FailureCategory
 from schemas.times import DAY_MS
+from tasks.handlers.bulk_commands import record
 from tasks.policy.delivery import MAX_LISTED, MAX_TEXT, NO_REQUEST, NOTHING_CHANGED, PAGE
 from tasks.policy.schedule import RUNNING_MARGIN_MS
 from tests.corpus.fleet import CREWS, Fleet
@@ -32,6 +33,7 @@ from tests.support.plans import (
     some_steps,
     wait_sweeping,
 )
+from tests.support.surroundings import a_wide_order
 
 BOTH = MappingProxyType({"push": True, "pull_request": True})
 URL = "https://git.example/acme/shop/pull/7"
@@ -194,6 +196,23 @@ def test_a_plan_that_is_paused_does_not_wait(started: bool) -> None:
     wait_sweeping(plan, 4 * MINUTE, MINUTE)
     assert plan.active["deliver"].attempt == 1
     wait_sweeping(plan, 7 * MINUTE, MINUTE)
+    assert "no controller" in undelivered(plan)
+
+
+def test_a_queue_that_is_paused_stops_the_wait_of_what_it_keeps_back() -> None:
+    plan = Running(a_step("a"), delivery=BOTH, delivery_wait_s=600)
+    scopes = plan.store.hash(PARTITION.scopes)
+    scopes.update(record(a_wide_order("pause", "queue", "deliver"), plan.store.now, {}))
+    patched(plan, "a")
+    plan.store.wait(DAY_MS)
+    plan.look()
+    assert (plan.state, plan.active) == ("EXECUTING", {})
+
+    scopes.clear()
+    plan.look()
+
+    assert list(plan.active) == ["deliver"]
+    wait_sweeping(plan, 11 * MINUTE, MINUTE)
     assert "no controller" in undelivered(plan)
 
 
