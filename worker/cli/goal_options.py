@@ -116,11 +116,14 @@ def limits_of(said: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def fill_in(body: Mapping[str, Any], *, quiet: bool) -> Filling:
-    """Fill in what the current folder and the CI job know; unless `quiet`, a person and the job's log are told."""
+def fill_in(body: Mapping[str, Any], *, quiet: bool, always: bool) -> Filling:
+    """Fill in what the current folder and the CI job know; unless `quiet`, a person and the job's log are told.
+
+    With `always` whoever reads standard error is.
+    """
     job = job_of(os.environ)
     filling = fill(body, Path(), job)
-    if not quiet and (job or Terminal(stderr=True).is_terminal):
+    if not quiet and (always or job or Terminal(stderr=True).is_terminal):
         parts = [f"{name} {_shown(value)}" for name, value in filling.summary.items()]
         said = [f"Filled in: {', '.join(parts)} (--no-fill leaves that out)."] if parts else []
         for each in (*said, *filling.notes):

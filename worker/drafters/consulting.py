@@ -38,11 +38,8 @@ class Consulting:
         return int(1000 * (longest * here.planning_max_attempts + GRACE_S))
 
     def setting(self, goal: Goal) -> Setting | Rejected:
-        """Say who drafts for `goal`, with which options; Rejected where the goal cannot have whom it asks for."""
-        drafter = choose(goal.kind, goal.drafter, self._settings)
-        if isinstance(drafter, FieldError):
-            return reject(drafter.code, (drafter,))
-        return Setting(drafter=drafter, options=self._settings.planning, forbidden=self._settings.forbidden)
+        """Say what surrounds `goal`, as `setting_of` does."""
+        return setting_of(goal, self._settings)
 
     def ask(
         self,
@@ -69,6 +66,14 @@ class Consulting:
 
 NONE = "none"
 USUAL = {GoalKind.TASK: NONE, GoalKind.CAMPAIGN: "queue", GoalKind.EVOLUTION: "queue"}  # the kinds that can use one
+
+
+def setting_of(goal: Goal, settings: Settings) -> Setting | Rejected:
+    """Say who drafts for `goal`, with which options; Rejected where the goal cannot have whom it asks for."""
+    drafter = choose(goal.kind, goal.drafter, settings)
+    if isinstance(drafter, FieldError):
+        return reject(drafter.code, (drafter,))
+    return Setting(drafter=drafter, options=settings.planning, forbidden=settings.forbidden)
 
 
 def choose(kind: GoalKind, asked: str | None, settings: Settings) -> str | FieldError:

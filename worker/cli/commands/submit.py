@@ -29,8 +29,10 @@ from worker.cli.console import (
 )
 
 if TYPE_CHECKING:
+    from worker.cli.goal_options import Sources
     from worker.cli.publisher import Sent
 
+MOST_STEPS = 200  # that are drawn
 NO_GOAL = "Say what shall be done: FILE, --goal, --from-junit, --from-sarif, --roadmap or --inbox."
 
 
@@ -114,6 +116,7 @@ def submit(
     fill: Annotated[
         bool, typer.Option("--fill/--no-fill", help="Add what git and the CI job know; what you say stands.")
     ] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would become of it, and send nothing.")] = False,
     wait: Annotated[
         WaitFor | None, typer.Option("--wait", "-w", help="Wait for the verdict (also without the word), or the end.")
     ] = None,
@@ -145,6 +148,11 @@ def submit(
     language, unless FILE or an option says them: so globs find files, the project's linters check what is changed, and
     what was red at that commit does not count against the plan. A CI job names its repository and commit, of a pull
     request its head. What is not committed is no part of that; --no-fill leaves all of it out.
+
+    [b]planner submit --from-junit report.xml -f 'src/**' --dry-run[/b]
+
+    With --dry-run nothing is sent and no server is needed: the plan is made by the settings of this machine, with every
+    error if it would be REJECTED. What a drafter or earlier plans have a say in is told.
 
     A goal of a report or of a CI job is named by its content, without --goal-id: the same failures of the same commit
     are one goal, however often the job is run again. With --goal-id and another body the goal is refused, exit code 1.
@@ -188,8 +196,10 @@ def submit(
     if not body:
         raise Failure.of("no_goal", NO_GOAL, USAGE)
     if fill:
-        filling = goal_options.fill_in(body, quiet=as_json)
+        filling = goal_options.fill_in(body, quiet=as_json, always=dry_run)
         body, result = filling.body, result | {"filled": filling.summary, "notes": filling.notes}
+    if dry_run:
+        return _preview(body, sources, result, as_json=as_json)
     with open_link() as link:
         goal_options.encode(body, link.settings.max_goal_bytes)  # what does not fit is told before it gets a name
         body, once = goal_options.named(body, sources)
@@ -199,6 +209,38 @@ def submit(
     say_json(result) if as_json else say(_sentence(result, body.get("tenant")))
     failed = wait is WaitFor.END and result["state"] in ("HALTED", "REJECTED")
     return FAILED if failed or result["verdict"] == "REJECTED" else OK
+
+
+def _preview(body: dict[str, Any], sources: Sources, result: dict[str, Any], *, as_json: bool) -> int:
+    """Tell what a worker with these settings would make of a goal."""
+    from schemas import codec
+    from schemas.goal import Goal
+    from worker.cli import goal_options
+    from worker.cli.console import read_settings
+    from worker.cli.preview import preview
+    from worker.cli.render.mermaid import flowchart
+    from worker.cli.render.plan import blueprint
+
+    settings = read_settings()
+    goal_options.encode(body, settings.max_goal_bytes)
+    body, _ = goal_options.named(body, sources)
+    data, _ = goal_options.encode(body, settings.max_goal_bytes)
+    found = preview(Goal.model_validate(codec.loads(data)), settings)
+    steps = [step.model_dump(mode="json") for step in found.steps]
+    graph = flowchart((step.step_id, "", step.depends_on) for step in found.steps) if steps else ""
+    result |= {"goal_id": body.get("goal_id"), "verdict": found.verdict, "reason": found.reason, "errors": found.errors}
+    result |= {"goal": body, "steps": steps, "graph": graph, "unverified": found.unverified}
+    result["notes"] = [*result.get("notes", ()), *found.notes]
+    if as_json:
+        say_json(result)
+    else:
+        say(_sentence({**result, "verdict": result["verdict"] or "UNKNOWN"}, None))
+        for each in filter(None, (*found.notes, found.unverified)):
+            say(each)
+        if steps:
+            say(blueprint(found.steps, MOST_STEPS))
+            say(f"```mermaid\n{graph}\n```")
+    return FAILED if found.verdict == "REJECTED" else OK
 
 
 def _wait(link: Link, sent: Sent, wait: WaitFor | None, timeout_s: float, summary: Path | None) -> dict[str, Any]:

@@ -163,6 +163,20 @@ def _steps(plan: PlanView, most: int | None) -> Group:
     return Group(table, *([Text(f"... and {left:,} more steps (--all)", "dim")] if left else []))
 
 
+def blueprint(steps: Sequence[StepView], most: int) -> Group:
+    """Draw the steps of a plan that is yet to be made, with what says who may do them."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("step", overflow="fold", max_width=36)
+    for column in ("type", "risk", "queue"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("work", overflow="fold")
+    for branch, step in arrange(steps[:most]):
+        name = Text.assemble((branch, "dim"), step.step_id)
+        table.add_row(name, step.type, step.risk_level, Text(plain(step.queue)), Group(*_work(step)))
+    left = len(steps) - most
+    return Group(table, *([Text(f"... and {left:,} more steps", "dim")] if left > 0 else []))
+
+
 def _work(step: StepView) -> Iterator[Text]:
     yield Text(plain(step.title))
     if step.activity:

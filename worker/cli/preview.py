@@ -1,0 +1,92 @@
+"""What would become of a goal: by the decisions and settings that a worker has, without its server and its drafters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schemas.base import GoalKind, GoalVerdict, StepState
+from schemas.goal import Goal
+from schemas.plan import StepView
+from schemas.step import pack_step, unpack_step
+from tasks.handlers import goals
+from tasks.plan.changeset import plan_history
+from tasks.policy import delivery
+from tasks.policy.unverified import Planned, describe_unverified
+from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Rejected
+from tasks.toolchain.catalogue import Catalogue
+from worker.cli.console import USAGE, Failure
+from worker.drafters.consulting import setting_of
+from worker.settings import tools_file
+from worker.settings.settings import Settings
+from worker.store.queries import SPEC_FIELDS
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The verdict on a goal (None where a drafter has a say in it), its first steps, and what cannot be known."""
+
+    verdict: GoalVerdict | None
+    reason: str = ""
+    errors: tuple[dict[str, Any], ...] = ()
+    steps: tuple[StepView, ...] = ()
+    unverified: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def preview(goal: Goal, settings: Settings) -> Preview:
+    """Plan a goal as a worker with these settings would; raises Failure where its tools file is wrong."""
+    try:
+        catalogue = tools_file.catalogue(settings.tools_file)
+    except tools_file.WrongTools as error:
+        raise Failure.of("wrong_settings", str(error), USAGE) from error
+    setting = setting_of(goal, settings)
+    if isinstance(setting, Rejected):
+        return _of(setting, catalogue)
+    answer = goals.plan(goal, catalogue, replace(setting, now=time.time_ns() // 1_000_000))
+    return replace(_of(answer, catalogue), notes=tuple(_unknown(goal, answer)))
+
+
+def _of(answer: Answer, catalogue: Catalogue) -> Preview:
+    if isinstance(answer, Rejected):
+        errors = tuple(error.model_dump() for error in answer.errors)
+        return Preview(GoalVerdict.REJECTED, answer.reason, errors)
+    if isinstance(answer, NothingToDo):
+        return Preview(GoalVerdict.NOTHING_TO_DO, answer.reason)
+    if isinstance(answer, Consult):
+        return Preview(None)
+    if answer.question:
+        return Preview(GoalVerdict.NEEDS_INPUT, answer.question.kind)
+    facts = [unpack_step(pack_step(step)) for step in answer.steps]
+    planned = [Planned(each, _state(each), None) for each in facts]
+    return Preview(
+        GoalVerdict.PLANNED,
+        steps=tuple(map(_view, facts)),
+        unverified=describe_unverified(planned, catalogue),
+    )
+
+
+def _view(facts: dict[str, Any]) -> StepView:
+    kind, known = facts["controller_task_spec"]["type"], {name: facts[name] for name in SPEC_FIELDS}
+    return StepView(type=kind, state=_state(facts), attempt=0, **known)
+
+
+def _state(facts: dict[str, Any]) -> str:
+    return StepState.BLOCKED if facts["depends_on"] else StepState.PENDING
+
+
+def _unknown(goal: Goal, answer: Answer) -> Iterator[str]:
+    """Say what a server or a drafter would have to be asked for."""
+    if isinstance(answer, Consult):
+        yield "A drafter proposes the steps of this plan, and it is not asked here."
+    if isinstance(answer, Draft):
+        if answer.question:
+            yield from answer.question.questions
+        if answer.state is not None:
+            yield "Steps are added while the plan runs."
+        if delivery.is_wanted(goal):
+            yield "A step that delivers the changes comes last."
+    if goal.kind is not GoalKind.TASK and plan_history(goal.kind, goal.tenant, goal.context.repo):
+        yield "What earlier plans of this kind and repository came to is not known here; the plan may depend on it."
