@@ -259,7 +259,7 @@ def _text(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) -> 
         lines.append(f"- and {len(entries) - MAX_LISTED} more")
     goal, count = f"the goal {_code(plan.head.goal_id)} ({plan.head.kind})", len(entries)
     lines += ["", f"{count} accepted changes of plan `{unit.snapshot.plan_id}` for {goal}, revision {plan.revision}."]
-    return whole_lines("\n".join(lines), MAX_TEXT)
+    return fit("\n".join(lines), MAX_TEXT, whole_lines)
 
 
 def _code(words: str) -> str:
