@@ -21,7 +21,7 @@ from worker.controller.forge import PullRequest, Refused
 from worker.controller.forge_text import body_of, title_of
 from worker.controller.history import PlanCommit
 from worker.controller.lease import LeaseClient
-from worker.controller.readiness import CannotWork, RemoteTrouble, StepTrouble
+from worker.controller.readiness import CannotWork, RemoteTrouble
 from worker.controller.repositories_file import PLAN, RepositorySettings
 from worker.controller.shared import HEADS, SharedRepository, shared_ref
 from worker.controller.wire import Accepted, DeliveryInput, Spec
@@ -60,11 +60,9 @@ class Delivery:
 
     def _deliver(self, asked: DeliveryInput) -> dict[str, str | None]:
         """Return the branch and the pull request's URL; raises Refused or CannotWork."""
-        if asked.pull_request and not self.settings.delivery.pull_request:
-            raise StepTrouble("the file of repositories permits no pull requests here")
         spec, repository = self.spec, self.repository
         base = repository.find(spec.context.base_sha) if spec.context.base_sha else None
-        tip = repository.refresh(spec.plan_id)
+        tip = repository.look_up(spec.plan_id)
         if not tip and any(each.diff_hash for each in asked.accepted):
             raise Refused(f"{shared_ref(spec.plan_id)} is not on the remote any more")
         if not tip or tip == (begin := check(repository.git, spec.plan_id, tip, base, asked.accepted)):
@@ -106,7 +104,7 @@ class Delivery:
             raise
 
     def _open(self, branch: str, target: str, asked: DeliveryInput) -> str | None:
-        if not asked.pull_request:
+        if not (asked.pull_request and self.settings.delivery.pull_request):
             return None
         title = title_of(asked.title, f"Plan {self.spec.plan_id}")
         self.lease.confirm()

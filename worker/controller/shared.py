@@ -108,9 +108,13 @@ class SharedRepository(Repository):
 
     def start(self, plan_id: str, base: str | None) -> str:
         """Return the tip of the plan's branch as the remote has it now; it begins at `base` or at the base branch."""
-        self._tidy()
-        self.refresh(plan_id)
+        self.look_up(plan_id)
         return super().start(plan_id, base)
+
+    def look_up(self, plan_id: str) -> str | None:
+        """Return the tip of the plan's branch as the remote has it now, None where there is none."""
+        self._tidy()
+        return self._refresh(plan_id)
 
     def move(self, plan_id: str, to: str, expected: str) -> bool:
         """Move the plan's branch of the remote from `expected`; False if somebody else has moved it.
@@ -120,7 +124,7 @@ class SharedRepository(Repository):
         try:
             self.push(shared_ref(plan_id), to, expected)
         except RemoteTrouble:
-            found = self.refresh(plan_id)
+            found = self._refresh(plan_id)
             if found != to and (found or "") == expected:
                 raise
             return found == to  # the answer was lost, and not the push
@@ -137,8 +141,7 @@ class SharedRepository(Repository):
             self.common, "push", *words, f"--force-with-lease={ref}:{expected}", "--", self._remote.url, f"{to}:{ref}"
         )
 
-    def refresh(self, plan_id: str) -> str | None:
-        """Return the tip of the plan's branch as the remote has it now, None where there is none."""
+    def _refresh(self, plan_id: str) -> str | None:
         found = self.read(shared_ref(plan_id))
         self._remember(plan_id, found)
         return found
@@ -213,7 +216,7 @@ class SharedRepository(Repository):
                 self.push(shared_ref(plan_id), "", commit)
             except RemoteTrouble:  # it is gone, somebody works on it, or the remote does not let us: as it has it
                 with suppress(RemoteTrouble):
-                    self.refresh(plan_id)
+                    self._refresh(plan_id)
                 return
             log.info("plan_forgotten", extra={"plan_id": plan_id, "commit": commit})
         self._remember(plan_id, None)

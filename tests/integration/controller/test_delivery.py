@@ -271,9 +271,17 @@ def test_a_forge_that_may_answer_later_is_told_from_one_that_will_not(
 
 
 def test_what_the_remote_forbids_and_what_the_file_does_not_permit(
-    deliver: Deliver, permit: Permit, remote: Repo, accepted: list[dict[str, Any]], tmp_path: Path
+    deliver: Deliver,
+    permit: Permit,
+    remote: Repo,
+    forge: ForgeServer,
+    accepted: list[dict[str, Any]],
+    tmp_path: Path,
 ) -> None:
-    assert "permits no pull requests" in str(deliver(accepted, permit(may="push = true")).released)
+    alone = deliver(accepted, permit(may="push = true"))
+    assert alone.report.output == {"branch": BRANCH, "pull_request": None}
+    assert forge.asked == []
+    remote.git("update-ref", "-d", f"refs/heads/{BRANCH}")
 
     hook = remote.path / "hooks/pre-receive"
     hook.write_text("#!/bin/sh\necho 'branches are made by people' >&2; exit 1\n")
