@@ -57,6 +57,7 @@ def plan():
     print(pathlib.Path(rest[0]).read_text())
 globals()[what]()
 """
+RECORDED = Path(__file__).parents[1] / "fixtures" / "agents"
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}}
 PROMPT = 'Plan this.\n| $(touch owned) "quoted" 💥\n'
 QUESTION = Consult(PROMPT, SCHEMA)
@@ -100,6 +101,29 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "error", "tokens"),
+    [
+        ("claude-fixed", "Fixed add.", None, 680),
+        ("codex-fixed", "Fixed add.", None, 450),
+        ("claude-rate-limit", None, "API Error: Request rejected (429)", estimate(PROMPT)),
+        ("codex-usage-limit", None, "hit your usage limit", estimate(PROMPT)),
+    ],
+)
+def test_what_programs_print_in_formats_of_their_own_is_read(
+    name: str, output: str | None, error: str | None, tokens: int, asks: Asks
+) -> None:
+    answer = asks(f"plan {RECORDED / name}.jsonl", cli_output=name.partition("-")[0])
+
+    assert answer.output == output
+    assert (error or "") in (answer.error or "")
+    assert answer.tokens == tokens
+
+
+def test_words_in_place_of_a_format_are_no_answer(asks: Asks) -> None:
+    assert "no answer in what it printed" in (asks("deaf", cli_output="claude").error or "")
 
 
 def test_the_prompt_is_on_standard_input_and_the_schema_in_a_file(asks: Asks) -> None:

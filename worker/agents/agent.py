@@ -23,7 +23,7 @@ MAX_WORD = 128 * 1024 - 1  # bytes of one word of a command, which is Linux's li
 COMMAND = "command"  # the name of an agent that has no data file, only a command
 PROMPT, SCHEMA, CHECK = "{prompt}", "{schema}", "{check}"
 # A command of the plan that may stand in a rule of a program's permissions without meaning anything else there.
-PLAIN = re.compile(r"[A-Za-z0-9][\w./:=@+, \[\]-]*")
+PLAIN = re.compile(r"[A-Za-z0-9][\w./:=@+ -]*")
 
 
 class WrongAgent(ValueError):
@@ -57,6 +57,7 @@ class Options(_Table):
     """Words that are added to the command, in this order, each where it holds."""
 
     always: Words = ()
+    more: Words = ()  # the same, of a file that extends another one
     patch: Words = ()  # a step that changes files
     read_only: Words = ()  # one that answers
     question: Words = ()  # one whose answer has a schema
@@ -135,7 +136,7 @@ class Agent(_Table):
         sandbox = options.confined if confined else options.unconfined
         mode = options.patch if patches else options.read_only
         words: list[str] = []
-        for word in (*self.argv, *options.always, *mode, *question, *sandbox):
+        for word in (*self.argv, *options.always, *options.more, *mode, *question, *sandbox):
             if CHECK in word:
                 words += [word.replace(CHECK, check) for check in checks if PLAIN.fullmatch(check)]
             else:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from schemas import codec
 from tasks.rules.strategy import Consult, Drafted
+from tasks.text.json_in_prose import as_text
+from worker.agents.readers import READERS
 from worker.drafters.base import (
     MAX_ANSWER,
     READ_FOR_ERROR,
@@ -29,7 +31,7 @@ from worker.drafters.base import (
     secrets_of,
 )
 from worker.sandbox.paths import grants_of
-from worker.sandbox.process import Abandoned, Job, ResourceLimits, TooMuchPrinted, basic_environment
+from worker.sandbox.process import Abandoned, Job, JobResult, ResourceLimits, TooMuchPrinted, basic_environment
 from worker.sandbox.sandbox import NoSandbox, Sandbox, SandboxMode
 from worker.sandbox.user import User, WrongUser
 
@@ -102,12 +104,24 @@ class CliDrafter:
             return watch.failure(STOPPED, paid)
         if ended.timed_out:
             return watch.failure(f"no answer within {self._settings.cli_timeout_s:g} s", paid)
-        if ended.exit_code:
-            return watch.failure(f"exit code {ended.exit_code}: {ended.stderr[:READ_FOR_ERROR]}", paid, self._secrets)
         if ended.stdout_bytes > MAX_ANSWER:
             return watch.failure(TOO_LONG, paid)
-        end = ended.stderr[-4 * READ_FOR_ERROR :]
-        return watch.answer(ended.stdout, estimate(question.prompt, ended.stdout), self._secrets, argv, end)
+        return self._read(question, ended, watch, argv)
+
+    def _read(self, question: Consult, ended: JobResult, watch: Stopwatch, argv: Sequence[str]) -> Drafted:
+        """Read what was printed; where nobody counted the tokens they are guessed."""
+        name = self._settings.cli_output
+        found = READERS[name](ended.stdout)
+        printed = ended.stdout if name == "text" else as_text(found.answer)
+        paid = found.tokens_used or estimate(question.prompt)
+        if found.error:
+            return watch.failure(found.error.message or found.error.kind, paid, self._secrets)
+        if ended.exit_code:
+            return watch.failure(f"exit code {ended.exit_code}: {ended.stderr[:READ_FOR_ERROR]}", paid, self._secrets)
+        if name != "text" and found.answer is None:
+            return watch.failure(f"there is no answer in what it printed, read as that of {name}", paid)
+        paid = found.tokens_used or estimate(question.prompt, printed)
+        return watch.answer(printed, paid, self._secrets, argv, ended.stderr[-4 * READ_FOR_ERROR :])
 
     def _environment(self) -> dict[str, str]:
         return basic_environment() | self._env

@@ -17,7 +17,17 @@ from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
 from tasks.base.errors import PlannerError
 from tasks.text.forbidden_paths import FORBIDDEN_NAMES, Forbidden, forbid
 from worker.settings import credentials, tools_file
-from worker.settings.types import Argv, CheckNames, DrafterName, DrafterNames, Grants, Names, RedisUrl, Variables
+from worker.settings.types import (
+    Argv,
+    CheckNames,
+    DrafterName,
+    DrafterNames,
+    Grants,
+    Names,
+    OutputName,
+    RedisUrl,
+    Variables,
+)
 
 PREFIX = "PLANNER_"
 ELSEWHERE = frozenset({"PLANNER_TEST_REDIS_SERVER", "PLANNER_TEST_NODE_MODULES", "PLANNER_TEST_MODEL_PYTHON"})
@@ -117,6 +127,10 @@ class Settings(BaseSettings):
     llm_stream: bool = Field(default=True, description="ask for the answer in pieces, so that no proxy hangs up")
     cli_command: Argv = Field(
         default=(), description="the drafter `cli`: a JSON list or words, no shell; `{schema_file}` becomes a path"
+    )
+    cli_output: OutputName = Field(
+        default="text",
+        description="what it prints: its answer, or as `claude --output-format json` or `codex --json` do",
     )
     cli_timeout_s: float = Field(
         default=1800, gt=0, validation_alias=_old("CLI_TIMEOUT_S", "TIMEOUT_SECONDS"), description="seconds that it has"

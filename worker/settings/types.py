@@ -56,6 +56,7 @@ def _variables(value: Any) -> Any:
 RedisUrl = Annotated[
     str, StringConstraints(pattern=r"^(redis|rediss|unix|redis\+sentinel)://."), AfterValidator(_readable)
 ]
+OutputName = Literal["text", "claude", "codex"]  # readers of worker.agents.readers
 DrafterName = Literal["none", "queue", "http", "cli", "backend"]
 DrafterNames = Annotated[tuple[DrafterName, ...], NoDecode, BeforeValidator(_names)]
 CheckName = Literal["ruff-check", "ruff-format", "black", "flake8", "mypy", "pyright", "compileall"]
