@@ -15,6 +15,7 @@ from schemas.base import (
     Mode,
     Name,
     Path,
+    PlanId,
     QueueName,
     RiskLevel,
     StepId,
@@ -129,6 +130,7 @@ class Goal(Inbound):
     drafter: Name | None = None
     mend: bool = True  # whether the plan may insert steps that repair what a verification finds
     delivery: Delivery | None = None
+    retry_of: PlanId | None = None  # the plan of whose goal this one was made
     steps: tuple[SuppliedStep, ...] | None = Field(default=None, max_length=MAX_STEPS)
     gap_report: GapGoal | None = None
     campaign: CampaignInput | None = None

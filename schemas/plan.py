@@ -113,11 +113,14 @@ class StepView(Outbound):
 class PlanView(PlanSummary):
     """Everything about one plan; steps in their planned order.
 
-    `unverified` says which files nothing verifies, and whether no step runs tests.
+    `unverified` says which files nothing verifies, and whether no step runs tests. `retry_of` and `retried_by` name the
+    plan of whose goal this one was made again, and those that were made of this one's.
     """
 
     steps: tuple[StepView, ...]
     unverified: str | None = None
+    retry_of: str | None = None
+    retried_by: tuple[str, ...] = ()
     document: Any = None
 
 

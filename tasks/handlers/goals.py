@@ -229,6 +229,17 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
     return unit
 
 
+def _left_out(part: Any, unkept: Any, pointer: str = "") -> Iterator[str]:
+    """Yield a pointer to each part of a goal that is there and is not kept; names alone where `unkept` is a set."""
+    for name in sorted(unkept):
+        below = unkept[name] if isinstance(unkept, dict) else True
+        if value := getattr(part, name):
+            if below is True:
+                yield f"{pointer}/{name}"
+            else:
+                yield from _left_out(value, below, f"{pointer}/{name}")
+
+
 def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
     plan = unit.plan
     plan.dirty.update(("state", "head", "live"))
@@ -239,7 +250,10 @@ def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
         "policy_version": str(plan.head.policy_version).encode(),
         "text": fit(goal.goal, SHOWN_CHARS, as_written).encode(errors="replace"),
         "goal": codec.dumps(body),
+        "left_out": " ".join(_left_out(goal, UNKEPT)).encode(),
     }
+    if goal.retry_of:
+        unit.extra["retry_of"] = goal.retry_of.encode()
     if plan.head.limits.get(budget.EXCUSES):
         baseline.keep_goals_tests(unit, goal)
     if budget.DELIVERY_WAIT_S in plan.head.limits:

@@ -6,6 +6,7 @@ import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -14,12 +15,14 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from schemas.base import GoalVerdict, unknown_fields
 from schemas.envelope import Problem
+from schemas.stored import PlanHead
 from tasks.base.errors import Overtaken
 from worker.engine.admission import Admission, fresh_plan_id
 from worker.engine.engine import DRAIN_S
 from worker.engine.plan_creation import PlanCreation
 from worker.store import functions, goal_record, keys
 from worker.store.functions import FunctionsMissing
+from worker.store.keys import Partition, partition_of
 from worker.streams.decode import GOAL_ID, read_goal, read_goal_name
 from worker.streams.inbox import Inbox, StreamEntry, short
 
@@ -136,6 +139,10 @@ class GoalConsumer:
         counted: tuple[object, ...] = ("duplicate", 1)
         if verdict == GoalVerdict.PENDING:
             made = self.creation.create(goal, goal_id, plan_id)
+            if (
+                goal.retry_of and made.verdict is not GoalVerdict.NOTHING_TO_DO
+            ):  # before the verdict, so that it is told
+                self._link(goal.retry_of, goal.tenant, plan_id)
             log.info("goal decided", extra={"goal_id": goal_id, "plan_id": plan_id, "verdict": made.verdict})
             # Where another verdict stands, its plan was answered before we were here.
             place = (goal_id, goal.tenant)
@@ -144,6 +151,14 @@ class GoalConsumer:
             self._each(list(made.beside))
             counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal))
         self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted), *self.inbox.drop((entry,))])
+
+    def _link(self, retried: str, tenant: str, plan_id: str) -> None:
+        """Note with the tenant's plan `retried` that another plan retries it; they may lie in two partitions."""
+        part = Partition(partition_of(retried, self.admission.quota.partitions))
+        key = part.plan(retried).plan
+        head: Any = self.client.hget(key, "head")
+        if head and PlanHead.decode(head).tenant == tenant:
+            functions.call(self.client, "FCALL", functions.RETRIED, 1, key, plan_id)
 
     def _refuse(self, entry: StreamEntry, problem: Problem) -> None:
         """Give a goal that cannot be read its verdict, where it can be said whose it is; it is dead in any case."""

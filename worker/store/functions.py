@@ -36,6 +36,7 @@ HOLD = "planner_hold_1"
 KNOW = "planner_know_1"
 CLAIM = "planner_claim_1"
 REFUSE = "planner_refuse_1"
+RETRIED = "planner_retried_1"
 SETTLE = "planner_settle_2"
 CONCLUDE = "planner_conclude_1"
 EPOCH = "planner_epoch_1"
@@ -47,7 +48,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "planner_heartbeat": ("heartbeat",),
     }
 )
-VERSION = 12  # of their text; to be raised with every change of it
+VERSION = 13  # of their text; to be raised with every change of it
 MISSING = "Function not found"
 
 

@@ -22,6 +22,7 @@ from tasks.base.batches import batches
 from tasks.base.errors import PlannerError
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import NOTE
+from tasks.policy import goal_texts
 from tasks.policy.answers import note_of
 from tasks.policy.outcome_verdict import is_verified
 from tasks.policy.unverified import Planned, describe_unverified
@@ -106,19 +107,42 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
     if summary is None:
         return None
     k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
-    document, growth, head = client.hmget(k.plan, "document", "growth", "head")
+    found: Any = client.hmget(k.plan, "document", "growth", "head", "retry_of", "retried_by")
+    document, growth, head, retry_of, retried_by = found
     known = codec.loads(growth)["document"] if growth else codec.loads(document or b"null")
     if growth and summary.waiting and (page := codec.loads(growth)["page"]):
         summary = summary.model_copy(update={"waiting": summary.waiting.model_copy(update={"document": page})})
     about = codec.loads(head or b"{}")
     version = about.get("policy_version", 1)
-    found = sorted(_steps(client, k, noted=ChangedRule.DOUBT_IS_NOTED.since <= version), key=lambda each: each[0])
+    steps = sorted(_steps(client, k, noted=ChangedRule.DOUBT_IS_NOTED.since <= version), key=lambda each: each[0])
     return PlanView(
         **dict(summary),
-        steps=tuple(view for _, view, _ in found),
-        unverified=describe_unverified([each for _, _, each in found], catalogue_of(about.get("tools", ()), version)),
+        steps=tuple(view for _, view, _ in steps),
+        unverified=describe_unverified([each for _, _, each in steps], catalogue_of(about.get("tools", ()), version)),
+        retry_of=retry_of.decode() if retry_of else None,
+        retried_by=tuple((retried_by or b"").decode().split()),
         document=known,
     )
+
+
+class KeptGoal(NamedTuple):
+    """What is kept of a plan's goal, as JSON; `left_out` are pointers to what is not, None where nobody noted that."""
+
+    body: dict[str, Any]
+    left_out: tuple[str, ...] | None
+
+
+def kept_goal(client: Redis, partitions: int, plan_id: str) -> KeptGoal:
+    """Read what is kept of a plan's goal; of its log and documents that is what its steps were given."""
+    k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
+    pipeline = client.pipeline(transaction=False)
+    pipeline.hmget(k.plan, "goal", "left_out")
+    pipeline.hget(k.steps, NOTE + goal_texts.NOTE)
+    (raw, left_out), texts = pipeline.execute()
+    body: dict[str, Any] = codec.loads(raw or b"{}")
+    if texts:
+        body["context"] = {**body.get("context", {}), **codec.loads(texts)}
+    return KeptGoal(body, None if left_out is None else tuple(left_out.decode().split()))
 
 
 def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT, *, partitions: int = 1) -> GoalAnswer | None:

@@ -24,6 +24,7 @@ from worker.cli.commands import (
     partitions,
     plan_commands,
     plans,
+    retry,
     schemas,
     submit,
     summary,
@@ -79,6 +80,7 @@ PANELS = {  # in the order of `planner --help`
         plan_commands.tighten,
         plan_commands.top_up,
         plan_commands.answer,
+        retry.retry,
     ),
     "Run it": (
         worker.worker,
@@ -98,7 +100,7 @@ for panel, members in PANELS.items():
         if isinstance(member, typer.Typer):
             app.add_typer(member, name="dead", rich_help_panel=panel)
         else:
-            like = submit.SubmitCommand if member is submit.submit else None
+            like = submit.SubmitCommand if member in (submit.submit, retry.retry) else None
             app.command(member.__name__.replace("_", "-"), cls=like, rich_help_panel=panel)(member)
 
 

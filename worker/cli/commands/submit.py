@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,6 +28,7 @@ from worker.cli.console import (
     say_json,
     show_failure,
 )
+from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
     from worker.cli.goal_options import Sources
@@ -62,6 +64,9 @@ class WaitFor(StrEnum):
     END = "end"
 
 
+NOTHING_TOLD: Mapping[str, Any] = MappingProxyType(
+    {"goal_id": None, "plan_id": None, "verdict": None, "reason": "", "errors": ()}
+)
 DEFAULT_TIMEOUT = {None: "0", WaitFor.VERDICT: "60s", WaitFor.END: "30m"}
 
 
@@ -186,7 +191,7 @@ def submit(
     said = goal_options.from_text(read_source(source)) if source else {}
     sources = goal_options.Sources(from_junit, test or [], from_sarif or [], roadmap, inbox)
     made = goal_options.with_sources(said, sources, kind, file)
-    result: dict[str, Any] = {"goal_id": None, "plan_id": None, "verdict": None, "reason": "", "errors": []}
+    result = {**NOTHING_TOLD}
     if isinstance(made, goal_options.Nothing):
         result |= {"verdict": "NOTHING_TO_DO", "reason": made.name.lower(), "entry": None}
         add_page(summary, nothing_page(made.value))
@@ -205,8 +210,23 @@ def submit(
         body, once = goal_options.named(body, sources)
         data, digest = goal_options.encode(body, link.settings.max_goal_bytes)
         sent = publish(link, data, body.get("goal_id"), body.get("tenant"), digest, once=once)
-        result |= {"goal_id": sent.goal_id, **_wait(link, sent, wait, timeout_s, summary), "entry": sent.entry}
-    say_json(result) if as_json else say(_sentence(result, body.get("tenant")))
+        return tell(link, sent, result, wait, timeout_s, summary, as_json=as_json)
+
+
+def tell(
+    link: Link,
+    sent: Sent,
+    about: Mapping[str, Any],
+    wait: WaitFor | None,
+    timeout_s: float,
+    summary: Path | None = None,
+    *,
+    as_json: bool,
+) -> int:
+    """Wait for what is asked for and print what became of a goal that was sent; returns the exit code."""
+    result = {**NOTHING_TOLD, **about, "goal_id": sent.goal_id}
+    result |= {**_wait(link, sent, wait, timeout_s, summary), "entry": sent.entry}
+    say_json(result) if as_json else say(_sentence(result, sent.tenant))
     failed = wait is WaitFor.END and result["state"] in ("HALTED", "REJECTED")
     return FAILED if failed or result["verdict"] == "REJECTED" else OK
 
@@ -234,7 +254,7 @@ def _preview(body: dict[str, Any], sources: Sources, result: dict[str, Any], *, 
     if as_json:
         say_json(result)
     else:
-        say(_sentence({**result, "verdict": result["verdict"] or "UNKNOWN"}, None))
+        say(_sentence({**result, "verdict": result["verdict"] or "UNKNOWN"}, NO_TENANT))
         for each in filter(None, (*found.notes, found.unverified)):
             say(each)
         if steps:
@@ -271,9 +291,9 @@ def _wait(link: Link, sent: Sent, wait: WaitFor | None, timeout_s: float, summar
     return answer.model_dump(mode="json") | {"errors": errors} if wait else {}
 
 
-def _sentence(result: Mapping[str, Any], tenant: str | None) -> str:
+def _sentence(result: Mapping[str, Any], tenant: str) -> str:
     if not result["verdict"]:
-        whose = f" --tenant {quote(tenant)}" if tenant else ""
+        whose = "" if tenant == NO_TENANT else f" --tenant {quote(tenant)}"
         what = "Submitted goal" if result["entry"] else "Submitted before, as goal"
         return f"{what} {result['goal_id']}. See what becomes of it: planner show {result['goal_id']}{whose}"
     why = ": ".join(filter(None, (result.get("halt_rule"), result.get("halt_reason")))) or result["reason"]

@@ -87,7 +87,12 @@ def portrait(plan: PlanView, most_steps: int | None = None) -> RenderableType:
     """Draw a plan: goal, state, budgets, why it ended, a tree of its steps."""
     head = Text.assemble((plan.plan_id, "bold"), "  ", _state(plan), f"  revision {plan.revision}")
     about = f"goal {plan.goal_id}  {plan.kind}  {plan.created_at[:19].replace('T', ' ')} UTC"
-    parts: list[RenderableType] = [head, Text(plain(plan.goal)), Text(plain(about), "dim"), ""]
+    parts: list[RenderableType] = [head, Text(plain(plan.goal)), Text(plain(about), "dim")]
+    if plan.retry_of:
+        parts.append(Text(plain(f"retry of {plan.retry_of}"), "dim"))
+    if plan.retried_by:
+        parts.append(Text(plain(f"retried by {', '.join(plan.retried_by)}"), "dim"))
+    parts.append("")
     if plan.halt:
         parts += [_halt(plan.halt), ""]
     if plan.paused_by:

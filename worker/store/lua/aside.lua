@@ -205,6 +205,18 @@ local function conclude(keys, args)
   return 1
 end
 
+local MAX_RETRIES = 4000 -- bytes of the ids of plans that one plan was retried by
+
+-- KEYS 1 plan | ARGV 1 a plan that retries it. Kept as long as the plan; each once. Returns 1 if it is there, else 0
+local function retried(keys, args)
+  if redis.call('HEXISTS', keys[1], 'version') == 0 then return 0 end
+  local known = redis.call('HGET', keys[1], 'retried_by') or ''
+  if not string.find(known, args[1], 1, true) and #known < MAX_RETRIES then
+    redis.call('HSET', keys[1], 'retried_by', known == '' and args[1] or known .. ' ' .. args[1])
+  end
+  return 1
+end
+
 -- As answer, for versions whose records are all in one place.
 -- KEYS 1 a goal's record | ARGV 1 verdict, 2 reason, 3.. the verdicts that it may take the place of
 -- One that has expired stays gone. Returns 1 if it is written, else 0
@@ -260,6 +272,7 @@ redis.register_function{function_name = 'planner_know_1', callback = know, flags
 redis.register_function{function_name = 'planner_settle_1', callback = settle, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_settle_2', callback = answer, flags = {'allow-oom'}}
 redis.register_function{function_name = 'planner_conclude_1', callback = conclude, flags = {'allow-oom'}}
+redis.register_function{function_name = 'planner_retried_1', callback = retried, flags = {'allow-oom'}}
 redis.register_function('planner_claim_1', claim)
 redis.register_function('planner_refuse_1', refuse)
 redis.register_function{function_name = 'planner_epoch_1', callback = epoch, flags = {'allow-oom'}}

@@ -1,0 +1,87 @@
+"""`planner retry`: a new plan from the goal of one that has ended."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from worker.cli.commands.submit import DEFAULT_TIMEOUT, WaitFor, tell
+from worker.cli.console import FAILED, OK, Failure, Json, Link, command, open_link, say_json
+from worker.cli.target import Owner, PlanName, find
+from worker.host.terminal import line
+from worker.store.keys import NO_TENANT
+
+if TYPE_CHECKING:
+    from schemas.plan import PlanView
+
+STEPS = "/steps"
+
+
+@command
+def retry(
+    plan: PlanName,
+    tokens: Annotated[int | None, typer.Option(metavar="N", help="The new plan's limit of tokens.")] = None,
+    base_sha: Annotated[str | None, typer.Option(help="The commit to begin at; else that of the old goal.")] = None,
+    tenant: Owner = NO_TENANT,
+    print_goal: Annotated[bool, typer.Option("--print", help="Print the goal, and send nothing.")] = False,
+    wait: Annotated[
+        WaitFor | None, typer.Option("--wait", "-w", help="Wait for the verdict (also without the word), or the end.")
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="LENGTH", help="How long at most, such as 90s, 30m or 2h. \\[60s; end: 30m]")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Make a new plan of the goal of one that has ended.
+
+    [b]planner retry 3c-0199 --tokens 200000[/b]
+
+    [b]planner retry ci-4711 --base-sha $(git rev-parse HEAD) --wait end[/b]
+
+    [b]planner retry ci-4711 --print | planner submit - --no-fill[/b]
+
+    The new goal has an id of its own, and what else the old one said: limits, approvals, the commit at which it begins.
+    `planner show` names the other plan with each. A plan keeps no manifests of its goal, and of logs and documents what
+    its steps were given: what is missing is told. A goal that brought its own steps has to be submitted again.
+    """
+    from worker.cli import goal_options, waiting
+    from worker.cli.publisher import publish
+
+    timeout_s = waiting.seconds(timeout or DEFAULT_TIMEOUT[wait])
+    with open_link() as link:
+        view = find(link, plan, tenant)
+        body, left_out = _goal_of(link, view)
+        if tokens is not None:
+            body["limits"] = {**body.get("limits", {}), "tokens": tokens}
+        if base_sha is not None:
+            body["context"] = {**body.get("context", {}), "base_sha": base_sha}
+        data, digest = goal_options.encode(body, link.settings.max_goal_bytes)
+        if left_out and not as_json:
+            line(f"Not kept of the goal, and missing in the new one: {', '.join(left_out)}.", err=True)
+        if print_goal:
+            say_json(body)
+            return OK
+        sent = publish(link, data, body["goal_id"], body.get("tenant"), digest)
+        result = {"retry_of": view.plan_id, "base_sha": body.get("context", {}).get("base_sha"), "left_out": left_out}
+        return tell(link, sent, result, wait, timeout_s, as_json=as_json)
+
+
+def _goal_of(link: Link, view: PlanView) -> tuple[dict[str, Any], list[str]]:
+    """Make the goal anew, under an id of its own; returns what of the old one is missing in it, too."""
+    from tasks.plan.lifecycle import PLAN_ENDS
+    from worker.store import queries
+
+    if view.state not in PLAN_ENDS:
+        detail = f"{view.plan_id} is {view.state}: only a plan that has ended is retried. `planner cancel` ends it."
+        raise Failure.of("plan_not_ended", detail, FAILED)
+    body, left_out = queries.kept_goal(link.client, link.partitions, view.plan_id)
+    if left_out is None:
+        detail = f"{view.plan_id} was made by a version that did not note what it left out of its goal"
+        raise Failure.of("goal_not_kept", f"{detail}: submit the goal again.", FAILED)
+    if STEPS in left_out:
+        raise Failure.of("goal_not_kept", f"The goal of {view.plan_id} brought its own steps: submit it again.", FAILED)
+    fresh = {"goal_id": f"retry-{uuid.uuid4().hex}", "retry_of": view.plan_id}
+    kept = body.get("context", {})
+    return {**body, **fresh}, [each for each in left_out if not kept.get(each.removeprefix("/context/"))]
