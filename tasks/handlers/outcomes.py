@@ -148,7 +148,7 @@ def _succeed(
     step.status.previous = pre_steps.result_of(outcome) if step.facts["inserted_by"] else None
     answers.keep(unit, step, outcome.output)
     if budget.DELIVERY_WAIT_S in unit.plan.limits:
-        delivery.note_accepted(unit, step, outcome, verified=doubt is None)
+        delivery.note_done(unit, step, outcome, verified=doubt is None and not excused)
     red_checks.note_created(unit, step, outcome)
     if doubt:
         outcome_verdict.note_doubt(step)

@@ -28,6 +28,7 @@ from tasks.rules import budget
 from tasks.text.fields import MAX_TITLE, fit, flatten, several_lines, whole_lines
 
 ACCEPTED = "accepted"  # the attempts whose changes count: the last of them, and how many pages are in notes
+CHECKED = "checked"  # the last steps of mode `test` that passed, for the text
 PAGE = 8  # attempts in a note; fewer than that are written with every commit
 RETRIES = 2
 NOTHING_CHANGED = "no attempt was accepted that changed a file"
@@ -35,7 +36,8 @@ NO_REQUEST = "the branch was pushed, and no pull request was opened"
 
 MAX_SENTENCE = 1000  # characters of the goal's sentence
 MAX_LISTED = 50  # changes that the text names
-MAX_TOOLS = 80  # characters
+MAX_CHECKS = 8  # that it names
+MAX_TOOLS, MAX_COMMAND = 80, 200  # characters
 MAX_TEXT = 16_384  # bytes
 MAX_BRANCH, MAX_URL = 250, 2000
 _DIGEST = re.compile(r"[\w:.+/=-]{1,200}", re.ASCII)
@@ -56,12 +58,15 @@ def keep_request(unit: UnitOfWork, goal: Goal) -> None:
     unit.keep_note(DELIVERY, {"title": fit(goal.goal, MAX_TITLE), "goal": sentence, "pull_request": asks})
 
 
-def note_accepted(unit: UnitOfWork, step: Step, outcome: Outcome, *, verified: bool) -> None:
-    """Note an attempt whose change was accepted, for the delivery of a plan that ends with one.
+def note_done(unit: UnitOfWork, step: Step, outcome: Outcome, *, verified: bool) -> None:
+    """Note an attempt whose change was accepted, or a check that passed, for the delivery of a plan that ends with one.
 
     A controller that does not tell which files it touched may have changed some.
     """
     facts = step.facts
+    if facts["mode"] == Mode.TEST and verified and not facts["inserted_by"]:
+        known = unit.plan.halting.get(CHECKED, ())
+        unit.plan.halting[CHECKED] = [*known, [step.step_id, facts["verify"][:MAX_COMMAND]]][-MAX_CHECKS:]
     told = "touched_files" in outcome.model_fields_set
     if facts["mode"] != Mode.PATCH or (told and not (outcome.touched_files or outcome.created_files)):
         return
@@ -257,6 +262,8 @@ def _text(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) -> 
         lines.append(f"- {_code(title)} ({step_id}{tried}{proof})")
     if len(entries) > MAX_LISTED:
         lines.append(f"- and {len(entries) - MAX_LISTED} more")
+    if checks := plan.halting.get(CHECKED):
+        lines += ["", "Passed:", "", *(f"- {_code(command)} ({step_id})" for step_id, command in checks)]
     goal, count = f"the goal {_code(plan.head.goal_id)} ({plan.head.kind})", len(entries)
     lines += ["", f"{count} accepted changes of plan `{unit.snapshot.plan_id}` for {goal}, revision {plan.revision}."]
     return fit("\n".join(lines), MAX_TEXT, whole_lines)

@@ -91,6 +91,7 @@ def test_it_comes_behind_all_others_with_what_was_accepted_in_that_order() -> No
         {"step_id": step, "attempt": 1, "diff_hash": f"sha256:{step}"} for step in ("s-2", "s-0", "s-1")
     ]
     assert (asked["push"], asked["pull_request"], asked["title"]) == (True, True, "Fix the login")
+    assert "- `pytest` (all)" in asked["text"]
     assert plan.record.revision == 2
     patched(plan, "deliver", output=DONE, touched_files=[])
     assert (plan.state, plan.states["deliver"], plan.record.delivered) == ("COMPLETED", "DONE", DONE)
