@@ -44,7 +44,8 @@ class ForgeServer:
         if method == "GET":
             head = query[places[url.path]].removeprefix("acme:")
             return 200, [found for found in self.pull_requests if found["head"] == head]
-        if any(found["head"] == body[places[url.path]] for found in self.pull_requests):
+        ours = [found for found in self.pull_requests if "source_project_id" not in found]
+        if any(found["head"] == body[places[url.path]] for found in ours):
             return 422, {"message": "Validation Failed"}
         number = len(self.pull_requests) + 1
         name = "html_url" if places[url.path] == "head" else "web_url"

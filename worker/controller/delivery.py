@@ -12,8 +12,6 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pydantic import ValidationError
-
 from worker.controller import changes, history, wire
 from worker.controller.agent_run import NO_AGENT_NEEDED
 from worker.controller.attempt import Result
@@ -26,6 +24,7 @@ from worker.controller.repositories_file import PLAN, RepositorySettings
 from worker.controller.shared import HEADS, SharedRepository, shared_ref
 from worker.controller.wire import Accepted, DeliveryInput, Spec
 from worker.host.git import Git, GitError
+from worker.sandbox.process import Abandoned
 
 BY_RULE = ("[remote rejected]", "error: 403", "denied", "Authentication failed")  # how git says that we may not
 SHOWN = 12  # characters of a commit's id
@@ -46,15 +45,17 @@ class Delivery:
         """Deliver; raises Abandoned if that is not wanted any more."""
         try:
             output = self._deliver(DeliveryInput.model_validate(self.spec.input))
+        except Abandoned:
+            raise
         except CannotWork as reason:
             return Result(NO_AGENT_NEEDED, released=reason)
-        except ValidationError as error:
-            what = f"what to deliver cannot be read from the step's input: {error}"
-            return Result(NO_AGENT_NEEDED, failure=wire.advice(what[: wire.MESSAGE_CHARS]))
         except (OSError, subprocess.TimeoutExpired) as error:
             return Result(NO_AGENT_NEEDED, released=CannotWork(str(error)))
         except (Refused, GitError) as error:
             return Result(NO_AGENT_NEEDED, failure=wire.advice(str(error)[: wire.MESSAGE_CHARS]))
+        except Exception as error:  # such as an input that says not what to deliver
+            log.exception("attempt_error", extra=self.spec.ids)
+            return Result(NO_AGENT_NEEDED, failure=wire.own_failure(error))
         log.info("plan_delivered", extra={**self.spec.ids, **output})
         return Result(replace(NO_AGENT_NEEDED, output=output))
 

@@ -89,7 +89,8 @@ class Forge:
         else:
             asked = {"state": "opened", "source_branch": wanted.head}
         found = self._call("GET", f"{self._pull_requests}?{urlencode(asked)}")
-        return _url(found[0]) if isinstance(found, list) and found else None
+        ours = [each for each in found if _is_of_no_fork(each)] if isinstance(found, list) else []
+        return _url(ours[0]) if ours else None
 
     def _body(self, wanted: PullRequest) -> dict[str, Any]:
         if self.kind is ForgeKind.GITHUB:
@@ -162,6 +163,11 @@ def _json(data: bytes) -> Any:
         return codec.loads(data)
     except codec.DecodeError:
         return None
+
+
+def _is_of_no_fork(found: Any) -> bool:
+    """Tell our own branch from one of a fork that is called the same, as only GitLab has to be asked."""
+    return isinstance(found, dict) and found.get("source_project_id") == found.get("project_id")
 
 
 def _url(found: Any) -> str:

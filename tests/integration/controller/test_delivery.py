@@ -19,9 +19,10 @@ from tests.support.forge_server import TOKEN, ForgeServer
 from worker.controller.attempt import Result
 from worker.controller.changes import diff_hash
 from worker.controller.delivery import Delivery
-from worker.controller.forge import ForgeKind
+from worker.controller.forge import Forge, ForgeKind, PullRequest, Refused
 from worker.controller.forge_text import disarm
 from worker.controller.lease import LeaseClient
+from worker.controller.readiness import CannotWork
 from worker.controller.remote import Remote
 from worker.controller.repositories_file import RepositoriesFile, WrongRepositories
 from worker.controller.shared import SharedRepository
@@ -154,13 +155,16 @@ def test_a_second_delivery_finds_what_the_first_has_made(
         raise ConnectionResetError
 
     forge.opened = break_off
+    a_fork = {"head": BRANCH, "project_id": 1, "source_project_id": 2, "web_url": "https://forge.example/fork"}
+    forge.pull_requests += [a_fork] if kind == "gitlab" else []
 
     lost = deliver([*accepted, {"step_id": "look", "attempt": 1, "diff_hash": None}], permit(kind))
     again = deliver(accepted, permit(kind))
 
     assert lost.released
-    assert again.report.output == {"branch": BRANCH, "pull_request": URL}
-    [made] = forge.pull_requests
+    *others, made = forge.pull_requests
+    assert len(others) == (kind == "gitlab")
+    assert again.report.output == {"branch": BRANCH, "pull_request": made.get("html_url") or made.get("web_url")}
     assert (made["given"]["title"], made["given"][text]) == ("Fix @\u200ball of it", "fixes #\u200b1")
     assert made["given"][base] == "main"
 
@@ -226,6 +230,7 @@ def test_a_branch_that_holds_a_part_is_moved_on_and_a_plan_that_changed_nothing_
     remote.git("update-ref", "-d", REF)
     assert "changed nothing" in str(deliver([{"step_id": "look", "attempt": 1, "diff_hash": None}]).failure)
     assert "is not on the remote" in str(deliver(accepted).failure)
+    assert "accepted" in str(deliver([], input={"accepted": "all"}).failure)
 
 
 def test_who_has_lost_the_attempt_pushes_nothing(
@@ -254,20 +259,17 @@ def test_who_has_lost_the_attempt_pushes_nothing(
     ],
 )
 def test_a_forge_that_may_answer_later_is_told_from_one_that_will_not(
-    status: int,
-    headers: dict[str, str],
-    is_released: bool,
-    deliver: Deliver,
-    forge: ForgeServer,
-    accepted: list[dict[str, Any]],
+    status: int, headers: dict[str, str], is_released: bool, forge: ForgeServer, tmp_path: Path
 ) -> None:
+    (tmp_path / "token").touch(mode=0o600)
+    (tmp_path / "token").write_text(TOKEN)
     forge.status, forge.headers = status, headers
+    here = Forge(ForgeKind.GITHUB, f"{forge.url}/github", "acme/shop", tmp_path / "token")
 
-    result = deliver(accepted)
+    with pytest.raises(CannotWork if is_released else Refused) as told:
+        here.pull_request(PullRequest(BRANCH, "main", "Fix", ""))
 
-    told = str(result.released) if is_released else result.failure.message if result.failure else ""
-    assert f"HTTP {status} no, not with ***" in told
-    assert TOKEN not in told
+    assert f"HTTP {status} no, not with ***" in str(told.value)
 
 
 def test_what_the_remote_forbids_and_what_the_file_does_not_permit(
@@ -292,6 +294,7 @@ def test_what_the_remote_forbids_and_what_the_file_does_not_permit(
     hook.unlink()
 
     file = permit()
+    assert tmp_path / "token" in file.private  # which agents cannot reach
     (tmp_path / "token").chmod(0o644)
     assert "chmod 600" in str(deliver(accepted, file).released)
     assert TOKEN not in str(deliver(accepted, file).released)
