@@ -59,12 +59,14 @@ def test_a_job_that_runs_again_asks_for_the_same_goal(submit: Submit, redis: Red
     planner.container.goal_consumer.drain()
     again = submit("--from-junit", "-", "--wait", "--json", stdin=report(AGAIN, 2))
     for_people = submit("--from-junit", "-", stdin=report(AGAIN, 3))
+    waited = submit("--from-junit", "-", "--wait", stdin=report(CASES, 1))
     fewer = told(submit("--from-junit", "-", "--json", stdin=report(CASES[:1], 1)))
 
     assert first["goal_id"].startswith("content-")
     assert first["entry"]
     assert (told(again)["goal_id"], told(again)["verdict"], told(again)["entry"]) == (first["goal_id"], "PLANNED", None)
     assert for_people.stdout.startswith(f"Submitted before, as goal {first['goal_id']}.")
+    assert "Submitted before: the same is asked for" in waited.stdout
     assert fewer["goal_id"] != first["goal_id"]
     assert entries(redis) == 2
 

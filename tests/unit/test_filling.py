@@ -105,6 +105,25 @@ def test_files_are_those_of_the_commit_that_the_goal_names(repository: Repositor
     assert "does not have the commit 9f1c2d4" in unknown.notes[0]
 
 
+def test_an_evolution_begins_at_its_own_base(repository: Repository) -> None:
+    folder = repository()
+    first = git(folder, "rev-parse", "HEAD")
+    git(folder, "rm", "--quiet", "src/price.py")
+    git(folder, "commit", "--quiet", "--message", "b")
+    goal = {
+        "goal": "x",
+        "allowed_files": ["src/*.py"],
+        "kind": "evolution",
+        "evolution": {"base": {"commit_hash": first}},
+    }
+
+    for job in (None, Job("acme/shop", "a" * 40)):
+        made = fill(goal, folder, job)
+
+        assert "base_sha" not in made.filled
+        assert "src/price.py" in made.filled["files"]
+
+
 @pytest.mark.parametrize(
     ("allowed", "context", "why"),
     [
@@ -240,11 +259,15 @@ def test_a_large_repository_makes_no_goal_that_is_too_large(repository: Reposito
     many = {f"pkg/{'d' * 90}{number:04}/module_{number}.py": "" for number in range(1500)}
     folder = repository({**many, "pyproject.toml": "# " + "\n" * 70_000, "setup.cfg": '"' * 40_000, "src/z.py": ""})
 
-    made = fill({"goal": "x", "allowed_files": ["src/z.py"], "context": {"failure_log": "e" * 200_000}}, folder, None)
+    last = next(reversed(many))
+    context = {"failure_log": "e" * 200_000, "failing_tests": [f"{last}::test_x"]}
+
+    made = fill({"goal": "Fix setup.cfg.", "allowed_files": ["src/*.py"], "context": context}, folder, None)
 
     assert len(codec.dumps(made.body)) <= MAX_GOAL_BYTES
-    assert made.filled["files"][0] == "src/z.py"
-    assert 10 < len(made.filled["files"]) < 1500
+    assert made.filled["files"][:3] == ["src/z.py", "setup.cfg", last]
+    assert 100 < len(made.filled["files"]) < 1500
+    assert len(codec.dumps(filled(folder, "src/z.py").filled["files"])) < 16_000
 
 
 def test_the_variables_of_a_job_are_read(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from schemas import codec
 from schemas.goal import MAX_GOAL_BYTES, GoalContext
 from tasks.base.errors import UnknownCommand
-from tasks.text.paths import expand_globs
+from tasks.text.paths import expand_globs, is_glob
 from tasks.toolchain.catalogue import CATALOGUE
 from tasks.toolchain.files import name_of
 from tasks.toolchain.languages import LANGUAGES, MANIFESTS, language_of
@@ -26,6 +26,7 @@ from worker.sources.ci import Job
 
 MAX_MANIFEST = 32_000  # characters of one
 MAX_MANIFESTS, MAX_FILES = 48_000, 64_000  # bytes of all, as JSON; a goal may have 256 kB
+MAX_FILES_UNASKED = 16_000  # where no glob needs them: a plan is kept with them for weeks
 RESERVED = 4096  # bytes of a goal for all else that is filled in
 LOCK = re.compile(r".*(?:\.lock|[-.]lock\.\w+|\.sum)")  # what tools write: long, and no tool is configured there
 READ = frozenset(  # the manifests that plans are made by
@@ -42,6 +43,7 @@ READ = frozenset(  # the manifests that plans are made by
     )
     if not LOCK.fullmatch(name)
 )
+WORD = re.compile(r"[\w./@+-]+")
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # as make looks for them
 TARGET = re.compile(r"^(test|check)\s*:(?!=)", re.MULTILINE)
 
@@ -77,14 +79,22 @@ def fill(body: Mapping[str, Any], folder: Path, job: Job | None) -> Filling:
         return Filling(dict(body))
     notes: list[str] = []
     checkout = Checkout.at(folder)
-    room = (MAX_GOAL_BYTES - len(codec.dumps(body)) - RESERVED) // 2
     try:
-        found = _of_checkout(checkout, context, patterns, job, room, notes) if checkout else _of_job(job, context)
+        found = _of_checkout(checkout, context, patterns, job, body, notes) if checkout else _of_job(job, context)
     except FAILURES as error:
         notes.append(f"What git knows of this folder was not filled in: {error}.")
         found = _of_job(job, context)
+    if _base(body, context):
+        found.pop("base_sha", None)
     filled = {name: value for name, value in found.items() if value and name not in context}
     return Filling({**body, "context": context | filled} if filled else dict(body), filled, tuple(notes))
+
+
+def _base(body: Mapping[str, Any], context: Mapping[str, Any]) -> Any:
+    """Return the commit that a goal says it begins at; that of an evolution says it by its base."""
+    given = body.get("evolution")
+    base = given.get("base") if isinstance(given, dict) else None
+    return context.get("base_sha") or (base.get("commit_hash") if isinstance(base, dict) else None)
 
 
 def _of_job(job: Job | None, context: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,14 +109,14 @@ def _of_checkout(
     context: Mapping[str, Any],
     patterns: Sequence[str],
     job: Job | None,
-    room: int,
+    body: Mapping[str, Any],
     notes: list[str],
 ) -> dict[str, Any]:
     named = [name for url in checkout.remotes.values() if (name := repository_name(url))]
     if not _is_named(context.get("repo"), [*checkout.remotes.values(), *([job.repo] if job and job.repo else [])]):
         notes.append(f"Nothing is filled in: this is a checkout of {', '.join(named) or 'another repository'}.")
         return {}
-    base = context.get("base_sha")
+    base = _base(body, context)
     commit = checkout.commit(str(base)) if base else checkout.head
     files = checkout.files(commit or checkout.head)
     if patterns and not is_about(files, patterns):
@@ -121,10 +131,18 @@ def _of_checkout(
         notes += _not_begun_with(checkout, commit, job)
     expanded = expand_globs(patterns, list(files)).files
     found |= _of_files(checkout, files, expanded, context)
+    room = (MAX_GOAL_BYTES - len(codec.dumps(body)) - RESERVED) // 2
     found["manifests"] = dict(_within(_manifests(checkout, files, expanded), min(MAX_MANIFESTS, room)))
-    wanted = dict.fromkeys((*(path for path in expanded if path in files), *files))
-    found["files"] = [path for path, _ in _within(((path, "") for path in wanted), min(MAX_FILES, room))]
+    listed = dict.fromkeys(path for path in (*expanded, *_mentioned(body, context), *files) if path in files)
+    most = min(MAX_FILES if any(map(is_glob, patterns)) else MAX_FILES_UNASKED, room)
+    found["files"] = [path for path, _ in _within(((path, "") for path in listed), most)]
     return found
+
+
+def _mentioned(body: Mapping[str, Any], context: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what may be files in the goal's sentence and failing tests: of a listing that is cut these must stay."""
+    for text in (body.get("goal"), *(context.get("failing_tests") or ())):
+        yield from (word.rstrip(".") for word in WORD.findall(str(text)))
 
 
 def _is_named(said: Any, names: Sequence[str]) -> bool:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from worker.cli.publisher import Sent
 
 MOST_STEPS = 200  # that are drawn
+SUBMITTED_BEFORE = "Submitted before: the same is asked for at the same commit. Another --goal-id asks for it anew."
 NO_GOAL = "Say what shall be done: FILE, --goal, --from-junit, --from-sarif, --roadmap or --inbox."
 
 
@@ -298,5 +299,6 @@ def _sentence(result: Mapping[str, Any], tenant: str) -> str:
         return f"{what} {result['goal_id']}. See what becomes of it: planner show {result['goal_id']}{whose}"
     why = ": ".join(filter(None, (result.get("halt_rule"), result.get("halt_reason")))) or result["reason"]
     delivered = (result.get("branch"), result.get("pull_request"), result.get("undelivered"))
+    known = [SUBMITTED_BEFORE] if result.get("entry", "") is None else []
     first = "  ".join(filter(None, (result.get("state") or result["verdict"], result["plan_id"], why, *delivered)))
-    return "\n".join([first, *(f"  {each['pointer'] or '/'}  {each['message']}" for each in result["errors"])])
+    return "\n".join([first, *(f"  {each['pointer'] or '/'}  {each['message']}" for each in result["errors"]), *known])
