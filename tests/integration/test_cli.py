@@ -448,18 +448,30 @@ def test_controllers_side_by_side_end_together_on_sigterm(redis_url: str, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("agent", "told"),
+    ("words", "told"),
     [
-        ("my-agnt --quiet", "my-agnt: there is no such program"),
-        ("python3 /no/agent.py", "/no/agent.py"),
-        ("'a", "split"),
+        (["--exec", "my-agnt --quiet"], "--exec my-agnt: there is no such program"),
+        (["--exec", "python3 /no/agent.py"], "/no/agent.py"),
+        (["--exec", "'a"], "split"),
+        (["--agent", "nobody"], "there are claude, codex"),
+        (["--agent", "no-such.toml"], "No such file"),
+        (["--agent", "command"], "needs --exec"),
+        (["--agent", "claude", "--exec", "true"], "leave --exec out"),
+        (["--agent", "here.toml"], "here: `false` ended with 1 in the agent's sandbox"),
+        (["--repos", "repos.toml"], "here: `false` ended with 1 in the agent's sandbox"),
     ],
 )
-def test_a_controller_does_not_start_without_its_agent(agent: str, told: str, planner: Callable[..., Result]) -> None:
-    done = planner("controller", "--exec", agent)
+def test_a_controller_does_not_start_without_its_agent(
+    words: list[str], told: str, planner: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here.toml").write_text("argv = ['true']\nversion = ['false']\n")
+    (tmp_path / "repos.toml").write_text("[repositories.shop]\nurl = '/srv/shop.git'\nagent = 'here.toml'\n")
+
+    done = planner("controller", *words)
 
     assert done.exit_code == 2
-    assert told in done.output
+    assert told in " ".join(done.output.split())
 
 
 def test_schemas_writes_the_contract(planner: Callable[..., Result], tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def _table(path: Path) -> dict[str, Any]:
     try:
         table = tomllib.loads(read(path.resolve(), MAX_BYTES).decode())
     except (OSError, UnicodeDecodeError) as error:
-        raise WrongAgent(f"{path} cannot be read: {error}") from error
+        raise WrongAgent(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except tomllib.TOMLDecodeError as error:
         raise WrongAgent(f"{path} is no TOML: {error}") from error
     base = table.pop("extends", None)
