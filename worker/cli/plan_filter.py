@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,6 +27,28 @@ Since = Annotated[
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Made before then; as --since.")]
 IdPrefix = Annotated[str, typer.Option("--id-prefix", metavar="ID", help="Plans whose id begins like that.")]
+
+
+def several(
+    beside: Sequence[object],
+    state: str | None,
+    kind: str | None,
+    repo: str | None,
+    tenant: str | None,
+    rule: str | None,
+    waiting: bool,
+    since: str | None,
+) -> PlanFilter | None:
+    """Make a filter of a command's options; None where none but --tenant is given, which has a meaning of its own.
+
+    Raises Failure where what the command is about is said otherwise, too.
+    """
+    if not any((state, kind, repo, rule, waiting, since)):
+        return None
+    if any(beside):
+        detail = "Name a PLAN or a scope, or choose plans by --state, --kind, --repo, --rule, --waiting or --since."
+        raise Failure.of("several_aims", detail, USAGE)
+    return wanted(state, kind, repo, tenant, rule, waiting, since, None, "")
 
 
 def wanted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ LOOK_S, SELDOM_S = 0.05, 5.0  # between two looks
 DEAD_PAGE = 1000
 CONFLICT = "goal_conflict"
 NO_VERDICT = "no_verdict"  # the problem where none comes in time
+REFUSED = "dev.planner.command.refused.v1"
 ANSWER_S = 10.0  # until a command that nobody answers is given up
 
 
@@ -136,16 +138,29 @@ def errors_of(link: Link, answer: GoalAnswer) -> list[dict[str, str]]:
 
 def command(link: Link, **fields: Any) -> dict[str, Any]:
     """Put a command where it is obeyed; returns the event that answers it, as JSON."""
+    (event,) = commands(link, [fields])
+    if event is None:
+        raise Failure.of("no_answer", f"No worker took the order in {ANSWER_S:g} s. Is one running (`planner worker`)?")
+    return event
+
+
+def commands(link: Link, wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
+    """Put commands where they are obeyed; returns the event that answers each, None where no worker has."""
     try:
-        made = Command(command_id=uuid.uuid4().hex, **fields)
+        made = [Command(command_id=uuid.uuid4().hex, **fields) for fields in wanted]
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         raise Failure.of("wrong_order", f"That is no order: {wrong}.", USAGE) from error
-    home = Partition(partition_of(made.plan_id, link.partitions) if made.plan_id else 0)
-    last: Any = link.client.xrevrange(home.events, count=1)
-    after = last[0][0] if last else b"0"
-    _add(link.client, home.commands if made.plan_id else keys.COMMANDS, codec.encode(made, exclude_none=True))
-    return _answer(link, home.events, after, made.command_id)
+    homes = [Partition(partition_of(one.plan_id, link.partitions) if one.plan_id else 0) for one in made]
+    last: dict[str, Any] = {}
+    for home in homes:
+        if home.events not in last:
+            found: Any = link.client.xrevrange(home.events, count=1)
+            last[home.events] = found[0][0] if found else b"0"
+    for one, home in zip(made, homes, strict=True):
+        _add(link.client, home.commands if one.plan_id else keys.COMMANDS, codec.encode(one, exclude_none=True))
+    answers = _answers(link, last, {one.command_id for one in made})
+    return [answers.get(one.command_id) for one in made]
 
 
 def _add(client: Redis, stream: str, data: bytes) -> None:
@@ -159,13 +174,16 @@ def _add(client: Redis, stream: str, data: bytes) -> None:
             raise full from None
 
 
-def _answer(link: Link, events: str, after: bytes, command_id: str) -> dict[str, Any]:
-    """Wait for the event that answers the command."""
+def _answers(link: Link, after: dict[str, Any], waiting: set[str]) -> dict[str, dict[str, Any]]:
+    """Wait for the events that answer commands, as long as some come; returns them by the commands' ids."""
+    answers: dict[str, dict[str, Any]] = {}
     end = time.monotonic() + ANSWER_S
-    while (left := end - time.monotonic()) > 0:
-        reply: Any = link.client.xread({events: after}, count=100, block=max(1, int(1000 * left)))
-        for entry, fields in [pair for _, found in reply or () for pair in found]:
-            after, data = entry, codec.loads(fields[b"data"])
-            if data.get("command_id") == command_id:
-                return {"type": fields[b"type"].decode(), "data": data}
-    raise Failure.of("no_answer", f"No worker took the order in {ANSWER_S:g} s. Is one running (`planner worker`)?")
+    while len(answers) < len(waiting) and (left := end - time.monotonic()) > 0:
+        reply: Any = link.client.xread(after, count=100, block=max(1, int(1000 * left)))  # type: ignore[arg-type]
+        for stream, found in reply or ():
+            for entry, fields in found:
+                after[stream.decode()], data = entry, codec.loads(fields[b"data"])
+                if data.get("command_id") in waiting:
+                    answers[data["command_id"]] = {"type": fields[b"type"].decode(), "data": data}
+                    end = time.monotonic() + ANSWER_S
+    return answers

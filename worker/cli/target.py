@@ -48,7 +48,7 @@ Repository = Annotated[
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="T", help="Every plan of this tenant.")]
 Everyone = Annotated[bool, typer.Option("--all", help="Every plan there is.")]
 Queue = Annotated[str | None, typer.Option("--queue", metavar="Q", help="The steps of this queue, of all plans.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a command about all plans.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a command about all plans, or many.")]
 
 LENGTH = re.compile(r"([1-9][0-9]{0,5})([smhd])")
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}

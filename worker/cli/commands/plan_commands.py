@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.cli import target
+from worker.cli import plan_filter, target
 from worker.cli.console import (
     FAILED,
     MISSING,
@@ -22,6 +22,7 @@ from worker.cli.console import (
     say,
     say_json,
 )
+from worker.cli.plan_filter import OfKind, Repo, Rule, Since, State, Waiting
 from worker.cli.target import (
     AnyPlan,
     Everyone,
@@ -37,7 +38,8 @@ from worker.cli.target import (
 )
 from worker.store.keys import NO_TENANT
 
-REFUSED = "dev.planner.command.refused.v1"
+if TYPE_CHECKING:
+    from worker.store.plan_lists import PlanFilter
 
 Step = Annotated[str, typer.Argument(metavar="STEP", help="The id of the step.")]
 AnyStep = Annotated[str | None, typer.Argument(metavar="STEP", help="The id of a step; the whole plan without it.")]
@@ -60,10 +62,22 @@ def _send(name: str, about: Target, reason: str, actor: str | None, as_json: boo
         plan_id = _plan_of(link, about, more.get("step_id")) if about.plan else None
         said = {"reason": reason, "actor": actor or getpass.getuser(), "plan_id": plan_id, "target": about.name}
         event = publisher.command(link, command=CommandName(name), scope=about.scope, **said, **more)
-    if event["type"] == REFUSED:
+    if event["type"] == publisher.REFUSED:
         raise Failure.of("command_refused", f"{name}: refused, {event['data'].get('reason')}")
     say_json(event) if as_json else say(f"{name}: done")
     return OK
+
+
+def _send_each(
+    name: str, wanted: PlanFilter, yes: bool, reason: str, actor: str | None, as_json: bool, **more: Any
+) -> int:
+    """Publish a command to each plan that is wanted; exit code 1 where some were refused."""
+    import getpass
+
+    from worker.cli.many_plans import command_plans
+
+    said = {"reason": reason, "actor": actor or getpass.getuser(), **more}
+    return command_plans(name, wanted, yes=yes, as_json=as_json, **said)
 
 
 def _plan_of(link: Link, about: Target, step_id: str | None) -> str:
@@ -134,6 +148,13 @@ def pause(
     tenant: Tenant = None,
     everyone: Everyone = False,
     queue: Queue = None,
+    state: State = None,
+    kind: OfKind = None,
+    repo: Repo = None,
+    rule: Rule = None,
+    waiting: Waiting = False,
+    since: Since = None,
+    yes: Yes = False,
     until: Until = None,
     reason: Reason = "",
     actor: Actor = None,
@@ -142,6 +163,8 @@ def pause(
     """Start nothing more; what is in flight may finish, the wall clock stands still.
 
     With --repository, --tenant or --all it holds plans yet to come too, until `planner resume` with the same.
+    With --state, --kind, --repo, --rule, --waiting or --since it is about each plan that `planner plans` finds with
+    these and --tenant, and that has not ended: how many are meant is asked about first.
     With --queue no more steps of that queue are handed out, of no plan; what was handed out may be claimed and finish.
 
     [b]planner pause 3c-0199 --until 2h --reason "the release"[/b]
@@ -150,6 +173,9 @@ def pause(
 
     [b]planner pause --queue gpu --until 2h --reason "new drivers"[/b]
     """
+    wanted = plan_filter.several((plan, repository, everyone, queue), state, kind, repo, tenant, rule, waiting, since)
+    if wanted:
+        return _send_each("pause", wanted, yes, reason, actor, as_json, until=target.moment(until))
     about, end = target.one_of(plan, repository, tenant, everyone, queue), target.moment(until)
     return _send("pause", about, reason, actor, as_json, until=end)
 
@@ -161,6 +187,13 @@ def resume(
     tenant: Tenant = None,
     everyone: Everyone = False,
     queue: Queue = None,
+    state: State = None,
+    kind: OfKind = None,
+    repo: Repo = None,
+    rule: Rule = None,
+    waiting: Waiting = False,
+    since: Since = None,
+    yes: Yes = False,
     reason: Reason = "",
     actor: Actor = None,
     as_json: Json = False,
@@ -172,7 +205,12 @@ def resume(
     [b]planner resume 3c-0199[/b]
 
     [b]planner resume --tenant acme[/b]
+
+    Options such as --repo and --since choose among the plans that are paused, one by one, as with `planner pause`.
     """
+    wanted = plan_filter.several((plan, repository, everyone, queue), state, kind, repo, tenant, rule, waiting, since)
+    if wanted:
+        return _send_each("resume", wanted, yes, reason, actor, as_json)
     return _send("resume", target.one_of(plan, repository, tenant, everyone, queue), reason, actor, as_json)
 
 
@@ -182,6 +220,12 @@ def halt(
     repository: Repository = None,
     tenant: Tenant = None,
     everyone: Everyone = False,
+    state: State = None,
+    kind: OfKind = None,
+    repo: Repo = None,
+    rule: Rule = None,
+    waiting: Waiting = False,
+    since: Since = None,
     yes: Yes = False,
     reason: Reason = "",
     actor: Actor = None,
@@ -194,7 +238,12 @@ def halt(
     [b]planner halt 3c-0199 --reason "the wrong branch"[/b]
 
     [b]planner halt --repository acme/shop --reason "a leaked key"[/b]
+
+    Options such as --repo and --since choose plans that are there, one by one, as with `planner pause`.
     """
+    wanted = plan_filter.several((plan, repository, everyone), state, kind, repo, tenant, rule, waiting, since)
+    if wanted:
+        return _send_each("halt", wanted, yes, reason, actor, as_json)
     about = target.one_of(plan, repository, tenant, everyone)
     if not target.may_go("halt", about, yes=yes, as_json=as_json):
         return FAILED
@@ -207,6 +256,12 @@ def cancel(
     repository: Repository = None,
     tenant: Tenant = None,
     everyone: Everyone = False,
+    state: State = None,
+    kind: OfKind = None,
+    repo: Repo = None,
+    rule: Rule = None,
+    waiting: Waiting = False,
+    since: Since = None,
     yes: Yes = False,
     reason: Reason = "",
     actor: Actor = None,
@@ -219,7 +274,14 @@ def cancel(
     [b]planner cancel 3c-0199 --reason "not needed any more"[/b]
 
     [b]planner cancel --repository acme/shop --reason "the backlog was emptied"[/b]
+
+    [b]planner cancel --waiting --repo acme/shop --kind campaign --yes[/b]
+
+    Options such as --repo and --since choose plans that are there, one by one, as with `planner pause`.
     """
+    wanted = plan_filter.several((plan, repository, everyone), state, kind, repo, tenant, rule, waiting, since)
+    if wanted:
+        return _send_each("cancel", wanted, yes, reason, actor, as_json)
     about = target.one_of(plan, repository, tenant, everyone)
     if not target.may_go("cancel", about, yes=yes, as_json=as_json):
         return FAILED
