@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -13,12 +14,13 @@ import yaml
 
 from tests.conftest import RunningWorker
 from tests.support.documented import DOCS
-from tests.support.github import PROGRAMS, Runner
+from tests.support.github import Runner
 from tests.support.roles import COMPOSE, user
 from tests.support.servers import Fleet
 from tests.support.stored import P0
 
 pytestmark = pytest.mark.outages  # a run takes seconds
+needs_jq = pytest.mark.skipif(not shutil.which("jq"), reason="jq is not installed")
 
 PAGE = DOCS / "ci.md"
 WORKFLOW: dict[str, Any] = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[0])
@@ -29,14 +31,13 @@ FILES = {
     "tests/__init__.py": "",
     "src/__init__.py": "",
 }
+OUTPUTS = ["goal_id", "plan_id", "state", "branch", "pull_request"]
 READ = ("| step |", "flowchart TD", "### Budget", "Explanation")  # parts of a summary that need a reader's rights
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A clone of a repository whose tests fail."""
-    if missing := [name for name in PROGRAMS if not shutil.which(name)]:
-        pytest.skip(f"not installed: {', '.join(missing)}")
     root = tmp_path / "checkout"
     for name, text in FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -79,6 +80,7 @@ def test_the_workflow_hands_its_report_over_and_learns_the_end(
         assert "step.done" in log
 
 
+@needs_jq
 def test_the_action_gives_the_end_as_outputs(planner_worker: RunningWorker, checkout: Path) -> None:
     given = {name: each.get("default", "") for name, each in ACTION["inputs"].items()}
     with user(planner_worker.redis, "producer", planner_worker.url) as url, Fleet(planner_worker.url):
@@ -94,9 +96,8 @@ def test_the_action_gives_the_end_as_outputs(planner_worker: RunningWorker, chec
     assert named == machine.outputs.keys()
 
 
-def test_a_goal_that_is_refused_is_red_and_gives_no_output_a_line_of_its_own(
-    planner_worker: RunningWorker, checkout: Path
-) -> None:
+@needs_jq
+def test_a_goal_that_is_refused_is_red(planner_worker: RunningWorker, checkout: Path) -> None:
     given = {name: each.get("default", "") for name, each in ACTION["inputs"].items()}
     given |= {"redis-url": planner_worker.url, "files": "../etc/**\n", "deliver": "push"}
     machine = runner(checkout, **{f"inputs.{name}": value for name, value in given.items()})
@@ -105,3 +106,16 @@ def test_a_goal_that_is_refused_is_red_and_gives_no_output_a_line_of_its_own(
     assert machine.play(ACTION["runs"]["steps"]) == 1
     assert "❌ Planner: REJECTED" in machine.summary
     assert len(machine.outputs) == len(ACTION["outputs"])
+
+
+@needs_jq
+def test_what_comes_from_outside_begins_no_output(tmp_path: Path) -> None:
+    (script,) = re.findall(r"jq -r '(.*?)'", ACTION["runs"]["steps"][-1]["run"], re.DOTALL)
+    said = {"state": "COMPLETED", "pull_request": "https://forge.example\nstate=HALTED\r\nplan_id=x", "goal_id": None}
+    (tmp_path / "planner.json").write_text(json.dumps(said))
+    written = subprocess.run(
+        ["jq", "-r", script, "planner.json"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+
+    assert [line.partition("=")[0] for line in written.stdout.splitlines()] == OUTPUTS
+    assert "\r" not in written.stdout
