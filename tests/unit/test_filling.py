@@ -255,6 +255,20 @@ def test_without_a_language_a_makefile_says_how_tests_are_run(repository: Reposi
     assert "test_command" not in filled(folder, "lib/a.rb", test_command="make test").filled
 
 
+@pytest.mark.parametrize("wrong", [3, True, "\x00--all", ["x"], {"a": []}])
+def test_a_goal_of_any_shape_is_left_to_whoever_reads_it(repository: Repository, wrong: Any) -> None:
+    folder = repository()
+    names = ("repo", "base_sha", "language", "test_command", "failing_tests", "files", "manifests")
+    goals = [{"goal": wrong, "allowed_files": ["src/cart.py"], "context": {name: wrong}} for name in names]
+    goals += [{name: wrong} for name in ("goal", "allowed_files", "evolution", "kind")]
+
+    for goal in goals:
+        for job in (Job("acme/shop"), None):
+            made = fill(goal, folder, job).body
+            assert made | {"context": 0} == goal | {"context": 0}
+            assert made.get("context", {}).items() >= goal.get("context", {}).items()
+
+
 def test_a_large_repository_makes_no_goal_that_is_too_large(repository: Repository) -> None:
     many = {f"pkg/{'d' * 90}{number:04}/module_{number}.py": "" for number in range(1500)}
     folder = repository({**many, "pyproject.toml": "# " + "\n" * 70_000, "setup.cfg": '"' * 40_000, "src/z.py": ""})

@@ -14,7 +14,7 @@ from typing import Self
 
 from worker.host.git import Git, GitError
 
-FAILURES = (GitError, OSError, SubprocessError, UnicodeDecodeError)
+FAILURES = (GitError, OSError, SubprocessError, ValueError)  # the last of a name with a null byte, or no UTF-8
 FILE_MODES = ("100644", "100755")
 MAX_PATH = 500
 MAX_OBJECT = 1024 * 1024

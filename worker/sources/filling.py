@@ -141,7 +141,8 @@ def _of_checkout(
 
 def _mentioned(body: Mapping[str, Any], context: Mapping[str, Any]) -> Iterator[str]:
     """Yield what may be files in the goal's sentence and failing tests: of a listing that is cut these must stay."""
-    for text in (body.get("goal"), *(context.get("failing_tests") or ())):
+    tests = context.get("failing_tests")
+    for text in (body.get("goal"), *(tests if isinstance(tests, list | tuple) else ())):
         yield from (word.rstrip(".") for word in WORD.findall(str(text)))
 
 
