@@ -82,7 +82,7 @@ def _due(unit: UnitOfWork, step: Step, live: Attempt, lease: Lease, clocks: Cloc
         return silent
     # A lease is written by controllers: whatever stands there, the attempt ends at some time.
     verify_ms = 1000 * sum(tool["timeout_s"] for tool in step.facts["verify_tools"])
-    rested = 0 if delivered_by else unit.rested - live.lost
+    rested = delivered_by - live.deadline if delivered_by else unit.rested - live.lost
     over = min(lease.claimed, live.deadline) + verify_ms + RUNNING_MARGIN_MS + rested
     return min(silent, (over, "it ran past its time"))
 

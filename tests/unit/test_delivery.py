@@ -331,6 +331,23 @@ def test_an_attempt_ends_however_long_its_controller_renews() -> None:
     assert plan.active["deliver"].attempt == 2
 
 
+def test_an_attempt_that_was_paused_gets_that_time_back() -> None:
+    plan = delivering()
+    plan.store.claim(PLAN, "deliver")
+    order(plan, "pause", order_id="o-1")
+    wait_sweeping(plan, 3 * RUNNING_MARGIN_MS, 20_000, renewing=("deliver",))
+
+    order(plan, "resume", order_id="o-2")
+
+    wait_sweeping(plan, 20_000, 20_000, renewing=("deliver",))
+    assert (plan.steps["deliver"].attempt, plan.steps["deliver"].failures) == (1, 0)
+    wait_sweeping(plan, RUNNING_MARGIN_MS - MINUTE, 20_000, renewing=("deliver",))
+    plan.store.wait(2 * MINUTE)
+    plan.store.claim(PLAN, "deliver")
+    plan.sweep()
+    assert plan.steps["deliver"].failures == 1
+
+
 def test_neither_approvals_nor_budgets_keep_it_back() -> None:
     store = MemoryStore(PARTITION)
     store.budgets = {"tenant:acme": 1000}
