@@ -18,7 +18,7 @@ import pytest
 from redis import Redis
 
 from tests.conftest import running_worker, wait_until
-from tests.support.controlling import PYTEST, Planner, Repo
+from tests.support.controlling import PYTEST, Planner, Repo, evidence
 from tests.support.model_server import CACHED, FRESH, PRINTED, WRITTEN, Asked, Model, Says, model_server
 from tests.support.programs import running
 from tests.support.scripted import ENDED, Fleet
@@ -167,6 +167,7 @@ def test_what_the_program_says_is_told_in_the_outcome(redis: Redis, redis_url: s
     planner.send("look", mode="read_only", input={"prompt": "Where is the bug?", "schema": schema})
     planner.send("fix", intent="Fix add", allowed_files=["calc.py"], verify_tools=[PYTEST])
     planner.send("idle", intent="Do nothing", allowed_files=["calc.py"])
+    planner.send("wrong", intent="Do what is wrong", allowed_files=["calc.py"], verify_tools=[PYTEST])
 
     def model(asked: Asked) -> Says:
         if "Where is the bug?" in asked.prompt:
@@ -174,13 +175,15 @@ def test_what_the_program_says_is_told_in_the_outcome(redis: Redis, redis_url: s
             return script(CLAUDE.edit("x.py", "", "x")[1], Says(tool="StructuredOutput", given={"found": "add"}))(asked)
         if "Do nothing" in asked.prompt:
             return script(CLAUDE.run("rm -rf ~"), Says("NOTHING TO CHANGE: it is right"))(asked)
+        if "Do what is wrong" in asked.prompt:
+            return script(CLAUDE.run("make"), *CLAUDE.edit("calc.py", "def add", "def sub"), Says("Done."))(asked)
         return script(*CLAUDE.edit("calc.py", "a - b", "a + b"), Says("Done."))(asked)
 
     with (
         model_server(model) as models,
         controller(CLAUDE, redis_url, models.url, repo.path, tmp_path / "home"),
     ):
-        look, fix, idle = (planner.outcome(step) for step in ("look", "fix", "idle"))
+        look, fix, idle, wrong = (planner.outcome(step) for step in ("look", "fix", "idle", "wrong"))
 
     assert look.success
     assert look.output == {"found": "add"}
@@ -200,6 +203,8 @@ def test_what_the_program_says_is_told_in_the_outcome(redis: Redis, redis_url: s
     assert idle.nothing_to_change == "it is right"
     assert idle.failure_evidence
     assert idle.failure_evidence.suggestion == "not allowed to the agent: Bash: rm -rf ~"
+    assert wrong.tests_passed is False
+    assert str(evidence(wrong).stack_trace_head).endswith("not allowed to the agent: Bash: make")
 
 
 REFUSALS = [  # others are in the recorded outputs of tests/unit/test_agent_readers.py

@@ -40,12 +40,12 @@ def test_codex_confines_itself_where_the_controller_does_not(confined: bool, wor
 
 
 def test_an_own_file_adds_to_another_one(tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(
+    (tmp_path / "Small-1.0.toml").write_text(
         "extends = 'claude'\n[options]\nmore = ['--model', 'haiku']\n[environment]\nA = 'b'\n"
     )
-    agent, base = named_agent("small.toml", tmp_path), named_agent("claude")
+    agent, base = named_agent("Small-1.0.toml", tmp_path), named_agent("claude")
 
-    assert agent.name == "small"
+    assert agent.name == "Small-1.0"
     assert "haiku" in agent.command(patches=True, confined=True, prompt="p")
     assert agent.environment == {**base.environment, "A": "b"}
     assert (agent.options.patch, agent.trouble, agent.reader) == (base.options.patch, base.trouble, "claude")
@@ -96,6 +96,14 @@ def test_a_prompt_that_is_too_long_for_a_word_is_refused_and_such_a_schema_left_
 
     words = named_agent("claude").command(patches=False, confined=True, prompt="", schema="x" * (MAX_WORD + 1))
     assert "--json-schema" not in words
+
+
+def test_a_command_stays_as_it_is() -> None:
+    agent = command_agent("sh -c 'echo {check} {prompt} {schema}'")
+
+    assert agent
+    assert agent.command(patches=True, confined=True, prompt="p")[-1] == "echo {check} {prompt} {schema}"
+    assert command_agent(" ") is None
 
 
 def test_a_login_that_is_not_there_is_not_granted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ class Agent(_Table):
     It is given the `prompt` on its standard input, or the spec; else a word of its command has `{prompt}` in it.
     """
 
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][\w-]{0,63}$")]
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]{0,63}$")]
     argv: Annotated[Words, Field(min_length=1)]
     options: Options = Options()
     stdin: Literal["prompt", "spec", "nothing"] = "prompt"
@@ -129,14 +129,17 @@ class Agent(_Table):
         """Lay out its command; raises WrongAgent where the prompt has to be a word of it and is too long for one.
 
         A word with `{check}` is there once for each of `checks` that means nothing else in it, and one with `{schema}`
-        goes, with its option, where the schema is too long for a word.
+        goes, with its option, where the schema is too long for a word. For one that reads the spec no word is changed.
         """
         options = self.options
         question = options.question if schema and len(schema.encode()) <= MAX_WORD else ()
         sandbox = options.confined if confined else options.unconfined
         mode = options.patch if patches else options.read_only
+        whole = [*self.argv, *options.always, *options.more, *mode, *question, *sandbox]
+        if self.stdin == "spec":
+            return whole
         words: list[str] = []
-        for word in (*self.argv, *options.always, *options.more, *mode, *question, *sandbox):
+        for word in whole:
             if CHECK in word:
                 words += [word.replace(CHECK, check) for check in checks if PLAIN.fullmatch(check)]
             else:

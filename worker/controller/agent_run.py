@@ -95,15 +95,14 @@ def _no_need(output: Any) -> str | None:
 
 
 def _failure(done: JobResult, reading: Reading, timeout_s: float) -> AttemptFailure | None:
-    failure = None
     if done.timed_out:
-        failure = wire.agent_timeout(timeout_s, done.stderr[-MESSAGE_CHARS:])
-    elif reading.error:
-        failure = wire.agent_failure(reading.error.message or reading.error.kind, reading.suggestion)
-    elif done.exit_code:
-        tail = done.stderr[-MESSAGE_CHARS:].strip() or f"the agent ended with exit code {done.exit_code}"
-        failure = wire.agent_failure(tail, reading.suggestion)
-    return wire.with_line(failure, denied(reading)) if failure and reading.denied else failure
+        return wire.agent_timeout(timeout_s, done.stderr[-MESSAGE_CHARS:])
+    if reading.error:
+        return wire.agent_failure(reading.error.message or reading.error.kind, reading.suggestion)
+    if not done.exit_code:
+        return None
+    tail = done.stderr[-MESSAGE_CHARS:].strip() or f"the agent ended with exit code {done.exit_code}"
+    return wire.agent_failure(tail, reading.suggestion)
 
 
 def denied(reading: Reading) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from schemas.base import FailureCategory, Mode
@@ -77,6 +77,8 @@ class AttemptRun:
                 log.warning("refs_moved", extra={**self.spec.ids, "refs": moved[:SHOWN_REFS]})
                 line = f"refs made in the clone beside the plan's branch: {', '.join(moved[:SHOWN_REFS])}"
                 result.failure = result.failure and wire.with_line(result.failure, line)
+            if result.failure and result.report.reading.denied:
+                result.failure = wire.with_line(result.failure, denied(result.report.reading))
         except Abandoned:
             raise
         except CannotWork as reason:
@@ -192,11 +194,21 @@ class AttemptRun:
             self.agent_timeout_s,
             confined=self.place.agent.confines,
         )
-        if report.reading.denied:
-            self.log.denied = report.reading.denied
-            told = [redact(each, self.log.secrets) for each in report.reading.denied]
-            log.info("agent_denied", extra={**self.spec.ids, "denied": told})
-        return report
+        found = report.reading
+        ended = {
+            "session": found.session,
+            "turns": found.turns,
+            "tokens": found.tokens_used,
+            "cost_usd": found.cost_usd,
+        }
+        log.info(
+            "agent_ended", extra={**self.spec.ids, **{name: each for name, each in ended.items() if each is not None}}
+        )
+        if not found.denied:
+            return report
+        self.log.denied = told = tuple(redact(each, self.log.secrets) for each in found.denied)
+        log.info("agent_denied", extra={**self.spec.ids, "denied": told})
+        return replace(report, reading=replace(found, denied=told))
 
     def _verify(self) -> VerificationResult:
         search = self._variables.get("PATH")
