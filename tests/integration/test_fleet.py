@@ -19,7 +19,7 @@ from worker.store import fleet
 from worker.store.keys import CONTROLLERS, Partition
 
 GPU = Partition(0).steps("gpu")
-INFO = b'{"version": "1.4", "host": "build-7", "done": 12, "failed": 1}'
+INFO = b'{"version": "1.4", "host": "build-7", "abilities": ["pytest", 7], "done": 12, "failed": 1}'
 
 
 @pytest.fixture
@@ -89,6 +89,8 @@ def test_a_controller_is_shown_with_its_step_its_heartbeat_and_what_it_says_of_i
     assert [each["plan_id"] for each in second["steps"]] == [silent["plan_id"]]
     drawn = planner("controllers").stdout
     assert "build-7" in drawn
+    assert "1.4" in drawn
+    assert "pytest, 7" in drawn
     assert claimed["step_id"] in drawn
 
 

@@ -63,8 +63,11 @@ def retry(
         if print_goal:
             say_json(body)
             return OK
+        begins = body.get("context", {}).get("base_sha")
+        if begins and base_sha is None and not as_json:
+            line(f"It begins at {begins}, as the goal before: --base-sha names another commit.", err=True)
         sent = publish(link, data, body["goal_id"], body.get("tenant"), digest)
-        result = {"retry_of": view.plan_id, "base_sha": body.get("context", {}).get("base_sha"), "left_out": left_out}
+        result = {"retry_of": view.plan_id, "base_sha": begins, "left_out": left_out}
         return tell(link, sent, result, wait, timeout_s, as_json=as_json)
 
 

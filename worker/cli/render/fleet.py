@@ -30,21 +30,25 @@ def draw_queues(queues: Sequence[QueueView]) -> Table:
 def draw_controllers(controllers: Sequence[ControllerView], now: datetime | None = None) -> Table:
     """Draw controllers, one a line, and one for each further step that a controller has in hand."""
     now = now or datetime.now(UTC)
-    table = _table("controller", "host", "queues", "step", "since", "heartbeat", "done", "failed")
+    table = _table(
+        "controller", "host", "version", "abilities", "queues", "step", "since", "heartbeat", "done", "failed"
+    )
 
     def ago(moment: str | None) -> str:
         return span(int((now - datetime.fromisoformat(moment)).total_seconds())) if moment else ""
 
     for each in controllers:
         about = each.info or {}
-        host, done, failed = (plain(about.get(name, "")) for name in ("host", "done", "failed"))
-        name, queues = plain(each.name), plain(", ".join(each.queues))
+        host, version, done, failed = (plain(about.get(name, "")) for name in ("host", "version", "done", "failed"))
+        abilities = about.get("abilities")
+        can = plain(", ".join(map(str, abilities)) if isinstance(abilities, list) else "")
+        who = [plain(each.name), host, version, can, plain(", ".join(each.queues))]
         if not each.steps:
-            table.add_row(name, host, queues, Text(f"idle {span(each.idle_ms // 1000)}", "dim"), "", "", done, failed)
+            table.add_row(*who, Text(f"idle {span(each.idle_ms // 1000)}", "dim"), "", "", done, failed)
         for step in each.steps:
             what = plain(f"{step.plan_id[:21].removeprefix('plan_')} {step.step_id} #{step.attempt}")
-            table.add_row(name, host, queues, what, ago(step.since), ago(step.heartbeat_at), done, failed)
-            name = host = queues = done = failed = ""
+            table.add_row(*who, what, ago(step.since), ago(step.heartbeat_at), done, failed)
+            who, done, failed = [""] * len(who), "", ""
     return table
 
 
