@@ -239,12 +239,13 @@ def test_a_job_names_its_repository_and_the_head_of_a_pull_request(repository: R
 
     pushed = filled(folder, "src/cart.py", job=Job("Acme/Shop", head))
     pulled = filled(folder, "src/cart.py", job=Job("acme/shop", head, "b" * 40))
-    elsewhere = filled(folder, "src/cart.py", job=Job("acme/ops", "c" * 40))  # the job checked out another repository
+    elsewhere = filled(folder, "src/cart.py", job=Job("acme/ops", "c" * 40, "b" * 40))  # it checked out another one
 
     assert (pushed.filled["repo"], pushed.filled["base_sha"]) == ("Acme/Shop", head)
     assert pulled.filled["base_sha"] == "b" * 40
     assert (elsewhere.filled["repo"], elsewhere.filled["base_sha"]) == ("acme/shop", head)
     assert filled(folder, job=Job("acme/shop", head)).filled["base_sha"] == head
+    assert filled(folder, "src/cart.py", job=Job("acme/ops", head), repo="acme/ops").filled == {}
 
 
 def test_without_a_language_a_makefile_says_how_tests_are_run(repository: Repository) -> None:

@@ -113,7 +113,8 @@ def _of_checkout(
     notes: list[str],
 ) -> dict[str, Any]:
     named = [name for url in checkout.remotes.values() if (name := repository_name(url))]
-    if not _is_named(context.get("repo"), [*checkout.remotes.values(), *([job.repo] if job and job.repo else [])]):
+    jobs = [job.repo] if job and job.repo and not named else []  # a remote on this machine has no name of its own
+    if not _is_named(context.get("repo"), [*checkout.remotes.values(), *jobs]):
         notes.append(f"Nothing is filled in: this is a checkout of {', '.join(named) or 'another repository'}.")
         return {}
     base = _base(body, context)
@@ -127,7 +128,7 @@ def _of_checkout(
         notes.append(f"No files are filled in: this clone does not have the commit {base}.")
         return found
     if not base:
-        found["base_sha"] = (job.head if job else None) or commit
+        found["base_sha"] = (job.head if job and job.repo == found["repo"] else None) or commit
         notes += _not_begun_with(checkout, commit, job)
     expanded = expand_globs(patterns, list(files)).files
     found |= _of_files(checkout, files, expanded, context)
