@@ -95,6 +95,7 @@ class ChangedRule(Enum):
         "A step of mode `test` has twice the time and then a mend by how often it ran out of time, not by how often it "
         "failed.",
     )
+    DELIVERIES_ARE_APART = (5, "The queue `deliver` is for DELIVER steps alone.")
 
     def __init__(self, since: int, says: str) -> None:
         self.since = since

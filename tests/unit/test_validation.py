@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,6 +128,15 @@ def test_a_plan_has_twenty_steps_unless_its_goal_allows_more() -> None:
     assert found(*steps, limits={}) == {("/steps", "too_many_steps")}
     assert found(*steps[:20], limits={}) == set()
     assert found(*steps, limits={"max_steps": 21}) == set()
+
+
+@pytest.mark.parametrize(("version", "expected"), [(4, []), (5, ["reserved_queue"])])
+def test_a_plan_that_began_with_the_queue_of_deliveries_unfolds_as_it_did_then(
+    version: int, expected: list[str]
+) -> None:
+    catalogue = replace(CATALOGUE, policy_version=version)
+
+    assert [error.code for error in validate(goal(), [a_step(queue="deliver")], catalogue)] == expected
 
 
 def test_a_dependency_named_twice_is_told() -> None:
