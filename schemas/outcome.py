@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import (
     Field,
+    FiniteFloat,
     GetPydanticSchema,
     StringConstraints,
     ValidationError,
@@ -22,6 +23,7 @@ from schemas.text_kinds import TextKind
 MAX_OUTCOME_BYTES = 256 * 1024
 MAX_OUTPUT_BYTES = 64 * 1024
 MAX_TRACE_CHARS = 4096
+_AS_DOUBLE = 10**308  # whole numbers beyond are none to those who read JSON numbers as doubles
 
 
 def _whole(value: float) -> int:
@@ -41,7 +43,7 @@ Figure = Annotated[
     GetPydanticSchema(
         lambda _source, _handler: core_schema.union_schema(
             [
-                core_schema.int_schema(),
+                core_schema.int_schema(ge=-_AS_DOUBLE, le=_AS_DOUBLE),
                 core_schema.no_info_after_validator_function(_whole, core_schema.float_schema(allow_inf_nan=True)),
             ],
             mode="left_to_right",
@@ -68,7 +70,7 @@ class Metrics(Inbound):
     )
     output_tokens: Figure | None = None
     cached_tokens: Figure | None = None
-    cost_usd: float | None = None
+    cost_usd: FiniteFloat | None = None
 
 
 class FailureEvidence(Inbound):

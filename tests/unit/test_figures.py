@@ -136,6 +136,18 @@ def test_an_answer_with_a_number_beyond_all_measure_can_be_kept(number: str) -> 
     assert codec.loads(found[1].raw)["output"] == found[1].outcome.output
 
 
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "9" * 400, "-" + "9" * 400, "9" * 5000])
+@pytest.mark.parametrize("name", ["tokens_used", "input_tokens", "cost_usd"])
+def test_a_figure_beyond_all_measure_leaves_the_log_readable(name: str, number: str) -> None:
+    found = read_outcome(entry(f'"metrics":{{"{name}":{number}}}'))
+    assert isinstance(found, tuple), found
+    plan = Running(a_step("a"), a_step("b"))
+
+    assert plan.report(found[1]) == ["applied"]
+
+    assert codec.loads(plan.store.items(plan.keys.log)[-1])["in"]
+
+
 @pytest.mark.parametrize("body", [b'{"a":NaN}', b'{"a":-Infinity}', b'{"a":1e400', b'{"a":1e400,"b":"\\ud800"}'])
 def test_what_is_no_json_stays_so(body: bytes) -> None:
     assert codec.load_bounded(body) is None
