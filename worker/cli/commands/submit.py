@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
@@ -81,7 +82,7 @@ class SubmitCommand(TyperCommand):
 
 def _complete_wait(args: Sequence[str]) -> Iterator[str]:
     words = {str(each) for each in WaitFor}
-    for word, after in zip(args, (*args[1:], ""), strict=True):
+    for word, after in pairwise((*args, "")):
         yield f"--wait={WaitFor.VERDICT}" if word in ("--wait", "-w") and after not in words else word
 
 
