@@ -121,8 +121,10 @@ def _named(repo: str | None, file: RepositoriesFile) -> str:
     tables = file.repositories
     found = [name for name, table in tables.items() if not repo or is_of(repo, (name, table.url))]
     found = [repo] if repo in tables else found
+    if not repo and len(found) != 1:
+        raise StepTrouble(f"the step names no repository (context.repo); there are here: {', '.join(tables)}")
     if len(found) != 1:
-        raise StepTrouble(f"of the repositories here ({', '.join(tables)}) {len(found)} are {repo or 'meant'}")
+        raise StepTrouble(f"{repo} is {len(found) or 'none'} of the repositories here: {', '.join(found or tables)}")
     return found[0]
 
 

@@ -205,7 +205,8 @@ class RepositoriesFile(_Table):
         try:
             return cls.model_validate(tomllib.loads(read(place, MAX_BYTES).decode()), context=place.parent)
         except (OSError, UnicodeDecodeError) as error:
-            raise WrongRepositories(f"{path} cannot be read: {error}.") from error
+            why = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise WrongRepositories(f"{path} cannot be read: {why}.") from error
         except tomllib.TOMLDecodeError as error:
             raise WrongRepositories(f"{path} is no TOML: {error}.") from error
         except ValidationError as error:

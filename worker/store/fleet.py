@@ -87,7 +87,8 @@ def paused_queues(client: Redis, now: int) -> dict[str, str]:
     except NoPermissionError:
         return {}
     return {
-        queue: f"{one.actor}: {one.reason}" + (f" (until {rfc3339(one.until)})" if one.until else "")
+        queue: ": ".join(filter(None, (one.actor, one.reason)))
+        + (f" (until {rfc3339(one.until)})" if one.until else "")
         for queue, one in find_paused_queues(records, now).items()
     }
 

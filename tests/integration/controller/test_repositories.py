@@ -74,12 +74,19 @@ def test_a_repository_that_is_not_in_the_file_is_handed_back(
 ) -> None:
     planner.send("fix", context={"repo": "acme/till", "base_sha": None})
     planner.send("gone", context={"repo": "acme/lost", "base_sha": None})
+    planner.send("open", context={"repo": None, "base_sha": None})
     start(repositories=on_host(tmp_path, "one", shop=remote.path, lost=tmp_path / "nowhere.git"))
 
-    fix, gone = planner.outcome("fix"), planner.outcome("gone")
+    fix, gone, unnamed = (planner.outcome(step_id) for step_id in ("fix", "gone", "open"))
 
-    assert "acme/till" in (fix.released.reason if fix.released else "")
+    assert "acme/till is none of the repositories here" in (fix.released.reason if fix.released else "")
     assert "nowhere.git" in (gone.released.reason if gone.released else "")
+    assert "names no repository" in (unnamed.released.reason if unnamed.released else "")
+
+
+def test_a_file_of_repositories_that_is_not_there_is_told_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(WrongRepositories, match=r"/repos.toml cannot be read: No such file or directory\.$"):
+        RepositoriesFile.read(tmp_path / "repos.toml")
 
 
 def test_each_repository_has_its_agent_and_its_environment(
