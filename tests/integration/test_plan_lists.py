@@ -222,6 +222,19 @@ def test_what_an_older_worker_forgot_leaves_the_lists(planner: Planner) -> None:
     assert planner.client.hkeys(P0.listed) == [kept.encode()]
 
 
+def test_plans_of_older_workers_are_listed_though_they_forgot_as_many(planner: Planner) -> None:
+    gone = halted(planner)
+    planner.client.delete(*P0.plan(gone))
+    planner.client.zrem(P0.plans, gone)
+    with older_workers():
+        executing(planner)
+    planner.client.delete(P0.unlisted)  # as of plans from before there were lists
+
+    sweep(planner, 2)
+
+    assert lists(planner) == right_lists(planner)
+
+
 def test_a_plan_that_changed_since_it_was_read_is_not_put_in_its_place(planner: Planner) -> None:
     plan_id = executing(planner)
     call = ("FCALL", functions.LIST, 2, P0.plans, P0.plan(plan_id).plan, plan_id)

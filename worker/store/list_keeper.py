@@ -32,18 +32,20 @@ class ListKeeper:
         self._partition = partition
         self._plans_at = 0
         self._listed_at = 0
+        self._is_sure = False  # that no plan is missing, of which equal counts say nothing while some were left behind
 
     def mend(self) -> None:
-        """Put at most PAGE plans of each sort right; one round trip where all are."""
+        """Put at most PAGE plans of each sort right; one round trip where all are, once all were looked at."""
         part = self._partition
         pipeline = self._client.pipeline(transaction=False)
         pipeline.zrange(part.unlisted, 0, PAGE - 1)
         pipeline.zcard(part.plans)
         pipeline.hlen(part.listed)
         unlisted, plans, listed = pipeline.execute()
-        if listed < plans:
+        if listed < plans or not self._is_sure:
             unlisted += self._missing()
-        elif listed > plans:
+            self._is_sure |= not self._plans_at
+        if listed > plans:
             unlisted += self._left_behind()
         if unlisted:
             self._put([plan_id.decode() for plan_id in dict.fromkeys(unlisted)])
