@@ -62,6 +62,8 @@ def test_a_paused_queue_gets_no_step_and_others_go_on(planner: Planner) -> None:
     (queue,) = [each for each in codec.loads(cli("queues", "--json").stdout) if each["queue"] == "gpu"]
     assert (queue["paused_by"], queue["length"]) == ("ada: drivers", 0)
     assert "by ada: drivers" in cli("queues").stdout
+    order(planner, "pause", reason="")
+    assert shown(plan_id)["steps"][0]["activity"]["reason"] == "queue gpu is paused by ada"
 
     planner.report("other", plan_id)
     assert planner.client.xlen(GPU) == 0
