@@ -55,6 +55,17 @@ Figure = Annotated[
 ]
 
 
+def _take_words_for_none(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """Take what is no number for nothing: these names came later than outcomes that had something else under them.
+
+    A number that cannot be read is refused all the same: it would be kept in a log that nobody could read then.
+    """
+    return read(value) if isinstance(value, int | float) else None
+
+
+LaterFigure = Annotated[Figure | None, WrapValidator(_take_words_for_none)]
+
+
 class Metrics(Inbound):
     """What the attempt used up; tokens and patch cycles that are missing settle at what was reserved, below 0 is 0.
 
@@ -65,12 +76,12 @@ class Metrics(Inbound):
     duration_ms: Figure | None = None
     patch_cycles: Figure | None = None
     tool_calls: Figure | None = None
-    input_tokens: Figure | None = (
-        None  # `cached_tokens` of them from the provider's cache, which `tokens_used` leaves out
+    input_tokens: LaterFigure = (
+        None  # `cached_tokens` of them from the provider's cache; `tokens_used` leaves these out
     )
-    output_tokens: Figure | None = None
-    cached_tokens: Figure | None = None
-    cost_usd: FiniteFloat | None = None
+    output_tokens: LaterFigure = None
+    cached_tokens: LaterFigure = None
+    cost_usd: Annotated[FiniteFloat | None, WrapValidator(_take_words_for_none)] = None
 
 
 class FailureEvidence(Inbound):
@@ -107,7 +118,7 @@ class Transcript(Inbound):
     host: Word | None = None
 
 
-def _read_transcript(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+def _take_unreadable_for_none(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
     """Take what cannot be read for nothing: an outcome is not refused because of it."""
     try:
         return read(value)
@@ -139,4 +150,4 @@ class Outcome(Inbound):
     failing_tests: tuple[Line, ...] = Field(default=(), max_length=2000)
     failing_tests_complete: bool = False  # whether these are all tests that fail
     released: Released | None = None
-    transcript: Annotated[Transcript | None, WrapValidator(_read_transcript)] = None
+    transcript: Annotated[Transcript | None, WrapValidator(_take_unreadable_for_none)] = None

@@ -148,6 +148,16 @@ def test_a_figure_beyond_all_measure_leaves_the_log_readable(name: str, number: 
     assert codec.loads(plan.store.items(plan.keys.log)[-1])["in"]
 
 
+@pytest.mark.parametrize("words", ['"0.02 USD"', "[]", "{}", "null", '""'])
+def test_words_under_a_name_that_came_later_cost_nobody_an_outcome(words: str) -> None:
+    found = read_outcome(entry(f'"metrics":{{"tokens_used":7,"cost_usd":{words},"cached_tokens":{words}}}'))
+    assert isinstance(found, tuple), found
+
+    metrics = found[1].outcome.metrics
+    assert metrics is not None
+    assert (metrics.tokens_used, metrics.cost_usd, metrics.cached_tokens) == (7, None, None)
+
+
 @pytest.mark.parametrize("body", [b'{"a":NaN}', b'{"a":-Infinity}', b'{"a":1e400', b'{"a":1e400,"b":"\\ud800"}'])
 def test_what_is_no_json_stays_so(body: bytes) -> None:
     assert codec.load_bounded(body) is None
