@@ -63,6 +63,7 @@ class UnitOfWork:
         self.strategy_state: dict[str, Any] | None = codec.loads(self.plan.growth) if self.plan.growth else None
         self.extra: dict[str, bytes] = {}  # fields of the plan that are written once, at its creation
         self.was_paused = self.is_paused
+        self.is_delivering = DELIVERY in self.plan.halting  # whether all that is left of it is its delivery
         self._listed = self.plan.state, lists.is_waiting(self.plan)
         self.lapsed = 0  # tokens that attempts of another day gave back: they went with that day
         self._tokens = self.plan.reserved["tokens"] + self.plan.spent["tokens"]
@@ -76,11 +77,6 @@ class UnitOfWork:
     def is_paused(self) -> bool:
         """Whether it is a command that does: attempts in flight pause then, which no budget asks of them."""
         return bool(self.plan.paused) or self.plan.held.startswith(PAUSED)
-
-    @property
-    def is_delivering(self) -> bool:
-        """Whether all that is left of it is its delivery."""
-        return DELIVERY in self.plan.halting
 
     @property
     def rested(self) -> int:

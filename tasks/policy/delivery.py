@@ -90,6 +90,7 @@ def begin(unit: UnitOfWork) -> bool:
     if wait_s is None or unit.is_delivering:
         return False
     plan.dirty.add("live")
+    unit.is_delivering = True
     if ACCEPTED not in plan.halting:
         plan.halting[DELIVERY] = {"undelivered": NOTHING_CHANGED}
         return False
@@ -265,7 +266,8 @@ def _text(unit: UnitOfWork, sentence: str, entries: Sequence[Sequence[Any]]) -> 
     if checks := plan.halting.get(CHECKED):
         lines += ["", "Passed:", "", *(f"- {_code(command)} ({step_id})" for step_id, command in checks)]
     goal, count = f"the goal {_code(plan.head.goal_id)} ({plan.head.kind})", len(entries)
-    lines += ["", f"{count} accepted changes of plan `{unit.snapshot.plan_id}` for {goal}, revision {plan.revision}."]
+    changes = f"{count} accepted change{'' if count == 1 else 's'}"
+    lines += ["", f"{changes} of plan `{unit.snapshot.plan_id}` for {goal}, revision {plan.revision}."]
     return fit("\n".join(lines), MAX_TEXT, whole_lines)
 
 

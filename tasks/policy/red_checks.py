@@ -67,14 +67,13 @@ def note_created(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
 
     Where a patch did not say what it created, that is noted of the plan.
     """
-    told = outcome.model_fields_set
     if outcome.created_files:
         if step.facts["quick_checks"] and ChangedRule.RED_CHECKS_ARE_DROPPED.holds(unit.plan):
             unit.keep_note(_CREATED.format(step.step_id), list(outcome.created_files))
-    elif "created_files" not in told and (outcome.touched_files or "touched_files" not in told):
-        plan = unit.plan
-        if step.facts["mode"] == Mode.PATCH and plan.head.limits.get(budget.EXCUSES):
-            plan.halting[_UNTOLD] = 1
+    elif unit.plan.head.limits.get(budget.EXCUSES) and step.facts["mode"] == Mode.PATCH:
+        told = outcome.model_fields_set
+        if "created_files" not in told and (outcome.touched_files or "touched_files" not in told):
+            unit.plan.halting[_UNTOLD] = 1
 
 
 def keep_base(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
+from shutil import which
 from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
@@ -112,6 +113,10 @@ def controller(
     from worker.settings import credentials
     from worker.telemetry.logs import set_up_logs
 
+    if repos and workdir != Path():
+        raise Failure.of("two_places", "--repos names the repositories; --workdir says nothing beside it.", USAGE)
+    if which("git") is None:
+        raise Failure.of("no_git", "There is no git on the PATH; a controller needs 2.38 or newer.", USAGE)
     settings, repositories = read_settings(secrets_fd), _repositories(repos)
     program = _agent(agent, command_line)
     if DELIVERIES in (queue or ()) and not (repositories and repositories.delivers):
