@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,7 +142,8 @@ def test_an_agent_of_root_runs_as_another_user_who_reaches_nothing_of_roots(
     assert work.tests_passed
     assert repo.git("show", f"planner/{work.plan_id}:calc.py").endswith("a + b")
     assert process.returncode == 0
-    assert list((folder / "tmp").glob("planner-*")) == []
+    (kept,) = (folder / "tmp").glob("planner-*")  # the state of root's programs, with the logs of attempts
+    assert (kept.name, stat.S_IMODE(kept.stat().st_mode)) == ("planner-0", 0o700)
 
 
 def test_without_another_user_and_a_sandbox_roots_files_are_open(planner: Planner, folder: Path) -> None:
