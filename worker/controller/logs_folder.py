@@ -57,7 +57,10 @@ class LogsFolder:
 
     def make(self) -> None:
         """Make the folder, for us alone; raises OSError where it cannot be ours."""
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.mkdir(mode=0o700, exist_ok=True)
+        if self.path.parent.stat().st_uid not in {os.geteuid(), 0}:  # its owner may put another folder there
+            raise PermissionError(f"{self.path.parent} belongs to somebody else")
         if self.path.is_symlink() or self.path.stat().st_uid != os.geteuid():
             raise PermissionError(f"{self.path} belongs to somebody else")
         self.path.chmod(0o700)
