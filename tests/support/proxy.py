@@ -38,7 +38,6 @@ class Trap:
     when: When
     then: Callable[[], None]
     sprung: threading.Event = field(default_factory=threading.Event)
-    taken: bool = False
 
 
 class Proxy:
@@ -154,17 +153,20 @@ class Proxy:
             writer.write(chunk)
             await writer.drain()
 
-    def take(self, text: bytes) -> Trap | None:
-        """Give the trap to the first command that it waits for."""
-        trap = self._trap
-        if trap and not trap.taken and trap.pattern.search(text):
-            trap.taken, self._trap = True, None
-            return trap
-        return None
+    def match(self, text: bytes) -> Trap | None:
+        """Return the trap if it waits for such a command.
 
-    def give_back(self, trap: Trap) -> None:
-        """Lie in wait again."""
-        trap.taken, self._trap = False, trap
+        Several connections may be in it at once: which of two that read gets an entry is known when it is answered.
+        """
+        trap = self._trap
+        return trap if trap and trap.pattern.search(text) else None
+
+    def spring(self, trap: Trap) -> bool:
+        """Take the trap away; tells whether it was still there."""
+        if self._trap is not trap:
+            return False
+        self._trap = None
+        return True
 
 
 class _Talk:
@@ -183,10 +185,11 @@ class _Talk:
         self._requests.feed(chunk)
         while (words := self._requests.gets()) is not False:
             self._sent += 1
-            if trap := self._proxy.take(self._text(words)):
-                if trap.when is When.BEFORE:
+            if (trap := self._proxy.match(self._text(words))) and not self._trap:
+                if trap.when is When.AFTER:
+                    self._trap, self._at = trap, self._sent
+                elif self._proxy.spring(trap):
                     return trap
-                self._trap, self._at = trap, self._sent
         return None
 
     def reply(self, chunk: bytes) -> Trap | None:
@@ -196,9 +199,7 @@ class _Talk:
         while (answer := self._replies.gets()) is not False:
             self._answered += 1
             if self._trap and self._answered == self._at:
-                if answer is None:
-                    self._proxy.give_back(self._trap)
-                else:
+                if answer is not None and self._proxy.spring(self._trap):
                     sprung = self._trap
                 self._trap = None
         return sprung
