@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.cli.commands.submit import DEFAULT_TIMEOUT, WaitFor, tell
+from worker.cli.commands.submit import DEFAULT_TIMEOUT, Timeout, Wait, tell
 from worker.cli.console import FAILED, OK, Failure, Json, Link, command, open_link, say_json
 from worker.cli.target import Owner, PlanName, find
 from worker.host.terminal import line
@@ -26,12 +26,8 @@ def retry(
     base_sha: Annotated[str | None, typer.Option(help="The commit to begin at; else that of the old goal.")] = None,
     tenant: Owner = NO_TENANT,
     print_goal: Annotated[bool, typer.Option("--print", help="Print the goal, and send nothing.")] = False,
-    wait: Annotated[
-        WaitFor | None, typer.Option("--wait", "-w", help="Wait for the verdict (also without the word), or the end.")
-    ] = None,
-    timeout: Annotated[
-        str | None, typer.Option(metavar="LENGTH", help="How long at most, such as 90s, 30m or 2h. \\[60s; end: 30m]")
-    ] = None,
+    wait: Wait = None,
+    timeout: Timeout = None,
     as_json: Json = False,
 ) -> int:
     """Make a new plan of the goal of one that has ended.

@@ -69,6 +69,13 @@ class WaitFor(StrEnum):
 NOTHING_TOLD: Mapping[str, Any] = MappingProxyType(
     {"goal_id": None, "plan_id": None, "verdict": None, "reason": "", "errors": ()}
 )
+Wait = Annotated[
+    WaitFor | None, typer.Option("--wait", "-w", help="Wait for the verdict (also without the word), or the end.")
+]
+Timeout = Annotated[
+    str | None,
+    typer.Option("--timeout", metavar="LENGTH", help="How long at most, such as 90s, 30m or 2h. \\[60s; end: 30m]"),
+]
 DEFAULT_TIMEOUT = {None: "0", WaitFor.VERDICT: "60s", WaitFor.END: "30m"}
 
 
@@ -124,12 +131,8 @@ def submit(
         bool, typer.Option("--fill/--no-fill", help="Add what git and the CI job know; what you say stands.")
     ] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would become of it, and send nothing.")] = False,
-    wait: Annotated[
-        WaitFor | None, typer.Option("--wait", "-w", help="Wait for the verdict (also without the word), or the end.")
-    ] = None,
-    timeout: Annotated[
-        str | None, typer.Option(metavar="LENGTH", help="How long at most, such as 90s, 30m or 2h. \\[60s; end: 30m]")
-    ] = None,
+    wait: Wait = None,
+    timeout: Timeout = None,
     summary: Annotated[
         Path | None,
         typer.Option(
