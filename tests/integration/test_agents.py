@@ -177,7 +177,7 @@ def test_what_the_program_says_is_told_in_the_outcome(redis: Redis, redis_url: s
             return script(CLAUDE.run("rm -rf ~"), Says("NOTHING TO CHANGE: it is right"))(asked)
         if "Do what is wrong" in asked.prompt:
             return script(CLAUDE.run("make"), *CLAUDE.edit("calc.py", "def add", "def sub"), Says("Done."))(asked)
-        return script(*CLAUDE.edit("calc.py", "a - b", "a + b"), Says("Done."))(asked)
+        return script(CLAUDE.run("curl x"), *CLAUDE.edit("calc.py", "a - b", "a + b"), Says("Done."))(asked)
 
     with (
         model_server(model) as models,
@@ -189,15 +189,17 @@ def test_what_the_program_says_is_told_in_the_outcome(redis: Redis, redis_url: s
     assert look.output == {"found": "add"}
     assert fix.success
     assert fix.touched_files == ("calc.py",)
+    assert fix.failure_evidence
+    assert fix.failure_evidence.suggestion == "not allowed to the agent: Bash: curl x"
     assert fix.metrics
     known = fix.metrics.model_dump(exclude={"duration_ms", "cost_usd"})
     assert known == {
-        "tokens_used": 3 * ONE,
+        "tokens_used": 4 * ONE,
         "patch_cycles": 1,
-        "tool_calls": 2,
-        "input_tokens": 3 * (FRESH + WRITTEN + CACHED),
-        "output_tokens": 3 * PRINTED,
-        "cached_tokens": 3 * CACHED,
+        "tool_calls": 3,
+        "input_tokens": 4 * (FRESH + WRITTEN + CACHED),
+        "output_tokens": 4 * PRINTED,
+        "cached_tokens": 4 * CACHED,
     }
     assert fix.metrics.cost_usd
     assert idle.nothing_to_change == "it is right"

@@ -312,10 +312,8 @@ def _released(spec: Spec, result: Result, duration_ms: int, controller: str) -> 
 
 
 def _denied(result: Result) -> AttemptFailure | None:
-    """Say of a success that changed no file what its agent was not allowed to do: it may be the reason."""
-    if not result.report.reading.denied or (result.changes and result.changes.touched):
-        return None
-    return wire.advice(denied(result.report.reading))
+    """Say of a success what its agent was not allowed to do: the reason, where it changed no file."""
+    return wire.advice(denied(result.report.reading)) if result.report.reading.denied else None
 
 
 def _metrics(reading: Reading, duration_ms: int, cycles: int | None = None) -> Metrics:
