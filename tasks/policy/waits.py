@@ -205,6 +205,7 @@ def keep_time(unit: UnitOfWork) -> None:
     elif not still and "still" in times:
         times["rested"], times["went_on"] = times.pop("still"), unit.snapshot.now
         times["lost"] = times.get("lost", 0) + times["went_on"] - times["rested"]
+        plan.dirty.add("live")
         unit.wake_at(wall_clock_ends(unit) or unit.snapshot.now)
     if unit.is_paused != unit.was_paused:
         action = "pause" if unit.is_paused else "continue"

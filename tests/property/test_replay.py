@@ -50,6 +50,20 @@ BORN = st.one_of(  # a plan goes on under the rules that it began with
     doings=[("report", 0, {"success": True}, {})],
     born={"policy_version": 1},
 )
+@example(
+    steps=[a_step("s-0", tokens=0), a_step("s-1", tokens=0), a_step("s-2", tokens=0), a_step("s-3", tokens=2)],
+    limits={"max_parallel": 1},
+    approvals=(),
+    day_tokens=2500,
+    doings=[  # its queue's pause is over while its day budget has to be asked first
+        ("report", 0, {"success": True}, {}),
+        ("report", 0, {"success": True}, {}),
+        ("around", ("stand", ("pause", "queue"))),
+        ("report", 0, {"success": True}, {"tokens_used": 2499}),
+        ("around", ("lift", "queue")),
+    ],
+    born={"policy_version": POLICY_VERSION},
+)
 @settings(max_examples=250, deadline=None)
 @given(steps=drafts(), limits=LIMITS, approvals=APPROVALS, day_tokens=DAY_TOKENS, doings=DOINGS, born=BORN)
 def test_the_log_folded_again_gives_the_same_plan(
