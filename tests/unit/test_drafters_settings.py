@@ -26,6 +26,7 @@ from worker.drafters.base import WrongDrafter
 from worker.drafters.consulting import Consulting, choose, schema_mode
 from worker.settings.drafters import DROPPED
 from worker.settings.settings import Settings, WrongSettings, load
+from worker.store.publishing import Sent
 
 HERE = "tests.support.backends"
 
@@ -302,9 +303,9 @@ def test_who_drafts_can_be_asked_for_on_the_command_line(monkeypatch: pytest.Mon
     def open_link() -> Iterator[Any]:
         yield SimpleNamespace(settings=SimpleNamespace(max_goal_bytes=10_000))
 
-    def publish(_: Any, data: bytes, *__: str | None, once: bool) -> publisher.Sent:
+    def publish(_: Any, data: bytes, *__: str | None, once: bool) -> Sent:
         sent.append(codec.loads(data))
-        return publisher.Sent("1-1", "1-1")
+        return Sent("1-1", "1-1")
 
     monkeypatch.setattr(submit, "open_link", open_link)
     monkeypatch.setattr(publisher, "publish", publish)

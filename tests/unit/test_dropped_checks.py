@@ -13,7 +13,7 @@ from schemas.step import PlannedStep, unpack_step
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.commands import order
 from tests.support.plans import Running, a_report, a_step
-from worker.cli.render.explanation import draw
+from worker.render.explanation import draw
 from worker.store.history import story_of
 
 SHA = "9f1c2d4"

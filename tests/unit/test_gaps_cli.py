@@ -27,6 +27,7 @@ from worker.cli.commands.app import app
 from worker.sources import goal as goal_source
 from worker.sources import inbox, roadmap, sarif
 from worker.sources.sarif import SarifFinding, UnreadableLog
+from worker.store.publishing import Sent
 
 ROOT = Path("/w/shop")
 
@@ -396,9 +397,9 @@ def planner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Re
     def open_link() -> Iterator[Any]:
         yield SimpleNamespace(settings=SimpleNamespace(max_goal_bytes=MAX_GOAL_BYTES))
 
-    def publish(_: Any, data: bytes, goal_id: str | None, tenant: str | None, *__: str, once: bool) -> publisher.Sent:
+    def publish(_: Any, data: bytes, goal_id: str | None, tenant: str | None, *__: str, once: bool) -> Sent:
         (tmp_path / "sent.json").write_bytes(data)
-        return publisher.Sent("1-1", goal_id or "1-1", tenant or "default")
+        return Sent("1-1", goal_id or "1-1", tenant or "default")
 
     monkeypatch.setattr(submit, "open_link", open_link)
     monkeypatch.setattr(publisher, "publish", publish)

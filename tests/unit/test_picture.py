@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 from schemas.plan import PlanView, StepView
-from worker.cli.commands.explain import explanation
-from worker.cli.render.explanation import draw as explain
-from worker.cli.render.plan import arrange, overview, plain, portrait
+from worker.render.explanation import draw as explain
+from worker.render.explanation import explanation
+from worker.render.plan import arrange, overview, plain, portrait
 
 CREATED = "2026-11-21T22:00:00.000Z"
 LINE = {"limit": 100_000, "reserved": 20_000, "spent": 40_000}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from worker.cli.render import progress
-from worker.cli.render.progress import ProgressLine
+from worker.render import progress
+from worker.render.progress import ProgressLine
 
 
 def test_what_is_quick_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from schemas.base import GoalVerdict
 from schemas.plan import GoalAnswer, PlanView
-from worker.cli.commands.explain import explanation
-from worker.cli.render.mermaid import MAX_EDGES, MAX_NODES, flowchart
-from worker.cli.render.summary import MAX_BYTES, code, page_of_goal, page_of_plan
+from worker.render.explanation import explanation
+from worker.render.mermaid import MAX_EDGES, MAX_NODES, flowchart
+from worker.render.summary import MAX_BYTES, code, page_of_goal, page_of_plan
 
 HOSTILE = (
     "</code>`` ` <img src=x onerror=alert(1)> | \\| [a](javascript:x) ![](https://e.example) @ada #1\n## b \x1b[31m"

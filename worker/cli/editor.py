@@ -14,8 +14,8 @@ from schemas import codec
 from schemas.envelope import DATA, Problem
 from schemas.goal import Goal
 from worker.cli.console import FAILED, USAGE, Failure, Link, say
-from worker.cli.render.plan import plain
 from worker.host.terminal import confirm
+from worker.render.plan import plain
 from worker.store import goal_record, keys
 from worker.store.dead_entry import Dead
 from worker.streams.decode import read_command, read_goal, read_outcome

@@ -14,8 +14,8 @@ from schemas.event import EVENT_PREFIX, EVENT_SUFFIX
 from schemas.plan import PlanView
 from tasks.plan.lifecycle import PLAN_ENDS
 from worker.cli.console import Link, say_json
-from worker.cli.render.plan import event_line, plain
 from worker.host.terminal import Terminal
+from worker.render.plan import event_line, plain
 from worker.store import queries
 from worker.store.keys import Partition, partition_of
 

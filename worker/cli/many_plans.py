@@ -10,8 +10,8 @@ from tasks.base.batches import batches
 from tasks.plan.lifecycle import PLAN_ENDS
 from worker.cli import publisher
 from worker.cli.console import FAILED, OK, USAGE, Failure, open_link, say, say_json
-from worker.cli.render.progress import ProgressLine
 from worker.host.terminal import confirm
+from worker.render.progress import ProgressLine
 from worker.store import queries
 from worker.store.plan_lists import PlanFilter
 

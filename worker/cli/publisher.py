@@ -5,79 +5,35 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
-from redis import Redis
-from redis.exceptions import NoPermissionError, OutOfMemoryError
+from redis.exceptions import NoPermissionError
 
 from schemas import codec
 from schemas.base import GoalVerdict
 from schemas.command import Command
-from schemas.envelope import DeadEntry, Problem
+from schemas.envelope import DeadEntry
 from schemas.plan import GoalAnswer
 from worker.cli.console import FAILED, USAGE, Failure, Link
-from worker.store import functions, goal_record, keys, queries
-from worker.store.functions import FunctionsMissing
-from worker.store.keys import NO_TENANT, Partition, partition_of
+from worker.store import keys, publishing, queries
+from worker.store.publishing import CONFLICT, GoalConflict, Sent
 
 LOOK_S, SELDOM_S = 0.05, 5.0  # between two looks
 DEAD_PAGE = 1000
-CONFLICT = "goal_conflict"
 NO_VERDICT = "no_verdict"  # the problem where none comes in time
 REFUSED = "dev.planner.command.refused.v1"
 ANSWER_S = 10.0  # until a command that nobody answers is given up
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A goal on the stream; without an id of its own the entry's serves.
-
-    `entry` is None where the goal was there already, `digest` that of its body where its sender chose its id.
-    """
-
-    entry: str | None
-    goal_id: str
-    tenant: str = NO_TENANT
-    digest: str | None = None
-
-
 def publish(
     link: Link, data: bytes, goal_id: str | None, tenant: str | None, digest: str | None = None, *, once: bool = False
 ) -> Sent:
-    """Add a goal to the stream, with `once` unless its id is known.
-
-    Raises Failure where its id is known to be that of a goal with another body, whose `digest` is not ours.
-    """
-    owner, ours = tenant or NO_TENANT, None if once else digest
-    if goal_id:
-        known = Sent(None, goal_id, owner, ours)
-        check_same(link, known)
-        if once and _digest(link, known):
-            return known
-    entry: Any = link.client.xadd(keys.GOALS, {"data": data})
-    return Sent(entry.decode(), goal_id or entry.decode(), owner, ours if goal_id else None)
-
-
-def check_same(link: Link, sent: Sent) -> None:
-    """Raise Failure where the record of a goal is about another body: the planner keeps the first."""
-    if sent.digest is None or (_digest(link, sent) or sent.digest) == sent.digest:
-        return
-    answer = queries.goal(link.client, sent.goal_id, sent.tenant, partitions=link.partitions)
-    about = f" (plan {answer.plan_id}, {answer.state or answer.verdict})" if answer else ""
-    detail = f"goal_conflict: {sent.goal_id} was already used for another goal{about}. Give this one another goal id."
-    raise Failure(Problem.of(CONFLICT, detail, status=409), FAILED)
-
-
-def _digest(link: Link, sent: Sent) -> str | None:
-    """Return the digest of the body that a goal's record is about; None without one, or without the right to look."""
+    """Add a goal to the stream, with `once` unless its id is known; raises Failure as publish_goal does."""
     try:
-        key = goal_record.find(link.client, link.partitions, sent.goal_id, sent.tenant, sent.digest or "")
-        known = goal_record.read(link.client, key)
-    except NoPermissionError:
-        return None
-    return known[2] if known else None
+        return publishing.publish_goal(link.client, link.partitions, data, goal_id, tenant, digest, once=once)
+    except GoalConflict as conflict:
+        raise Failure(conflict.problem, FAILED) from conflict
 
 
 def wait_for(link: Link, sent: Sent, timeout_s: float) -> GoalAnswer:
@@ -85,7 +41,7 @@ def wait_for(link: Link, sent: Sent, timeout_s: float) -> GoalAnswer:
     since = time.monotonic()
     while (waited := time.monotonic() - since) < timeout_s:
         if _taken(link, sent):
-            check_same(link, sent)
+            _check_same(link, sent)
             _check_alive(link, sent)
             answer = queries.goal(link.client, sent.goal_id, sent.tenant, partitions=link.partitions)
             # One without a plan is about what was sent before under this id: this goal can be read.
@@ -94,6 +50,13 @@ def wait_for(link: Link, sent: Sent, timeout_s: float) -> GoalAnswer:
         time.sleep(min(pause_s(waited, LOOK_S), timeout_s - waited))
     detail = f"No verdict on goal {sent.goal_id} within {timeout_s:g} s. Is a worker running (`planner worker`)?"
     raise Failure.of(NO_VERDICT, detail)
+
+
+def _check_same(link: Link, sent: Sent) -> None:
+    try:
+        publishing.check_same(link.client, link.partitions, sent)
+    except GoalConflict as conflict:
+        raise Failure(conflict.problem, FAILED) from conflict
 
 
 def pause_s(waited_s: float, least_s: float) -> float:
@@ -151,27 +114,16 @@ def commands(link: Link, wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, 
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         raise Failure.of("wrong_order", f"That is no order: {wrong}.", USAGE) from error
-    homes = [Partition(partition_of(one.plan_id, link.partitions) if one.plan_id else 0) for one in made]
+    homes = [publishing.home_of(one, link.partitions) for one in made]
     last: dict[str, Any] = {}
     for home in homes:
         if home.events not in last:
             found: Any = link.client.xrevrange(home.events, count=1)
             last[home.events] = found[0][0] if found else b"0"
-    for one, home in zip(made, homes, strict=True):
-        _add(link.client, home.commands if one.plan_id else keys.COMMANDS, codec.encode(one, exclude_none=True))
+    for one in made:
+        publishing.publish_command(link.client, link.partitions, one)
     answers = _answers(link, last, {one.command_id for one in made})
     return [answers.get(one.command_id) for one in made]
-
-
-def _add(client: Redis, stream: str, data: bytes) -> None:
-    """Put a command into its stream: on a full server by the function that may, for the command may end plans."""
-    try:
-        client.xadd(stream, {"data": data})
-    except OutOfMemoryError as full:
-        try:
-            functions.call(client, "FCALL", functions.PUBLISH_COMMAND, 1, stream, data)
-        except (FunctionsMissing, NoPermissionError):
-            raise full from None
 
 
 def _answers(link: Link, after: dict[str, Any], waiting: set[str]) -> dict[str, dict[str, Any]]:

@@ -17,12 +17,13 @@ from schemas.base import GoalVerdict
 from schemas.plan import GoalAnswer
 from worker.cli.console import USAGE, Failure, Link
 from worker.cli.events import PAGE, PlanEvents
-from worker.cli.publisher import NO_VERDICT, Sent, pause_s, wait_for
-from worker.cli.render.plan import event_line
+from worker.cli.publisher import NO_VERDICT, pause_s, wait_for
 from worker.host.terminal import Terminal, line
+from worker.render.plan import event_line
 from worker.store import queries
 from worker.store.clients import place, refusal
 from worker.store.keys import NO_TENANT
+from worker.store.publishing import Sent
 
 T = TypeVar("T")
 

@@ -48,9 +48,9 @@ def attempt(
 
     On another host it says where that is. With the whole id of a plan no server is needed where the attempt lies.
     """
-    from worker.cli.render.attempt import draw, place
     from worker.controller.attempt_log import DIFF, TRANSCRIPT, VERIFICATION
     from worker.controller.logs_folder import LogsFolder, logs_path
+    from worker.render.attempt import draw, place
 
     folder = LogsFolder(logs_path(read_settings().state, logs))
     told = _ask(plan, step, tenant, folder)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, Link, command, open_link, say, say_json
-from worker.cli.render.progress import ProgressLine
 from worker.host.terminal import confirm
+from worker.render.progress import ProgressLine
 
 if TYPE_CHECKING:
     from worker.store.dead_entry import Dead, Filter
@@ -47,7 +47,7 @@ def list_entries(
 
     [b]planner dead list --json | jq -r '.causes[] | "\\(.count) \\(.code)"'[/b]
     """
-    from worker.cli.render.dead import overview
+    from worker.render.dead import overview
     from worker.store import dead
 
     with open_link() as link, ProgressLine("entries read") as progress:
@@ -84,7 +84,7 @@ def show(
 
     What could steer a terminal is shown as an escape, such as \\x1b.
     """
-    from worker.cli.render.dead import portrait
+    from worker.render.dead import portrait
 
     with open_link() as link:
         found = _named(link, entry)
@@ -196,7 +196,7 @@ def _check_choice(names: list[str] | None, cause: str, stream: str, since: str, 
 
 
 def _sentence(names: list[str] | None, cause: str, stream: str, since: str) -> str:
-    from worker.cli.render.plan import plain
+    from worker.render.plan import plain
 
     if names:
         return plain(", ".join(names))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from worker.cli.console import FAILED, OK, Json, command, open_link, say, say_json
-from worker.cli.render.progress import ProgressLine
 from worker.cli.target import resolve
+from worker.render.progress import ProgressLine
 
 if TYPE_CHECKING:
     from worker.doctor.finding import Finding
@@ -31,9 +31,9 @@ def doctor(
     Plans may go on meanwhile: what is told of a plan was seen twice. Exit code 0 if all is well, or was mended; 1 if
     not.
     """
-    from worker.cli.render.doctor import draw
     from worker.doctor.finding import Site, mend
     from worker.doctor.rounds import Rounds
+    from worker.render.doctor import draw
 
     found: list[Finding] = []
     with open_link() as link, ProgressLine("looked at") as progress:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from worker.cli.console import MISSING, Failure, Json, command, open_link, say, say_json
 from worker.cli.target import Owner, PlanName, find
 from worker.store.keys import NO_TENANT
-
-if TYPE_CHECKING:
-    from schemas.plan import PlanView
 
 Step = Annotated[str | None, typer.Argument(metavar="[STEP]", help="Only this step.")]
 
@@ -28,7 +25,7 @@ def explain(plan: PlanName, step: Step = None, tenant: Owner = NO_TENANT, as_jso
 
     [b]planner explain ci-4711 --json | jq .halt.evidence.unblock[/b]
     """
-    from worker.cli.render.explanation import draw
+    from worker.render.explanation import draw, explanation
     from worker.store.history import story
     from worker.store.keys import Partition, partition_of
 
@@ -40,38 +37,3 @@ def explain(plan: PlanName, step: Step = None, tenant: Owner = NO_TENANT, as_jso
         raise Failure.of("no_such_step", f"{view.plan_id} has no step {step!r}.", MISSING)
     explained = explanation(view, attempts, step)
     say_json(explained) if as_json else say(draw(explained))
-
-
-def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only: str | None) -> dict[str, Any]:
-    """Put together what is known of a plan's end and steps, as JSON.
-
-    With `only` of that step alone. Pure.
-    """
-    halt = view.halt.model_dump(mode="json") if view.halt else None
-    if halt:  # plans that ended before halts were explained lack these, and were of the first version
-        known = {"policy_version": 1, "events": [], "unblock": ""}
-        halt["evidence"] = {**known, **halt["evidence"]}
-    steps = [
-        {
-            "step_id": step.step_id,
-            "state": step.state,
-            "inserted_by": step.inserted_by,
-            "verified": step.verified,
-            "attempts": attempts.get(step.step_id, []),
-        }
-        for step in view.steps
-        if only in (None, step.step_id)
-    ]
-    return {
-        "plan_id": view.plan_id,
-        "goal_id": view.goal_id,
-        "state": view.state.value,
-        "revision": view.revision,
-        "paused_by": view.paused_by,
-        "halt": halt,
-        "unverified": view.unverified,
-        "branch": view.branch,
-        "pull_request": view.pull_request,
-        "undelivered": view.undelivered,
-        "steps": steps,
-    }

@@ -12,9 +12,9 @@ from typing import IO, Annotated
 import typer
 
 from worker.cli.console import MISSING, USAGE, Failure, Json, command, open_link
-from worker.cli.render.progress import ProgressLine
 from worker.cli.target import Owner, PlanName, resolve
 from worker.host.terminal import JsonOutput
+from worker.render.progress import ProgressLine
 from worker.store.keys import NO_TENANT
 
 

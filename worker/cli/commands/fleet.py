@@ -15,7 +15,7 @@ def queues(as_json: Json = False) -> None:
 
     A queue without readers waits for a controller: planner controller --queue NAME.
     """
-    from worker.cli.render.fleet import draw_queues
+    from worker.render.fleet import draw_queues
     from worker.store import fleet
 
     with open_link(agreed=False) as link:
@@ -36,7 +36,7 @@ def controllers(as_json: Json = False) -> None:
 
     Done and failed are as a controller counts them itself since its start; not every controller does.
     """
-    from worker.cli.render.fleet import draw_controllers
+    from worker.render.fleet import draw_controllers
     from worker.store import fleet
 
     with open_link(agreed=False) as link:

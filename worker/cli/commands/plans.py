@@ -49,7 +49,7 @@ def plans(
     With --cursor, --json prints an object: `items` and `next_cursor`, null at the end. A page with a next one may be
     short: what was looked at without finding enough is not looked at twice. Plans that are made meanwhile are newer.
     """
-    from worker.cli.render.plan import overview, tally
+    from worker.render.plan import overview, tally
     from worker.store import plan_lists
 
     wanted = plan_filter.wanted(state, kind, repo, tenant, rule, waiting, since, until, id_prefix)
@@ -108,7 +108,7 @@ def show(
     Steps stand below what they depend on; branches run side by side. Of a step in flight it says since when it waits
     in its queue or runs, and on which controller.
     """
-    from worker.cli.render.plan import portrait
+    from worker.render.plan import portrait
     from worker.store.step_activity import with_activity
 
     with open_link() as link:

@@ -33,7 +33,7 @@ from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
     from worker.cli.goal_options import Sources
-    from worker.cli.publisher import Sent
+    from worker.store.publishing import Sent
 
 MOST_STEPS = 200  # that are drawn
 SUBMITTED_BEFORE = "Submitted before: the same is asked for at the same commit. Another --goal-id asks for it anew."
@@ -182,7 +182,7 @@ def submit(
     from worker.cli import goal_options, waiting
     from worker.cli.commands.summary import add_page
     from worker.cli.publisher import publish
-    from worker.cli.render.summary import nothing_page
+    from worker.render.summary import nothing_page
     from worker.sources.goal import with_options
 
     timeout_s = waiting.seconds(timeout or DEFAULT_TIMEOUT[wait])
@@ -243,8 +243,8 @@ def _preview(body: dict[str, Any], sources: Sources, result: dict[str, Any], *, 
     from worker.cli import goal_options
     from worker.cli.console import read_settings
     from worker.cli.preview import preview
-    from worker.cli.render.mermaid import flowchart
-    from worker.cli.render.plan import blueprint
+    from worker.render.mermaid import flowchart
+    from worker.render.plan import blueprint
 
     settings = read_settings()
     goal_options.encode(body, settings.max_goal_bytes)

@@ -37,7 +37,7 @@ def describe(link: Link, record: GoalAnswer) -> str:
     """Write the page of a goal: of its plan, where there is one and this user may read it."""
     from redis.exceptions import NoPermissionError
 
-    from worker.cli.render.summary import page_of_goal
+    from worker.render.summary import page_of_goal
     from worker.store import queries
 
     with suppress(NoPermissionError):
@@ -47,8 +47,8 @@ def describe(link: Link, record: GoalAnswer) -> str:
 
 
 def _page_of(link: Link, plan: PlanView) -> str:
-    from worker.cli.commands.explain import explanation
-    from worker.cli.render.summary import page_of_plan
+    from worker.render.explanation import explanation
+    from worker.render.summary import page_of_plan
     from worker.store.history import story
     from worker.store.keys import Partition, partition_of
 

@@ -8,8 +8,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from schemas.plan import PlanView
 from tasks.policy.red_checks import DROPPED
-from worker.cli.render.plan import DELIVERED, UNVERIFIED, plain
+from worker.render.plan import DELIVERED, UNVERIFIED, plain
 
 
 def draw(explained: dict[str, Any]) -> RenderableType:
@@ -69,3 +70,38 @@ def _steps(steps: list[dict[str, Any]]) -> Iterator[str]:
                     was, left = revised["diff"]["quick_checks"]
                     names = ", ".join(name for name in was if name not in left)
                     yield f"    {names} was red before the plan, and is not run any more"
+
+
+def explanation(view: PlanView, attempts: dict[str, list[dict[str, Any]]], only: str | None) -> dict[str, Any]:
+    """Put together what is known of a plan's end and steps, as JSON.
+
+    With `only` of that step alone. Pure.
+    """
+    halt = view.halt.model_dump(mode="json") if view.halt else None
+    if halt:  # plans that ended before halts were explained lack these, and were of the first version
+        known = {"policy_version": 1, "events": [], "unblock": ""}
+        halt["evidence"] = {**known, **halt["evidence"]}
+    steps = [
+        {
+            "step_id": step.step_id,
+            "state": step.state,
+            "inserted_by": step.inserted_by,
+            "verified": step.verified,
+            "attempts": attempts.get(step.step_id, []),
+        }
+        for step in view.steps
+        if only in (None, step.step_id)
+    ]
+    return {
+        "plan_id": view.plan_id,
+        "goal_id": view.goal_id,
+        "state": view.state.value,
+        "revision": view.revision,
+        "paused_by": view.paused_by,
+        "halt": halt,
+        "unverified": view.unverified,
+        "branch": view.branch,
+        "pull_request": view.pull_request,
+        "undelivered": view.undelivered,
+        "steps": steps,
+    }

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from schemas.times import rfc3339
-from worker.cli.render.plan import plain, span
+from worker.render.plan import plain, span
 from worker.store.dead_entry import Dead
 
 SHOWN_CHARS = 2000

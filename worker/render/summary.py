@@ -13,9 +13,9 @@ from typing import Any
 
 from schemas.base import PlanState
 from schemas.plan import Budget, GoalAnswer, PlanView
-from worker.cli.render.explanation import lines_of
-from worker.cli.render.mermaid import MAX_NODES, flowchart
-from worker.cli.render.plan import STEP_LOOKS, plain, span
+from worker.render.explanation import lines_of
+from worker.render.mermaid import MAX_NODES, flowchart
+from worker.render.plan import STEP_LOOKS, plain, span
 
 MAX_BYTES = 1_000_000  # of a page; GitHub takes 1 MiB for each step of a job
 MAX_ROWS = 100  # of the table of steps

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from schemas.fleet import ControllerView, QueueView
-from worker.cli.render.plan import plain, span
+from worker.render.plan import plain, span
 
 NUMBERS = ("length", "waiting", "claimed", "oldest", "readers", "done", "failed", "since", "heartbeat")
 

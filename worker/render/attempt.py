@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from worker.cli.render.plan import plain
+from worker.render.plan import plain
 
 SHOWN = {  # file -> the option that prints all of it
     "changes.diff": "--diff",

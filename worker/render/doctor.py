@@ -8,9 +8,9 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from worker.cli.render.plan import plain
 from worker.doctor.finding import Finding, many
 from worker.doctor.rounds import Rounds
+from worker.render.plan import plain
 
 STYLES = {"error": "bold red", "warning": "yellow", "fixed": "green"}
 

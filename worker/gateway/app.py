@@ -1,0 +1,34 @@
+"""The gateway's application: its doors, put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI
+
+from worker.gateway import problems
+from worker.gateway.context import Context
+from worker.gateway.routes import health
+from worker.settings.settings import Settings
+from worker.store.clients import connect
+
+ROUTERS = (health.router,)
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Make the application; it connects when the first request needs Redis, and closes what it opened at its end."""
+    client = connect(settings.redis_url)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        client.close()
+
+    app = FastAPI(title="Planner", version=version("planner-worker"), lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.state.context = Context(settings, client)
+    problems.install(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    return app

@@ -1,0 +1,82 @@
+"""What a door refuses, as application/problem+json (RFC 9457)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from redis.exceptions import OutOfMemoryError, RedisError
+from starlette.exceptions import HTTPException
+
+from schemas.envelope import FieldError, Problem, field_error
+from tasks.base.errors import PlannerError
+
+MEDIA_TYPE = "application/problem+json"
+CODES = {400: "bad_request", 401: "no_key", 403: "no_right", 404: "not_found", 405: "no_such_method"}
+RETRY_S = 2
+
+
+class Refusal(PlannerError):
+    """A door does not do what it was asked; `problem` says why."""
+
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        status: int = 422,
+        errors: Sequence[FieldError] = (),
+        *,
+        retry_after_s: int | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.problem = Problem.of(code, detail, tuple(errors), status)
+        self.retry_after_s = retry_after_s
+
+
+def respond(problem: Problem, retry_after_s: int | None = None) -> JSONResponse:
+    """Make the response that tells a problem."""
+    headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
+    body = problem.model_dump(mode="json", exclude_none=True)
+    return JSONResponse(body, problem.status, headers, MEDIA_TYPE)
+
+
+def pointer_of(place: Sequence[Any]) -> str:
+    """Write a place in a document as a JSON pointer."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in place)
+
+
+def install(app: FastAPI) -> None:
+    """Have `app` tell everything that goes wrong as a problem."""
+
+    @app.exception_handler(Refusal)
+    async def _refusal(_: Request, error: Refusal) -> JSONResponse:
+        return respond(error.problem, error.retry_after_s)
+
+    @app.exception_handler(RequestValidationError)
+    async def _shape(_: Request, error: RequestValidationError) -> JSONResponse:
+        wrong = error.errors()
+        if any(each["type"] == "json_invalid" for each in wrong):
+            return respond(Problem.of("invalid_json", "The body is no JSON.", status=400))
+        errors = tuple(field_error(pointer_of(each["loc"][1:]), each["type"], each["msg"]) for each in wrong)
+        return respond(Problem.of("invalid_request", "The request has not the shape that it should have.", errors))
+
+    @app.exception_handler(HTTPException)
+    async def _http(_: Request, error: HTTPException) -> JSONResponse:
+        code = CODES.get(error.status_code, "refused")
+        response = respond(Problem.of(code, str(error.detail), status=error.status_code))
+        response.headers.update(error.headers or {})
+        return response
+
+    @app.exception_handler(RedisError)
+    async def _redis(_: Request, error: RedisError) -> JSONResponse:
+        if isinstance(error, OutOfMemoryError):
+            detail = "Redis takes nothing new: its memory is full."
+            return respond(Problem.of("out_of_memory", detail, status=503), RETRY_S)
+        return respond(Problem.of("no_redis", "Redis does not answer: try again soon.", status=503), RETRY_S)
+
+    @app.exception_handler(Exception)
+    async def _any(_: Request, __: Exception) -> JSONResponse:  # its traceback goes to the log, not to the caller
+        return respond(Problem.of("internal_error", "The gateway failed; its log says why.", status=500))

@@ -1,0 +1,1 @@
+"""One module a door; worker/gateway/app.py puts them together."""

@@ -1,0 +1,31 @@
+"""`GET /healthz` and `/readyz`: whether this process lives, and whether it can do its work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from redis.exceptions import RedisError
+
+from worker.gateway.context import Doors
+from worker.gateway.problems import RETRY_S, Refusal
+from worker.store import functions
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz")
+def live() -> dict[str, Any]:
+    """Say that this process answers."""
+    return {"ok": True}
+
+
+@router.get("/readyz")
+def ready(doors: Doors) -> dict[str, Any]:
+    """Say that Redis answers and has the planner's functions; 503 where not."""
+    try:
+        doors.client.ping()
+        functions.load(doors.client)
+    except RedisError as error:
+        raise Refusal("not_ready", "Redis does not answer.", 503, retry_after_s=RETRY_S) from error
+    return {"ok": True}

@@ -1,0 +1,102 @@
+"""Putting goals and commands on their streams, as every door does it: the command line, HTTP, webhooks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import NoPermissionError, OutOfMemoryError
+
+from schemas import codec
+from schemas.command import Command
+from schemas.envelope import Problem
+from tasks.base.errors import PlannerError
+from worker.store import functions, goal_record, keys, queries
+from worker.store.functions import FunctionsMissing
+from worker.store.keys import NO_TENANT, Partition, partition_of
+
+CONFLICT = "goal_conflict"
+
+
+class GoalConflict(PlannerError):
+    """The id of a goal is that of another goal, which the planner keeps."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.problem = Problem.of(CONFLICT, detail, status=409)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A goal on the stream; without an id of its own the entry's serves.
+
+    `entry` is None where the goal was there already, `digest` that of its body where its sender chose its id.
+    """
+
+    entry: str | None
+    goal_id: str
+    tenant: str = NO_TENANT
+    digest: str | None = None
+
+
+def publish_goal(
+    client: Redis,
+    partitions: int,
+    data: bytes,
+    goal_id: str | None,
+    tenant: str | None,
+    digest: str | None = None,
+    *,
+    once: bool = False,
+) -> Sent:
+    """Add a goal to the stream, with `once` unless its id is known.
+
+    Raises GoalConflict where its id is known to be that of a goal with another body, whose `digest` is not ours.
+    """
+    owner, ours = tenant or NO_TENANT, None if once else digest
+    if goal_id:
+        known = Sent(None, goal_id, owner, ours)
+        check_same(client, partitions, known)
+        if once and _digest(client, partitions, known):
+            return known
+    entry: Any = client.xadd(keys.GOALS, {"data": data})
+    return Sent(entry.decode(), goal_id or entry.decode(), owner, ours if goal_id else None)
+
+
+def check_same(client: Redis, partitions: int, sent: Sent) -> None:
+    """Raise GoalConflict where the record of a goal is about another body: the planner keeps the first."""
+    if sent.digest is None or (_digest(client, partitions, sent) or sent.digest) == sent.digest:
+        return
+    answer = queries.goal(client, sent.goal_id, sent.tenant, partitions=partitions)
+    about = f" (plan {answer.plan_id}, {answer.state or answer.verdict})" if answer else ""
+    detail = f"goal_conflict: {sent.goal_id} was already used for another goal{about}. Give this one another goal id."
+    raise GoalConflict(detail)
+
+
+def _digest(client: Redis, partitions: int, sent: Sent) -> str | None:
+    """Return the digest of the body that a goal's record is about; None without one, or without the right to look."""
+    try:
+        key = goal_record.find(client, partitions, sent.goal_id, sent.tenant, sent.digest or "")
+        known = goal_record.read(client, key)
+    except NoPermissionError:
+        return None
+    return known[2] if known else None
+
+
+def home_of(command: Command, partitions: int) -> Partition:
+    """Name the partition that obeys a command, whose events tell what became of it."""
+    return Partition(partition_of(command.plan_id, partitions) if command.plan_id else 0)
+
+
+def publish_command(client: Redis, partitions: int, command: Command) -> None:
+    """Put a command into its stream: on a full server by the function that may, for the command may end plans."""
+    stream = home_of(command, partitions).commands if command.plan_id else keys.COMMANDS
+    data = codec.encode(command, exclude_none=True)
+    try:
+        client.xadd(stream, {"data": data})
+    except OutOfMemoryError as full:
+        try:
+            functions.call(client, "FCALL", functions.PUBLISH_COMMAND, 1, stream, data)
+        except (FunctionsMissing, NoPermissionError):
+            raise full from None
