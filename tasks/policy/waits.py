@@ -206,6 +206,8 @@ def keep_time(unit: UnitOfWork) -> None:
         times["rested"], times["went_on"] = times.pop("still"), unit.snapshot.now
         times["lost"] = times.get("lost", 0) + times["went_on"] - times["rested"]
         plan.dirty.add("live")
+        if not (unit.inputs or unit.moves):
+            unit.inputs.append(["queue resumed"])  # else the log would not say that the wall clock went on
         unit.wake_at(wall_clock_ends(unit) or unit.snapshot.now)
     if unit.is_paused != unit.was_paused:
         action = "pause" if unit.is_paused else "continue"

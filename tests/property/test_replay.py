@@ -64,6 +64,19 @@ BORN = st.one_of(  # a plan goes on under the rules that it began with
     ],
     born={"policy_version": POLICY_VERSION},
 )
+@example(
+    steps=[a_step(f"s-{number}", tokens=0) for number in range(3)],
+    limits={"max_parallel": 1},
+    approvals=(),
+    day_tokens=None,
+    doings=[  # its queue's pause is over while the queue is full
+        ("around", ("stand", ("pause", "queue"))),
+        ("around", ("queue", 0)),
+        ("report", 0, {"success": True}, {}),
+        ("around", ("lift", "queue")),
+    ],
+    born={"policy_version": POLICY_VERSION},
+)
 @settings(max_examples=250, deadline=None)
 @given(steps=drafts(), limits=LIMITS, approvals=APPROVALS, day_tokens=DAY_TOKENS, doings=DOINGS, born=BORN)
 def test_the_log_folded_again_gives_the_same_plan(
