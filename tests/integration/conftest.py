@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.engine import container
+from tests.support.gateway import Gateway, running_gateway
 from worker.process.container import Container
 
 
@@ -16,6 +17,13 @@ def here(redis_url: str) -> Iterator[Container]:
     """The parts of a worker with the usual settings, on the emptied server."""
     with container(redis_url) as made:
         yield made
+
+
+@pytest.fixture
+def gateway(redis_url: str) -> Iterator[Gateway]:
+    """A gateway over HTTP on the emptied server, without a worker."""
+    with running_gateway(redis_url) as running:
+        yield running
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""The gateway over real HTTP, with a real server behind it."""

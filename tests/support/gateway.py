@@ -1,0 +1,64 @@
+"""A gateway as it runs: its application under uvicorn in a thread of this process, and a client for each key."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import httpx
+import uvicorn
+from redis import Redis
+
+from schemas.api_key import ApiKey, Right
+from tests.conftest import wait_until
+from worker.gateway.app import create_app
+from worker.settings.settings import Settings
+from worker.store import api_keys
+
+TIMEOUT_S = 40.0  # longer than a door waits
+
+
+class Gateway:
+    """A running gateway, its server, and clients that show a key; all of them end with it."""
+
+    def __init__(self, url: str, redis: Redis, settings: Settings, stack: ExitStack) -> None:
+        self.url = url
+        self.redis = redis
+        self.settings = settings
+        self._stack = stack
+
+    def key(self, *rights: Right, **of: Any) -> str:
+        """Make a key with these rights, and with a `tenant`, `queues` or `repositories`; returns its token."""
+        return api_keys.add(self.redis, ApiKey(key_id=secrets.token_hex(6), rights=rights, **of))
+
+    def client(self, *rights: Right, **of: Any) -> httpx.Client:
+        """Make a client that shows a new key, as `key` makes it."""
+        return self.with_token(self.key(*rights, **of))
+
+    def with_token(self, token: str | None) -> httpx.Client:
+        """Make a client that shows this token, or nothing."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return self._stack.enter_context(httpx.Client(base_url=self.url, headers=headers, timeout=TIMEOUT_S))
+
+
+@contextmanager
+def running_gateway(redis_url: str, **settings: Any) -> Iterator[Gateway]:
+    """Run a gateway on a free port of this machine."""
+    said = Settings(redis_url=redis_url, **settings)
+    config = uvicorn.Config(create_app(said), "127.0.0.1", 0, log_config=None, timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, name="gateway", daemon=True)
+    thread.start()
+    try:
+        wait_until(lambda: server.started or not thread.is_alive(), what="gateway starts")
+        port = server.servers[0].sockets[0].getsockname()[1]
+        with ExitStack() as stack:
+            redis = stack.enter_context(Redis.from_url(redis_url))
+            yield Gateway(f"http://127.0.0.1:{port}", redis, said, stack)
+    finally:
+        server.should_exit = True
+        thread.join(15)
+    assert not thread.is_alive()
