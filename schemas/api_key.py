@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, NamedTuple
 
-from schemas.base import Record
+from pydantic import Field, StringConstraints
+
+from schemas.base import Name, QueueName, Record
+
+PERIODS = {"s": 1, "m": 60, "h": 3600}  # seconds, by the letter that a rate ends with
+ALWAYS_SHARED = "default"  # the queue that no tenant can have for itself
+
+KeyId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]{1,32}$")]
+Repository = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+RateText = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,6}/[smh]$")]
 
 
 class Right(StrEnum):
@@ -19,21 +28,32 @@ class Right(StrEnum):
     ADMIN = "admin"
 
 
+class Rate(NamedTuple):
+    """How many requests a key may make: so many at once, and as many again in each period."""
+
+    requests: int
+    period_s: int
+
+
 class ApiKey(Record):
     """A key as it is stored, without its secrets."""
 
-    key_id: str
-    rights: tuple[Right, ...]
-    tenant: str | None = None  # for all tenants without one
-    queues: tuple[str, ...] = ("default",)
-    repositories: tuple[str, ...] = ()  # for all without one
-    expires_at: str | None = None
+    key_id: KeyId
+    rights: tuple[Right, ...] = Field(min_length=1)
+    tenant: Name | None = None  # for all tenants without one
+    queues: tuple[QueueName, ...] = Field(default=(ALWAYS_SHARED,), min_length=1, max_length=100)
+    repositories: tuple[Repository, ...] = Field(default=(), max_length=1000)  # for all without one
+    rate: RateText | None = None  # such as 100/m; not limited without one
+    created_at: str | None = None
+    expires_at: str | None = None  # the key and its record are gone then
+    subject: str | None = None  # of the OIDC token that it was given for
 
     def may(self, right: Right) -> bool:
         """Tell whether the key has a right."""
         return right in self.rights or Right.ADMIN in self.rights
 
 
-def key_of(found: Any) -> ApiKey:
-    """Read a stored key."""
-    return ApiKey.model_validate_json(found)
+def rate_of(text: str) -> Rate:
+    """Read a rate such as 100/m."""
+    requests, _, period = text.partition("/")
+    return Rate(int(requests), PERIODS[period])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from typing import Annotated
 
 from fastapi import Depends
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from redis import Redis
 
 from schemas.api_key import ApiKey, Right
+from schemas.goal import Goal
 from worker.gateway.context import Doors
 from worker.gateway.problems import Refusal
 from worker.store import api_keys
@@ -20,8 +23,18 @@ BEARER = HTTPBearer(auto_error=False, description="A key: `pk_<id>_<secret>`.")
 class Access:
     """A caller: what its key lets it see and do."""
 
-    def __init__(self, key: ApiKey) -> None:
+    def __init__(self, key: ApiKey, client: Redis, shown: api_keys.Shown) -> None:
         self.key = key
+        self._client = client
+        self._shown = shown
+
+    def lasts(self) -> bool:
+        """Tell whether the key still holds; who waits or streams asks every few seconds, and before it hands out."""
+        return api_keys.check(self._client, self._shown) is not None
+
+    def name_of(self, controller: str) -> str:
+        """Name a controller as it stands in leases: no key can speak for a controller of another."""
+        return f"{self.key.key_id}/{controller}"
 
     def demand(self, *rights: Right) -> None:
         """Raise Refusal 403 where the key has none of `rights`."""
@@ -41,6 +54,19 @@ class Access:
             raise Refusal("wrong_tenant", f"This key is of tenant {self.key.tenant}.", 403)
         return self.key.tenant
 
+    def admit(self, goal: Goal) -> str:
+        """Return the tenant of a goal that the key may send.
+
+        Raises Refusal 403 for another tenant, and for queues and a repository that are not the key's.
+        """
+        tenant = self.tenant_for(goal.tenant if "tenant" in goal.model_fields_set else None)
+        self.demand_repository(goal.context.repo)
+        for queue in {goal.queue, *(step.queue for step in goal.steps or () if step.queue)}:
+            self.demand_queue(queue)
+            if self.key.tenant is None and (owner := api_keys.owner_of(self._client, queue)) not in (None, tenant):
+                raise Refusal("wrong_queue", f"The queue {queue} belongs to the tenant {owner}.", 403)
+        return tenant
+
     def demand_queue(self, queue: str) -> None:
         """Raise Refusal 403 for a queue that is not the key's."""
         if queue not in self.key.queues:
@@ -52,11 +78,22 @@ class Access:
             raise Refusal("wrong_repository", f"This key is for {', '.join(self.key.repositories)} alone.", 403)
 
 
-def _caller(doors: Doors, shown: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)]) -> Access:
-    key = api_keys.find(doors.client, shown.credentials) if shown else None
-    if key is None:
+def caller_of(client: Redis, token: str) -> Access:
+    """Return the caller who shows a token; raises Refusal 401 where it is wrong, 429 above the key's rate."""
+    shown = api_keys.read_token(token)
+    key = api_keys.check(client, shown) if shown else None
+    if shown is None or key is None:
+        raise Refusal("wrong_key", "This key is wrong, over or revoked: ask for another.", 401)
+    if key.rate and (wait_ms := api_keys.take(client, key.key_id, key.rate)):
+        detail = f"This key may make {key.rate} requests."
+        raise Refusal("rate_limited", detail, 429, retry_after_s=ceil(wait_ms / 1000))
+    return Access(key, client, shown)
+
+
+def _caller(doors: Doors, given: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)]) -> Access:
+    if given is None:
         raise Refusal("no_key", "Show a key: Authorization: Bearer pk_...", 401)
-    return Access(key)
+    return caller_of(doors.client, given.credentials)
 
 
 Caller = Annotated[Access, Depends(_caller)]

@@ -17,6 +17,7 @@ from tasks.base.errors import PlannerError
 MEDIA_TYPE = "application/problem+json"
 CODES = {400: "bad_request", 401: "no_key", 403: "no_right", 404: "not_found", 405: "no_such_method"}
 RETRY_S = 2
+UNAUTHORIZED = 401
 
 
 class Refusal(PlannerError):
@@ -39,6 +40,8 @@ class Refusal(PlannerError):
 def respond(problem: Problem, retry_after_s: int | None = None) -> JSONResponse:
     """Make the response that tells a problem."""
     headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
+    if problem.status == UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
     body = problem.model_dump(mode="json", exclude_none=True)
     return JSONResponse(body, problem.status, headers, MEDIA_TYPE)
 

@@ -1,42 +1,156 @@
-"""API keys in Redis: `pk_<id>_<secret>`, of which only a digest of the secret is stored."""
+"""API keys in Redis: `pk_<id>_<secret>`, of which only a digest of the secret is stored.
+
+Nothing of a key is cached: it is revoked, rotated or over for the next request, on every gateway.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import secrets
-from typing import Any
+import time
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from redis import Redis
 
 from schemas import codec
-from schemas.api_key import ApiKey
+from schemas.api_key import ALWAYS_SHARED, ApiKey, rate_of
+from schemas.times import milliseconds, rfc3339
+from tasks.base.errors import PlannerError
+from worker.store import functions, keys
+from worker.store.functions import FunctionsMissing
 
 PREFIX = "pk_"
+MOST_CHARS = 200  # of a token
+ID_BYTES, SECRET_BYTES = 8, 32
 
 
-def _place(key_id: str) -> str:
-    return f"planner:keys:{key_id}"  # hash {key, secret}
+class QueueTaken(PlannerError):
+    """A key names a queue that belongs to another tenant."""
+
+    def __init__(self, queue: str, owner: str) -> None:
+        super().__init__(f"The queue {queue} belongs to the tenant {owner}, whose keys name it: take another queue.")
+
+
+class Shown(NamedTuple):
+    """What a caller shows: the key's id, and a digest of the secret."""
+
+    key_id: str
+    digest: bytes
+
+
+def new_id() -> str:
+    """Make the id of a key."""
+    return secrets.token_hex(ID_BYTES)
 
 
 def add(client: Redis, key: ApiKey) -> str:
-    """Store a key; returns the token that its holder shows, which is kept nowhere."""
-    secret = secrets.token_urlsafe(32)
-    client.hset(_place(key.key_id), mapping={"key": codec.encode(key), "secret": _digest(secret)})
+    """Store a key; returns the token that its holder shows, which is kept nowhere.
+
+    Raises QueueTaken where it names a queue of another tenant.
+    """
+    secret = secrets.token_hex(SECRET_BYTES)
+    now = int(time.time() * 1000)
+    key = key.model_copy(update={"created_at": key.created_at or rfc3339(now)})
+    refused = _call(
+        client,
+        functions.ADD_KEY,
+        (keys.API_KEYS, keys.QUEUE_OWNERS),
+        keys.api_key(),
+        key.key_id,
+        codec.encode(key),
+        _digest(secret),
+        now,
+        milliseconds(datetime.fromisoformat(key.expires_at)) if key.expires_at else "",
+        key.tenant or "",
+        *(queue for queue in dict.fromkeys(key.queues) if queue != ALWAYS_SHARED),
+    )
+    if refused:
+        raise QueueTaken(*(each.decode() for each in refused))
     return f"{PREFIX}{key.key_id}_{secret}"
+
+
+def read_token(token: str) -> Shown | None:
+    """Take a token apart; None where it is none."""
+    key_id, _, secret = token.removeprefix(PREFIX).partition("_")
+    if not (token.startswith(PREFIX) and token.isascii() and key_id.isalnum() and secret and len(token) <= MOST_CHARS):
+        return None
+    return Shown(key_id, _digest(secret))
 
 
 def find(client: Redis, token: str) -> ApiKey | None:
     """Return the key of a token; None where it is wrong."""
-    key_id, _, secret = token.removeprefix(PREFIX).partition("_")
-    if not (token.startswith(PREFIX) and key_id.isalnum() and secret):
+    shown = read_token(token)
+    return check(client, shown) if shown else None
+
+
+def check(client: Redis, shown: Shown) -> ApiKey | None:
+    """Return the key that is shown; None where it is not there, over or revoked, or the secret is another. One trip."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.hmget(keys.api_key(shown.key_id), "key", "secret")
+    pipeline.get(keys.older_secret(shown.key_id))
+    found: Any = pipeline.execute()
+    (raw, digest), older = found
+    if raw is None:
         return None
-    found: Any = client.hmget(_place(key_id), "key", "secret")
-    raw, digest = found
-    if raw is None or not hmac.compare_digest(digest, _digest(secret)):
-        return None
-    return ApiKey.model_validate_json(raw)
+    is_one = [hmac.compare_digest(each or b"", shown.digest) for each in (digest, older)]
+    return ApiKey.model_validate_json(raw) if any(is_one) else None
+
+
+def rotate(client: Redis, key_id: str, keep_ms: int) -> str | None:
+    """Give a key a new secret; returns its new token, None where there is no such key.
+
+    The secret that it has counts beside the new one for `keep_ms`; one from an earlier rotation counts no more.
+    """
+    secret = secrets.token_hex(SECRET_BYTES)
+    places = (keys.api_key(key_id), keys.older_secret(key_id))
+    there = _call(client, functions.ROTATE_KEY, places, _digest(secret), keep_ms)
+    return f"{PREFIX}{key_id}_{secret}" if there else None
+
+
+def revoke(client: Redis, key_id: str) -> bool:
+    """End a key; tells whether it was there. Its record goes, which passes on a server whose memory is full."""
+    pipeline = client.pipeline()
+    pipeline.delete(keys.api_key(key_id))
+    pipeline.delete(keys.older_secret(key_id))
+    pipeline.zrem(keys.API_KEYS, key_id)
+    return bool(pipeline.execute()[0])
+
+
+def every(client: Redis) -> list[ApiKey]:
+    """List the keys there are, the oldest first."""
+    ids: Any = client.zrange(keys.API_KEYS, 0, -1)
+    pipeline = client.pipeline(transaction=False)
+    for key_id in ids:
+        pipeline.hget(keys.api_key(key_id.decode()), "key")
+    found = [ApiKey.model_validate_json(raw) for raw in pipeline.execute() if raw]
+    return sorted(found, key=lambda key: (key.created_at or "", key.key_id))
+
+
+def owner_of(client: Redis, queue: str) -> str | None:
+    """Name the tenant that a queue belongs to; None for a shared one."""
+    owner: Any = None if queue == ALWAYS_SHARED else client.hget(keys.QUEUE_OWNERS, queue)
+    return owner.decode() if owner else None
+
+
+def take(client: Redis, name: str, rate: str) -> int:
+    """Take one request from the bucket of `name`; returns 0, or the milliseconds until there is one."""
+    requests, period_s = rate_of(rate)
+    wait_ms: int = _call(client, functions.TAKE, (keys.token_bucket(name),), requests, period_s * 1000)
+    return wait_ms
+
+
+def _call(client: Redis, function: str, places: tuple[str, ...], *args: Any) -> Any:
+    """Call a function, after loading them where the server has none: a gateway may be there before any worker."""
+    command = ("FCALL", function, len(places), *places, *args)
+    try:
+        return functions.call(client, *command)
+    except FunctionsMissing:
+        functions.load(client)
+        return functions.call(client, *command)
 
 
 def _digest(secret: str) -> bytes:
+    """Digest a secret: of so many random bits, it needs no salt and nothing slow."""
     return hashlib.sha256(secret.encode()).hexdigest().encode()

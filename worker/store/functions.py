@@ -40,15 +40,19 @@ RETRIED = "planner_retried_1"
 SETTLE = "planner_settle_2"
 CONCLUDE = "planner_conclude_1"
 EPOCH = "planner_epoch_1"
+ADD_KEY = "planner_key_add_1"
+ROTATE_KEY = "planner_key_rotate_1"
+TAKE = "planner_take_1"
 LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "planner_1": ("shared", "lists", "begin", "commit", "upkeep"),
         "planner_aside_1": ("aside",),
         "planner_consumers": ("consumers",),
         "planner_heartbeat": ("heartbeat",),
+        "planner_keys": ("api_keys",),
     }
 )
-VERSION = 13  # of their text; to be raised with every change of it
+VERSION = 14  # of their text; to be raised with every change of it
 MISSING = "Function not found"
 
 

@@ -22,6 +22,8 @@ COMMANDS_KNOWN = "{planner:commands}:known"
 COMMANDS_FAILURES = "{planner:commands}:failures"
 COMMANDS_LOCK = "{planner:commands}:lock"
 DEPLOYMENT = "planner:deployment"  # hash {partitions, layout}: what all who use this server agree on
+API_KEYS = "planner:{keys}:all"  # sorted set: the keys of the gateway by the time at which they expire
+QUEUE_OWNERS = "planner:{keys}:queues"  # hash: queue -> the tenant that it belongs to, empty for a shared one
 NO_TENANT = "default"  # whose goals name none
 GROUP = "planner"
 CONTROLLERS = "controllers"
@@ -37,6 +39,21 @@ def goal_id(goal: str, tenant: str = NO_TENANT) -> str:
 def goal_ids(goal: str, tenant: str) -> tuple[str, ...]:
     """Name where the record of a tenant's goal may lie: its own key, then that of versions without one per tenant."""
     return tuple(dict.fromkeys((goal_id(goal, tenant), goal_id(goal))))
+
+
+def api_key(key_id: str = "") -> str:
+    """Hash {key, secret, tenant, queues}: a key of the gateway, and the digest of its secret."""
+    return f"planner:{{keys}}:key:{key_id}"
+
+
+def older_secret(key_id: str) -> str:
+    """String: the digest of the secret that a key had before its rotation, for as long as that counts too."""
+    return f"planner:{{keys}}:older:{key_id}"
+
+
+def token_bucket(name: str) -> str:
+    """Hash {left, at}: what is left of a rate."""
+    return f"planner:{{keys}}:rate:{name}"
 
 
 def stats_of(dead: str) -> str:
