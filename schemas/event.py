@@ -21,6 +21,8 @@ class EventData(Outbound):
 
     plan_id: str | None = None
     goal_id: str | None = None
+    tenant: str | None = None
+    repo: str | None = None
     step_id: str | None = None
     attempt: int | None = None
     from_: str | None = Field(default=None, alias="from")
@@ -43,6 +45,7 @@ class EventData(Outbound):
     until: str | None = None
     command_id: str | None = None
     command: str | None = None
+    entry: str | None = None
     actor: str | None = None
     count: int | None = None
     figures: dict[str, dict[str, int]] | None = None

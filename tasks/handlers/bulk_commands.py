@@ -34,6 +34,13 @@ def scopes_of(tenant: str, repo: str | None) -> list[str]:
     return [*found, f"{Scope.REPOSITORY.value}:{repo}"] if repo else found
 
 
+def named_by(scope: str) -> dict[str, str]:
+    """Name the tenant or the repository that is a scope, as events do."""
+    what, _, name = scope.partition(":")
+    field = {Scope.TENANT.value: "tenant", Scope.REPOSITORY.value: "repo"}.get(what)
+    return {field: name} if field else {}
+
+
 def reaches(scope: str, tenant: str, repo: str | None) -> bool:
     """Whether a command of that scope may be about such a plan; any plan may have steps of a queue."""
     return scope.startswith(f"{Scope.QUEUE.value}:") or scope in scopes_of(tenant, repo)

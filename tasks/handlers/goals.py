@@ -265,7 +265,7 @@ def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
         expansion.begin(unit, goal, draft)
     if plan.version == 0:
         unit.change.tenant = plan.head.tenant
-        unit.emit("goal.received", {"kind": goal.kind.value})
+        unit.emit("goal.received", {})
     if unit.snapshot.grants:
         unit.extra["quota"] = "\n".join(unit.snapshot.grants).encode()
     if draft.findings:

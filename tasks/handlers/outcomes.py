@@ -41,7 +41,7 @@ NEEDS_LEASE = "a controller has claimed the attempt, so that it is ended only wi
 class Report(NamedTuple):
     """An outcome with what the entry's fields said beside it; `raw` and `digest` are of its bytes.
 
-    `unknown` is how many of its fields nobody knows.
+    `unknown` is how many of its fields nobody knows, `entry` its place in the stream.
     """
 
     outcome: Outcome
@@ -50,6 +50,7 @@ class Report(NamedTuple):
     raw: bytes
     digest: str
     unknown: int = 0
+    entry: str | None = None
 
 
 def apply(snapshot: Snapshot, reports: Sequence[Report]) -> Changeset:
@@ -58,6 +59,8 @@ def apply(snapshot: Snapshot, reports: Sequence[Report]) -> Changeset:
     for report in reports:
         verdict = outcome_verdict.judge(snapshot, report.outcome.step_id, report.attempt, report.lease, report.digest)
         unit.change.verdicts.append(verdict)
+        if report.entry:  # so that whoever sent it finds what became of it
+            unit.about["entry"] = report.entry
         if verdict is Verdict.APPLIED:
             _take(unit, snapshot.steps[report.outcome.step_id], report)
             if unit.ends:
@@ -68,6 +71,7 @@ def apply(snapshot: Snapshot, reports: Sequence[Report]) -> Changeset:
                 snapshot, report.outcome.step_id, report.lease
             )
             unit.emit("outcome." + verdict, data, NEEDS_LEASE if lacks else None)
+    unit.about.pop("entry", None)  # what is started now is no outcome's
     return schedule.advance(unit)
 
 

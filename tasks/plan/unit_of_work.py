@@ -55,7 +55,11 @@ class UnitOfWork:
         self.revisions: list[dict[str, Any]] = []
         self.ended_steps: list[tuple[str, int]] = []
         self.touched: dict[str, Step] = {}
-        self.about = {"plan_id": snapshot.plan_id, "goal_id": snapshot.record.head.goal_id}
+        head = snapshot.record.head
+        self.about = {"plan_id": snapshot.plan_id, "goal_id": head.goal_id, "tenant": head.tenant}
+        if head.repo:
+            self.about["repo"] = head.repo
+        self.about["kind"] = head.kind
         self.at = rfc3339(snapshot.now)
         self.ends: list[Step] = []  # of a plan that expands: steps of whose end its strategy does not know yet
         self.answers: dict[str, Outcome] = {}  # what their controllers said

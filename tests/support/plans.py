@@ -188,11 +188,19 @@ class Running:
             self.report()
 
     def report(self, *reports: Report) -> list[Verdict]:
+        """Report what these say; the events tell the verdict of each."""
         named = [report.outcome.step_id for report in reports]
         bare = any(report.lease is None or report.outcome.released for report in reports)
-        return self._decide(
-            lambda view: outcomes.apply(view, reports), Ask(self.plan_id, list(dict.fromkeys(named)), leases=bare)
+        sent = [report._replace(entry=f"{self.store.now}-{number}") for number, report in enumerate(reports)]
+        before = len(self.changes)
+        verdicts = self._decide(
+            lambda view: outcomes.apply(view, sent), Ask(self.plan_id, list(dict.fromkeys(named)), leases=bare)
         )
+        told: dict[str, str] = {}
+        for data in (codec.loads(raw) for change in self.changes[before:] for _, raw in change.events):
+            told |= {data["entry"]: data.get("verdict", "applied")} if "entry" in data else {}
+        assert [told[one.entry or ""] for one in sent] == verdicts
+        return verdicts
 
     def sweep(self) -> None:
         """Look at the plan if its timer has run out."""

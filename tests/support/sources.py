@@ -32,8 +32,9 @@ def codes(*names: str) -> set[str]:
 
 
 def events() -> set[str]:
-    """The types of events that decisions tell, such as step.done."""
-    found = {event for path in (ROOT / "tasks").rglob("*.py") for node in _nodes(path) for event in _events(node)}
+    """The types of events that are told, such as step.done."""
+    paths = [*(ROOT / "tasks").rglob("*.py"), *(ROOT / "worker/engine").rglob("*.py")]
+    found = {event for path in paths for node in _nodes(path) for event in _events(node)}
     outcomes = {f"outcome.{verdict}" for verdict in Verdict if verdict is not Verdict.APPLIED}
     return {event for event in found if not event.endswith(".")} | outcomes
 
@@ -71,11 +72,15 @@ def _codes(node: ast.AST) -> Iterator[str]:
 
 
 def _events(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    if isinstance(node, ast.Call) and (isinstance(node.func, ast.Attribute) or _name(node) == "event_type"):
         steps, plans = ("step.", 2), ("plan.", 1)
-        prefix, place = {"emit": ("", 0), "move_step": steps, "end_step": steps, "move_plan": plans}.get(
-            _name(node), ("", len(node.args))
-        )
+        prefix, place = {
+            "emit": ("", 0),
+            "event_type": ("", 0),
+            "move_step": steps,
+            "end_step": steps,
+            "move_plan": plans,
+        }.get(_name(node), ("", len(node.args)))
         for argument in node.args[place : place + 1]:
             yield from (prefix + word for word in _words(argument))
 

@@ -39,7 +39,8 @@ def test_every_event_is_there() -> None:
 
 
 def test_every_field_of_an_event_has_its_place() -> None:
-    named = set().union(*rows("Events").values(), COMMON) | {"plan_id", "goal_id", "at"}
+    everywhere = {"plan_id", "goal_id", "tenant", "repo", "kind", "at"}
+    named = set().union(*rows("Events").values(), COMMON) | everywhere
 
     assert named == {field.alias or name for name, field in EventData.model_fields.items()}
 

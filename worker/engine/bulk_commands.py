@@ -169,6 +169,7 @@ class BulkCommands:
         scope = bulk_commands.scope_of(command)
         said: dict[str, str | None] = {"command_id": command.command_id, "command": command.command.value}
         said |= {"actor": command.actor, "scope": scope, "reason": reason, "at": rfc3339(now)}
+        said |= bulk_commands.named_by(scope)
         data = codec.dumps({name: value for name, value in said.items() if value is not None})
         log.info("order", extra={"command": command.command.value, "scope": scope, "verdict": what})
         call = ("FCALL", functions.ADD, 1, self.partitions[0].events, EVENTS_CAP)

@@ -24,6 +24,7 @@ from worker.engine.quota import Quota
 from worker.engine.router import Router, Work
 from worker.store import functions, goal_record
 from worker.store import keys as names
+from worker.store.event_keeper import EventKeeper
 from worker.store.functions import FunctionsMissing
 from worker.store.list_keeper import ListKeeper
 from worker.store.memory import ServerMemory
@@ -98,11 +99,15 @@ class Engine:
     router: Router
     quota: Quota
     memory: ServerMemory
+    events_s: int = 3600  # for which events are kept
     _lists: ListKeeper = field(init=False)
+    _events: EventKeeper = field(init=False)
     _reread: bool = field(default=True, init=False)  # what is pending; at first the server has to be compared, too
 
     def __post_init__(self) -> None:
-        self._lists = ListKeeper(self.store.client, self.store.partition)
+        client, partition = self.store.client, self.store.partition
+        self._lists = ListKeeper(client, partition)
+        self._events = EventKeeper(client, partition, self.memory, self.events_s)
 
     @_with_retries
     def drain(self, share: float = 1.0) -> bool:
@@ -148,6 +153,7 @@ class Engine:
         if self.store.commits.sees_loss():
             raise RolledBack
         self._lists.mend()
+        self._events.cut()
         end = time.monotonic() + DRAIN_S * share
         while time.monotonic() < end:
             plans, clocks = self._due(token)

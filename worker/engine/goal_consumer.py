@@ -13,16 +13,21 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import OutOfMemoryError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from schemas import codec
 from schemas.base import GoalVerdict, unknown_fields
 from schemas.envelope import Problem
+from schemas.event import event_type
+from schemas.goal import Goal
 from schemas.stored import PlanHead
+from schemas.times import rfc3339
 from tasks.base.errors import Overtaken
 from worker.engine.admission import Admission, fresh_plan_id
 from worker.engine.engine import DRAIN_S
-from worker.engine.plan_creation import PlanCreation
+from worker.engine.plan_creation import GoalResult, PlanCreation
 from worker.store import functions, goal_record, keys
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition, partition_of
+from worker.store.plans import EVENTS_CAP
 from worker.streams.decode import GOAL_ID, read_goal, read_goal_name
 from worker.streams.inbox import Inbox, StreamEntry, short
 
@@ -148,9 +153,19 @@ class GoalConsumer:
             place = (goal_id, goal.tenant)
             answered = (self.client, place, plan_id, made.verdict, made.reason, self.retention_s)
             goal_record.settle(*answered, GoalVerdict.PENDING)
-            self._each(list(made.beside))
+            self._each([*made.beside, self._told(goal, goal_id, plan_id, made)])
             counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal))
         self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted), *self.inbox.drop((entry,))])
+
+    def _told(self, goal: Goal, goal_id: str, plan_id: str, made: GoalResult) -> tuple[object, ...]:
+        """Make the command that tells, behind the verdict, that there is one."""
+        said = {"plan_id": plan_id, "goal_id": goal_id, "tenant": goal.tenant, "repo": goal.context.repo}
+        said |= {"kind": goal.kind.value, "verdict": made.verdict.value, "reason": made.reason}
+        data = {name: value for name, value in said.items() if value}
+        data["at"] = rfc3339(time.time_ns() // 1_000_000)
+        stream = Partition(partition_of(plan_id, self.admission.quota.partitions)).events
+        call = ("FCALL", functions.ADD, 1, stream, EVENTS_CAP)
+        return (*call, "type", event_type("goal.decided"), "data", codec.dumps(data))
 
     def _link(self, retried: str, tenant: str, plan_id: str) -> None:
         """Note with the tenant's plan `retried` that another plan retries it; they may lie in two partitions."""

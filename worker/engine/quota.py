@@ -12,7 +12,7 @@ from schemas import codec
 from schemas.command import Command, Scope
 from schemas.event import event_type
 from schemas.times import DAY_MS, rfc3339
-from tasks.handlers.bulk_commands import scopes_of
+from tasks.handlers.bulk_commands import named_by, scopes_of
 from tasks.plan.snapshot import Grant
 from tasks.rules.budget import WARN_SHARE
 from worker.store import functions, keys
@@ -77,7 +77,8 @@ class Quota:
             return
         if functions.call(self.client, "FCALL", functions.COUNT, 1, key, "warned", 1) > 1:
             return
-        event = {"scope": scope, "budget": "tokens", "spent": granted, "limit": limit + extra, "at": rfc3339(now)}
+        event = {**named_by(scope), "scope": scope, "budget": "tokens", "spent": granted, "limit": limit + extra}
+        event["at"] = rfc3339(now)
         call = ("FCALL", functions.ADD, 1, partition.events, EVENTS_CAP)
         functions.call(self.client, *call, "type", event_type("budget.low"), "data", codec.dumps(event))
 

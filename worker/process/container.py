@@ -102,7 +102,7 @@ class Container:
     def memory(self) -> ServerMemory:
         """How full the server is."""
         here = self.settings
-        return ServerMemory(self.client, here.max_dead_share, len(places(here.partitions)))
+        return ServerMemory(self.client, here.max_dead_share, len(places(here.partitions)), here.partitions)
 
     @cached_property
     def quota(self) -> Quota:
@@ -126,7 +126,7 @@ class Container:
         outcomes = self._inbox(partition.outcomes, partition.dead)
         commands = self._inbox(partition.commands, partition.dead)
         router = Router(outcomes, commands, partition, here.partitions, here.max_failures)
-        engine = Engine(store, router, self.quota, self.memory)
+        engine = Engine(store, router, self.quota, self.memory, here.events_s)
         self._contexts[number] = PartitionContext(partition, store, commits, router, engine)
         return self._contexts[number]
 

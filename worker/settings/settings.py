@@ -85,6 +85,7 @@ class Settings(BaseSettings):
     tenant_day_tokens: int | None = Field(default=None, ge=1, description="tokens a tenant may use on a day (UTC)")
     repository_day_tokens: int | None = Field(default=None, ge=1, description="tokens a repository may use on a day")
     retention_days: float = Field(default=30, gt=0, description="days until the keys of an ended plan go")
+    events_s: int = Field(default=3600, ge=60, description="seconds for which events are kept, if memory allows")
     claim_idle_s: float = Field(default=30, ge=1, description="seconds until entries of a dead worker are taken over")
     watchdog_s: float = Field(default=60, ge=6, description="seconds of doing nothing until a worker ends with 70")
     stop_s: float = Field(default=25, ge=0, description="seconds that a stopping worker has for the work in hand")

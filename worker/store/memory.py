@@ -19,6 +19,7 @@ REFUSED_FROM = {
 LOOK_S = 1.0
 TIGHT_LOOK_S = 0.05  # while something is refused: what is free again is noticed at once
 DEAD_SHARE = 0.1  # of maxmemory that all dead streams keep together, unless set
+EVENTS_SHARE = 1 / 32  # of maxmemory that the events of all partitions keep together
 UNLIMITED = 2 * 1024**3  # bytes that count as maxmemory where a server has none
 
 
@@ -44,13 +45,16 @@ class ServerMemory:
 
     While something is refused it is every TIGHT_LOOK_S.
 
-    `dead_share` of it may be taken by what died, in `dead_streams` streams.
+    `dead_share` of it may be taken by what died, in `dead_streams` streams; events lie in `partitions` streams.
     """
 
-    def __init__(self, client: Redis, dead_share: float = DEAD_SHARE, dead_streams: int = 3) -> None:
+    def __init__(
+        self, client: Redis, dead_share: float = DEAD_SHARE, dead_streams: int = 3, partitions: int = 1
+    ) -> None:
         self._client = client
         self._dead_share = dead_share
         self._dead_streams = dead_streams
+        self._partitions = partitions
         self._looked = float("-inf")
         self._share = 0.0
         self._limit = 0
@@ -74,6 +78,11 @@ class ServerMemory:
         """Tell how many bytes one dead stream may keep."""
         self._look()
         return int((self._limit or UNLIMITED) * self._dead_share / self._dead_streams)
+
+    def event_bytes(self) -> int:
+        """Tell how many bytes the events of one partition may keep."""
+        self._look()
+        return int((self._limit or UNLIMITED) * EVENTS_SHARE / self._partitions)
 
     def _look(self) -> float:
         patience = TIGHT_LOOK_S if self._share >= GOALS_UP_TO else LOOK_S

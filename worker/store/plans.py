@@ -23,7 +23,7 @@ from worker.store.commits import Commits
 from worker.store.keys import Partition, list_name
 
 LOCK_MS = 5000  # spares work, guards nothing: the version is the fence
-EVENTS_CAP = 10_000
+EVENTS_CAP = 200_000  # of a partition; event_keeper.py cuts by age and bytes
 MAX_QUEUE = 10_000  # specs; more stay in their plans until a place is free
 SECTION_SIZES = (2, 2, 2, 2, 1, 5, 8, 1, 1, 2, 2, 2, 2, 3, 4, 1)  # as SECTIONS in commit.lua
 READY_PAGE = 4  # beside one for each end that is told, since files of some may be taken
