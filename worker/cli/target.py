@@ -123,14 +123,14 @@ def one_of(
     return named[0]
 
 
-def moment(text: str | None) -> datetime | None:
-    """Read `--until`: a time such as 2026-11-21T20:30:00Z, or a length such as 2h."""
+def moment(text: str | None, option: str = "--until") -> datetime | None:
+    """Read an option that looks forward: a time such as 2026-11-21T20:30:00Z, or a length such as 2h."""
     if text is None:
         return None
     now = datetime.now(UTC)
-    until = now + length if (length := _length(text)) else _time("--until", text)
+    until = now + length if (length := _length(text)) else _time(option, text)
     if until <= now:
-        raise Failure.of("wrong_time", f"--until {text} is over.", USAGE)
+        raise Failure.of("wrong_time", f"{option} {text} is over.", USAGE)
     return until
 
 
@@ -139,6 +139,13 @@ def past(option: str, text: str | None) -> datetime | None:
     if text is None:
         return None
     return datetime.now(UTC) - length if (length := _length(text)) else _time(option, text)
+
+
+def span(option: str, text: str) -> timedelta:
+    """Read an option that is a length such as 2h."""
+    if found := _length(text):
+        return found
+    raise Failure.of("wrong_time", f"{option} {text!r} is no length such as 30m, 2h or 1d.", USAGE)
 
 
 def _length(text: str) -> timedelta | None:

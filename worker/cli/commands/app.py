@@ -21,6 +21,7 @@ from worker.cli.commands import (
     export,
     fleet,
     health,
+    keys,
     partitions,
     plan_commands,
     plans,
@@ -89,6 +90,7 @@ PANELS = {  # in the order of `planner --help`
         fleet.controllers,
         partitions.partitions,
         health.health,
+        keys.app,
         dead.app,
         doctor.doctor,
         export.export,
@@ -98,7 +100,7 @@ PANELS = {  # in the order of `planner --help`
 for panel, members in PANELS.items():
     for member in members:
         if isinstance(member, typer.Typer):
-            app.add_typer(member, name="dead", rich_help_panel=panel)
+            app.add_typer(member, rich_help_panel=panel)
         else:
             like = submit.SubmitCommand if member in (submit.submit, retry.retry) else None
             app.command(member.__name__.replace("_", "-"), cls=like, rich_help_panel=panel)(member)

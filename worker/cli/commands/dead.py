@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from worker.store.dead_entry import Dead, Filter
 
 app = typer.Typer(
+    name="dead",
     help="Look at entries that could not be read or decided about, send them back, or drop them.",
     no_args_is_help=True,
     rich_markup_mode="rich",
