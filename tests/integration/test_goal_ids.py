@@ -117,7 +117,7 @@ def test_two_goals_of_one_id_that_are_sent_at_once_are_told_apart(
     submit: Submit, redis: Redis, planner: Planner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert submit("--goal", "Fix it", "--goal-id", "ci-4711").exit_code == 0
-    monkeypatch.setattr("worker.cli.publisher.LOOK_S", 0.2)
+    monkeypatch.setattr("worker.client.redis_planner.LOOK_S", 0.2)
     monkeypatch.setattr("time.sleep", lambda _: planner.container.goal_consumer.drain())
 
     other = submit("--goal", "Fix that", "--goal-id", "ci-4711", "--wait", "--json")

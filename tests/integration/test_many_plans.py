@@ -111,7 +111,7 @@ def test_what_is_refused_or_not_answered_is_told_and_fails(planner: Planner, mon
     found = codec.loads(result.stdout)
     assert (found["plans"], found["obeyed"]) == (2, 1)
     assert found["refused"] == [{"plan_id": plans[0], "reason": "the plan is not paused"}]
-    monkeypatch.setattr(publisher, "ANSWER_S", 0.3)
+    monkeypatch.setattr("worker.client.redis_planner.ANSWER_S", 0.3)
     silent = run("cancel", "--kind", "task", "--yes")
     assert silent.exit_code == 1
     assert "No worker answered for 4 plans" in silent.stdout

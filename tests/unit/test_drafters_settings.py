@@ -18,7 +18,6 @@ from schemas.envelope import FieldError
 from schemas.goal import Goal
 from tasks.rules.strategy import Consult, Rejected, Setting
 from worker import drafters
-from worker.cli import publisher
 from worker.cli.commands import submit
 from worker.cli.commands.app import app
 from worker.cli.console import USAGE
@@ -300,15 +299,14 @@ def test_who_drafts_can_be_asked_for_on_the_command_line(monkeypatch: pytest.Mon
     sent: list[Any] = []
 
     @contextmanager
-    def open_link() -> Iterator[Any]:
-        yield SimpleNamespace(settings=SimpleNamespace(max_goal_bytes=10_000))
+    def open_planner() -> Iterator[Any]:
+        yield SimpleNamespace(publish=publish, settings=SimpleNamespace(max_goal_bytes=10_000))
 
-    def publish(_: Any, data: bytes, *__: str | None, once: bool) -> Sent:
+    def publish(data: bytes, *__: str | None, once: bool) -> Sent:
         sent.append(codec.loads(data))
         return Sent("1-1", "1-1")
 
-    monkeypatch.setattr(submit, "open_link", open_link)
-    monkeypatch.setattr(publisher, "publish", publish)
+    monkeypatch.setattr(submit, "open_planner", open_planner)
 
     ended = CliRunner().invoke(app, ["submit", "--goal", "Fix it", "--file", "a.py", "--drafter", "http"])
 

@@ -21,7 +21,6 @@ from tasks.rules.strategy import Draft, Setting
 from tasks.strategies import gap_report
 from tasks.strategies.gap_report.analysis import RoadmapItem
 from tasks.toolchain.catalogue import CATALOGUE
-from worker.cli import publisher
 from worker.cli.commands import submit
 from worker.cli.commands.app import app
 from worker.sources import goal as goal_source
@@ -394,15 +393,14 @@ def planner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Re
     """Run the command without a server; what it publishes is kept in `sent.json`."""
 
     @contextmanager
-    def open_link() -> Iterator[Any]:
-        yield SimpleNamespace(settings=SimpleNamespace(max_goal_bytes=MAX_GOAL_BYTES))
+    def open_planner() -> Iterator[Any]:
+        yield SimpleNamespace(publish=publish, settings=SimpleNamespace(max_goal_bytes=MAX_GOAL_BYTES))
 
-    def publish(_: Any, data: bytes, goal_id: str | None, tenant: str | None, *__: str, once: bool) -> Sent:
+    def publish(data: bytes, goal_id: str | None, tenant: str | None, *__: str, once: bool) -> Sent:
         (tmp_path / "sent.json").write_bytes(data)
         return Sent("1-1", goal_id or "1-1", tenant or "default")
 
-    monkeypatch.setattr(submit, "open_link", open_link)
-    monkeypatch.setattr(publisher, "publish", publish)
+    monkeypatch.setattr(submit, "open_planner", open_planner)
     monkeypatch.chdir(tmp_path)
     return lambda *words, stdin=None: CliRunner().invoke(app, ["submit", *map(str, words)], input=stdin)
 

@@ -25,7 +25,7 @@ FLOORS = {  # each folder imports itself and those before it; "" are the modules
             "process",
             "",
         ),
-        *("bench", "sources", "doctor", "render", "controller", "demo", "gateway", "cli"),
+        *("bench", "sources", "doctor", "render", "client", "controller", "demo", "gateway", "cli"),
     ),
 }
 KINDS = ("task", "campaign", "gap_report", "reviewed_plan", "evolution")

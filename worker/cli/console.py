@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -16,18 +15,15 @@ from worker.host.embedded_server import NotInstalled
 from worker.host.terminal import Terminal, document
 
 if TYPE_CHECKING:  # these cost a second on a slow machine, and `planner --help` needs none of them
-    from redis import Redis
-
     from schemas.envelope import FieldError, Problem
+    from worker.client.planner import Planner
+    from worker.client.redis_planner import RedisPlanner
     from worker.settings.settings import Settings
 
 MAX_SOURCE_BYTES = 64 * 1024 * 1024  # what is read has narrower limits of its own
 
 OK, FAILED, USAGE, MISSING, TIMED_OUT = 0, 1, 2, 3, 4
 INTERRUPTED = 130  # by Ctrl-C, as shells have it
-MAKE_ROOM = (
-    "`planner doctor` says what fills it; `planner dead drop` and `planner halt` make room, so does a larger maxmemory."
-)
 
 SecretsFd = Annotated[
     int | None,
@@ -66,58 +62,40 @@ class Failure(Exception):
         return cls(Problem.of(code, detail, tuple(errors), status), exit_code)
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """The planner's server as a command sees it."""
-
-    client: Redis
-    settings: Settings
-
-    @property
-    def partitions(self) -> int:
-        """How many partitions there are."""
-        return self.settings.partitions
-
-
 @contextmanager
-def open_link(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[Link]:
+def open_link(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[RedisPlanner]:
     """Connect to PLANNER_REDIS_URL while the block lasts; raises Failure where that cannot work.
 
     Unless told otherwise the server has to have as many partitions as PLANNER_PARTITIONS says.
     """
-    from redis.exceptions import BusyLoadingError, OutOfMemoryError, RedisError
-    from redis.exceptions import ConnectionError as NoConnection
-    from redis.exceptions import TimeoutError as TookTooLong
-
-    from worker.store import deployment
-    from worker.store.clients import RefusedRedis, check_version, connect, place, refusal
+    from worker.client import redis_connection
+    from worker.client.redis_planner import RedisPlanner
 
     settings = read_settings()
+    with _failures(), redis_connection.opened(settings, block_s, agreed=agreed) as client:
+        yield RedisPlanner(client, settings)
+
+
+@contextmanager
+def open_planner(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[Planner]:
+    """Ask the planner that the settings name while the block lasts; raises Failure where that cannot work.
+
+    `block_s` and `agreed` are about its Redis, as of `open_link`.
+    """
+    with open_link(block_s, agreed=agreed) as planner:
+        yield planner
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Make a Failure of what a planner does not do."""
+    from worker.client.troubles import NotFound, Trouble, WrongUse
+
     try:
-        client = connect(settings.redis_url, block_s)
-    except ValueError as error:
-        raise Failure.of("wrong_settings", f"PLANNER_REDIS_URL: {error}", USAGE) from error
-    try:
-        with client:
-            check_version(client)
-            if agreed:
-                deployment.check(client, settings.partitions)
-            yield Link(client, settings)
-    except deployment.WrongDeployment as error:
-        raise Failure.of("wrong_settings", str(error), USAGE) from error
-    except (RedisError, RefusedRedis) as error:
-        where = place(settings.redis_url)
-        if why := refusal(error, settings.redis_url):
-            raise Failure.of(why.code, str(why)) from error
-        if isinstance(error, OutOfMemoryError):
-            sentence = f"Redis at {where} takes nothing new: its memory is full. {MAKE_ROOM}"
-            raise Failure.of("out_of_memory", sentence) from error
-        if isinstance(error, BusyLoadingError):
-            raise Failure.of("redis_loading", f"Redis at {where} is reading its data: try again soon.") from error
-        if isinstance(error, NoConnection | TookTooLong):
-            hint = "Start one with `planner up`, or set PLANNER_REDIS_URL."
-            raise Failure.of("no_redis", f"No Redis answers at {where} ({error}). {hint}") from error
-        raise Failure.of("redis_refused", f"Redis at {where} refused: {error}") from error
+        yield
+    except Trouble as trouble:
+        code = USAGE if isinstance(trouble, WrongUse) else MISSING if isinstance(trouble, NotFound) else FAILED
+        raise Failure(trouble.problem, code) from trouble
 
 
 def read_settings(secrets_fd: int | None = None, *, nearby: bool = True) -> Settings:

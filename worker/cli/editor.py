@@ -13,7 +13,8 @@ from typing import Any
 from schemas import codec
 from schemas.envelope import DATA, Problem
 from schemas.goal import Goal
-from worker.cli.console import FAILED, USAGE, Failure, Link, say
+from worker.cli.console import FAILED, USAGE, Failure, say
+from worker.client.redis_planner import RedisPlanner
 from worker.host.terminal import confirm
 from worker.render.plan import plain
 from worker.store import goal_record, keys
@@ -22,7 +23,7 @@ from worker.streams.decode import read_command, read_goal, read_outcome
 from worker.streams.inbox import StreamEntry
 
 
-def edit(link: Link, dead: Dead, *, ask: bool) -> bytes:
+def edit(link: RedisPlanner, dead: Dead, *, ask: bool) -> bytes:
     """Return the message as the operator has it now.
 
     Raises Failure where nothing was saved, or it cannot be read.
@@ -45,7 +46,7 @@ def edit(link: Link, dead: Dead, *, ask: bool) -> bytes:
             raise Failure(trouble, USAGE)
 
 
-def _check(link: Link, dead: Dead, data: bytes) -> Problem | None:
+def _check(link: RedisPlanner, dead: Dead, data: bytes) -> Problem | None:
     entry = StreamEntry(dead.origin, dead.source.encode(), {**dead.again(data), DATA: data})
     if dead.origin == keys.GOALS:
         goal = read_goal(entry, link.settings.max_goal_bytes)
@@ -54,7 +55,7 @@ def _check(link: Link, dead: Dead, data: bytes) -> Problem | None:
     return found if isinstance(found, Problem) else None
 
 
-def _conflict(link: Link, entry: StreamEntry, goal: Goal, digest: str) -> Problem | None:
+def _conflict(link: RedisPlanner, entry: StreamEntry, goal: Goal, digest: str) -> Problem | None:
     """Find out whether the goal's id stands for another body already."""
     name = goal.goal_id or entry.field("id") or ""
     key = goal_record.find(link.client, link.partitions, name, goal.tenant, digest)

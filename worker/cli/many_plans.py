@@ -9,10 +9,10 @@ from schemas.command import CommandName, Scope
 from tasks.base.batches import batches
 from tasks.plan.lifecycle import PLAN_ENDS
 from worker.cli import publisher
-from worker.cli.console import FAILED, OK, USAGE, Failure, open_link, say, say_json
+from worker.cli.console import FAILED, OK, USAGE, Failure, open_planner, say, say_json
+from worker.client.planner import ANSWER_S, REFUSED
 from worker.host.terminal import confirm
 from worker.render.progress import ProgressLine
-from worker.store import queries
 from worker.store.plan_lists import PlanFilter
 
 AT_ONCE = 100  # commands that are waited for together; their events must not be cut before they are read
@@ -24,8 +24,8 @@ def command_plans(name: str, wanted: PlanFilter, *, yes: bool, as_json: bool, **
 
     Returns exit code 1 where some were refused, or where no worker answered; asks first, unless `yes`.
     """
-    with open_link(block_s=publisher.ANSWER_S) as link:
-        found = [plan for plan in queries.plans(link.client, link.partitions, wanted) if plan.state not in PLAN_ENDS]
+    with open_planner(block_s=ANSWER_S) as planner:
+        found = [plan for plan in planner.plans(wanted) if plan.state not in PLAN_ENDS]
         ids = [plan.plan_id for plan in found if name != CommandName.RESUME or plan.paused]
         if ids and not yes and not _may_go(name, len(ids), as_json=as_json):
             return FAILED
@@ -33,11 +33,11 @@ def command_plans(name: str, wanted: PlanFilter, *, yes: bool, as_json: bool, **
         with ProgressLine(f"{name}: plans") as progress:
             for some in batches(ids, AT_ONCE):
                 orders = [{"command": CommandName(name), "scope": Scope.PLAN, "plan_id": each, **said} for each in some]
-                for plan_id, event in zip(some, publisher.commands(link, orders), strict=True):
+                for plan_id, event in zip(some, publisher.commands(planner, orders), strict=True):
                     progress.step()
                     if event is None:
                         unanswered.append(plan_id)
-                    elif event["type"] == publisher.REFUSED:
+                    elif event["type"] == REFUSED:
                         refused.append({"plan_id": plan_id, "reason": event["data"].get("reason")})
                     else:
                         obeyed += 1

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import MISSING, USAGE, Failure, Link, open_link
+from worker.cli.console import MISSING, USAGE, Failure, open_planner
 from worker.host.terminal import confirm
 from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
     from schemas.command import Scope
     from schemas.plan import PlanView
+    from worker.client.planner import Planner
 
 PLAN_HELP = "The id of a plan, its beginning, or a goal's id."
 MOST_COMPLETIONS = 100  # the newest plans, of which a shell offers those that fit
@@ -27,12 +27,10 @@ def complete_plan(incomplete: str) -> list[tuple[str, str]]:
 
     Lists none where no server answers.
     """
-    from worker.store import queries
-
     begin = incomplete if incomplete.startswith("plan_"[: len(incomplete)]) else f"plan_{incomplete}"
     try:
-        with open_link() as link:
-            found = list(islice(queries.plans(link.client, link.partitions), MOST_COMPLETIONS))
+        with open_planner() as planner:
+            found = planner.plans(most=MOST_COMPLETIONS)
     except Failure:
         return []
     cut = 0 if begin == incomplete else len("plan_")
@@ -54,29 +52,14 @@ LENGTH = re.compile(r"([1-9][0-9]{0,5})([smhd])")
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-def find(link: Link, prefix: str, tenant: str = NO_TENANT) -> PlanView:
-    """Return the plan that `prefix` means; raises Failure for none and for several."""
-    from worker.store import queries
-
-    plan_id = resolve(link, prefix, tenant)
-    view = queries.plan(link.client, link.partitions, plan_id)
+def find(planner: Planner, prefix: str, tenant: str = NO_TENANT, *, activity: bool = False) -> PlanView:
+    """Return the plan that `prefix` means, with `activity` what its steps do; raises Failure for none and several."""
+    view = planner.plan(planner.resolve(prefix, tenant), activity=activity)
     if view is None:
-        answer = queries.goal(link.client, prefix, tenant, partitions=link.partitions)
+        answer = planner.goal(prefix, tenant)
         why = f"{answer.verdict} {answer.reason}".strip() if answer else "it is being made, or was forgotten"
         raise Failure.of("no_such_plan", f"{prefix} has no plan: {why}.", MISSING)
     return view
-
-
-def resolve(link: Link, prefix: str, tenant: str = NO_TENANT) -> str:
-    """Return the id of the plan that `prefix` means; raises Failure as `find` does."""
-    from worker.store import queries
-
-    try:
-        return queries.resolve(link.client, link.partitions, prefix, tenant)
-    except queries.NoSuchPlan as error:
-        raise Failure.of("no_such_plan", str(error), MISSING) from error
-    except queries.Ambiguous as error:
-        raise Failure.of("ambiguous_plan", str(error), USAGE) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,19 +9,13 @@ from datetime import UTC, datetime
 from shlex import quote
 from typing import TypeVar
 
-from redis.exceptions import BusyLoadingError, NoPermissionError, RedisError
-from redis.exceptions import ConnectionError as NoConnection
-from redis.exceptions import TimeoutError as TookTooLong
-
 from schemas.base import GoalVerdict
 from schemas.plan import GoalAnswer
-from worker.cli.console import USAGE, Failure, Link
-from worker.cli.events import PAGE, PlanEvents
-from worker.cli.publisher import NO_VERDICT, pause_s, wait_for
+from worker.cli.console import USAGE, Failure
+from worker.client.planner import PlanEvents, Planner, pause_s
+from worker.client.troubles import Away, NoRight, Trouble
 from worker.host.terminal import Terminal, line
 from worker.render.plan import event_line
-from worker.store import queries
-from worker.store.clients import place, refusal
 from worker.store.keys import NO_TENANT
 from worker.store.publishing import Sent
 
@@ -31,7 +25,6 @@ LENGTH = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhd]?)")
 UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 LOOK_S = 1.0  # at first; then ever more seldom
 AWAY_S = 1.0  # between two looks for a server that is away
-AWAY = (NoConnection, TookTooLong, BusyLoadingError)
 WITHOUT_A_PLAN = (GoalVerdict.REJECTED, GoalVerdict.NOTHING_TO_DO)
 
 
@@ -48,14 +41,35 @@ def is_over(answer: GoalAnswer) -> bool:
     return bool(answer.state) or answer.verdict in WITHOUT_A_PLAN
 
 
+def wait_for(planner: Planner, sent: Sent, timeout_s: float) -> GoalAnswer:
+    """Return the planner's verdict on a goal; raises Failure where none comes."""
+    answer = planner.verdict(sent, timeout_s)
+    if answer is None:
+        detail = f"No verdict on goal {sent.goal_id} within {timeout_s:g} s. Is a worker running (`planner worker`)?"
+        raise Failure.of("no_verdict", detail)
+    return answer
+
+
+def errors_of(planner: Planner, answer: GoalAnswer) -> list[dict[str, str]]:
+    """List what was wrong with a REJECTED goal; its plan keeps that."""
+    if not answer.plan_id:
+        return list(answer.errors)
+    try:
+        plan = planner.plan(answer.plan_id)
+    except NoRight:
+        return []
+    errors: list[dict[str, str]] = plan.halt.evidence.get("errors", []) if plan and plan.halt else []
+    return errors
+
+
 class EndWait:
     """Waits until the plan of a goal has ended; a server that is away meanwhile is waited for.
 
     What happens is told on standard error: the plan's events where they may be read, else what its record says.
     """
 
-    def __init__(self, link: Link, sent: Sent, timeout_s: float) -> None:
-        self._link, self._sent = link, sent
+    def __init__(self, planner: Planner, sent: Sent, timeout_s: float) -> None:
+        self._planner, self._sent = planner, sent
         self._since = time.monotonic()
         self._end = self._since + timeout_s
         self._console = Terminal(stderr=True, highlight=False)
@@ -84,35 +98,26 @@ class EndWait:
 
     def _ask(self, ask: Callable[[], T]) -> T | None:
         """Ask the server, again and again while it is away; None when the time is up."""
-        told = False
+        told = ""
         while True:
             try:
                 found = ask()
-            except AWAY as error:
-                url = self._link.settings.redis_url
-                if refusal(error, url):
-                    raise
+            except Away as away:
                 if not told:
-                    line(f"Redis at {place(url)} does not answer ({error}): waiting for it.", err=True)
-                told = True
+                    line(f"{away.who} does not answer ({away.why}): waiting for it.", err=True)
+                told = away.who.partition(" at ")[0]
                 if not self._pause(AWAY_S):
                     return None
             else:
                 if told:
-                    line("Redis answers again.", err=True)
+                    line(f"{told} answers again.", err=True)
                 return found
 
     def _verdict(self) -> GoalAnswer | None:
-        try:
-            return wait_for(self._link, self._sent, max(0.0, self._end - time.monotonic()))
-        except Failure as failure:
-            if failure.problem.code == NO_VERDICT:
-                return None
-            raise
+        return self._planner.verdict(self._sent, max(0.0, self._end - time.monotonic()))
 
     def _look(self) -> GoalAnswer | None:
-        sent = self._sent
-        return queries.goal(self._link.client, sent.goal_id, sent.tenant, partitions=self._link.partitions)
+        return self._planner.goal(self._sent.goal_id, self._sent.tenant)
 
     def _pause(self, length_s: float = 0.0) -> bool:
         """Sleep until the next look; returns whether there is time left."""
@@ -128,9 +133,9 @@ class EndWait:
         if answer.plan_id and answer.verdict is not GoalVerdict.NOTHING_TO_DO and not self._refused:
             try:
                 self._tell_events(answer.plan_id)
-            except NoPermissionError:
+            except NoRight:
                 self._refused, self._events = True, None
-            except RedisError:
+            except Trouble:
                 return answer  # whoever looks at the record next says so
         if self._events is None:
             self._tell_record(answer)
@@ -138,16 +143,13 @@ class EndWait:
 
     def _tell_events(self, plan_id: str) -> None:
         if self._events is None:
-            plan = queries.plan(self._link.client, self._link.partitions, plan_id)
+            plan = self._planner.plan(plan_id)
             if plan is None:
                 return
-            self._events = PlanEvents(self._link, plan_id, plan.created_at)
-        read = PAGE
-        while read == PAGE:
-            page = list(self._events.read())
-            read = len(page)
-            for _, what, data in filter(None, page):
-                self._console.print(event_line(what, data), soft_wrap=not self._console.is_terminal)
+            self._events = self._planner.events(plan)
+        while page := self._events.read():
+            for event in page:
+                self._console.print(event_line(event.what, event.data), soft_wrap=not self._console.is_terminal)
 
     def _tell_record(self, answer: GoalAnswer) -> None:
         ended = (answer.state, answer.halt_rule, answer.halt_reason) if answer.state else (answer.reason,)

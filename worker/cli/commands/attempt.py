@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.cli.console import MISSING, Failure, Json, command, open_link, read_settings, say, say_json
+from worker.cli.console import MISSING, Failure, Json, command, open_planner, read_settings, say, say_json
 from worker.cli.target import Owner, PlanName, find
 from worker.host.terminal import content
 from worker.store.keys import NO_TENANT
@@ -76,14 +76,10 @@ def attempt(
 
 def _ask(plan: str, step: str, tenant: str, folder: LogsFolder) -> Told:
     """Ask the planner's server; where that fails what lies here is enough, if the plan's whole id was given."""
-    from worker.store.history import story
-    from worker.store.keys import Partition, partition_of
-
     try:
-        with open_link() as link:
-            view = find(link, plan, tenant)
-            home = Partition(partition_of(view.plan_id, link.partitions))
-            ended = story(link.client, home.plan(view.plan_id)).get(step, [])
+        with open_planner() as planner:
+            view = find(planner, plan, tenant)
+            ended = planner.attempts(view.plan_id).get(step, [])
     except Failure:
         if folder.attempts(plan, step):
             return Told(plan)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, Link, command, open_link, say, say_json
+from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, command, open_link, say, say_json
 from worker.host.terminal import confirm
 from worker.render.progress import ProgressLine
 
 if TYPE_CHECKING:
+    from worker.client.redis_planner import RedisPlanner
     from worker.store.dead_entry import Dead, Filter
 
 app = typer.Typer(
@@ -177,7 +178,7 @@ def _show_replayed(done: int, passed: list[dict[str, str]], *, as_json: bool) ->
 
 
 def _meant(
-    link: Link, names: list[str] | None, cause: str, stream: str, since: str, *, every: bool
+    link: RedisPlanner, names: list[str] | None, cause: str, stream: str, since: str, *, every: bool
 ) -> Iterator[list[Dead]]:
     """Yield batches of what the command line means; raises Failure where it says nothing, or too much."""
     from worker.store import dead
@@ -206,7 +207,7 @@ def _sentence(names: list[str] | None, cause: str, stream: str, since: str) -> s
     return f"every dead entry with {plain(limits)}" if limits else "every dead entry"
 
 
-def _named(link: Link, name: str) -> Dead:
+def _named(link: RedisPlanner, name: str) -> Dead:
     from worker.store import dead
 
     found = dead.find(link.client, link.partitions, name)
@@ -215,7 +216,7 @@ def _named(link: Link, name: str) -> Dead:
     return found
 
 
-def _edited(link: Link, names: list[str], *, as_json: bool) -> int:
+def _edited(link: RedisPlanner, names: list[str], *, as_json: bool) -> int:
     from worker.cli.editor import edit
     from worker.store import dead
 

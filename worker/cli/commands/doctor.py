@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from worker.cli.console import FAILED, OK, Json, command, open_link, say, say_json
-from worker.cli.target import resolve
 from worker.render.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def doctor(
         settings = link.settings
         site = Site(link.client, link.partitions, settings.retention_s, int(settings.claim_idle_s * 1000))
         rounds = Rounds(site, progress.step)
-        names = [resolve(link, name) for name in plan or ()]
+        names = [link.resolve(name) for name in plan or ()]
         for finding in rounds.some(names) if names else rounds.everything():
             if fix and finding.repair:
                 finding.fixed = mend(link.client, finding.repair)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.console import MISSING, Failure, Json, command, open_link, say, say_json
+from worker.cli.console import MISSING, Failure, Json, command, open_planner, say, say_json
 from worker.cli.target import Owner, PlanName, find
 from worker.store.keys import NO_TENANT
 
@@ -26,13 +26,10 @@ def explain(plan: PlanName, step: Step = None, tenant: Owner = NO_TENANT, as_jso
     [b]planner explain ci-4711 --json | jq .halt.evidence.unblock[/b]
     """
     from worker.render.explanation import draw, explanation
-    from worker.store.history import story
-    from worker.store.keys import Partition, partition_of
 
-    with open_link() as link:
-        view = find(link, plan, tenant)
-        home = Partition(partition_of(view.plan_id, link.partitions))
-        attempts = story(link.client, home.plan(view.plan_id))
+    with open_planner() as planner:
+        view = find(planner, plan, tenant)
+        attempts = planner.attempts(view.plan_id)
     if step and step not in {each.step_id for each in view.steps}:
         raise Failure.of("no_such_step", f"{view.plan_id} has no step {step!r}.", MISSING)
     explained = explanation(view, attempts, step)

@@ -6,13 +6,14 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Annotated
 
 import typer
 
-from worker.cli.console import MISSING, USAGE, Failure, Json, command, open_link
-from worker.cli.target import Owner, PlanName, resolve
+from worker.cli.console import USAGE, Failure, Json, command, open_planner
+from worker.cli.target import Owner, PlanName
 from worker.host.terminal import JsonOutput
 from worker.render.progress import ProgressLine
 from worker.store.keys import NO_TENANT
@@ -37,16 +38,11 @@ def export(
 
     Leases, and the seed that they are made from, are left out.
     """
-    from worker.store import export as store
-    from worker.store.keys import Partition, partition_of
-
-    with open_link() as link:
-        plan_id = resolve(link, plan, tenant)
-        home = Partition(partition_of(plan_id, link.partitions))
-        if not link.client.exists(home.plan(plan_id).plan):
-            raise Failure.of("no_such_plan", f"{plan_id} was never made, or was forgotten.", MISSING)
+    with open_planner() as planner:
+        pieces = planner.export(planner.resolve(plan, tenant))
+        first = next(pieces)  # before there is a file
         with _target(output) as file, ProgressLine("pieces written") as progress:
-            for piece in store.export(link.client, link.partitions, plan_id):
+            for piece in chain([first], pieces):
                 file.write(piece)
                 progress.step()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from worker.cli.console import Json, command, open_link, say, say_json
+from worker.cli.console import Json, command, open_planner, say, say_json
 
 
 @command
@@ -16,10 +16,9 @@ def queues(as_json: Json = False) -> None:
     A queue without readers waits for a controller: planner controller --queue NAME.
     """
     from worker.render.fleet import draw_queues
-    from worker.store import fleet
 
-    with open_link(agreed=False) as link:
-        found = fleet.queues(link.client)
+    with open_planner(agreed=False) as planner:
+        found = planner.queues()
     if as_json:
         say_json([each.model_dump(mode="json") for each in found])
     else:
@@ -37,10 +36,9 @@ def controllers(as_json: Json = False) -> None:
     Done and failed are as a controller counts them itself since its start; not every controller does.
     """
     from worker.render.fleet import draw_controllers
-    from worker.store import fleet
 
-    with open_link(agreed=False) as link:
-        found = fleet.controllers(link.client)
+    with open_planner(agreed=False) as planner:
+        found = planner.controllers()
     if as_json:
         say_json([each.model_dump(mode="json") for each in found])
     else:

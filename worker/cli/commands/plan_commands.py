@@ -15,9 +15,8 @@ from worker.cli.console import (
     USAGE,
     Failure,
     Json,
-    Link,
     command,
-    open_link,
+    open_planner,
     read_source,
     say,
     say_json,
@@ -39,6 +38,7 @@ from worker.cli.target import (
 from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
+    from worker.client.planner import Planner
     from worker.store.plan_lists import PlanFilter
 
 Step = Annotated[str, typer.Argument(metavar="STEP", help="The id of the step.")]
@@ -57,12 +57,13 @@ def _send(name: str, about: Target, reason: str, actor: str | None, as_json: boo
 
     from schemas.command import CommandName
     from worker.cli import publisher
+    from worker.client.planner import ANSWER_S, REFUSED
 
-    with open_link(block_s=publisher.ANSWER_S) as link:
-        plan_id = _plan_of(link, about, more.get("step_id")) if about.plan else None
+    with open_planner(block_s=ANSWER_S) as planner:
+        plan_id = _plan_of(planner, about, more.get("step_id")) if about.plan else None
         said = {"reason": reason, "actor": actor or getpass.getuser(), "plan_id": plan_id, "target": about.name}
-        event = publisher.command(link, command=CommandName(name), scope=about.scope, **said, **more)
-    if event["type"] == publisher.REFUSED:
+        event = publisher.command(planner, command=CommandName(name), scope=about.scope, **said, **more)
+    if event["type"] == REFUSED:
         raise Failure.of("command_refused", f"{name}: refused, {event['data'].get('reason')}")
     say_json(event) if as_json else say(f"{name}: done")
     return OK
@@ -80,9 +81,9 @@ def _send_each(
     return command_plans(name, wanted, yes=yes, as_json=as_json, **said)
 
 
-def _plan_of(link: Link, about: Target, step_id: str | None) -> str:
+def _plan_of(planner: Planner, about: Target, step_id: str | None) -> str:
     """Return the id of the plan that is meant; raises Failure where there is none, or where it lacks the step."""
-    view = find(link, about.plan or "", about.owner)
+    view = find(planner, about.plan or "", about.owner)
     if step_id and all(step.step_id != step_id for step in view.steps):
         detail = f"Plan {view.plan_id} has no step {step_id}; `planner show {view.plan_id}` lists its steps."
         raise Failure.of("no_such_step", detail, MISSING)

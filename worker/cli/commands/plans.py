@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from worker.cli import plan_filter
-from worker.cli.console import FAILED, OK, USAGE, Failure, Json, Link, command, open_link, say, say_json
+from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_planner, say, say_json
 from worker.cli.plan_filter import IdPrefix, OfKind, OfTenant, Repo, Rule, Since, State, Until, Waiting
 from worker.cli.target import Owner, PlanName, find
 from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
+    from worker.client.planner import Planner
     from worker.store.plan_lists import PlanFilter
     from worker.store.queries import Page
 
@@ -50,12 +50,11 @@ def plans(
     short: what was looked at without finding enough is not looked at twice. Plans that are made meanwhile are newer.
     """
     from worker.render.plan import overview, tally
-    from worker.store import plan_lists
 
     wanted = plan_filter.wanted(state, kind, repo, tenant, rule, waiting, since, until, id_prefix)
-    with open_link() as link:
-        found = _page(link, wanted, limit, cursor)
-        counts = None if as_json else plan_lists.count_states(link.client, link.partitions)
+    with open_planner() as planner:
+        found = _page(planner, wanted, limit, cursor)
+        counts = None if as_json else planner.count_states()
     items = [each.model_dump(mode="json") for each in found.items]
     if as_json:
         say_json({"items": items, "next_cursor": found.next_cursor} if cursor else items)
@@ -70,18 +69,18 @@ def plans(
         say(tally(counts))
 
 
-def _page(link: Link, wanted: PlanFilter, limit: int, cursor: str | None) -> Page:
+def _page(planner: Planner, wanted: PlanFilter, limit: int, cursor: str | None) -> Page:
     """Read one page behind `cursor`; without one as many plans as are asked for, however many are looked at."""
-    from worker.store import plan_lists, queries
+    from worker.client.troubles import WrongUse
+    from worker.store.queries import Page
 
     if not cursor:
-        return queries.Page(list(islice(queries.plans(link.client, link.partitions, wanted), limit)), None)
+        return Page(planner.plans(wanted, limit), None)
     try:
-        after = None if cursor == FIRST_PAGE else cursor
-        return queries.page(link.client, link.partitions, wanted, limit, after)
-    except plan_lists.WrongCursor as error:
+        return planner.page(wanted, limit, None if cursor == FIRST_PAGE else cursor)
+    except WrongUse as error:
         detail = f"{cursor} is no cursor: take the one that the page before printed, or `{FIRST_PAGE}`."
-        raise Failure.of("wrong_cursor", detail, USAGE) from error
+        raise Failure.of(error.problem.code, detail, USAGE) from error
 
 
 def _nothing(wanted: PlanFilter, cursor: str | None) -> str:
@@ -109,10 +108,9 @@ def show(
     in its queue or runs, and on which controller.
     """
     from worker.render.plan import portrait
-    from worker.store.step_activity import with_activity
 
-    with open_link() as link:
-        view = with_activity(link.client, link.partitions, find(link, plan, tenant))
+    with open_planner() as planner:
+        view = find(planner, plan, tenant, activity=True)
     say_json(view) if as_json else say(portrait(view, None if every_step else MOST_STEPS))
 
 
@@ -129,7 +127,6 @@ def watch(plan: PlanName, tenant: Owner = NO_TENANT, as_json: Json = False) -> i
     """
     from worker.cli.events import BLOCK_S, print_events
 
-    with open_link(BLOCK_S) as link:
-        view = find(link, plan, tenant)
-        state = print_events(link, view, as_json=as_json)
+    with open_planner(BLOCK_S) as planner:
+        state = print_events(planner, find(planner, plan, tenant), as_json=as_json)
     return OK if state == "COMPLETED" else FAILED

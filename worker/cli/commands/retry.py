@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from worker.cli.commands.submit import DEFAULT_TIMEOUT, Timeout, Wait, tell
-from worker.cli.console import FAILED, OK, Failure, Json, Link, command, open_link, say_json
+from worker.cli.console import FAILED, OK, Failure, Json, command, open_planner, say_json
 from worker.cli.target import Owner, PlanName, find
 from worker.host.terminal import line
 from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
     from schemas.plan import PlanView
+    from worker.client.planner import Planner
 
 STEPS = "/steps"
 
@@ -43,17 +44,16 @@ def retry(
     its steps were given: what is missing is told. A goal that brought its own steps has to be submitted again.
     """
     from worker.cli import goal_options, waiting
-    from worker.cli.publisher import publish
 
     timeout_s = waiting.seconds(timeout or DEFAULT_TIMEOUT[wait])
-    with open_link() as link:
-        view = find(link, plan, tenant)
-        body, left_out = _goal_of(link, view)
+    with open_planner() as planner:
+        view = find(planner, plan, tenant)
+        body, left_out = _goal_of(planner, view)
         if tokens is not None:
             body["limits"] = {**body.get("limits", {}), "tokens": tokens}
         if base_sha is not None:
             body["context"] = {**body.get("context", {}), "base_sha": base_sha}
-        data, digest = goal_options.encode(body, link.settings.max_goal_bytes)
+        data, digest = goal_options.encode(body, planner.settings.max_goal_bytes)
         if left_out and not as_json:
             line(f"Not kept of the goal, and missing in the new one: {', '.join(left_out)}.", err=True)
         if print_goal:
@@ -62,20 +62,19 @@ def retry(
         begins = body.get("context", {}).get("base_sha")
         if begins and base_sha is None and not as_json:
             line(f"It begins at {begins}, as the goal before: --base-sha names another commit.", err=True)
-        sent = publish(link, data, body["goal_id"], body.get("tenant"), digest)
+        sent = planner.publish(data, body["goal_id"], body.get("tenant"), digest)
         result = {"retry_of": view.plan_id, "base_sha": begins, "left_out": left_out}
-        return tell(link, sent, result, wait, timeout_s, as_json=as_json)
+        return tell(planner, sent, result, wait, timeout_s, as_json=as_json)
 
 
-def _goal_of(link: Link, view: PlanView) -> tuple[dict[str, Any], list[str]]:
+def _goal_of(planner: Planner, view: PlanView) -> tuple[dict[str, Any], list[str]]:
     """Make the goal anew, under an id of its own; returns what of the old one is missing in it, too."""
     from tasks.plan.lifecycle import PLAN_ENDS
-    from worker.store import queries
 
     if view.state not in PLAN_ENDS:
         detail = f"{view.plan_id} is {view.state}: only a plan that has ended is retried. `planner cancel` ends it."
         raise Failure.of("plan_not_ended", detail, FAILED)
-    body, left_out = queries.kept_goal(link.client, link.partitions, view.plan_id)
+    body, left_out = planner.kept_goal(view.plan_id)
     if left_out is None:
         detail = f"{view.plan_id} was made by a version that did not note what it left out of its goal"
         raise Failure.of("goal_not_kept", f"{detail}: submit the goal again.", FAILED)

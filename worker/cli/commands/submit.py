@@ -21,9 +21,8 @@ from worker.cli.console import (
     Failure,
     Json,
     Kind,
-    Link,
     command,
-    open_link,
+    open_planner,
     read_source,
     say,
     say_json,
@@ -33,6 +32,7 @@ from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
     from worker.cli.goal_options import Sources
+    from worker.client.planner import Planner
     from worker.store.publishing import Sent
 
 MOST_STEPS = 200  # that are drawn
@@ -181,7 +181,6 @@ def submit(
     """
     from worker.cli import goal_options, waiting
     from worker.cli.commands.summary import add_page
-    from worker.cli.publisher import publish
     from worker.render.summary import nothing_page
     from worker.sources.goal import with_options
 
@@ -210,16 +209,16 @@ def submit(
         body, result = filling.body, result | {"filled": filling.summary, "notes": filling.notes}
     if dry_run:
         return _preview(body, sources, result, as_json=as_json)
-    with open_link() as link:
-        goal_options.encode(body, link.settings.max_goal_bytes)  # what does not fit is told before it gets a name
+    with open_planner() as planner:
+        goal_options.encode(body, planner.settings.max_goal_bytes)  # what does not fit is told before it gets a name
         body, once = goal_options.named(body, sources)
-        data, digest = goal_options.encode(body, link.settings.max_goal_bytes)
-        sent = publish(link, data, body.get("goal_id"), body.get("tenant"), digest, once=once)
-        return tell(link, sent, result, wait, timeout_s, summary, as_json=as_json)
+        data, digest = goal_options.encode(body, planner.settings.max_goal_bytes)
+        sent = planner.publish(data, body.get("goal_id"), body.get("tenant"), digest, once=once)
+        return tell(planner, sent, result, wait, timeout_s, summary, as_json=as_json)
 
 
 def tell(
-    link: Link,
+    planner: Planner,
     sent: Sent,
     about: Mapping[str, Any],
     wait: WaitFor | None,
@@ -230,7 +229,7 @@ def tell(
 ) -> int:
     """Wait for what is asked for and print what became of a goal that was sent; returns the exit code."""
     result = {**NOTHING_TOLD, **about, "goal_id": sent.goal_id}
-    result |= {**_wait(link, sent, wait, timeout_s, summary), "entry": sent.entry}
+    result |= {**_wait(planner, sent, wait, timeout_s, summary), "entry": sent.entry}
     say_json(result) if as_json else say(_sentence(result, sent.tenant))
     failed = wait is WaitFor.END and result["state"] in ("HALTED", "REJECTED")
     return FAILED if failed or result["verdict"] == "REJECTED" else OK
@@ -268,31 +267,29 @@ def _preview(body: dict[str, Any], sources: Sources, result: dict[str, Any], *, 
     return FAILED if found.verdict == "REJECTED" else OK
 
 
-def _wait(link: Link, sent: Sent, wait: WaitFor | None, timeout_s: float, summary: Path | None) -> dict[str, Any]:
+def _wait(planner: Planner, sent: Sent, wait: WaitFor | None, timeout_s: float, summary: Path | None) -> dict[str, Any]:
     """Wait for what is asked for, and add what came of it to the summary; raises Failure when the time is up."""
-    from redis.exceptions import RedisError
-
     from schemas.base import GoalVerdict
     from schemas.plan import GoalAnswer
     from worker.cli.commands.summary import add_page, describe
-    from worker.cli.publisher import errors_of, wait_for
-    from worker.cli.waiting import EndWait, is_over
+    from worker.cli.waiting import EndWait, errors_of, is_over, wait_for
+    from worker.client.troubles import Trouble
 
     answer, late = GoalAnswer(goal_id=sent.goal_id, plan_id="", verdict=GoalVerdict.PENDING, reason=""), ""
     if wait is WaitFor.VERDICT:
-        answer = wait_for(link, sent, timeout_s)
+        answer = wait_for(planner, sent, timeout_s)
     elif wait is WaitFor.END:
-        end = EndWait(link, sent, timeout_s)
+        end = EndWait(planner, sent, timeout_s)
         answer = end.result() or answer
         late = "" if is_over(answer) else f"Not ended within {timeout_s:g} s. {end.look_again(answer)}"
     if summary:
         try:
-            add_page(summary, describe(link, answer))
-        except (Failure, RedisError) as error:  # what came of the goal counts for more
+            add_page(summary, describe(planner, answer))
+        except (Failure, Trouble) as error:  # what came of the goal counts for more
             show_failure(Failure.of("no_summary", f"No summary was written: {error}"), as_json=False)
     if late:
         raise Failure.of("not_ended", late, TIMED_OUT)
-    errors = errors_of(link, answer) if answer.verdict is GoalVerdict.REJECTED else []
+    errors = errors_of(planner, answer) if answer.verdict is GoalVerdict.REJECTED else []
     return answer.model_dump(mode="json") | {"errors": errors} if wait else {}
 
 

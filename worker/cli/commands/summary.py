@@ -6,13 +6,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from worker.cli.console import USAGE, Failure, Link, command, open_link
+from worker.cli.console import USAGE, Failure, command, open_planner
 from worker.cli.target import Owner, PlanName, find
 from worker.host.terminal import line
 from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
     from schemas.plan import GoalAnswer, PlanView
+    from worker.client.planner import Planner
 
 
 @command
@@ -25,35 +26,28 @@ def summary(plan: PlanName, tenant: Owner = NO_TENANT) -> None:
 
     [b]planner summary 3c-0199[/b]
     """
-    from worker.store import queries
-
-    with open_link() as link:
-        record = queries.goal(link.client, plan, tenant, partitions=link.partitions)
-        page = describe(link, record) if record else _page_of(link, find(link, plan, tenant))
+    with open_planner() as planner:
+        record = planner.goal(plan, tenant)
+        page = describe(planner, record) if record else _page_of(planner, find(planner, plan, tenant))
     line(page.rstrip("\n"))
 
 
-def describe(link: Link, record: GoalAnswer) -> str:
+def describe(planner: Planner, record: GoalAnswer) -> str:
     """Write the page of a goal: of its plan, where there is one and this user may read it."""
-    from redis.exceptions import NoPermissionError
-
+    from worker.client.troubles import NoRight
     from worker.render.summary import page_of_goal
-    from worker.store import queries
 
-    with suppress(NoPermissionError):
-        if record.plan_id and (plan := queries.plan(link.client, link.partitions, record.plan_id)):
-            return _page_of(link, plan)
+    with suppress(NoRight):
+        if record.plan_id and (plan := planner.plan(record.plan_id)):
+            return _page_of(planner, plan)
     return page_of_goal(record)
 
 
-def _page_of(link: Link, plan: PlanView) -> str:
+def _page_of(planner: Planner, plan: PlanView) -> str:
     from worker.render.explanation import explanation
     from worker.render.summary import page_of_plan
-    from worker.store.history import story
-    from worker.store.keys import Partition, partition_of
 
-    keys = Partition(partition_of(plan.plan_id, link.partitions)).plan(plan.plan_id)
-    return page_of_plan(plan, explanation(plan, story(link.client, keys), None))
+    return page_of_plan(plan, explanation(plan, planner.attempts(plan.plan_id), None))
 
 
 def add_page(file: Path | None, page: str) -> None:

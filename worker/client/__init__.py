@@ -1,0 +1,1 @@
+"""What commands and controllers ask of a planner, by Redis or over HTTP."""

@@ -1,0 +1,66 @@
+"""A connection to the planner's Redis, and what goes wrong there in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from redis import Redis
+from redis.exceptions import BusyLoadingError, NoPermissionError, OutOfMemoryError, RedisError
+from redis.exceptions import ConnectionError as NoConnection
+from redis.exceptions import TimeoutError as TookTooLong
+
+from worker.client.troubles import Away, NoRight, Trouble, WrongUse
+from worker.settings.settings import Settings
+from worker.store import deployment
+from worker.store.clients import RefusedRedis, check_version, connect, place, refusal
+
+MAKE_ROOM = (
+    "`planner doctor` says what fills it; `planner dead drop` and `planner halt` make room, so does a larger maxmemory."
+)
+
+
+@contextmanager
+def opened(settings: Settings, block_s: float = 0.0, *, agreed: bool = True) -> Iterator[Redis]:
+    """Connect to PLANNER_REDIS_URL while the block lasts; raises Trouble, also for what goes wrong in the block.
+
+    Unless told otherwise the server has to have as many partitions as PLANNER_PARTITIONS says.
+    """
+    try:
+        client = connect(settings.redis_url, block_s)
+    except ValueError as error:
+        raise WrongUse.of("wrong_settings", f"PLANNER_REDIS_URL: {error}") from error
+    with asked(settings.redis_url), client:
+        check_version(client)
+        if agreed:
+            deployment.check(client, settings.partitions)
+        yield client
+
+
+@contextmanager
+def asked(url: str) -> Iterator[None]:
+    """Tell what goes wrong with Redis in the block as a Trouble."""
+    try:
+        yield
+    except deployment.WrongDeployment as error:
+        raise WrongUse.of("wrong_settings", str(error)) from error
+    except (RedisError, RefusedRedis) as error:
+        raise _trouble(error, url) from error
+
+
+def _trouble(error: Exception, url: str) -> Trouble:
+    where = place(url)
+    if why := refusal(error, url):
+        return (NoRight if isinstance(error, NoPermissionError) else Trouble).of(why.code, str(why))
+    if isinstance(error, OutOfMemoryError):
+        sentence = f"Redis at {where} takes nothing new: its memory is full. {MAKE_ROOM}"
+        return Trouble.of("out_of_memory", sentence)
+    if not isinstance(error, NoConnection | TookTooLong):
+        return Trouble.of("redis_refused", f"Redis at {where} refused: {error}")
+    if isinstance(error, BusyLoadingError):
+        away = Away.of("redis_loading", f"Redis at {where} is reading its data: try again soon.")
+    else:
+        hint = "Start one with `planner up`, or set PLANNER_REDIS_URL."
+        away = Away.of("no_redis", f"No Redis answers at {where} ({error}). {hint}")
+    away.who, away.why = f"Redis at {where}", str(error)
+    return away

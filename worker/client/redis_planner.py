@@ -1,0 +1,239 @@
+"""A planner that is asked by Redis: its store is read here, and goals and commands are put on its streams."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from functools import wraps
+from itertools import islice
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from redis import Redis
+from redis.exceptions import NoPermissionError
+
+from schemas import codec
+from schemas.base import GoalVerdict
+from schemas.command import Command
+from schemas.envelope import DeadEntry
+from schemas.event import EVENT_PREFIX, EVENT_SUFFIX
+from schemas.fleet import ControllerView, QueueView
+from schemas.plan import GoalAnswer, PlanSummary, PlanView
+from worker.client.planner import ANSWER_S, ENDS, PlanEvent, pause_s
+from worker.client.redis_connection import asked
+from worker.client.troubles import NotFound, Trouble, WrongUse
+from worker.settings.settings import Settings
+from worker.store import export, fleet, keys, plan_lists, publishing, queries
+from worker.store.history import Story, story
+from worker.store.keys import NO_TENANT, Partition, partition_of
+from worker.store.plan_lists import PlanFilter
+from worker.store.publishing import CONFLICT, GoalConflict, Sent
+from worker.store.queries import EVERY_PLAN, KeptGoal, Page
+from worker.store.step_activity import with_activity
+
+LOOK_S = 0.05  # between two looks, at first
+DEAD_PAGE = 1000
+EVENT_PAGE = 500
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _told(
+    method: Callable[Concatenate[RedisPlanner, P], T],
+) -> Callable[Concatenate[RedisPlanner, P], T]:
+    """Have a method tell what goes wrong as Trouble."""
+
+    @wraps(method)
+    def call(self: RedisPlanner, /, *args: P.args, **options: P.kwargs) -> T:
+        with asked(self.settings.redis_url):
+            return method(self, *args, **options)
+
+    return call
+
+
+class RedisPlanner:
+    """The planner whose Redis `client` is connected to."""
+
+    def __init__(self, client: Redis, settings: Settings) -> None:
+        self.client, self.settings, self.partitions = client, settings, settings.partitions
+
+    @_told
+    def publish(
+        self, data: bytes, goal_id: str | None, tenant: str | None, digest: str | None = None, *, once: bool = False
+    ) -> Sent:
+        """Add a goal to the stream."""
+        try:
+            return publishing.publish_goal(self.client, self.partitions, data, goal_id, tenant, digest, once=once)
+        except GoalConflict as conflict:
+            raise Trouble(conflict.problem) from conflict
+
+    @_told
+    def verdict(self, sent: Sent, timeout_s: float) -> GoalAnswer | None:
+        """Look at the goal's record, again and again."""
+        since = time.monotonic()
+        while (waited := time.monotonic() - since) < timeout_s:
+            if self._is_taken(sent):
+                self._check_same(sent)
+                self._check_alive(sent)
+                answer = queries.goal(self.client, sent.goal_id, sent.tenant, partitions=self.partitions)
+                # One without a plan is about what was sent before under this id: this goal can be read.
+                if answer and answer.plan_id and answer.verdict is not GoalVerdict.PENDING:
+                    return answer
+            time.sleep(min(pause_s(waited, LOOK_S), timeout_s - waited))
+        return None
+
+    def _is_taken(self, sent: Sent) -> bool:
+        """Whether the planner is done with the entry; a producer that may not read the stream goes by the record."""
+        try:
+            return not (sent.entry and self.client.xrange(keys.GOALS, sent.entry, sent.entry))
+        except NoPermissionError:
+            return True
+
+    def _check_same(self, sent: Sent) -> None:
+        try:
+            publishing.check_same(self.client, self.partitions, sent)
+        except GoalConflict as conflict:
+            raise Trouble(conflict.problem) from conflict
+
+    def _check_alive(self, sent: Sent) -> None:
+        """Look for the goal in the dead stream, which holds nothing of it from before it was sent."""
+        if sent.entry is None:
+            return
+        try:
+            found: Any = self.client.xrange(keys.GOALS_DEAD, min=sent.entry, count=DEAD_PAGE)
+        except NoPermissionError:
+            return
+        for _, fields in found:
+            dead = DeadEntry.model_validate(codec.loads(fields[b"problem"]))
+            is_known = dead.problem.code == CONFLICT and sent.digest is None  # the same goal, sent by two jobs at once
+            if dead.entry == sent.entry and not is_known:
+                raise Trouble(dead.problem)
+
+    @_told
+    def goal(self, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | None:
+        """Read the goal's record."""
+        return queries.goal(self.client, goal_id, tenant, partitions=self.partitions)
+
+    @_told
+    def resolve(self, prefix: str, tenant: str = NO_TENANT) -> str:
+        """Look for a goal, then for plans."""
+        try:
+            return queries.resolve(self.client, self.partitions, prefix, tenant)
+        except queries.NoSuchPlan as error:
+            raise NotFound.of("no_such_plan", str(error)) from error
+        except queries.Ambiguous as error:
+            raise WrongUse.of("ambiguous_plan", str(error)) from error
+
+    @_told
+    def plan(self, plan_id: str, *, activity: bool = False) -> PlanView | None:
+        """Read a plan."""
+        view = queries.plan(self.client, self.partitions, plan_id)
+        return with_activity(self.client, self.partitions, view) if view and activity else view
+
+    @_told
+    def plans(self, wanted: PlanFilter = EVERY_PLAN, most: int | None = None) -> list[PlanSummary]:
+        """Read the lists of plans."""
+        return list(islice(queries.plans(self.client, self.partitions, wanted), most))
+
+    @_told
+    def page(self, wanted: PlanFilter, limit: int, cursor: str | None) -> Page:
+        """Read one page of the lists."""
+        try:
+            return queries.page(self.client, self.partitions, wanted, limit, cursor)
+        except plan_lists.WrongCursor as error:
+            raise WrongUse.of("wrong_cursor", f"{cursor} is no cursor.") from error
+
+    @_told
+    def count_states(self) -> dict[str, int] | None:
+        """Count what stands in the lists."""
+        return plan_lists.count_states(self.client, self.partitions)
+
+    @_told
+    def attempts(self, plan_id: str) -> Story:
+        """Read the plan's log."""
+        return story(self.client, Partition(partition_of(plan_id, self.partitions)).plan(plan_id))
+
+    @_told
+    def kept_goal(self, plan_id: str) -> KeptGoal:
+        """Read what the plan keeps."""
+        return queries.kept_goal(self.client, self.partitions, plan_id)
+
+    def export(self, plan_id: str) -> Iterator[bytes]:
+        """Read all keys of a plan."""
+        with asked(self.settings.redis_url):
+            if not self.client.exists(Partition(partition_of(plan_id, self.partitions)).plan(plan_id).plan):
+                raise NotFound.of("no_such_plan", f"{plan_id} was never made, or was forgotten.")
+            yield from export.export(self.client, self.partitions, plan_id)
+
+    def events(self, plan: PlanView) -> RedisEvents:
+        """Read the stream of the plan's partition."""
+        return RedisEvents(self, plan)
+
+    @_told
+    def command(self, commands: Sequence[Command]) -> list[dict[str, Any] | None]:
+        """Publish commands, and read the events that answer them."""
+        last: dict[str, Any] = {}
+        for home in (publishing.home_of(one, self.partitions) for one in commands):
+            if home.events not in last:
+                found: Any = self.client.xrevrange(home.events, count=1)
+                last[home.events] = found[0][0] if found else b"0"
+        for one in commands:
+            publishing.publish_command(self.client, self.partitions, one)
+        answers = self._answers(last, {one.command_id for one in commands})
+        return [answers.get(one.command_id) for one in commands]
+
+    def _answers(self, after: dict[str, Any], waiting: set[str]) -> dict[str, dict[str, Any]]:
+        """Wait for the events that answer commands, as long as some come; returns them by the commands' ids."""
+        answers: dict[str, dict[str, Any]] = {}
+        end = time.monotonic() + ANSWER_S
+        while len(answers) < len(waiting) and (left := end - time.monotonic()) > 0:
+            reply: Any = self.client.xread(after, count=100, block=max(1, int(1000 * left)))  # type: ignore[arg-type]
+            for stream, found in reply or ():
+                for entry, fields in found:
+                    after[stream.decode()], data = entry, codec.loads(fields[b"data"])
+                    if data.get("command_id") in waiting:
+                        answers[data["command_id"]] = {"type": fields[b"type"].decode(), "data": data}
+                        end = time.monotonic() + ANSWER_S
+        return answers
+
+    @_told
+    def queues(self) -> list[QueueView]:
+        """Look at the streams of step specs."""
+        return fleet.queues(self.client)
+
+    @_told
+    def controllers(self) -> list[ControllerView]:
+        """Look at the groups of these streams, and at leases."""
+        return fleet.controllers(self.client)
+
+
+class RedisEvents:
+    """The events of a plan, out of its partition's stream."""
+
+    def __init__(self, planner: RedisPlanner, plan: PlanView) -> None:
+        self._planner, self._plan_id = planner, plan.plan_id.encode()
+        self._stream = Partition(partition_of(plan.plan_id, planner.partitions)).events
+        # just before its first event
+        self._last: Any = f"{int(datetime.fromisoformat(plan.created_at).timestamp() * 1000) - 1}-0"
+        self.ended = False
+
+    def read(self, wait_s: float = 0.0) -> list[PlanEvent]:
+        """Read pages of the stream until one has an event of the plan, or there is no other."""
+        end = time.monotonic() + wait_s
+        while True:
+            left = end - time.monotonic()
+            block = max(1, int(1000 * left)) if left > 0 else None
+            with asked(self._planner.settings.redis_url):
+                reply: Any = self._planner.client.xread({self._stream: self._last}, count=EVENT_PAGE, block=block)
+            page = reply[0][1] if reply else ()
+            found = [self._event(entry, fields) for entry, fields in page if self._plan_id in fields[b"data"]]
+            if page:
+                self._last = page[-1][0]
+            if found or not page or (len(page) < EVENT_PAGE and block is None):
+                return found
+
+    def _event(self, entry: bytes, fields: dict[bytes, bytes]) -> PlanEvent:
+        what = fields[b"type"].decode().removeprefix(EVENT_PREFIX).removesuffix(EVENT_SUFFIX)
+        self.ended |= what in ENDS
+        return PlanEvent(entry.decode(), what, codec.loads(fields[b"data"]))
