@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from socket import create_server
 from typing import Any
 
 import httpx
-import uvicorn
+from fastapi import FastAPI
 from redis import Redis
 
 from schemas.api_key import ApiKey, Right
 from tests.conftest import wait_until
 from worker.gateway.app import create_app
+from worker.gateway.serving import server_of
 from worker.settings.settings import Settings
 from worker.store import api_keys
 
@@ -45,16 +48,19 @@ class Gateway:
 
 
 @contextmanager
-def running_gateway(redis_url: str, **settings: Any) -> Iterator[Gateway]:
-    """Run a gateway on a free port of this machine."""
-    said = Settings(redis_url=redis_url, **settings)
-    config = uvicorn.Config(create_app(said), "127.0.0.1", 0, log_config=None, timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, name="gateway", daemon=True)
+def running_gateway(
+    redis_url: str, make: Callable[[Settings], FastAPI] = create_app, **settings: Any
+) -> Iterator[Gateway]:
+    """Run a gateway on a free port of this machine, with the walls that `planner gateway` has."""
+    said = Settings(redis_url=redis_url, **{"stop_s": 1, **settings})
+    listener = create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    server = server_of(make(said), said)
+    serving = server.serve(sockets=[listener])
+    thread = threading.Thread(target=lambda: asyncio.run(serving), name="gateway", daemon=True)
     thread.start()
     try:
         wait_until(lambda: server.started or not thread.is_alive(), what="gateway starts")
-        port = server.servers[0].sockets[0].getsockname()[1]
         with ExitStack() as stack:
             redis = stack.enter_context(Redis.from_url(redis_url))
             yield Gateway(f"http://127.0.0.1:{port}", redis, said, stack)

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from worker.gateway import problems
 from worker.gateway.context import Context
+from worker.gateway.guard import Guard
 from worker.gateway.routes import health
 from worker.settings.settings import Settings
 from worker.store.clients import connect
@@ -29,6 +30,7 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(title="Planner", version=version("planner-worker"), lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.context = Context(settings, client)
     problems.install(app)
+    app.add_middleware(Guard, settings=settings)
     for router in ROUTERS:
         app.include_router(router)
     return app

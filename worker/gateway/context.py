@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -17,6 +18,9 @@ class Context:
 
     settings: Settings
     client: Redis
+    stopping: asyncio.Event = field(
+        default_factory=asyncio.Event
+    )  # set at the end: who waits is answered, streams close
 
     @property
     def partitions(self) -> int:

@@ -79,7 +79,3 @@ def install(app: FastAPI) -> None:
             detail = "Redis takes nothing new: its memory is full."
             return respond(Problem.of("out_of_memory", detail, status=503), RETRY_S)
         return respond(Problem.of("no_redis", "Redis does not answer: try again soon.", status=503), RETRY_S)
-
-    @app.exception_handler(Exception)
-    async def _any(_: Request, __: Exception) -> JSONResponse:  # its traceback goes to the log, not to the caller
-        return respond(Problem.of("internal_error", "The gateway failed; its log says why.", status=500))

@@ -27,6 +27,7 @@ from worker.settings.types import (
     OutputName,
     RedisUrl,
     Variables,
+    Words,
 )
 
 PREFIX = "PLANNER_"
@@ -104,6 +105,15 @@ class Settings(BaseSettings):
     )
     also_forbidden_paths: Names = Field(default=(), description="more of such names, beside those")
     allow_unsafe_redis: bool = Field(default=False, description="start without AOF or with evicting keys all the same")
+    gateway_host: str = Field(
+        default="127.0.0.1", min_length=1, description="the address that `planner gateway` listens at"
+    )
+    gateway_port: int = Field(default=8484, ge=0, le=65_535, description="its port; 0 takes any that is free")
+    gateway_hosts: Words = Field(
+        default=(),
+        description="names that callers know the gateway by, separated by commas, beside those of this machine alone"
+        " and its address; requests for other hosts are refused",
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="least level logged")
     drafters: DrafterNames = Field(
         default=("none", "queue"), description="the drafters that goals may ask for, separated by commas"

@@ -23,7 +23,7 @@ from schemas import codec
 from worker.host.printable import escape_json
 from worker.settings.settings import Settings
 
-IDS = ("goal_id", "plan_id", "step_id", "attempt", "message_id", "trace_id")
+IDS = ("goal_id", "plan_id", "step_id", "attempt", "message_id", "trace_id", "request_id")
 PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 WAKEUP_LOGGERS = ("celery.worker.strategy", "celery.app.trace")  # two lines for every wake-up say nothing about plans
 
@@ -91,6 +91,7 @@ def _report(dsn: str, pid: int) -> None:
         auto_enabling_integrations=False,  # such as Redis's, which notes every command with its arguments
         auto_session_tracking=False,
         send_default_pii=False,
+        max_request_body_size="never",
         include_local_variables=False,
         max_breadcrumbs=0,
         before_send=without_evidence,

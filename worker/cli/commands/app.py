@@ -20,6 +20,7 @@ from worker.cli.commands import (
     explain,
     export,
     fleet,
+    gateway,
     health,
     keys,
     partitions,
@@ -85,6 +86,7 @@ PANELS = {  # in the order of `planner --help`
     ),
     "Run it": (
         worker.worker,
+        gateway.gateway,
         controller.controller,
         fleet.queues,
         fleet.controllers,

@@ -9,7 +9,7 @@ from redis.exceptions import RedisError
 
 from worker.gateway.context import Doors
 from worker.gateway.problems import RETRY_S, Refusal
-from worker.store import functions
+from worker.store import deployment, functions
 
 router = APIRouter(tags=["health"])
 
@@ -25,7 +25,11 @@ def ready(doors: Doors) -> dict[str, Any]:
     """Say that Redis answers and has the planner's functions; 503 where not."""
     try:
         doors.client.ping()
-        functions.load(doors.client)
+        if not functions.are_loaded(doors.client):
+            functions.load(doors.client)
+        deployment.check(doors.client, doors.partitions)
+    except deployment.WrongDeployment as error:
+        raise Refusal("not_ready", str(error), 503, retry_after_s=RETRY_S) from error
     except RedisError as error:
-        raise Refusal("not_ready", "Redis does not answer.", 503, retry_after_s=RETRY_S) from error
+        raise Refusal("not_ready", "Redis does not serve us.", 503, retry_after_s=RETRY_S) from error
     return {"ok": True}

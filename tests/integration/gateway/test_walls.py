@@ -1,0 +1,201 @@
+"""The wall before all doors, over real sockets: hosts, origins, sizes, slow callers, and what an answer says."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request
+
+from tests.support.gateway import running_gateway
+from worker.gateway import bodies, connections
+from worker.gateway.app import create_app
+from worker.settings.settings import Settings
+
+SECRET = "hunter2-in-the-body"
+KEY = {"Authorization": "Bearer pk_none_none"}
+JSON = KEY | {"Content-Type": "application/json"}
+HEAD = b"POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\nContent-Type: application/json\r\n"
+
+
+def with_doors(settings: Settings) -> FastAPI:
+    """Make the gateway's application with doors of these tests' own: one says what reached it, one fails."""
+    app = create_app(settings)
+
+    @app.post("/v1/echo")
+    async def _echo(request: Request) -> dict[str, int]:
+        return {"bytes": len(await request.body())}
+
+    @app.post("/v1/fail")
+    async def _fail(request: Request) -> None:
+        raise ValueError((await request.body()).decode())
+
+    return app
+
+
+@pytest.fixture(scope="module")
+def url(server_url: str) -> Iterator[str]:
+    with running_gateway(server_url, with_doors, gateway_hosts=("Planner.Example",)) as running:
+        yield running.url
+
+
+def spoken(url: str, *pieces: bytes, pause_s: float = 0.0) -> bytes:
+    """Send pieces over a connection of its own; returns all that is answered until the gateway hangs up."""
+    with socket.create_connection((urlsplit(url).hostname, urlsplit(url).port), timeout=10) as line:
+        for piece in pieces:
+            line.sendall(piece)
+            time.sleep(pause_s)
+        answered = b""
+        while more := line.recv(65536):
+            answered += more
+        return answered
+
+
+def problem(answer: httpx.Response) -> tuple[int, str]:
+    """The status and the code of a problem, which every refusal is."""
+    assert answer.headers["content-type"] == "application/problem+json"
+    found: dict[str, Any] = answer.json()
+    assert found["status"] == answer.status_code
+    assert found["detail"]
+    return answer.status_code, found["code"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "expected"),
+    [
+        ({"Host": "evil.example"}, b"{}", (421, "wrong_host")),
+        ({"Host": "localhost.evil.example"}, b"{}", (421, "wrong_host")),
+        ({"Host": "user@localhost"}, b"{}", (421, "wrong_host")),
+        ({"Origin": "http://evil.example"}, b"{}", (403, "foreign_origin")),
+        ({"Origin": "null"}, b"{}", (403, "foreign_origin")),
+        ({"Origin": "http://localhost:1"}, b"{}", (403, "foreign_origin")),
+        ({"Sec-Fetch-Site": "cross-site"}, b"{}", (403, "foreign_origin")),
+        ({"Content-Encoding": "gzip"}, gzip.compress(b"0" * 10_000_000), (415, "compressed")),
+        ({"Content-Type": "text/plain"}, b"{}", (415, "wrong_media_type")),
+        ({"Content-Type": "application/json; charset=utf-16"}, b"{}", (415, "wrong_media_type")),
+        ({"Authorization": ""}, b"0" * 2_000_000, (413, "too_large")),
+        ({}, b"[" * 500_000, (400, "invalid_json")),
+        ({}, b'{"a":' * 101 + b"1" + b"}" * 101, (400, "invalid_json")),
+        ({}, b'["' + b'\\"' * 500_000, (200, "")),
+        ({}, b"[" + b"[]," * 5000 + b'"[[[[' + b"[" * 200 + b'"]', (200, "")),
+        ({"Host": "planner.example:80"}, b"{}", (200, "")),
+        ({"Host": "LOCALHOST."}, b"{}", (200, "")),
+    ],
+)
+def test_the_wall_refuses_what_no_door_should_see(
+    url: str, headers: dict[str, str], body: bytes, expected: tuple[int, str]
+) -> None:
+    answer = httpx.post(f"{url}/v1/echo", content=body, headers=JSON | headers)
+
+    assert (answer.status_code, "") == expected if expected[0] == 200 else problem(answer) == expected
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+def test_every_answer_has_an_id_that_the_caller_may_choose_and_no_body_is_logged(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    with caplog.at_level(logging.INFO), httpx.Client(base_url=url, headers=JSON | {"traceparent": trace}) as client:
+        assert client.get("/healthz", headers={"X-Request-Id": "mine-1"}).headers["x-request-id"] == "mine-1"
+        assert len(client.get("/healthz", headers={"X-Request-Id": "a\tb" * 99}).headers["x-request-id"]) == 32
+        assert problem(client.get("/nothing")) == (404, "not_found")
+        assert problem(client.delete("/healthz")) == (405, "no_such_method")
+        assert problem(client.post("/v1/fail", content=f'"{SECRET}"')) == (500, "internal_error")
+        unsigned = httpx.post(f"{url}/v1/echo", content=b"{}")
+        assert (problem(unsigned), unsigned.headers["www-authenticate"]) == ((401, "no_key"), "Bearer")
+
+    records = [vars(record) for record in caplog.records]
+    assert SECRET not in str(records)
+    assert "test_walls" in next(each["places"] for each in records if each["msg"] == "request failed")
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 20_000, 431),
+        (b"POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
+        (b"POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+    ],
+)
+def test_what_is_no_http_is_told_so(url: str, said: bytes, status: int) -> None:
+    head, _, body = spoken(url, said).partition(b"\r\n\r\n")
+
+    assert head.startswith(b"HTTP/1.1 %d" % status)
+    assert b"application/problem+json" in head
+    assert b'"detail"' in body
+
+
+def test_a_body_is_not_read_beyond_the_limit_and_its_sender_reads_why(url: str) -> None:
+    chunk = b"10000\r\n" + b"0" * 65536 + b"\r\n"
+
+    answered = spoken(url, HEAD + b"Transfer-Encoding: chunked\r\n\r\n", *[chunk] * 40)
+
+    assert answered.startswith(b"HTTP/1.1 413")
+    assert answered.count(b"HTTP/1.1") == 1
+
+
+def test_slow_callers_are_sent_away(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_S", 0.2)
+    monkeypatch.setattr(bodies, "GRACE_S", 0.2)
+
+    assert spoken(url, HEAD).startswith(b"HTTP/1.1 408")
+    assert spoken(url, HEAD + b"Content-Length: 9\r\n\r\n", b"12").startswith(b"HTTP/1.1 408")
+    assert spoken(url) == b""  # who asks nothing is told nothing
+
+
+def test_the_oldest_slow_caller_gives_way_and_others_are_served(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MOST_HEADS", 3)
+    address = (urlsplit(url).hostname, urlsplit(url).port)
+    with ExitStack() as opened:
+        slow = []
+        for _ in range(5):
+            slow.append(opened.enter_context(socket.create_connection(address, timeout=10)))
+            slow[-1].sendall(b"GET / HTTP/1.1\r\n")
+            assert httpx.get(f"{url}/healthz").status_code == 200
+        assert slow[0].recv(100).startswith(b"HTTP/1.1 408")
+
+
+def dribble(url: str, first: bytes, over: threading.Event) -> None:
+    """Be 250 callers that begin a request and send a byte of it each second."""
+    with ExitStack() as opened:
+        address = (urlsplit(url).hostname, urlsplit(url).port)
+        lines = [opened.enter_context(socket.create_connection(address, timeout=10)) for _ in range(250)]
+        for line in lines:
+            line.sendall(first)
+        while not over.wait(1):
+            for line in lines:
+                with suppress(OSError):
+                    line.sendall(b"1")
+
+
+@pytest.mark.outages
+def test_a_thousand_slow_clients_stop_nobody(url: str) -> None:
+    over, answers = threading.Event(), []
+    body = HEAD + b"Content-Length: 1000\r\n\r\n"
+    threads = [threading.Thread(target=dribble, args=(url, said, over)) for said in (HEAD, HEAD, body, body)]
+    for thread in threads:
+        thread.start()
+    try:
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            began = time.monotonic()
+            assert httpx.post(f"{url}/v1/echo", content=b"{}", headers=JSON, timeout=10).status_code == 200
+            answers.append(time.monotonic() - began)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+    assert max(answers) < 5
+    assert sorted(answers)[len(answers) // 2] < 0.5

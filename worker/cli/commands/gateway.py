@@ -1,0 +1,128 @@
+"""`planner gateway`: the planner's doors over HTTP."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from worker.cli.console import FAILED, OK, USAGE, Failure, SecretsFd, command, read_settings
+from worker.settings import credentials
+
+if TYPE_CHECKING:
+    from worker.settings.settings import Settings
+
+OPEN = (
+    "callers' keys would go over the network in the clear. Give it a certificate (--certfile, --keyfile), or say"
+    " --behind-proxy where a proxy has one and nobody else reaches this port."
+)
+
+
+@command
+def gateway(
+    host: Annotated[
+        str | None, typer.Option(help="The address to listen at; PLANNER_GATEWAY_HOST, 127.0.0.1 unless set.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Its port; PLANNER_GATEWAY_PORT, 8484 unless set.")
+    ] = None,
+    certfile: Annotated[Path | None, typer.Option(help="The certificate, with its chain, for HTTPS (PEM).")] = None,
+    keyfile: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
+    behind_proxy: Annotated[
+        bool,
+        typer.Option("--behind-proxy", help="A proxy ends TLS, and alone reaches this port: believe what it says."),
+    ] = False,
+    secrets_fd: SecretsFd = None,
+) -> int:
+    """Serve the planner over HTTP: goals, reads, steps for controllers, events, webhooks.
+
+    [b]planner gateway[/b]
+
+    [b]planner gateway --host 0.0.0.0 --certfile cert.pem --keyfile key.pem[/b]
+
+    Any number of them may run on one Redis. Callers show keys, which `planner keys add` makes. Requests for hosts other
+    than this machine's own names, and those of PLANNER_GATEWAY_HOSTS, are refused.
+
+    Ends on SIGTERM and Ctrl-C with 0 when those who wait are answered, after PLANNER_STOP_S at the latest; 1 when it
+    could not start, 2 for a wrong option.
+    """
+    given = {"gateway_host": host, "gateway_port": port}
+    settings = read_settings(secrets_fd)
+    settings = settings.model_copy(update={name: value for name, value in given.items() if value is not None})
+    certificate = _certificate(certfile, keyfile)
+    try:
+        from worker.gateway.app import create_app
+        from worker.gateway.serving import serve, server_of
+        from worker.telemetry import logs
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("worker."):
+            raise
+        sentence = f"The gateway comes with the extra: pip install 'planner-worker[gateway]' ({error.name} is missing)."
+        raise Failure.of("not_installed", sentence) from error
+    with _listener(settings, is_private=bool(certificate or behind_proxy)) as listener:
+        _look_at_redis(settings)
+        credentials.protect()
+        logs.set_up_logs(settings.log_level)
+        logs.set_up_sentry(settings)
+        serve(server_of(create_app(settings), settings, certificate, behind_proxy=behind_proxy), listener)
+    return OK
+
+
+def _certificate(certfile: Path | None, keyfile: Path | None) -> tuple[Path, Path] | None:
+    """Return the files of a certificate that can be used; raises Failure for others."""
+    import ssl
+
+    if certfile is None and keyfile is None:
+        return None
+    if certfile is None or keyfile is None:
+        raise Failure.of("wrong_certificate", "--certfile and --keyfile go together.", USAGE)
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certfile, keyfile, password=_no_password)
+    except (OSError, ValueError) as error:  # whose texts name no file, and nothing of the key
+        why = getattr(error, "strerror", None) or error
+        raise Failure.of("wrong_certificate", f"{certfile} and {keyfile} cannot be used: {why}.", USAGE) from error
+    return certfile, keyfile
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted; nobody can be asked for its password")
+
+
+def _listener(settings: Settings, *, is_private: bool) -> socket.socket:
+    """Listen at the address; raises Failure where that cannot be, or should not."""
+    host, port = settings.gateway_host, settings.gateway_port
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except (OSError, UnicodeError) as error:
+        raise Failure.of("no_such_address", f"{host} is no address of this machine: {error}.", USAGE) from error
+    if not (is_private or ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback):
+        raise Failure.of("not_private", f"{host} is reached from other machines, and {OPEN}", USAGE)
+    try:
+        return socket.create_server(address, family=family, backlog=2048)
+    except OSError as error:
+        why = error.strerror or error
+        raise Failure.of("cannot_listen", f"Cannot listen at {host}, port {port}: {why}.", FAILED) from error
+
+
+def _look_at_redis(settings: Settings) -> None:
+    """Raise Failure where Redis refuses us for good; one that is away may come."""
+    from redis.exceptions import RedisError
+
+    from worker.store import clients, deployment
+
+    try:
+        with clients.connect(settings.redis_url) as client:
+            clients.check_version(client)
+            if not settings.allow_unsafe_redis:
+                clients.check_safe(client)
+            deployment.check(client, settings.partitions)
+    except deployment.WrongDeployment as error:
+        raise Failure.of("wrong_settings", str(error), USAGE) from error
+    except ValueError as error:
+        raise Failure.of("wrong_settings", f"PLANNER_REDIS_URL: {error}", USAGE) from error
+    except (RedisError, clients.RefusedRedis) as error:
+        if why := clients.refusal(error, settings.redis_url):
+            raise Failure.of(why.code, str(why)) from error

@@ -1,0 +1,136 @@
+"""How much of a request's body is read, for how long, and how much of all of them at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.types import Message, Receive
+
+from schemas.outcome import MAX_OUTCOME_BYTES
+from worker.gateway.problems import Refusal
+from worker.settings.settings import Settings
+
+MB = 1024 * 1024
+MAX_BYTES = MB  # of a body where nothing else is said
+MOST_OUTCOMES = 100  # in one request
+AROUND_BYTES = 64 * 1024  # what may stand around goals and outcomes
+GITHUB_BYTES = 25 * MB  # what GitHub sends at most
+
+GRACE_S = 20.0  # in which a body of any size may come ...
+LEAST_RATE = 32 * 1024  # ... and more time for each second's worth of bytes that came
+MOST_HELD_BYTES = 256 * MB  # of all bodies in this process, about
+MOST_UNFINISHED = 1000  # bodies that are on their way
+
+MAX_DEPTH = 100
+STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+class Gone(Exception):
+    """The caller has hung up, or takes no more of its answer."""
+
+
+def limit_of(path: str, settings: Settings) -> int:
+    """Return how many bytes a body for `path` may have."""
+    if path == "/v1/goals":
+        return settings.max_goal_bytes
+    if path == "/mcp":
+        return settings.max_goal_bytes + AROUND_BYTES
+    if path == "/v1/outcomes":
+        return MOST_OUTCOMES * MAX_OUTCOME_BYTES + AROUND_BYTES
+    return GITHUB_BYTES if path.startswith("/v1/webhooks/") else MAX_BYTES
+
+
+def too_large(limit: int) -> Refusal:
+    """Say that a body is larger than `limit` bytes."""
+    return Refusal("too_large", f"The body has more than {limit} bytes, which is the limit here.", 413)
+
+
+def nests_deeply(body: bytes) -> bool:
+    """Tell whether lists and objects in JSON stand in each other deeper than MAX_DEPTH.
+
+    That is what a reader would recurse into. What is no JSON may count as deep.
+    """
+    if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
+        return False
+    brackets = STRING.sub(b"", body).translate(None, NO_BRACKETS)
+    for _ in range(MAX_DEPTH):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return bool(brackets)
+
+
+class Bodies:
+    """The bodies that this process reads and holds."""
+
+    def __init__(self, most_bytes: int = MOST_HELD_BYTES, most_unfinished: int = MOST_UNFINISHED) -> None:
+        self._most_bytes = most_bytes
+        self._most_unfinished = most_unfinished
+        self._held = 0
+        self._unfinished: dict[asyncio.Timeout, None] = {}  # the oldest first
+
+    @asynccontextmanager
+    async def read(self, receive: Receive, limit: int) -> AsyncIterator[bytes]:
+        """Read a whole body, which counts as held until the block ends.
+
+        Raises Refusal where the body is larger than `limit` (413), comes too slowly (408) or finds no room (503), and
+        Gone. Where room is needed, the body that has been on its way for longest gives way (408).
+        """
+        body = bytearray()
+        try:
+            try:
+                async with asyncio.timeout(GRACE_S) as deadline:
+                    self._unfinished[deadline] = None
+                    try:
+                        await self._fill(body, receive, limit, deadline)
+                    finally:
+                        self._unfinished.pop(deadline, None)
+            except TimeoutError:
+                raise Refusal(
+                    "too_slow", "The body did not come in time: send it faster, or less of it.", 408
+                ) from None
+            yield bytes(body)
+        finally:
+            self._held -= len(body)
+
+    async def _fill(self, body: bytearray, receive: Receive, limit: int, deadline: asyncio.Timeout) -> None:
+        clock = asyncio.get_running_loop().time
+        began, more = clock(), True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Gone
+            piece = message.get("body", b"")
+            body += piece
+            self._held += len(piece)
+            if len(body) > limit:
+                raise too_large(limit)
+            more = message.get("more_body", False)
+            self._make_room(deadline)
+            if more and deadline in self._unfinished:
+                deadline.reschedule(began + GRACE_S + len(body) / LEAST_RATE)
+
+    def _make_room(self, own: asyncio.Timeout) -> None:
+        """End the reading of the oldest body where there are too many, or too large ones."""
+        if self._held <= self._most_bytes and len(self._unfinished) <= self._most_unfinished:
+            return
+        oldest = next(iter(self._unfinished), own)
+        if oldest is own:
+            raise Refusal("busy", "The gateway holds as much as it may: try again soon.", 503, retry_after_s=1)
+        del self._unfinished[oldest]
+        oldest.reschedule(asyncio.get_running_loop().time())
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """Make what gives an application a body that was read, and then what `receive` has."""
+    left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Any:
+        return left.pop() if left else await receive()
+
+    return again

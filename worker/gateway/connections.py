@@ -1,0 +1,137 @@
+"""Connections of callers: a request's head comes soon and is small, and many that are slow keep nobody out."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio import TimerHandle
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from schemas.envelope import Problem
+from worker.gateway.problems import MEDIA_TYPE
+
+HEAD_S = 10.0  # in which the head of a request comes
+MOST_HEADS = 500  # that are on their way; the oldest gives way
+MOST_CONNECTIONS = 4096
+LINGER_S = 2.0  # in which what a refused caller still sends is thrown away, so that it reads why
+FLUSH_S = 60.0  # in which a caller takes the end of its answer
+
+TOLD = {400: "The request is no HTTP/1.1.", 408: "The request did not come in time.", 431: "The headers are too large."}
+
+
+class Lingering:
+    """A transport that is not closed while its caller still sends a body, or takes the rest of an answer.
+
+    To close it at once would take away the answer that says why.
+    """
+
+    def __init__(self, transport: asyncio.Transport, protocol: Connection) -> None:
+        self._transport = transport
+        self._protocol = protocol
+        self._closing = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def is_closing(self) -> bool:
+        """Whether nothing more is read for a request."""
+        return self._closing or self._transport.is_closing()
+
+    def close(self) -> None:
+        """Close soon: with the last byte of the answer, and of the body, or when their time is over."""
+        if self.is_closing():
+            return
+        self._closing = True
+        loop = asyncio.get_running_loop()
+        loop.call_later(FLUSH_S, self._transport.abort)
+        if not self._protocol.still_comes:
+            self._transport.close()
+            return
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._transport.resume_reading()
+        loop.call_later(LINGER_S, self._transport.close)
+
+
+class Connection(H11Protocol):
+    """A connection as uvicorn serves it, which has time for a head and no more.
+
+    `heads` are those of this process whose head is on its way, the oldest first.
+    """
+
+    def __init__(self, heads: dict[Connection, TimerHandle], *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._heads = heads
+
+    @property
+    def still_comes(self) -> bool:
+        """Whether bytes of a request come that was answered."""
+        return self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Serve it, or say that there are too many."""
+        super().connection_made(Lingering(transport, self))  # type: ignore[arg-type]
+        if len(self.connections) > MOST_CONNECTIONS:
+            self.refuse(503, "busy", "The gateway has as many connections as it may: try again soon.", retry_after=1)
+        else:
+            self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._head_is_over()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; what comes after a refusal is thrown away."""
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if self.transport.is_closing() or (self.cycle and not self.cycle.response_complete):
+            self._head_is_over()
+        elif self.timeout_keep_alive_task is None and self not in self._heads:
+            self._await_head()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say what is wrong with a request that cannot be read; `msg` is uvicorn's word for it."""
+        status = getattr(sys.exc_info()[1], "error_status_hint", 400)
+        self.refuse(status, "bad_request", TOLD.get(status, msg))
+
+    def shutdown(self) -> None:
+        """End with the answer that is on its way; a refused caller has had its."""
+        if self.transport.is_closing():
+            self.transport.abort()
+        else:
+            super().shutdown()
+
+    def refuse(self, status: int, code: str, detail: str, retry_after: int | None = None) -> None:
+        """Answer without a request, and close."""
+        body = Problem.of(code, detail, status=status).model_dump_json(exclude_none=True).encode()
+        headers = [("content-type", MEDIA_TYPE), ("content-length", str(len(body))), ("connection", "close")]
+        headers += [("retry-after", str(retry_after))] if retry_after is not None else []
+        try:
+            events = (h11.Response(status_code=status, headers=headers), h11.Data(data=body), h11.EndOfMessage())
+            self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
+        except h11.LocalProtocolError:  # in the middle of an answer
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def give_up(self) -> None:
+        """Wait no longer for a request."""
+        self._head_is_over()
+        if self.conn.trailing_data[0]:
+            self.refuse(408, "too_slow", TOLD[408])
+        else:  # nothing was asked
+            self.transport.close()
+
+    def _await_head(self) -> None:
+        self._heads[self] = self.loop.call_later(HEAD_S, self.give_up)
+        if len(self._heads) > MOST_HEADS:
+            next(iter(self._heads)).give_up()
+
+    def _head_is_over(self) -> None:
+        if timer := self._heads.pop(self, None):
+            timer.cancel()

@@ -1,0 +1,231 @@
+"""The wall before all doors: hosts, origins, sizes, and what every answer has.
+
+It stands inside of no route, so that each door has it, also one that comes later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import re
+import time
+import traceback
+import uuid
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from contextvars import ContextVar
+from types import MappingProxyType
+from urllib.parse import urlsplit
+
+import sentry_sdk
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from schemas.envelope import Problem
+from worker.gateway.bodies import Bodies, Gone, limit_of, nests_deeply, replayed, too_large
+from worker.gateway.problems import Refusal, respond
+from worker.settings.settings import Settings
+
+log = logging.getLogger("planner.gateway")
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+HEALTH = frozenset({"/healthz", "/readyz"})  # asked by address, by whatever restarts us
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+UNSIGNED = ("/v1/token", "/v1/webhooks/")  # writes that show no key of ours
+REQUEST_ID = re.compile(r"[A-Za-z0-9][\w.:+/=-]{0,127}", re.ASCII)
+TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+JSON = "application/json"
+CLOUD_EVENT = "application/cloudevents+json"
+WRITE_S = 60.0  # in which a caller takes a piece of its answer
+
+SAFE = (  # of every answer that does not say otherwise
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
+
+of_request: ContextVar[Mapping[str, str]] = ContextVar("of_request", default=MappingProxyType({}))
+
+
+class OfRequest(logging.Filter):
+    """Adds the ids of the request that a record is about."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record pass."""
+        for name, value in of_request.get().items():
+            setattr(record, name, value)
+        return True
+
+
+class Guard:
+    """Middleware around the application."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+        self._hosts = frozenset(map(_plain, (*LOOPBACK, settings.gateway_host, *settings.gateway_hosts)))
+        self._bodies = Bodies()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return  # a websocket is not answered, which refuses it
+        ids = _ids(Headers(scope=scope))
+        of_request.set(ids)
+        answer = _Answer(send, ids["request_id"])
+        try:
+            await self._pass(scope, receive, answer)
+        except Gone:
+            return
+        except Refusal as refusal:
+            answer.closes = True  # what is left of the body is not read
+            await respond(refusal.problem, refusal.retry_after_s)(scope, receive, answer)
+        except Exception as error:
+            _report(error)
+            if answer.status:
+                raise _Broken from None  # the server hangs up, and the caller sees that the answer has no end
+            answer.closes = True
+            await respond(Problem.of("internal_error", FAILED, status=500))(scope, receive, answer)
+        finally:
+            _note(scope, answer)
+
+    async def _pass(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+        headers, path = Headers(scope=scope), scope["path"]
+        self._check_host(headers, path)
+        if scope["method"] not in READS:
+            _check_origin(headers)
+        async with AsyncExitStack() as held:
+            if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+                _check_body(headers, path)
+                limit = limit_of(path, self._settings)
+                if int(headers.get("content-length", "0")) > limit:
+                    raise too_large(limit)
+                body = await held.enter_async_context(self._bodies.read(receive, limit))
+                if "json" in headers.get("content-type", "") and nests_deeply(body):
+                    raise Refusal("invalid_json", "The body is no JSON, or lists and objects nest too deeply.", 400)
+                receive = replayed(body, receive)
+            await self._app(scope, receive, answer)
+
+    def _check_host(self, headers: Headers, path: str) -> None:
+        host = headers.get("host", "")
+        if path not in HEALTH and _plain(_name(host)) not in self._hosts:
+            detail = f"No host {host!r} is served here; PLANNER_GATEWAY_HOSTS names those that are."
+            raise Refusal("wrong_host", detail, 421)
+
+
+FAILED = "The gateway failed; its log says why, by the id of this request."
+
+
+class _Broken(Exception):
+    """The application failed in the middle of an answer."""
+
+
+class _Answer:
+    """What is sent, with the headers that every answer has."""
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self._id = request_id.encode()
+        self._began = time.perf_counter()
+        self.status = 0
+        self.closes = False  # whether the connection ends with this answer
+
+    @property
+    def taken_ms(self) -> int:
+        """Milliseconds since the request came."""
+        return round((time.perf_counter() - self._began) * 1000)
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = list(message.get("headers", ()))
+            there = {name.lower() for name, _ in headers}
+            headers.append((b"x-request-id", self._id))
+            headers += [each for each in SAFE if each[0] not in there]
+            if self.closes:
+                headers.append((b"connection", b"close"))
+            message["headers"] = headers
+        try:
+            async with asyncio.timeout(WRITE_S):
+                await self._send(message)
+        except TimeoutError:
+            raise Gone from None
+
+
+def _ids(headers: Headers) -> dict[str, str]:
+    given = headers.get("x-request-id", "")
+    ids = {"request_id": given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex}
+    if found := TRACEPARENT.fullmatch(headers.get("traceparent", "")):
+        ids["trace_id"] = found[1]
+    return ids
+
+
+def _name(host: str) -> str:
+    """Return the name in a `Host` header, or in an origin, without its port; an empty one where it has none."""
+    try:
+        return urlsplit(f"//{host}").hostname or "" if "@" not in host and "/" not in host else ""
+    except ValueError:
+        return ""
+
+
+def _plain(name: str) -> str:
+    """Write a host in the one way that others are compared with."""
+    try:
+        return str(ipaddress.ip_address(name.strip("[]")))
+    except ValueError:
+        return name.lower().rstrip(".")
+
+
+def _check_origin(headers: Headers) -> None:
+    """Refuse a write that the page of another site makes."""
+    origins = headers.getlist("origin")
+    if headers.get("sec-fetch-site") == "cross-site" or any(
+        not _same(each, headers.get("host", "")) for each in origins
+    ):
+        raise Refusal("foreign_origin", "Pages of other sites may not write here.", 403)
+
+
+def _same(origin: str, host: str) -> bool:
+    try:
+        parts, here = urlsplit(origin), urlsplit(f"//{host}")
+        usual = {"http": 80, "https": 443}[parts.scheme]
+        return _plain(parts.hostname or "") == _plain(here.hostname or "") and (parts.port or usual) == (
+            here.port or usual
+        )
+    except (KeyError, ValueError):  # `null`, and what is no origin
+        return False
+
+
+def _check_body(headers: Headers, path: str) -> None:
+    """Refuse a body that is compressed, no JSON, or of nobody that shows a key; of it nothing is read."""
+    if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may have believed the other one
+        raise Refusal("bad_request", "A body has Content-Length or Transfer-Encoding, not both.", 400)
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refusal("compressed", "Send the body as it is, without Content-Encoding.", 415)
+    if path.startswith(UNSIGNED) or not path.startswith(("/v1/", "/mcp")):
+        return
+    if "authorization" not in headers and "cookie" not in headers:
+        raise Refusal("no_key", "Show a key: Authorization: Bearer pk_...", 401)
+    kind, _, parameters = headers.get("content-type", "").partition(";")
+    allowed = (JSON, CLOUD_EVENT) if path == "/v1/goals" else (JSON,)
+    charset = re.search(r"charset=\"?([^\";\s]+)", parameters, re.IGNORECASE)
+    if kind.strip().lower() not in allowed or (charset and charset[1].lower() not in ("utf-8", "utf8")):
+        raise Refusal("wrong_media_type", f"Content-Type has to be {' or '.join(allowed)}, in UTF-8.", 415)
+
+
+def _report(error: Exception) -> None:
+    """Log where the application failed, without the texts of exceptions: those may quote a body."""
+    places = "".join(traceback.format_tb(error.__traceback__))
+    log.error("request failed", extra={"error": type(error).__name__, "places": places})
+    sentry_sdk.capture_exception(error)
+
+
+def _note(scope: Scope, answer: _Answer) -> None:
+    level = logging.DEBUG if scope["path"] in HEALTH else logging.INFO
+    if log.isEnabledFor(level):
+        extra = {"method": scope["method"], "path": scope["path"], "status": answer.status, "ms": answer.taken_ms}
+        log.log(level, "request", extra=extra)

@@ -1,0 +1,98 @@
+"""Runs the gateway's application on uvicorn until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from fastapi import FastAPI
+from uvicorn import Config, Server
+
+from worker.gateway.connections import MOST_CONNECTIONS, Connection
+from worker.gateway.guard import OfRequest
+from worker.settings.settings import Settings
+from worker.telemetry.outage import SaidSeldom
+
+log = logging.getLogger("planner.gateway")
+
+MAX_HEAD_BYTES = 16 * 1024
+BACKLOG = 2048
+KEEP_ALIVE_S = 15  # longer than most proxies' pauses between requests on one connection
+SPARE_FILES = 512  # descriptors for all else than callers' connections
+
+
+class Gateway(Server):
+    """A server that tells the application of its end before it waits for the last answers."""
+
+    def __init__(self, config: Config, app: FastAPI) -> None:
+        super().__init__(config)
+        self._stopping = app.state.context.stopping
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End on SIGTERM and on Ctrl-C; uvicorn's own way would raise the signal again when all is done."""
+        if threading.current_thread() is threading.main_thread():
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no new callers, answer those who wait, and close."""
+        self._stopping.set()
+        await super().shutdown(sockets)
+
+
+def serve(server: Gateway, listener: socket.socket) -> None:
+    """Serve until SIGTERM; who waits then is answered, for `stop_s` at the most."""
+    _allow_connections()
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(OfRequest())
+    for noisy in ("uvicorn.error", "asyncio"):  # bad requests are many
+        logging.getLogger(noisy).addFilter(SaidSeldom())
+    address, port = listener.getsockname()[:2]
+    log.info("gateway listens", extra={"address": address, "port": port})
+    server.run(sockets=[listener])
+    log.info("gateway ended")
+
+
+def server_of(
+    app: FastAPI, settings: Settings, certificate: tuple[Path, Path] | None = None, *, behind_proxy: bool = False
+) -> Gateway:
+    """Make the server of an application, whose walls stand also before its first line."""
+    config = Config(
+        app,
+        http=partial(Connection, {}),  # type: ignore[arg-type] # it is called like the class
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        log_level=logging.WARNING,
+        access_log=False,
+        proxy_headers=behind_proxy,
+        forwarded_allow_ips="*",
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=max(1, int(settings.stop_s)),
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        ssl_certfile=certificate and certificate[0],
+        ssl_keyfile=certificate and certificate[1],
+    )
+    return Gateway(config, app)
+
+
+def _allow_connections() -> None:
+    """Raise the number of files that this process may open, as far as it may itself."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + SPARE_FILES
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
