@@ -14,7 +14,7 @@ from statistics import median, quantiles
 
 from redis import Redis
 
-from worker.bench import cpu, fleet
+from worker.bench import cpu, fleet, turns
 from worker.host import embedded_server
 from worker.store import clients, keys
 
@@ -45,6 +45,8 @@ def measure(
                     figures |= _ours(client, pid, plans, steps, say)
                     say("Heartbeats beside bare SETs")
                     figures |= fleet.heartbeats_per_s(client, 20_000)
+                    say("Goals of a tenant beside a flood of another's")
+                    figures |= turns.goal_latency_ms(client)
                 figures |= _ratios(figures)
     return {name: round(value, 3) for name, value in figures.items()}
 

@@ -12,6 +12,7 @@ from worker.store.clients import LEAST, version_of
 from worker.store.dead import places
 from worker.store.keys import CONTROLLERS, GROUP, Partition
 from worker.store.memory import STEPS_UP_TO, refused_at, share_of
+from worker.streams.fair_inbox import WAITING
 
 SHOWN = 5
 PAGE = 200
@@ -172,7 +173,7 @@ def _left_behind(site: Site, stream: str) -> Iterator[Finding]:
     limit = max(LATE_MS, IDLE_FACTOR * site.claim_idle_ms)
     consumers: Any = site.client.xinfo_consumers(stream, GROUP)
     for one in consumers:
-        if one["pending"] and one["idle"] > limit:
+        if one["pending"] and one["idle"] > limit and one["name"] != WAITING.encode():
             name = one["name"].decode(errors="replace")
             silent = one["idle"] // 1000
             sentence = f"Entries that {name} read and did not finish: {one['pending']}. It is silent for {silent} s."

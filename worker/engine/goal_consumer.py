@@ -29,7 +29,8 @@ from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition, partition_of
 from worker.store.plans import EVENTS_CAP
 from worker.streams.decode import GOAL_ID, read_goal, read_goal_name
-from worker.streams.inbox import Inbox, StreamEntry, short
+from worker.streams.fair_inbox import FairInbox
+from worker.streams.inbox import StreamEntry, short
 
 log = logging.getLogger("planner.decompose")
 
@@ -39,10 +40,10 @@ TRIES = 5  # at a goal whose plan rests on what others change
 
 @dataclass(eq=False, repr=False)
 class GoalConsumer:
-    """Takes goals one by one. One per process; not for several threads at once."""
+    """Takes goals one by one, tenants in turn. One per process; not for several threads at once."""
 
     client: Redis
-    inbox: Inbox
+    inbox: FairInbox
     creation: PlanCreation
     admission: Admission
     max_bytes: int
@@ -62,10 +63,10 @@ class GoalConsumer:
                 if self._reread:
                     self.take_pending()
                     self._reread = False
-                entries = self.inbox.read(count=1)
-                if not entries:
+                entry = self.inbox.take()
+                if entry is None:
                     return False
-                self._try(entries[0])
+                self._try(entry)
             except (RedisConnectionError, RedisTimeoutError):  # nobody knows what was read or written: begin anew
                 self._reread = True
                 raise

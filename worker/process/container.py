@@ -30,6 +30,7 @@ from worker.store.dead import places
 from worker.store.keys import Partition, partition_of
 from worker.store.memory import ServerMemory
 from worker.store.plans import PlanStore
+from worker.streams.fair_inbox import FairInbox
 from worker.streams.inbox import Inbox, worker_name
 
 
@@ -94,9 +95,11 @@ class Container:
         return Consulting(self.client, self.settings)
 
     @cached_property
-    def goals(self) -> Inbox:
+    def goals(self) -> FairInbox:
         """The stream of goals."""
-        return self._inbox(keys.GOALS, keys.GOALS_DEAD)
+        here = self.settings
+        limits = (self.name, here.max_dead, self.memory.dead_bytes)
+        return FairInbox(self.client, keys.GOALS, keys.GOALS_DEAD, *limits, weights=here.tenant_weights)
 
     @cached_property
     def memory(self) -> ServerMemory:

@@ -20,7 +20,7 @@ from worker.process.wakeup import Wakeups
 from worker.process.wakeup_ledger import Key, WakeupState
 from worker.process.watchdog import Beat
 from worker.store import clients
-from worker.store.keys import GROUP
+from worker.store.keys import GOALS, GOALS_TURNS, GROUP
 from worker.streams.inbox import Inbox, worker_name
 from worker.telemetry.outage import Outage, pause
 
@@ -111,12 +111,14 @@ class Poller(threading.Thread):
             self._store.ends(self._stream)
 
     def _has_news(self, client: Redis, inbox: Inbox) -> bool:
-        """Wait up to BLOCK_MS for an entry that no member of the group has read."""
+        """Wait up to BLOCK_MS for an entry that no member of the group has read; goals may wait for their turn, too."""
         try:
             (group,) = (group for group in client.xinfo_groups(self._stream) if group["name"] == GROUP.encode())
         except (ResponseError, ValueError):
             inbox.create_group()
             return False
+        if self._stream == GOALS and client.exists(GOALS_TURNS):
+            return True
         return bool(client.xread({self._stream: group["last-delivered-id"]}, count=1, block=BLOCK_MS))
 
     def _tick(self, client: Redis) -> None:

@@ -27,6 +27,7 @@ from worker.settings.types import (
     OutputName,
     RedisUrl,
     Variables,
+    Weights,
     Words,
 )
 
@@ -82,6 +83,10 @@ class Settings(BaseSettings):
         ge=1,
         le=30 * 86_400,
         description="seconds that the delivery of a new plan may go unclaimed; then the plan is completed without it",
+    )
+    tenant_weights: Weights = Field(
+        default={},
+        description="turns that goals of a tenant have beside one turn of each other tenant, such as acme=2,other=0.5",
     )
     tenant_day_tokens: int | None = Field(default=None, ge=1, description="tokens a tenant may use on a day (UTC)")
     repository_day_tokens: int | None = Field(default=None, ge=1, description="tokens a repository may use on a day")

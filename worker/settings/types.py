@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints
 from pydantic_settings import NoDecode
 
 from schemas import codec
@@ -30,6 +30,16 @@ def _forbiddable(name: str) -> str:
 def _names(value: Any) -> Any:
     """Read names that are separated by commas."""
     return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+
+
+def _weights(value: Any) -> Any:
+    """Read `name=number` pairs that are separated by commas."""
+    if not isinstance(value, str):
+        return value
+    pairs = [pair.rpartition("=") for pair in value.split(",") if pair.strip()]
+    if any(not (sign and name.strip()) for name, sign, _ in pairs):
+        raise ValueError("is not like acme=2,other=0.5")
+    return {name.strip(): number.strip() for name, _, number in pairs}
 
 
 def _argv(value: Any) -> Any:
@@ -66,3 +76,5 @@ Grants = Annotated[tuple[PathGrant, ...], NoDecode, BeforeValidator(grants)]
 Names = Annotated[tuple[Annotated[str, AfterValidator(_forbiddable)], ...], NoDecode, BeforeValidator(_names)]
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
 Variables = Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(_variables)]
+Weight = Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)]
+Weights = Annotated[dict[str, Weight], NoDecode, BeforeValidator(_weights)]

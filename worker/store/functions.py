@@ -43,16 +43,19 @@ EPOCH = "planner_epoch_1"
 ADD_KEY = "planner_key_add_1"
 ROTATE_KEY = "planner_key_rotate_1"
 TAKE = "planner_take_1"
+WAIT_TURN = "planner_wait_turn_1"
+TAKE_TURN = "planner_take_turn_1"
+TAKE_OVER = "planner_take_over_1"
 LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "planner_1": ("shared", "lists", "begin", "commit", "upkeep"),
-        "planner_aside_1": ("aside",),
+        "planner_aside_1": ("aside", "turns"),
         "planner_consumers": ("consumers",),
         "planner_heartbeat": ("heartbeat",),
         "planner_keys": ("api_keys",),
     }
 )
-VERSION = 14  # of their text; to be raised with every change of it
+VERSION = 15  # of their text; to be raised with every change of it
 MISSING = "Function not found"
 
 

@@ -15,6 +15,7 @@ GOALS = streams.GOALS
 GOALS_DEAD = "{planner:goals}:dead"
 GOALS_STATS = "{planner:goals}:stats"
 GOALS_FAILURES = "{planner:goals}:failures"
+GOALS_TURNS = "{planner:goals}:turns"  # which tenants' goals wait, and when each has its turn; see lua/turns.lua
 COMMANDS = streams.COMMANDS
 COMMANDS_DEAD = "{planner:commands}:dead"
 COMMANDS_STATS = "{planner:commands}:stats"

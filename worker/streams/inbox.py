@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -88,13 +88,15 @@ class Inbox:
         call = ("XREADGROUP", "GROUP", GROUP, self.consumer, "COUNT", wanted, *block, "STREAMS", self.stream, after)
         reply = self._in_group(*call)
         found = reply[0][1] if reply else ()
-        entries = []
-        for entry_id, flat in found:
-            values = iter(flat or ())
-            entries.append(StreamEntry(self.stream, entry_id, dict(zip(values, values, strict=False))))
+        entries = [self.entry_of(*each) for each in found]
         if total := sum(entry.size for entry in entries):  # so many fit into the next batch, judging by these
             self._count = max(1, min(BATCH_ENTRIES, BATCH_BYTES * len(entries) // total))
         return entries
+
+    def entry_of(self, entry_id: bytes, flat: Sequence[bytes] | None) -> StreamEntry:
+        """Make an entry of the server's reply, which has no fields where it was deleted."""
+        values = iter(flat or ())
+        return StreamEntry(self.stream, entry_id, dict(zip(values, values, strict=False)))
 
     def _in_group(self, *call: Any) -> Any:
         """Call what needs the group; makes it first where it is missing."""

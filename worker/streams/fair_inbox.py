@@ -1,0 +1,73 @@
+"""The stream of goals, from which tenants take turns: a flood of one does not hold up the others.
+
+Start-time fair queueing: a tenant of weight 2 has two turns where one of weight 1 has one. What waits for its turn
+stays in the stream, pending with the consumer WAITING, so that nothing is lost with a worker, and so that versions
+which know no turns take it over after a while.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from schemas import codec
+from worker.store import functions
+from worker.store.keys import GOALS_TURNS, GROUP, NO_TENANT
+from worker.streams.inbox import BATCH_ENTRIES, Inbox, StreamEntry
+
+WAITING = "turns"  # a consumer's name as no worker has it
+READ_S = 0.1  # reads ahead for so long at a time
+READ_ENTRIES = 32  # at once: goals may be large
+NAME = 200  # letters of a tenant's name at most, as goals have it
+
+
+@dataclass(eq=False, repr=False)
+class FairInbox(Inbox):
+    """An inbox whose entries are taken one by one, the tenants of their messages in turn.
+
+    `weights` say how many turns a tenant has beside another of weight 1, which are all that are not named.
+    """
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    def take(self) -> StreamEntry | None:
+        """Take the entry whose turn it is; None where none waits.
+
+        All that has come is read first, as far as READ_S reaches: it may be another tenant's turn.
+        """
+        end = time.monotonic() + READ_S
+        entries = self.read(READ_ENTRIES)
+        if len(entries) == 1 and not self.client.exists(GOALS_TURNS):
+            return entries[0]  # as nearly always
+        while entries:
+            self._have_wait(entries)
+            entries = self.read(READ_ENTRIES) if time.monotonic() < end else []
+        call = ("FCALL", functions.TAKE_TURN, 2, self.stream, GOALS_TURNS, GROUP, WAITING, self.consumer)
+        found: Any = functions.call(self.client, *call, *chain.from_iterable(self.weights.items()))
+        return self.entry_of(*found) if found else None
+
+    def _have_wait(self, entries: list[StreamEntry]) -> None:
+        """Put entries that were read where those of their tenants wait."""
+        named = [part for entry in entries for part in (entry.entry_id, _tenant(entry))]
+        functions.call(self.client, "FCALL", functions.WAIT_TURN, 2, self.stream, GOALS_TURNS, GROUP, WAITING, *named)
+
+    def take_over(self, idle_ms: int) -> int:
+        """Make entries ours that another worker left for `idle_ms`; what waits for its turn is not left.
+
+        Returns how many, to be read with `after="0"`.
+        """
+        call = ("FCALL", functions.TAKE_OVER, 2, self.stream, GOALS_TURNS)
+        return int(self._in_group(*call, GROUP, WAITING, self.consumer, idle_ms, BATCH_ENTRIES))
+
+
+def _tenant(entry: StreamEntry) -> str:
+    """Name the tenant of a goal; what cannot be read is nobody's, and as such the default tenant's."""
+    try:
+        body = codec.loads(entry.data or b"")
+    except codec.DecodeError:
+        return NO_TENANT
+    named = body.get("tenant") if isinstance(body, dict) else None
+    return named[:NAME] if isinstance(named, str) and named else NO_TENANT
