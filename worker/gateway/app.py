@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -10,6 +11,7 @@ from fastapi import FastAPI
 
 from worker.gateway import problems
 from worker.gateway.context import Context
+from worker.gateway.event_hub import EventHub
 from worker.gateway.guard import Guard
 from worker.gateway.routes import health
 from worker.settings.settings import Settings
@@ -21,16 +23,27 @@ ROUTERS = (health.router,)
 def create_app(settings: Settings) -> FastAPI:
     """Make the application; it connects when the first request needs Redis, and closes what it opened at its end."""
     client = connect(settings.redis_url)
+    context = Context(settings, client, EventHub(settings.redis_url, settings.partitions))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        ending = asyncio.create_task(_end(context))
         yield
+        ending.cancel()
+        context.hub.end()
+        await asyncio.to_thread(context.hub.join)
         client.close()
 
     app = FastAPI(title="Planner", version=version("planner-worker"), lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.context = Context(settings, client)
+    app.state.context = context
     problems.install(app)
     app.add_middleware(Guard, settings=settings)
     for router in ROUTERS:
         app.include_router(router)
     return app
+
+
+async def _end(context: Context) -> None:
+    """Wake those who wait for events once the process is to end."""
+    await context.stopping.wait()
+    context.hub.end()

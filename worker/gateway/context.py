@@ -9,15 +9,17 @@ from typing import Annotated
 from fastapi import Depends, Request
 from redis import Redis
 
+from worker.gateway.event_hub import EventHub
 from worker.settings.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a gateway's process has; `client` has a pool of connections, for many threads."""
+    """What a gateway's process has; `client` has a pool of connections, for many threads, `hub` what happens."""
 
     settings: Settings
     client: Redis
+    hub: EventHub
     stopping: asyncio.Event = field(
         default_factory=asyncio.Event
     )  # set at the end: who waits is answered, streams close

@@ -1,0 +1,262 @@
+"""One connection of a process reads the events of all partitions, and hands them to those in it who wait for some.
+
+Who subscribes gets what comes from then on. A subscription holds a bounded number of bytes: one that nobody reads loses
+what it holds and is told so by a Gap, and no other notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import ConnectionError as NoConnection
+from redis.exceptions import RedisError
+
+from worker.gateway.event_position import Position, entry_of, place_of
+from worker.gateway.event_streams import Event, Gap, decoded, ends_of, epoch_of, partitions_of, resume
+from worker.store import clients
+from worker.store.keys import Partition
+from worker.telemetry.outage import Outage, pause
+
+log = logging.getLogger("planner.events")
+
+BLOCK_S = 0.5
+PAGE = 500  # events of a stream that are read at once
+LOOK_S = 1.0  # between looks whether the data are still the same
+READY_S = 5.0  # that who subscribes waits for the first connection
+BATCHES = 4  # read and not handed out yet; then reading waits
+HELD_BYTES = 1024 * 1024  # of a subscription
+AROUND_BYTES = 256  # that an event takes beside its text
+
+
+def everything(_: Event) -> bool:
+    """Want every event."""
+    return True
+
+
+class Subscription:
+    """What came since it began, in order, until somebody takes it."""
+
+    def __init__(self, start: Position, wants: Callable[[Event], bool]) -> None:
+        self.start = start  # what comes is behind it
+        self.is_over = False  # the process ends, and nothing more comes
+        self._wants = wants
+        self._items: deque[Event | Gap] = deque()
+        self._bytes = 0
+        self._came = asyncio.Event()
+
+    async def next(self, timeout_s: float | None = None) -> Event | Gap | None:
+        """Return what came next; None when the time is over, or the process ends.
+
+        After a Gap the state has to be read again: what led to it was not told.
+        """
+        await self._wait(timeout_s)
+        if not self._items:
+            return None
+        item = self._items.popleft()
+        self._bytes -= _size(item)
+        return item
+
+    async def batch(self, timeout_s: float) -> list[Event | Gap]:
+        """Return all that came as soon as there is some; nothing when the time is over, or the process ends."""
+        await self._wait(timeout_s)
+        items = list(self._items)
+        self._items.clear()
+        self._bytes = 0
+        return items
+
+    async def _wait(self, timeout_s: float | None) -> None:
+        if self._items or self.is_over:
+            return
+        self._came.clear()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._came.wait()
+        except TimeoutError:
+            return
+
+    def offer(self, item: Event | Gap) -> None:
+        """Hold an event that is wanted, or a gap; where there is no room, a gap stands for all that was held."""
+        if isinstance(item, Event) and not self._wants(item):
+            return
+        if self._bytes + _size(item) > HELD_BYTES:
+            self._items.clear()
+            self._bytes = 0
+            item = Gap("overrun", item.position)
+        self._bytes += _size(item)
+        self._items.append(item)
+        self._came.set()
+
+    def end(self) -> None:
+        """Wake who waits: nothing more comes."""
+        self.is_over = True
+        self._came.set()
+
+
+def _size(item: Event | Gap) -> int:
+    return AROUND_BYTES + (len(item.raw) if isinstance(item, Event) else 0)
+
+
+class EventHub:
+    """Reads for a process, in a thread that begins with the first subscription.
+
+    All but the reading happens in the event loop that subscribes.
+    """
+
+    def __init__(self, url: str, partitions: int) -> None:
+        self._url = url
+        self._partitions = partitions
+        self._subscriptions: dict[Hashable, set[Subscription]] = {}
+        self._thread: threading.Thread | None = None
+        self._ending = threading.Event()
+        self._ready = asyncio.Event()
+        self._room = threading.Semaphore(BATCHES)
+        self._outage = Outage("events")
+        self._position: Position | None = None  # of what was handed out
+        self._read: Position | None = None  # of what was read
+        self._plans: dict[str, bytes] = {}
+
+    @asynccontextmanager
+    async def subscribe(
+        self,
+        *,
+        plans: Collection[str] = (),
+        goal: tuple[str, str] | None = None,
+        wants: Callable[[Event], bool] = everything,
+    ) -> AsyncIterator[Subscription]:
+        """Hold what comes of these plans, or of a goal (tenant, id), or of all, and is wanted, while the block lasts.
+
+        Subscribe first, then read the state: so nothing is missed between the two. Raises ConnectionError where Redis
+        is away since this process began.
+        """
+        await self._begin()
+        assert self._position  # noqa: S101 (it is there once the hub is ready)
+        subscription = Subscription(self._position, wants)
+        names: list[Hashable] = [goal] if goal else list(plans) or [None]
+        for name in names:
+            self._subscriptions.setdefault(name, set()).add(subscription)
+        subscription.is_over = self._ending.is_set()
+        try:
+            yield subscription
+        finally:
+            for name in names:
+                left = self._subscriptions[name]
+                left.discard(subscription)
+                if not left:
+                    del self._subscriptions[name]
+
+    async def position(self) -> Position:
+        """Tell where the process has read to."""
+        await self._begin()
+        assert self._position  # noqa: S101 (it is there once the hub is ready)
+        return self._position
+
+    def end(self) -> None:
+        """End every subscription at once, and reading soon."""
+        self._ending.set()
+        for subscription in set().union(*self._subscriptions.values()):
+            subscription.end()
+
+    def join(self) -> None:
+        """Wait until the thread has ended; after `end`, and not in the event loop."""
+        if self._thread:
+            self._thread.join()
+
+    async def _begin(self) -> None:
+        if self._thread is None:
+            loop = asyncio.get_running_loop()
+            self._thread = threading.Thread(target=self._run, args=(loop,), name="events", daemon=True)
+            self._thread.start()
+        try:
+            async with asyncio.timeout(READY_S):
+                await self._ready.wait()
+        except TimeoutError:
+            raise NoConnection("no events were read yet") from None
+
+    def _hand_out(self, items: Sequence[Event | Gap], position: Position) -> None:
+        """Offer what was read to those who want it. In the event loop."""
+        self._room.release()
+        self._position = position
+        self._ready.set()
+        held = self._subscriptions
+        for item in items:
+            if isinstance(item, Gap):
+                interested = set().union(*held.values())
+            else:
+                names = (None, item.data.get("plan_id"), item.goal)
+                interested = set().union(*(held[name] for name in names if name in held))
+            for subscription in interested:
+                subscription.offer(item)
+
+    # What follows runs in the thread.
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        failures = 0
+        while not self._ending.is_set():
+            began = time.monotonic()
+            try:
+                with clients.connect(self._url, BLOCK_S) as client:
+                    self._follow(client, loop)
+            except RedisError as error:
+                self._outage.begins("hub", error)
+            except Exception:
+                log.exception("events failed")
+            failures = 0 if time.monotonic() - began > LOOK_S else failures + 1
+            self._ending.wait(pause(failures - 1) if failures else 0)
+
+    def _follow(self, client: Redis, loop: asyncio.AbstractEventLoop) -> None:
+        looked = float("-inf")
+        while not self._ending.is_set():
+            if time.monotonic() - looked >= LOOK_S:
+                looked = time.monotonic()
+                is_first, gap = self._read is None, self._look(client)
+                self._outage.ends("hub")
+                if gap or is_first:
+                    self._send([gap] if gap else [], loop)
+            if events := self._next(client):
+                self._send(events, loop)
+
+    def _send(self, items: Sequence[Event | Gap], loop: asyncio.AbstractEventLoop) -> None:
+        position = self._read
+        assert position  # noqa: S101 (it was looked at)
+        while not self._room.acquire(timeout=BLOCK_S):
+            if self._ending.is_set():
+                return
+        try:
+            loop.call_soon_threadsafe(self._hand_out, items, position)
+        except RuntimeError:  # the loop is closed
+            self._ending.set()
+
+    def _look(self, client: Redis) -> Gap | None:
+        """Find out whether what comes next goes on from what was read; returns the gap where it does not."""
+        count = partitions_of(client, self._partitions)
+        epoch, ends = epoch_of(client, count), ends_of(client, count)
+        now = Position(epoch, tuple(each.last for each in ends))
+        self._read, reason = resume(self._read or now, epoch, ends)
+        return Gap(reason, self._read) if reason else None
+
+    def _next(self, client: Redis) -> list[Event]:
+        """Wait for events and read them."""
+        position = self._read
+        assert position  # noqa: S101 (it was looked at)
+        streams: dict[Any, Any] = {
+            Partition(number).events: entry_of(place) for number, place in enumerate(position.places)
+        }
+        numbers = {stream.encode(): number for number, stream in enumerate(streams)}
+        found: Any = client.xread(streams, count=PAGE, block=int(BLOCK_S * 1000))
+        events = []
+        for stream, entries in found:
+            number = numbers[stream]
+            for place, kind, raw in decoded(entries, client, number, self._plans):
+                position = position.moved(number, place)
+                events.append(Event(number, place, kind, raw, position))
+            position = position.moved(number, place_of(entries[-1][0]))
+        self._read = position
+        return events

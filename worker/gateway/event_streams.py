@@ -1,0 +1,195 @@
+"""What Redis says of the streams of events: their entries, their ends, and whose data they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from redis import Redis
+from redis.exceptions import ResponseError
+
+from schemas import codec
+from schemas.event import EVENT_PREFIX, EVENT_SUFFIX
+from schemas.stored import PlanHead
+from worker.gateway.event_position import LARGEST, NO_EPOCH, START, Place, Position, entry_of, place_of
+from worker.store import deployment
+from worker.store.keys import NO_TENANT, Partition
+
+
+@dataclass(eq=False)
+class Event:
+    """An event, and where a reader of all partitions is who has read it."""
+
+    partition: int
+    place: Place  # in its partition
+    type: str  # as on the wire
+    raw: bytes
+    position: Position
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """What it says."""
+        found: dict[str, Any] = codec.loads(self.raw)
+        return found
+
+    @cached_property
+    def what(self) -> str:
+        """Its type without what all types have in common, such as `plan.ready`."""
+        return self.type.removeprefix(EVENT_PREFIX).removesuffix(EVENT_SUFFIX)
+
+    @cached_property
+    def goal(self) -> tuple[str, str]:
+        """The tenant and the id of its goal; empty where it has none."""
+        return self.data.get("tenant") or NO_TENANT, self.data.get("goal_id") or ""
+
+    @cached_property
+    def frame(self) -> bytes:
+        """The event as readers get it who have read all before it."""
+        return framed(self, self.position)
+
+    @property
+    def verdict(self) -> str | None:
+        """What became of the outcome whose `entry` it has; None where it is about no outcome."""
+        return self.data.get("verdict", "applied") if "entry" in self.data else None
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Events are missing before what comes next, for this reason."""
+
+    reason: str  # cut, partitions, rolled_back, overrun
+    position: Position
+
+    @property
+    def frame(self) -> bytes:
+        """The gap as readers get it."""
+        said = codec.dumps({"reason": self.reason})
+        return b"id: %b\nevent: gap\ndata: %b\n\n" % (self.position.encode().encode(), said)
+
+
+class Ends(NamedTuple):
+    """Of one stream: its first and last entry, and whether older ones were cut."""
+
+    first: Place
+    last: Place
+    is_cut: bool
+
+    @property
+    def start(self) -> Place:
+        """Just before the first entry."""
+        ms, number = self.first
+        return (ms, number - 1) if number else (max(0, ms - 1), LARGEST)
+
+    def lacks(self, place: Place) -> bool:
+        """Whether events behind `place` may be gone."""
+        return self.is_cut and self.start > place
+
+
+PLAN = re.compile(rb'"plan_id":"(plan_[0-9a-f]{2}-[0-9a-f]{32})"')
+KNOWN_PLANS = 2000  # whose tenant is remembered, of those whose events do not say it
+NOTHING = Ends(START, START, is_cut=False)
+
+
+class Page(NamedTuple):
+    """Events of one partition behind a place; `is_full` where there may be more."""
+
+    events: list[tuple[Place, str, bytes]]  # place, type, data
+    ends: Ends
+    is_full: bool
+
+
+def framed(event: Event, position: Position) -> bytes:
+    """Write an event for a reader who is at `position` with it."""
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (position.encode().encode(), event.type.encode(), event.raw)
+
+
+def resume(position: Position, epoch: bytes, ends: Sequence[Ends]) -> tuple[Position, str | None]:
+    """Return where to go on, and why events are missing before that, if they are."""
+    if len(position.places) != len(ends):
+        return Position(epoch, tuple(each.last for each in ends)), "partitions"
+    there = tuple(min(place, each.last) for place, each in zip(position.places, ends, strict=True))
+    are_others = NO_EPOCH not in (epoch, position.epoch) and epoch != position.epoch
+    kept = tuple(each.start if each.lacks(place) else place for place, each in zip(there, ends, strict=True))
+    reason = "rolled_back" if are_others or there != position.places else "cut" if kept != there else None
+    return Position(epoch, kept), reason
+
+
+def epoch_of(client: Redis, partitions: int) -> bytes:
+    """Name the data: another name shows that commits were lost, or that the data are others."""
+    pipeline = client.pipeline(transaction=False)
+    for number in range(partitions):
+        pipeline.hmget(Partition(number).commits, "born", "epoch")
+    named = [(born, epoch or b"0") for born, epoch in pipeline.execute()]
+    if any(born is None for born, _ in named):
+        return NO_EPOCH
+    return blake2b(b" ".join(part for each in named for part in each), digest_size=len(NO_EPOCH)).digest()
+
+
+def partitions_of(client: Redis, otherwise: int) -> int:
+    """Tell how many partitions there are; `otherwise` where no worker has said so."""
+    return deployment.partitions_of(client) or otherwise
+
+
+def ends_of(client: Redis, partitions: int) -> list[Ends]:
+    """Read the ends of the streams of all partitions."""
+    pipeline = client.pipeline(transaction=False)
+    for number in range(partitions):
+        pipeline.xinfo_stream(Partition(number).events)
+    return [_ends(found) for found in pipeline.execute(raise_on_error=False)]
+
+
+def decoded(entries: Any, client: Redis, partition: int, known: dict[str, bytes]) -> Iterator[tuple[Place, str, bytes]]:
+    """Yield place, type and data of entries; events of older workers are given what they do not say of their plan.
+
+    `known` is what was found out so before.
+    """
+    for entry, fields in entries:
+        kind, raw = fields.get(b"type"), fields.get(b"data")
+        if kind is None or raw is None:  # not written by a planner
+            continue
+        if b'"tenant":' not in raw and (found := PLAN.search(raw)):
+            plan_id = found[1].decode()
+            if plan_id not in known:
+                if len(known) >= KNOWN_PLANS:
+                    known.clear()
+                known[plan_id] = _about(client, Partition(partition).plan(plan_id).plan)
+            raw = known[plan_id] + raw[1:]
+        yield place_of(entry), kind.decode(), raw
+
+
+def _about(client: Redis, key: str) -> bytes:
+    """Begin the data of an event with what is stored of its plan; as it was where the plan is gone."""
+    raw: Any = client.hget(key, "head")
+    if raw is None:
+        return b"{"
+    head = PlanHead.decode(raw)
+    said = {"tenant": head.tenant, **({"repo": head.repo} if head.repo else {})}
+    return codec.dumps(said)[:-1] + b","
+
+
+def read_page(
+    client: Redis, partition: int, after: Place, until: Place | None, count: int, known: dict[str, bytes]
+) -> Page:
+    """Read the events of a partition behind `after`, up to `until`, with the ends of its stream at that moment."""
+    stream = Partition(partition).events
+    pipeline = client.pipeline(transaction=True)
+    pipeline.xrange(stream, f"({entry_of(after)}", entry_of(until) if until else "+", count=count)
+    pipeline.xinfo_stream(stream)
+    found, ends = pipeline.execute(raise_on_error=False)
+    if isinstance(found, Exception):
+        raise found
+    return Page(list(decoded(found, client, partition, known)), _ends(ends), len(found) == count)
+
+
+def _ends(found: Any) -> Ends:
+    if isinstance(found, ResponseError):  # there is no such stream yet
+        return NOTHING
+    if isinstance(found, Exception):
+        raise found
+    first, last = found["first-entry"], found["last-generated-id"]
+    at_first = place_of(first[0]) if first else place_of(last)
+    return Ends(at_first, place_of(last), found["entries-added"] > found["length"])
