@@ -103,6 +103,11 @@ class Settings(BaseSettings):
     )
     data_dir: Path = Field(default=Path(".planner"), description="where the embedded server keeps its data")
     tools_file: Path | None = Field(default=None, description="TOML file of contracts to add to the tool catalogue")
+    webhooks_file: Path | None = Field(
+        default=None,
+        description="TOML file of who sends webhooks, and of the rules by which they become goals; the gateway reads"
+        " it, and workers that ask the forges",
+    )
     forbidden_paths: Names = Field(
         default=FORBIDDEN_NAMES,
         description="names of files and folders that no goal may allow, in place of these; `folder/` is a folder alone,"
