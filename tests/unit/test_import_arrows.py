@@ -1,4 +1,4 @@
-"""Which folders of `worker/` may import which: the command line stands above the demo, both and webhooks above sources."""
+"""Which folders of `worker/` may import which: the demo, the command line above it, webhooks, and what each reads."""
 
 from __future__ import annotations
 
