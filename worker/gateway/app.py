@@ -13,11 +13,13 @@ from worker.gateway import problems
 from worker.gateway.context import Context
 from worker.gateway.event_hub import EventHub
 from worker.gateway.guard import Guard
-from worker.gateway.routes import health
+from worker.gateway.oidc import Verifier
+from worker.gateway.routes import health, tokens
+from worker.settings import oidc_file
 from worker.settings.settings import Settings
 from worker.store.clients import connect
 
-ROUTERS = (health.router,)
+ROUTERS = (health.router, tokens.router)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -36,6 +38,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = FastAPI(title="Planner", version=version("planner-worker"), lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.context = context
+    app.state.verifier = Verifier(oidc_file.issuers(settings.oidc_file))
     problems.install(app)
     app.add_middleware(Guard, settings=settings)
     for router in ROUTERS:

@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
 from tasks.base.errors import PlannerError
 from tasks.text.forbidden_paths import FORBIDDEN_NAMES, Forbidden, forbid
-from worker.settings import credentials, tools_file
+from worker.settings import credentials, oidc_file, tools_file
 from worker.settings.types import (
     Argv,
     CheckNames,
@@ -107,6 +107,9 @@ class Settings(BaseSettings):
         default=None,
         description="TOML file of who sends webhooks, and of the rules by which they become goals; the gateway reads"
         " it, and workers that ask the forges",
+    )
+    oidc_file: Path | None = Field(
+        default=None, description="TOML file of issuers whose OIDC tokens the gateway exchanges for keys"
     )
     forbidden_paths: Names = Field(
         default=FORBIDDEN_NAMES,
@@ -329,6 +332,10 @@ def load() -> Settings:
             tools_file.catalogue(settings.tools_file)
         except tools_file.WrongTools as error:
             wrong += [f"{PREFIX}TOOLS_FILE: {sentence}" for sentence in str(error).splitlines()]
+        try:
+            oidc_file.issuers(settings.oidc_file)
+        except oidc_file.WrongIssuers as error:
+            wrong += [f"{PREFIX}OIDC_FILE: {sentence}" for sentence in str(error).splitlines()]
         wrong += _missing(settings)
     if wrong:
         raise WrongSettings("\n".join(wrong))
