@@ -46,3 +46,14 @@ class ControllerView(Outbound):
     idle_ms: int
     steps: tuple[StepInHand, ...]
     info: dict[str, Any] | None
+
+
+class DayBudgetView(Outbound):
+    """The tokens that a tenant or a repository may use on this day (UTC), and what its plans have used or hold."""
+
+    scope: str
+    tenant: str | None
+    repo: str | None
+    limit: int
+    spent: int
+    resets_at: str

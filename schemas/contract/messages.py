@@ -80,7 +80,7 @@ def schema(name: str) -> dict[str, Any]:
     model = MESSAGES[name]
     complete = issubclass(model, Outbound) and model is not EventData
     body = model.model_json_schema(schema_generator=_Complete if complete else _Plain)
-    _open(body)
+    open_schema(body)
     unpromised = UNPROMISED.get(name, ())
     body["required"] = [field for field in body.get("required", ()) if field not in unpromised]
     for part, fields in SELDOM.items():
@@ -89,10 +89,10 @@ def schema(name: str) -> dict[str, Any]:
     return {"$schema": DIALECT, "$id": f"{BASE}{name}.schema.json", **body}
 
 
-def _open(schema: Any) -> None:
+def open_schema(schema: Any) -> None:
     """Undo `additionalProperties: false`: it guards us against our own mistakes and would bind readers to today."""
     parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
     if isinstance(schema, dict) and schema.get("additionalProperties") is False:
         schema["additionalProperties"] = True
     for part in parts:
-        _open(part)
+        open_schema(part)

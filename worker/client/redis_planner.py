@@ -10,12 +10,9 @@ from itertools import islice
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from redis import Redis
-from redis.exceptions import NoPermissionError
 
 from schemas import codec
-from schemas.base import GoalVerdict
 from schemas.command import Command
-from schemas.envelope import DeadEntry
 from schemas.event import EVENT_PREFIX, EVENT_SUFFIX
 from schemas.fleet import ControllerView, QueueView
 from schemas.plan import GoalAnswer, PlanSummary, PlanView
@@ -23,11 +20,11 @@ from worker.client.planner import ANSWER_S, ENDS, PlanEvent, pause_s
 from worker.client.redis_connection import asked
 from worker.client.troubles import NotFound, Trouble, WrongUse
 from worker.settings.settings import Settings
-from worker.store import export, fleet, keys, plan_lists, publishing, queries
+from worker.store import export, fleet, plan_lists, publishing, queries
 from worker.store.history import Story, story
 from worker.store.keys import NO_TENANT, Partition, partition_of
 from worker.store.plan_lists import PlanFilter
-from worker.store.publishing import CONFLICT, GoalConflict, Sent
+from worker.store.publishing import DeadGoal, GoalConflict, Sent
 from worker.store.queries import EVERY_PLAN, KeptGoal, Page
 from worker.store.step_activity import with_activity
 
@@ -73,42 +70,14 @@ class RedisPlanner:
         """Look at the goal's record, again and again."""
         since = time.monotonic()
         while (waited := time.monotonic() - since) < timeout_s:
-            if self._is_taken(sent):
-                self._check_same(sent)
-                self._check_alive(sent)
-                answer = queries.goal(self.client, sent.goal_id, sent.tenant, partitions=self.partitions)
-                # One without a plan is about what was sent before under this id: this goal can be read.
-                if answer and answer.plan_id and answer.verdict is not GoalVerdict.PENDING:
-                    return answer
+            try:
+                answer = publishing.verdict(self.client, self.partitions, sent)
+            except (GoalConflict, DeadGoal) as refused:
+                raise Trouble(refused.problem) from refused
+            if answer:
+                return answer
             time.sleep(min(pause_s(waited, LOOK_S), timeout_s - waited))
         return None
-
-    def _is_taken(self, sent: Sent) -> bool:
-        """Whether the planner is done with the entry; a producer that may not read the stream goes by the record."""
-        try:
-            return not (sent.entry and self.client.xrange(keys.GOALS, sent.entry, sent.entry))
-        except NoPermissionError:
-            return True
-
-    def _check_same(self, sent: Sent) -> None:
-        try:
-            publishing.check_same(self.client, self.partitions, sent)
-        except GoalConflict as conflict:
-            raise Trouble(conflict.problem) from conflict
-
-    def _check_alive(self, sent: Sent) -> None:
-        """Look for the goal in the dead stream, which holds nothing of it from before it was sent."""
-        if sent.entry is None:
-            return
-        try:
-            found: Any = self.client.xrange(keys.GOALS_DEAD, min=sent.entry, count=DEAD_PAGE)
-        except NoPermissionError:
-            return
-        for _, fields in found:
-            dead = DeadEntry.model_validate(codec.loads(fields[b"problem"]))
-            is_known = dead.problem.code == CONFLICT and sent.digest is None  # the same goal, sent by two jobs at once
-            if dead.entry == sent.entry and not is_known:
-                raise Trouble(dead.problem)
 
     @_told
     def goal(self, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | None:

@@ -9,17 +9,18 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from worker.gateway import problems
+from worker.gateway import openapi, problems
 from worker.gateway.context import Context
 from worker.gateway.event_hub import EventHub
 from worker.gateway.guard import Guard
-from worker.gateway.oidc import Verifier
-from worker.gateway.routes import health, tokens
-from worker.settings import oidc_file
+from worker.gateway.routes import commands, dead, fleet, goals, health, plans
 from worker.settings.settings import Settings
 from worker.store.clients import connect
 
-ROUTERS = (health.router, tokens.router)
+ROUTERS = (
+    *(health.router, goals.router, plans.router, plans.of_plan, commands.router),
+    *(dead.router, fleet.router),
+)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -38,8 +39,8 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = FastAPI(title="Planner", version=version("planner-worker"), lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.context = context
-    app.state.verifier = Verifier(oidc_file.issuers(settings.oidc_file))
     problems.install(app)
+    openapi.install(app)
     app.add_middleware(Guard, settings=settings)
     for router in ROUTERS:
         app.include_router(router)

@@ -13,10 +13,12 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
-from worker.store import functions, keys
+from schemas import codec
+from worker.store import functions, keys, queries
 from worker.store.dead_entry import Dead, DeadStream, Filter, decode
 from worker.store.functions import FunctionsMissing
-from worker.store.keys import Partition
+from worker.store.keys import PLAN_ID, Partition
+from worker.store.queries import Owner
 
 PAGE = 50  # entries of the first page, which may be as large as they come
 PAGE_BYTES = 4 * 1024 * 1024
@@ -26,7 +28,7 @@ GOALS, COMMANDS = "goals", "commands"
 
 def places(partitions: int) -> list[DeadStream]:
     """List every dead stream."""
-    found = [DeadStream(GOALS, keys.GOALS_DEAD, keys.GOALS_STATS, frozenset({keys.GOALS, keys.WEBHOOK_JOBS}))]
+    found = [DeadStream(GOALS, keys.GOALS_DEAD, keys.GOALS_STATS, frozenset({keys.GOALS}))]
     found.append(DeadStream(COMMANDS, keys.COMMANDS_DEAD, keys.COMMANDS_STATS, frozenset({keys.COMMANDS})))
     for number in range(partitions):
         part = Partition(number)
@@ -34,10 +36,20 @@ def places(partitions: int) -> list[DeadStream]:
     return found
 
 
-def newest(client: Redis, partitions: int, wanted: Filter) -> Iterator[Dead]:
-    """Yield the entries that are meant, the newest first, page by page."""
-    each = [_pages(client, place, wanted, newest_first=True) for place in places(partitions)]
-    return heapq.merge(*each, key=lambda dead: dead.millis, reverse=True)
+def newest(client: Redis, partitions: int, wanted: Filter, after: str = "") -> Iterator[Dead]:
+    """Yield the entries that are meant, the newest first, page by page; they begin behind the one called `after`."""
+    behind = _rank(after) if after else None
+    last = f"{behind[0]}" if behind else "+"
+    each = [_pages(client, place, wanted, newest_first=True, last=last) for place in places(partitions)]
+    found = heapq.merge(*each, key=lambda dead: _rank(dead.name), reverse=True)
+    return (dead for dead in found if behind is None or _rank(dead.name) < behind)
+
+
+def _rank(name: str) -> tuple[int, str, int]:
+    """Tell where an entry stands among all: what is newer is greater; a name says it, also of one that is gone."""
+    place, _, entry = name.partition("/")
+    millis, _, number = entry.partition("-")
+    return int(millis), place, int(number)
 
 
 def until_now(client: Redis, partitions: int, wanted: Filter) -> Iterator[list[Dead]]:
@@ -87,6 +99,28 @@ def find(client: Redis, partitions: int, name: str) -> Dead | None:
                 return None
             return decode(place, *found[0]) if found else None
     return None
+
+
+def owner(client: Redis, partitions: int, dead: Dead) -> Owner | None:
+    """Tell whose a dead entry is: of a goal what it says, of the rest whose the plan is; None where nobody knows."""
+    try:
+        said = codec.loads(dead.data)
+    except codec.DecodeError:
+        return None
+    if not isinstance(said, dict):
+        return None
+    if dead.origin == keys.GOALS:
+        return _owner_of_goal(said)
+    plan_id = said.get("plan_id") or dead.beside.get(b"plan_id", b"").decode(errors="replace")
+    if not isinstance(plan_id, str) or not PLAN_ID.fullmatch(plan_id):
+        return None
+    return queries.owners(client, partitions, (plan_id,)).get(plan_id)
+
+
+def _owner_of_goal(said: dict[str, Any]) -> Owner | None:
+    tenant, context = said.get("tenant", keys.NO_TENANT), said.get("context")
+    repo = context.get("repo") if isinstance(context, dict) else None
+    return Owner(tenant, repo) if isinstance(tenant, str) and isinstance(repo, str | None) else None
 
 
 def replay(client: Redis, batch: Sequence[Dead], data: bytes | None = None) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any
 
@@ -36,8 +36,10 @@ LEASE = re.compile(rb'("lease"\s*:\s*")[^"]*')
 Item = dict[str, Any]
 
 
-def export(client: Redis, partitions: int, plan_id: str) -> Iterator[bytes]:
-    """Yield the document of a plan that exists.
+def export(
+    client: Redis, partitions: int, plan_id: str, may_see: Callable[[Dead], bool] = lambda _: True
+) -> Iterator[bytes]:
+    """Yield the document of a plan that exists, with the dead entries about it that its reader may see.
 
     `changed_meanwhile` at its end says whether its parts may differ.
     """
@@ -69,9 +71,16 @@ def export(client: Redis, partitions: int, plan_id: str) -> Iterator[bytes]:
     yield from _array("attempts", _attempts(client, k))
     yield from _array("log", map(_without_leases, history.read_log(client, k)))
     yield from _array("events", _events(client, part, plan_id))
-    yield from _array("dead", _dead(client, partitions, plan_id, goal_id))
+    yield from _array("dead", _dead(client, partitions, plan_id, goal_id, may_see))
     changed = client.hget(k.plan, "version") != str(plan.get("version")).encode()
     yield b',\n"changed_meanwhile":' + codec.dumps(changed) + b"}\n"
+
+
+def log(client: Redis, partitions: int, plan_id: str, first: int, count: int) -> list[Item]:
+    """Read lines of a plan's log as the document has them, from the one that is `first` (0: the oldest)."""
+    k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
+    found: Any = client.lrange(k.log, first, first + count - 1)
+    return [_without_leases(codec.loads(raw)) for raw in found]
 
 
 def _array(name: str, items: Iterable[Any]) -> Iterator[bytes]:
@@ -196,10 +205,12 @@ def _events(client: Redis, part: Partition, plan_id: str) -> Iterator[Item]:
         first = "(" + page[-1][0].decode()
 
 
-def _dead(client: Redis, partitions: int, plan_id: str, goal_id: str) -> Iterator[Item]:
+def _dead(
+    client: Redis, partitions: int, plan_id: str, goal_id: str, may_see: Callable[[Dead], bool]
+) -> Iterator[Item]:
     for batch in dead.until_now(client, partitions, Filter()):
         for one in batch:
-            if _names(one, plan_id.encode(), goal_id):
+            if _names(one, plan_id.encode(), goal_id) and may_see(one):
                 data = LEASE.sub(rb"\1", one.data)
                 beside = {name: value for name, value in one.beside.items() if name != b"lease"}
                 yield dataclasses.replace(one, data=data, beside=beside).document()

@@ -131,6 +131,23 @@ def _cause(facts: dict[str, Any] | None, said: dict[str, Any] | None, reason: st
     return {"category": failure["category"], "reason": failure["suggestion"] or failure["trace"]}
 
 
+def find_command(client: Redis, k: PlanKeys, command_id: str) -> dict[str, Any] | None:
+    """Find a command among the last that a plan was given; None where it was given none of this id lately."""
+    raw: Any = client.hget(k.plan, "live")
+    if raw is None or command_id not in codec.loads(raw).get("orders", ()):
+        return None
+    wanted = command_id.encode()
+    for last in range(-1, -(10**9), -LOG_PAGE):
+        page: Any = client.lrange(k.log, last - LOG_PAGE + 1, last)
+        for line in reversed(page):
+            for what, *said in codec.loads(line)["in"] if wanted in line else ():
+                if what == "command" and said[0]["command_id"] == command_id:
+                    return dict(said[0])
+        if len(page) < LOG_PAGE:
+            break
+    return None
+
+
 def read_log(client: Redis, k: PlanKeys) -> Iterator[dict[str, Any]]:
     """Yield the lines of a plan's log, read page by page."""
     for start in range(0, 10**9, LOG_PAGE):

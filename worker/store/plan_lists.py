@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +23,7 @@ from tasks.plan import lists
 from worker.store.keys import Partition, partition_of
 
 PAGE = 500
-CURSOR = re.compile(r"(\d{1,15}) (plan_[0-9a-f]{2}-[0-9a-f]{1,64})")
+CURSOR = re.compile(r"(\d{1,15})\.(plan_[0-9a-f]{2}-[0-9a-f]{1,64})", re.ASCII)
 
 
 class WrongCursor(PlannerError):
@@ -39,15 +38,12 @@ class Place(NamedTuple):
 
     def cursor(self) -> str:
         """Write the place as a cursor: what follows it is older, however many plans are made meanwhile."""
-        return urlsafe_b64encode(f"{self.created} {self.plan_id}".encode()).decode().rstrip("=")
+        return f"{self.created}.{self.plan_id}"
 
     @classmethod
     def read(cls, cursor: str) -> Place:
         """Read what `cursor` wrote; raises WrongCursor."""
-        try:
-            found = CURSOR.fullmatch(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode())
-        except ValueError:
-            found = None
+        found = CURSOR.fullmatch(cursor)
         if not found:
             raise WrongCursor
         return cls(int(found[1]), found[2])

@@ -9,14 +9,17 @@ from redis import Redis
 from redis.exceptions import NoPermissionError, OutOfMemoryError
 
 from schemas import codec
+from schemas.base import GoalVerdict
 from schemas.command import Command
-from schemas.envelope import Problem
+from schemas.envelope import DeadEntry, Problem
+from schemas.plan import GoalAnswer
 from tasks.base.errors import PlannerError
 from worker.store import functions, goal_record, keys, queries
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import NO_TENANT, Partition, partition_of
 
 CONFLICT = "goal_conflict"
+DEAD_PAGE = 1000
 
 
 class GoalConflict(PlannerError):
@@ -25,6 +28,14 @@ class GoalConflict(PlannerError):
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
         self.problem = Problem.of(CONFLICT, detail, status=409)
+
+
+class DeadGoal(PlannerError):
+    """The planner could not take a goal; `problem` says why."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.detail)
+        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,43 @@ def check_same(client: Redis, partitions: int, sent: Sent) -> None:
     about = f" (plan {answer.plan_id}, {answer.state or answer.verdict})" if answer else ""
     detail = f"goal_conflict: {sent.goal_id} was already used for another goal{about}. Give this one another goal id."
     raise GoalConflict(detail)
+
+
+def verdict(client: Redis, partitions: int, sent: Sent) -> GoalAnswer | None:
+    """Return what the planner says of a goal that was sent; None as long as it says nothing.
+
+    Raises GoalConflict, and DeadGoal.
+    """
+    if not _is_taken(client, sent):
+        return None
+    check_same(client, partitions, sent)
+    _check_alive(client, sent)
+    answer = queries.goal(client, sent.goal_id, sent.tenant, partitions=partitions)
+    # One without a plan is about what was sent before under this id: this goal can be read.
+    return answer if answer and answer.plan_id and answer.verdict is not GoalVerdict.PENDING else None
+
+
+def _is_taken(client: Redis, sent: Sent) -> bool:
+    """Whether the planner is done with the entry; a producer that may not read the stream goes by the goal's record."""
+    try:
+        return not (sent.entry and client.xrange(keys.GOALS, sent.entry, sent.entry))
+    except NoPermissionError:
+        return True
+
+
+def _check_alive(client: Redis, sent: Sent) -> None:
+    """Look for the goal in the dead stream, which holds nothing of it from before it was sent."""
+    if sent.entry is None:
+        return
+    try:
+        found: Any = client.xrange(keys.GOALS_DEAD, min=sent.entry, count=DEAD_PAGE)
+    except NoPermissionError:
+        return
+    for _, fields in found:
+        dead = DeadEntry.model_validate(codec.loads(fields[b"problem"]))
+        is_known = dead.problem.code == CONFLICT and sent.digest is None  # the same goal, sent by two jobs at once
+        if dead.entry == sent.entry and not is_known:
+            raise GoalConflict(dead.problem.detail) if dead.problem.code == CONFLICT else DeadGoal(dead.problem)
 
 
 def _digest(client: Redis, partitions: int, sent: Sent) -> str | None:

@@ -6,7 +6,7 @@ Reads only, and never a walk over the server's keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from schemas import codec
 from schemas.base import GoalVerdict, PlanState
 from schemas.plan import Budget, BudgetLine, GoalAnswer, PlanSummary, PlanView, StepView, Waiting
 from schemas.step import unpack_step
-from schemas.stored import HOT, PlanRecord, StepStatus, decode_plan
+from schemas.stored import HOT, PlanHead, PlanRecord, StepStatus, decode_plan
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import PlannerError
@@ -51,6 +51,13 @@ class NoSuchPlan(PlannerError):
 
 class Ambiguous(PlannerError):
     """Several plans begin like this."""
+
+
+class Owner(NamedTuple):
+    """Whose something is: its tenant, and the repository that it is about."""
+
+    tenant: str
+    repo: str | None
 
 
 class Page(NamedTuple):
@@ -98,25 +105,41 @@ def _look(
             yield place, found if found and wanted.fits(found) else None
 
 
+def summary(client: Redis, partitions: int, plan_id: str) -> PlanSummary | None:
+    """Tell of a plan what lists tell; None if there is none, or if it is still being created."""
+    (found,) = _summaries(client, partitions, [plan_id])
+    return found
+
+
+def owners(client: Redis, partitions: int, plan_ids: Iterable[str]) -> dict[str, Owner]:
+    """Tell whose each of these plans is, as far as they are there."""
+    wanted = list(dict.fromkeys(plan_ids))
+    pipeline = client.pipeline(transaction=False)
+    for plan_id in wanted:
+        pipeline.hget(Partition(partition_of(plan_id, partitions)).plan(plan_id).plan, "head")
+    heads = {plan_id: PlanHead.decode(raw) for plan_id, raw in zip(wanted, pipeline.execute(), strict=True) if raw}
+    return {plan_id: Owner(head.tenant, head.repo) for plan_id, head in heads.items()}
+
+
 def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
     """Tell everything about a plan.
 
     None if there is none, or if it is still being created.
     """
-    (summary,) = _summaries(client, partitions, [plan_id])
-    if summary is None:
+    line = summary(client, partitions, plan_id)
+    if line is None:
         return None
     k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
     found: Any = client.hmget(k.plan, "document", "growth", "head", "retry_of", "retried_by")
     document, growth, head, retry_of, retried_by = found
     known = codec.loads(growth)["document"] if growth else codec.loads(document or b"null")
-    if growth and summary.waiting and (page := codec.loads(growth)["page"]):
-        summary = summary.model_copy(update={"waiting": summary.waiting.model_copy(update={"document": page})})
+    if growth and line.waiting and (page := codec.loads(growth)["page"]):
+        line = line.model_copy(update={"waiting": line.waiting.model_copy(update={"document": page})})
     about = codec.loads(head or b"{}")
     version = about.get("policy_version", 1)
     steps = sorted(_steps(client, k, noted=ChangedRule.DOUBT_IS_NOTED.since <= version), key=lambda each: each[0])
     return PlanView(
-        **dict(summary),
+        **dict(line),
         steps=tuple(view for _, view, _ in steps),
         unverified=describe_unverified([each for _, _, each in steps], catalogue_of(about.get("tools", ()), version)),
         retry_of=retry_of.decode() if retry_of else None,
@@ -169,6 +192,15 @@ def goal(client: Redis, goal_id: str, tenant: str = NO_TENANT, *, partitions: in
         pull_request=said.get("pull_request"),
         undelivered=said.get("undelivered"),
     )
+
+
+def errors_of(client: Redis, partitions: int, answer: GoalAnswer) -> list[dict[str, Any]]:
+    """List what was wrong with a REJECTED goal; its plan keeps that."""
+    if not answer.plan_id:
+        return list(answer.errors)
+    plan = summary(client, partitions, answer.plan_id)
+    errors: list[dict[str, Any]] = plan.halt.evidence.get("errors", []) if plan and plan.halt else []
+    return errors
 
 
 def resolve(client: Redis, partitions: int, prefix: str, tenant: str = NO_TENANT) -> str:

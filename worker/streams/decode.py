@@ -21,10 +21,9 @@ from schemas.goal import MAX_GOAL_BYTES, Goal
 from schemas.outcome import MAX_OUTCOME_BYTES, MAX_OUTPUT_BYTES, Outcome
 from tasks.handlers.commands import SCOPES
 from tasks.handlers.outcomes import Report
-from worker.store.keys import NO_TENANT
+from worker.store.keys import NO_TENANT, PLAN_ID
 from worker.streams.inbox import StreamEntry
 
-PLAN_ID = re.compile(r"plan_[0-9a-f]{2}-[0-9a-f]{32}")
 GOAL_ID = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")  # as schemas.base.GoalId
 NAME = re.compile(r".{1,200}", re.DOTALL)  # as schemas.base.Name
 ATTEMPT = re.compile(r"[1-9][0-9]{0,6}")
@@ -106,8 +105,11 @@ def _bounded(data: bytes) -> bytes | None:
     return None
 
 
-def read_goal(entry: StreamEntry, max_bytes: int) -> tuple[Goal, str] | Problem:
-    """Read a goal: the goal with the digest of its body, or the problem where it cannot be read."""
+def read_goal(entry: StreamEntry, max_bytes: int, *, strict: bool = False) -> tuple[Goal, str] | Problem:
+    """Read a goal: the goal with the digest of its body, or the problem where it cannot be read.
+
+    With `strict` a value has the type that the schema says, and is not read as one, such as "5" as a number.
+    """
     data = entry.data
     if data is None:
         return NO_DATA
@@ -115,7 +117,7 @@ def read_goal(entry: StreamEntry, max_bytes: int) -> tuple[Goal, str] | Problem:
         return _too_large("goal_too_large", len(data), max_bytes)
     try:
         body = codec.loads(data)
-        goal = Goal.model_validate(body)
+        goal = Goal.model_validate_json(data, strict=True) if strict else Goal.model_validate(body)
     except (ValidationError, codec.DecodeError) as error:
         return _not_json_or_unfit(error)
     if len(data) > MAX_GOAL_BYTES and goal.steps is None and goal.evolution is None:
@@ -143,8 +145,8 @@ def read_goal_name(entry: StreamEntry, max_bytes: int) -> tuple[str, str] | None
     return goal_id, tenant if isinstance(tenant, str) and NAME.fullmatch(tenant) else NO_TENANT
 
 
-def read_command(entry: StreamEntry) -> Command | Problem:
-    """Read an operator's command; returns the problem where it cannot be one.
+def read_command(entry: StreamEntry, *, strict: bool = False) -> Command | Problem:
+    """Read an operator's command; returns the problem where it cannot be one, `strict` as with goals.
 
     Which scope it has decides who obeys it.
     """
@@ -155,7 +157,7 @@ def read_command(entry: StreamEntry) -> Command | Problem:
         return _too_large("command_too_large", len(data), MAX_COMMAND_BYTES)
     try:
         body = codec.loads(data)
-        command = Command.model_validate(body)
+        command = Command.model_validate_json(data, strict=True) if strict else Command.model_validate(body)
         codec.canonical(body)
     except (ValidationError, codec.DecodeError) as error:
         return _not_json_or_unfit(error)

@@ -31,7 +31,6 @@ from worker.cli.commands import (
     submit,
     summary,
     up,
-    webhook,
     worker,
 )
 from worker.host.terminal import line
@@ -95,7 +94,6 @@ PANELS = {  # in the order of `planner --help`
         health.health,
         keys.app,
         dead.app,
-        webhook.app,
         doctor.doctor,
         export.export,
     ),

@@ -1,0 +1,253 @@
+"""`/v1/commands`: what operators command, to one plan or to all of a scope, and answers to what plans ask."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from schemas import codec
+from schemas.api_key import Right
+from schemas.base import Outbound
+from schemas.command import Command, CommandName, Scope
+from schemas.envelope import Problem
+from schemas.plan import PlanSummary
+from tasks.handlers.bulk_commands import WIDE
+from tasks.handlers.commands import SCOPES
+from worker.gateway import openapi
+from worker.gateway.access import Access, having
+from worker.gateway.context import Context, Doors
+from worker.gateway.messages import IdempotencyKey, id_of_key, read_json, refusal_of, reused, wrong
+from worker.gateway.parameters import Wait
+from worker.gateway.problems import Refusal
+from worker.gateway.responses import json
+from worker.gateway.visible import Plan, find_plan
+from worker.gateway.waiting import wait_for
+from worker.store import api_keys, history, publishing
+from worker.store.keys import Partition, partition_of
+from worker.streams.decode import NAMED_BY, read_command
+from worker.streams.inbox import StreamEntry
+
+router = APIRouter(tags=["commands"])
+
+REFUSED = "dev.planner.command.refused.v1"
+EVENTS = 1000  # read at a time
+# Whether the answer to a question is consent, by its kind: it lets the plan do something, or else only informs it.
+IS_CONSENT = {"clarify": False, "confirm": True, "decision": True, "approval": True}
+SAME = ("command", "scope", "plan_id", "target", "step_id", "reason", "until", "value")  # of a command that comes again
+
+Commander = Annotated[Access, Depends(having(Right.OPERATOR, Right.ANSWER))]
+
+
+class CommandSent(Outbound):
+    """A command that was handed in."""
+
+    command_id: str
+
+
+class CommandAnswer(CommandSent):
+    """What became of a command: the event that says so, as the command line prints it with --json."""
+
+    type: str
+    data: dict[str, Any]
+
+
+def _schema(scopes: frozenset[Scope], optional: frozenset[str]) -> dict[str, Any]:
+    """Describe the commands that reach these scopes, each with what it has to name."""
+    made = openapi.schema_of(Command)
+    made["required"] = [name for name in made["required"] if name not in optional]
+    made["anyOf"] = []
+    for scope in sorted(scopes):
+        names = [each.value for each in CommandName if scope in SCOPES[each]]
+        needed = [name for name in NAMED_BY[scope] if name not in optional]
+        properties: dict[str, Any] = {"command": {"enum": names}, **{name: {"type": "string"} for name in needed}}
+        needs_scope = "scope" not in optional
+        if needs_scope:
+            properties["scope"] = {"const": scope.value}
+        made["anyOf"].append({"properties": properties, "required": [*needed, *(["scope"] if needs_scope else [])]})
+    return made
+
+
+BESIDE = frozenset({"command_id", "actor", "reason"})  # what a body may leave out
+OF_PLAN = frozenset({Scope.PLAN, Scope.STEP})
+RESPONSES = {
+    200: {"model": CommandAnswer, "description": "With `wait`: what became of it."},
+    **openapi.problems(404, 409),
+}
+
+
+@router.post(
+    "/v1/plans/{plan_id}/commands",
+    status_code=202,
+    response_model=CommandSent,
+    responses=RESPONSES,
+    openapi_extra=openapi.body(_schema(OF_PLAN, BESIDE | {"scope", "plan_id"})),
+)
+async def command_plan(
+    request: Request,
+    plan: Plan,
+    caller: Commander,
+    doors: Doors,
+    wait: Wait = 0,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Command a plan, or a step of it; with `wait` the answer is 200 and what became of it, 409 if it was refused."""
+    said = _read(await request.body())
+    if said.setdefault("plan_id", plan.plan_id) != plan.plan_id:
+        raise wrong("/plan_id", "The path names another plan.")
+    if "scope" not in said:
+        said["scope"] = (Scope.PLAN if said.get("step_id") is None else Scope.STEP).value
+    elif said["scope"] not in (Scope.PLAN.value, Scope.STEP.value):
+        raise wrong("/scope", "This path takes commands to a plan or a step: /v1/commands takes wider ones.")
+    return await _obey(doors, caller, said, idempotency_key, wait)
+
+
+@router.post(
+    "/v1/commands",
+    status_code=202,
+    response_model=CommandSent,
+    responses=RESPONSES,
+    openapi_extra=openapi.body(_schema(frozenset(Scope), BESIDE)),
+)
+async def command(
+    request: Request, caller: Commander, doors: Doors, wait: Wait = 0, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Command every plan of a repository, a tenant or all, a queue, or one plan; `wait` as with the command to a plan.
+
+    A key of a tenant reaches that tenant and its queues.
+    """
+    return await _obey(doors, caller, _read(await request.body()), idempotency_key, wait)
+
+
+def _read(raw: bytes) -> dict[str, Any]:
+    said = read_json(raw)
+    if not isinstance(said, dict):
+        raise wrong("", "A command is an object.")
+    return said
+
+
+async def _obey(
+    doors: Context, caller: Access, said: dict[str, Any], idempotency_key: str | None, wait_s: float
+) -> Response:
+    """Publish a command, and wait for the event that answers it."""
+    has_own_id = said.get("command_id") is not None
+    made = _command(caller, said, id_of_key(idempotency_key))
+    await run_in_threadpool(_admit, doors, caller, made)
+    replies = await run_in_threadpool(_publish, doors, made, has_own_id)
+    event = None
+    if wait_s:
+        plans = [made.plan_id] if made.plan_id else ()
+        event = await wait_for(doors, caller, replies.look, wait_s, plans=plans)
+    if event is None:
+        where = {"Location": f"/v1/plans/{made.plan_id}"} if made.plan_id else None
+        return json(CommandSent(command_id=made.command_id), 202, where)
+    if event["type"] == REFUSED:
+        raise Refusal("command_refused", f"{made.command}: {event['data'].get('reason', 'refused')}", 409)
+    return json(CommandAnswer(command_id=made.command_id, **event))
+
+
+def _command(caller: Access, said: Mapping[str, Any], key: str | None) -> Command:
+    """Make the command of a body; raises Refusal where it cannot be one."""
+    whole = {"reason": "", **said}
+    if whole.get("command_id") is None:
+        whole["command_id"] = key or uuid.uuid4().hex
+    if isinstance(actor := whole.get("actor", ""), str):  # nobody speaks for another key
+        whole["actor"] = f"{actor[:150]} (key {caller.key.key_id})" if actor else f"key {caller.key.key_id}"
+    found = read_command(StreamEntry("", b"", {b"data": codec.dumps(whole)}), strict=True)
+    if isinstance(found, Problem):
+        raise refusal_of(found)
+    return found
+
+
+def _admit(doors: Context, caller: Access, made: Command) -> None:
+    """Raise Refusal where the caller may not command that, or where what it names is not there."""
+    if made.scope in WIDE:
+        caller.demand(Right.OPERATOR)
+        _admit_wide(doors, caller, made)
+        return
+    plan = find_plan(doors, caller, str(made.plan_id))
+    if not informs(plan, made):
+        caller.demand(Right.OPERATOR)
+    keys = Partition(partition_of(plan.plan_id, doors.partitions)).plan(plan.plan_id)
+    if made.step_id and not doors.client.hexists(keys.status, made.step_id):
+        raise Refusal("no_such_step", f"The plan has no step {made.step_id}.", 404)
+
+
+def informs(plan: PlanSummary, made: Command) -> bool:
+    """Tell whether a command answers a question whose answer lets the plan do nothing that it might not do before."""
+    is_answer = made.command is CommandName.ANSWER and made.step_id is None and plan.waiting is not None
+    return is_answer and not IS_CONSENT.get(plan.waiting.kind if plan.waiting else "", True)
+
+
+def _admit_wide(doors: Context, caller: Access, made: Command) -> None:
+    """Raise Refusal for a command that reaches beyond the caller's tenant or repositories.
+
+    A repository is that of all tenants whose goals name it, and a day budget is not for the tenant to raise.
+    """
+    key, target = caller.key, made.target or ""
+    if made.scope is Scope.QUEUE:
+        caller.demand_queue(target)
+        within = not key.tenant or api_keys.owner_of(doors.client, target) == key.tenant
+        within = within and not key.repositories
+    elif made.scope is Scope.TENANT:
+        is_raised = made.command is CommandName.TOP_UP and key.tenant
+        within = key.tenant in (None, target) and not key.repositories and not is_raised
+    elif made.scope is Scope.REPOSITORY:
+        within = key.tenant is None and (not key.repositories or target in key.repositories)
+    else:
+        within = key.tenant is None and not key.repositories
+    if not within:
+        raise Refusal("no_right", f"This key may not {made.command} all of the scope {made.scope} {target}.", 403)
+
+
+def _publish(doors: Context, made: Command, has_own_id: bool) -> _Replies:
+    """Put a command on its stream; raises Refusal where its plan was given another one of this id."""
+    known = _obeyed(doors, made)
+    if known and any(known.get(name) != value for name, value in _fields(made).items()):
+        if has_own_id:
+            detail = f"The command id {made.command_id} was used with another body: take a new one."
+            raise Refusal("command_refused", detail, 409)
+        raise reused()
+    replies = _Replies(doors, publishing.home_of(made, doors.partitions), made.command_id)
+    publishing.publish_command(doors.client, doors.partitions, made)
+    return replies
+
+
+def _fields(made: Command) -> dict[str, Any]:
+    said = made.model_dump(mode="json")
+    return {name: said[name] for name in SAME}
+
+
+def _obeyed(doors: Context, made: Command) -> dict[str, Any] | None:
+    """Find the command of this id in the log of its plan, which tells of those that it was given."""
+    if made.plan_id is None:
+        return None
+    keys = Partition(partition_of(made.plan_id, doors.partitions)).plan(made.plan_id)
+    return history.find_command(doors.client, keys, made.command_id)
+
+
+class _Replies:
+    """The events of a partition from now on, looked through for the one that answers a command."""
+
+    def __init__(self, doors: Context, home: Partition, command_id: str) -> None:
+        self._client, self._stream, self._command_id = doors.client, home.events, command_id
+        found: Any = self._client.xrevrange(self._stream, count=1)
+        self._after = found[0][0].decode() if found else "0"
+
+    def look(self) -> dict[str, Any] | None:
+        """Return the event that answers the command, once there is one."""
+        wanted = self._command_id.encode()
+        while True:
+            page: Any = self._client.xrange(self._stream, f"({self._after}", count=EVENTS)
+            for entry, fields in page:
+                self._after = entry.decode()
+                if (
+                    wanted in fields.get(b"data", b"")
+                    and (data := codec.loads(fields[b"data"])).get("command_id") == self._command_id
+                ):
+                    return {"type": fields[b"type"].decode(), "data": data}
+            if len(page) < EVENTS:
+                return None

@@ -1,0 +1,91 @@
+"""`/v1/dead`: entries that could not be read or decided about, listed and sent back."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Response
+from pydantic import Field, StringConstraints
+
+from schemas.base import Inbound, Outbound, Word
+from schemas.times import milliseconds
+from worker.gateway.access import Access, Operator
+from worker.gateway.context import Context, Doors
+from worker.gateway.parameters import PAGE, Limit, Moment
+from worker.gateway.responses import json, page
+from worker.gateway.routes.plans import may_see_dead
+from worker.store import dead
+from worker.store.dead_entry import Dead, Filter
+from worker.store.queries import MOST_LOOKS
+
+router = APIRouter(tags=["dead entries"])
+
+EntryName = Annotated[str, StringConstraints(pattern=r"^(goals|commands|[0-9]{1,3})/[0-9]{1,15}-[0-9]{1,15}$")]
+MOST_REPLAYED = 100
+NO_ENTRY = "there is no such entry"
+
+
+class DeadPage(Outbound):
+    """Dead entries, the newest first, as `planner dead list --json` has them; with their data as `dead show` does."""
+
+    items: tuple[dict[str, Any], ...]
+    next_cursor: str | None
+
+
+class Replay(Inbound):
+    """Which dead entries are sent back, by their names."""
+
+    ids: tuple[EntryName, ...] = Field(min_length=1, max_length=MOST_REPLAYED)
+
+
+class Replayed(Outbound):
+    """How many were sent back, and why others were not."""
+
+    replayed: int
+    passed_over: int
+    reasons: tuple[dict[str, str], ...]
+
+
+@router.get("/v1/dead", response_model=DeadPage)
+def entries(
+    caller: Operator,
+    doors: Doors,
+    cause: Annotated[Word | None, Query(description="Only those of this cause, such as invalid_json.")] = None,
+    stream: Annotated[Word | None, Query(description="Only these: goals, outcomes, commands, a partition.")] = None,
+    since: Annotated[Moment | None, Query(description="Only younger ones.")] = None,
+    include: Annotated[Literal["data"] | None, Query(description="What they said, too.")] = None,
+    limit: Limit = PAGE,
+    cursor: Annotated[EntryName | None, Query(description="`next_cursor` of the page before.")] = None,
+) -> Response:
+    """List dead entries, the newest first. A page with a next one may be short."""
+    wanted = Filter(cause or "", stream or "", max(0, milliseconds(since)) if since else 0)
+    found: list[dict[str, Any]] = []
+    last = ""
+    for looks, one in enumerate(dead.newest(doors.client, doors.partitions, wanted, cursor or "")):
+        if len(found) == limit or looks == MOST_LOOKS:
+            return page(found, last)
+        last = one.name
+        if may_see_dead(doors, caller, one):
+            found.append(one.document(body=include is not None))
+    return page(found)
+
+
+@router.post("/v1/dead:replay", response_model=Replayed)
+def replay(caller: Operator, doors: Doors, wanted: Replay) -> Response:
+    """Send dead entries back to the streams that they came from."""
+    fit: list[Dead] = []
+    passed: list[dict[str, str]] = []
+    for name in dict.fromkeys(wanted.ids):
+        one = _find(doors, caller, name)
+        if why := one.obstacle() if one else NO_ENTRY:
+            passed.append({"entry": name, "reason": why})
+        elif one:
+            fit.append(one)
+    if fit:
+        dead.replay(doors.client, fit)
+    return json(Replayed(replayed=len(fit), passed_over=len(passed), reasons=tuple(passed)))
+
+
+def _find(doors: Context, caller: Access, name: str) -> Dead | None:
+    one = dead.find(doors.client, doors.partitions, name)
+    return one if one and may_see_dead(doors, caller, one) else None

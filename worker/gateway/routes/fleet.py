@@ -1,0 +1,70 @@
+"""`/v1/queues`, `/v1/budgets`, `/v1/controllers`: who waits, who works, and what a day still allows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from schemas.api_key import Right
+from schemas.base import Name
+from schemas.fleet import ControllerView, DayBudgetView, QueueView
+from worker.gateway.access import Access, having
+from worker.gateway.context import Context, Doors
+from worker.gateway.responses import Page, page
+from worker.store import day_budgets, fleet, queries
+
+router = APIRouter(tags=["fleet"])
+
+FleetReader = Annotated[Access, Depends(having(Right.VIEWER, Right.OPERATOR))]
+
+
+@router.get("/v1/queues", response_model=Page[QueueView])
+def queues(caller: FleetReader, doors: Doors) -> Response:
+    """List the queues of step specs; a key of a tenant sees its own."""
+    found = fleet.queues(doors.client)
+    return page(each for each in found if caller.key.tenant is None or each.queue in caller.key.queues)
+
+
+@router.get("/v1/controllers", response_model=Page[ControllerView])
+def controllers(caller: FleetReader, doors: Doors) -> Response:
+    """List the controllers; a key of a tenant sees those of its queues, and of their steps those of its plans."""
+    found = fleet.controllers(doors.client)
+    if caller.key.tenant is None and not caller.key.repositories:
+        return page(found)
+    in_hand = [step.plan_id for each in found for step in each.steps]
+    owners = queries.owners(doors.client, doors.partitions, in_hand)
+    ours = {plan_id for plan_id, owner in owners.items() if caller.may_see(*owner)}
+    mine = (each for each in found if caller.key.tenant is None or set(each.queues) & set(caller.key.queues))
+    return page(
+        each.model_copy(update={"steps": tuple(step for step in each.steps if step.plan_id in ours)}) for each in mine
+    )
+
+
+@router.get("/v1/budgets", response_model=Page[DayBudgetView])
+def budgets(
+    caller: FleetReader,
+    doors: Doors,
+    tenant: Annotated[Name | None, Query()] = None,
+    repo: Annotated[Name | None, Query()] = None,
+) -> Response:
+    """List the day budgets of tenants and repositories, or those that are named; none where no day is limited."""
+    named = [f"tenant:{tenant}"] if tenant else []
+    named += [f"repository:{repo}"] if repo else []
+    scopes = named or day_budgets.used_scopes(doors.client, doors.partitions)
+    limits = {scope: limit for scope in scopes if _may_see(caller, scope) and (limit := _limit(doors, scope))}
+    return page(day_budgets.read(doors.client, doors.partitions, limits))
+
+
+def _may_see(caller: Access, scope: str) -> bool:
+    """Tell whether a budget is the caller's; that of a repository is shared by all tenants who name it."""
+    of, _, name = scope.partition(":")
+    key = caller.key
+    if of == "tenant":
+        return key.tenant in (None, name) and not key.repositories
+    return name in key.repositories if key.repositories else key.tenant is None
+
+
+def _limit(doors: Context, scope: str) -> int | None:
+    settings = doors.settings
+    return settings.tenant_day_tokens if scope.startswith("tenant:") else settings.repository_day_tokens

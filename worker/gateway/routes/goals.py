@@ -1,0 +1,188 @@
+"""`/v1/goals`: goals are handed in, and what became of them is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from schemas import codec
+from schemas.api_key import Right
+from schemas.base import GoalId, GoalVerdict, Name, Outbound
+from schemas.envelope import Problem
+from schemas.goal import Goal
+from schemas.plan import GoalAnswer
+from worker.gateway import cloud_events, openapi
+from worker.gateway.access import Access, Producer, having
+from worker.gateway.context import Context, Doors
+from worker.gateway.messages import IdempotencyKey, id_of_key, read_json, refusal_of, reused, wrong
+from worker.gateway.parameters import Wait
+from worker.gateway.problems import RETRY_S, Refusal
+from worker.gateway.responses import json
+from worker.gateway.waiting import wait_for
+from worker.store import publishing, queries
+from worker.store.keys import NO_TENANT
+from worker.store.publishing import DeadGoal, GoalConflict, Sent
+from worker.streams.decode import read_goal
+from worker.streams.inbox import StreamEntry
+
+router = APIRouter(tags=["goals"])
+
+FULL = {"tenant_full": 429, "out_of_memory": 503}  # of a goal that may be sent again later
+JSON = "application/json"
+
+SeesGoals = Annotated[Access, Depends(having(Right.PRODUCER, Right.VIEWER, Right.OPERATOR))]
+
+
+class GoalLinks(Outbound):
+    """Where to look at a goal, and at its plan once there is one."""
+
+    self: str
+    plan: str | None = None
+
+
+class GoalSent(Outbound):
+    """A goal that was handed in."""
+
+    goal_id: str
+    verdict: GoalVerdict
+    links: GoalLinks
+
+
+class GoalStatus(GoalAnswer):
+    """What became of a goal, as its record says, with every error of one that was rejected."""
+
+    links: GoalLinks
+
+
+class _Handed(NamedTuple):
+    """A goal on the stream, and whether its body has the id."""
+
+    sent: Sent
+    has_own_id: bool
+
+
+@router.post(
+    "/v1/goals",
+    status_code=202,
+    response_model=GoalSent,
+    responses={200: {"model": GoalStatus, "description": "With `wait`: the verdict."}, **openapi.problems(409)},
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                JSON: {"schema": openapi.schema_of(Goal)},
+                cloud_events.MEDIA_TYPE: {"schema": cloud_events.SCHEMA},
+            },
+        }
+    },
+)
+async def submit(
+    request: Request, caller: Producer, doors: Doors, wait: Wait = 0, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Hand in a goal, as JSON or as a CloudEvent (structured, or binary with `ce-` headers).
+
+    With `wait` the answer is 200 and the verdict if it comes in time.
+    """
+    raw = await request.body()
+    handed = await run_in_threadpool(_hand_in, doors, caller, raw, request.headers, idempotency_key)
+    sent = handed.sent
+    goal, answer = (sent.tenant, sent.goal_id), None
+    if wait:
+        answer = await wait_for(doors, caller, lambda: _verdict(doors, handed), wait, goal=goal)
+    if answer:
+        return await run_in_threadpool(_status, doors, caller, answer, sent.tenant)
+    links = _links(caller, sent.goal_id, sent.tenant)
+    return json(GoalSent(goal_id=sent.goal_id, verdict=GoalVerdict.PENDING, links=links), 202, {"Location": links.self})
+
+
+@router.get("/v1/goals", response_model=GoalStatus, responses=openapi.problems(404))
+def read(
+    caller: SeesGoals,
+    doors: Doors,
+    goal_id: Annotated[GoalId, Query()],
+    tenant: Annotated[Name | None, Query(description="Whose goal it is, for keys of all tenants.")] = None,
+) -> Response:
+    """Tell what became of a goal; 404 also for as long as the planner has not taken it."""
+    owner = caller.key.tenant or tenant or NO_TENANT
+    is_ours = tenant in (None, owner)
+    answer = queries.goal(doors.client, goal_id, owner, partitions=doors.partitions) if is_ours else None
+    if answer is None or not _may_see(doors, caller, answer):
+        detail = f"The planner has not taken a goal {goal_id} yet, or has forgotten it."
+        raise Refusal("no_such_goal", detail, 404, retry_after_s=RETRY_S)
+    return _status(doors, caller, answer, owner)
+
+
+def _hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, str], key: str | None) -> _Handed:
+    """Check a goal and put it on the stream."""
+    body, event_id, before = _unpack(raw, headers)
+    has_own_id = body.get("goal_id") is not None or event_id is not None
+    if body.get("goal_id") is None and (named := event_id or id_of_key(key)):
+        body["goal_id"] = named
+    if "tenant" not in body and caller.key.tenant:
+        body["tenant"] = caller.key.tenant
+    data = codec.dumps(body)
+    found = read_goal(StreamEntry("", b"", {b"data": data}), doors.settings.max_goal_bytes, strict=True)
+    if isinstance(found, Problem):
+        raise refusal_of(found, before)
+    goal, digest = found
+    tenant = caller.admit(goal)
+    try:
+        sent = publishing.publish_goal(doors.client, doors.partitions, data, goal.goal_id, tenant, digest)
+    except GoalConflict as conflict:
+        raise _conflict(conflict, has_own_id) from conflict
+    return _Handed(sent, has_own_id)
+
+
+def _unpack(raw: bytes, headers: Mapping[str, str]) -> tuple[dict[str, Any], str | None, str]:
+    """Read the goal, the id of the event that it came as, and where it stands in the body; raises Refusal."""
+    body, before = read_json(raw), ""
+    event_id = cloud_events.id_beside(headers)
+    if headers.get("content-type", "").partition(";")[0].strip().lower() == cloud_events.MEDIA_TYPE:
+        (body, event_id), before = cloud_events.unpack(body), "/data"
+    if not isinstance(body, dict):
+        raise wrong(before, "A goal is an object.")
+    return body, event_id, before
+
+
+def _conflict(conflict: GoalConflict, has_own_id: bool) -> Refusal:
+    return Refusal(publishing.CONFLICT, str(conflict), 409) if has_own_id else reused()
+
+
+def _verdict(doors: Context, handed: _Handed) -> GoalAnswer | None:
+    """Look what the planner says of a goal; raises Refusal for one that it could not take."""
+    try:
+        return publishing.verdict(doors.client, doors.partitions, handed.sent)
+    except GoalConflict as conflict:
+        raise _conflict(conflict, handed.has_own_id) from conflict
+    except DeadGoal as dead:
+        found = dead.problem
+        retry_after_s = RETRY_S if found.code in FULL else None
+        status = FULL.get(found.code, found.status)
+        raise Refusal(found.code, found.detail, status, found.errors, retry_after_s=retry_after_s) from dead
+
+
+def _may_see(doors: Context, caller: Access, answer: GoalAnswer) -> bool:
+    """Tell whether a goal of the caller's tenant is about its repositories; of one without a plan nobody knows."""
+    found = queries.owners(doors.client, doors.partitions, [answer.plan_id]) if answer.plan_id else {}
+    return all(caller.may_see(*owner) for owner in found.values())
+
+
+def _status(doors: Context, caller: Access, answer: GoalAnswer, tenant: str) -> Response:
+    errors = answer.errors
+    if answer.verdict is GoalVerdict.REJECTED:
+        errors = tuple(queries.errors_of(doors.client, doors.partitions, answer))
+    links = _links(caller, answer.goal_id, tenant, answer)
+    return json(GoalStatus(**{**dict(answer), "errors": errors}, links=links))
+
+
+def _links(caller: Access, goal_id: str, tenant: str, answer: GoalAnswer | None = None) -> GoalLinks:
+    whose = {} if caller.key.tenant or tenant == NO_TENANT else {"tenant": tenant}
+    has_plan = answer and answer.plan_id and answer.verdict not in (GoalVerdict.PENDING, GoalVerdict.NOTHING_TO_DO)
+    return GoalLinks(
+        self=f"/v1/goals?{urlencode({'goal_id': goal_id, **whose})}",
+        plan=f"/v1/plans/{answer.plan_id}" if answer and has_plan else None,
+    )

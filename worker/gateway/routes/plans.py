@@ -1,0 +1,187 @@
+"""`/v1/plans`: plans, listed and one by one, as the commands of these names print them."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Query, Response
+from fastapi.responses import PlainTextResponse, StreamingResponse
+
+from schemas import codec
+from schemas.base import GoalKind, Name, Outbound, PlanState, Word
+from schemas.plan import PlanSummary, PlanView, StepView
+from worker.gateway import openapi
+from worker.gateway.access import Access
+from worker.gateway.context import Context, Doors
+from worker.gateway.parameters import MOST_ITEMS, PAGE, Limit, Moment
+from worker.gateway.problems import Refusal
+from worker.gateway.responses import Page, json, page
+from worker.gateway.visible import Plan, PlanReader
+from worker.render.explanation import explanation
+from worker.render.mermaid import flowchart
+from worker.render.summary import page_of_plan
+from worker.store import dead, export, queries
+from worker.store.dead_entry import Dead
+from worker.store.history import story
+from worker.store.keys import Partition, partition_of
+from worker.store.plan_lists import PlanFilter
+from worker.store.step_activity import with_activity
+
+router = APIRouter(tags=["plans"])
+of_plan = APIRouter(prefix="/v1/plans/{plan_id}", tags=["plans"], responses=openapi.problems(404))
+
+Offset = Annotated[str, Query(pattern=r"^(0|[1-9][0-9]{0,8})$", description="`next_cursor` of the page before.")]
+NOT_SHOWN = ("steps", "next_cursor")  # of a plan, unless its steps are asked for
+SHOWN = openapi.schema_of(PlanView, optional=("steps",))
+SHOWN["properties"]["next_cursor"] = {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "More steps."}
+TEXT = {"schema": {"type": "string"}}
+
+
+class LogPage(Outbound):
+    """Lines of a plan's log, the oldest first, as `planner export` has them."""
+
+    items: tuple[dict[str, Any], ...]
+    next_cursor: str | None
+
+
+@router.get("/v1/plans", response_model=Page[PlanSummary])
+def plans(
+    caller: PlanReader,
+    doors: Doors,
+    state: PlanState | None = None,
+    kind: GoalKind | None = None,
+    repo: Annotated[Name | None, Query()] = None,
+    tenant: Annotated[Name | None, Query()] = None,
+    rule: Annotated[Word | None, Query(description="Plans that this rule ended.")] = None,
+    waiting: Annotated[bool, Query(description="Plans that wait for a person.")] = False,
+    since: Annotated[Moment | None, Query(description="Made then or later.")] = None,
+    until: Annotated[Moment | None, Query(description="Made before then.")] = None,
+    id_prefix: Annotated[str, Query(max_length=64)] = "",
+    limit: Limit = PAGE,
+    cursor: Annotated[
+        str | None,
+        Query(pattern=r"^[0-9]{1,15}\.plan_[0-9a-f]{2}-[0-9a-f]{32}$", description="`next_cursor` of the page before."),
+    ] = None,
+) -> Response:
+    """List plans, the newest first; of several parameters each must hold. A page with a next one may be short."""
+    ours = caller.key.tenant
+    if ours and tenant not in (None, ours):
+        return page([])
+    wanted = PlanFilter(
+        state=state, kind=kind, repo=repo, tenant=ours or tenant, rule=rule, waiting=waiting, since=since,
+        until=until, id_prefix=id_prefix,
+    )  # fmt: skip
+    found = queries.page(doors.client, doors.partitions, wanted, limit, cursor)
+    return page([each for each in found.items if caller.may_see(each.tenant, each.repo)], found.next_cursor)
+
+
+@of_plan.get("", responses={200: openapi.response("The plan.", SHOWN), 304: {"description": "As it was."}})
+def show(
+    plan: Plan,
+    doors: Doors,
+    include: Annotated[Literal["steps"] | None, Query(description=f"The first {MOST_ITEMS} steps too.")] = None,
+    if_none_match: Annotated[str | None, Header()] = None,
+) -> Response:
+    """Show a plan; its `ETag` changes with everything but the clock."""
+    view = _view(doors, plan.plan_id)
+    if include:
+        shown = with_activity(doors.client, doors.partitions, view).model_dump(mode="json")
+        more = len(shown["steps"]) > MOST_ITEMS
+        shown |= {"steps": shown["steps"][:MOST_ITEMS], "next_cursor": str(MOST_ITEMS) if more else None}
+    else:
+        shown = view.model_dump(mode="json", exclude={"steps"})
+    tag = _tag(shown)
+    if if_none_match and tag in (each.strip() for each in if_none_match.split(",")):
+        return Response(status_code=304, headers={"ETag": tag})
+    return json(shown, headers={"ETag": tag})
+
+
+def _tag(shown: dict[str, Any]) -> str:
+    """Make the weak ETag of a plan: the wall clock of one that runs is always another."""
+    clock = {**shown["budget"]["wall_clock_s"], "spent": None}
+    body = {**shown, "budget": {**shown["budget"], "wall_clock_s": clock}}
+    return f'W/"{blake2b(codec.dumps(body), digest_size=12).hexdigest()}"'
+
+
+@of_plan.get("/steps", response_model=Page[StepView])
+def steps(plan: Plan, doors: Doors, limit: Limit = PAGE, cursor: Offset = "0") -> Response:
+    """List the steps of a plan in their planned order, each with what it does."""
+    first, view = int(cursor), _view(doors, plan.plan_id)
+    more = first + limit < len(view.steps)
+    view = view.model_copy(update={"steps": view.steps[first : first + limit]})
+    return page(with_activity(doors.client, doors.partitions, view).steps, str(first + limit) if more else None)
+
+
+@of_plan.get("/steps/{step_id}", response_model=StepView)
+def step(plan: Plan, doors: Doors, step_id: str) -> Response:
+    """Show a step of a plan."""
+    view = _view(doors, plan.plan_id)
+    view = view.model_copy(update={"steps": tuple(each for each in view.steps if each.step_id == step_id)})
+    if not view.steps:
+        raise _no_step(step_id)
+    return json(with_activity(doors.client, doors.partitions, view).steps[0])
+
+
+@of_plan.get("/log", response_model=LogPage)
+def log(plan: Plan, doors: Doors, limit: Limit = PAGE, cursor: Offset = "0") -> Response:
+    """List the lines of a plan's log, the oldest first."""
+    first = int(cursor)
+    lines = export.log(doors.client, doors.partitions, plan.plan_id, first, limit + 1)
+    return page(lines[:limit], str(first + limit) if len(lines) > limit else None)
+
+
+@of_plan.get("/explain", response_model=dict[str, Any])
+def explain(
+    plan: Plan, doors: Doors, step_id: Annotated[str | None, Query(alias="step", description="Only this one.")] = None
+) -> Response:
+    """Explain a plan: what ended it, what would let it go on, and what happened to each step."""
+    view = _view(doors, plan.plan_id)
+    if step_id is not None and all(each.step_id != step_id for each in view.steps):
+        raise _no_step(step_id)
+    return json(_explained(doors, view, step_id))
+
+
+@of_plan.get("/export", response_model=dict[str, Any])
+def whole(plan: Plan, caller: PlanReader, doors: Doors) -> Response:
+    """Write all that is kept of a plan as one document, which is sent while it is read."""
+    pieces = export.export(doors.client, doors.partitions, plan.plan_id, lambda one: may_see_dead(doors, caller, one))
+    return StreamingResponse(pieces, media_type="application/json")
+
+
+@of_plan.get("/summary.md", responses={200: {"content": {"text/markdown": TEXT}}}, response_class=PlainTextResponse)
+def summary(plan: Plan, doors: Doors) -> Response:
+    """Write what became of a plan as a page of Markdown."""
+    view = _view(doors, plan.plan_id)
+    return Response(page_of_plan(view, _explained(doors, view, None)), media_type="text/markdown")
+
+
+@of_plan.get("/graph.mmd", response_class=PlainTextResponse)
+def graph(plan: Plan, doors: Doors) -> Response:
+    """Draw the steps of a plan as a Mermaid flowchart."""
+    found = _view(doors, plan.plan_id).steps
+    return PlainTextResponse(flowchart((each.step_id, each.state, each.depends_on) for each in found) + "\n")
+
+
+def may_see_dead(doors: Context, caller: Access, one: Dead) -> bool:
+    """Tell whether a dead entry is the caller's; one of which nobody knows whose it is belongs to keys for all."""
+    if caller.key.tenant is None and not caller.key.repositories:
+        return True
+    owner = dead.owner(doors.client, doors.partitions, one)
+    return owner is not None and caller.may_see(*owner)
+
+
+def _view(doors: Context, plan_id: str) -> PlanView:
+    view = queries.plan(doors.client, doors.partitions, plan_id)
+    if view is None:  # it was forgotten just now
+        raise Refusal("no_such_plan", f"There is no plan {plan_id}.", 404)
+    return view
+
+
+def _explained(doors: Context, view: PlanView, only: str | None) -> dict[str, Any]:
+    keys = Partition(partition_of(view.plan_id, doors.partitions)).plan(view.plan_id)
+    return explanation(view, story(doors.client, keys), only)
+
+
+def _no_step(step_id: str) -> Refusal:
+    return Refusal("no_such_step", f"The plan has no step {step_id[:64]!r}.", 404)
