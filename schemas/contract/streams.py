@@ -18,6 +18,7 @@ OUTCOMES = "planner:{partition}:outcomes"
 STEPS = "planner:{partition}:steps:{queue}"
 EVENTS = "planner:{partition}:events"
 DEAD = "planner:{partition}:dead"
+WEBHOOK_JOBS = "{{planner:goals}}:webhook:jobs"  # the planner's own: what webhooks still need before they are goals
 
 VERSION = "3.1.0"
 SCHEMA_FORMAT = "application/schema+json;version=draft-2020-12"

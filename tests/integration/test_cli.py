@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from redis import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError
@@ -137,7 +138,7 @@ def test_a_missing_redis_is_one_sentence_and_exit_1(
     assert told(scripted)["code"] == "no_redis"
 
 
-@pytest.mark.parametrize("command", [["worker"], ["plans"], ["controller"], ["up"]])
+@pytest.mark.parametrize("command", [["worker"], ["plans"], ["controller"], ["up"], ["gateway"]])
 def test_wrong_settings_are_refused_with_a_sentence_each(
     planner: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
@@ -412,21 +413,25 @@ def test_the_server_of_up_has_a_random_password_which_only_its_user_can_read(tmp
     data.mkdir(mode=0o755)  # as an older version made it
     process = spawn("up", "--port", str(port), cwd=tmp_path, PLANNER_DATA_DIR=str(data))
     assert process.stdout is not None
-    greeting = process.stdout.readline()
+    greeting = process.stdout.readline() + process.stdout.readline()
     url = str(nearby_server.url(data))
     with Redis.from_url(f"redis://127.0.0.1:{port}/0") as stranger, Redis.from_url(url) as friend:
         with pytest.raises((NoPermissionError, AuthenticationError)):
             stranger.xadd(keys.GOALS, {"data": "{}"})
         friend.xlen(keys.GOALS)
     shown = [path.read_bytes() for path in _processes(process.pid)]
+    http, key = (data / nearby_server.GATEWAY_URL).read_text(), (data / nearby_server.API_KEY).read_text()
+    assert f"Over HTTP: {http}, with the key in {data / nearby_server.API_KEY}" in greeting
+    assert httpx.get(f"{http}/v1/plans", headers={"Authorization": f"Bearer {key}"}).status_code != 401
+    assert (data / nearby_server.API_KEY).stat().st_mode & 0o777 == 0o600
     process.send_signal(signal.SIGINT)
     said, log = process.communicate(timeout=60)
 
-    password = url.split(":")[2].split("@")[0]
-    assert len(password) >= 24
-    assert not any(password in text for text in (greeting, said, log))
-    assert shown
-    assert not any(password.encode() in text for text in shown)
+    for secret in (url.split(":")[2].split("@")[0], key):
+        assert len(secret) >= 24
+        assert not any(secret in text for text in (greeting, said, log))
+        assert shown
+        assert not any(secret.encode() in text for text in shown)
     assert data.stat().st_mode & 0o777 == 0o700
     assert {oct(path.stat().st_mode & 0o077) for path in data.rglob("*") if path.is_file()} == {"0o0"}
 

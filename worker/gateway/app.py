@@ -13,13 +13,15 @@ from worker.gateway import openapi, problems
 from worker.gateway.context import Context
 from worker.gateway.event_hub import EventHub
 from worker.gateway.guard import Guard
-from worker.gateway.routes import commands, dead, fleet, goals, health, plans
+from worker.gateway.oidc import Verifier
+from worker.gateway.routes import commands, dead, fleet, goals, health, plans, tokens
+from worker.settings import oidc_file
 from worker.settings.settings import Settings
 from worker.store.clients import connect
 
 ROUTERS = (
-    *(health.router, goals.router, plans.router, plans.of_plan, commands.router),
-    *(dead.router, fleet.router),
+    *(health.router, tokens.router, goals.router, plans.router, plans.of_plan),
+    *(commands.router, dead.router, fleet.router),
 )
 
 
@@ -39,6 +41,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = FastAPI(title="Planner", version=version("planner-worker"), lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.context = context
+    app.state.verifier = Verifier(oidc_file.issuers(settings.oidc_file))
     problems.install(app)
     openapi.install(app)
     app.add_middleware(Guard, settings=settings)

@@ -1,4 +1,4 @@
-"""Where `planner up` leaves its server's address, with the password, for the same user's other commands."""
+"""Where `planner up` leaves what its user's other commands need: its server's address, its gateway's, and a key."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 
 URL, PASSWORD = "url", "password"
+GATEWAY_URL, API_KEY = "gateway_url", "api_key"  # of the gateway, with all rights
 FOUND = re.compile(r"redis://planner:[\w-]+@127\.0\.0\.1:\d+/0")
 
 

@@ -1,4 +1,4 @@
-"""Lays out the command of a worker process, and keeps stop signals waiting for it."""
+"""Lays out the commands of a worker and of a gateway process, and keeps stop signals waiting for it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ def stop_signals_wait() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def gateway_command(listener: int) -> list[str]:
+    """Lay out the command of a gateway that takes the callers of a socket, in whatever folder it is started."""
+    start = [sys.executable, "-P", "-c", "from worker.start import planner; planner()"]
+    return [*start, "gateway", "--listener", str(listener)]
 
 
 def worker_command(

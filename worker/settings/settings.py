@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from schemas.goal import MAX_GOAL_WITH_STEPS_BYTES
 from tasks.base.errors import PlannerError
 from tasks.text.forbidden_paths import FORBIDDEN_NAMES, Forbidden, forbid
-from worker.settings import credentials, tools_file
+from worker.settings import credentials, oidc_file, tools_file
 from worker.settings.types import (
     Argv,
     CheckNames,
@@ -103,6 +103,14 @@ class Settings(BaseSettings):
     )
     data_dir: Path = Field(default=Path(".planner"), description="where the embedded server keeps its data")
     tools_file: Path | None = Field(default=None, description="TOML file of contracts to add to the tool catalogue")
+    webhooks_file: Path | None = Field(
+        default=None,
+        description="TOML file of who sends webhooks, and of the rules by which they become goals; the gateway reads"
+        " it, and workers that ask the forges",
+    )
+    oidc_file: Path | None = Field(
+        default=None, description="TOML file of issuers whose OIDC tokens the gateway exchanges for keys"
+    )
     forbidden_paths: Names = Field(
         default=FORBIDDEN_NAMES,
         description="names of files and folders that no goal may allow, in place of these; `folder/` is a folder alone,"
@@ -324,6 +332,10 @@ def load() -> Settings:
             tools_file.catalogue(settings.tools_file)
         except tools_file.WrongTools as error:
             wrong += [f"{PREFIX}TOOLS_FILE: {sentence}" for sentence in str(error).splitlines()]
+        try:
+            oidc_file.issuers(settings.oidc_file)
+        except oidc_file.WrongIssuers as error:
+            wrong += [f"{PREFIX}OIDC_FILE: {sentence}" for sentence in str(error).splitlines()]
         wrong += _missing(settings)
     if wrong:
         raise WrongSettings("\n".join(wrong))

@@ -133,14 +133,14 @@ def _of_checkout(
     expanded = expand_globs(patterns, list(files)).files
     found |= _of_files(checkout, files, expanded, context)
     room = (MAX_GOAL_BYTES - len(codec.dumps(body)) - RESERVED) // 2
-    found["manifests"] = dict(_within(_manifests(checkout, files, expanded), min(MAX_MANIFESTS, room)))
-    listed = dict.fromkeys(path for path in (*expanded, *_mentioned(body, context), *files) if path in files)
+    found["manifests"] = dict(within(_manifests(checkout, files, expanded), min(MAX_MANIFESTS, room)))
+    listed = dict.fromkeys(path for path in (*expanded, *mentioned(body, context), *files) if path in files)
     most = min(MAX_FILES if any(map(is_glob, patterns)) else MAX_FILES_UNASKED, room)
-    found["files"] = [path for path, _ in _within(((path, "") for path in listed), most)]
+    found["files"] = [path for path, _ in within(((path, "") for path in listed), most)]
     return found
 
 
-def _mentioned(body: Mapping[str, Any], context: Mapping[str, Any]) -> Iterator[str]:
+def mentioned(body: Mapping[str, Any], context: Mapping[str, Any]) -> Iterator[str]:
     """Yield what may be files in the goal's sentence and failing tests: of a listing that is cut these must stay."""
     tests = context.get("failing_tests")
     for text in (body.get("goal"), *(tests if isinstance(tests, list | tuple) else ())):
@@ -219,7 +219,7 @@ def _folders_above(path: str) -> Iterator[str]:
         yield path
 
 
-def _within(items: Iterable[tuple[str, str]], room: int) -> Iterator[tuple[str, str]]:
+def within(items: Iterable[tuple[str, str]], room: int) -> Iterator[tuple[str, str]]:
     """Yield those that fit into `room` bytes of JSON, in order."""
     for name, text in items:
         size = len(codec.dumps([name, text]))

@@ -28,7 +28,7 @@ GOALS, COMMANDS = "goals", "commands"
 
 def places(partitions: int) -> list[DeadStream]:
     """List every dead stream."""
-    found = [DeadStream(GOALS, keys.GOALS_DEAD, keys.GOALS_STATS, frozenset({keys.GOALS}))]
+    found = [DeadStream(GOALS, keys.GOALS_DEAD, keys.GOALS_STATS, frozenset({keys.GOALS, keys.WEBHOOK_JOBS}))]
     found.append(DeadStream(COMMANDS, keys.COMMANDS_DEAD, keys.COMMANDS_STATS, frozenset({keys.COMMANDS})))
     for number in range(partitions):
         part = Partition(number)

@@ -46,16 +46,21 @@ TAKE = "planner_take_1"
 WAIT_TURN = "planner_wait_turn_1"
 TAKE_TURN = "planner_take_turn_1"
 TAKE_OVER = "planner_take_over_1"
+TAKE_WEBHOOK = "planner_webhook_1"
+SEND_COMPLETED = "planner_webhook_send_1"
+POSTPONE = "planner_webhook_postpone_1"
+WAKE_POSTPONED = "planner_webhook_wake_1"
 LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "planner_1": ("shared", "lists", "begin", "commit", "upkeep"),
         "planner_aside_1": ("aside", "turns"),
+        "planner_webhooks_1": ("webhooks",),
         "planner_consumers": ("consumers",),
         "planner_heartbeat": ("heartbeat",),
         "planner_keys": ("api_keys",),
     }
 )
-VERSION = 15  # of their text; to be raised with every change of it
+VERSION = 16  # of their text; to be raised with every change of it
 MISSING = "Function not found"
 
 

@@ -23,6 +23,11 @@ COMMANDS_STATS = "{planner:commands}:stats"
 COMMANDS_KNOWN = "{planner:commands}:known"
 COMMANDS_FAILURES = "{planner:commands}:failures"
 COMMANDS_LOCK = "{planner:commands}:lock"
+WEBHOOK_JOBS = streams.WEBHOOK_JOBS.format()
+WEBHOOK_LATER = "{planner:goals}:webhook:later"  # sorted set: jobs that are tried again, by when
+WEBHOOK_WITHDRAWN = "{planner:goals}:webhook:withdrawn"  # sorted set: goals that were overtaken, by since when
+WEBHOOK_STATS = "{planner:goals}:webhook:stats"  # hash: what became of deliveries, by source
+WEBHOOK_FAILURES = "{planner:goals}:webhook:failures"
 DEPLOYMENT = "planner:deployment"  # hash {partitions, layout}: what all who use this server agree on
 API_KEYS = "planner:{keys}:all"  # sorted set: the keys of the gateway by the time at which they expire
 QUEUE_OWNERS = "planner:{keys}:queues"  # hash: queue -> the tenant that it belongs to, empty for a shared one
@@ -57,6 +62,14 @@ def older_secret(key_id: str) -> str:
 def token_bucket(name: str) -> str:
     """Hash {left, at}: what is left of a rate."""
     return f"planner:{{keys}}:rate:{name}"
+
+
+def webhook(what: str, digest: str) -> str:
+    """Name what is known of a webhook: the goal of a `delivery`, `body` or `coalesce`, or the `latest` of its kind.
+
+    The first three are texts; the last is a hash {order, goal, tenant}.
+    """
+    return f"{{planner:goals}}:webhook:{what}:{digest}"
 
 
 def stats_of(dead: str) -> str:

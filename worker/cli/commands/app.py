@@ -31,6 +31,7 @@ from worker.cli.commands import (
     submit,
     summary,
     up,
+    webhook,
     worker,
 )
 from worker.host.terminal import line
@@ -94,6 +95,7 @@ PANELS = {  # in the order of `planner --help`
         health.health,
         keys.app,
         dead.app,
+        webhook.app,
         doctor.doctor,
         export.export,
     ),

@@ -35,6 +35,7 @@ def gateway(
         bool,
         typer.Option("--behind-proxy", help="A proxy ends TLS, and alone reaches this port: believe what it says."),
     ] = False,
+    listener_fd: Annotated[int | None, typer.Option("--listener", min=3, hidden=True)] = None,
     secrets_fd: SecretsFd = None,
 ) -> int:
     """Serve the planner over HTTP: goals, reads, steps for controllers, events, webhooks.
@@ -62,7 +63,8 @@ def gateway(
             raise
         sentence = f"The gateway comes with the extra: pip install 'planner-worker[gateway]' ({error.name} is missing)."
         raise Failure.of("not_installed", sentence) from error
-    with _listener(settings, is_private=bool(certificate or behind_proxy)) as listener:
+    is_private = bool(certificate or behind_proxy)
+    with socket.socket(fileno=listener_fd) if listener_fd else _listener(settings, is_private=is_private) as listener:
         _look_at_redis(settings)
         credentials.protect()
         logs.set_up_logs(settings.log_level)

@@ -1,4 +1,4 @@
-"""`planner up`: a whole planner on one machine, the server included, until Ctrl-C."""
+"""`planner up`: a whole planner on one machine, server and gateway included, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from worker.settings.settings import Settings
 
 PORT = 6379
+GATEWAY = "gateway"
 START_S = 30.0
 STOP_S = 30.0  # beyond PLANNER_STOP_S, and for the server's end
 TICK_S = 0.2
@@ -41,15 +43,16 @@ def up(
     concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Tasks side by side.")] = 1,
     secrets_fd: SecretsFd = None,
 ) -> int:
-    """Start a planner on this machine: a worker, and a server of its own.
+    """Start a planner on this machine: a worker, a gateway, and a server of its own.
 
-    The server is Valkey; there is none where PLANNER_REDIS_URL names another.
+    The server is Valkey; there is none where PLANNER_REDIS_URL names another. The gateway serves HTTP to this machine
+    alone, at PLANNER_GATEWAY_PORT or another one if that is taken; there is none without the extra `gateway`.
 
     [b]planner up[/b]
 
     Where goals may be drafted by a model or an agent, which takes minutes, a second worker does that alone.
     The server keeps its data and its random password in PLANNER_DATA_DIR (.planner), where the other commands find
-    them. Ctrl-C ends both; nothing is lost.
+    them, and a key of the gateway with all rights. Ctrl-C ends all of them; nothing is lost.
     """
     settings = read_settings(secrets_fd, nearby=False)
     check_drafters(settings)
@@ -70,16 +73,19 @@ def _serve(url: str, concurrency: int, settings: Settings) -> int:
     code = STUCK
     with suppress(KeyboardInterrupt):
         for queues in shares(settings):
-            _start(workers, url, concurrency, queues)
-        _greet(url, settings)
+            _start(workers, url, queues, launch.worker_command(concurrency=concurrency, queues=queues))
+        http = _start_gateway(workers, url, settings)
+        _greet(url, settings, http)
         while code == STUCK:
             queues, code = _first_end(workers)
             if code == STUCK:
                 say("The worker was stuck and has ended itself; another one starts.")
-                _start(workers, url, concurrency, queues)
+                _start(workers, url, queues, launch.worker_command(concurrency=concurrency, queues=queues))
     stopped = _stop(workers.values(), settings.stop_s + STOP_S)
+    (settings.data_dir / nearby_server.GATEWAY_URL).unlink(missing_ok=True)
     if code != STUCK:
-        raise Failure.of("worker_ended", f"The worker ended by itself, with exit code {code}.", FAILED)
+        what = GATEWAY if queues == GATEWAY else "worker"
+        raise Failure.of(f"{what}_ended", f"The {what} ended by itself, with exit code {code}.", FAILED)
     return stopped
 
 
@@ -98,17 +104,22 @@ def _check(url: str, settings: Settings) -> None:
             raise Failure.of(why.code, str(why)) from error
 
 
-def _start(workers: dict[str | None, Worker], url: str, concurrency: int, queues: str | None) -> None:
-    """Start a worker in a session of its own: Ctrl-C reaches only us, and we end things in order.
+def _start(
+    workers: dict[str | None, Worker],
+    url: str,
+    name: str | None,
+    command: Sequence[str],
+    inherited: tuple[int, ...] = (),
+) -> None:
+    """Start a process in a session of its own: Ctrl-C reaches only us, and we end things in order.
 
     A signal that comes meanwhile waits, or there would be a worker that nobody ends.
     """
     with launch.stop_signals_wait():
         environment, secrets = credentials.hand_on(os.environ, credentials.read() | {"PLANNER_REDIS_URL": url})
-        command = launch.worker_command(concurrency=concurrency, queues=queues)
         try:
-            workers[queues] = subprocess.Popen(  # noqa: S603 (our own command)
-                command, env=environment, start_new_session=True, pass_fds=(secrets,)
+            workers[name] = subprocess.Popen(  # noqa: S603 (our own command)
+                command, env=environment, start_new_session=True, pass_fds=(secrets, *inherited)
             )
         finally:
             os.close(secrets)
@@ -138,10 +149,53 @@ def _stop(workers: Collection[Worker], seconds: float) -> int:
     return FAILED if any(worker.returncode for worker in workers) else OK
 
 
-def _greet(url: str, settings: Settings) -> None:
+def _start_gateway(workers: dict[str | None, Worker], url: str, settings: Settings) -> str | None:
+    """Start a gateway, and leave a key for it; returns its URL, None without the extra."""
+    if not (find_spec("fastapi") and find_spec("uvicorn")):
+        return None
+    with _listener(settings.gateway_port) as listener:  # callers wait in it until the gateway takes them
+        where = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        nearby_server.make_private(settings.data_dir)
+        _leave_key(url, settings.data_dir / nearby_server.API_KEY)
+        nearby_server.write(settings.data_dir / nearby_server.GATEWAY_URL, where)
+        number = listener.fileno()
+        _start(workers, url, GATEWAY, launch.gateway_command(number), (number,))
+    return where
+
+
+def _listener(port: int) -> socket.socket:
+    """Listen at a port of this machine alone; at another one where that is taken."""
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except OSError:
+        return socket.create_server(("127.0.0.1", 0))
+
+
+def _leave_key(url: str, file: Path) -> None:
+    """Keep a key with all rights in a file that only its owner reads: the one of last time, or a new one."""
+    from redis.exceptions import RedisError
+
+    from schemas.api_key import ApiKey, Right
+    from worker.store import api_keys, clients
+
+    kept = file.read_text().strip() if file.exists() else ""
+    try:
+        with clients.connect(url) as client:
+            if not (kept and api_keys.find(client, kept)):
+                key = ApiKey(key_id=api_keys.new_id(), rights=(Right.ADMIN,))
+                nearby_server.write(file, api_keys.add(client, key))
+    except RedisError as error:  # one that is away may come; the workers wait for it too
+        say(f"No key was made for the gateway ({error}): make one with `planner keys add --role admin`.")
+
+
+def _greet(url: str, settings: Settings, http: str | None) -> None:
     from worker.store.clients import place
 
     say(f"The planner is up at {place(url)}. Ctrl-C ends it.")
+    if http:
+        say(f"Over HTTP: {http}, with the key in {settings.data_dir / nearby_server.API_KEY}")
+    else:
+        say("There is no HTTP: pip install 'planner-worker[gateway]'")
     if "redis_url" not in settings.model_fields_set:
         say(f"In other folders first: export PLANNER_DATA_DIR={settings.data_dir.absolute()}")
     say('Ask for something:  planner submit --goal "Add prefix support" --file src/a.py --file tests/test_a.py --wait')

@@ -1,0 +1,151 @@
+"""`planner webhook check` and `test`: the file of webhooks looked over, and what would become of a payload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from worker.cli.console import (
+    FAILED,
+    MISSING,
+    USAGE,
+    Failure,
+    Json,
+    command,
+    read_settings,
+    read_source,
+    say,
+    say_json,
+)
+
+if TYPE_CHECKING:
+    from worker.webhooks.intake import Prepared
+    from worker.webhooks.rules import Ignored
+    from worker.webhooks.sources_file import SourcesFile
+
+app = typer.Typer(
+    name="webhook",
+    help="Look over the file of webhooks, and try a payload against its rules.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+File = Annotated[Path | None, typer.Option("--file", "-f", help="Instead of PLANNER_WEBHOOKS_FILE.")]
+
+
+@app.command()
+@command
+def check(file: File = None, as_json: Json = False) -> None:
+    """Read the file of webhooks, with all that it names: a sentence for each mistake, exit code 1.
+
+    [b]planner webhook check --file webhooks.toml[/b]
+    """
+    found = _read(file)
+    if as_json:
+        say_json({"sources": [{"name": s.name, "scheme": s.scheme, "rules": len(s.rule)} for s in found.source]})
+        return
+    for source in found.source:
+        events = ", ".join(dict.fromkeys(rule.on for rule in source.rule))
+        say(f"/v1/webhooks/{source.name}  {source.scheme}, rules: {len(source.rule)} ({events})")
+
+
+@app.command("test")
+@command
+def try_payload(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The source's name in the file.")],
+    payload: Annotated[str, typer.Argument(metavar="FILE|-", help="A payload, as it would be delivered.")],
+    event: Annotated[
+        str | None, typer.Option("--event", "-e", help="The event; of GitHub a header has it, else the payload.")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", metavar="NAME: VALUE", help="A header; again for more.")
+    ] = None,
+    file: File = None,
+    as_json: Json = False,
+) -> None:
+    """Print which goal would be sent for a payload, or why none; nothing is sent, and no server is needed.
+
+    [b]planner webhook test github --event workflow_run payload.json[/b]
+
+    The payload's signature is not looked at. What was delivered before is not known here, and no forge is asked: what a
+    worker would ask for is named.
+    """
+    from worker.webhooks import events, intake
+    from worker.webhooks.sources_file import WrongSources
+
+    sources = _read(file)
+    if not (about := sources.named(source)):
+        names = ", ".join(each.name for each in sources.source)
+        raise Failure.of("no_such_source", f"There is no source {source}; there are {names}.", MISSING)
+    raw = read_source(payload, intake.most_bytes(about))
+    try:
+        read = events.read(about.scheme, _headers(header or ()), raw)
+        prepared = intake.prepare(about, replace(read, name=event) if event else read, raw)
+    except events.NoEvent as error:
+        raise Failure.of("invalid_json", f"{payload}: {error}", USAGE) from error
+    except WrongSources as error:
+        raise Failure.of("wrong_webhooks", str(error)) from error
+    document = _document(prepared)
+    say_json(document) if as_json else _print(document)
+
+
+def _read(file: Path | None) -> SourcesFile:
+    try:
+        from worker.webhooks.checking import read_checked
+    except ModuleNotFoundError as missing:
+        detail = f"{missing.name} is not installed. It comes with the extra: pip install 'planner-worker[gateway]'."
+        raise Failure.of("not_installed", detail) from missing
+    from worker.webhooks.sources_file import WrongSources
+
+    path = file or read_settings().webhooks_file
+    if path is None:
+        raise Failure.of("no_file", "Name the file: --file, or PLANNER_WEBHOOKS_FILE.", USAGE)
+    try:
+        return read_checked(path)
+    except WrongSources as error:
+        raise Failure.of("wrong_webhooks", str(error), FAILED) from error
+
+
+def _headers(given: Sequence[str]) -> dict[str, str]:
+    pairs = [each.partition(":") for each in given]
+    if any(not colon for _, colon, _ in pairs):
+        raise Failure.of("wrong_header", "A header is written as NAME: VALUE.", USAGE)
+    return {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _document(found: Prepared | Ignored) -> dict[str, Any]:
+    from worker.webhooks.rules import Ignored
+
+    if isinstance(found, Ignored):
+        return {"goal": None, "ignored": found.reason}
+    wanted = found.wanted
+    asked = ["files"] if found.goal and wanted.rule.files else []
+    return {
+        "goal": found.goal,
+        "ignored": None,
+        "resolves": found.goal is None,
+        "coalesce": wanted.coalesce,
+        "supersedes": wanted.supersedes,
+        "order": wanted.order,
+        "asks_forge": asked + (["failures"] if found.goal and wanted.failures_of else []),
+    }
+
+
+def _print(document: dict[str, Any]) -> None:
+    if document["ignored"]:
+        say(f"Nothing would be sent. {document['ignored']}")
+        return
+    if document["goal"]:
+        say_json(document["goal"])
+    else:
+        say("No goal would be sent: the older one of this `supersedes` would be cancelled.")
+    for key in ("coalesce", "supersedes", "order"):
+        if document[key] is not None:
+            say(f"{key}: {document[key]}")
+    if document["asks_forge"]:
+        say(f"Asked of the forge before that: {', '.join(document['asks_forge'])}.")

@@ -1,0 +1,89 @@
+"""What is known of webhooks that came in, and the one write that each of them makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from redis import Redis
+
+from worker.store import functions, keys
+from worker.store.functions import FunctionsMissing
+
+KNOWN_S = 72 * 3600  # for which a delivery, its body and what it coalesces with are known
+LATEST_S = 30 * 86_400  # for which the newest of its kind is: about as long as a plan may live
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A delivery that a rule wants; `goal` and `job` exclude each other, and without both it only ends an older goal.
+
+    Its names are digests. `coalesce` and `latest` are None where the rule has none.
+    """
+
+    source: str
+    delivery: str
+    body: str
+    goal_id: str
+    tenant: str
+    goal: bytes
+    job: bytes
+    coalesce: str | None
+    latest: str | None
+    order: str
+
+
+def take(client: Redis, one: Arrival) -> tuple[str, str, str]:
+    """Write what becomes of a delivery, in one act; returns verdict, goal, and the goal that is to be cancelled."""
+    names = (
+        keys.webhook("delivery", one.delivery),
+        keys.webhook("body", one.body),
+        keys.webhook("coalesce", one.coalesce or ""),
+        keys.webhook("latest", one.latest or ""),
+    )
+    places = (keys.WEBHOOK_STATS, keys.GOALS, keys.WEBHOOK_JOBS, *names, keys.WEBHOOK_WITHDRAWN)
+    values = (one.source, one.goal_id, one.tenant, one.goal, one.job, KNOWN_S, LATEST_S)
+    flags = (int(one.coalesce is not None), int(one.latest is not None))
+    found = _call(client, functions.TAKE_WEBHOOK, places, *values, *flags, one.order)
+    verdict, goal_id, cancels = (each.decode() for each in found)
+    return verdict, goal_id, cancels
+
+
+def count(client: Redis, what: str) -> None:
+    """Count a delivery of which nothing becomes."""
+    _call(client, functions.COUNT, (keys.WEBHOOK_STATS,), what, 1)
+
+
+def send_completed(client: Redis, entry: bytes, goal_id: str, goal: bytes) -> int:
+    """Send the goal of a job and end the job.
+
+    Returns 1, 0 where the goal was overtaken, -1 where another worker has done the job.
+    """
+    places = (keys.WEBHOOK_JOBS, keys.GOALS, keys.WEBHOOK_WITHDRAWN)
+    return int(_call(client, functions.SEND_COMPLETED, places, keys.GROUP, entry, goal_id, goal))
+
+
+def postpone(client: Redis, entry: bytes, job: bytes, delay_s: float) -> None:
+    """End a job for now; it comes again, as `job`, after `delay_s`."""
+    places = (keys.WEBHOOK_JOBS, keys.WEBHOOK_LATER)
+    _call(client, functions.POSTPONE, places, keys.GROUP, entry, job, int(delay_s * 1000))
+
+
+def wake_postponed(client: Redis, most: int) -> int:
+    """Put the jobs back whose time has come; returns how many."""
+    return int(_call(client, functions.WAKE_POSTPONED, (keys.WEBHOOK_JOBS, keys.WEBHOOK_LATER), most))
+
+
+def is_withdrawn(client: Redis, goal_id: str) -> bool:
+    """Tell whether a goal was overtaken and may yet be sent."""
+    return client.zscore(keys.WEBHOOK_WITHDRAWN, goal_id) is not None
+
+
+def _call(client: Redis, function: str, places: tuple[str, ...], *values: Any) -> Any:
+    """Call a function, once more where the server had lost it."""
+    call = ("FCALL", function, len(places), *places, *values)
+    try:
+        return functions.call(client, *call)
+    except FunctionsMissing:
+        functions.load(client)
+        return functions.call(client, *call)

@@ -1,0 +1,1 @@
+"""Webhooks in: what a forge or another service says happened becomes a goal, by an operator's rules."""

@@ -1,0 +1,150 @@
+"""What a payload says of itself, by the one who sends it: its repository, branch, people and comment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+from schemas import codec
+from tasks.base.errors import PlannerError
+from worker.webhooks.sources_file import Scheme
+
+FORM = "application/x-www-form-urlencoded"
+HEADS = "refs/heads/"
+RUNS = ("workflow_run", "check_suite", "check_run.check_suite", "workflow_job")
+GITHUB_BRANCHES = (*(f"{run}.head_branch" for run in RUNS), "pull_request.head.ref", "ref")
+GITHUB_ACTORS = (
+    *("sender.login", "workflow_run.actor.login", "workflow_run.triggering_actor.login"),
+    *("check_run.app.slug", "check_suite.app.slug"),
+    *("comment.performed_via_github_app.slug", "issue.performed_via_github_app.slug"),
+)
+GITLAB_BRANCHES = ("object_attributes.ref", "merge_request.source_branch", "object_attributes.source_branch", "ref")
+GITLAB_ACTORS = ("user.username", "user_username")
+
+
+class NoEvent(PlannerError):
+    """The body is no JSON object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """What a person has said; `people` are the words by which a rule may name them: a role, or a username."""
+
+    text: str
+    people: tuple[str, ...]
+    is_created: bool
+    is_of_person: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One delivery, read. `delivery` is its sender's own name for it, which comes again when it is sent again."""
+
+    scheme: Scheme
+    name: str
+    delivery: str
+    payload: Mapping[str, Any]
+
+    def at(self, path: str) -> Any:
+        """Return what lies at a dotted path; None where there is nothing."""
+        return _at(self.payload, path)
+
+    @property
+    def repository(self) -> str:
+        """The repository that the payload is about; empty where it names none."""
+        found = self.at("repository.full_name" if self.scheme is Scheme.GITHUB else "project.path_with_namespace")
+        return found if isinstance(found, str) else ""
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """The branches that it is about."""
+        paths = {Scheme.GITHUB: GITHUB_BRANCHES, Scheme.GITLAB: GITLAB_BRANCHES}.get(self.scheme, ())
+        return tuple(each.removeprefix(HEADS) for each in self._texts(paths))
+
+    @property
+    def actors(self) -> tuple[str, ...]:
+        """Who did it: the names of users, and the slugs of apps."""
+        return tuple(self._texts({Scheme.GITHUB: GITHUB_ACTORS, Scheme.GITLAB: GITLAB_ACTORS}.get(self.scheme, ())))
+
+    @property
+    def is_of_fork(self) -> bool:
+        """Whether what ran, or is to be merged, is of another repository than the one that tells it."""
+        if self.scheme is Scheme.GITHUB:
+            return self._is_of_github_fork()
+        if self.scheme is Scheme.GITLAB:
+            ends = [self.at(f"{place}.source_project_id") for place in ("merge_request", "object_attributes")]
+            return any(each is not None and each != self.at("project.id") for each in ends)
+        return False
+
+    def _is_of_github_fork(self) -> bool:
+        own = self.at("repository.id")
+        if isinstance(self.at("workflow_run"), dict) and self.at("workflow_run.head_repository.id") != own:
+            return True  # null too: of a fork that is gone
+        if isinstance(self.at("pull_request"), dict) and self.at("pull_request.head.repo.id") != own:
+            return True
+        for run in ("check_suite", "check_run.check_suite"):
+            if isinstance(self.at(run), dict):
+                listed = self.at(f"{run}.pull_requests")
+                heads = [_at(each, "head.repo.id") for each in (listed if isinstance(listed, list) else ())]
+                if not self.at(f"{run}.head_branch") or any(each != own for each in heads):
+                    return True  # GitHub names the branch of a check where it is the repository's own
+        return False
+
+    @property
+    def comment(self) -> Comment | None:
+        """The comment that it is about, if any."""
+        if self.scheme is Scheme.GITHUB and isinstance(self.at("comment"), dict):
+            is_own = self.at("comment.user.id") == self.at("sender.id")
+            return Comment(
+                text=_text(self.at("comment.body")),
+                people=(_text(self.at("comment.author_association")),),
+                is_created=self.at("action") == "created",
+                is_of_person=is_own and self.at("comment.user.type") == "User",
+            )
+        if self.scheme is Scheme.GITLAB and self.at("object_kind") == "note":
+            is_own = self.at("object_attributes.author_id") == self.at("user.id")
+            return Comment(
+                text=_text(self.at("object_attributes.note")),
+                people=(_text(self.at("user.username")),),
+                is_created=self.at("object_attributes.action") in (None, "create"),
+                is_of_person=is_own and self.at("object_attributes.system") is not True,
+            )
+        return None
+
+    def _texts(self, paths: tuple[str, ...]) -> Iterator[str]:
+        return (found for path in paths if isinstance(found := self.at(path), str) and found)
+
+
+def read(scheme: Scheme, headers: Mapping[str, str], raw: bytes) -> Event:
+    """Read a delivery whose signature is ours; raises NoEvent."""
+    payload = _payload(scheme, headers, raw)
+    if scheme is Scheme.GITHUB:
+        return Event(scheme, headers.get("x-github-event", ""), headers.get("x-github-delivery", ""), payload)
+    if scheme is Scheme.GITLAB:
+        delivery = headers.get("webhook-id") or headers.get("idempotency-key", "")
+        return Event(scheme, _text(payload.get("object_kind")), delivery, payload)
+    return Event(scheme, _text(payload.get("type")), headers.get("webhook-id", ""), payload)
+
+
+def _payload(scheme: Scheme, headers: Mapping[str, str], raw: bytes) -> dict[str, Any]:
+    try:
+        if scheme is Scheme.GITHUB and headers.get("content-type", "").partition(";")[0].strip().lower() == FORM:
+            raw = parse_qs(raw.decode(), max_num_fields=8)["payload"][0].encode()
+        payload = codec.loads(raw)
+    except (codec.DecodeError, UnicodeDecodeError, ValueError, KeyError) as error:
+        raise NoEvent from error
+    if not isinstance(payload, dict):
+        raise NoEvent
+    return payload
+
+
+def _at(value: Any, path: str) -> Any:
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,85 @@
+"""JMESPath over a payload: conditions, values, and text with expressions in double braces.
+
+Expressions are an operator's; what they find is not, so of a payload only scalars come out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import jmespath
+from jmespath.exceptions import JMESPathError
+
+from tasks.base.errors import PlannerError
+
+_PLACE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+Scalar = str | int | float | bool
+
+
+class WrongExpression(PlannerError):
+    """This is no JMESPath expression."""
+
+
+class Missing(PlannerError):
+    """An expression finds nothing in a payload, or what is no scalar."""
+
+    def __init__(self, expression: str) -> None:
+        super().__init__(f"missing: {expression}")
+
+
+def check(expression: str) -> None:
+    """Raise WrongExpression where `expression` is none."""
+    _compiled(expression)
+
+
+def check_template(template: str) -> None:
+    """Raise WrongExpression where an expression in braces is none, or where braces have no end."""
+    literal, expressions = _PLACE.sub("", template), _PLACE.findall(template)
+    if "{{" in literal or "}}" in literal:
+        raise WrongExpression("has {{ without }}, or the reverse")
+    for each in expressions:
+        check(each)
+
+
+def holds(expression: str, payload: Any) -> bool:
+    """Tell whether a condition holds: null, false and what is empty do not, as in JMESPath itself."""
+    found = _search(expression, payload)
+    return not (found is None or found is False or (isinstance(found, str | list | dict) and not found))
+
+
+def scalar(expression: str, payload: Any) -> Scalar:
+    """Return the text, number or truth value that an expression finds; raises Missing."""
+    found = _search(expression, payload)
+    if not isinstance(found, str | int | float | bool):
+        raise Missing(expression.strip())
+    return found
+
+
+def rendered(template: str, payload: Any) -> str:
+    """Put what is found in place of the expressions; raises Missing. What is put in is not read for braces again."""
+    return "".join(_pieces(template, payload))
+
+
+def _pieces(template: str, payload: Any) -> Iterator[str]:
+    for place, piece in enumerate(_PLACE.split(template)):  # literal, expression, literal, ...
+        found = scalar(piece, payload) if place % 2 else piece
+        yield str(found).lower() if isinstance(found, bool) else str(found)
+
+
+def _search(expression: str, payload: Any) -> Any:
+    """Return what an expression finds; None too where the payload's types do not suit its functions."""
+    try:
+        return _compiled(expression).search(payload)
+    except (JMESPathError, RecursionError, TypeError, ValueError, ArithmeticError):
+        return None
+
+
+@cache  # an operator's file has few
+def _compiled(expression: str) -> Any:
+    try:
+        return jmespath.compile(expression.strip())
+    except (JMESPathError, RecursionError) as error:
+        raise WrongExpression(f"is no JMESPath: {' '.join(str(error).split())}") from error

@@ -1,0 +1,134 @@
+"""One delivery from its bytes to its answer: its size, its signature, its JSON, the rules, then one write to Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from redis import Redis
+
+from schemas import codec
+from tasks.base.errors import PlannerError
+from worker.store import webhook_events
+from worker.webhooks import events, listing, rules
+from worker.webhooks.expressions import Scalar
+from worker.webhooks.listing import TooManyFiles
+from worker.webhooks.rules import Ignored, Wanted
+from worker.webhooks.signatures import Headers, is_signed
+from worker.webhooks.sources_file import Scheme, Source
+
+MAX_BYTES, MAX_GITHUB_BYTES = 1024 * 1024, 25 * 1024 * 1024  # the latter is what GitHub itself sends at the most
+SAID = {  # why a delivery that the rules want is ignored all the same, by the verdict of the store
+    "duplicate": "duplicate: this was delivered before",
+    "coalesced": "coalesced: it is about the same as an earlier one",
+    "not_newer": "not_newer: what is known is as new or newer",
+}
+
+
+class WrongSignature(PlannerError):
+    """No secret of ours signed this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a delivery: the goal, or why there is none; `cancels` is an older goal that it puts an end to."""
+
+    goal_id: str | None = None
+    ignored: str | None = None
+    cancels: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Write the answer as JSON."""
+        more = {"cancels": self.cancels} if self.cancels else {}
+        return {"goal_id": self.goal_id, "ignored": self.ignored, **more}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What would be sent: the goal with its id, which the forge may have to complete."""
+
+    wanted: Wanted
+    goal_id: str = ""
+    goal: dict[str, Any] | None = None
+
+
+def most_bytes(source: Source) -> int:
+    """Return how large a delivery of `source` may be."""
+    return MAX_GITHUB_BYTES if source.scheme is Scheme.GITHUB else MAX_BYTES
+
+
+def take(client: Redis, source: Source, headers: Headers, raw: bytes, now_s: float) -> Answer:
+    """Take a delivery that is not too large; the names of its headers are in lower case.
+
+    Raises WrongSignature, then events.NoEvent; WrongSources where a file that has to be read cannot be.
+    """
+    if not is_signed(source.scheme, headers, raw, source.secrets(), now_s):
+        raise WrongSignature
+    event = events.read(source.scheme, headers, raw)
+    found = prepare(source, event, raw)
+    if isinstance(found, Ignored):
+        webhook_events.count(client, f"{source.name}:{found.code}")
+        return Answer(ignored=found.reason)
+    verdict, goal_id, cancels = webhook_events.take(client, _arrival(source, event.delivery, raw, found))
+    if reason := SAID.get(verdict):
+        return Answer(goal_id or None, reason)
+    if found.goal is None:
+        return Answer(None, None if cancels else "resolved: nothing is to be cancelled", cancels or None)
+    return Answer(goal_id, None, cancels or None)
+
+
+def prepare(source: Source, event: events.Event, raw: bytes) -> Prepared | Ignored:
+    """Decide about an event, and name its goal; a listing is read from its file. Raises WrongSources."""
+    wanted = rules.decide(source, event)
+    if isinstance(wanted, Ignored):
+        return wanted
+    if wanted.goal is None:
+        return Prepared(wanted)
+    goal_id = f"webhook-{source.name}-{_digest(source.name, event.delivery, sha256(raw).hexdigest())[:24]}"
+    goal = {"goal_id": goal_id, **wanted.goal}
+    if wanted.rule.files_from:
+        try:
+            goal = listing.with_files(goal, listing.read(wanted.rule.files_from))
+        except TooManyFiles as error:
+            return Ignored(f"files: {error}")
+    return Prepared(wanted, goal_id, goal)
+
+
+def _arrival(source: Source, delivery: str, raw: bytes, found: Prepared) -> webhook_events.Arrival:
+    """Say what the store has to know: keys are digests, with the source and, where goals meet, the tenant in them."""
+    wanted, tenant = found.wanted, found.wanted.rule.tenant
+    body = _digest(source.name, sha256(raw).hexdigest())
+    job: Mapping[str, Any] | None = None
+    if found.goal is not None and wanted.asks_forge:
+        job = {
+            "source": source.name,
+            "goal": found.goal,
+            "files": wanted.rule.files is not None,
+            "failures_of": wanted.failures_of,
+        }
+    return webhook_events.Arrival(
+        source=source.name,
+        delivery=_digest(source.name, delivery) if delivery else body,
+        body=body,
+        goal_id=found.goal_id,
+        tenant=tenant,
+        goal=codec.dumps(found.goal) if found.goal is not None and job is None else b"",
+        job=codec.dumps(job) if job else b"",
+        coalesce=None if wanted.coalesce is None else _digest(source.name, tenant, wanted.coalesce),
+        latest=None if wanted.supersedes is None else _digest(source.name, tenant, wanted.supersedes),
+        order=_order(wanted.order),
+    )
+
+
+def _order(order: Scalar | None) -> str:
+    """Write an order as the store compares it: numbers as such, everything else as text."""
+    if order is None:
+        return ""
+    return f"n{order!r}" if isinstance(order, int | float) and not isinstance(order, bool) else f"s{order}"
+
+
+def _digest(*parts: str) -> str:
+    """Digest texts, so that no two lists of them have the same digest."""
+    return sha256(codec.dumps(parts)).hexdigest()

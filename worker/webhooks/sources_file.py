@@ -1,0 +1,329 @@
+"""PLANNER_WEBHOOKS_FILE: whose webhooks are heard, and the rules by which they become goals (docs/webhooks.md).
+
+What stands in a rule is an operator's policy: files, commands, approvals, queues and tenants are never read from a
+payload.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
+
+from schemas import goal as wire
+from schemas.base import CommandLine, Name, QueueName, RiskLevel
+from schemas.base import Path as FilePath
+from tasks.base.errors import PlannerError
+from tasks.text.paths import expand_globs, is_glob
+from worker.host.regular_files import read_setting
+
+MAX_BYTES = 1024 * 1024
+MAX_SECRET_BYTES = 4096
+HERE = ("localhost", "127.0.0.1", "::1")
+
+
+class WrongSources(PlannerError):
+    """The file cannot be used; the message has a sentence for each mistake."""
+
+
+class Scheme(StrEnum):
+    """Who speaks: how a delivery is signed, and what its payload says."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    STANDARD = "standard"
+
+
+class Allowance(StrEnum):
+    """What is left out unless a rule names it: each may have a plan feed itself, or bring in a stranger's work."""
+
+    FORKS = "forks"
+    OWN_BRANCHES = "own_branches"
+    OWN_APP = "own_app"
+    EDITED = "edited"
+
+
+APIS = {Scheme.GITHUB: "https://api.github.com", Scheme.GITLAB: "https://gitlab.com/api/v4"}
+COMMENTS = frozenset(
+    {"issue_comment", "note", "commit_comment", "discussion_comment", "pull_request_review_comment"}
+)  # events that carry a person's words
+
+
+def _api(url: str) -> str:
+    if not url.startswith("https://") and urlsplit(url).hostname not in HERE:
+        raise ValueError("begins with https://, or a token could be read on its way")
+    return url.rstrip("/")
+
+
+def _place(path: Path, info: ValidationInfo) -> Path:
+    return Path(info.context or ".") / path.expanduser()
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _allowed(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    for error in expand_globs(patterns, ["src/a.py"]).errors:
+        number = int(error.pointer.rpartition("/")[2])
+        raise ValueError(f"{patterns[number]}: {error.message}")
+    return patterns
+
+
+SourceName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+Expression = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+Template = Annotated[str, StringConstraints(min_length=1, max_length=4000, pattern=r"\S")]
+Repository = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*(?:/[\w.-]+)+$", max_length=200)]
+Word = Annotated[str, StringConstraints(pattern=r"^\S{1,100}$")]
+Host = Annotated[str, StringConstraints(pattern=r"^(?:\*\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)+$")]
+Api = Annotated[str, StringConstraints(pattern=r"^https?://[^\s@?#]+$"), AfterValidator(_api)]
+File = Annotated[Path, AfterValidator(_place)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Limits(wire.Limits):
+    """Limits of the plans; here an unknown name is a mistake."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Delivery(wire.Delivery):
+    """What becomes of the plans' changes; here an unknown name is a mistake."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Rule(_Table):
+    """One `[[source.rule]]`: which events become which goal."""
+
+    on: Word
+    when: Expression | None = None
+    repos: tuple[Repository, ...] = ()
+    repo: Expression | None = None  # where a payload that is of no forge names its repository
+    allow: tuple[Allowance, ...] = ()
+    from_: tuple[Word, ...] | None = Field(default=None, alias="from", min_length=1)
+    tenant: Name = "default"
+    queue: QueueName = "default"
+    goal: Template | None = None
+    command: Word | None = None  # a comment's first word: what follows it is the goal
+    constraints: tuple[Template, ...] = Field(default=(), max_length=20)
+    failure_log: Template | None = None
+    language: Name | None = None
+    test_command: CommandLine | None = None
+    allowed_files: Annotated[tuple[FilePath, ...], AfterValidator(_allowed)] = ()
+    files: Literal["forge"] | None = None
+    files_from: File | None = None
+    failures: Literal["forge", "none"] | None = None  # annotations and test reports
+    base_sha: Template | None = None
+    approvals: tuple[RiskLevel, ...] = ()
+    drafter: Name | None = None
+    mend: bool = True
+    limits: Limits | None = None
+    delivery: Delivery | None = None
+    coalesce: Template | None = None
+    supersedes: Template | None = None
+    order: Expression | None = None
+    resolves: Expression | None = None
+
+    @property
+    def expressions(self) -> Iterator[tuple[str, str]]:
+        """Yield the keys that are expressions, with each."""
+        for key in ("when", "repo", "order", "resolves"):
+            if given := getattr(self, key):
+                yield key, given
+
+    @property
+    def templates(self) -> Iterator[tuple[str, str]]:
+        """Yield the keys that are texts with expressions in braces, with each."""
+        for key in ("goal", "failure_log", "base_sha", "coalesce", "supersedes"):
+            if given := getattr(self, key):
+                yield key, given
+        yield from (("constraints", each) for each in self.constraints)
+
+    def mistakes(self, scheme: Scheme) -> Iterator[tuple[str, str]]:
+        """Yield the keys that contradict each other, and why."""
+        is_comment = self.on in COMMENTS and scheme is not Scheme.STANDARD
+        if bool(self.goal) == bool(self.command):
+            yield "goal", "either `goal` or `command` says what shall be done"
+        if self.command and not is_comment:
+            yield "command", "is of comments: `on` one of " + ", ".join(sorted(COMMENTS))
+        if scheme is not Scheme.STANDARD and not self.repos:
+            yield "repos", "names the repositories that may be worked on, such as ['acme/shop']"
+        if scheme is not Scheme.STANDARD and self.repo:
+            yield "repo", f"is of the scheme standard; a payload of {scheme} says its repository itself"
+        if self.repo and not self.repos:
+            yield "repos", "names what `repo` may find"
+        if len(self.repos) > 1 and scheme is Scheme.STANDARD and not self.repo:
+            yield "repo", "says where the payload names one of the repositories"
+        if scheme is Scheme.GITLAB and is_comment and not self.from_:
+            yield "from", "names who may comment, by username: a payload of gitlab tells no one's role"
+        yield from self._contradictions(scheme)
+
+    def _contradictions(self, scheme: Scheme) -> Iterator[tuple[str, str]]:
+        globs = [each for each in self.allowed_files if is_glob(each)]
+        if globs and not (self.files or self.files_from):
+            yield "files", f"{globs[0]} needs a listing: files = 'forge', or files_from = a file with a path a line"
+        if self.files and self.files_from:
+            yield "files_from", "is a listing, and so is files = 'forge': leave one"
+        if self.files and not self.base_sha:
+            yield "base_sha", "says of which commit files = 'forge' lists the files"
+        if scheme is Scheme.STANDARD and (self.files or self.failures == "forge"):
+            yield "files", "the scheme standard has no forge to ask; files_from names a listing"
+        for key in ("order", "resolves"):
+            if getattr(self, key) and not self.supersedes:
+                yield key, "needs `supersedes`, which says what is newer, or solved"
+
+
+class Source(_Table):
+    """One `[[source]]`: who sends to /v1/webhooks/{name}."""
+
+    name: SourceName
+    scheme: Scheme
+    secret_file: Annotated[tuple[File, ...], BeforeValidator(_listed)] = Field(min_length=1, max_length=8)
+    app: Word | None = None  # the slug of our own app, or the name of our own user: what it did is left out
+    own_branches: tuple[Word, ...] = ("planner/*",)  # as controllers push them
+    api: Api | None = None
+    token_file: File | None = None
+    download_hosts: tuple[Host, ...] | None = None  # to which the forge sends whoever wants an artifact
+    rule: tuple[Rule, ...] = Field(min_length=1, max_length=200)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_api(cls, values: Any) -> Any:
+        """Fill in the provider's own API; a server of one's own has to be named."""
+        if isinstance(values, dict) and "api" not in values and values.get("scheme") in tuple(APIS):
+            return {**values, "api": APIS[Scheme(values["scheme"])]}
+        return values
+
+    @property
+    def asks_for_failures(self) -> bool:
+        """Whether the forge is asked what failed where a rule does not say so: where there is a token to ask with."""
+        return self.token_file is not None and self.scheme is not Scheme.STANDARD
+
+    @property
+    def artifact_hosts(self) -> tuple[str, ...]:
+        """The hosts that an artifact may be downloaded from beside the forge's own."""
+        if self.download_hosts is not None:
+            return self.download_hosts
+        if self.api == APIS[Scheme.GITHUB]:
+            return ("*.blob.core.windows.net", "*.githubusercontent.com")
+        return ()
+
+    def secrets(self) -> tuple[str, ...]:
+        """Read the secrets that may have signed a delivery, several during a rotation; raises WrongSources."""
+        return tuple(read_secret(path) for path in self.secret_file)
+
+    def token(self) -> str | None:
+        """Read the token for the forge's API, if there is one; raises WrongSources."""
+        return read_secret(self.token_file) if self.token_file else None
+
+
+class SourcesFile(_Table):
+    """The whole file."""
+
+    source: tuple[Source, ...] = Field(min_length=1, max_length=100)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read the file at `path`, without its secrets; raises WrongSources with a sentence for each mistake."""
+        place = path.absolute()
+        values: Any = None
+        try:
+            values = tomllib.loads(read_setting(place, MAX_BYTES).decode())
+            found = cls.model_validate(values, context=place.parent)
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else "it is no text in UTF-8"
+            raise WrongSources(f"{path} cannot be read: {why}.") from error
+        except tomllib.TOMLDecodeError as error:
+            raise WrongSources(f"{path} is no TOML: {error}.") from error
+        except ValidationError as error:
+            wrong = (f"{path}: {_place_of(e['loc'], values)}: {_sentence(e)}." for e in error.errors())
+            raise WrongSources("\n".join(wrong)) from error
+        if mistakes := [f"{path}: {each}." for each in found.mistakes()]:
+            raise WrongSources("\n".join(mistakes))
+        return found
+
+    def named(self, name: str) -> Source | None:
+        """Return the source of this name, if there is one."""
+        return next((each for each in self.source if each.name == name), None)
+
+    def mistakes(self) -> Iterator[str]:
+        """Yield a sentence for each thing that contradicts another."""
+        names = [each.name for each in self.source]
+        values = {"source": [{"name": name} for name in names]}
+        for at, source in enumerate(self.source):
+            if names.index(source.name) != at:
+                yield f"{_place_of(('source', at, 'name'), values)}: another source has this name"
+            for number, rule in enumerate(source.rule):
+                for key, why in rule.mistakes(source.scheme):
+                    yield f"{_place_of(('source', at, 'rule', number, key), values)}: {why}"
+
+
+def read_secret(path: Path) -> str:
+    """Read a file that holds one secret; raises WrongSources, without a word of what the file holds."""
+    try:
+        text = read_setting(path, MAX_SECRET_BYTES).decode("ascii").strip()
+    except OSError as error:
+        raise WrongSources(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise WrongSources(f"{path} holds no secret: that is one line of ASCII.") from error
+    if not text.isprintable() or not text:
+        raise WrongSources(f"{path} holds no secret: that is one line of ASCII.")
+    return text
+
+
+_MODELS: Mapping[tuple[str, ...], type[BaseModel]] = {
+    (): SourcesFile,
+    ("source",): Source,
+    ("source", "rule"): Rule,
+    ("source", "rule", "limits"): Limits,
+    ("source", "rule", "delivery"): Delivery,
+}
+
+
+def _place_of(loc: tuple[int | str, ...], values: Any) -> str:
+    """Name a place in the file: `source 1 (github), rule 2, repos`."""
+    words: list[str] = []
+    for part in loc:
+        try:
+            values = values[part]
+        except (KeyError, IndexError, TypeError):
+            values = None
+        if not isinstance(part, int):
+            words.append(str(part))
+        elif words and words[-1] in ("source", "rule"):
+            name = values.get("name") if isinstance(values, dict) and words[-1] == "source" else None
+            words[-1] += f" {part + 1}" + (f" ({name})" if isinstance(name, str) else "")
+        else:
+            words.append(str(part + 1))
+    return ", ".join(words) or "the file"
+
+
+def _sentence(error: ErrorDetails) -> str:
+    """Say what is wrong with a key; an unknown one with the name that it may have meant."""
+    if error["type"] != "extra_forbidden":
+        return error["msg"].removeprefix("Value error, ")
+    model = _MODELS.get(tuple(part for part in error["loc"][:-1] if isinstance(part, str)))
+    known = [field.alias or name for name, field in model.model_fields.items()] if model else []
+    near = get_close_matches(str(error["loc"][-1]), known, 1)
+    return "there is no such key" + (f"; did you mean `{near[0]}`?" if near else f"; there are {', '.join(known)}")
