@@ -6,7 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -21,7 +21,8 @@ from tests.support.faults import children, hasty_worker, is_stopped
 from tests.support.proxy import Proxy, When, running_proxy
 from tests.support.recount import Recount, left_over, plans
 from worker.bench import fleet
-from worker.controller import mailbox
+from worker.client.redis_steps import RedisSteps
+from worker.client.steps import Held, call_until_answered
 from worker.store import functions, keys
 from worker.store.keys import Partition
 
@@ -251,10 +252,11 @@ def test_an_outcome_sent_again_after_a_lost_reply_is_applied_once(site: Site, se
     before = site.counted("duplicate") + site.counted("late")
     outcome = {name: spec[name] for name in ("step_id", "plan_id", "attempt", "lease")} | {"success": True}
 
-    with running_proxy(server_url) as proxy, mailbox.connect(proxy.url) as client:
+    held = Held(**{name: spec[name] for name in Held._fields})
+    with running_proxy(server_url) as proxy:
         trap = proxy.trap(r"^XADD planner:\{0\}:outcomes")
-        box = mailbox.Mailbox(client, [fleet.QUEUE], "ctl-1", Event())
-        box.publish(HOME.outcomes, {"data": codec.dumps(outcome)})
+        with closing(RedisSteps(proxy.url, ["default"], 1, "ctl-1", "ctl-1", Event())) as steps:
+            call_until_answered(lambda: steps.publish(held, codec.dumps(outcome)), Event())
 
     assert trap.sprung.is_set()
     assert applied(site.finish(plan_id)) == once_each(3)

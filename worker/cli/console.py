@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -72,18 +72,55 @@ def open_link(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[RedisPla
     from worker.client.redis_planner import RedisPlanner
 
     settings = read_settings()
+    check_redis(settings)
     with _failures(), redis_connection.opened(settings, block_s, agreed=agreed) as client:
         yield RedisPlanner(client, settings)
 
 
 @contextmanager
 def open_planner(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[Planner]:
-    """Ask the planner that the settings name while the block lasts; raises Failure where that cannot work.
+    """Ask the planner that PLANNER_URL or PLANNER_REDIS_URL names while the block lasts; raises Failure.
 
     `block_s` and `agreed` are about its Redis, as of `open_link`.
     """
-    with open_link(block_s, agreed=agreed) as planner:
-        yield planner
+    settings = planner_settings()
+    if settings.url is None:
+        with open_link(block_s, agreed=agreed) as planner:
+            yield planner
+        return
+    from worker.client.http_link import GatewayLink
+    from worker.client.http_planner import HttpPlanner
+
+    with _failures(), closing(GatewayLink(settings)) as link:
+        yield HttpPlanner(link, settings)
+
+
+def check_redis(settings: Settings) -> None:
+    """Raise Failure where only a gateway is named, which does not do everything."""
+    if settings.url and not settings.given_redis_url:
+        detail = "This command works on Redis itself, and PLANNER_URL names a gateway: set PLANNER_REDIS_URL."
+        raise Failure.of("needs_redis", detail, USAGE)
+
+
+def planner_settings(secrets_fd: int | None = None) -> Settings:
+    """Read the settings of whoever asks a planner; raises Failure where they name two: whose rights would count?
+
+    The gateway of a `planner up` with the same PLANNER_DATA_DIR needs no key to be set.
+    """
+    from pydantic import SecretStr
+
+    from worker.host import nearby_server
+
+    settings = read_settings(secrets_fd, nearby=False)
+    if settings.url is None:
+        return read_settings()
+    if settings.given_redis_url:
+        detail = "PLANNER_URL and PLANNER_REDIS_URL are both set: leave the one by which the planner shall be asked."
+        raise Failure.of("two_addresses", detail, USAGE)
+    if settings.api_key or settings.id_token:
+        return settings
+    found = nearby_server.api_key(settings.data_dir, settings.url.rstrip("/"))
+    return settings.model_copy(update={"api_key": SecretStr(found)}) if found else settings
 
 
 @contextmanager
@@ -117,7 +154,12 @@ def read_settings(secrets_fd: int | None = None, *, nearby: bool = True) -> Sett
         settings = load()
     except WrongSettings as error:
         raise Failure.of("wrong_settings", str(error), USAGE) from error
-    if nearby and "redis_url" not in settings.model_fields_set and (url := nearby_server.url(settings.data_dir)):
+    if (
+        nearby
+        and settings.url is None
+        and "redis_url" not in settings.model_fields_set
+        and (url := nearby_server.url(settings.data_dir))
+    ):
         return settings.model_copy(update={"redis_url": url})
     return settings
 

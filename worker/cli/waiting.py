@@ -51,8 +51,8 @@ def wait_for(planner: Planner, sent: Sent, timeout_s: float) -> GoalAnswer:
 
 
 def errors_of(planner: Planner, answer: GoalAnswer) -> list[dict[str, str]]:
-    """List what was wrong with a REJECTED goal; its plan keeps that."""
-    if not answer.plan_id:
+    """List what was wrong with a REJECTED goal: its plan keeps that, and a gateway tells it with the verdict."""
+    if answer.errors or not answer.plan_id:
         return list(answer.errors)
     try:
         plan = planner.plan(answer.plan_id)
@@ -106,7 +106,7 @@ class EndWait:
                 if not told:
                     line(f"{away.who} does not answer ({away.why}): waiting for it.", err=True)
                 told = away.who.partition(" at ")[0]
-                if not self._pause(AWAY_S):
+                if not self._pause(max(AWAY_S, away.retry_after_s)):
                     return None
             else:
                 if told:

@@ -18,6 +18,7 @@ from worker.store.queries import EVERY_PLAN, KeptGoal, Page
 ANSWER_S = 10.0  # until a command that nobody answers is given up
 SELDOM_S = 5.0  # at most between two looks
 REFUSED = "dev.planner.command.refused.v1"
+GAP = "gap"  # the name of an event that stands for those that are missing
 ENDS = frozenset({"plan.completed", "plan.halted", "plan.rejected"})
 
 

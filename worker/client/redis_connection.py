@@ -10,7 +10,7 @@ from redis.exceptions import BusyLoadingError, NoPermissionError, OutOfMemoryErr
 from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as TookTooLong
 
-from worker.client.troubles import Away, NoRight, Trouble, WrongUse
+from worker.client.troubles import Away, NoRight, Refused, Trouble, WrongUse
 from worker.settings.settings import Settings
 from worker.store import deployment
 from worker.store.clients import RefusedRedis, check_version, connect, place, refusal
@@ -45,13 +45,15 @@ def asked(url: str) -> Iterator[None]:
     except deployment.WrongDeployment as error:
         raise WrongUse.of("wrong_settings", str(error)) from error
     except (RedisError, RefusedRedis) as error:
-        raise _trouble(error, url) from error
+        trouble = _trouble(error, url)
+        trouble.event = "redis_unavailable"
+        raise trouble from error
 
 
 def _trouble(error: Exception, url: str) -> Trouble:
     where = place(url)
     if why := refusal(error, url):
-        return (NoRight if isinstance(error, NoPermissionError) else Trouble).of(why.code, str(why))
+        return (NoRight if isinstance(error, NoPermissionError) else Refused).of(why.code, str(why))
     if isinstance(error, OutOfMemoryError):
         sentence = f"Redis at {where} takes nothing new: its memory is full. {MAKE_ROOM}"
         return Trouble.of("out_of_memory", sentence)

@@ -13,6 +13,7 @@ class Trouble(PlannerError):
     """A planner did not do what it was asked; `problem` says why."""
 
     status = 500
+    event = "gateway_unavailable"  # what a controller logs that asks again
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.detail)
@@ -24,23 +25,28 @@ class Trouble(PlannerError):
         return cls(Problem.of(code, detail, tuple(errors), cls.status))
 
 
-class WrongUse(Trouble):
+class Refused(Trouble):
+    """Waiting changes nothing about it."""
+
+
+class WrongUse(Refused):
     """What was asked, or a setting, cannot be meant like that."""
 
     status = 422
 
 
-class NotFound(Trouble):
+class NotFound(Refused):
     """There is no such thing."""
 
     status = 404
 
 
-class NoRight(Trouble):
-    """This user, or this key, may not do that; waiting changes nothing."""
+class NoRight(Refused):
+    """This user, or this key, may not do that."""
 
 
 class Away(Trouble):
     """Nobody answers for now; the same may be asked again. `who` does not answer, because of `why`."""
 
     who = why = ""
+    retry_after_s = 0.0  # not before this is over

@@ -15,6 +15,7 @@ from worker.controller.repositories_file import RepositoriesFile
 from worker.sandbox.paths import PathGrant
 from worker.sandbox.sandbox import SandboxMode
 from worker.sandbox.user import User
+from worker.settings.settings import Settings
 
 
 def unique_name() -> str:
@@ -30,7 +31,8 @@ class ControllerConfig:
     Without an `agent` there are only test steps.
     """
 
-    redis_url: str
+    redis_url: str = ""
+    gateway: Settings | None = None  # which name a gateway and its key, in place of `redis_url`
     workdir: Path = Path()
     repositories: RepositoriesFile | None = None
     agent: Agent | None = None

@@ -7,12 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from threading import Event, Thread
-from typing import Any
 
-from redis import Redis
-from redis.exceptions import RedisError, ResponseError
-
-from worker.controller.mailbox import call_until_answered
+from worker.client.steps import Steps, call_until_answered
+from worker.client.troubles import Trouble
 from worker.controller.wire import Spec
 from worker.sandbox.process import Abandoned
 
@@ -43,8 +40,8 @@ LOST = frozenset({Action.CANCEL, Action.TAKEN, Action.STALE})
 class LeaseClient:
     """Our hold on the attempt of `spec`."""
 
-    def __init__(self, redis: Redis, spec: Spec, name: str, every_s: float, stop: Event, info: bytes = b"{}") -> None:
-        self._redis, self._spec, self._name, self._every_s, self._stop = redis, spec, name, every_s, stop
+    def __init__(self, steps: Steps, spec: Spec, every_s: float, stop: Event, info: bytes = b"{}") -> None:
+        self._steps, self._spec, self._every_s, self._stop = steps, spec, every_s, stop
         self._info = info  # what we say of ourselves, for people: a JSON object
         self._lost: Action | None = None
         self.claimed = False  # stays false where the planner's server knows no heartbeat
@@ -81,24 +78,19 @@ class LeaseClient:
         while not done.wait(self._every_s) and self.is_wanted():
             try:
                 self._beat()
-            except RedisError as error:  # the planner judges how long silence may last
+            except Trouble as error:  # the planner judges how long silence may last
                 log.warning("heartbeat_failed", extra={**self._spec.ids, "error": str(error)})
 
     def _beat(self) -> Action | None:
         """Send one heartbeat; None where that is not possible, so that the attempt has until its deadline."""
-        spec = self._spec
-        try:
-            answer: Any = self._redis.fcall(
-                "planner_heartbeat", 1, spec.lease_key, str(spec.attempt), spec.lease, self._name, "", self._info
-            )
-        except ResponseError as error:
-            log.info("heartbeat_unavailable", extra={**spec.ids, "error": str(error)})
+        beat = self._steps.beat(self._spec.held, self._info)
+        if beat is None:
             return None
-        action, lease_ttl_ms = Action(answer[0].decode()), int(answer[2] or 0)
+        action = Action(beat.action)
         self.claimed = True
         if action in LOST:
             self._lost = action
-            log.info("lease_lost", extra={**spec.ids, "action": action})
-        if lease_ttl_ms > 0:  # a planner with shorter leases needs to hear from us more often
-            self._every_s = min(self._every_s, lease_ttl_ms / 3000)
+            log.info("lease_lost", extra={**self._spec.ids, "action": action})
+        if beat.lease_ttl_ms > 0:  # a planner with shorter leases needs to hear from us more often
+            self._every_s = min(self._every_s, beat.lease_ttl_ms / 3000)
         return action

@@ -9,25 +9,27 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from threading import Event
 
 from pydantic import ValidationError
-from redis import Redis
-from redis.exceptions import RedisError
 
 from schemas import codec
 from schemas.envelope import DATA
 from schemas.outcome import Outcome, Transcript
+from worker.client.http_link import GatewayLink
+from worker.client.http_steps import HttpSteps
+from worker.client.redis_steps import RedisSteps
+from worker.client.steps import StepEntry, Steps, call_until_answered, tell
+from worker.client.troubles import NoRight, Refused, Trouble
 from worker.controller.attempt import AttemptRun, Result, outcome
 from worker.controller.attempt_log import TRANSCRIPT, AttemptLog, digest
 from worker.controller.config import ControllerConfig
 from worker.controller.delivery import Delivery
 from worker.controller.lease import LeaseClient, Paused
-from worker.controller.mailbox import Mailbox, StepEntry, call_until_answered, connect, step_streams
 from worker.controller.pauses import Pauses
 from worker.controller.places import Places
 from worker.controller.readiness import CannotWork
@@ -35,7 +37,6 @@ from worker.controller.wire import Spec
 from worker.host.git import GitError
 from worker.sandbox.process import Abandoned
 from worker.sandbox.sandbox import NoSandbox
-from worker.store.clients import RefusedRedis, check_version, refusal
 
 log = logging.getLogger("planner.controller")
 
@@ -50,23 +51,30 @@ except PackageNotFoundError:  # run from its sources
 MAX_HOST = 200  # characters: what a heartbeat says of us has 512 bytes
 
 
-def run(config: ControllerConfig, stop: Event | None = None, check: Callable[[Redis], None] = check_version) -> int:
-    """Work until SIGTERM, SIGINT or `stop`; returns the exit code: 0 ended as asked, 1 refused by Redis or git.
+def run(config: ControllerConfig, stop: Event | None = None) -> int:
+    """Work until SIGTERM, SIGINT or `stop`; returns the exit code: 0 ended as asked, 1 refused by the planner or git.
 
-    `check` looks at the server once it answers, and raises RefusedRedis where it is not one for us. A step in hand is
-    abandoned at the end: its agent is stopped, nothing is published, its lease expires.
+    A step in hand is abandoned at the end: its agent is stopped, nothing is published, its lease expires.
     """
     stop = stop or Event()
     try:
-        with stop_on_signals(stop), Places.opened(config) as places, connect(config.redis_url) as redis:
-            call_until_answered(lambda: check(redis), stop)
-            Controller(config, redis, places, stop).run()
-    except Abandoned:  # we were asked to stop before the server answered
+        with stop_on_signals(stop), Places.opened(config) as places, closing(open_steps(config, stop)) as steps:
+            call_until_answered(steps.check, stop)
+            Controller(config, steps, places, stop).run()
+    except Abandoned:  # we were asked to stop before the planner answered
         return 0
-    except (RedisError, RefusedRedis, GitError, NoSandbox, OSError) as error:
-        log.error("controller_refused", extra={"error": str(refusal(error, config.redis_url) or error)})
+    except (Trouble, GitError, NoSandbox, OSError) as error:
+        log.error("controller_refused", extra={"error": str(error)})
         return 1
     return 0
+
+
+def open_steps(config: ControllerConfig, stop: Event) -> Steps:
+    """Ask for steps as the configuration says: over HTTP, or by Redis."""
+    claimant = config.claimant or config.name
+    if config.gateway:
+        return HttpSteps(GatewayLink(config.gateway, patience_s=0.0), config.all_queues, claimant, stop)
+    return RedisSteps(config.redis_url, config.all_queues, config.partitions, config.name, claimant, stop)
 
 
 @contextmanager
@@ -87,10 +95,8 @@ def stop_on_signals(stop: Event) -> Iterator[None]:
 class Controller:
     """One controller at work in its places."""
 
-    def __init__(self, config: ControllerConfig, redis: Redis, places: Places, stop: Event) -> None:
-        self._config, self._redis, self._places, self._stop = config, redis, places, stop
-        streams = step_streams(config.all_queues, config.partitions)
-        self._mailbox = Mailbox(redis, streams, config.name, stop)
+    def __init__(self, config: ControllerConfig, steps: Steps, places: Places, stop: Event) -> None:
+        self._config, self._steps, self._places, self._stop = config, steps, places, stop
         self._pauses = Pauses(places.count, time.monotonic)
         self._done = self._failed = 0  # since our start
         self._aside: deque[tuple[float, StepEntry]] = deque()  # steps of paused plans, and when to ask for them again
@@ -102,18 +108,17 @@ class Controller:
             entry = self._receive()
             if entry and self._handle(entry) and self._config.once:
                 break
-        self._mailbox.close()
         log.info("controller_stopped", extra={"controller": self._config.name})
 
     def _receive(self) -> StepEntry | None:
         if self._aside and self._aside[0][0] <= time.monotonic():
             return self._aside.popleft()[1]
         try:
-            return self._mailbox.receive()
-        except RedisError as error:
-            if refusal(error, self._config.redis_url):
-                raise
-            log.warning("redis_unavailable", extra={"error": str(error)})
+            return self._steps.receive()
+        except Refused:
+            raise
+        except Trouble as trouble:
+            tell(trouble)
             self._stop.wait(AWAY_PAUSE_S)
             return None
 
@@ -130,18 +135,11 @@ class Controller:
             log.info("step_abandoned", extra={**(spec.ids if spec else {}), "reason": str(reason)})
             if self._stop.is_set():
                 return True  # stays pending: it is still ours to answer for until the lease expires
-        self._mailbox.acknowledge(entry)
+        self._steps.acknowledge(entry)
         return spec is not None
 
     def _work(self, spec: Spec, entry: StepEntry) -> None:
-        lease = LeaseClient(
-            self._redis,
-            spec,
-            self._config.claimant or self._config.name,
-            self._config.heartbeat_s,
-            self._stop,
-            self._info(),
-        )
+        lease = LeaseClient(self._steps, spec, self._config.heartbeat_s, self._stop, self._info())
         lease.claim()
         seconds = None
         if not lease.claimed:  # without a heartbeat never beyond the attempt's deadline
@@ -162,11 +160,20 @@ class Controller:
             if place := self._keep(spec, raw, done, message):
                 message = message.model_copy(update={"transcript": place})
             data = codec.encode(message, exclude_none=True)
-            self._mailbox.publish(spec.reply_to, {"data": data, **spec.ids, "lease": spec.lease})
+            self._publish(spec, data)
         log.info("step_finished", extra={**spec.ids, "success": message.success, "duration_ms": duration_ms})
         self._count(spec.context.repo or "", result.released)
         self._done += message.success
         self._failed += not message.success and not result.released
+
+    def _publish(self, spec: Spec, data: bytes) -> None:
+        """Hand in an outcome, again and again until it is taken; one that is refused as such is no matter of ours."""
+        try:
+            call_until_answered(lambda: self._steps.publish(spec.held, data), self._stop)
+        except NoRight:
+            raise
+        except Refused as refused:
+            log.error("outcome_refused", extra={**spec.ids, "error": str(refused)})
 
     def _info(self) -> bytes:
         """Say who we are, for `planner controllers`."""

@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, Field
 from schemas.base import FailureCategory, Inbound, Mode, Path, PlanId, StepId, StepType, Word
 from schemas.outcome import FailureEvidence
 from tasks.toolchain.classify import Diagnosis, classify
+from worker.client.steps import Held
 
 MESSAGE_CHARS = 4000
 TRACE_CHARS = 500
@@ -123,9 +124,14 @@ class Spec(Inbound):
         return self.context.base_sha if self.context.at == "base" and self.mode is Mode.TEST else None
 
     @property
+    def held(self) -> Held:
+        """Name the attempt as planners are told of it."""
+        return Held(self.plan_id, self.step_id, self.attempt, self.lease, self.lease_key, self.reply_to)
+
+    @property
     def ids(self) -> dict[str, str | int]:
         """Say which attempt this is, without its lease, which is a secret and has no place in a log."""
-        return {"plan_id": self.plan_id, "step_id": self.step_id, "attempt": self.attempt}
+        return self.held.ids
 
 
 @dataclass(frozen=True, slots=True)

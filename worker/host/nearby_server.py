@@ -37,11 +37,18 @@ def write(file: Path, text: str) -> None:
 
 def url(data_dir: Path) -> str | None:
     """Return the URL of the server that runs there; None where none does, or where it is another user's."""
-    file = data_dir / URL
+    text = _read(data_dir / URL)
+    return text if text and FOUND.fullmatch(text) else None
+
+
+def api_key(data_dir: Path, gateway_url: str) -> str | None:
+    """Return the key for the gateway that runs there, which nobody else is shown; None where it is another one."""
+    return _read(data_dir / API_KEY) if _read(data_dir / GATEWAY_URL) == gateway_url else None
+
+
+def _read(file: Path) -> str | None:
+    """Read a file of this user's, or of root's."""
     try:
-        if file.stat().st_uid not in (os.geteuid(), 0):
-            return None
-        text = file.read_text().strip()
+        return file.read_text().strip() if file.stat().st_uid in (os.geteuid(), 0) else None
     except OSError:
         return None
-    return text if FOUND.fullmatch(text) else None

@@ -22,6 +22,8 @@ VARIABLES = {  # that hold secrets, by the setting; the first one is its own
     "llm_api_key": ("PLANNER_LLM_API_KEY",),
     "cli_env": ("PLANNER_CLI_ENV", "WORKER_PLANNING_EXTRA_ENV"),
     "sentry_dsn": ("SENTRY_DSN",),
+    "api_key": ("PLANNER_API_KEY",),
+    "id_token": ("PLANNER_ID_TOKEN",),
 }
 NAMES = frozenset(name for names in VARIABLES.values() for name in names)
 FILE = "_FILE"

@@ -60,6 +60,20 @@ class Settings(BaseSettings):
     redis_url: RedisUrl = Field(
         default="redis://localhost:6379/0", description="Redis or Valkey that keeps plans and streams"
     )
+    url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s/?#@]+(/[^\s?#@]*)?$",
+        description="a gateway that commands and controllers ask, in place of PLANNER_REDIS_URL",
+    )
+    api_key: SecretStr | None = Field(default=None, description="the key that it is shown, `pk_...`")
+    id_token: SecretStr | None = Field(
+        default=None,
+        description="an OIDC token of GitLab CI, which the gateway exchanges for a key;"
+        " a job of GitHub Actions that may write `id-token` asks for one itself",
+    )
+    oidc_audience: str | None = Field(
+        default=None, description="the audience that such a job asks for; PLANNER_URL unless set"
+    )
     broker_url: RedisUrl | None = Field(default=None, description="Celery's broker; the same server unless set")
     partitions: int = Field(default=1, ge=1, le=256, description="partitions of plans and outcomes")
     max_goal_bytes: int = Field(default=MAX_GOAL_WITH_STEPS_BYTES, ge=1024, description="largest goal with steps")

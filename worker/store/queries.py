@@ -6,7 +6,7 @@ Reads only, and never a walk over the server's keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -208,15 +208,23 @@ def resolve(client: Redis, partitions: int, prefix: str, tenant: str = NO_TENANT
 
     The latter with or without `plan_`. Raises NoSuchPlan, or Ambiguous with the candidates.
     """
-    answer = goal(client, prefix, tenant, partitions=partitions)
+
+    def find(begin: str) -> list[str]:
+        return [place.plan_id for place, fits in walk(client, partitions, PlanFilter(id_prefix=begin)) if fits]
+
+    return choose(prefix, goal(client, prefix, tenant, partitions=partitions), find)
+
+
+def choose(prefix: str, answer: GoalAnswer | None, find: Callable[[str], list[str]]) -> str:
+    """Choose the plan that `prefix` means: that of the goal with this id, or the one that `find` finds by it.
+
+    Raises as `resolve` does.
+    """
     if answer and answer.plan_id:
         return answer.plan_id
     if answer:
         raise NoSuchPlan(f"{prefix} has no plan: it could not be read ({answer.reason}).")
-    found: list[str] = []
-    if match := PLAN_PREFIX.fullmatch(prefix):
-        begin = "plan_" + match[1]
-        found = [place.plan_id for place, fits in walk(client, partitions, PlanFilter(id_prefix=begin)) if fits]
+    found = find("plan_" + match[1]) if (match := PLAN_PREFIX.fullmatch(prefix)) else []
     if len(found) == 1:
         return found[0]
     if not found:

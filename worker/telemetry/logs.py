@@ -25,7 +25,7 @@ from worker.settings.settings import Settings
 
 IDS = ("goal_id", "plan_id", "step_id", "attempt", "message_id", "trace_id", "request_id")
 PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-WAKEUP_LOGGERS = ("celery.worker.strategy", "celery.app.trace")  # two lines for every wake-up say nothing about plans
+NOISY = ("celery.worker.strategy", "celery.app.trace", "httpx")  # a line a wake-up or request says nothing of plans
 
 # What may leave for Sentry. Everything that is not named here stays: a new release may collect more than this one.
 REPORTED = frozenset(
@@ -69,7 +69,7 @@ def set_up_logs(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    for noisy in WAKEUP_LOGGERS:
+    for noisy in NOISY:
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 

@@ -14,7 +14,8 @@ from redis import Redis
 
 from tests.support.controlling import AGENT, Planner, Repo
 from worker.agents.agent import command_agent
-from worker.controller import ControllerConfig, mailbox, run
+from worker.client import redis_steps
+from worker.controller import ControllerConfig, run
 from worker.sandbox import bubblewrap
 from worker.sandbox.paths import PathGrant
 
@@ -55,7 +56,7 @@ def start(
     config: Callable[..., ControllerConfig], repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., None]]:
     """Start controllers as threads; at the end each must stop cleanly and leave no worktree behind."""
-    monkeypatch.setattr(mailbox, "BLOCK_MS", 50)
+    monkeypatch.setattr(redis_steps, "BLOCK_MS", 50)
     stop, codes, threads = threading.Event(), [], []
 
     def begin(**changes: Any) -> None:

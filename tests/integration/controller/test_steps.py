@@ -696,7 +696,12 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
         "tasks.toolchain.classify",
         "worker.agents.agent",
         "worker.agents.readers",
-        "worker.store.clients",  # where a server is, also behind sentinels
+        "worker.client.http_link",  # by which a planner is asked, over HTTP or by Redis
+        "worker.client.http_steps",
+        "worker.client.redis_steps",
+        "worker.client.steps",
+        "worker.client.troubles",
+        "worker.settings.settings",  # which name a gateway
         "worker.host.git",
         "worker.host.regular_files",
         "worker.host.remote_names",  # under which a repository is known

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import OK, USAGE, Failure, SecretsFd, command, read_settings
+from worker.cli.console import OK, USAGE, Failure, SecretsFd, command, planner_settings
 
 if TYPE_CHECKING:
-    from redis import Redis
-
     from worker.agents.agent import Agent
     from worker.controller import ControllerConfig
     from worker.controller.logs_folder import LogsFolder
@@ -117,7 +115,7 @@ def controller(
         raise Failure.of("two_places", "--repos names the repositories; --workdir says nothing beside it.", USAGE)
     if which("git") is None:
         raise Failure.of("no_git", "There is no git on the PATH; a controller needs 2.38 or newer.", USAGE)
-    settings, repositories = read_settings(secrets_fd), _repositories(repos)
+    settings, repositories = planner_settings(secrets_fd), _repositories(repos)
     program = _agent(agent, command_line)
     if DELIVERIES in (queue or ()) and not (repositories and repositories.delivers):
         raise Failure.of("wrong_queue", "--queue deliver: no repository of --repos permits a delivery.", USAGE)
@@ -125,6 +123,7 @@ def controller(
     set_up_logs(settings.log_level)
     config = ControllerConfig(
         redis_url=settings.redis_url,
+        gateway=settings if settings.url else None,
         workdir=workdir,
         repositories=repositories,
         agent=program,
@@ -238,15 +237,9 @@ def _grants(option: str, texts: list[str] | None) -> tuple[PathGrant, ...]:
 def _run(config: ControllerConfig, count: int) -> int:
     """Run `count` controllers in threads, since their work is in the agents' processes; returns the worst exit code."""
     from worker.controller.loop import run, stop_on_signals
-    from worker.store import deployment
-    from worker.store.clients import check_version
-
-    def check(redis: Redis) -> None:
-        check_version(redis)
-        deployment.check(redis, config.partitions)
 
     stop = Event()
     names = [config.name] if count == 1 else [f"{config.name}-{number}" for number in range(1, count + 1)]
     with stop_on_signals(stop), ThreadPoolExecutor(count) as pool:
-        codes = pool.map(lambda name: run(replace(config, name=name, claimant=config.name), stop, check), names)
+        codes = pool.map(lambda name: run(replace(config, name=name, claimant=config.name), stop), names)
         return max(codes, default=OK)

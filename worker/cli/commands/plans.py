@@ -80,7 +80,7 @@ def _page(planner: Planner, wanted: PlanFilter, limit: int, cursor: str | None) 
         return planner.page(wanted, limit, None if cursor == FIRST_PAGE else cursor)
     except WrongUse as error:
         detail = f"{cursor} is no cursor: take the one that the page before printed, or `{FIRST_PAGE}`."
-        raise Failure.of(error.problem.code, detail, USAGE) from error
+        raise Failure.of("wrong_cursor", detail, USAGE) from error
 
 
 def _nothing(wanted: PlanFilter, cursor: str | None) -> str:

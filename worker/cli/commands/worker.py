@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import USAGE, Failure, SecretsFd, command, read_settings
+from worker.cli.console import USAGE, Failure, SecretsFd, check_redis, command, read_settings
 from worker.host.terminal import line
 from worker.process import launch
 
@@ -62,6 +62,7 @@ def worker(
     from worker.settings import credentials
 
     settings = read_settings(secrets_fd)
+    check_redis(settings)
     check_drafters(settings)
     if queues is None and len(apart := shares(settings)) > 1:
         advice = "While this worker drafts it does nothing else, for minutes. Run two, each with one of"

@@ -1,85 +1,63 @@
-"""The controller's side of the streams: receive specs, publish outcomes, acknowledge."""
+"""Steps out of the streams of Redis: received, renewed, answered for and acknowledged."""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Event
-from typing import Any, TypeVar
+from typing import Any
 
-from redis import Redis
-from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
+from redis.exceptions import RedisError, ResponseError
 
-from worker.sandbox.process import Abandoned
-from worker.store.clients import connect as connect_to
+from worker.client.redis_connection import asked
+from worker.client.steps import Beat, Held, StepEntry
+from worker.client.troubles import Trouble
+from worker.store import deployment
+from worker.store.clients import check_version, connect
 
 log = logging.getLogger("planner.controller")
-T = TypeVar("T")
 
+HEARTBEAT = "planner_heartbeat"
 GROUP = "controllers"
 NEW = b">"
 BLOCK_MS = 1000  # how late a signal or a new stream may be noticed
 ABSENT_PAUSE_S = 0.2
 SOCKET_TIMEOUT_S = 10  # well above BLOCK_MS, or every quiet second would look like a lost connection
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 5.0
 
 
-def call_until_answered(call: Callable[[], T], stop: Event) -> T:
-    """Return what `call` returns once Redis lets it; raises Abandoned on `stop`."""
-    pause = FIRST_PAUSE_S
-    while True:
-        try:
-            return call()
-        except (AuthenticationError, NoPermissionError):
-            raise  # waiting mends neither a password nor a right
-        except RedisError as error:
-            log.warning("redis_unavailable", extra={"error": str(error)})
-        if stop.wait(pause):
-            raise Abandoned("shutdown")
-        pause = min(pause * 2, LONGEST_PAUSE_S)
+class RedisSteps:
+    """One consumer of the group `controllers`; the planner makes stream and group, until then there are no steps.
 
+    Attempts are claimed as `claimant`. The client never repeats a command by itself: a read whose answer got lost would
+    hide an entry.
+    """
 
-@dataclass(frozen=True, slots=True)
-class StepEntry:
-    """A stream entry that is ours until we acknowledge it; without fields if the planner deleted it meanwhile."""
-
-    stream: str
-    id: bytes
-    fields: Mapping[bytes, bytes]
-
-    @property
-    def key(self) -> tuple[str, bytes]:
-        """Tell this entry from those of other streams."""
-        return self.stream, self.id
-
-
-def connect(url: str) -> Redis:
-    """Make a client that never repeats a command by itself: a read whose answer got lost would hide an entry."""
-    return connect_to(url, patience_s=SOCKET_TIMEOUT_S)
-
-
-def step_streams(queues: Iterable[str], partitions: int) -> list[str]:
-    """Name the streams that `queues` have in `partitions` partitions."""
-    return [f"planner:{{{p}}}:steps:{queue}" for queue in queues for p in range(partitions)]
-
-
-class Mailbox:
-    """One consumer of the group `controllers`; the planner makes stream and group, until then there is no mail."""
-
-    def __init__(self, redis: Redis, streams: Iterable[str], consumer: str, stop: Event) -> None:
-        self._redis, self._consumer, self._stop = redis, consumer, stop
+    def __init__(
+        self, url: str, queues: Iterable[str], partitions: int, consumer: str, claimant: str, stop: Event
+    ) -> None:
+        self._url, self._partitions, self._consumer, self._claimant = url, partitions, consumer, claimant
+        self._redis, self._stop = connect(url, patience_s=SOCKET_TIMEOUT_S), stop
+        streams = (f"planner:{{{p}}}:steps:{queue}" for queue in queues for p in range(partitions))
         self._streams = deque(streams)
         self._extra: deque[StepEntry] = deque()
         self._look_back: dict[str, bytes] = {}  # streams whose last answer got lost, and how far we have looked
         self._unfinished: set[tuple[str, bytes]] = set()
         self._answered: set[tuple[str, bytes]] = set()  # done, but the acknowledgement may not have arrived
 
+    def check(self) -> None:
+        """Look at the server: its version, and how many partitions it has."""
+        with asked(self._url):
+            check_version(self._redis)
+            deployment.check(self._redis, self._partitions)
+
     def receive(self) -> StepEntry | None:
-        """Take one entry, None after a second without; raises RedisError."""
+        """Take one entry, None after a second without."""
+        with asked(self._url):
+            return self._receive()
+
+    def _receive(self) -> StepEntry | None:
         try:
             entry = self._extra.popleft() if self._extra else self._next()
         except RedisError:
@@ -93,9 +71,24 @@ class Mailbox:
             self._unfinished.add(entry.key)
         return entry
 
-    def publish(self, reply_to: str, fields: dict[Any, Any]) -> None:
-        """Add an outcome; after a lost connection the same one again, which the planner applies once."""
-        call_until_answered(lambda: self._redis.xadd(reply_to, fields), self._stop)
+    def beat(self, held: Held, info: bytes) -> Beat | None:
+        """Send one heartbeat, which claims what nobody has claimed."""
+        lease = (held.lease_key, str(held.attempt), held.lease)
+        try:
+            with asked(self._url):
+                answer: Any = self._redis.fcall(HEARTBEAT, 1, *lease, self._claimant, "", info)
+        except Trouble as trouble:
+            if not isinstance(trouble.__cause__, ResponseError):
+                raise
+            log.info("heartbeat_unavailable", extra={**held.ids, "error": str(trouble.__cause__)})
+            return None
+        return Beat(answer[0].decode(), int(answer[2] or 0))
+
+    def publish(self, held: Held, data: bytes) -> None:
+        """Add an outcome."""
+        fields: dict[Any, Any] = {"data": data, **held.ids, "lease": held.lease}
+        with asked(self._url):
+            self._redis.xadd(held.reply_to, fields)
 
     def acknowledge(self, entry: StepEntry) -> None:
         """Be done with `entry`; a refusal is no matter, since the planner acknowledges ended attempts itself."""
@@ -107,10 +100,14 @@ class Mailbox:
 
     def close(self) -> None:
         """Remove our consumer from the groups, unless it still has an attempt to answer for."""
-        if not self._unfinished and not self._extra:
-            for stream in self._streams:
-                with suppress(RedisError):
-                    self._redis.xgroup_delconsumer(stream, GROUP, self._consumer)
+        for stream in () if self._unfinished or self._extra else self._streams:
+            try:
+                self._redis.xgroup_delconsumer(stream, GROUP, self._consumer)
+            except ResponseError:  # there is no such stream or group
+                continue
+            except RedisError:
+                break
+        self._redis.close()
 
     def _next(self) -> StepEntry | None:
         """Ask each stream for an entry, first for one that is pending if we look back; else wait for new ones."""

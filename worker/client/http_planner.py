@@ -1,0 +1,197 @@
+"""A planner that is asked over HTTP, by its gateway; docs/http.md says what it answers."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel
+
+from schemas import codec
+from schemas.base import GoalVerdict
+from schemas.command import Command
+from schemas.fleet import ControllerView, QueueView
+from schemas.plan import GoalAnswer, PlanSummary, PlanView
+from schemas.times import milliseconds, rfc3339
+from worker.client.http_events import HttpEvents
+from worker.client.http_link import GatewayLink
+from worker.client.planner import ANSWER_S, pause_s
+from worker.client.troubles import NotFound, Trouble, WrongUse
+from worker.settings.settings import Settings
+from worker.store import queries
+from worker.store.history import Story
+from worker.store.keys import NO_TENANT
+from worker.store.plan_lists import PlanFilter
+from worker.store.publishing import CONFLICT, Sent
+from worker.store.queries import EVERY_PLAN, KeptGoal, Page
+
+MOST_ITEMS = 500  # of one answer
+LOOK_S = 0.2  # between two looks, at first
+MOST_WAIT_S = 30.0  # that a gateway waits for a verdict
+AT_ONCE = 8  # commands on their way
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def _read(model: type[M], said: Any) -> M:
+    """Read what a gateway says, which may be newer and say more."""
+    return model.model_validate(said, extra="ignore")
+
+
+class HttpPlanner:
+    """The planner behind a gateway."""
+
+    def __init__(self, link: GatewayLink, settings: Settings) -> None:
+        self._link, self.settings = link, settings
+        self._bodies: dict[str, bytes] = {}  # of the goals that were handed in, by their ids
+
+    def publish(
+        self, data: bytes, goal_id: str | None, tenant: str | None, digest: str | None = None, *, once: bool = False
+    ) -> Sent:
+        """Hand in a goal; one without an id gets one, so that it may be sent twice."""
+        owner = tenant or NO_TENANT
+        if goal_id and once and self.goal(goal_id, owner):
+            return Sent(None, goal_id, owner)
+        named = goal_id or uuid.uuid4().hex
+        if not goal_id:
+            data = codec.dumps({**codec.loads(data), "goal_id": named})
+        try:
+            said = self._link.ask("POST", "/v1/goals", data=data)
+        except Trouble as trouble:
+            if once and trouble.problem.code == CONFLICT:  # another job was faster
+                return Sent(None, named, owner)
+            raise
+        self._bodies[named] = data
+        return Sent(said.get("entry") or "", named, owner, None if once else digest)
+
+    def verdict(self, sent: Sent, timeout_s: float) -> GoalAnswer | None:
+        """Hand the goal in again, and have the gateway wait; of what others had sent look at what became of it."""
+        since, body = time.monotonic(), self._bodies.get(sent.goal_id)
+        while (left := timeout_s - (time.monotonic() - since)) > 0:
+            if body is not None:
+                wait_s = round(min(left, MOST_WAIT_S), 3)
+                self._link.ask("POST", "/v1/goals", data=body, params={"wait": wait_s}, wait_s=wait_s)
+            answer = self.goal(sent.goal_id, sent.tenant)
+            if answer and answer.plan_id and answer.verdict is not GoalVerdict.PENDING:
+                return answer
+            time.sleep(min(pause_s(timeout_s - left, LOOK_S), left))
+        return None
+
+    def goal(self, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | None:
+        """Ask what became of a goal."""
+        whose = None if tenant == NO_TENANT else tenant
+        try:
+            said = self._link.get("/v1/goals", goal_id=goal_id, tenant=whose)
+        except NotFound:
+            return None
+        return _read(GoalAnswer, {**said, "plan_id": said.get("plan_id") or "", "reason": said.get("reason") or ""})
+
+    def resolve(self, prefix: str, tenant: str = NO_TENANT) -> str:
+        """Ask for the goal, then for plans."""
+
+        def find(begin: str) -> list[str]:
+            return [plan.plan_id for plan in self.plans(PlanFilter(id_prefix=begin))]
+
+        try:
+            return queries.choose(prefix, self.goal(prefix, tenant), find)
+        except queries.NoSuchPlan as error:
+            raise NotFound.of("no_such_plan", str(error)) from error
+        except queries.Ambiguous as error:
+            raise WrongUse.of("ambiguous_plan", str(error)) from error
+
+    def plan(self, plan_id: str, *, activity: bool = False) -> PlanView | None:  # noqa: ARG002 (it is told anyway)
+        """Ask for a plan and its steps."""
+        path = f"/v1/plans/{quote(plan_id, safe='')}"
+        try:
+            said = self._link.get(path, include="steps")
+        except NotFound:
+            return None
+        if len(said["steps"]) < sum(said["counts"].values()):
+            said["steps"] = list(self._items(f"{path}/steps"))
+        return _read(PlanView, said)
+
+    def plans(self, wanted: PlanFilter = EVERY_PLAN, most: int | None = None) -> list[PlanSummary]:
+        """Ask for page after page."""
+        found: list[PlanSummary] = []
+        cursor = None
+        while most is None or len(found) < most:
+            page = self.page(wanted, MOST_ITEMS if most is None else most - len(found), cursor)
+            found += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return found
+
+    def page(self, wanted: PlanFilter, limit: int, cursor: str | None) -> Page:
+        """Ask for one page."""
+        said = self._link.get(
+            "/v1/plans",
+            state=wanted.state,
+            kind=wanted.kind,
+            repo=wanted.repo,
+            tenant=wanted.tenant,
+            rule=wanted.rule,
+            waiting=wanted.waiting and "true",
+            since=wanted.since and rfc3339(milliseconds(wanted.since)),
+            until=wanted.until and rfc3339(milliseconds(wanted.until)),
+            id_prefix=wanted.begin,
+            limit=min(limit, MOST_ITEMS),
+            cursor=cursor,
+        )
+        return Page([_read(PlanSummary, each) for each in said["items"]], said["next_cursor"])
+
+    def count_states(self) -> dict[str, int] | None:
+        """Ask for the counts; a key for some plans alone is not told them."""
+        found: dict[str, int] | None = self._link.get("/v1/plans", limit=1, include="counts").get("counts")
+        return found
+
+    def attempts(self, plan_id: str) -> Story:
+        """Take them from the plan's explanation."""
+        said = self._link.get(f"/v1/plans/{quote(plan_id, safe='')}/explain")
+        return {step["step_id"]: step["attempts"] for step in said["steps"] if step["attempts"]}
+
+    def kept_goal(self, plan_id: str) -> KeptGoal:
+        """Ask for what the plan keeps."""
+        said = self._link.get(f"/v1/plans/{quote(plan_id, safe='')}/goal")
+        left_out = said["left_out"]
+        return KeptGoal(said["goal"], None if left_out is None else tuple(left_out))
+
+    def export(self, plan_id: str) -> Iterator[bytes]:
+        """Hand on what the gateway sends."""
+        with self._link.stream(f"/v1/plans/{quote(plan_id, safe='')}/export", {}, {}) as answer:
+            yield from answer.iter_bytes()
+
+    def events(self, plan: PlanView) -> HttpEvents:
+        """Follow the gateway's server-sent events."""
+        return HttpEvents(self._link, plan.plan_id)
+
+    def command(self, commands: Sequence[Command]) -> list[dict[str, Any] | None]:
+        """Send commands, several at a time, and have the gateway wait for what becomes of each."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return list(pool.map(self._command, commands))
+
+    def _command(self, command: Command) -> dict[str, Any] | None:
+        path = f"/v1/plans/{quote(command.plan_id, safe='')}/commands" if command.plan_id else "/v1/commands"
+        data = codec.encode(command, exclude_none=True)
+        said: dict[str, Any] = self._link.ask("POST", path, data=data, params={"wait": ANSWER_S}, wait_s=ANSWER_S)
+        return said if "type" in said else None
+
+    def queues(self) -> list[QueueView]:
+        """Ask for the queues."""
+        return [_read(QueueView, each) for each in self._items("/v1/queues")]
+
+    def controllers(self) -> list[ControllerView]:
+        """Ask for the controllers."""
+        return [_read(ControllerView, each) for each in self._items("/v1/controllers")]
+
+    def _items(self, path: str) -> Iterator[Any]:
+        cursor = None
+        while True:
+            said = self._link.get(path, limit=MOST_ITEMS, cursor=cursor)
+            yield from said["items"]
+            if not (cursor := said["next_cursor"]):
+                return

@@ -1,0 +1,79 @@
+"""Steps over HTTP: claimed at a gateway, renewed, and answered for there."""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from threading import Event
+from typing import Any
+
+from schemas import codec
+from schemas.envelope import DATA
+from worker.client.http_link import GatewayLink
+from worker.client.steps import Beat, Held, StepEntry
+from worker.client.troubles import Trouble
+
+WAIT_S = 5  # that a gateway waits for a step: so late may a signal be noticed
+ROUTE = "/v1/steps:claim"
+
+
+class HttpSteps:
+    """The steps that a gateway gives to `controller`; a claim whose answer got lost is asked for again by its id."""
+
+    def __init__(self, link: GatewayLink, queues: Sequence[str], controller: str, stop: Event) -> None:
+        self._link, self._queues, self._controller, self._stop = link, list(queues), controller, stop
+        self._claim_id = ""  # of a claim that was not answered yet
+        self._extra: deque[StepEntry] = deque()
+
+    def check(self) -> None:
+        """Look whether a gateway is there, and whether it can do its work."""
+        self._link.get("/readyz")
+
+    def receive(self) -> StepEntry | None:
+        """Claim a step, which may take a while; None where there was none."""
+        if self._extra:
+            return self._extra.popleft()
+        self._claim_id = self._claim_id or uuid.uuid4().hex
+        wanted = {
+            "claim_id": self._claim_id,
+            "queues": self._queues,
+            "controller": self._controller,
+            "max": 1,
+            "wait_s": WAIT_S,
+        }
+        said = self._link.ask("POST", ROUTE, data=codec.dumps(wanted), wait_s=WAIT_S)
+        claim_id, self._claim_id = self._claim_id, ""
+        if self._stop.is_set():
+            self._hand_back(said["steps"])
+            return None
+        self._extra += (StepEntry(ROUTE, claim_id.encode(), {DATA: codec.dumps(spec)}) for spec in said["steps"])
+        return self._extra.popleft() if self._extra else None
+
+    def _hand_back(self, steps: Sequence[Any]) -> None:
+        """Have others do what came too late for us."""
+        for spec in steps:
+            ours = {name: spec[name] for name in ("plan_id", "step_id", "attempt", "lease")}
+            said = {**ours, "success": False, "released": {"reason": "the controller ends"}}
+            with suppress(Trouble):
+                self._link.ask("POST", "/v1/outcomes", data=codec.dumps({**said, "controller": self._controller}))
+
+    def beat(self, held: Held, info: bytes) -> Beat:  # noqa: ARG002 (a gateway says itself who is there)
+        """Renew a claim."""
+        step = {**held.ids, "lease": held.lease}
+        wanted = {"controller": self._controller, "steps": [step]}
+        said = self._link.ask("POST", "/v1/steps:heartbeat", data=codec.dumps(wanted))
+        found = said["steps"][0]
+        return Beat(found["action"], int(found.get("lease_ttl_ms") or 0))
+
+    def publish(self, held: Held, data: bytes) -> None:  # noqa: ARG002 (the outcome says whose it is)
+        """Hand in an outcome."""
+        self._link.ask("POST", "/v1/outcomes", data=data)
+
+    def acknowledge(self, entry: StepEntry) -> None:
+        """Do nothing: a gateway is done with a step when its attempt ends."""
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._link.close()

@@ -1,0 +1,99 @@
+"""What a controller asks of a planner: steps, heartbeats, and that its outcomes are taken."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Event
+from typing import NamedTuple, Protocol, TypeVar
+
+from worker.client.troubles import Away, Refused, Trouble
+from worker.sandbox.process import Abandoned
+
+log = logging.getLogger("planner.controller")
+T = TypeVar("T")
+
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class StepEntry:
+    """A step spec that is ours until we acknowledge it; without fields if the planner deleted it meanwhile."""
+
+    stream: str
+    id: bytes
+    fields: Mapping[bytes, bytes]
+
+    @property
+    def key(self) -> tuple[str, bytes]:
+        """Tell this entry from those of other streams."""
+        return self.stream, self.id
+
+
+class Held(NamedTuple):
+    """The attempt that a controller holds or claims, as its spec names it."""
+
+    plan_id: str
+    step_id: str
+    attempt: int
+    lease: str
+    lease_key: str
+    reply_to: str
+
+    @property
+    def ids(self) -> dict[str, str | int]:
+        """Say which attempt this is, without its lease, which is a secret and has no place in a log."""
+        return {"plan_id": self.plan_id, "step_id": self.step_id, "attempt": self.attempt}
+
+
+class Beat(NamedTuple):
+    """What a planner answers to a heartbeat."""
+
+    action: str
+    lease_ttl_ms: int
+
+
+class Steps(Protocol):
+    """The steps of a controller's queues; every method raises Trouble, and may be called again then."""
+
+    def check(self) -> None:
+        """Look whether this planner is one for us; raises Refused where it is not."""
+
+    def receive(self) -> StepEntry | None:
+        """Wait a while for a step; what was received and whose answer got lost is received again."""
+
+    def beat(self, held: Held, info: bytes) -> Beat | None:
+        """Claim an attempt or renew that; None where this planner knows no heartbeats."""
+
+    def publish(self, held: Held, data: bytes) -> None:
+        """Hand in an outcome, which a planner applies once however often it comes."""
+
+    def acknowledge(self, entry: StepEntry) -> None:
+        """Be done with a step."""
+
+    def close(self) -> None:
+        """Leave the queues."""
+
+
+def call_until_answered(call: Callable[[], T], stop: Event) -> T:
+    """Return what `call` returns once the planner lets it; raises Refused, and Abandoned on `stop`."""
+    pause = FIRST_PAUSE_S
+    while True:
+        try:
+            return call()
+        except Refused:
+            raise
+        except Trouble as trouble:
+            tell(trouble)
+            wait_s = max(pause, trouble.retry_after_s if isinstance(trouble, Away) else 0.0)
+        if stop.wait(wait_s):
+            raise Abandoned("shutdown")
+        pause = min(pause * 2, LONGEST_PAUSE_S)
+
+
+def tell(trouble: Trouble) -> None:
+    """Log that a planner does not answer for now."""
+    why = trouble.why if isinstance(trouble, Away) else str(trouble)
+    log.warning(trouble.event, extra={"error": why})
