@@ -7,6 +7,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from socket import create_server
 from typing import Any
 
@@ -32,6 +33,7 @@ class Gateway:
         self.redis = redis
         self.settings = settings
         self._stack = stack
+        self.stop: Callable[[], object] = stack.close  # have it end, as SIGTERM does
 
     def key(self, *rights: Right, **of: Any) -> str:
         """Make a key with these rights, and with a `tenant`, `queues` or `repositories`; returns its token."""
@@ -63,7 +65,9 @@ def running_gateway(
         wait_until(lambda: server.started or not thread.is_alive(), what="gateway starts")
         with ExitStack() as stack:
             redis = stack.enter_context(Redis.from_url(redis_url))
-            yield Gateway(f"http://127.0.0.1:{port}", redis, said, stack)
+            running = Gateway(f"http://127.0.0.1:{port}", redis, said, stack)
+            running.stop = partial(setattr, server, "should_exit", True)
+            yield running
     finally:
         server.should_exit = True
         thread.join(15)

@@ -14,14 +14,14 @@ from worker.gateway.context import Context
 from worker.gateway.event_hub import EventHub
 from worker.gateway.guard import Guard
 from worker.gateway.oidc import Verifier
-from worker.gateway.routes import commands, dead, fleet, goals, health, plans, tokens
+from worker.gateway.routes import commands, dead, events, fleet, goals, health, plans, tokens
 from worker.settings import oidc_file
 from worker.settings.settings import Settings
 from worker.store.clients import connect
 
 ROUTERS = (
     *(health.router, tokens.router, goals.router, plans.router, plans.of_plan),
-    *(commands.router, dead.router, fleet.router),
+    *(commands.router, dead.router, fleet.router, events.router),
 )
 
 

@@ -27,7 +27,7 @@ from worker.telemetry.outage import Outage, pause
 
 log = logging.getLogger("planner.events")
 
-BLOCK_S = 0.5
+BLOCK_S = 0.25
 PAGE = 500  # events of a stream that are read at once
 LOOK_S = 1.0  # between looks whether the data are still the same
 READY_S = 5.0  # that who subscribes waits for the first connection
@@ -44,13 +44,19 @@ def everything(_: Event) -> bool:
 class Subscription:
     """What came since it began, in order, until somebody takes it."""
 
-    def __init__(self, start: Position, wants: Callable[[Event], bool]) -> None:
-        self.start = start  # what comes is behind it
+    def __init__(self, position: Callable[[], Position], wants: Callable[[Event], bool]) -> None:
+        self.start = position()  # what comes is behind it
+        self._position = position
         self.is_over = False  # the process ends, and nothing more comes
         self._wants = wants
         self._items: deque[Event | Gap] = deque()
         self._bytes = 0
         self._came = asyncio.Event()
+
+    @property
+    def position(self) -> Position:
+        """Where a reader is who has taken all that came; what was not wanted is behind it too."""
+        return self._position()
 
     async def next(self, timeout_s: float | None = None) -> Event | Gap | None:
         """Return what came next; None when the time is over, or the process ends.
@@ -137,8 +143,7 @@ class EventHub:
         is away since this process began.
         """
         await self._begin()
-        assert self._position  # noqa: S101 (it is there once the hub is ready)
-        subscription = Subscription(self._position, wants)
+        subscription = Subscription(self._behind, wants)
         names: list[Hashable] = [goal] if goal else list(plans) or [None]
         for name in names:
             self._subscriptions.setdefault(name, set()).add(subscription)
@@ -155,13 +160,24 @@ class EventHub:
     async def position(self) -> Position:
         """Tell where the process has read to."""
         await self._begin()
+        return self._behind()
+
+    def _behind(self) -> Position:
         assert self._position  # noqa: S101 (it is there once the hub is ready)
         return self._position
+
+    @property
+    def subscriptions(self) -> int:
+        """How many there are."""
+        return len(self._every())
+
+    def _every(self) -> set[Subscription]:
+        return set().union(*self._subscriptions.values())
 
     def end(self) -> None:
         """End every subscription at once, and reading soon."""
         self._ending.set()
-        for subscription in set().union(*self._subscriptions.values()):
+        for subscription in self._every():
             subscription.end()
 
     def join(self) -> None:
@@ -188,7 +204,7 @@ class EventHub:
         held = self._subscriptions
         for item in items:
             if isinstance(item, Gap):
-                interested = set().union(*held.values())
+                interested = self._every()
             else:
                 names = (None, item.data.get("plan_id"), item.goal)
                 interested = set().union(*(held[name] for name in names if name in held))

@@ -12,21 +12,12 @@ import pytest
 from redis import Redis
 
 from schemas import codec
+from tests.support.event_reading import OTHER, PLAN, tell
 from tests.support.servers import Server
 from worker.gateway import event_hub
 from worker.gateway.event_hub import EventHub, Subscription
 from worker.gateway.event_streams import Event, Gap
 from worker.store.keys import Partition
-
-PLAN = "plan_00-" + "0" * 31 + "1"
-OTHER = "plan_01-" + "0" * 31 + "2"
-
-
-def tell(redis: Redis, what: str, plan: str = PLAN, partition: int = 0, **said: Any) -> str:
-    """Write an event as a worker does; returns its id."""
-    data = {"plan_id": plan, "goal_id": "g-1", "tenant": "acme", "kind": "task", "at": "now", **said}
-    entry: Any = redis.xadd(Partition(partition).events, {"type": f"dev.planner.{what}.v1", "data": codec.dumps(data)})
-    return str(entry.decode())
 
 
 @asynccontextmanager
