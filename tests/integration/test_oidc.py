@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hmac
 import json
+import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -22,10 +23,11 @@ from tests.support.issuer import AUDIENCE, GITHUB, GITLAB, Issuer, running_issue
 from worker.gateway import oidc
 from worker.gateway.app import create_app
 from worker.settings.oidc_file import WrongIssuers, issuers_of
-from worker.settings.settings import Settings
+from worker.settings.settings import Settings, WrongSettings, load
 from worker.store import api_keys
 from worker.store.clients import connect
 
+SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
 TABLE = """
 [[issuer]]
 iss = "{iss}"
@@ -298,7 +300,15 @@ def test_a_wrong_file_is_refused_in_a_sentence(changed: dict[str, Any], sentence
     assert sentence in str(wrong.value)
 
 
-def test_a_file_that_is_not_there_or_no_toml_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for text in ("[[issuer", "", "issuer = 1"):
+def test_a_file_that_is_no_toml_or_empty_is_refused_and_the_one_of_the_docs_is_not() -> None:
+    for text in ("[[issuer", "", "issuer = []"):
         with pytest.raises(WrongIssuers):
             issuers_of(text)
+    (example,) = re.findall("```toml\n(.*?)```", SECURITY.read_text(), re.DOTALL)
+    assert issuers_of(example)[0].repositories == ("123456789",)
+
+
+def test_a_setting_that_names_no_file_stops_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PLANNER_OIDC_FILE", str(tmp_path / "none.toml"))
+    with pytest.raises(WrongSettings, match=r"PLANNER_OIDC_FILE: .*none\.toml cannot be read"):
+        load()
