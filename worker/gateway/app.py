@@ -13,6 +13,7 @@ from worker.gateway import openapi, problems
 from worker.gateway.context import Context
 from worker.gateway.event_hub import EventHub
 from worker.gateway.guard import Guard
+from worker.gateway.mcp_door import mcp_door
 from worker.gateway.oidc import Verifier
 from worker.gateway.routes import commands, dead, events, fleet, goals, health, plans, tokens
 from worker.settings import oidc_file
@@ -33,7 +34,8 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         ending = asyncio.create_task(_end(context))
-        yield
+        async with mcp_door(app, settings):
+            yield
         ending.cancel()
         context.hub.end()
         await asyncio.to_thread(context.hub.join)

@@ -1,0 +1,71 @@
+"""How a tool asks the planner: over HTTP, so that rights, limits and errors are those of the doors."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import httpx
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+
+from schemas import codec
+
+TIMEOUT_S = 45.0  # more than a door waits, and a tool asks it to
+HANDED_ON = ("authorization", "traceparent", "x-request-id")
+
+Key = Callable[[], Awaitable[str]]
+
+
+class Doors:
+    """The doors of a gateway; `client` reaches them, over a network or within this process.
+
+    Each call shows what `key` returns; without one it shows what its own caller showed.
+    """
+
+    def __init__(self, client: httpx.AsyncClient, key: Key | None = None) -> None:
+        self._client = client
+        self._key = key
+
+    async def ask(
+        self, context: Context[Any, Any] | None, method: str, path: str, *, body: Any = None, **params: Any
+    ) -> httpx.Response:
+        """Return the answer to a request; raises ToolError with a sentence for a refusal."""
+        shown = dict(await self._headers(context))
+        content = None if body is None else codec.dumps(body)
+        if content is not None:
+            shown["content-type"] = "application/json"
+        said = {name: value for name, value in params.items() if value not in (None, "", False)}
+        try:
+            answer = await self._client.request(
+                method, path, content=content, params=said, headers=shown, timeout=TIMEOUT_S
+            )
+        except httpx.HTTPError as error:
+            raise ToolError(f"The planner does not answer ({type(error).__name__}): try again soon.") from None
+        if answer.is_error:
+            raise ToolError(_sentence(answer))
+        return answer
+
+    async def json(
+        self, context: Context[Any, Any] | None, method: str, path: str, *, body: Any = None, **params: Any
+    ) -> Any:
+        """Return the JSON of an answer; raises ToolError."""
+        return codec.loads((await self.ask(context, method, path, body=body, **params)).content)
+
+    async def _headers(self, context: Context[Any, Any] | None) -> Mapping[str, str]:
+        if self._key:
+            return {"authorization": f"Bearer {await self._key()}"}
+        given = (context and context.headers) or {}
+        return {name: given[name] for name in HANDED_ON if name in given}
+
+
+def _sentence(answer: httpx.Response) -> str:
+    """Say why a door refused, all errors at once."""
+    try:
+        problem = codec.loads(answer.content)
+        errors = [f"{each['pointer'] or '/'}: {each['message']}" for each in problem.get("errors", ())]
+        detail = " ".join([f"{problem['detail']} ({problem['code']})", *errors])
+    except (ValueError, LookupError, TypeError, AttributeError):
+        detail = f"The planner answered {answer.status_code} {answer.reason_phrase}."
+    wait = answer.headers.get("retry-after")
+    return f"{detail} Try again in {wait} s." if wait else detail
