@@ -23,6 +23,7 @@ GoalId = Annotated[
 PlanId = Annotated[str, StringConstraints(pattern=r"^plan_[0-9a-f]{2}-[0-9a-f]{32}$"), TextKind.KEY]
 StepId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,64}$"), TextKind.KEY]
 QueueName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$"), TextKind.KEY]
+EndpointId = Annotated[str, StringConstraints(pattern=r"^ep_[0-9a-f]{16}$"), TextKind.KEY]
 Word = Annotated[str, StringConstraints(min_length=1, max_length=200), TextKind.SENTENCE]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200), TextKind.NAME]
 Path = Annotated[str, StringConstraints(min_length=1, max_length=512), TextKind.PATH]

@@ -8,6 +8,7 @@ from pydantic import Field, StringConstraints
 
 from schemas.base import (
     CommandLine,
+    EndpointId,
     GoalId,
     GoalKind,
     Inbound,
@@ -131,6 +132,7 @@ class Goal(Inbound):
     mend: bool = True  # whether the plan may insert steps that repair what a verification finds
     delivery: Delivery | None = None
     retry_of: PlanId | None = None  # the plan of whose goal this one was made
+    callback: EndpointId | None = None  # an endpoint of the tenant, which hears of the plan
     steps: tuple[SuppliedStep, ...] | None = Field(default=None, max_length=MAX_STEPS)
     gap_report: GapGoal | None = None
     campaign: CampaignInput | None = None

@@ -23,6 +23,7 @@ class Route:
     handlers: tuple[Callable[..., Any], ...]
     per_partition: bool = False
     is_slow: bool = False  # may take minutes, and shows meanwhile that it goes on
+    timers: str = ""  # address of what is due, by partition; the clocks of plans unless said
     sweeper: Route | None = None  # takes over what dead workers had read, and what timers ask for; None: itself
 
 
@@ -40,4 +41,6 @@ OUTCOMES = Route(
 )
 # commands about more than one plan -> what stands for each of them, now and later
 COMMANDS = Route("planner.orders", (streams.COMMANDS,), (bulk_commands.record, bulk_commands.lift), is_slow=True)
-ROUTES = (GOALS, OUTCOMES, COMMANDS, UPKEEP)
+# ends of plans and waits for people -> signed requests to endpoints, until each has it; worker/callbacks
+CALLBACKS = Route("planner.callbacks", (streams.OUTBOX,), (), per_partition=True, timers=streams.CALLBACKS)
+ROUTES = (GOALS, OUTCOMES, COMMANDS, UPKEEP, CALLBACKS)

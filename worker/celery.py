@@ -18,6 +18,7 @@ from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as TookTooLong
 
 from tasks.routes import GOALS, ROUTES, Route
+from worker.callbacks import sender
 from worker.process import jobs, shutdown, solo_pool
 from worker.process.lifecycle import Ingress
 from worker.process.wakeup import SHARE
@@ -116,6 +117,7 @@ def _in_the_worker_and_each_child(**_: Any) -> None:
 
 @signals.worker_process_shutdown.connect
 def _at_the_end_of_a_child(**_: Any) -> None:
+    sender.stop()
     release.release_own_claims(settings)
 
 
@@ -126,4 +128,5 @@ def _when_asked_to_stop(exitcode: int, **_: Any) -> None:
 
 @signals.worker_shutdown.connect
 def _at_the_end(**_: Any) -> None:
+    sender.stop()
     shutdown.tidy_up(settings)

@@ -19,6 +19,8 @@ STEPS = "planner:{partition}:steps:{queue}"
 EVENTS = "planner:{partition}:events"
 DEAD = "planner:{partition}:dead"
 WEBHOOK_JOBS = "{{planner:goals}}:webhook:jobs"  # the planner's own: what webhooks still need before they are goals
+OUTBOX = "planner:{partition}:outbox"  # the planner's own, as the sorted set of deliveries that are due
+CALLBACKS = "planner:{partition}:callbacks"
 
 VERSION = "3.1.0"
 SCHEMA_FORMAT = "application/schema+json;version=draft-2020-12"

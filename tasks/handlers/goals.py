@@ -254,6 +254,8 @@ def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
     }
     if goal.retry_of:
         unit.extra["retry_of"] = goal.retry_of.encode()
+    if goal.callback:
+        unit.extra["callback"] = goal.callback.encode()
     if plan.head.limits.get(budget.EXCUSES):
         baseline.keep_goals_tests(unit, goal)
     if budget.DELIVERY_WAIT_S in plan.head.limits:

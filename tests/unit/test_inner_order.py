@@ -24,6 +24,7 @@ FLOORS = {  # each folder imports itself and those before it; "" are the modules
             "agents",
             "drafters",
             "engine",
+            "callbacks",
             "process",
             "",
         ),

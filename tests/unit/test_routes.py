@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from schemas.contract import streams
-from tasks.routes import GOALS, OUTCOMES, ROUTES, UPKEEP, Route
+from tasks.routes import CALLBACKS, GOALS, OUTCOMES, ROUTES, UPKEEP, Route
 from worker.celery import app
 from worker.process import jobs, lifecycle
 from worker.store.keys import Partition
@@ -66,7 +66,7 @@ def test_celery_has_a_task_and_a_queue_for_each_route() -> None:
 
 
 def test_every_route_has_its_job() -> None:
-    assert list(jobs.JOBS) == [GOALS.task, OUTCOMES.task, UPKEEP.task, "planner.orders"]
+    assert list(jobs.JOBS) == [GOALS.task, OUTCOMES.task, UPKEEP.task, "planner.orders", CALLBACKS.task]
     assert set(jobs.JOBS) == {route.task for route in ROUTES}
 
 
@@ -77,8 +77,10 @@ def test_every_stream_of_a_route_is_watched_and_swept_once() -> None:
         ("planner:commands", "planner.orders", "planner.orders", (), ""),
         ("planner:goals", "planner.decompose", "planner.decompose", (), ""),
         ("planner:{0}:commands", "planner.outcomes", "", (0,), "planner:{0}:timers"),
+        ("planner:{0}:outbox", "planner.callbacks", "planner.callbacks", (0,), "planner:{0}:callbacks"),
         ("planner:{0}:outcomes", "planner.outcomes", "planner.upkeep", (0,), "planner:{0}:timers"),
         ("planner:{1}:commands", "planner.outcomes", "", (1,), "planner:{1}:timers"),
+        ("planner:{1}:outbox", "planner.callbacks", "planner.callbacks", (1,), "planner:{1}:callbacks"),
         ("planner:{1}:outcomes", "planner.outcomes", "planner.upkeep", (1,), "planner:{1}:timers"),
     ]
 

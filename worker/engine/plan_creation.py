@@ -28,7 +28,7 @@ from worker.drafters.consulting import Consulting
 from worker.engine.admission import Admission
 from worker.engine.engine import Engine
 from worker.engine.router import Router
-from worker.store import goal_record
+from worker.store import endpoints, goal_record
 from worker.store.commits import Commits
 from worker.store.keys import Partition
 from worker.store.plans import PlanStore, Reconnected, RolledBack, Write, full_queue
@@ -140,6 +140,11 @@ class PlanCreation:
 
     def _setting(self, partition: Partition, goal: Goal, now: int) -> Setting | Rejected:
         """Gather what surrounds a goal; templates of tasks need nothing of what plans before it left."""
+        if goal.callback and not self._may_name(goal.callback, goal.tenant):
+            message = f"There is no endpoint {goal.callback} of the tenant {goal.tenant}: see planner endpoints list."
+            return reject(
+                "unknown_callback", (FieldError(pointer="/callback", code="unknown_callback", message=message),)
+            )
         setting = self.consulting.setting(goal)
         if isinstance(setting, Rejected):
             return setting
@@ -149,6 +154,10 @@ class PlanCreation:
             return setting
         found: Any = self.client.hgetall(partition.recall(name))
         return replace(setting, history={field.decode(): int(count) for field, count in found.items()})
+
+    def _may_name(self, endpoint_id: str, tenant: str) -> bool:
+        found = endpoints.read(self.client, endpoint_id)
+        return found is not None and found.tenant in (None, tenant)
 
     def _consult(
         self, context: PartitionContext, plan_seed: PlanSeed, goal: Goal, setting: Setting, question: Answer

@@ -50,6 +50,11 @@ class Container:
         return clients.connect(self.settings.redis_url, LINGER_MS / 1000, connects=self._connects)
 
     @cached_property
+    def callback_client(self) -> Redis:
+        """The connections of callbacks, which several threads use; no commit goes over them."""
+        return clients.connect(self.settings.redis_url)
+
+    @cached_property
     def goal_consumer(self) -> GoalConsumer:
         """What turns goals into plans."""
         here = self.settings

@@ -10,8 +10,11 @@ import time
 from collections.abc import Callable
 
 from tasks import routes
+from worker.callbacks import sender
+from worker.callbacks.queue import Queue
 from worker.process.container import Container, container
 from worker.process.wakeup_ledger import Key
+from worker.store.keys import Partition
 from worker.streams.release import delete_idle_consumers
 
 MAX_PARTITIONS = 256  # as PLANNER_PARTITIONS has it
@@ -65,11 +68,19 @@ def obey_commands(_: float) -> bool:
     return container().bulk_commands.drain()
 
 
+def deliver_callbacks(_: float, partition: int) -> bool:
+    """Send what callbacks have to tell of a partition's plans; that goes on in a thread of its own."""
+    here = container()
+    sender.deliver(Queue(here.callback_client, Partition(partition)), here.settings)
+    return False
+
+
 JOBS: dict[str, Callable[..., bool]] = {
     routes.GOALS.task: plan_goals,
     routes.OUTCOMES.task: apply_outcomes,
     routes.UPKEEP.task: keep_up,
     routes.COMMANDS.task: obey_commands,
+    routes.CALLBACKS.task: deliver_callbacks,
 }
 _left = mmap.mmap(-1, len(JOBS) * MAX_PARTITIONS)  # a byte for each kind of work; the processes of a pool inherit it
 

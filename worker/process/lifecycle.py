@@ -61,10 +61,11 @@ class Ingress(bootsteps.StartStopStep):
             if routes.GOALS.task in consumed:
                 drafters.check(settings)
                 drafters.warn()
-            has_plans = routes.OUTCOMES.task in consumed
-            parts = [Partition(number) for number in range(settings.partitions if has_plans else 0)]
+            has_parts = any(route.per_partition and route.task in consumed for route in ROUTES)
+            parts = [Partition(number) for number in range(settings.partitions if has_parts else 0)]
+            swept = parts if routes.OUTCOMES.task in consumed else []
             pool, terminate = partial(_pool, parent), partial(_terminate, settings)
-            self._watchdog = Watchdog(settings, broker, self._beats, pool, terminate, parts)
+            self._watchdog = Watchdog(settings, broker, self._beats, pool, terminate, swept)
             self._watchdog.start()
             wait_for_servers(settings, store)
         except PlannerError as error:
@@ -123,6 +124,7 @@ def make_pollers(
         places = partitions if route.per_partition else (EVERYWHERE,)
         for partition, stream in product(places, route.streams if route.task in consumed else ()):
             sweeper = (route.sweeper or route).task if stream == route.streams[-1] else ""
-            own = {"args": (partition.number,), "timers": partition.timers, "stuck_s": WAKEUP_STUCK_S}
+            timers = partition.stream(route.timers) if route.timers else partition.timers
+            own = {"args": (partition.number,), "timers": timers, "stuck_s": WAKEUP_STUCK_S}
             found.append(poller(partition.stream(stream), route.task, sweeper, **(own if route.per_partition else {})))
     return found

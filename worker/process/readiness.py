@@ -11,7 +11,7 @@ from redis import Redis
 from redis.exceptions import OutOfMemoryError, RedisError
 
 from worker.settings.settings import Settings
-from worker.store import clients, dead, deployment, functions
+from worker.store import clients, dead, deployment, endpoints, functions
 from worker.store.memory import ServerMemory
 from worker.telemetry.outage import Outage, pause
 
@@ -56,6 +56,7 @@ def prepare(client: Redis, settings: Settings) -> None:
     except OutOfMemoryError as error:  # those of the last start may serve; where there are none the tasks say so
         log.warning("functions not loaded", extra={"error": str(error)})
     deployment.join(client, settings.partitions)
+    endpoints.open_outboxes(client, settings.partitions)
 
 
 def check(client: Redis, settings: Settings) -> None:

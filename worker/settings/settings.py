@@ -24,6 +24,7 @@ from worker.settings.types import (
     DrafterNames,
     Grants,
     Names,
+    Networks,
     OutputName,
     RedisUrl,
     Variables,
@@ -266,6 +267,21 @@ class Settings(BaseSettings):
     planning_debug_dir: Path | None = Field(
         default=None, description="where each question to a drafter is kept with its answer, for a while"
     )
+    secret_file: Path | None = Field(
+        default=None,
+        description="file of the keys that encrypt the secrets of endpoints, one a line, the newest first; whoever"
+        " delivers callbacks and adds endpoints has the same",
+    )
+    callback_allow: Networks = Field(
+        default=(),
+        description="addresses and networks that callbacks may go to though they are not public, or without TLS;"
+        " separated by commas",
+    )
+    public_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s/]",
+        description="where people reach the gateway, such as https://planner.example.com: the links of callbacks",
+    )
     sentry_dsn: str | None = Field(
         default=None,
         validation_alias=AliasChoices("SENTRY_DSN", "sentry_dsn"),
@@ -292,7 +308,7 @@ class Settings(BaseSettings):
         What is there is the planner's alone. These are the folders of state, of the embedded server and of kept drafts,
         and the files of secrets.
         """
-        kept = (self.state, self.data_dir, self.planning_debug_dir)
+        kept = (self.state, self.data_dir, self.planning_debug_dir, self.secret_file)
         return (*(path.absolute() for path in kept if path), *credentials.files())
 
     @property

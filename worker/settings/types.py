@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints
@@ -63,6 +64,13 @@ def _variables(value: Any) -> Any:
         raise ValueError("is no JSON object") from None
 
 
+def _networks(value: Any) -> Any:
+    """Read addresses and networks that are separated by commas."""
+    if not isinstance(value, str):
+        return value
+    return tuple(ip_network(each, strict=False) for each in filter(None, map(str.strip, value.split(","))))
+
+
 RedisUrl = Annotated[
     str, StringConstraints(pattern=r"^(redis|rediss|unix|redis\+sentinel)://."), AfterValidator(_readable)
 ]
@@ -73,6 +81,7 @@ CheckName = Literal["ruff-check", "ruff-format", "black", "flake8", "mypy", "pyr
 CheckNames = Annotated[tuple[CheckName, ...], NoDecode, BeforeValidator(_names)]
 Argv = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_argv)]
 Grants = Annotated[tuple[PathGrant, ...], NoDecode, BeforeValidator(grants)]
+Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode, BeforeValidator(_networks)]
 Names = Annotated[tuple[Annotated[str, AfterValidator(_forbiddable)], ...], NoDecode, BeforeValidator(_names)]
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
 Variables = Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(_variables)]

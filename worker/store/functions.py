@@ -50,17 +50,23 @@ TAKE_WEBHOOK = "planner_webhook_1"
 SEND_COMPLETED = "planner_webhook_send_1"
 POSTPONE = "planner_webhook_postpone_1"
 WAKE_POSTPONED = "planner_webhook_wake_1"
+FAN_OUT = "planner_fan_out_1"
+LEND = "planner_lend_1"
+NOTE_TRY = "planner_note_try_1"
+END_CALLBACKS = "planner_end_callbacks_1"
+CALL_AGAIN = "planner_call_again_1"
 LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "planner_1": ("shared", "lists", "begin", "commit", "upkeep"),
+        "planner_1": ("clock", "shared", "lists", "begin", "commit", "upkeep"),
         "planner_aside_1": ("aside", "turns"),
         "planner_webhooks_1": ("webhooks",),
+        "planner_callbacks_1": ("clock", "callbacks"),
         "planner_consumers": ("consumers",),
         "planner_heartbeat": ("heartbeat",),
         "planner_keys": ("api_keys",),
     }
 )
-VERSION = 16  # of their text; to be raised with every change of it
+VERSION = 17  # of their text; to be raised with every change of it
 MISSING = "Function not found"
 
 

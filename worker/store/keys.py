@@ -28,6 +28,8 @@ WEBHOOK_LATER = "{planner:goals}:webhook:later"  # sorted set: jobs that are tri
 WEBHOOK_WITHDRAWN = "{planner:goals}:webhook:withdrawn"  # sorted set: goals that were overtaken, by since when
 WEBHOOK_STATS = "{planner:goals}:webhook:stats"  # hash: what became of deliveries, by source
 WEBHOOK_FAILURES = "{planner:goals}:webhook:failures"
+ENDPOINTS = "planner:endpoints"  # hash id -> JSON: who is told by callbacks; its secrets are encrypted
+ENDPOINTS_OFF = "planner:endpoints:off"  # hash id -> why it is told nothing for now
 DEPLOYMENT = "planner:deployment"  # hash {partitions, layout}: what all who use this server agree on
 API_KEYS = "planner:{keys}:all"  # sorted set: the keys of the gateway by the time at which they expire
 QUEUE_OWNERS = "planner:{keys}:queues"  # hash: queue -> the tenant that it belongs to, empty for a shared one
@@ -122,11 +124,15 @@ class Partition:
         self.outcomes = self.stream(streams.OUTCOMES)  # what controllers report
         self.commands = self.stream(streams.PLAN_COMMANDS)  # of operators, about single plans
         self.events = self.stream(streams.EVENTS)  # what the planner tells of itself; capped
+        self.outbox = self.stream(streams.OUTBOX)  # what callbacks are to tell; written by commits alone
         self.dead = self.stream(streams.DEAD)  # entries that could not be read, each with its problem
         # sorted sets
         self.timers = self.tag + "timers"  # every clock of the partition by its due time
         self.plans = self.tag + "plans"  # every plan of the partition by its creation time
+        self.callbacks = self.stream(streams.CALLBACKS)  # endpoint -> when its next delivery is due
         self.unlisted = self.plans + ":unlisted"  # plans whose lists are to be put right
+        # strings
+        self.outbox_open = self.outbox + ":open"  # there where there is an endpoint; commits put nothing there without
         # hashes
         self.listed = self.plans + ":listed"  # plan -> the lists that it is in
         self.sweep = self.tag + "sweep"  # who hands out due work at the moment, and when nobody did

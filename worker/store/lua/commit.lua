@@ -37,6 +37,14 @@ local CONFIRM_AFTER = 5000  -- ms after the end of a plan: by then its goal's re
 local MAX_UNPACK = 4000    -- arguments of one command, below what Lua's stack takes
 local RECALLED = 1000      -- fields of what plans of one kind and repository leave to the next
 local RECALL_KEPT = 180 * 86400 -- s without such a plan
+local OUTBOX_CAP = 100000  -- entries of the outbox, about: who has endpoints and no worker that delivers must not fill it
+local TOLD_OUTSIDE = {     -- by event: the callback that tells of it. Each once a commit
+  ['dev.planner.plan.completed.v1'] = 'plan.completed',
+  ['dev.planner.plan.halted.v1'] = 'plan.halted',
+  ['dev.planner.plan.rejected.v1'] = 'plan.rejected',
+  ['dev.planner.plan.input_requested.v1'] = 'plan.input_requested',
+  ['dev.planner.step.approval_requested.v1'] = 'plan.input_requested',
+}
 
 -- Finds where each section starts, and puts the keys where their places stand. Checks what could fail later before the
 -- first write, since a script keeps what it wrote: the number of arguments, and that every place names a key. Making a
@@ -200,11 +208,27 @@ local function set_timer(keys, args)
   end
 end
 
+-- Puts what callbacks are to tell into the outbox, where there is anybody to be told. Its keys are no arguments, since
+-- few commits need them: they lie beside the events.
+local function put_into_outbox(keys, args, what)
+  local outbox = string.gsub(keys[9], 'events$', 'outbox')
+  if redis.call('EXISTS', outbox .. ':open') == 0 then return end
+  local h = redis.call('HMGET', keys[1], 'state', 'head', 'callback')
+  redis.call('XADD', outbox, 'MAXLEN', '~', OUTBOX_CAP, '*', 'type', what, 'plan', args[1], 'at', args[5],
+    'state', h[1] or '', 'head', h[2] or '{}', 'callback', h[3] or '')
+end
+
 -- Tells what happened, and acknowledges what it was told of.
 local function tell(keys, args, first)
+  local told
   if args[8] ~= '' then redis.call('RPUSH', keys[7], args[8]) end
   for i = first[10], first[11] - 1, 2 do
     redis.call('XADD', keys[9], 'MAXLEN', '~', args[7], '*', 'type', args[i], 'data', args[i + 1])
+    local what = TOLD_OUTSIDE[args[i]]
+    if what and what ~= told then
+      told = what
+      put_into_outbox(keys, args, what)
+    end
   end
   for i = first[11], first[12] - 1, 2 do
     redis.call('XACK', args[i], 'planner', args[i + 1])

@@ -20,14 +20,11 @@
 -- planner:{p}:grants             hash    <scope> -> "<day> <tokens left> <1 if the day has no more>"
 -- planner:{p}:tenants            hash    <tenant> -> how many of its plans have not ended
 -- planner:{p}:commits            hash    n:<epoch> -> how many commits there were; see worker/store/commits.py
+-- planner:{p}:outbox             stream  type, plan, at, state, head, callback: what callbacks are to tell; see callbacks.lua
+-- planner:{p}:outbox:open        string  there where there is an endpoint; nothing is put into the outbox without
 -- planner:{p}:sweep              hash    token, until; last, grace, down: when it was swept, and gaps between
 
 local DAY = 86400000    -- ms
-
-local function now_ms()
-  local t = redis.call('TIME')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
-end
 
 -- What a grant has left today, and whether the day has no more for it.
 local function grant_of(value, today)

@@ -1,0 +1,111 @@
+"""Where callbacks may go: which URLs, and which addresses; pure.
+
+An endpoint's URL is an operator's word, its name in the DNS is anybody's. So the name is resolved once, each address is
+judged here, and the connection is made to exactly one that was. What is not for everybody on the internet is refused
+unless the operator allows it (PLANNER_CALLBACK_ALLOW).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from httpx import URL, InvalidURL
+
+from tasks.base.errors import PlannerError
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+MAX_URL = 2000
+MAX_PORT = 65_535
+LAST_LABEL_IS_A_NUMBER = re.compile(r"(?:.*\.)?(?:\d+|0[xX][0-9a-fA-F]*)\.?")
+GLOBAL_6 = ip_network("2000::/3")  # no other IPv6 address is one of the internet's
+REFUSED = tuple(
+    map(
+        ip_network,
+        (
+            *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
+            *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24"),
+            *("203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+            "168.63.129.16/32",  # answers from inside of every machine of Azure
+            *("2001::/23", "2001:db8::/32", "3fff::/20"),  # Teredo, benchmarks, documentation
+        ),
+    )
+)
+NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
+COMPATIBLE = ip_network("::/96")
+
+
+class BadUrl(PlannerError):
+    """This URL cannot be an endpoint's."""
+
+
+def parse_url(text: str) -> URL:
+    """Read the URL of an endpoint; raises BadUrl with a sentence.
+
+    A host that is a number in any form but that of four decimal parts is refused: programs do not agree on what it is.
+    """
+    try:
+        url = URL(text)
+        host = url.raw_host.decode("ascii")
+    except (InvalidURL, UnicodeError, ValueError) as error:
+        raise BadUrl(f"The URL cannot be read: {error}.") from None
+    if len(text) > MAX_URL or any(letter <= " " or letter == "\\" for letter in text):
+        raise BadUrl(f"A URL has at most {MAX_URL} characters, no blanks and no backslash.")
+    if url.scheme not in ("http", "https") or not host:
+        raise BadUrl("A URL begins with https:// and the name of a host; http:// goes to allowed addresses alone.")
+    if url.userinfo or url.fragment or "@" in text.partition("://")[2].partition("/")[0]:
+        raise BadUrl("A URL has no user, no password and no fragment.")
+    if (url.port or 0) > MAX_PORT:
+        raise BadUrl(f"A port is a number from 1 to {MAX_PORT}.")
+    if "%" in host or (literal(host) is None and LAST_LABEL_IS_A_NUMBER.fullmatch(host)):
+        raise BadUrl("A host is a name, or an address such as 192.0.2.1 or [2001:db8::1] in its usual form.")
+    return url
+
+
+def literal(host: str) -> Address | None:
+    """Read a host that is an address in its usual form; None for a name."""
+    try:
+        return ip_address(host.strip("[]"))
+    except ValueError:
+        return None
+
+
+def is_named(address: Address, allowed: Iterable[Network]) -> bool:
+    """Whether the operator has allowed this address, or the IPv4 address that it stands for."""
+    forms = {address, *_embedded(address)}
+    return any(form.version == network.version and form in network for network in allowed for form in forms)
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address is one that everybody on the internet has, as is every IPv4 address that it stands for."""
+    if isinstance(address, IPv6Address):
+        if address.scope_id or address in COMPATIBLE or address in NAT64[1]:
+            return False
+        inner = _embedded(address)
+        if not inner and address not in GLOBAL_6:
+            return False
+        return not _is_refused(address) and all(map(is_public, inner))
+    return not _is_refused(address) and address.is_global and not address.is_multicast
+
+
+def may_call(address: Address, allowed: Iterable[Network], scheme: str) -> bool:
+    """Whether a callback may go to this address; without TLS only where the operator allows the address by name."""
+    return is_named(address, allowed) or (scheme == "https" and is_public(address))
+
+
+def _is_refused(address: Address) -> bool:
+    return any(address.version == network.version and address in network for network in REFUSED)
+
+
+def _embedded(address: Address) -> tuple[IPv4Address, ...]:
+    """Find the IPv4 address that an IPv6 address stands for: mapped, compatible, 6to4 and NAT64."""
+    if isinstance(address, IPv4Address):
+        return ()
+    if found := address.ipv4_mapped or address.sixtofour:
+        return (found,)
+    if address in NAT64[0] or (address in COMPATIBLE and int(address) > 1):
+        return (IPv4Address(int(address) & 0xFFFF_FFFF),)
+    return ()

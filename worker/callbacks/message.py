@@ -1,0 +1,103 @@
+"""What is sent: a thin signed message to a webhook, or the status of a commit to a forge; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from schemas import codec
+from schemas.base import PlanState
+from schemas.times import rfc3339
+from tasks.plan.lifecycle import PLAN_ENDS
+from worker.callbacks.signature import sign
+from worker.store.endpoints import Endpoint
+
+CONTEXT = "planner"  # what the status of a commit is called
+AGENT = "planner-callbacks/1"
+COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+STATUSES = {  # of a commit: at GitHub, at GitLab, and in words
+    "plan.completed": ("success", "success", "The plan is completed."),
+    "plan.halted": ("failure", "failed", "The plan was halted."),
+    "plan.rejected": ("error", "failed", "The goal was rejected."),
+    "plan.input_requested": ("pending", "pending", "The plan waits for a person."),
+}
+NO_COMMIT = "the plan has no full base_sha, to which a status could be given"
+OVERTAKEN = "the plan has ended meanwhile"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a delivery tells, as it is stored: an event of a plan, at a time in ms."""
+
+    type: str
+    plan_id: str
+    goal_id: str
+    state: str
+    at: int
+    base_sha: str | None = None
+
+    @classmethod
+    def decode(cls, raw: bytes) -> About:
+        """Read what `encode` wrote; what a newer version has added is passed over."""
+        record = codec.loads(raw)
+        return cls(**{name: record.get(name) for name in cls.__slots__})
+
+    def encode(self) -> bytes:
+        """Write it as JSON."""
+        return codec.dumps({name: getattr(self, name) for name in self.__slots__})
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A request: always a POST."""
+
+    url: str
+    headers: dict[str, str]
+    body: bytes
+
+
+def write(
+    endpoint: Endpoint, about: About, message_id: str, secrets: Sequence[str], public_url: str | None, now: int
+) -> Post:
+    """Write what an endpoint is sent at `now`, in seconds; `secrets` are those that count."""
+    link = f"{public_url.rstrip('/')}/v1/plans/{about.plan_id}" if public_url else None
+    if endpoint.kind != "webhook":
+        return _status(endpoint, about, secrets[0], link)
+    data = {
+        "plan_id": about.plan_id,
+        "goal_id": about.goal_id,
+        "state": about.state,
+        "links": {"plan": link} if link else None,
+    }
+    body = codec.dumps({"type": about.type, "timestamp": rfc3339(about.at), "data": data})
+    return Post(endpoint.url, _headers() | sign(secrets, message_id, now, body), body)
+
+
+def obstacle(endpoint: Endpoint, about: About, state: str | None) -> str:
+    """Say why this need not be sent, if so; `state` is the plan's by now, None where it is gone."""
+    if endpoint.kind == "webhook":
+        return ""
+    if not COMMIT.fullmatch(about.base_sha or ""):
+        return NO_COMMIT
+    if about.type == "plan.input_requested" and state is not None and PlanState(state) in PLAN_ENDS:
+        return OVERTAKEN  # statuses have no order but that of their coming
+    return ""
+
+
+def _status(endpoint: Endpoint, about: About, token: str, link: str | None) -> Post:
+    github, gitlab, words = STATUSES[about.type]
+    base, repo = endpoint.url.rstrip("/"), endpoint.repo or ""
+    said: dict[str, Any] = {"description": words} | ({"target_url": link} if link else {})
+    if endpoint.kind == "github":
+        headers = {"authorization": f"Bearer {token}", "accept": "application/vnd.github+json"}
+        url = f"{base}/repos/{quote(repo)}/statuses/{about.base_sha}"
+        return Post(url, _headers() | headers, codec.dumps({"state": github, "context": CONTEXT, **said}))
+    url = f"{base}/projects/{quote(repo, safe='')}/statuses/{about.base_sha}"
+    return Post(url, _headers() | {"private-token": token}, codec.dumps({"state": gitlab, "name": CONTEXT, **said}))
+
+
+def _headers() -> dict[str, str]:
+    return {"content-type": "application/json", "user-agent": AGENT, "accept-encoding": "identity"}

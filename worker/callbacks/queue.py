@@ -1,0 +1,152 @@
+"""The deliveries of one partition in Redis: made of the outbox, lent to who tries them, noted, sent again."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from redis import Redis
+
+from schemas import codec
+from schemas.stored import PlanHead
+from worker.callbacks.message import About
+from worker.callbacks.schedule import DISABLED
+from worker.store import functions
+from worker.store.endpoints import Endpoint
+from worker.store.functions import FunctionsMissing, call
+from worker.store.keys import Partition
+
+log = logging.getLogger("planner.callbacks")
+
+PAGE = 100
+DELIVERY_ID = re.compile(r"msg_(\d{1,3})-\d+-\d+-([0-9a-f]{16})")
+LEASE_S = 40.0  # longer than a try takes; then another worker takes the delivery over
+KEPT_S = 30 * 86_400  # a delivery; its tries take three days
+ATTEMPTS_KEPT = 20
+
+
+class Delivery(NamedTuple):
+    """A delivery in hand, or as it is shown; `id` is the `webhook-id` of each of its tries."""
+
+    id: str
+    about: About
+    tries: int
+    log: list[dict[str, Any]]
+    lent: int = 0  # until when, ms
+    ended: str = ""
+    due: int = 0  # when its next try is, ms
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The deliveries of one partition."""
+
+    client: Redis
+    partition: Partition
+
+    def fan_out(self, endpoints: Mapping[str, Endpoint]) -> int:
+        """Make the deliveries of what stands in the outbox, and empty it; returns how many entries that were."""
+        done = 0
+        while page := self._entries():
+            for entry, fields in page:
+                both = (self.partition.outbox, self.partition.callbacks)
+                self._fcall(functions.FAN_OUT, *both, args=(entry, KEPT_S, *self._made_of(entry, fields, endpoints)))
+            done += len(page)
+        return done
+
+    def due(self) -> list[str]:
+        """Name the endpoints for which something is due."""
+        seconds, micros = self.client.time()
+        now = seconds * 1000 + micros // 1000
+        found: Any = self.client.zrange(self.partition.callbacks, "-inf", now, byscore=True)
+        return [name.decode() for name in found]
+
+    def lend(self, endpoint_id: str) -> Delivery | None:
+        """Take the delivery that is due first; who does not note in LEASE_S what became of it, loses it."""
+        reply: Any = self._call(functions.LEND, endpoint_id, int(LEASE_S * 1000))
+        if reply is None:
+            return None
+        name, until, about, tries, log = reply
+        return Delivery(name.decode(), About.decode(about), int(tries), codec.loads(log), int(until))
+
+    def note(self, endpoint_id: str, taken: Delivery, ended: str, wait_s: float) -> bool:
+        """Note what became of a try; False where the delivery was another's by then."""
+        log = codec.dumps(taken.log[-ATTEMPTS_KEPT:])
+        kept = (endpoint_id, taken.id, taken.lent, int(wait_s * 1000), ended, taken.tries, log)
+        return bool(self._call(functions.NOTE_TRY, *kept))
+
+    def end_all(self, endpoint_id: str, why: str) -> None:
+        """End what is under way to an endpoint that is told nothing more."""
+        while self._call(functions.END_CALLBACKS, endpoint_id, why):
+            pass
+
+    def send_again(self, endpoint_id: str, ids: Sequence[str]) -> int:
+        """Have deliveries tried at once; returns how many, without those that a worker has in hand."""
+        return int(self._call(functions.CALL_AGAIN, endpoint_id, KEPT_S, *ids)) if ids else 0
+
+    def newest(self, endpoint_id: str, count: int) -> list[Delivery]:
+        """Read the newest deliveries to an endpoint."""
+        callbacks = self.partition.callbacks
+        names: Any = self.client.zrevrange(f"{callbacks}:of:{endpoint_id}", 0, count - 1)
+        return self.read(endpoint_id, [name.decode() for name in names])
+
+    def read(self, endpoint_id: str, ids: Sequence[str]) -> list[Delivery]:
+        """Read deliveries to an endpoint; those that are gone are left out."""
+        callbacks = self.partition.callbacks
+        pipeline = self.client.pipeline(transaction=False)
+        for name in ids:
+            pipeline.hmget(f"{callbacks}:one:{name}", "about", "tries", "log", "lent", "ended")
+            pipeline.zscore(f"{callbacks}:due:{endpoint_id}", name)
+        found = pipeline.execute()
+        return [
+            Delivery(name, About.decode(about), int(tries), codec.loads(log), int(lent), ended.decode(), int(due or 0))
+            for name, (about, tries, log, lent, ended), due in zip(ids, found[::2], found[1::2], strict=True)
+            if about
+        ]
+
+    def state_of(self, plan_id: str) -> str | None:
+        """Read the state of a plan by now; None where it is gone."""
+        found: Any = self.client.hget(self.partition.plan(plan_id).plan, "state")
+        return found.decode() if found else None
+
+    def _call(self, function: str, *args: Any) -> Any:
+        return self._fcall(function, self.partition.callbacks, args=args)
+
+    def _fcall(self, function: str, *keys: str, args: Sequence[Any]) -> Any:
+        command = ("FCALL", function, len(keys), *keys, *args)
+        try:
+            return call(self.client, *command)
+        except FunctionsMissing:
+            functions.load(self.client)
+            return call(self.client, *command)
+
+    def _entries(self) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        found: Any = self.client.xrange(self.partition.outbox, count=PAGE)
+        return list(found)
+
+    def _made_of(self, entry: bytes, fields: dict[bytes, bytes], endpoints: Mapping[str, Endpoint]) -> list[Any]:
+        """Lay out the deliveries of an entry, as fan_out takes them: one for each endpoint that is to hear of it."""
+        try:
+            event, plan_id, at, state, callback = (
+                fields[name].decode() for name in (b"type", b"plan", b"at", b"state", b"callback")
+            )
+            head = PlanHead.decode(fields[b"head"])
+        except (ValueError, TypeError, KeyError):  # not by a worker; it must not keep the others back
+            log.exception("outbox unreadable", extra={"entry": entry.decode()})
+            return []
+        about = About(event, plan_id, head.goal_id, state, int(at), head.context.get("base_sha")).encode()
+        laid_out: list[Any] = []
+        for endpoint in endpoints.values():
+            if endpoint.hears(event, head.tenant, head.repo, callback):
+                name = f"msg_{self.partition.number}-{entry.decode()}-{endpoint.id.removeprefix('ep_')}"
+                laid_out += (endpoint.id, name, about, DISABLED if endpoint.off else "")
+        return laid_out
+
+
+def place_of(delivery_id: str) -> tuple[int, str] | None:
+    """Read of a delivery's id its partition and its endpoint; None where that is no such id."""
+    found = DELIVERY_ID.fullmatch(delivery_id)
+    return (int(found[1]), f"ep_{found[2]}") if found else None

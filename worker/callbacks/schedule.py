@@ -1,0 +1,60 @@
+"""When a callback is tried, and what its answer means; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+MINUTE, HOUR = 60, 3600
+# Before each try, seconds after the one before it had failed.
+WAITS_S = (0, 5, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR)
+JITTER = 0.2  # of a wait, at most, and beside it: receivers that were down are not called by all at once
+MOST_WAIT_S = 24 * HOUR  # that a receiver can ask for
+GONE = 410
+BUSY = (429, 503)
+FINAL_FOR_FORGES = (400, 422)  # the same status of the same commit is refused again
+
+DELIVERED, FAILED, DISABLED = "delivered", "failed", "disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of one try: an HTTP status, or 0 and why there was none; `retry_after` as the receiver wrote it."""
+
+    status: int
+    error: str = ""
+    retry_after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What follows: why it has ended, or the seconds until the next try; whether the endpoint is told nothing more."""
+
+    ended: str = ""
+    wait_s: float = 0.0
+    disables: bool = False
+
+
+def follow(answer: Answer, tries: int, chance: float, now: float, *, is_forge: bool = False) -> Next:
+    """Say what follows the try number `tries`, which got `answer`; `chance` is from 0 to 1, `now` in seconds."""
+    if 200 <= answer.status < 300:
+        return Next(DELIVERED)
+    if answer.status == GONE and not is_forge:
+        return Next(FAILED, disables=True)
+    if tries >= len(WAITS_S) or (is_forge and answer.status in FINAL_FOR_FORGES):
+        return Next(FAILED)
+    asked = _asked_s(answer.retry_after, now) if answer.status in BUSY else 0.0
+    wait = max(float(WAITS_S[tries]), min(asked, MOST_WAIT_S))
+    return Next(wait_s=wait * (1 + JITTER * chance))
+
+
+def _asked_s(text: str, now: float) -> float:
+    """Read Retry-After, seconds or a date; 0 where it is neither."""
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return 0.0
+    return max(0.0, (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now)

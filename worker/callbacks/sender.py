@@ -1,0 +1,162 @@
+"""Sends what is due, in a thread of its own: receivers may take their time, Celery's slots do not wait for them.
+
+A task only says that something is due for an endpoint. At most PARALLEL tries of an endpoint and partition are under
+way in a process, so that one that is slow holds up nobody but itself. What a process had in hand when it was killed is
+lent to another one after LEASE_S.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from schemas.times import rfc3339
+from worker.callbacks import message, schedule
+from worker.callbacks.addresses import Network
+from worker.callbacks.queue import LEASE_S, Delivery, Queue
+from worker.callbacks.schedule import DISABLED, Answer
+from worker.callbacks.sealing import NoSecrets, SecretBox
+from worker.callbacks.sending import send
+from worker.settings.settings import Settings
+from worker.store import endpoints
+from worker.store.endpoints import Endpoint
+
+log = logging.getLogger("planner.callbacks")
+
+Place = tuple[int, str]  # partition and endpoint
+
+PARALLEL = 4  # tries of one endpoint at a time
+STOP_S = 3.0  # for tries under way at the end of a process; the others are taken over
+
+
+class Sender:
+    """The tries under way in this process."""
+
+    def __init__(self, box: SecretBox, allowed: Sequence[Network], public_url: str | None) -> None:
+        self._box = box
+        self._allowed = allowed
+        self._public_url = public_url
+        self._under_way: Counter[Place] = Counter()  # changed by the loop's thread alone
+        self._store = ThreadPoolExecutor(8, "callback-store")
+        self._ending = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="callbacks", daemon=True)
+        self._thread.start()
+
+    def serve(self, queue: Queue, endpoint_id: str) -> None:
+        """Have what is due for an endpoint tried; returns at once."""
+        self._loop.call_soon_threadsafe(self._begin, queue, endpoint_id)
+
+    def stop(self, seconds: float = STOP_S) -> None:
+        """Begin nothing more, and wait for what is under way."""
+        self._ending = True
+        end = time.monotonic() + seconds
+        while self._under_way.total() and time.monotonic() < end:
+            time.sleep(0.02)
+
+    def _begin(self, queue: Queue, endpoint_id: str) -> None:
+        place = queue.partition.number, endpoint_id
+        if not self._ending and self._under_way[place] < PARALLEL:
+            self._under_way[place] += 1
+            self._loop.create_task(self._work(queue, endpoint_id)).add_done_callback(partial(self._end, place))
+
+    def _end(self, place: Place, task: asyncio.Task[None]) -> None:
+        self._under_way[place] -= 1
+        if error := task.exception():  # what was lent comes back when its time is over
+            kind = log.warning if isinstance(error, RedisError) else log.error
+            kind("callback interrupted", extra={"endpoint": place[1], "error": f"{type(error).__name__}: {error}"})
+
+    async def _work(self, queue: Queue, endpoint_id: str) -> None:
+        """Try what is due, one after the other; where more waits others help."""
+        while not self._ending:
+            endpoint, taken = await self._in_store(self._take, queue, endpoint_id)
+            if taken is None:
+                return
+            self._begin(queue, endpoint_id)
+            await self._try(queue, endpoint, taken)
+
+    def _take(self, queue: Queue, endpoint_id: str) -> tuple[Any, Delivery | None]:
+        endpoint = endpoints.read(queue.client, endpoint_id)
+        if endpoint is None or endpoint.off:
+            queue.end_all(endpoint_id, DISABLED)
+            return None, None
+        return endpoint, queue.lend(endpoint_id)
+
+    async def _try(self, queue: Queue, endpoint: Endpoint, taken: Delivery) -> None:
+        state = await self._in_store(queue.state_of, taken.about.plan_id)
+        if why := message.obstacle(endpoint, taken.about, state):
+            await self._in_store(queue.note, endpoint.id, taken, why, 0)
+            return
+        now = time.time()
+        try:
+            counting = [each for each in endpoint.secrets if not each.until or each.until > now * 1000]
+            secrets = [self._box.unseal(each.sealed) for each in counting]
+        except NoSecrets as error:  # maybe another worker has the key: no try is counted
+            log.error("callback impossible", extra={"endpoint": endpoint.id, "reason": str(error)})
+            await self._in_store(queue.note, endpoint.id, taken, "", LEASE_S)
+            return
+        post = message.write(endpoint, taken.about, taken.id, secrets, self._public_url, int(now))
+        answer = await send(post, self._allowed)
+        await self._in_store(self._note, queue, endpoint, taken, now, answer)
+
+    def _note(self, queue: Queue, endpoint: Endpoint, taken: Delivery, began: float, answer: Answer) -> None:
+        now = time.time()
+        tries = taken.tries + 1
+        after = schedule.follow(answer, tries, random.random(), now, is_forge=endpoint.kind != "webhook")  # noqa: S311
+        attempt = {"at": rfc3339(int(began * 1000)), "ms": int((now - began) * 1000), "status": answer.status or None}
+        attempt["error"] = answer.error or None
+        told = taken._replace(tries=tries, log=[*taken.log, attempt])
+        if not queue.note(endpoint.id, told, after.ended, after.wait_s):
+            log.warning("callback taken over", extra={"endpoint": endpoint.id, "delivery": taken.id})
+        elif after.ended == schedule.FAILED:
+            detail = {"endpoint": endpoint.id, "delivery": taken.id, "tries": tries, "status": answer.status}
+            log.warning("callback failed", extra=detail)
+        if after.disables:
+            endpoints.switch(queue.client, endpoint.id, f"it answered {answer.status} at {attempt['at']}")
+            log.warning("endpoint disabled", extra={"endpoint": endpoint.id, "status": answer.status})
+
+    async def _in_store(self, act: Any, *args: Any) -> Any:
+        """Do what waits for Redis beside the loop."""
+        return await self._loop.run_in_executor(self._store, partial(act, *args))
+
+
+_senders: dict[int, Sender] = {}  # of this process, by its id: a process that was forked makes its own
+_lock = threading.Lock()
+
+
+def deliver(queue: Queue, settings: Settings) -> None:
+    """Make deliveries of what stands in the outbox, and have what is due sent; returns without waiting for that."""
+    queue.fan_out(endpoints.read_all(queue.client))
+    if due := queue.due():
+        try:
+            here = _sender(settings)
+        except NoSecrets as error:
+            log.error("callback impossible", extra={"reason": str(error)})
+            return
+        for endpoint_id in due:
+            here.serve(queue, endpoint_id)
+
+
+def stop() -> None:
+    """Let what is under way in this process come to its end, for a short time."""
+    if found := _senders.get(os.getpid()):
+        found.stop()
+
+
+def _sender(settings: Settings) -> Sender:
+    with _lock:
+        if os.getpid() not in _senders:
+            box = SecretBox.open(settings.secret_file)
+            _senders[os.getpid()] = Sender(box, settings.callback_allow, settings.public_url)
+        return _senders[os.getpid()]
