@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, Link, command, open_link, say, say_json
+from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, command, open_link, say, say_json
 from worker.cli.console import read_source as read_file
 
 if TYPE_CHECKING:
     from worker.callbacks.queue import Delivery, Queue
     from worker.callbacks.sealing import SecretBox
+    from worker.client.redis_planner import RedisPlanner
     from worker.store.endpoints import Endpoint
 
 app = typer.Typer(
@@ -198,7 +199,7 @@ def rotate(
 
 
 @contextmanager
-def _opened() -> Iterator[tuple[Link, SecretBox]]:
+def _opened() -> Iterator[tuple[RedisPlanner, SecretBox]]:
     """Connect, and open the file of keys; raises Failure where one of them cannot be."""
     from worker.callbacks.addresses import BadUrl
     from worker.callbacks.registry import WrongEndpoint
@@ -217,7 +218,7 @@ def _token(path: str) -> str:
     return read_file(path, MAX_TOKEN).decode(errors="replace").strip()
 
 
-def _named(link: Link, name: str) -> Endpoint:
+def _named(link: RedisPlanner, name: str) -> Endpoint:
     from worker.store import endpoints
 
     found = endpoints.read(link.client, name)
@@ -226,14 +227,14 @@ def _named(link: Link, name: str) -> Endpoint:
     return found
 
 
-def _queues(link: Link) -> list[Queue]:
+def _queues(link: RedisPlanner) -> list[Queue]:
     from worker.callbacks.queue import Queue
     from worker.store.keys import Partition
 
     return [Queue(link.client, Partition(number)) for number in range(link.partitions)]
 
 
-def _newest(link: Link, endpoint: str, count: int) -> list[Delivery]:
+def _newest(link: RedisPlanner, endpoint: str, count: int) -> list[Delivery]:
     found = [each for queue in _queues(link) for each in queue.newest(endpoint, count)]
     return sorted(found, key=lambda each: each.about.at, reverse=True)[:count]
 
