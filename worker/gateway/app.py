@@ -15,21 +15,26 @@ from worker.gateway.event_hub import EventHub
 from worker.gateway.guard import Guard
 from worker.gateway.mcp_door import mcp_door
 from worker.gateway.oidc import Verifier
-from worker.gateway.routes import commands, dead, events, fleet, goals, health, plans, tokens
+from worker.gateway.routes import commands, dead, events, fleet, goals, health, plans, tokens, webhooks
 from worker.settings import oidc_file
 from worker.settings.settings import Settings
 from worker.store.clients import connect
+from worker.webhooks.checking import read_checked
 
 ROUTERS = (
     *(health.router, tokens.router, goals.router, plans.router, plans.of_plan),
-    *(commands.router, dead.router, fleet.router, events.router),
+    *(commands.router, dead.router, fleet.router, events.router, webhooks.router),
 )
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """Make the application; it connects when the first request needs Redis, and closes what it opened at its end."""
+    """Make the application; it connects when the first request needs Redis, and closes what it opened at its end.
+
+    Raises WrongSources where PLANNER_WEBHOOKS_FILE cannot be used.
+    """
+    sources = read_checked(settings.webhooks_file) if settings.webhooks_file else None
     client = connect(settings.redis_url)
-    context = Context(settings, client, EventHub(settings.redis_url, settings.partitions))
+    context = Context(settings, client, EventHub(settings.redis_url, settings.partitions), sources)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -46,7 +51,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.verifier = Verifier(oidc_file.issuers(settings.oidc_file))
     problems.install(app)
     openapi.install(app)
-    app.add_middleware(Guard, settings=settings)
+    app.add_middleware(Guard, settings=settings, sources=sources)
     for router in ROUTERS:
         app.include_router(router)
     return app

@@ -13,12 +13,13 @@ from starlette.types import Message, Receive
 from schemas.outcome import MAX_OUTCOME_BYTES
 from worker.gateway.problems import Refusal
 from worker.settings.settings import Settings
+from worker.webhooks.sources_file import SourcesFile
 
 MB = 1024 * 1024
 MAX_BYTES = MB  # of a body where nothing else is said
 MOST_OUTCOMES = 100  # in one request
 AROUND_BYTES = 64 * 1024  # what may stand around goals and outcomes
-GITHUB_BYTES = 25 * MB  # what GitHub sends at most
+WEBHOOKS = "/v1/webhooks/"
 
 GRACE_S = 20.0  # in which a body of any size may come ...
 LEAST_RATE = 32 * 1024  # ... and more time for each second's worth of bytes that came
@@ -34,7 +35,7 @@ class Gone(Exception):
     """The caller has hung up, or takes no more of its answer."""
 
 
-def limit_of(path: str, settings: Settings) -> int:
+def limit_of(path: str, settings: Settings, sources: SourcesFile | None) -> int:
     """Return how many bytes a body for `path` may have."""
     if path == "/v1/goals":
         return settings.max_goal_bytes
@@ -42,7 +43,8 @@ def limit_of(path: str, settings: Settings) -> int:
         return settings.max_goal_bytes + AROUND_BYTES
     if path == "/v1/outcomes":
         return MOST_OUTCOMES * MAX_OUTCOME_BYTES + AROUND_BYTES
-    return GITHUB_BYTES if path.startswith("/v1/webhooks/") else MAX_BYTES
+    source = sources.named(path.removeprefix(WEBHOOKS)) if sources and path.startswith(WEBHOOKS) else None
+    return source.most_bytes if source else MAX_BYTES
 
 
 def too_large(limit: int) -> Refusal:

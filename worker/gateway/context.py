@@ -11,6 +11,7 @@ from redis import Redis
 
 from worker.gateway.event_hub import EventHub
 from worker.settings.settings import Settings
+from worker.webhooks.sources_file import SourcesFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class Context:
     settings: Settings
     client: Redis
     hub: EventHub
+    webhooks: SourcesFile | None = None
     stopping: asyncio.Event = field(
         default_factory=asyncio.Event
     )  # set at the end: who waits is answered, streams close

@@ -23,16 +23,17 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schemas.envelope import Problem
-from worker.gateway.bodies import Bodies, Gone, limit_of, nests_deeply, replayed, too_large
+from worker.gateway.bodies import WEBHOOKS, Bodies, Gone, limit_of, nests_deeply, replayed, too_large
 from worker.gateway.problems import Refusal, respond
 from worker.settings.settings import Settings
+from worker.webhooks.sources_file import SourcesFile
 
 log = logging.getLogger("planner.gateway")
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 HEALTH = frozenset({"/healthz", "/readyz"})  # asked by address, by whatever restarts us
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
-UNSIGNED = ("/v1/token", "/v1/webhooks/")  # writes that show no key of ours
+UNSIGNED = ("/v1/token", WEBHOOKS)  # writes that show no key of ours
 REQUEST_ID = re.compile(r"[A-Za-z0-9][\w.:+/=-]{0,127}", re.ASCII)
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 JSON = "application/json"
@@ -62,9 +63,10 @@ class OfRequest(logging.Filter):
 class Guard:
     """Middleware around the application."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, sources: SourcesFile | None = None) -> None:
         self._app = app
         self._settings = settings
+        self._sources = sources
         self._hosts = frozenset(map(_plain, (*LOOPBACK, settings.gateway_host, *settings.gateway_hosts)))
         self._bodies = Bodies()
 
@@ -101,11 +103,12 @@ class Guard:
         async with AsyncExitStack() as held:
             if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
                 _check_body(headers, path)
-                limit = limit_of(path, self._settings)
+                limit = limit_of(path, self._settings, self._sources)
                 if int(headers.get("content-length", "0")) > limit:
                     raise too_large(limit)
                 body = await held.enter_async_context(self._bodies.read(receive, limit))
-                if "json" in headers.get("content-type", "") and nests_deeply(body):
+                is_json = "json" in headers.get("content-type", "") and not path.startswith(WEBHOOKS)
+                if is_json and nests_deeply(body):  # of a webhook the signature comes first
                     raise Refusal("invalid_json", "The body is no JSON, or lists and objects nest too deeply.", 400)
                 receive = replayed(body, receive)
             await self._app(scope, receive, answer)

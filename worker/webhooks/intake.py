@@ -17,9 +17,8 @@ from worker.webhooks.expressions import Scalar
 from worker.webhooks.listing import TooManyFiles
 from worker.webhooks.rules import Ignored, Wanted
 from worker.webhooks.signatures import Headers, is_signed
-from worker.webhooks.sources_file import Scheme, Source
+from worker.webhooks.sources_file import Source
 
-MAX_BYTES, MAX_GITHUB_BYTES = 1024 * 1024, 25 * 1024 * 1024  # the latter is what GitHub itself sends at the most
 SAID = {  # why a delivery that the rules want is ignored all the same, by the verdict of the store
     "duplicate": "duplicate: this was delivered before",
     "coalesced": "coalesced: it is about the same as an earlier one",
@@ -52,11 +51,6 @@ class Prepared:
     wanted: Wanted
     goal_id: str = ""
     goal: dict[str, Any] | None = None
-
-
-def most_bytes(source: Source) -> int:
-    """Return how large a delivery of `source` may be."""
-    return MAX_GITHUB_BYTES if source.scheme is Scheme.GITHUB else MAX_BYTES
 
 
 def take(client: Redis, source: Source, headers: Headers, raw: bytes, now_s: float) -> Answer:

@@ -36,6 +36,7 @@ from worker.host.regular_files import read_setting
 
 MAX_BYTES = 1024 * 1024
 MAX_SECRET_BYTES = 4096
+MAX_DELIVERY, MAX_GITHUB_DELIVERY = 1024 * 1024, 25 * 1024 * 1024  # the latter is what GitHub itself sends at most
 HERE = ("localhost", "127.0.0.1", "::1")
 
 
@@ -214,6 +215,11 @@ class Source(_Table):
         if isinstance(values, dict) and "api" not in values and values.get("scheme") in tuple(APIS):
             return {**values, "api": APIS[Scheme(values["scheme"])]}
         return values
+
+    @property
+    def most_bytes(self) -> int:
+        """How large a delivery may be."""
+        return MAX_GITHUB_DELIVERY if self.scheme is Scheme.GITHUB else MAX_DELIVERY
 
     @property
     def asks_for_failures(self) -> bool:

@@ -82,7 +82,7 @@ def try_payload(
     if not (about := sources.named(source)):
         names = ", ".join(each.name for each in sources.source)
         raise Failure.of("no_such_source", f"There is no source {source}; there are {names}.", MISSING)
-    raw = read_source(payload, intake.most_bytes(about))
+    raw = read_source(payload, about.most_bytes)
     try:
         read = events.read(about.scheme, _headers(header or ()), raw)
         prepared = intake.prepare(about, replace(read, name=event) if event else read, raw)

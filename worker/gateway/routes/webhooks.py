@@ -1,0 +1,47 @@
+"""`POST /v1/webhooks/{source}`: what a forge or another service tells becomes a goal, by PLANNER_WEBHOOKS_FILE."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+
+from worker.gateway.context import Doors
+from worker.gateway.problems import RETRY_S, Refusal
+from worker.webhooks import intake
+from worker.webhooks.events import NoEvent
+from worker.webhooks.sources_file import WrongSources
+
+log = logging.getLogger("planner.webhooks")
+
+router = APIRouter(tags=["webhooks"])
+ANY_JSON = {"content": {"application/json": {"schema": {"type": "object"}}}, "required": True}
+
+
+async def _raw(request: Request) -> bytes:
+    return await request.body()
+
+
+@router.post("/v1/webhooks/{source}", status_code=202, openapi_extra={"requestBody": ANY_JSON})
+def receive(source: str, request: Request, doors: Doors, raw: Annotated[bytes, Depends(_raw)]) -> dict[str, Any]:
+    """Take a delivery, which a secret of its source has signed; it needs no key.
+
+    Answers `{goal_id, ignored}`: the goal, or why there is none; `cancels` names an older goal that it puts an end to.
+    """
+    about = doors.webhooks.named(source) if doors.webhooks else None
+    if about is None:
+        raise Refusal("not_found", "There is no such source of webhooks.", 404)
+    try:
+        answer = intake.take(doors.client, about, dict(request.headers), raw, time.time())
+    except intake.WrongSignature as error:
+        raise Refusal("wrong_signature", str(error), 401) from error
+    except NoEvent as error:
+        raise Refusal("invalid_json", str(error), 400) from error
+    except WrongSources as error:
+        log.error("webhooks unavailable", extra={"source": source, "error": str(error)})
+        detail = "A file of this source cannot be read; the gateway's log says which."
+        raise Refusal("webhooks_unavailable", detail, 503, retry_after_s=RETRY_S) from error
+    log.info("webhook", extra={"source": source, **answer.document()})
+    return answer.document()
