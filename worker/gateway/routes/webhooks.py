@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 
 from worker.gateway.context import Doors
+from worker.gateway.openapi import body, problems, response
 from worker.gateway.problems import RETRY_S, Refusal
 from worker.webhooks import intake
 from worker.webhooks.events import NoEvent
@@ -17,14 +18,29 @@ from worker.webhooks.sources_file import WrongSources
 log = logging.getLogger("planner.webhooks")
 
 router = APIRouter(tags=["webhooks"])
-ANY_JSON = {"content": {"application/json": {"schema": {"type": "object"}}}, "required": True}
+FORMATS = ("application/json", "application/x-www-form-urlencoded")
+ANSWER = {
+    "type": "object",
+    "required": ["goal_id", "ignored"],
+    "properties": {
+        "goal_id": {"type": ["string", "null"]},
+        "ignored": {"type": ["string", "null"]},
+        "cancels": {"type": "string"},
+    },
+}
+RESPONSES = {202: response("The delivery was taken.", ANSWER), **problems(401, 403, 404, 503)}
 
 
 async def _raw(request: Request) -> bytes:
     return await request.body()
 
 
-@router.post("/v1/webhooks/{source}", status_code=202, openapi_extra={"requestBody": ANY_JSON})
+@router.post(
+    "/v1/webhooks/{source}",
+    status_code=202,
+    responses=RESPONSES,
+    openapi_extra=body({"type": "object"}, *FORMATS),
+)
 def receive(source: str, request: Request, doors: Doors, raw: Annotated[bytes, Depends(_raw)]) -> dict[str, Any]:
     """Take a delivery, which a secret of its source has signed; it needs no key.
 
