@@ -35,7 +35,7 @@ class Gone(Exception):
     """The caller has hung up, or takes no more of its answer."""
 
 
-def limit_of(path: str, settings: Settings, sources: SourcesFile | None) -> int:
+def limit_of(path: str, settings: Settings, sources: SourcesFile | None = None) -> int:
     """Return how many bytes a body for `path` may have."""
     if path == "/v1/goals":
         return settings.max_goal_bytes
