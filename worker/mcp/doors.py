@@ -10,6 +10,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
 from schemas import codec
+from tasks.base.errors import PlannerError
 
 TIMEOUT_S = 45.0  # more than a door waits, and a tool asks it to
 HANDED_ON = ("authorization", "traceparent", "x-request-id")
@@ -31,7 +32,10 @@ class Doors:
         self, context: Context[Any, Any] | None, method: str, path: str, *, body: Any = None, **params: Any
     ) -> httpx.Response:
         """Return the answer to a request; raises ToolError with a sentence for a refusal."""
-        shown = dict(await self._headers(context))
+        try:
+            shown = dict(await self._headers(context))
+        except PlannerError as error:  # no key can be had
+            raise ToolError(str(error)) from None
         content = None if body is None else codec.dumps(body)
         if content is not None:
             shown["content-type"] = "application/json"

@@ -1,18 +1,22 @@
-"""The gateway speaks MCP at /mcp: the SDK's own client over streamable HTTP, with a key."""
+"""The planner speaks MCP: the SDK's own client at /mcp of a gateway, and beside `planner mcp` on stdio."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import httpx2
-from mcp import Client
+import pytest
+from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from schemas.api_key import Right
 from tests.support.gateway import Gateway
+from worker.store import api_keys
 
 T = TypeVar("T")
 TOOLS = {
@@ -63,3 +67,28 @@ def test_without_a_key_nobody_comes_in_and_there_are_no_sessions(gateway: Gatewa
     assert gateway.client(Right.VIEWER).get("/mcp").status_code == 405
     from_a_page = gateway.client(Right.VIEWER).post("/mcp", json=hello, headers={"Origin": "http://evil.example"})
     assert from_a_page.status_code == 403
+
+
+@pytest.mark.outages
+@pytest.mark.parametrize("way", ["redis", "url"])
+def test_an_agent_starts_the_planner_on_stdio_and_leaves_no_key_behind(gateway: Gateway, way: str) -> None:
+    ways = {
+        "redis": {"PLANNER_REDIS_URL": gateway.settings.redis_url},
+        "url": {"PLANNER_URL": gateway.url, "PLANNER_API_KEY": gateway.key(Right.PRODUCER, Right.VIEWER)},
+    }
+    before = {key.key_id for key in api_keys.every(gateway.redis)}
+    environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ} | ways[way]
+    arguments = ["-c", "from worker.start import planner; planner()", "mcp"]
+
+    async def talk() -> None:
+        async with Client(StdioServerParameters(command=sys.executable, args=arguments, env=environment)) as agent:
+            assert {tool.name for tool in (await agent.list_tools()).tools} == TOOLS
+            sent = await agent.call_tool("submit_goal", {"goal": "Fix b", "allowed_files": ["b.py"], "wait_s": 0})
+            assert sent.structured_content
+            assert sent.structured_content["data"]["verdict"] == "PENDING"
+            refused = await agent.call_tool("submit_goal", {"goal": " ", "allowed_files": ["b.py"]})
+            assert refused.is_error
+            assert "/goal" in str(refused.content)
+
+    asyncio.run(talk())
+    assert {key.key_id for key in api_keys.every(gateway.redis)} == before

@@ -24,6 +24,7 @@ from worker.cli.commands import (
     gateway,
     health,
     keys,
+    mcp,
     partitions,
     plan_commands,
     plans,
@@ -89,6 +90,7 @@ PANELS = {  # in the order of `planner --help`
     "Run it": (
         worker.worker,
         gateway.gateway,
+        mcp.mcp,
         controller.controller,
         fleet.queues,
         fleet.controllers,
