@@ -10,12 +10,14 @@ from importlib.metadata import version
 from fastapi import FastAPI
 
 from worker.gateway import openapi, problems
+from worker.gateway.claiming import ClaimDesk
 from worker.gateway.context import Context
 from worker.gateway.event_hub import EventHub
 from worker.gateway.guard import Guard
 from worker.gateway.mcp_door import mcp_door
 from worker.gateway.oidc import Verifier
-from worker.gateway.routes import commands, dead, events, fleet, goals, health, plans, tokens, webhooks
+from worker.gateway.queue_watch import BLOCK_S
+from worker.gateway.routes import claims, commands, dead, events, fleet, goals, health, plans, tokens, webhooks
 from worker.settings import oidc_file
 from worker.settings.settings import Settings
 from worker.store.clients import connect
@@ -23,7 +25,7 @@ from worker.webhooks.checking import read_checked
 
 ROUTERS = (
     *(health.router, tokens.router, goals.router, plans.router, plans.of_plan),
-    *(commands.router, dead.router, fleet.router, events.router, webhooks.router),
+    *(commands.router, dead.router, fleet.router, events.router, webhooks.router, claims.router),
 )
 
 
@@ -34,16 +36,19 @@ def create_app(settings: Settings) -> FastAPI:
     """
     sources = read_checked(settings.webhooks_file) if settings.webhooks_file else None
     client = connect(settings.redis_url)
-    context = Context(settings, client, EventHub(settings.redis_url, settings.partitions), sources)
+    desk = ClaimDesk(lambda: connect(settings.redis_url, BLOCK_S))
+    context = Context(settings, client, EventHub(settings.redis_url, settings.partitions), desk, sources)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        desk.start()
         ending = asyncio.create_task(_end(context))
         async with mcp_door(app, settings):
             yield
         ending.cancel()
         context.hub.end()
         await asyncio.to_thread(context.hub.join)
+        await asyncio.to_thread(desk.close)
         client.close()
 
     app = FastAPI(title="Planner", version=version("planner-worker"), lifespan=lifespan, docs_url=None, redoc_url=None)
@@ -58,6 +63,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 async def _end(context: Context) -> None:
-    """Wake those who wait for events once the process is to end."""
+    """Wake those who wait for events or steps once the process is to end."""
     await context.stopping.wait()
     context.hub.end()
+    context.claims.shut()

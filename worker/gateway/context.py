@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from redis import Redis
 
+from worker.gateway.claiming import ClaimDesk
 from worker.gateway.event_hub import EventHub
 from worker.settings.settings import Settings
 from worker.webhooks.sources_file import SourcesFile
@@ -16,11 +17,15 @@ from worker.webhooks.sources_file import SourcesFile
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a gateway's process has; `client` has a pool of connections, for many threads, `hub` what happens."""
+    """What a gateway's process has; `client` has a pool of connections, for many threads.
+
+    `hub` has what happens, `claims` is where controllers wait for steps.
+    """
 
     settings: Settings
     client: Redis
     hub: EventHub
+    claims: ClaimDesk
     webhooks: SourcesFile | None = None
     stopping: asyncio.Event = field(
         default_factory=asyncio.Event

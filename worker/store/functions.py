@@ -55,6 +55,9 @@ LEND = "planner_lend_1"
 NOTE_TRY = "planner_note_try_1"
 END_CALLBACKS = "planner_end_callbacks_1"
 CALL_AGAIN = "planner_call_again_1"
+CLAIM_ID = "planner_claim_id_1"
+UNDELIVER = "planner_undeliver_1"
+HEARTBEAT = "planner_heartbeat"
 LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "planner_1": ("clock", "shared", "lists", "begin", "commit", "upkeep"),
@@ -64,9 +67,10 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "planner_consumers": ("consumers",),
         "planner_heartbeat": ("heartbeat",),
         "planner_keys": ("api_keys",),
+        "planner_claims": ("claims",),
     }
 )
-VERSION = 17  # of their text; to be raised with every change of it
+VERSION = 18  # of their text; to be raised with every change of it
 MISSING = "Function not found"
 
 

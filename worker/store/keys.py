@@ -33,6 +33,7 @@ ENDPOINTS_OFF = "planner:endpoints:off"  # hash id -> why it is told nothing for
 DEPLOYMENT = "planner:deployment"  # hash {partitions, layout}: what all who use this server agree on
 API_KEYS = "planner:{keys}:all"  # sorted set: the keys of the gateway by the time at which they expire
 QUEUE_OWNERS = "planner:{keys}:queues"  # hash: queue -> the tenant that it belongs to, empty for a shared one
+CLAIMED_QUEUES = "planner:{claims}:streams"  # set: the streams of step specs that gateways have read
 NO_TENANT = "default"  # whose goals name none
 GROUP = "planner"
 CONTROLLERS = "controllers"
@@ -59,6 +60,11 @@ def api_key(key_id: str = "") -> str:
 def older_secret(key_id: str) -> str:
     """String: the digest of the secret that a key had before its rotation, for as long as that counts too."""
     return f"planner:{{keys}}:older:{key_id}"
+
+
+def claim_id(key_id: str, claim: str) -> str:
+    """String: who asks for a claim at a gateway, or the steps that it was given."""
+    return f"planner:{{claims}}:id:{key_id}:{claim}"
 
 
 def token_bucket(name: str) -> str:

@@ -1,0 +1,390 @@
+"""Gives steps to controllers who ask over HTTP: callers wait here, and one thread reads the queues for all of them.
+
+The first who came is the first who is given. A step is read only for a caller who is there, claimed in the caller's
+name, and given. What was read and cannot be given is handed back at once, so that it waits with nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from schemas import codec
+from worker.gateway.queue_watch import QueueWatch
+from worker.store import claims, functions, keys
+from worker.store.claims import Holder, SpecEntry
+from worker.store.keys import CONTROLLERS
+
+log = logging.getLogger("planner.gateway")
+
+LONGEST_WAIT_S = 60
+REMEMBERED_S = 60  # for which a claim's id returns the same steps
+SWEEP_S = 1.0  # between two looks for what other gateways left, while somebody waits ...
+SWEEP_IDLE_S = 5.0  # ... and while nobody does
+UNWATCHED_S = 0.05  # between two looks into a queue that is not watched yet
+TRUSTED_S = 5.0  # for which a key that was checked is not checked again
+UNWANTED_MS = 3 * claims.STRANDED_MS  # for which it is left to gateways where somebody waits for it
+TIDY_S = 600.0
+IDLE_MS = 3_600_000  # a consumer that has nothing and has not asked for so long is forgotten
+
+
+class State(Enum):
+    """Where a waiting caller is."""
+
+    WAITS = 1
+    IS_SERVED = 2  # steps are being claimed for it
+    LEFT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a caller asks for: `most` steps of `streams` at the most; `record` is where its claim's id is kept."""
+
+    holder: Holder
+    streams: tuple[str, ...]
+    most: int = 1
+    record: str | None = None
+    waits: bool = True  # else it goes with what there is at once
+    lasts: Callable[[], bool] = lambda: True  # whether its key still holds
+
+
+@dataclass(eq=False)
+class Waiter:
+    """A caller who waits; `given` becomes the steps, and ends with the RedisError that kept them from it."""
+
+    wanted: Wanted
+    given: asyncio.Future[list[SpecEntry]]
+    state: State = State.WAITS
+    leaves: bool = False  # as soon as it is served
+    token: str = field(default_factory=lambda: secrets.token_hex(8))
+    since: float = field(default_factory=time.monotonic)
+    got: list[SpecEntry] = field(default_factory=list)
+
+    def give(self, steps: list[SpecEntry]) -> None:
+        """Let the caller go, with these steps."""
+        self._settle(lambda: self.given.set_result(steps))
+
+    def fail(self, error: Exception) -> None:
+        """Let the caller go without an answer."""
+        self._settle(lambda: self.given.set_exception(error))
+
+    def _settle(self, settle: Callable[[], None]) -> None:
+        self.given.get_loop().call_soon_threadsafe(lambda: None if self.given.done() else settle())
+
+
+class ClaimDesk:
+    """Where callers wait for steps."""
+
+    def __init__(self, make_client: Callable[[], Redis]) -> None:
+        self._make_client = make_client
+        self._change = threading.Condition()
+        self._new: list[Waiter] = []
+        self._back: list[tuple[SpecEntry, str]] = []
+        self._news: set[str] = set()
+        self._shut = self._over = False
+        self._thread = threading.Thread(target=self._run, name="claims", daemon=True)
+        self._waiting: dict[str, dict[Waiter, None]] = {}  # by queue, in the order in which they came
+        self._known: set[str] = set()
+        self._swept = self._tidied = 0.0
+        self._turn = 0
+
+    def start(self) -> None:
+        """Begin to serve, and to look after what other gateways left."""
+        self._thread.start()
+
+    def enter(self, wanted: Wanted) -> Waiter:
+        """Wait for steps; for the loop of the server, as are the next two."""
+        waiter = Waiter(wanted, asyncio.get_running_loop().create_future())
+        with self._change:
+            if self._shut:
+                waiter.state = State.LEFT
+                waiter.given.set_result([])
+            else:
+                self._new.append(waiter)
+                self._change.notify()
+        return waiter
+
+    async def leave(self, waiter: Waiter) -> list[SpecEntry]:
+        """Wait no more; returns what was being claimed at that moment."""
+        return await asyncio.shield(waiter.given) if self._is_served(waiter) else []
+
+    def abandon(self, waiter: Waiter) -> None:
+        """Take a caller for gone; what it was given, or is being given, is handed back."""
+
+        def _hand_back(given: asyncio.Future[list[SpecEntry]]) -> None:
+            if not given.cancelled() and not given.exception():
+                with self._change:
+                    self._back += [(spec, waiter.wanted.holder.name) for spec in given.result()]
+                    self._change.notify()
+
+        if self._is_served(waiter):
+            waiter.given.add_done_callback(_hand_back)
+
+    def _is_served(self, waiter: Waiter) -> bool:
+        with self._change:
+            if waiter.state is State.WAITS:
+                waiter.state = State.LEFT
+            waiter.leaves = True
+            return waiter.state is State.IS_SERVED
+
+    def waiting(self, stream: str) -> int:
+        """Tell how many wait for steps of a queue."""
+        return len(self._waiting.get(stream, ()))
+
+    def shut(self) -> None:
+        """Let everybody go who waits, and nobody in."""
+        with self._change:
+            self._shut = True
+            self._change.notify()
+
+    def close(self) -> None:
+        """End, once everything that could not be given is handed back."""
+        with self._change:
+            self._shut = self._over = True
+            self._change.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _tell(self, streams: Iterable[str]) -> None:
+        with self._change:
+            self._news.update(streams)
+            self._change.notify()
+
+    def _run(self) -> None:
+        with self._make_client() as client, self._make_client() as other:
+            watch = QueueWatch(other, self._tell)
+            watch.start()
+            try:
+                while not self._over or self._back:
+                    self._turn_once(client, watch)
+            finally:
+                watch.stop()
+                watch.join()
+
+    def _turn_once(self, client: Redis, watch: QueueWatch) -> None:
+        with self._change:
+            self._change.wait_for(self._is_called, self._pause(watch))
+            new, self._new = self._new, []
+            back, self._back = self._back, []
+            news, self._news = self._news, set()
+        try:
+            claims.hand_back(client, back)
+            back = []
+            if not self._shut:
+                self._admit(client, new)
+                fresh = {stream for waiter in new for stream in waiter.wanted.streams}
+                wanted = self._wanted()
+                self._read(client, [each for each in wanted if each in news | fresh or not watch.covers(each)])
+                self._sweep(client)
+            self._dismiss(new)
+            watch.want(self._wanted())
+        except RedisError as error:
+            log.warning("claims fail", extra={"error": str(error)})
+            for waiter in dict.fromkeys((*self._all(), *new)):
+                self._remove(waiter)
+                waiter.fail(error)
+            with self._change:
+                self._back = [] if self._over else back + self._back
+            time.sleep(UNWATCHED_S)
+
+    def _is_called(self) -> bool:
+        return bool(self._new or self._back or self._news or self._over or (self._shut and self._waiting))
+
+    def _dismiss(self, new: Sequence[Waiter]) -> None:
+        """Let those go who do not wait for what is not there; everybody, where nothing is given any more."""
+        for waiter in (*self._all(), *new) if self._shut else new:
+            if waiter.state is State.WAITS and (self._shut or not waiter.wanted.waits):
+                self._remove(waiter)
+                waiter.state = State.LEFT
+                waiter.give([])
+
+    def _pause(self, watch: QueueWatch) -> float:
+        wanted = self._wanted()
+        if not wanted:
+            return SWEEP_IDLE_S
+        return SWEEP_S if all(map(watch.covers, wanted)) else UNWATCHED_S
+
+    def _wanted(self) -> list[str]:
+        """Name the queues that somebody waits for."""
+        for stream, waiting in list(self._waiting.items()):
+            while waiting and (first := next(iter(waiting))).state is State.LEFT:
+                del waiting[first]
+            if not waiting:
+                del self._waiting[stream]
+        return list(self._waiting)
+
+    def _all(self) -> list[Waiter]:
+        return list(dict.fromkeys(waiter for waiting in self._waiting.values() for waiter in waiting))
+
+    def _remove(self, waiter: Waiter) -> None:
+        for stream in waiter.wanted.streams:
+            self._waiting.get(stream, {}).pop(waiter, None)
+
+    def _admit(self, client: Redis, new: Sequence[Waiter]) -> None:
+        """Let callers wait, but for those whose claim was answered before."""
+        named = [waiter for waiter in new if waiter.wanted.record]
+        kept = claims.call(client, [_remember(waiter) for waiter in named])
+        before = {waiter: value for waiter, value in zip(named, kept, strict=True) if value.startswith(b"[")}
+        for waiter in new:
+            for stream in waiter.wanted.streams:
+                self._waiting.setdefault(stream, {})[waiter] = None
+        for waiter, value in before.items():
+            steps = claims.read_again(client, codec.loads(value))
+            if steps:
+                waiter.got = steps
+                self._serve(client, [waiter], again=True)
+            else:
+                claims.call(client, [_remember(waiter, anew=True)])
+
+    def _read(self, client: Redis, streams: Sequence[str]) -> None:
+        """Read for those who wait, and give."""
+        self._turn += 1
+        start = self._turn % max(1, len(streams))  # so that no queue starves the others
+        if fresh := set(streams) - self._known:
+            client.sadd(keys.CLAIMED_QUEUES, *fresh)
+            self._known |= fresh
+        for stream in (*streams[start:], *streams[:start]):
+            while demand := self._demand(stream):
+                found = claims.read_new(client, stream, demand)
+                self._distribute(client, found)
+                if len(found) < min(demand, claims.MOST):
+                    break
+
+    def _demand(self, stream: str) -> int:
+        """Tell how many steps of a queue are wanted, about."""
+        count = 0
+        for waiter in self._waiting.get(stream, ()):
+            if waiter.state is State.WAITS:
+                count += waiter.wanted.most - len(waiter.got)
+            if count >= claims.MOST:
+                break
+        return count
+
+    def _sweep(self, client: Redis) -> None:
+        """Take what a gateway that died had read and not given; where nobody here wants it, hand it back."""
+        now = time.monotonic()
+        if now - self._swept < (SWEEP_S if self._waiting else SWEEP_IDLE_S):
+            return
+        self._swept = now
+        self._known |= claims.known_streams(client)
+        ours, others = list(self._waiting), sorted(self._known - self._waiting.keys())
+        found = claims.take_stranded(client, ours, claims.STRANDED_MS)
+        self._distribute(client, [*found, *claims.take_stranded(client, others, UNWANTED_MS)])
+        if now - self._tidied > TIDY_S:
+            self._tidied = now
+            tidy = ("FCALL", functions.TIDY, 1)
+            claims.run(client, [(*tidy, stream, CONTROLLERS, IDLE_MS, "") for stream in sorted(self._known)])
+
+    def _distribute(self, client: Redis, found: Sequence[SpecEntry]) -> None:
+        """Give specs to those who have waited longest; hands back what nobody takes."""
+        rest = list(found)
+        while rest:
+            served: dict[Waiter, None] = {}
+            unwanted: list[tuple[SpecEntry, str]] = []
+            for spec in rest:
+                waiter = next((each for each in self._waiting.get(spec.stream, ()) if _has_room(each)), None)
+                if waiter:
+                    waiter.got.append(spec)
+                    served[waiter] = None
+                else:
+                    unwanted.append((spec, ""))
+            claims.hand_back(client, unwanted)
+            rest = self._serve(client, list(served))
+
+    def _serve(self, client: Redis, served: Sequence[Waiter], *, again: bool = False) -> list[SpecEntry]:
+        """Claim what callers got, and give it, maybe `again`; returns what is left over."""
+        rest = self._begin_to_serve(served)
+        if not again:
+            rest += self._keep(client, served)
+        here = [waiter for waiter in served if waiter.got]
+        beats = [(waiter, spec) for waiter in here for spec in waiter.got]
+        said = claims.run(
+            client,
+            [waiter.wanted.holder.beat(spec.lease_key, spec.attempt, spec.lease) for waiter, spec in beats],
+        )
+        refused: list[tuple[SpecEntry, str]] = []
+        for (waiter, spec), reply in zip(beats, said, strict=True):
+            action = b"" if isinstance(reply, Exception) else reply[0]
+            if action == b"continue":
+                continue
+            waiter.got.remove(spec)
+            if action == b"pause":  # its plan is: handed back, its step begins anew when the plan goes on
+                refused.append((spec, ""))
+            elif not action:  # somebody put something else in the lease's place
+                log.warning("step cannot be claimed", extra={"plan_id": spec.plan_id, "error": str(reply)})
+        for waiter in here:
+            if waiter.got:
+                self._remove(waiter)
+                waiter.give(list(waiter.got))
+            else:
+                self._wait_on(client, waiter)
+        claims.move(client, [(spec, waiter.wanted.holder.name) for waiter in here for spec in waiter.got])
+        claims.hand_back(client, refused)
+        return rest
+
+    def _begin_to_serve(self, served: Sequence[Waiter]) -> list[SpecEntry]:
+        """Find who is still there, with a key that holds; returns what is left over of the others."""
+        rest: list[SpecEntry] = []
+        with self._change:
+            for waiter in served:
+                if waiter.state is State.LEFT:
+                    rest += _drop(waiter)
+                else:
+                    waiter.state = State.IS_SERVED
+        for waiter in served:
+            if waiter.got and time.monotonic() - waiter.since > TRUSTED_S and not waiter.wanted.lasts():
+                rest += _drop(waiter)
+                self._remove(waiter)
+                waiter.give([])
+        return rest
+
+    def _keep(self, client: Redis, served: Sequence[Waiter]) -> list[SpecEntry]:
+        """Keep with the ids of claims what is given; returns what is left over of those that were made again since."""
+        rest: list[SpecEntry] = []
+        named = [waiter for waiter in served if waiter.got and waiter.wanted.record]
+        kept = claims.call(client, [_remember(waiter, waiter.got) for waiter in named])
+        for waiter, value in zip(named, kept, strict=True):
+            if value != _places(waiter.got):  # whoever asked last is answered, maybe elsewhere
+                rest += _drop(waiter)
+                self._remove(waiter)
+                waiter.give([])
+        return rest
+
+    def _wait_on(self, client: Redis, waiter: Waiter) -> None:
+        """Let a caller wait on whose steps were gone before they could be claimed."""
+        if waiter.wanted.record:
+            claims.call(client, [_remember(waiter, anew=True)])
+        with self._change:
+            waiter.state = State.LEFT if waiter.leaves else State.WAITS
+        if waiter.leaves:
+            waiter.give([])
+
+
+def _has_room(waiter: Waiter) -> bool:
+    return waiter.state is State.WAITS and len(waiter.got) < waiter.wanted.most
+
+
+def _drop(waiter: Waiter) -> list[SpecEntry]:
+    got, waiter.got = waiter.got, []
+    return got
+
+
+def _places(steps: Sequence[SpecEntry]) -> bytes:
+    return codec.dumps([(step.stream, step.entry_id) for step in steps])
+
+
+def _remember(waiter: Waiter, steps: Sequence[SpecEntry] = (), *, anew: bool = False) -> tuple[Any, ...]:
+    """Make the call that keeps who asks for a claim, or what was given."""
+    seconds = REMEMBERED_S if steps else LONGEST_WAIT_S + REMEMBERED_S
+    given = _places(steps) if steps else b""
+    return ("FCALL", functions.CLAIM_ID, 1, waiter.wanted.record, waiter.token, seconds, given, int(anew))

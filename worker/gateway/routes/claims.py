@@ -1,0 +1,173 @@
+"""`POST /v1/steps:claim` and `/v1/steps:heartbeat`: what stands for queues and leases without Redis."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field, StringConstraints, field_validator
+from starlette.types import Receive, Scope, Send
+
+from schemas import codec
+from schemas.base import PlanId, QueueName, StepId, Word
+from schemas.step import StepSpec
+from worker.gateway.access import Controller
+from worker.gateway.claiming import LONGEST_WAIT_S, ClaimDesk, Waiter, Wanted
+from worker.gateway.context import Doors
+from worker.store import claims, keys
+from worker.store.claims import Holder
+
+router = APIRouter(prefix="/v1", tags=["controllers"])
+
+AT_ONCE_S = 10.0  # for a caller who does not wait, until Redis has answered
+MAX_INFO_BYTES = 512
+
+ControllerName = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f]{1,128}$")]
+
+
+class Claimant(BaseModel):
+    """A controller, and what it says of itself."""
+
+    controller: ControllerName = Field(examples=["ctl-7"])
+    info: dict[str, Any] | None = Field(
+        default=None, description="Shown by `planner controllers`: version, host, abilities, done, failed; 512 bytes."
+    )
+
+    @field_validator("info")
+    @classmethod
+    def _is_short(cls, info: dict[str, Any] | None) -> dict[str, Any] | None:
+        if info is not None and len(codec.dumps(info)) > MAX_INFO_BYTES:
+            raise ValueError(f"more than {MAX_INFO_BYTES} bytes")
+        return info
+
+    def holder(self, name: str, ttl_s: int | None = None) -> Holder:
+        """Say who claims, under the name that stands in leases."""
+        return Holder(name, "" if ttl_s is None else ttl_s, b"" if self.info is None else codec.dumps(self.info))
+
+
+class Claim(Claimant):
+    """What a controller asks for."""
+
+    claim_id: Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f]{1,128}$")] | None = Field(
+        default=None, description="Make a new one for every claim: the same within 60 s returns the same steps."
+    )
+    queues: list[QueueName] = Field(default=["default"], min_length=1, max_length=100)
+    max: int = Field(default=1, ge=1, le=claims.MOST)
+    wait_s: float = Field(default=30, ge=0, le=LONGEST_WAIT_S)
+    ttl_s: int = Field(default=60, ge=1, le=86_400, description="For how long the claims last: 60 to 900 seconds.")
+
+
+class ClaimedSteps(BaseModel):
+    """The steps that are claimed; none where none came in time."""
+
+    steps: list[StepSpec]
+
+
+class HeldStep(BaseModel):
+    """An attempt that the controller holds."""
+
+    plan_id: PlanId
+    step_id: StepId
+    attempt: int = Field(ge=1, le=1_000_000)
+    lease: Word
+
+
+class Heartbeat(Claimant):
+    """The attempts whose claims are renewed."""
+
+    steps: list[HeldStep] = Field(max_length=1000)
+
+
+class StepAction(HeldStep):
+    """What the planner answers: `continue`, `cancel`, `pause`, `taken` (another has it) or `stale` (it is over)."""
+
+    action: str
+    tokens_left: int
+    lease_ttl_ms: int
+
+
+class Renewed(BaseModel):
+    """The answers, in the order of the steps."""
+
+    steps: list[StepAction]
+
+
+class _Given(Response):
+    """The steps for a caller, which are handed back where this cannot be written."""
+
+    media_type = "application/json"
+
+    def __init__(self, content: bytes, desk: ClaimDesk, waiter: Waiter, gone: asyncio.Task[None]) -> None:
+        super().__init__(content)
+        self._desk = desk
+        self._waiter = waiter
+        self._gone = gone
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as any response
+        written = False
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": self.body, "more_body": True})
+            await asyncio.sleep(0)  # a connection that has gone says so now
+            written = not self._gone.done()
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            self._gone.cancel()
+            if not written:
+                self._desk.abandon(self._waiter)
+
+
+async def _hang_up(request: Request) -> None:
+    """End when the caller does."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+@router.post("/steps:claim", responses={200: {"model": ClaimedSteps}})
+async def claim(body: Claim, request: Request, caller: Controller, doors: Doors) -> Response:
+    """Claim steps of these queues for a controller; waits for them, at most `wait_s` seconds."""
+    for queue in body.queues:
+        caller.demand_queue(queue)
+    streams = [keys.Partition(part).steps(queue) for queue in body.queues for part in range(doors.partitions)]
+    wanted = Wanted(
+        holder=body.holder(caller.name_of(body.controller), body.ttl_s),
+        streams=tuple(dict.fromkeys(streams)),
+        most=body.max,
+        record=keys.claim_id(caller.key.key_id, body.claim_id) if body.claim_id else None,
+        waits=body.wait_s > 0,
+        lasts=caller.lasts,
+    )
+    waiter = doors.claims.enter(wanted)
+    gone = asyncio.create_task(_hang_up(request))
+    response = None
+    try:
+        await asyncio.wait((waiter.given, gone), timeout=body.wait_s or AT_ONCE_S, return_when=asyncio.FIRST_COMPLETED)
+        if waiter.given.done():
+            steps = waiter.given.result()
+        else:
+            steps = [] if gone.done() else await doors.claims.leave(waiter)
+        content = b'{"steps":[%s]}' % b",".join(step.data for step in steps)
+        response = _Given(content, doors.claims, waiter, gone)
+    finally:
+        if response is None:
+            gone.cancel()
+            doors.claims.abandon(waiter)
+    return response
+
+
+@router.post("/steps:heartbeat")
+def heartbeat(body: Heartbeat, caller: Controller, doors: Doors) -> Renewed:
+    """Renew the claims on attempts, and hear whether to go on with them."""
+    holder = body.holder(caller.name_of(body.controller))
+    beats = [
+        holder.beat(claims.lease_key(doors.partitions, step.plan_id, step.step_id), step.attempt, step.lease)
+        for step in body.steps
+    ]
+    return Renewed(
+        steps=[
+            StepAction(**dict(step), action=action.decode(), tokens_left=int(tokens), lease_ttl_ms=int(ttl_ms))
+            for step, (action, tokens, ttl_ms) in zip(body.steps, claims.call(doors.client, beats), strict=True)
+        ]
+    )
