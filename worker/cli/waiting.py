@@ -12,7 +12,7 @@ from typing import TypeVar
 from schemas.base import GoalVerdict
 from schemas.plan import GoalAnswer
 from worker.cli.console import USAGE, Failure
-from worker.client.planner import PlanEvents, Planner, pause_s
+from worker.client.planner import GAP, PlanEvents, Planner, pause_s
 from worker.client.troubles import Away, NoRight, Trouble
 from worker.host.terminal import Terminal, line
 from worker.render.plan import event_line
@@ -87,6 +87,9 @@ class EndWait:
         except KeyboardInterrupt:
             line(f"Not waiting any longer. {self.look_again(answer)}", err=True)
             raise
+        finally:
+            if self._events:
+                self._events.close()
         return answer
 
     def look_again(self, answer: GoalAnswer | None) -> str:
@@ -149,6 +152,9 @@ class EndWait:
             self._events = self._planner.events(plan)
         while page := self._events.read():
             for event in page:
+                if event.what == GAP:
+                    line(f"Events are missing here ({event.data.get('reason')}).", err=True)
+                    continue
                 self._console.print(event_line(event.what, event.data), soft_wrap=not self._console.is_terminal)
 
     def _tell_record(self, answer: GoalAnswer) -> None:

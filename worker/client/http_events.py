@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
@@ -26,6 +28,7 @@ class HttpEvents:
         self._came: SimpleQueue[PlanEvent | Trouble] = SimpleQueue()
         self._reader: Thread | None = None
         self._done = Event()
+        self._socket: socket.socket | None = None
         self.ended = False
 
     def read(self, wait_s: float = 0.0) -> list[PlanEvent]:
@@ -46,8 +49,11 @@ class HttpEvents:
             found.append(came)
 
     def close(self) -> None:
-        """Read nothing more; the thread ends with the next word of the gateway."""
+        """End the connection, for which the thread may be waiting."""
         self._done.set()
+        if self._socket:
+            with suppress(OSError):  # it is closed already
+                self._socket.shutdown(socket.SHUT_RDWR)
 
     def _follow(self) -> None:
         pause, since = FIRST_PAUSE_S, time.monotonic()
@@ -72,6 +78,7 @@ class HttpEvents:
         """Yield the events of one connection, and None for each sign of life beside them."""
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": self._last} if self._last else {})}
         with self._link.stream("/v1/events", {"plan": self._plan_id}, headers, QUIET_S) as answer:
+            self._socket = answer.extensions["network_stream"].get_extra_info("socket")
             yield None
             for position, kind, data in events_of(answer.iter_lines()):
                 if self._done.is_set():

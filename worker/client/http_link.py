@@ -95,7 +95,7 @@ class GatewayLink:
         headers: Mapping[str, str],
         wait_s: float,
     ) -> Iterator[httpx.Response]:
-        said = {name: value for name, value in params.items() if value not in (None, "", False)}
+        said = {name: value for name, value in params.items() if value is not None}
         shown = {**({"Content-Type": "application/json"} if data is not None else {}), **headers}
         try:
             for is_last in (self.key.is_given, True):

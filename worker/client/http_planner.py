@@ -19,7 +19,7 @@ from schemas.plan import GoalAnswer, PlanSummary, PlanView
 from schemas.times import milliseconds, rfc3339
 from worker.client.http_events import HttpEvents
 from worker.client.http_link import GatewayLink
-from worker.client.planner import ANSWER_S, pause_s
+from worker.client.planner import ANSWER_S, REFUSED, pause_s
 from worker.client.troubles import NotFound, Trouble, WrongUse
 from worker.settings.settings import Settings
 from worker.store import queries
@@ -32,6 +32,7 @@ from worker.store.queries import EVERY_PLAN, KeptGoal, Page
 MOST_ITEMS = 500  # of one answer
 LOOK_S = 0.2  # between two looks, at first
 MOST_WAIT_S = 30.0  # that a gateway waits for a verdict
+COMMAND_REFUSED = "command_refused"
 AT_ONCE = 8  # commands on their way
 
 M = TypeVar("M", bound=BaseModel)
@@ -86,7 +87,7 @@ class HttpPlanner:
         whose = None if tenant == NO_TENANT else tenant
         try:
             said = self._link.get("/v1/goals", goal_id=goal_id, tenant=whose)
-        except NotFound:
+        except (NotFound, WrongUse):  # or what cannot be the id of a goal
             return None
         return _read(GoalAnswer, {**said, "plan_id": said.get("plan_id") or "", "reason": said.get("reason") or ""})
 
@@ -135,7 +136,7 @@ class HttpPlanner:
             repo=wanted.repo,
             tenant=wanted.tenant,
             rule=wanted.rule,
-            waiting=wanted.waiting and "true",
+            waiting="true" if wanted.waiting else None,
             since=wanted.since and rfc3339(milliseconds(wanted.since)),
             until=wanted.until and rfc3339(milliseconds(wanted.until)),
             id_prefix=wanted.begin,
@@ -177,8 +178,13 @@ class HttpPlanner:
     def _command(self, command: Command) -> dict[str, Any] | None:
         path = f"/v1/plans/{quote(command.plan_id, safe='')}/commands" if command.plan_id else "/v1/commands"
         data = codec.encode(command, exclude_none=True)
-        said: dict[str, Any] = self._link.ask("POST", path, data=data, params={"wait": ANSWER_S}, wait_s=ANSWER_S)
-        return said if "type" in said else None
+        try:
+            said = self._link.ask("POST", path, data=data, params={"wait": ANSWER_S}, wait_s=ANSWER_S)
+        except Trouble as trouble:
+            if trouble.problem.code != COMMAND_REFUSED:
+                raise
+            return {"type": REFUSED, "data": {"reason": trouble.problem.detail.removeprefix(f"{command.command}: ")}}
+        return {name: said[name] for name in ("type", "data")} if "type" in said else None
 
     def queues(self) -> list[QueueView]:
         """Ask for the queues."""

@@ -43,6 +43,9 @@ class PlanEvents(Protocol):
     def read(self, wait_s: float = 0.0) -> list[PlanEvent]:
         """Return the next events, none where none has come for `wait_s`."""
 
+    def close(self) -> None:
+        """Follow no longer."""
+
 
 class Planner(Protocol):
     """A planner, as it is asked; every method raises Trouble."""

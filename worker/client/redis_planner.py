@@ -202,6 +202,9 @@ class RedisEvents:
             if found or not page or (len(page) < EVENT_PAGE and block is None):
                 return found
 
+    def close(self) -> None:
+        """Do nothing: the connection is the planner's."""
+
     def _event(self, entry: bytes, fields: dict[bytes, bytes]) -> PlanEvent:
         what = fields[b"type"].decode().removeprefix(EVENT_PREFIX).removesuffix(EVENT_SUFFIX)
         self.ended |= what in ENDS

@@ -27,7 +27,7 @@ def json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None
     return Response(body, status, headers, "application/json")
 
 
-def page(items: Iterable[Any], next_cursor: str | None = None) -> Response:
-    """Answer with a page of a list."""
+def page(items: Iterable[Any], next_cursor: str | None = None, **more: Any) -> Response:
+    """Answer with a page of a list, and what else is told with it."""
     found = [item.model_dump(mode="json") if isinstance(item, BaseModel) else item for item in items]
-    return json({"items": found, "next_cursor": next_cursor})
+    return json({"items": found, "next_cursor": next_cursor, **more})

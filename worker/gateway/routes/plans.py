@@ -21,7 +21,7 @@ from worker.gateway.visible import Plan, PlanReader
 from worker.render.explanation import explanation
 from worker.render.mermaid import flowchart
 from worker.render.summary import page_of_plan
-from worker.store import dead, export, queries
+from worker.store import dead, export, plan_lists, queries
 from worker.store.dead_entry import Dead
 from worker.store.history import story
 from worker.store.keys import Partition, partition_of
@@ -45,7 +45,20 @@ class LogPage(Outbound):
     next_cursor: str | None
 
 
-@router.get("/v1/plans", response_model=Page[PlanSummary])
+class PlanPage(Page[PlanSummary]):
+    """Some plans; `counts` of all in each state where they are asked for, null where the caller may not know."""
+
+    counts: dict[str, int] | None = None
+
+
+class KeptGoal(Outbound):
+    """What is kept of a plan's goal; `left_out` are pointers to what is not, null where nobody noted that."""
+
+    goal: dict[str, Any]
+    left_out: tuple[str, ...] | None
+
+
+@router.get("/v1/plans", response_model=PlanPage)
 def plans(
     caller: PlanReader,
     doors: Doors,
@@ -63,17 +76,25 @@ def plans(
         str | None,
         Query(pattern=r"^[0-9]{1,15}\.plan_[0-9a-f]{2}-[0-9a-f]{32}$", description="`next_cursor` of the page before."),
     ] = None,
+    include: Annotated[Literal["counts"] | None, Query(description="How many plans are in each state.")] = None,
 ) -> Response:
     """List plans, the newest first; of several parameters each must hold. A page with a next one may be short."""
     ours = caller.key.tenant
     if ours and tenant not in (None, ours):
         return page([])
+    more = {"counts": _counts(caller, doors)} if include else {}
     wanted = PlanFilter(
         state=state, kind=kind, repo=repo, tenant=ours or tenant, rule=rule, waiting=waiting, since=since,
         until=until, id_prefix=id_prefix,
     )  # fmt: skip
     found = queries.page(doors.client, doors.partitions, wanted, limit, cursor)
-    return page([each for each in found.items if caller.may_see(each.tenant, each.repo)], found.next_cursor)
+    return page([each for each in found.items if caller.may_see(each.tenant, each.repo)], found.next_cursor, **more)
+
+
+def _counts(caller: Access, doors: Context) -> dict[str, int] | None:
+    """Count the plans in each state, for keys of all tenants and repositories alone."""
+    sees_all = caller.key.tenant is None and not caller.key.repositories
+    return plan_lists.count_states(doors.client, doors.partitions) if sees_all else None
 
 
 @of_plan.get("", responses={200: openapi.response("The plan.", SHOWN), 304: {"description": "As it was."}})
@@ -140,6 +161,13 @@ def explain(
     if step_id is not None and all(each.step_id != step_id for each in view.steps):
         raise _no_step(step_id)
     return json(_explained(doors, view, step_id))
+
+
+@of_plan.get("/goal", response_model=KeptGoal)
+def kept_goal(plan: Plan, doors: Doors) -> Response:
+    """Tell what is kept of a plan's goal, of which another plan can be made."""
+    body, left_out = queries.kept_goal(doors.client, doors.partitions, plan.plan_id)
+    return json(KeptGoal(goal=body, left_out=left_out))
 
 
 @of_plan.get("/export", response_model=dict[str, Any])
