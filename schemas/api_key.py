@@ -48,6 +48,11 @@ class ApiKey(Record):
     expires_at: str | None = None  # the key and its record are gone then
     subject: str | None = None  # of the OIDC token that it was given for
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether it is for every tenant and every repository."""
+        return self.tenant is None and not self.repositories
+
     def may(self, right: Right) -> bool:
         """Tell whether the key has a right."""
         return right in self.rights or Right.ADMIN in self.rights

@@ -198,7 +198,7 @@ def _admit_wide(doors: Context, caller: Access, made: Command) -> None:
     elif made.scope is Scope.REPOSITORY:
         within = key.tenant is None and (not key.repositories or target in key.repositories)
     else:
-        within = key.tenant is None and not key.repositories
+        within = key.sees_all
     if not within:
         raise Refusal("no_right", f"This key may not {made.command} all of the scope {made.scope} {target}.", 403)
 

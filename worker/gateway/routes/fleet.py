@@ -21,21 +21,21 @@ FleetReader = Annotated[Access, Depends(having(Right.VIEWER, Right.OPERATOR))]
 
 @router.get("/v1/queues", response_model=Page[QueueView])
 def queues(caller: FleetReader, doors: Doors) -> Response:
-    """List the queues of step specs; a key of a tenant sees its own."""
+    """List the queues of step specs; a key of a tenant or of repositories sees its own."""
     found = fleet.queues(doors.client)
-    return page(each for each in found if caller.key.tenant is None or each.queue in caller.key.queues)
+    return page(each for each in found if caller.key.sees_all or each.queue in caller.key.queues)
 
 
 @router.get("/v1/controllers", response_model=Page[ControllerView])
 def controllers(caller: FleetReader, doors: Doors) -> Response:
-    """List the controllers; a key of a tenant sees those of its queues, and of their steps those of its plans."""
+    """List the controllers; not every key sees those of other queues, and of their steps those of others' plans."""
     found = fleet.controllers(doors.client)
-    if caller.key.tenant is None and not caller.key.repositories:
+    if caller.key.sees_all:
         return page(found)
     in_hand = [step.plan_id for each in found for step in each.steps]
     owners = queries.owners(doors.client, doors.partitions, in_hand)
     ours = {plan_id for plan_id, owner in owners.items() if caller.may_see(*owner)}
-    mine = (each for each in found if caller.key.tenant is None or set(each.queues) & set(caller.key.queues))
+    mine = (each for each in found if set(each.queues) & set(caller.key.queues))
     return page(
         each.model_copy(update={"steps": tuple(step for step in each.steps if step.plan_id in ours)}) for each in mine
     )

@@ -1,0 +1,173 @@
+"""Every route of the gateway, asked with a key that lacks the right, and with ids of another tenant and repository."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import httpx
+import pytest
+from redis import Redis
+
+from schemas.api_key import Right
+from tests.support.engine import a_goal, container, plan
+from tests.support.gateway import Gateway, running_gateway
+from worker.gateway.app import create_app
+from worker.store.keys import Partition
+
+P, C, A, O, V, ADMIN = Right  # noqa: E741
+READERS = {P, A, O, V}
+OPEN: dict[tuple[str, str], set[Right]] = {
+    ("GET", "/healthz"): set(Right),
+    ("GET", "/readyz"): set(Right),
+    ("GET", "/openapi.json"): set(Right),
+    ("POST", "/v1/token"): set(Right),  # shows a token of its own
+    ("POST", "/v1/webhooks/{source}"): set(Right),  # is signed
+}
+PLAN_READS = (
+    "",
+    "/steps",
+    "/steps/{step_id}",
+    "/log",
+    "/explain",
+    "/export",
+    "/summary.md",
+    "/graph.mmd",
+    "/graph.svg",
+)
+MAY: dict[tuple[str, str], set[Right]] = {
+    ("POST", "/v1/goals"): {P},
+    ("GET", "/v1/goals"): {P, V, O},
+    ("GET", "/v1/plans"): READERS,
+    **{("GET", "/v1/plans/{plan_id}" + rest): READERS for rest in PLAN_READS},
+    ("POST", "/v1/plans/{plan_id}/commands"): {O, A},
+    ("POST", "/v1/commands"): {O, A},
+    ("GET", "/v1/dead"): {O},
+    ("POST", "/v1/dead:replay"): {O},
+    ("GET", "/v1/queues"): {V, O},
+    ("GET", "/v1/controllers"): {V, O},
+    ("GET", "/v1/budgets"): {V, O},
+    ("GET", "/v1/events"): READERS,
+    ("GET", "/metrics"): {V},
+    ("POST", "/v1/steps:claim"): {C},
+    ("POST", "/v1/steps:heartbeat"): {C},
+    ("POST", "/v1/outcomes"): {C},
+}
+NO_PLAN = f"plan_00-{'0' * 32}"
+NOTHING: dict[str, str] = {}
+OTHER = {"tenant": "initech", "queue": "initech-q", "goal_id": "their-goal"}
+
+
+@pytest.fixture(scope="module")
+def redis(server_url: str) -> Iterator[Redis]:
+    with Redis.from_url(server_url) as client:
+        client.flushall()
+        client.function_flush()
+        yield client
+
+
+@pytest.fixture(scope="module")
+def gateway(redis: Redis, server_url: str) -> Iterator[Gateway]:
+    with running_gateway(server_url) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def theirs(gateway: Gateway, redis: Redis) -> str:
+    """A plan of another tenant, with a step on that tenant's queue; returns its id."""
+    gateway.key(Right.CONTROLLER, tenant="initech", queues=("initech-q",))
+    with container(gateway.settings.redis_url) as here:
+        return plan(here, redis, a_goal(1, **OTHER, context={"repo": "initech/till"}))[0]
+
+
+def walk(routes: Any) -> Iterator[tuple[str, str]]:
+    for route in routes:
+        if hasattr(route, "original_router"):
+            yield from walk(route.original_router.routes)
+        else:
+            yield sorted(route.methods)[0], route.path
+
+
+def routes(gateway: Gateway) -> list[tuple[str, str]]:
+    """List every route of the application, each with its method."""
+    found = list(walk(create_app(gateway.settings).routes))
+    assert len(found) > 20
+    return found
+
+
+def ask(client: httpx.Client, method: str, path: str, of: str, body: Any = None) -> tuple[int, str]:
+    """Ask a route about this plan; returns the status and what was said. Of a stream that never ends, nothing."""
+    place = path.format(plan_id=of, step_id="s-0", source="github")
+    with client.stream(method, place, json=body if method == "POST" else None) as answer:
+        endless = "event-stream" in answer.headers["Content-Type"]
+        return answer.status_code, "" if endless else answer.read().decode()
+
+
+def test_a_route_is_for_those_keys_that_have_its_right(gateway: Gateway, theirs: str) -> None:
+    found = routes(gateway)
+    assert set(found) <= MAY.keys() | OPEN.keys()  # a new route is for somebody
+    clients = {right: gateway.client(right) for right in Right}
+    nobody, stranger = gateway.with_token(None), gateway.with_token(f"pk_{'0' * 16}_{'0' * 64}")
+
+    for (method, path), right in product(found, Right):
+        status, said = ask(clients[right], method, path, theirs, {"wait_s": 0})
+        may = (MAY | OPEN)[method, path] | {ADMIN}
+        assert (status == 403) == (right not in may), (method, path, right, said)
+        assert status not in (401, 500), (method, path, right, said)
+    for method, path in MAY.keys() & set(found):
+        assert [ask(who, method, path, theirs, {})[0] for who in (nobody, stranger)] == [401, 401]
+
+
+@pytest.mark.parametrize("whose", [{"tenant": "acme"}, {"repositories": ("initech/web",)}], ids=str)
+def test_what_belongs_to_another_is_not_there(
+    gateway: Gateway, theirs: str, redis: Redis, caplog: pytest.LogCaptureFixture, whose: dict[str, Any]
+) -> None:
+    caplog.set_level(logging.INFO)
+    token = gateway.key(Right.ADMIN, **whose)
+    client = gateway.with_token(token)
+    before = redis.xlen(Partition(0).commands), redis.xlen("planner:commands"), redis.xlen("planner:goals")
+
+    for method, path in routes(gateway):
+        if "{plan_id}" in path:
+            missing = ask(client, method, path, NO_PLAN, {"command": "pause"})
+            there = ask(client, method, path, theirs, {"command": "pause"})
+            assert missing[0] == there[0] == 404
+            assert there[1].replace(theirs, "") == missing[1].replace(NO_PLAN, "")
+        elif method == "GET" and path != "/v1/events" and (method, path) in MAY:
+            for query in (NOTHING, OTHER, {"goal_id": "their-goal"}, {"repo": "initech/till"}):
+                answer = client.get(path, params=query)
+                assert not re.search("initech-q|initech/till|" + theirs, answer.text), (path, query, answer.text)
+                assert answer.status_code in (200, 404, 422), (path, query)
+    assert client.get("/v1/events", params={"plan": theirs}).status_code == 404
+    assert before == (redis.xlen(Partition(0).commands), redis.xlen("planner:commands"), redis.xlen("planner:goals"))
+    assert token.split("_")[2] not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        ("/v1/goals", {"goal": "x", "tenant": "initech"}, 403),
+        ("/v1/goals", {"goal": "x", "queue": "initech-q"}, 403),
+        ("/v1/commands", {"command": "halt", "scope": "plan", "plan_id": "THEIRS"}, 404),
+        ("/v1/commands", {"command": "skip", "scope": "step", "plan_id": "THEIRS", "step_id": "s-0"}, 404),
+        ("/v1/commands", {"command": "halt", "scope": "tenant", "target": "initech"}, 403),
+        ("/v1/commands", {"command": "halt", "scope": "repository", "target": "initech/till"}, 403),
+        ("/v1/commands", {"command": "halt", "scope": "all"}, 403),
+        ("/v1/commands", {"command": "pause", "scope": "queue", "target": "initech-q"}, 403),
+    ],
+    ids=str,
+)
+def test_nothing_is_done_to_what_belongs_to_another(
+    gateway: Gateway, theirs: str, redis: Redis, path: str, body: dict[str, Any], expected: int
+) -> None:
+    client = gateway.client(Right.ADMIN, tenant="acme")
+    before = redis.xlen(Partition(0).commands), redis.xlen("planner:commands"), redis.xlen("planner:goals")
+
+    answer = client.post(path, json={name: theirs if value == "THEIRS" else value for name, value in body.items()})
+
+    assert answer.status_code == expected, answer.text
+    assert before == (redis.xlen(Partition(0).commands), redis.xlen("planner:commands"), redis.xlen("planner:goals"))
+    assert redis.xinfo_groups(Partition(0).steps("initech-q"))[0]["pending"] == 0
