@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import cycle
+from pathlib import Path
 from random import Random
 from socket import create_connection
+from subprocess import Popen
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from redis import Redis
 
+from schemas import codec
 from schemas.api_key import Right
 from tests.conftest import wait_until
 from tests.support.engine import a_goal, plan
 from tests.support.event_reading import OTHER, reading, tell
 from tests.support.gateway import Gateway, running_gateway
+from tests.support.servers import Fleet, Server, all_done, publish
 from worker.gateway import event_hub
 from worker.gateway.app import create_app
+from worker.gateway.event_position import NO_EPOCH, START, Position
 from worker.gateway.routes import events as door
 from worker.process.container import Container
+from worker.process.launch import worker_command
 from worker.settings.settings import Settings
 from worker.store.keys import Partition
+
+PLANS = 60
+EVENTS = PLANS * (10 * 2 + 6)  # at least: of ten steps two each, and of each plan six
 
 
 @pytest.fixture
@@ -209,3 +220,41 @@ def test_silence_has_comments_a_key_that_ends_ends_its_stream_and_so_does_the_pr
             gateway.stop()
             assert not list(reader)
             assert time.monotonic() - began < 3
+
+
+@pytest.mark.outages
+def test_readers_hear_of_every_event_once_while_workers_and_gateways_are_killed(tmp_path: Path) -> None:
+    """Workers take turns at being killed, gateways at being ended; nobody reads more than 50 at a time."""
+    with Server(tmp_path / "redis") as server, server.client() as redis, Fleet(server.url):
+        workers = [_start_worker(server.url, tmp_path / f"worker-{number}.log") for number in range(2)]
+        random, found, last_id = Random(3), list[tuple[str, dict[str, Any]]](), ""
+        try:
+            wait_until(lambda: redis.exists("planner:goals"), 60, "a worker is there")
+            publish(redis, 0, PLANS, steps=10)
+            while len(found) < EVENTS - 300:
+                with running_gateway(server.url) as first, running_gateway(server.url) as second:
+                    clients = [each.client(Right.VIEWER) for each in (first, second)]
+                    if not last_id:
+                        last_id = Position(NO_EPOCH, (START,)).encode()
+                    for client in clients * 3:
+                        with reading(client, last_id) as reader:
+                            found += [(told.event, told.data) for told in reader.take(random.randint(1, 50))]
+                            last_id = reader.last_id
+                number = random.randrange(2)
+                workers[number].kill()
+                workers[number].wait(10)
+                workers[number] = _start_worker(server.url, tmp_path / f"worker-{len(found)}.log")
+            all_done(redis, PLANS, steps=10)
+            entries: Any = redis.xrange(Partition(0).events)
+            kept = [(fields[b"type"].decode(), codec.loads(fields[b"data"])) for _, fields in entries]
+            assert found == kept[: len(found)]
+        finally:
+            for worker in workers:
+                worker.kill()
+                worker.wait(10)
+
+
+def _start_worker(url: str, log: Path) -> Popen[bytes]:
+    environment = {**os.environ, "PLANNER_REDIS_URL": url, "PLANNER_CLAIM_IDLE_S": "2"}
+    with log.open("wb") as file:
+        return Popen(worker_command(pool="solo"), env=environment, stdout=file, stderr=file)
