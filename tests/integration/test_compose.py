@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 from redis import Redis
@@ -86,6 +87,7 @@ class Deployment:
     binary: Path
     variables: dict[str, str]
     port: int = field(default_factory=free_port)
+    gateways: list[int] = field(default_factory=list)  # the ports of its replicas, which share this machine
 
     def url(self, role: str) -> str:
         return f"redis://{role}:{PASSWORDS.get(f'VALKEY_{role.upper()}_PASSWORD', 'none')}@127.0.0.1:{self.port}/0"
@@ -101,6 +103,8 @@ class Deployment:
             "/etc/valkey/": f"{self.directory}/",
             "/run/secrets/": f"{self.directory}/secrets/",
             "/repository": f"{self.directory}/repository",
+            "0.0.0.0": "127.0.0.1",
+            "127.0.0.1:8484/": f"127.0.0.1:{self.gateways[0] if self.gateways else 8484}/",
         }
         for there, here in places.items():
             text = text.replace(there, here)
@@ -109,6 +113,9 @@ class Deployment:
     def command(self, service: str) -> list[str]:
         """The process that the service's container would run."""
         words = self.here(SERVICES[service]["command"])
+        if service == "gateway":
+            self.gateways.append(free_port())
+            words += ["--port", str(self.gateways[-1])]
         if service == "valkey":  # its port and directory are the container's, its configuration is the file's
             paths = ["--port", str(self.port), "--dir", str(self.directory), "--aclfile", f"{self.directory}/users.acl"]
             return [str(self.binary), *words[1:], "--bind", "127.0.0.1", *paths]
@@ -410,6 +417,16 @@ def test_an_operator_sees_the_plan(deployment: Deployment, plan_id: str) -> None
     assert [plan["plan_id"] for plan in deployment.planner("operator", "plans")] == [plan_id]
 
 
+def test_every_replica_of_the_gateway_answers_whoever_has_a_key(deployment: Deployment, plan_id: str) -> None:
+    key = deployment.planner("planner", "keys", "add", "--role", "viewer")["key"]
+
+    assert len(deployment.gateways) == SERVICES["gateway"]["deploy"]["replicas"] == 2
+    for port in deployment.gateways:
+        headers = {"Authorization": f"Bearer {key}", "Host": "gateway:8484"}
+        answer = httpx.get(f"http://127.0.0.1:{port}/v1/plans/{plan_id}", headers=headers)
+        assert (answer.status_code, answer.json()["state"]) == (200, "COMPLETED")
+
+
 @pytest.fixture(scope="module")
 def checks(deployment: Deployment, plan_id: str) -> dict[str, tuple[int, str]]:
     """How the health checks of all services end, and that of a worker in a container where none runs."""
@@ -419,7 +436,7 @@ def checks(deployment: Deployment, plan_id: str) -> dict[str, tuple[int, str]]:
     return {name: (check.returncode, printed[name]) for name, check in running.items()}
 
 
-@pytest.mark.parametrize("service", ["valkey", "outcomes", "decompose"])
+@pytest.mark.parametrize("service", ["valkey", "outcomes", "decompose", "outside", "gateway"])
 def test_a_running_service_is_healthy(checks: dict[str, tuple[int, str]], service: str) -> None:
     code, printed = checks[service]
 
@@ -489,7 +506,7 @@ def test_everything_restarts_and_nothing_runs_as_root_or_with_capabilities() -> 
 
 
 def test_what_workers_know_outlives_them_apart_from_the_data_of_the_server() -> None:
-    for name in ("outcomes", "decompose"):
+    for name in ("outcomes", "decompose", "outside"):
         (volume,) = SERVICES[name]["volumes"]
         source, _, place = volume.partition(":")
         assert source in COMPOSE["volumes"]
@@ -499,6 +516,6 @@ def test_what_workers_know_outlives_them_apart_from_the_data_of_the_server() -> 
     assert f"--owner planner --mode 700 {place}" in SERVICES["outcomes"]["build"]["dockerfile_inline"]
 
 
-def test_the_server_can_be_reached_from_this_machine_only() -> None:
-    assert all(str(port).startswith("127.0.0.1:") for port in SERVICES["valkey"]["ports"])
-    assert not any("ports" in service for name, service in SERVICES.items() if name != "valkey")
+def test_the_server_and_the_gateways_can_be_reached_from_this_machine_only() -> None:
+    assert all(str(port).startswith("127.0.0.1:") for name in ("valkey", "gateway") for port in SERVICES[name]["ports"])
+    assert not any("ports" in service for name, service in SERVICES.items() if name not in ("valkey", "gateway"))
