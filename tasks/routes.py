@@ -43,4 +43,6 @@ OUTCOMES = Route(
 COMMANDS = Route("planner.orders", (streams.COMMANDS,), (bulk_commands.record, bulk_commands.lift), is_slow=True)
 # ends of plans and waits for people -> signed requests to endpoints, until each has it; worker/callbacks
 CALLBACKS = Route("planner.callbacks", (streams.OUTBOX,), (), per_partition=True, timers=streams.CALLBACKS)
-ROUTES = (GOALS, OUTCOMES, COMMANDS, UPKEEP, CALLBACKS)
+# deliveries of webhooks that are no goals yet -> goals with what their forge tells, commands that cancel older plans
+WEBHOOKS = Route("planner.webhooks", (streams.WEBHOOK_JOBS,), (), is_slow=True)
+ROUTES = (GOALS, OUTCOMES, COMMANDS, UPKEEP, CALLBACKS, WEBHOOKS)

@@ -74,7 +74,7 @@ def _bind(route: Route) -> None:
     def run(self: Any, *args: int) -> None:
         """Do what was asked for until its time is over; the pollers see what is left, and nobody else wakes for it."""
         key, share = Key(route.task, args), float(self.request.get(SHARE) or 1)
-        if solo_pool.HERE.is_used and route is GOALS:  # a goal does not keep a worker of one slot from the rest
+        if solo_pool.HERE.is_used and route.task in solo_pool.SLOW:  # that keeps no worker of one slot from the rest
             solo_pool.HERE.plan(_try, key, share)
         else:
             _try(key, share)

@@ -1,4 +1,4 @@
-"""A forge played by a test: the endpoints of GitHub and of GitLab for pull requests."""
+"""A forge played by a test: the endpoints of GitHub and of GitLab for pull requests, and what it is given to tell."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class ForgeServer:
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     opened: Callable[[], None] = lambda: None
+    told: dict[str, Any] = field(default_factory=dict)  # what reads are answered, by path
+    moved: dict[str, str] = field(default_factory=dict)  # where they are sent on to
 
     def answer(self, method: str, target: str, headers: dict[str, str], body: dict[str, Any]) -> tuple[int, Any]:
         """Answer one call as the forges do."""
@@ -39,6 +41,10 @@ class ForgeServer:
             "/github/repos/acme/shop/pulls": "head",
             "/gitlab/projects/acme%2Fshop/merge_requests": "source_branch",
         }
+        if url.path in self.moved:
+            return 302, {}
+        if url.path in self.told:
+            return 200, self.told[url.path]
         if url.path not in places:
             return 404, {"message": "Not Found"}
         if method == "GET":
@@ -69,9 +75,10 @@ def serving() -> Iterator[ForgeServer]:
             except ConnectionResetError:
                 self.close_connection = True
                 return
-            data = json.dumps(said).encode()
+            data = said if isinstance(said, bytes) else json.dumps(said).encode()
             self.send_response(status)
-            for name, value in {**forge.headers, "Content-Length": str(len(data))}.items():
+            moved = {"Location": forge.moved[urlsplit(self.path).path]} if status == 302 else {}
+            for name, value in {**forge.headers, **moved, "Content-Length": str(len(data))}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(data)

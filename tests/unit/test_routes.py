@@ -66,7 +66,14 @@ def test_celery_has_a_task_and_a_queue_for_each_route() -> None:
 
 
 def test_every_route_has_its_job() -> None:
-    assert list(jobs.JOBS) == [GOALS.task, OUTCOMES.task, UPKEEP.task, "planner.orders", CALLBACKS.task]
+    assert list(jobs.JOBS) == [
+        GOALS.task,
+        OUTCOMES.task,
+        UPKEEP.task,
+        "planner.orders",
+        CALLBACKS.task,
+        "planner.webhooks",
+    ]
     assert set(jobs.JOBS) == {route.task for route in ROUTES}
 
 
@@ -82,6 +89,7 @@ def test_every_stream_of_a_route_is_watched_and_swept_once() -> None:
         ("planner:{1}:commands", "planner.outcomes", "", (1,), "planner:{1}:timers"),
         ("planner:{1}:outbox", "planner.callbacks", "planner.callbacks", (1,), "planner:{1}:callbacks"),
         ("planner:{1}:outcomes", "planner.outcomes", "planner.upkeep", (1,), "planner:{1}:timers"),
+        ("{planner:goals}:webhook:jobs", "planner.webhooks", "planner.webhooks", (), ""),
     ]
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable
 import pytest
 from celery.worker import state
 
-from worker.process.solo_pool import SLOW, Solo
+from tasks import routes
+from worker.process.solo_pool import Solo
 from worker.process.wakeup_ledger import Key
 
-GOALS, FIRST, SECOND = Key(SLOW), Key("planner.outcomes", (0,)), Key("planner.outcomes", (1,))
+GOALS, FIRST, SECOND = Key(routes.GOALS.task), Key("planner.outcomes", (0,)), Key("planner.outcomes", (1,))
 
 
 def done_beside_a_goal(

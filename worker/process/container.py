@@ -32,6 +32,7 @@ from worker.store.memory import ServerMemory
 from worker.store.plans import PlanStore
 from worker.streams.fair_inbox import FairInbox
 from worker.streams.inbox import Inbox, worker_name
+from worker.webhooks.jobs import WebhookJobs
 
 
 class Container:
@@ -123,6 +124,15 @@ class Container:
         """What obeys the commands about more than one plan."""
         inbox = self._inbox(keys.COMMANDS, keys.COMMANDS_DEAD)
         return BulkCommands(self.client, inbox, self.quota, self.name, self.settings.max_failures)
+
+    @cached_property
+    def webhook_jobs(self) -> WebhookJobs:
+        """What asks the forges about webhooks."""
+        here = self.settings
+        inbox = self._inbox(keys.WEBHOOK_JOBS, keys.GOALS_DEAD)
+        return WebhookJobs(
+            self.client, inbox, here.partitions, here.webhooks_file, here.max_failures, here.claim_idle_s
+        )
 
     def context(self, number: int) -> PartitionContext:
         """The store and the engine of a partition."""

@@ -75,12 +75,20 @@ def deliver_callbacks(_: float, partition: int) -> bool:
     return False
 
 
+def complete_webhooks(share: float) -> bool:
+    """Do what webhooks still need, that of dead workers first; returns whether some may be left."""
+    here = container()
+    here.webhook_jobs.recover(_idle_ms(here))
+    return here.webhook_jobs.drain(share)
+
+
 JOBS: dict[str, Callable[..., bool]] = {
     routes.GOALS.task: plan_goals,
     routes.OUTCOMES.task: apply_outcomes,
     routes.UPKEEP.task: keep_up,
     routes.COMMANDS.task: obey_commands,
     routes.CALLBACKS.task: deliver_callbacks,
+    routes.WEBHOOKS.task: complete_webhooks,
 }
 _left = mmap.mmap(-1, len(JOBS) * MAX_PARTITIONS)  # a byte for each kind of work; the processes of a pool inherit it
 

@@ -17,13 +17,13 @@ from queue import SimpleQueue
 
 from celery.worker import state
 
-from tasks.routes import GOALS
+from tasks.routes import GOALS, WEBHOOKS
 from worker.process.wakeup_ledger import Key
 from worker.telemetry.logs import reported_as
 
 log = logging.getLogger("planner.solo")
 
-SLOW = GOALS.task  # goes into the thread
+SLOW = frozenset({GOALS.task, WEBHOOKS.task})  # what goes into the thread
 Do = Callable[[Key, float], None]  # what a wake-up asks for, in a share of the time that it may take
 
 
@@ -47,12 +47,12 @@ class Solo:
         with self._lock:
             if key in self._keys:
                 return True
-            return None if self._wakeups is None or key.task == SLOW else False
+            return None if self._wakeups is None or key.task in SLOW else False
 
     def take(self, key: Key) -> bool:
         """Queue a wake-up, unless it is there already; returns False where it is the broker's."""
         with self._lock:
-            if self._wakeups is None or key.task == SLOW:
+            if self._wakeups is None or key.task in SLOW:
                 return False
             if key not in self._keys:
                 self._keys.add(key)

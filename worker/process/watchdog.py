@@ -30,7 +30,8 @@ log = logging.getLogger("planner.watchdog")
 LOOK_S = 1.0
 PATIENCE_S = 2.0  # with a store that does not answer
 TURN_S = 1.0  # for each stream where there are very many: a busy one waits until the pool has been through the others
-SLOW = {stream: route.task for route in ROUTES if route.is_slow for stream in route.streams}
+SLOW = {stream.format(): route.task for route in ROUTES if route.is_slow for stream in route.streams}
+RENEWED = (keys.GOALS, keys.WEBHOOK_JOBS)  # streams of which whoever works on an entry renews it
 
 
 class Beat(NamedTuple):
@@ -197,11 +198,12 @@ class Watchdog(threading.Thread):
             pipeline.xpending_range(stream, GROUP, "-", "+", 1)
         for partition in self._partitions:
             pipeline.zrange(partition.timers, 0, 0, withscores=True)
-        pipeline.xinfo_consumers(keys.GOALS, GROUP)
+        for stream in RENEWED:
+            pipeline.xinfo_consumers(stream, GROUP)
         pipeline.exists(keys.COMMANDS_LOCK)
         pipeline.info("memory")
         pipeline.time()
-        *found, goals, lock, memory, clock = pipeline.execute(raise_on_error=False)
+        *found, goals, webhooks, lock, memory, clock = pipeline.execute(raise_on_error=False)
         if isinstance(clock, RedisError):  # such as LOADING
             raise clock
         lengths, groups, oldest = (found[part : 3 * len(streams) : 3] for part in range(3))
@@ -209,7 +211,7 @@ class Watchdog(threading.Thread):
         return Sight(
             unread=dict(_unread(streams, lengths, groups)),
             pending=dict(_pending(streams, oldest, ours)),
-            at_work=_at_work(goals, lock, ours),
+            at_work=_at_work(dict(zip(RENEWED, (goals, webhooks), strict=True)), lock, ours),
             lag_s=max(0.0, clock[0] - min(due, default=clock[0] * 1000) / 1000),
             memory=share_of(memory) if isinstance(memory, dict) else None,
         )
@@ -241,16 +243,22 @@ def _unread(streams: Sequence[str], lengths: Sequence[Any], groups: Sequence[Any
 
 
 def _pending(streams: Sequence[str], oldest: Sequence[Any], ours: tuple[bytes, ...]) -> Iterator[tuple[str, bytes]]:
-    """The oldest entry that was read and is not acknowledged; not of goals: one that failed waits for its next try."""
+    """The oldest entry that was read and is not acknowledged; not of RENEWED, where one that failed waits."""
     for stream, answer in zip(streams, oldest, strict=True):
         for one in answer if isinstance(answer, list) else ():
-            if stream != keys.GOALS and one["consumer"].startswith(ours):
+            if stream not in RENEWED and one["consumer"].startswith(ours):
                 yield stream, one["message_id"]
 
 
-def _at_work(goals: Any, lock: Any, ours: tuple[bytes, ...]) -> frozenset[str]:
-    """Whether one of us has a goal in hand, which he renews; and whether anybody obeys commands, one at a time."""
-    fresh = [one for one in goals if one["pending"] and one["idle"] < 2000 * RENEW_S] if isinstance(goals, list) else []
-    found = [keys.GOALS] if any(one["name"].startswith(ours) for one in fresh) else []
+def _at_work(consumers: Mapping[str, Any], lock: Any, ours: tuple[bytes, ...]) -> frozenset[str]:
+    """Name the streams of which one of us has an entry in hand, which he renews; that of commands if anybody obeys."""
+    found = [stream for stream, answer in consumers.items() if _has_in_hand(answer, ours)]
     found += [keys.COMMANDS] if lock == 1 else []
     return frozenset(name for stream in found for name in (stream, SLOW[stream]))
+
+
+def _has_in_hand(consumers: Any, ours: tuple[bytes, ...]) -> bool:
+    if not isinstance(consumers, list):  # there is no such stream yet
+        return False
+    fresh = [one for one in consumers if one["pending"] and one["idle"] < 2000 * RENEW_S]
+    return any(one["name"].startswith(ours) for one in fresh)

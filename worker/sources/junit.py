@@ -71,6 +71,11 @@ def read(report: bytes) -> JUnitReport:
         raise UnreadableReport(f"The report is no XML: {error}.") from error
     if root.tag not in {"testsuites", "testsuite"}:
         raise UnreadableReport(f"A JUnit report begins with <testsuites> or <testsuite>, not with <{root.tag[:80]}>.")
+    return report_of(root)
+
+
+def report_of(root: Element) -> JUnitReport:
+    """Take the failures out of a report that was parsed, each test once."""
     found: dict[str, FailedTest] = {}
     for test in _failures(root):
         found.setdefault(test.name, test)

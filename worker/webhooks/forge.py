@@ -1,0 +1,176 @@
+"""What a forge's REST interface tells of a commit and of a run that failed: files, annotations, test reports.
+
+The token goes in a header to the one server that the operator named, and nowhere else. What is downloaded is data, no
+more of it than agreed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote, urljoin, urlsplit
+
+import httpx
+
+from schemas import codec
+from tasks.base.errors import PlannerError
+from worker.sources.checkout import FILE_MODES, as_path
+from worker.webhooks.sources_file import Scheme, Source
+
+TIMEOUT_S = 15.0  # for a connection, and for each piece of an answer
+WHOLE_S = 60.0  # for all that is asked about one goal
+MAX_BYTES, MAX_ARTIFACT_BYTES = 16 * 1024 * 1024, 32 * 1024 * 1024
+MOST_REDIRECTS, MOST_PAGES, PAGE = 3, 100, 100
+MOST_RETRY_S = 3600.0
+TOO_MANY, FORBIDDEN, SERVER_ERROR, OK, REDIRECTION, NO_REQUEST = 429, 403, 500, 200, 300, 400
+
+
+class ForgeAway(PlannerError):
+    """The forge does not answer for now; `retry_after_s` is what it asks for, if it does."""
+
+    def __init__(self, message: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class ForgeRefuses(PlannerError):
+    """The forge does not tell this, and asking again would change nothing."""
+
+
+class Forge:
+    """The forge of one source, for one goal; to be used in a `with`."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._api = source.api or ""
+        self._end = time.monotonic() + WHOLE_S
+        self._client = httpx.Client(timeout=TIMEOUT_S, follow_redirects=False)
+        self._headers = _headers(source)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._client.close()
+
+    def files(self, repo: str, commit: str) -> list[str]:
+        """List the regular files of a commit; raises ForgeAway or ForgeRefuses."""
+        if self._source.scheme is Scheme.GITLAB:
+            asked = (
+                f"{self.project(repo)}/repository/tree?recursive=true&ref={commit}&pagination=keyset&per_page={PAGE}"
+            )
+            entries = [entry for page in self.pages(asked) for entry in _dicts(page)]
+        else:
+            found = self.json(f"{self.project(repo)}/git/trees/{commit}?recursive=1")
+            if isinstance(found, dict) and found.get("truncated"):
+                raise ForgeRefuses("The tree has more files than the forge lists: name a listing by files_from.")
+            entries = _dicts(found.get("tree") if isinstance(found, dict) else None)
+        names = (str(entry.get("path")) for entry in entries if entry.get("mode") in FILE_MODES)
+        return [path for name in names if (path := as_path(name.encode(errors="replace")))]
+
+    def project(self, repo: str) -> str:
+        """Return the address of a repository."""
+        if self._source.scheme is Scheme.GITLAB:
+            return f"{self._api}/projects/{quote(repo, safe='')}"
+        return f"{self._api}/repos/{quote(repo)}"
+
+    def json(self, url: str, most: int = MAX_BYTES) -> Any:
+        """Return what the forge answers; raises ForgeAway or ForgeRefuses."""
+        return _json(self.read(url, most)[0], url)
+
+    def pages(self, url: str) -> Iterator[Any]:
+        """Yield the pages that follow each other, of which the forge names the next; raises as `json`."""
+        for _ in range(MOST_PAGES):
+            data, answer = self.read(url)
+            yield _json(data, url)
+            url = answer.links.get("next", {}).get("url", "")
+            if not url:
+                return
+        raise ForgeRefuses("The tree has more files than are asked for: name a listing by files_from.")
+
+    def read(self, url: str, most: int = MAX_BYTES, *, elsewhere: bool = False) -> tuple[bytes, httpx.Response]:
+        """Read what is at `url`, which is the forge's own; raises ForgeAway or ForgeRefuses.
+
+        A redirection is followed on the forge's own server. With `elsewhere` one may lead to a host for artifacts too,
+        which is not shown the token.
+        """
+        for _ in range(MOST_REDIRECTS + 1):
+            is_own = _origin(url) == _origin(self._api)
+            if not is_own and not (elsewhere and self._is_for_artifacts(url)):
+                raise ForgeRefuses(f"The forge sends on to {_origin(url)[1]}, which is not followed (download_hosts).")
+            data, answer = self._ask(url, most, self._headers if is_own else {})
+            if not answer.has_redirect_location:
+                return data, answer
+            url = _joined(url, answer.headers["location"])
+        raise ForgeRefuses("The forge sends on too often.")
+
+    def _ask(self, url: str, most: int, headers: Mapping[str, str]) -> tuple[bytes, httpx.Response]:
+        place, data = url.partition("?")[0], bytearray()
+        try:
+            with self._client.stream("GET", url, headers=headers) as answer:
+                for piece in answer.iter_bytes():
+                    data += piece
+                    if len(data) > most:
+                        raise ForgeRefuses(f"{place}: the answer has more than {most} bytes.")
+                    if time.monotonic() > self._end:
+                        raise ForgeAway(f"{place}: no end of the answer within {WHOLE_S:g} s.")
+        except (httpx.TransportError, httpx.DecodingError) as error:
+            raise ForgeAway(f"{place}: {type(error).__name__}.") from error
+        except httpx.InvalidURL as error:
+            raise ForgeRefuses(f"{place}: this is no URL.") from error
+        if answer.status_code >= NO_REQUEST or answer.status_code < OK:
+            raise _error(answer, f"{place}: HTTP {answer.status_code}.")
+        return bytes(data), answer
+
+    def _is_for_artifacts(self, url: str) -> bool:
+        scheme, host, _ = _origin(url)
+        return scheme == "https" and any(fnmatchcase(host.rstrip("."), each) for each in self._source.artifact_hosts)
+
+
+def _headers(source: Source) -> dict[str, str]:
+    """Return the headers that the forge's own server is shown; raises WrongSources."""
+    token, headers = source.token(), {"User-Agent": "planner"}
+    if source.scheme is Scheme.GITLAB:
+        return headers | ({"PRIVATE-TOKEN": token} if token else {})
+    headers |= {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+    return headers | ({"Authorization": f"Bearer {token}"} if token else {})
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    """Return scheme, host and port; nothing of what is no URL."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname or "", parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    except ValueError:
+        return "", "", None
+
+
+def _joined(url: str, location: str) -> str:
+    """Return where an answer leads; raises ForgeRefuses."""
+    try:
+        return urljoin(url, location)
+    except ValueError as error:
+        raise ForgeRefuses("The forge sends on to what is no URL.") from error
+
+
+def _error(answer: httpx.Response, said: str) -> PlannerError:
+    """Tell what another time may mend from what it will not."""
+    asked, status = answer.headers.get("retry-after", ""), answer.status_code
+    is_limited = status == FORBIDDEN and (asked or answer.headers.get("x-ratelimit-remaining") == "0")
+    if status == TOO_MANY or status >= SERVER_ERROR or is_limited:
+        return ForgeAway(said, min(float(asked), MOST_RETRY_S) if asked.isascii() and asked.isdigit() else 0.0)
+    return ForgeRefuses(said)
+
+
+def _json(data: bytes, url: str) -> Any:
+    try:
+        return codec.loads(data)
+    except codec.DecodeError as error:
+        raise ForgeAway(f"{url.partition('?')[0]}: the answer is no JSON.") from error
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

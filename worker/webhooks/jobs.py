@@ -1,0 +1,192 @@
+"""What webhooks still need before they are goals, or before an older goal is cancelled: asked by a worker, in turn.
+
+A job is an entry of a stream. One that has to wait is put aside for a while and comes back; one whose worker dies is
+taken over by another. Who asks a forge knows its address and its token from PLANNER_WEBHOOKS_FILE, never from a job.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import ConnectionError as NoConnection
+from redis.exceptions import TimeoutError as TookTooLong
+
+from schemas import codec
+from schemas.base import GoalVerdict
+from schemas.command import Command, CommandName, Scope
+from schemas.envelope import Problem
+from worker.store import functions, goal_record, keys, webhook_events
+from worker.store.functions import FunctionsMissing
+from worker.store.publishing import publish_command
+from worker.streams.inbox import Inbox, StreamEntry
+from worker.webhooks.failures import failures_of
+from worker.webhooks.forge import Forge, ForgeAway, ForgeRefuses
+from worker.webhooks.listing import TooManyFiles, with_files
+from worker.webhooks.sources_file import SourcesFile, WrongSources
+
+log = logging.getLogger("planner.webhooks")
+
+DRAIN_S = 1.0  # after which a drain gives its place in the pool back, when the job in hand is done
+RENEW_S = 10.0
+PAGE = 100
+ASK_AGAIN_S = (5.0, 15.0, 60.0, 300.0, 900.0, 1800.0, 3600.0)  # after failures in a row of a forge; then no more
+LOOK_AGAIN_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # for the plan of a goal that is to be cancelled; the last for long
+MOST_LOOKS = 1500  # about a day
+
+
+class _Later(Exception):
+    """The job has to wait for so many seconds; the message says what for."""
+
+    def __init__(self, why: str, delay_s: float) -> None:
+        super().__init__(why)
+        self.delay_s = delay_s
+
+
+class _Hopeless(Exception):
+    """The job cannot be done; the message says why."""
+
+
+@dataclass(eq=False, repr=False)
+class WebhookJobs:
+    """Does the jobs one by one. One per process and thread."""
+
+    client: Redis
+    inbox: Inbox
+    partitions: int
+    file: Path | None
+    max_failures: int
+    claim_idle_s: float
+
+    def drain(self, share: float = 1.0) -> bool:
+        """Do jobs until none is left, or for `share` of DRAIN_S; returns whether some may be left."""
+        end = time.monotonic() + DRAIN_S * share
+        self._each([("FCALL", functions.WAKE_POSTPONED, 2, keys.WEBHOOK_JOBS, keys.WEBHOOK_LATER, PAGE)])
+        while time.monotonic() < end:
+            entries = self.inbox.read(count=1)
+            if not entries:
+                return False
+            self._try(entries[0])
+        return True
+
+    def recover(self, idle_ms: int) -> None:
+        """Take over and do what a dead worker had in hand, and what we have not finished."""
+        self.inbox.take_over(idle_ms)
+        last = "0"
+        while entries := self.inbox.read(count=1, after=last):
+            last = entries[0].entry_id.decode()
+            self._try(entries[0])
+
+    def _try(self, entry: StreamEntry) -> None:
+        """Do one job; a failure of ours is counted against it, and one that fails too often is dead."""
+        try:
+            with self.inbox.renewal(entry, min(RENEW_S, self.claim_idle_s / 3)):
+                self._take(entry)
+        except FunctionsMissing:
+            functions.load(self.client)
+            self._try(entry)
+        except (NoConnection, TookTooLong):
+            raise
+        except Exception:
+            log.exception("webhook job failed", extra={"entry": entry.entry_id.decode()})
+            self._each(self.inbox.count_failure(entry, keys.WEBHOOK_FAILURES, self.max_failures))
+
+    def _take(self, entry: StreamEntry) -> None:
+        if not entry.data:
+            self._each(self.inbox.drop((entry,)))
+            return
+        job: dict[str, Any] = codec.loads(entry.data)
+        try:
+            if "cancels" in job:
+                self._cancel(job)
+                self._each(self.inbox.drop((entry,)))
+            else:
+                self._complete(entry, job)
+        except _Later as later:
+            said = {"reason": str(later), "delay_s": later.delay_s, "source": job.get("source")}
+            log.log(logging.DEBUG if "cancels" in job else logging.WARNING, "webhook job waits", extra=said)
+            again = codec.dumps({**job, "tries": job.get("tries", 0) + 1})
+            webhook_events.postpone(self.client, entry.entry_id, again, later.delay_s)
+        except _Hopeless as why:
+            problem = Problem.of("forge_lookup_failed", str(why), status=502)
+            log.warning("webhook job dead", extra={"reason": str(why), "source": job.get("source")})
+            self._each(self.inbox.dead_letter(entry, problem))
+
+    def _complete(self, entry: StreamEntry, job: Mapping[str, Any]) -> None:
+        """Ask the forge, and send the goal."""
+        goal = self._asked(job)
+        sent = webhook_events.send_completed(self.client, entry.entry_id, goal["goal_id"], codec.dumps(goal))
+        said = {1: "webhook goal sent", 0: "webhook goal overtaken", -1: "webhook job done by another"}[sent]
+        log.info(said, extra={"goal_id": goal["goal_id"], "source": job["source"]})
+
+    def _asked(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the goal of a job with what the forge tells; raises _Later or _Hopeless.
+
+        A goal whose globs need a listing waits for it; what failed is told where the forge tells it.
+        """
+        goal: dict[str, Any] = job["goal"]
+        tries, context = job.get("tries", 0), goal["context"]
+        try:
+            source = SourcesFile.read(self.file).named(job["source"]) if self.file else None
+            if source is None:
+                raise ForgeAway(f"This worker's PLANNER_WEBHOOKS_FILE has no source {job['source']}.")
+            with Forge(source) as forge:
+                if job["files"]:
+                    goal = with_files(goal, forge.files(context["repo"], context["base_sha"]))
+                try:
+                    found = failures_of(forge, context["repo"], job["failures_of"]) if job["failures_of"] else {}
+                except (ForgeAway, ForgeRefuses) as error:
+                    if isinstance(error, ForgeAway) and tries < len(ASK_AGAIN_S):
+                        raise
+                    log.warning("webhook failures unknown", extra={"reason": str(error), "source": job["source"]})
+                    found = {}
+            return {**goal, "context": found | goal["context"]}
+        except WrongSources as error:
+            raise _later(tries, ForgeAway(str(error))) from error
+        except ForgeAway as error:
+            raise _later(tries, error) from error
+        except (ForgeRefuses, TooManyFiles) as error:
+            raise _Hopeless(str(error)) from error
+
+    def _cancel(self, job: Mapping[str, Any]) -> None:
+        """Cancel the plan of a goal that was overtaken; raises _Later while there may yet be one."""
+        goal_id, tenant = job["cancels"], job["tenant"]
+        key = goal_record.find(self.client, self.partitions, goal_id, tenant)
+        found: Any = self.client.hmget(key, "plan_id", "verdict", "ended_at")
+        plan_id, verdict, ended = (each and each.decode() for each in found)
+        if verdict is None and not webhook_events.is_withdrawn(self.client, goal_id):
+            return  # it was never sent
+        if verdict in (None, GoalVerdict.PENDING):
+            if (tries := job.get("tries", 0)) >= MOST_LOOKS:
+                log.warning("webhook goal never planned", extra={"goal_id": goal_id})
+                return
+            raise _Later(f"{goal_id} has no plan yet", LOOK_AGAIN_S[min(tries, len(LOOK_AGAIN_S) - 1)])
+        if verdict in (GoalVerdict.PLANNED, GoalVerdict.NEEDS_INPUT) and plan_id and not ended:
+            by = job["by"]
+            reason = f"superseded_by {by}" if by else f"solved meanwhile, as the source {job['source']} tells"
+            command = Command(
+                command_id=f"webhook-{goal_id}",
+                command=CommandName.CANCEL,
+                scope=Scope.PLAN,
+                plan_id=plan_id,
+                actor=f"webhook {job['source']}",
+                reason=reason,
+            )
+            publish_command(self.client, self.partitions, command)
+            log.info("webhook cancels", extra={"goal_id": goal_id, "plan_id": plan_id, "by": by})
+
+    def _each(self, commands: list[tuple[Any, ...]]) -> None:
+        for command in commands:
+            functions.call(self.client, *command)
+
+
+def _later(tries: int, error: ForgeAway) -> Exception:
+    """Say when a forge is asked again, not before the time that it names; or that this was the last time."""
+    if tries >= len(ASK_AGAIN_S):
+        return _Hopeless(str(error))
+    return _Later(str(error), max(ASK_AGAIN_S[tries], error.retry_after_s))
