@@ -54,6 +54,12 @@ def body(schema: dict[str, Any], *media: str) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
+def reference(model: type[BaseModel]) -> dict[str, Any]:
+    """Refer to the schema of a model that comes in, which then stands among the document's own."""
+    name = model.__name__
+    return {"$ref": PLACE + name, "$defs": {name: schema_of(model)}}
+
+
 def schema_of(model: type[BaseModel], optional: Collection[str] | None = None) -> dict[str, Any]:
     """Make the schema of a model.
 

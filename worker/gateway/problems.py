@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from redis.exceptions import OutOfMemoryError, RedisError
 from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
 
 from schemas.envelope import FieldError, Problem, field_error
 from tasks.base.errors import PlannerError
@@ -17,7 +18,7 @@ from tasks.base.errors import PlannerError
 MEDIA_TYPE = "application/problem+json"
 CODES = {400: "bad_request", 401: "no_key", 403: "no_right", 404: "not_found", 405: "no_such_method"}
 RETRY_S = 2
-UNAUTHORIZED = 401
+UNAUTHORIZED, NO_SUCH_METHOD = 401, 405
 
 
 class Refusal(PlannerError):
@@ -51,6 +52,13 @@ def pointer_of(place: Sequence[Any]) -> str:
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in place)
 
 
+def _methods_of(app: FastAPI, path: str) -> list[str]:
+    """Name the methods that a path takes, over all routes that have it."""
+    items = app.openapi()["paths"].items()
+    found = {method.upper() for template, item in items if compile_path(template)[0].match(path) for method in item}
+    return sorted(found)
+
+
 def install(app: FastAPI) -> None:
     """Have `app` tell everything that goes wrong as a problem."""
 
@@ -67,10 +75,12 @@ def install(app: FastAPI) -> None:
         return respond(Problem.of("invalid_request", "The request has not the shape that it should have.", errors))
 
     @app.exception_handler(HTTPException)
-    async def _http(_: Request, error: HTTPException) -> JSONResponse:
+    async def _http(request: Request, error: HTTPException) -> JSONResponse:
         code = CODES.get(error.status_code, "refused")
         response = respond(Problem.of(code, str(error.detail), status=error.status_code))
         response.headers.update(error.headers or {})
+        if error.status_code == NO_SUCH_METHOD and (methods := _methods_of(app, request.url.path)):
+            response.headers["Allow"] = ", ".join(methods)  # a route names its own alone
         return response
 
     @app.exception_handler(RedisError)

@@ -11,10 +11,10 @@ from hashlib import blake2b
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import to_json
+from pydantic_core import ErrorDetails, to_json
 
 from schemas import codec
-from schemas.base import unknown_fields
+from schemas.base import GoalKind, unknown_fields
 from schemas.command import Command, Scope
 from schemas.envelope import FieldError, Problem
 from schemas.goal import MAX_GOAL_BYTES, Goal
@@ -108,7 +108,8 @@ def _bounded(data: bytes) -> bytes | None:
 def read_goal(entry: StreamEntry, max_bytes: int, *, strict: bool = False) -> tuple[Goal, str] | Problem:
     """Read a goal: the goal with the digest of its body, or the problem where it cannot be read.
 
-    With `strict` a value has the type that the schema says, and is not read as one, such as "5" as a number.
+    With `strict` a value has to have its type, where else "5" is read as a number too; but for the inputs of kinds,
+    which agents write.
     """
     data = entry.data
     if data is None:
@@ -117,7 +118,9 @@ def read_goal(entry: StreamEntry, max_bytes: int, *, strict: bool = False) -> tu
         return _too_large("goal_too_large", len(data), max_bytes)
     try:
         body = codec.loads(data)
-        goal = Goal.model_validate_json(data, strict=True) if strict else Goal.model_validate(body)
+        if strict and (wrong := _strictly_wrong(data, body)):
+            return _unfit(wrong)
+        goal = Goal.model_validate(body)
     except (ValidationError, codec.DecodeError) as error:
         return _not_json_or_unfit(error)
     if len(data) > MAX_GOAL_BYTES and goal.steps is None and goal.evolution is None:
@@ -127,6 +130,21 @@ def read_goal(entry: StreamEntry, max_bytes: int, *, strict: bool = False) -> tu
     except codec.EncodeError as error:
         return _not_encodable(error)
     return goal, blake2b(canonical, digest_size=16).hexdigest()
+
+
+def _strictly_wrong(data: bytes, body: Any) -> list[ErrorDetails]:
+    """List what is wrong with a goal by its types, and with the inputs of kinds as they are read."""
+    try:
+        Goal.model_validate_json(data, strict=True)
+    except ValidationError as error:
+        found = [each for each in _details(error) if not each["loc"] or each["loc"][0] not in set(GoalKind)]
+    else:
+        return []
+    try:
+        Goal.model_validate(body)
+    except ValidationError as error:
+        found += [each for each in _details(error) if each["loc"] and each["loc"][0] in set(GoalKind)]
+    return found
 
 
 def read_goal_name(entry: StreamEntry, max_bytes: int) -> tuple[str, str] | None:
@@ -146,9 +164,9 @@ def read_goal_name(entry: StreamEntry, max_bytes: int) -> tuple[str, str] | None
 
 
 def read_command(entry: StreamEntry, *, strict: bool = False) -> Command | Problem:
-    """Read an operator's command; returns the problem where it cannot be one, `strict` as with goals.
+    """Read an operator's command; returns the problem where it cannot be one.
 
-    Which scope it has decides who obeys it.
+    With `strict` a value has to have its type. Which scope it has decides who obeys it.
     """
     data = entry.data
     if data is None:
@@ -177,9 +195,17 @@ def _not_json_or_unfit(error: ValidationError | codec.DecodeError) -> Problem:
     """Say what is wrong with a message: it is no JSON, or these fields do not fit."""
     if isinstance(error, codec.DecodeError):
         return Problem.of("invalid_json", f"Not JSON: {error}")
-    details = error.errors(include_url=False, include_context=False, include_input=False)
+    details = _details(error)
     if any(detail["type"] == "json_invalid" for detail in details):
         return Problem.of("invalid_json", details[0]["msg"])
+    return _unfit(details)
+
+
+def _details(error: ValidationError) -> list[ErrorDetails]:
+    return error.errors(include_url=False, include_context=False, include_input=False)
+
+
+def _unfit(details: list[ErrorDetails]) -> Problem:
     errors = []
     for detail in details[:MAX_ERRORS]:
         pointer = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in detail["loc"])

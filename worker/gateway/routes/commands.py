@@ -35,6 +35,7 @@ router = APIRouter(tags=["commands"])
 
 REFUSED = "dev.planner.command.refused.v1"
 EVENTS = 1000  # read at a time
+MAX_ACTOR = 150  # characters of the name that a caller gives
 # Whether the answer to a question is consent, by its kind: it lets the plan do something, or else only informs it.
 IS_CONSENT = {"clarify": False, "confirm": True, "decision": True, "approval": True}
 SAME = ("command", "scope", "plan_id", "target", "step_id", "reason", "until", "value")  # of a command that comes again
@@ -97,7 +98,7 @@ async def command_plan(
     """Command a plan, or a step of it; with `wait` the answer is 200 and what became of it, 409 if it was refused."""
     said = _read(await request.body())
     if said.setdefault("plan_id", plan.plan_id) != plan.plan_id:
-        raise wrong("/plan_id", "The path names another plan.")
+        raise Refusal("command_refused", "The path names another plan than the body.", 409)
     if "scope" not in said:
         said["scope"] = (Scope.PLAN if said.get("step_id") is None else Scope.STEP).value
     elif said["scope"] not in (Scope.PLAN.value, Scope.STEP.value):
@@ -154,11 +155,13 @@ def _command(caller: Access, said: Mapping[str, Any], key: str | None) -> Comman
     whole = {"reason": "", **said}
     if whole.get("command_id") is None:
         whole["command_id"] = key or uuid.uuid4().hex
-    if isinstance(actor := whole.get("actor", ""), str):  # nobody speaks for another key
-        whole["actor"] = f"{actor[:150]} (key {caller.key.key_id})" if actor else f"key {caller.key.key_id}"
+    whole.setdefault("actor", f"key {caller.key.key_id}")
     found = read_command(StreamEntry("", b"", {b"data": codec.dumps(whole)}), strict=True)
     if isinstance(found, Problem):
         raise refusal_of(found)
+    if "actor" in said:  # nobody speaks for another key
+        actor = f"{found.actor[:MAX_ACTOR]} (key {caller.key.key_id})"
+        found = found.model_copy(update={"actor": actor})
     return found
 
 

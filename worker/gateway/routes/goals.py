@@ -74,7 +74,7 @@ class _Handed(NamedTuple):
         "requestBody": {
             "required": True,
             "content": {
-                JSON: {"schema": openapi.schema_of(Goal)},
+                JSON: {"schema": openapi.reference(Goal)},
                 cloud_events.MEDIA_TYPE: {"schema": cloud_events.SCHEMA},
             },
         }

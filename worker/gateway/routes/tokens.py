@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from schemas.api_key import ApiKey
 from schemas.times import rfc3339
+from worker.gateway import openapi
 from worker.gateway.context import Doors
 from worker.gateway.oidc import IssuerAway, NotAllowed, Verifier, WrongToken
 from worker.gateway.problems import RETRY_S, Refusal
@@ -41,7 +42,7 @@ def _verifier(request: Request) -> Verifier:
     return found
 
 
-@router.post("/v1/token")
+@router.post("/v1/token", responses=openapi.problems(401, 403, 404, 429, 503))
 def exchange(
     wanted: TokenRequest, doors: Doors, verifier: Annotated[Verifier, Depends(_verifier)], response: Response
 ) -> TokenAnswer:

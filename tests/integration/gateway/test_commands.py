@@ -1,0 +1,162 @@
+"""Commands over HTTP: to one plan and to many, by whom they may be given, and what becomes of one that comes twice."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from schemas.api_key import Right
+from tests.support.gateway import Gateway
+from tests.support.planner import Planner, asking, executing
+from worker.process.container import Container
+
+
+@contextmanager
+def obeying(container: Container) -> Iterator[None]:
+    """Obey commands while the block lasts."""
+    over = threading.Event()
+    context = container.context(0)
+
+    def obey() -> None:
+        while not over.wait(0.01):
+            context.engine.drain()
+            container.bulk_commands.drain()
+
+    thread = threading.Thread(target=obey, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(10)
+
+
+@pytest.fixture
+def planner(gateway: Gateway) -> Planner:
+    return Planner(gateway.settings.redis_url)
+
+
+@pytest.fixture
+def obedient(planner: Planner) -> Iterator[Planner]:
+    """A planner that obeys commands as a worker does."""
+    with obeying(planner.container):
+        yield planner
+
+
+def test_a_command_is_taken_at_once_and_waited_for_where_that_is_asked(gateway: Gateway, planner: Planner) -> None:
+    plan_id, operator = executing(planner), gateway.client(Right.OPERATOR)
+    path = f"/v1/plans/{plan_id}/commands"
+
+    sent = operator.post(path, json={"command": "pause", "reason": "lunch", "actor": "ann"})
+    with obeying(planner.container):
+        waited = operator.post(f"{path}?wait=20", json={"command": "resume"})
+        refused = operator.post(f"{path}?wait=20", json={"command": "approve", "step_id": "fix-b"})
+        missing = operator.post(path, json={"command": "skip", "step_id": "none"})
+
+    assert (sent.status_code, list(sent.json())) == (202, ["command_id"])
+    assert (waited.status_code, waited.json()["type"]) == (200, "dev.planner.command.obeyed.v1")
+    assert waited.json()["data"]["command_id"] == waited.json()["command_id"]
+    assert (refused.status_code, refused.json()["code"]) == (409, "command_refused")
+    assert "does not wait for an approval" in refused.json()["detail"]
+    assert (missing.status_code, missing.json()["code"]) == (404, "no_such_step")
+
+
+def test_nobody_commands_in_the_name_of_another(gateway: Gateway, obedient: Planner) -> None:
+    operator, path = gateway.client(Right.OPERATOR), f"/v1/plans/{executing(obedient)}/commands?wait=20"
+
+    named = operator.post(path, json={"command": "pause", "actor": "ann"}).json()["data"]["actor"]
+    unnamed = operator.post(path, json={"command": "resume"}).json()["data"]["actor"]
+
+    assert named == f"ann ({unnamed})"
+    assert unnamed.startswith("key ")
+
+
+def test_a_command_that_comes_again_is_obeyed_once_and_its_key_is_for_one_body(
+    gateway: Gateway, obedient: Planner
+) -> None:
+    operator, path = gateway.client(Right.OPERATOR), f"/v1/plans/{executing(obedient)}/commands?wait=20"
+    headers, body = {"Idempotency-Key": "top-up-1"}, {"command": "top_up", "value": {"tokens": 5}}
+
+    first, again = (operator.post(path, json=body, headers=headers) for _ in range(2))
+    other = operator.post(path, json={**body, "value": {"tokens": 6}}, headers=headers)
+    named = operator.post(path, json={**body, "value": {"tokens": 6}, "command_id": "top-up-1"})
+
+    assert (first.status_code, first.json()["command_id"]) == (200, "top-up-1")
+    assert (again.status_code, again.json()["type"]) == (200, "dev.planner.command.known.v1")
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+    assert (named.status_code, named.json()["code"]) == (409, "command_refused")
+
+
+WIDE: list[tuple[dict[str, Any], dict[str, Any], int]] = [
+    ({}, {"scope": "all"}, 200),
+    ({}, {"scope": "repository", "target": "acme/shop"}, 200),
+    ({"queues": ["gpu"]}, {"scope": "queue", "target": "gpu"}, 200),
+    ({"queues": ["default"]}, {"scope": "queue", "target": "gpu"}, 403),
+    ({"tenant": "acme"}, {"scope": "tenant", "target": "acme"}, 200),
+    ({"tenant": "acme", "queues": ["gpu"]}, {"scope": "queue", "target": "gpu"}, 200),
+    ({"tenant": "acme"}, {"scope": "queue", "target": "default"}, 403),
+    ({"tenant": "acme"}, {"scope": "tenant", "target": "other"}, 403),
+    ({"tenant": "acme"}, {"scope": "repository", "target": "acme/shop"}, 403),
+    ({"tenant": "acme"}, {"scope": "all"}, 403),
+    ({"repositories": ["acme/shop"]}, {"scope": "repository", "target": "acme/shop"}, 200),
+    ({"repositories": ["acme/shop"]}, {"scope": "repository", "target": "acme/else"}, 403),
+    ({"repositories": ["acme/shop"]}, {"scope": "all"}, 403),
+]
+
+
+@pytest.mark.parametrize(("of", "about", "status"), WIDE)
+def test_a_wide_command_reaches_as_far_as_its_key(
+    gateway: Gateway, obedient: Planner, of: dict[str, Any], about: dict[str, Any], status: int
+) -> None:
+    operator = gateway.client(Right.OPERATOR, **of)
+
+    answer = operator.post("/v1/commands?wait=20", json={"command": "pause", **about})
+
+    assert answer.status_code == status
+
+
+def test_no_tenant_raises_its_own_day_budget(gateway: Gateway) -> None:
+    ours = gateway.client(Right.OPERATOR, tenant="acme")
+    body = {"command": "top_up", "scope": "tenant", "target": "acme", "value": {"tokens": 10}}
+
+    assert ours.post("/v1/commands", json=body).status_code == 403
+
+
+def test_the_right_to_answer_is_no_right_to_consent(gateway: Gateway, planner: Planner) -> None:
+    plan_id = asking(planner)
+    path = f"/v1/plans/{plan_id}/commands?wait=20"
+    informed, operator = gateway.client(Right.ANSWER), gateway.client(Right.OPERATOR)
+
+    consent = {"command": "answer", "value": "yes"}
+    planner.report("look", plan_id)
+    refused = [
+        informed.post(path, json=consent),
+        informed.post(path, json={"command": "approve", "step_id": "change"}),
+        informed.post("/v1/commands", json={"command": "answer", "scope": "plan", "plan_id": plan_id, "value": "yes"}),
+        gateway.client(Right.VIEWER, Right.PRODUCER).post(path, json=consent),
+    ]
+
+    assert {(each.status_code, each.json()["code"]) for each in refused} == {(403, "no_right")}
+    with obeying(planner.container):
+        assert operator.post(path, json=consent).status_code == 200
+
+
+def test_all_that_is_wrong_with_a_command_is_told(gateway: Gateway, planner: Planner) -> None:
+    operator, path = gateway.client(Right.OPERATOR), f"/v1/plans/{executing(planner)}/commands"
+
+    def told(body: Any, path: str = path) -> tuple[int, str, list[str]]:
+        answer = operator.post(path, json=body)
+        return answer.status_code, answer.json()["code"], [each["pointer"] for each in answer.json()["errors"]]
+
+    assert told({"command": "stop", "actor": 5, "until": 3}) == (
+        422, "invalid_message", ["/command", "/actor", "/until"],
+    )  # fmt: skip
+    assert told([]) == (422, "invalid_message", [""])
+    assert told({"command": "halt", "scope": "all"}) == (422, "invalid_message", ["/scope"])
+    assert told({"command": "approve"}) == (422, "unsupported_scope", [])
+    assert told({"command": "halt", "plan_id": f"plan_00-{0:032x}"}) == (409, "command_refused", [])
+    assert told({"command": "pause", "scope": "tenant"}, "/v1/commands") == (422, "invalid_message", [])

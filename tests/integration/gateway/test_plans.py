@@ -1,0 +1,151 @@
+"""Plans over HTTP: what the commands print, page by page, and nothing of another tenant's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas import codec
+from schemas.api_key import Right
+from tests.support.gateway import Gateway
+from tests.support.planner import Planner, asking, executing, halted, large
+from worker.store import dead, export, keys
+from worker.store.dead_entry import Filter
+
+
+@pytest.fixture
+def planner(gateway: Gateway) -> Planner:
+    return Planner(gateway.settings.redis_url)
+
+
+def all_items(client: Any, path: str, limit: int) -> list[Any]:
+    """Read a list to its end, page by page."""
+    found: list[Any] = []
+    cursor, joint = "", "&" if "?" in path else "?"
+    while True:
+        page = client.get(f"{path}{joint}limit={limit}{cursor}").json()
+        found += page["items"]
+        if page["next_cursor"] is None:
+            return found
+        cursor = f"&cursor={page['next_cursor']}"
+
+
+def test_a_plan_is_told_as_the_commands_print_it(gateway: Gateway, planner: Planner) -> None:
+    plan_id, viewer = halted(planner), gateway.client(Right.VIEWER)
+    path, view = f"/v1/plans/{plan_id}", planner.view(plan_id).model_dump(mode="json")
+
+    shown, with_steps = viewer.get(path).json(), viewer.get(f"{path}?include=steps").json()
+
+    assert shown == {name: value for name, value in view.items() if name != "steps"}
+    assert [step["step_id"] for step in with_steps["steps"]] == ["look", "fix-b", "a-check"]
+    assert viewer.get(f"{path}/steps").json() == {"items": with_steps["steps"], "next_cursor": None}
+    assert viewer.get(f"{path}/steps/fix-b").json() == with_steps["steps"][1]
+    explained = viewer.get(f"{path}/explain?step=fix-b").json()
+    assert (explained["halt"]["rule"], [step["step_id"] for step in explained["steps"]]) == ("security", ["fix-b"])
+    assert viewer.get(f"{path}/summary.md").text.startswith("## ❌ Planner: HALTED")
+    assert viewer.get(f"{path}/graph.mmd").text.startswith("flowchart TD\n")
+    document = codec.loads(b"".join(export.export(gateway.redis, 1, plan_id)))
+    assert all_items(viewer, f"{path}/log", 2) == document["log"] != []
+    assert {**viewer.get(f"{path}/export").json(), "exported_at": ""} == {**document, "exported_at": ""}
+
+
+def test_lists_come_in_pages_and_filters_hold_together(gateway: Gateway, planner: Planner) -> None:
+    viewer = gateway.client(Right.VIEWER)
+    made = [planner.submit(tenant=f"t{number % 2}", context={"repo": "acme/shop"}) for number in range(5)]
+    ended = halted(planner)
+
+    assert [each["plan_id"] for each in all_items(viewer, "/v1/plans", 2)] == [ended, *reversed(made)]
+    assert {each["plan_id"] for each in all_items(viewer, "/v1/plans?tenant=t1&repo=acme/shop", 1)} == set(made[1::2])
+    assert [each["plan_id"] for each in all_items(viewer, "/v1/plans?state=HALTED&rule=security", 50)] == [ended]
+    assert all_items(viewer, f"/v1/plans?id_prefix={ended}", 50)[0]["halt"]["rule"] == "security"
+    assert all_items(viewer, "/v1/plans?until=1h", 50) == all_items(viewer, "/v1/plans?waiting=true", 50) == []
+    assert len(all_items(viewer, "/v1/plans?since=1h", 50)) == 6
+
+
+def test_an_etag_stands_for_a_plan_until_something_but_the_clock_moves(gateway: Gateway, planner: Planner) -> None:
+    plan_id, viewer = executing(planner), gateway.client(Right.VIEWER)
+    path = f"/v1/plans/{plan_id}"
+
+    tag = viewer.get(path).headers["etag"]
+    same = viewer.get(path, headers={"If-None-Match": f'"x", {tag}'})
+    planner.report("fix-b", plan_id, touched_files=["b.py"])
+    moved = viewer.get(path, headers={"If-None-Match": tag})
+
+    assert tag.startswith('W/"')
+    assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", tag)
+    assert (moved.status_code, moved.json()["counts"]["DONE"]) == (200, 2)
+
+
+def test_of_a_large_plan_the_first_500_steps_are_shown_and_the_others_listed(
+    gateway: Gateway, planner: Planner
+) -> None:
+    path, viewer = f"/v1/plans/{large(planner)}", gateway.client(Right.VIEWER)
+
+    assert len(all_items(viewer, f"{path}/steps", 60)) == 200
+    assert viewer.get(f"{path}?include=steps").json()["next_cursor"] is None
+
+
+def test_nothing_of_another_tenant_or_repository_is_there(gateway: Gateway, planner: Planner) -> None:
+    plan_id = planner.submit(tenant="acme", goal_id="g", context={"repo": "acme/shop"})
+    theirs = planner.submit(tenant="other", goal_id="g")
+    for data in ({"goal_id": "g", "goal": ""}, {"goal_id": "g", "goal": "", "tenant": "acme"}):
+        gateway.redis.xadd(keys.GOALS, {"data": codec.dumps(data)})
+    planner.container.goal_consumer.drain()
+    reads = (Right.VIEWER, Right.OPERATOR)
+    strangers = [
+        gateway.client(*reads, tenant="other"),
+        gateway.client(*reads, tenant="acme", repositories=["acme/else"]),
+    ]
+    paths = ["", "/steps", "/steps/look", "/log", "/explain", "/export", "/summary.md", "/graph.mmd"]
+
+    for stranger in strangers:
+        answers = [stranger.get(f"/v1/plans/{plan_id}{path}") for path in paths]
+        answers.append(stranger.post(f"/v1/plans/{plan_id}/commands", json={"command": "halt"}))
+        answers.append(stranger.get("/v1/plans/plan_00-nothing"))
+        assert {each.status_code for each in answers} == {404}
+        assert {each.json()["code"] for each in answers} == {"no_such_plan"}
+    assert [each["plan_id"] for each in all_items(strangers[0], "/v1/plans", 50)] == [theirs]
+    assert all_items(strangers[0], "/v1/plans?tenant=acme", 50) == all_items(strangers[1], "/v1/plans", 50) == []
+    ours = gateway.client(*reads, tenant="acme")
+    assert [each["data"] for each in all_items(ours, "/v1/dead?include=data", 50)] == [
+        '{"goal_id":"g","goal":"","tenant":"acme"}'
+    ]
+    assert all("acme" in each["data"] for each in ours.get(f"/v1/plans/{plan_id}/export").json()["dead"])
+    assert all_items(strangers[0], "/v1/dead", 50) == all_items(strangers[1], "/v1/dead", 50) == []
+
+
+def test_dead_entries_are_listed_newest_first_and_sent_back(gateway: Gateway, planner: Planner) -> None:
+    for number in range(5):
+        gateway.redis.xadd(keys.GOALS, {"data": b"{" + b"x" * number})
+    planner.container.goal_consumer.drain()
+    operator, ours = gateway.client(Right.OPERATOR), gateway.client(Right.OPERATOR, tenant="acme")
+    names = [each.name for each in dead.newest(gateway.redis, 1, Filter())]
+
+    listed = all_items(operator, "/v1/dead?cause=invalid_json&stream=goals&since=1h", 2)
+    wanted = {"ids": [names[0], names[1], "goals/1-0"]}
+    kept = ours.post("/v1/dead:replay", json=wanted).json()
+    sent = operator.post("/v1/dead:replay", json=wanted).json()
+
+    assert [each["entry"] for each in listed] == names
+    assert (kept["replayed"], kept["passed_over"]) == (0, 3)
+    assert sent["reasons"] == [{"entry": "goals/1-0", "reason": "there is no such entry"}]
+    assert (sent["replayed"], gateway.redis.xlen(keys.GOALS), gateway.redis.xlen(keys.GOALS_DEAD)) == (2, 2, 3)
+    assert gateway.client(Right.VIEWER).get("/v1/dead").status_code == 403
+
+
+def test_who_waits_and_who_works_is_told_of_ones_own_queues_and_plans(gateway: Gateway, planner: Planner) -> None:
+    asking(planner)
+    planner.submit(tenant="acme", queue="gpu")
+    readers = {"default": "ctl-1", "gpu": "ctl-2"}
+    for queue, name in readers.items():
+        gateway.redis.xreadgroup(keys.CONTROLLERS, name, {keys.Partition(0).steps(queue): ">"})
+    everybodys, ours = gateway.client(Right.VIEWER), gateway.client(Right.VIEWER, tenant="acme", queues=["gpu"])
+
+    def told(client: Any, what: str, name: str) -> list[str]:
+        return [each[name] for each in client.get(f"/v1/{what}").json()["items"]]
+
+    assert told(everybodys, "queues", "queue") == ["default", "gpu"]
+    assert told(ours, "queues", "queue") == ["gpu"]
+    assert told(everybodys, "controllers", "name") == ["ctl-1", "ctl-2"]
+    assert told(ours, "controllers", "name") == ["ctl-2"]
