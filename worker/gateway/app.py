@@ -17,7 +17,19 @@ from worker.gateway.guard import Guard
 from worker.gateway.mcp_door import mcp_door
 from worker.gateway.oidc import Verifier
 from worker.gateway.queue_watch import BLOCK_S
-from worker.gateway.routes import claims, commands, dead, events, fleet, goals, health, plans, tokens, webhooks
+from worker.gateway.routes import (
+    claims,
+    commands,
+    dead,
+    events,
+    fleet,
+    goals,
+    health,
+    outcomes,
+    plans,
+    tokens,
+    webhooks,
+)
 from worker.settings import oidc_file
 from worker.settings.settings import Settings
 from worker.store.clients import connect
@@ -25,7 +37,7 @@ from worker.webhooks.checking import read_checked
 
 ROUTERS = (
     *(health.router, tokens.router, goals.router, plans.router, plans.of_plan),
-    *(commands.router, dead.router, fleet.router, events.router, webhooks.router, claims.router),
+    *(commands.router, dead.router, fleet.router, events.router, webhooks.router, claims.router, outcomes.router),
 )
 
 
