@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import Annotated
 
-from fastapi import Depends
+from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from redis import Redis
 
@@ -90,10 +90,14 @@ def caller_of(client: Redis, token: str) -> Access:
     return Access(key, client, shown)
 
 
-def _caller(doors: Doors, given: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)]) -> Access:
+def _caller(
+    request: Request, doors: Doors, given: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)]
+) -> Access:
     if given is None:
         raise Refusal("no_key", "Show a key: Authorization: Bearer pk_...", 401)
-    return caller_of(doors.client, given.credentials)
+    caller = caller_of(doors.client, given.credentials)
+    request.state.key_id = caller.key.key_id  # for the log
+    return caller
 
 
 Caller = Annotated[Access, Depends(_caller)]

@@ -231,4 +231,6 @@ def _note(scope: Scope, answer: _Answer) -> None:
     level = logging.DEBUG if scope["path"] in HEALTH else logging.INFO
     if log.isEnabledFor(level):
         extra = {"method": scope["method"], "path": scope["path"], "status": answer.status, "ms": answer.taken_ms}
+        if key_id := scope.get("state", {}).get("key_id"):
+            extra["key_id"] = key_id
         log.log(level, "request", extra=extra)
