@@ -1,0 +1,189 @@
+"""`planner gateway` as a process: how it starts, what it refuses, how it ends, and two of them behind a proxy."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from socket import create_server
+from typing import Any
+
+import httpx
+import pytest
+from redis import Redis
+
+from schemas.api_key import ApiKey, Right
+from tests.conftest import wait_until
+from worker.host.embedded_server import free_port
+from worker.store import api_keys
+from worker.store.keys import GOALS
+
+COMMAND = [sys.executable, "-c", "from worker.start import planner; planner()", "gateway"]
+HAPROXY = shutil.which("haproxy") or "/usr/sbin/haproxy"
+SECRET = "hunter2"
+
+
+def started(url: str, *words: str, **more: str) -> subprocess.Popen[str]:
+    """Start a gateway; what it says is in its stderr."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PLANNER_")}
+    environment = {**kept, "PLANNER_REDIS_URL": url, **more}
+    return subprocess.Popen([*COMMAND, *words], env=environment, stderr=subprocess.PIPE, text=True)
+
+
+@contextmanager
+def serving(url: str, *words: str, port: int = 0, **more: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a gateway until the block ends, and see it end well unless it was killed; yields it and its address."""
+    process = started(url, "--port", str(port), *words, **more)
+    assert process.stderr
+    try:
+        said = json.loads(process.stderr.readline())
+        assert said["event"] == "gateway listens", said
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        yield process, f"127.0.0.1:{said['port']}"
+        if process.poll() is None:
+            process.terminate()
+            assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def refused(url: str, *words: str, **more: str) -> tuple[int, str]:
+    process = started(url, *words, **more)
+    _, said = process.communicate(timeout=60)
+    assert "Traceback" not in said
+    assert SECRET not in said
+    return process.returncode, said
+
+
+@pytest.mark.outages
+def test_what_cannot_work_is_refused_at_the_start_with_a_sentence(redis_url: str, tmp_path: Path) -> None:
+    with create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, said = refused(redis_url, "--port", port)
+        assert (code, said.startswith(f"Cannot listen at 127.0.0.1, port {port}: ")) == (1, True)
+    assert refused(redis_url, "--host", "0.0.0.0")[0] == 2
+    assert "--behind-proxy" in refused(redis_url, "--host", "0.0.0.0")[1]
+    assert "--certfile and --keyfile go together" in refused(redis_url, "--certfile", "a.pem")[1]
+    missing = refused(redis_url, "--certfile", str(tmp_path / "a.pem"), "--keyfile", str(tmp_path / "b.pem"))
+    assert missing[0] == 2
+    assert "No such file" in missing[1]
+    wrong = redis_url.replace("redis://", f"redis://nobody:{SECRET}@")
+    assert refused(wrong, "--port", "0")[0] == 1
+
+
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """Make a certificate for localhost that is its own authority."""
+    made = tmp_path / "cert.pem", tmp_path / "key.pem"
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    words += ["-addext", "subjectAltName=DNS:localhost", "-out", str(made[0]), "-keyout", str(made[1])]
+    subprocess.run(words, check=True, capture_output=True, timeout=60)
+    return made
+
+
+@pytest.mark.outages
+def test_with_a_certificate_it_speaks_https_and_a_large_refusal_is_read(redis_url: str, tmp_path: Path) -> None:
+    if not shutil.which("openssl"):
+        pytest.skip("no openssl to make a certificate with")
+    cert, key = certificate(tmp_path)
+    with serving(redis_url, "--certfile", str(cert), "--keyfile", str(key)) as (_, address):
+        port = address.rpartition(":")[2]
+        with httpx.Client(verify=ssl.create_default_context(cafile=str(cert))) as client:
+            assert client.get(f"https://localhost:{port}/readyz").status_code == 200
+            headers = {"Authorization": "Bearer x", "Content-Type": "application/json"}
+            large = client.post(f"https://localhost:{port}/v1/commands", content=b"0" * 4_000_000, headers=headers)
+            assert large.status_code == 413
+
+
+@contextmanager
+def haproxy(directory: Path, *gateways: str) -> Iterator[str]:
+    """Run Debian's haproxy before gateways; yields its URL."""
+    if not Path(HAPROXY).exists():
+        pytest.skip("no haproxy on this machine: apt-get install haproxy")
+    port = free_port()
+    servers = "\n".join(f"  server g{number} {each} check inter 200ms" for number, each in enumerate(gateways))
+    (directory / "haproxy.cfg").write_text(f"""
+defaults
+  mode http
+  timeout connect 2s
+  timeout client 60s
+  timeout server 60s
+  option redispatch
+  retries 3
+  retry-on conn-failure empty-response
+frontend callers
+  bind 127.0.0.1:{port}
+  default_backend gateways
+backend gateways
+  balance roundrobin
+  option httpchk GET /readyz
+{servers}
+""")
+    process = subprocess.Popen([HAPROXY, "-db", "-f", str(directory / "haproxy.cfg")], stderr=subprocess.DEVNULL)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        wait_until(lambda: answers(url), what="the proxy answers")
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+def answers(url: str) -> bool:
+    with suppress(httpx.TransportError):
+        return httpx.get(f"{url}/readyz").status_code == 200
+    return False
+
+
+@pytest.mark.outages
+def test_two_gateways_behind_haproxy_are_one_though_one_is_killed_and_one_is_restarted(
+    redis: Redis, redis_url: str, tmp_path: Path
+) -> None:
+    token = api_keys.add(redis, ApiKey(key_id=api_keys.new_id(), rights=(Right.PRODUCER,)))
+    ports, over = [free_port(), free_port()], threading.Event()
+    sent: list[str] = []
+
+    def produce(url: str) -> None:
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=10) as client:
+            while not over.is_set():
+                goal_id = f"g-{len(sent)}"
+                body = {"goal": "Fix b", "allowed_files": ["b.py"], "goal_id": goal_id}
+                while client.post("/v1/goals", json=body).status_code != 202:
+                    assert not over.wait(0.05)
+                sent.append(goal_id)
+
+    with ExitStack() as stack:
+        stack.enter_context(serving(redis_url, "--behind-proxy", port=ports[0]))
+        with (
+            serving(redis_url, "--behind-proxy", port=ports[1]) as (second, _),
+            haproxy(tmp_path, *(f"127.0.0.1:{port}" for port in ports)) as url,
+        ):
+            thread = threading.Thread(target=produce, args=(url,))
+            thread.start()
+            try:
+                for stop in (signal.SIGKILL, signal.SIGTERM):
+                    wait_for_more(sent)
+                    second.send_signal(stop)
+                    assert second.wait(30) == (0 if stop == signal.SIGTERM else -stop)
+                    wait_for_more(sent)
+                    second, _ = stack.enter_context(serving(redis_url, "--behind-proxy", port=ports[1]))
+            finally:
+                over.set()
+                thread.join(30)
+
+    published: Any = redis.xrange(GOALS)
+    assert {json.loads(fields[b"data"])["goal_id"] for _, fields in published} == set(sent)
+
+
+def wait_for_more(sent: list[str]) -> None:
+    before = len(sent)
+    wait_until(lambda: len(sent) > before + 20, what="goals are taken")
