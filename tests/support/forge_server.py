@@ -1,4 +1,4 @@
-"""A forge played by a test: the endpoints of GitHub and of GitLab for pull requests, and what it is given to tell."""
+"""A forge played by a test: GitHub and GitLab for pull requests, commit statuses, and what it is given to tell."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+STATUSES = ("/github/repos/acme/shop/statuses", "/gitlab/projects/acme%2Fshop/statuses")
 TOKEN = "ghp_a1b2c3d4e5f6a1b2c3d4e5f6"
 
 
@@ -20,6 +21,7 @@ class ForgeServer:
 
     url: str = ""
     pull_requests: list[dict[str, Any]] = field(default_factory=list)
+    statuses: list[dict[str, Any]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -32,7 +34,7 @@ class ForgeServer:
         self.asked.append(f"{method} {target}")
         url = urlsplit(target)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
-        given = headers.get("Authorization", "").removeprefix("Bearer ") or headers.get("PRIVATE-TOKEN")
+        given = headers.get("authorization", "").removeprefix("Bearer ") or headers.get("private-token")
         if given != TOKEN:
             return 401, {"message": f"Bad credentials {given}"}
         if self.status:
@@ -45,6 +47,9 @@ class ForgeServer:
             return 302, {}
         if url.path in self.told:
             return 200, self.told[url.path]
+        if method == "POST" and url.path.rpartition("/")[0] in STATUSES:
+            self.statuses.append(body)
+            return 201, body
         if url.path not in places:
             return 404, {"message": "Not Found"}
         if method == "GET":
@@ -71,7 +76,9 @@ def serving() -> Iterator[ForgeServer]:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else {}
             try:
-                status, said = forge.answer(self.command, self.path, dict(self.headers), body)
+                status, said = forge.answer(
+                    self.command, self.path, {n.lower(): v for n, v in self.headers.items()}, body
+                )
             except ConnectionResetError:
                 self.close_connection = True
                 return

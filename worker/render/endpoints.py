@@ -16,7 +16,9 @@ STYLES = {"delivered": "green", "failed": "red"}
 
 def overview(found: Sequence[dict[str, Any]]) -> RenderableType:
     """Draw endpoints, one a line, as `registry.describe` has them."""
-    table = _table("endpoint", "kind", "tenant", "repository", "hears of", "url", "")
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("endpoint", "kind", "tenant", "repository", "hears of", "url", ""):
+        table.add_column(name, overflow="fold", no_wrap=name == "endpoint")
     for each in found:
         hears = ", ".join(event.removeprefix("plan.") for event in each["events"])
         named = " of goals that name it" if each["named"] else ""
@@ -46,19 +48,10 @@ def _lines(each: dict[str, Any]) -> Iterator[str]:
 def _deliveries(found: Sequence[dict[str, Any]]) -> Iterator[RenderableType]:
     if not found:
         yield Text("Nothing was sent yet.")
-        return
-    table = _table("delivery", "what", "plan", "state", "tries", "last try")
     for each in found:
-        last = each["attempts"][-1] if each["attempts"] else None
-        said = f"{last['at']}  {last['status'] or plain(last['error'])}  {last['ms']} ms" if last else ""
-        until = f", next {each['next_try_at']}" if each["next_try_at"] else ""
-        state = Text(plain(each["state"] + until), STYLES.get(each["state"], ""))
-        table.add_row(each["webhook_id"], each["type"], each["plan_id"], state, str(each["tries"]), said)
-    yield table
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in columns:
-        table.add_column(name, overflow="fold", justify="right" if name == "tries" else "left")
-    return table
+        state = Text(plain(each["state"]), STYLES.get(each["state"], ""))
+        tries = f"  {each['tries']} tries" + (f", next {each['next_try_at']}" if each["next_try_at"] else "")
+        yield Text.assemble(f"{each['webhook_id']}  {each['type']}  ", state, tries)
+        yield Text(f"  {each['plan_id']}", "dim")
+        for attempt in each["attempts"]:
+            yield Text(f"  {attempt['at']}  {attempt['status'] or plain(attempt['error'])}  {attempt['ms']} ms", "dim")
