@@ -72,7 +72,7 @@ def known() -> SourcesFile:
         return webhooks.sources(Path(folder), text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.dictionaries(NAMES, VALUES, max_size=8),
     st.fixed_dictionaries({"a": TEXTS, "b": st.just(SHA) | TEXTS, "c": TEXTS}),
