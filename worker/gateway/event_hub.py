@@ -119,6 +119,7 @@ class EventHub:
     def __init__(self, url: str, partitions: int) -> None:
         self._url = url
         self._partitions = partitions
+        self.subscriptions = 0  # how many there are
         self._subscriptions: dict[Hashable, set[Subscription]] = {}
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
@@ -148,9 +149,11 @@ class EventHub:
         for name in names:
             self._subscriptions.setdefault(name, set()).add(subscription)
         subscription.is_over = self._ending.is_set()
+        self.subscriptions += 1
         try:
             yield subscription
         finally:
+            self.subscriptions -= 1
             for name in names:
                 left = self._subscriptions[name]
                 left.discard(subscription)
@@ -165,11 +168,6 @@ class EventHub:
     def _behind(self) -> Position:
         assert self._position  # noqa: S101 (it is there once the hub is ready)
         return self._position
-
-    @property
-    def subscriptions(self) -> int:
-        """How many there are."""
-        return len(self._every())
 
     def _every(self) -> set[Subscription]:
         return set().union(*self._subscriptions.values())

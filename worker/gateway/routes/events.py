@@ -30,6 +30,7 @@ router = APIRouter(tags=["events"])
 COMMENT_S = 15.0  # of silence, after which a comment is sent
 LOOK_S = 5.0  # between looks whether the reader's key still holds
 PAGE = 500
+MOST_WRITES_PER_S = 4000  # to all readers of a process, about
 TYPE = re.compile(r"[a-z]{1,20}\.(?:[a-z_]{1,40}|\*)")
 RETRY_MS = 2000
 HEADERS = {"X-Accel-Buffering": "no"}  # a proxy that holds answers back would make a stream of none
@@ -175,6 +176,8 @@ class _Stream:
             if frames:
                 yield b"".join(frames)
                 sent = clock()
+                # What comes soon goes with one write, the later the more readers there are.
+                await asyncio.sleep(self._doors.hub.subscriptions / MOST_WRITES_PER_S)
             elif clock() - sent >= COMMENT_S:
                 yield self._comment(b"still here")
                 sent = clock()
