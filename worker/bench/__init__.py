@@ -8,13 +8,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from statistics import median, quantiles
 
 from redis import Redis
 
-from worker.bench import cpu, fleet, turns
+from worker.bench import cpu, event_readers, fleet, turns
+from worker.bench.gateway import gateway
 from worker.host import embedded_server
 from worker.store import clients, keys
 
@@ -47,6 +49,10 @@ def measure(
                     figures |= fleet.heartbeats_per_s(client, 20_000)
                     say("Goals of a tenant beside a flood of another's")
                     figures |= turns.goal_latency_ms(client)
+                    if find_spec("uvicorn"):
+                        with gateway(client, at) as door:
+                            say("Events to readers over HTTP")
+                            figures |= event_readers.costs(client, door)
                 figures |= _ratios(figures)
     return {name: round(value, 3) for name, value in figures.items()}
 
