@@ -6,15 +6,20 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import yaml
 
 from tests.conftest import RunningWorker
 from tests.support.documented import DOCS
+from tests.support.gateway import running_gateway
 from tests.support.github import Runner
+from tests.support.issuer import AUDIENCE, running_issuer
 from tests.support.roles import COMPOSE, user
 from tests.support.servers import Fleet
 from tests.support.stored import P0
@@ -55,27 +60,61 @@ def runner(checkout: Path, **known: str) -> Runner:
     return Runner(home, checkout, {"github.sha": head.stdout.strip(), **known})
 
 
-@pytest.mark.parametrize(("role", "file"), [("producer", COMPOSE), ("ci", PAGE)])
+@contextmanager
+def over_http(worker: RunningWorker, checkout: Path) -> Iterator[Runner]:
+    """A machine of GitHub whose job shows its token to a gateway."""
+    with running_issuer() as issuer:
+        table = {"iss": issuer.url, "aud": AUDIENCE, "kind": "github", "tenant": "acme", "right": "producer"}
+        lines = [f'{name} = "{value}"' for name, value in table.items()]
+        (checkout.parent / "oidc.toml").write_text("\n".join(["[[issuer]]", *lines, "repositories = [11]"]))
+        asked = f"/token?audience={quote(AUDIENCE, safe='')}"
+        issuer.documents[asked] = json.dumps({"value": issuer.token()}).encode()
+        with running_gateway(worker.url, oidc_file=checkout.parent / "oidc.toml") as gateway:
+            machine = runner(checkout, **{"vars.PLANNER_URL": gateway.url})
+            machine.own = {
+                "ACTIONS_ID_TOKEN_REQUEST_URL": f"{issuer.url}/token",
+                "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "of-the-runner",
+                "PLANNER_OIDC_AUDIENCE": AUDIENCE,
+            }
+            yield machine
+
+
+@contextmanager
+def by_redis(worker: RunningWorker, checkout: Path, role: str, file: Path) -> Iterator[Runner]:
+    """A machine whose job has a user of Redis, as the page says it beside."""
+    with user(worker.redis, role, worker.url, file) as url:
+        machine = runner(checkout, **{"vars.PLANNER_URL": ""})
+        machine.own = {"PLANNER_REDIS_URL": url}
+        yield machine
+
+
+@pytest.mark.parametrize(("role", "file"), [("producer", COMPOSE), ("ci", PAGE), ("token", None)])
 def test_the_workflow_hands_its_report_over_and_learns_the_end(
-    planner_worker: RunningWorker, checkout: Path, role: str, file: Path
+    planner_worker: RunningWorker, checkout: Path, role: str, file: Path | None
 ) -> None:
     test, repair = WORKFLOW["jobs"]["test"], WORKFLOW["jobs"]["repair"]
-    with user(planner_worker.redis, role, planner_worker.url, file) as url, Fleet(planner_worker.url):
-        machine = runner(checkout, **{"secrets.PLANNER_REDIS_URL": url})
+    steps = repair["steps"]
+    if file:
+        steps = [{**step, "env": {}} for step in steps]
+        asks = by_redis(planner_worker, checkout, role, file)
+    else:
+        asks = over_http(planner_worker, checkout)
+    with asks as machine, Fleet(planner_worker.url):
         assert machine.play(test["steps"]) == 1
         assert repair["needs"] == "test"
         assert repair["if"].startswith("failure()")
-        code, plans = machine.play(repair["steps"]), planner_worker.redis.zcard(P0.plans)
+        assert repair["permissions"] == {"contents": "read", "id-token": "write"}
+        code, plans = machine.play(steps), planner_worker.redis.zcard(P0.plans)
         first = dict(machine.log)
-        assert machine.play(repair["steps"][-1:]) == 0  # a job that is run again
+        assert machine.play(steps[-1:]) == 0  # a job that is run again
 
     assert planner_worker.redis.zcard(P0.plans) == plans
     assert machine.summary.count("✅ Planner: COMPLETED") == 2
     log = first["Have the failures repaired"]
     assert code == 0, log
     assert "COMPLETED" in log
-    assert [part in machine.summary for part in READ] == [role == "ci"] * len(READ)
-    if role == "ci":
+    assert [part in machine.summary for part in READ] == [role != "producer"] * len(READ)
+    if role != "producer":
         assert "`Fix failing test tests/test_price.py::test_total`" in machine.summary
         assert "step.done" in log
 

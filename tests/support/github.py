@@ -35,6 +35,7 @@ class Runner:
     home: Path
     checkout: Path
     known: Mapping[str, str]
+    own: Mapping[str, str] = field(default_factory=dict)  # variables that the runner sets beside, such as for tokens
     log: dict[str, str] = field(default_factory=dict)  # what each step printed, by its name
 
     def __post_init__(self) -> None:
@@ -80,7 +81,12 @@ class Runner:
         }  # fmt: skip
         command = ["bash", "-e", "-c", step["run"]]
         said = subprocess.run(
-            command, cwd=self.checkout, env=environment | own, capture_output=True, text=True, timeout=90
+            command,
+            cwd=self.checkout,
+            env=environment | dict(self.own) | own,
+            capture_output=True,
+            text=True,
+            timeout=90,
         )
         self.log[step["name"]] = said.stdout + said.stderr
         return said.returncode

@@ -59,10 +59,10 @@ class HttpSteps:
             with suppress(Trouble):
                 self._link.ask("POST", "/v1/outcomes", data=codec.dumps({**said, "controller": self._controller}))
 
-    def beat(self, held: Held, info: bytes) -> Beat:  # noqa: ARG002 (a gateway says itself who is there)
+    def beat(self, held: Held, info: bytes) -> Beat:
         """Renew a claim."""
         step = {**held.ids, "lease": held.lease}
-        wanted = {"controller": self._controller, "steps": [step]}
+        wanted = {"controller": self._controller, "info": codec.loads(info), "steps": [step]}
         said = self._link.ask("POST", "/v1/steps:heartbeat", data=codec.dumps(wanted))
         found = said["steps"][0]
         return Beat(found["action"], int(found.get("lease_ttl_ms") or 0))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import FAILED, OK, USAGE, Failure, SecretsFd, command, read_settings
+from worker.cli.console import FAILED, OK, USAGE, Failure, SecretsFd, check_redis, command, read_settings
 from worker.settings import credentials
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def gateway(
     """
     given = {"gateway_host": host, "gateway_port": port}
     settings = read_settings(secrets_fd)
+    check_redis(settings)
     settings = settings.model_copy(update={name: value for name, value in given.items() if value is not None})
     certificate = _certificate(certfile, keyfile)
     try:
