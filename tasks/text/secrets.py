@@ -17,6 +17,7 @@ _WHOLE = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
     r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"  # JSON web tokens
     r"|\b(?:(?:sk|sess|glpat|xox[abeprs])-|[spr]k_(?:live|test)_)[A-Za-z0-9_-]{16,}|\bhf_[A-Za-z0-9]{16,}"
+    r"|\bpk_[A-Za-z0-9]{1,32}_[0-9a-f]{40,}|\bwhsec_[A-Za-z0-9+/=]{16,}"  # keys and endpoints of our own doors
     r"|\b(?:gh[pousr]|github_pat)_\w{20,}|\bA(?:KIA|SIA)[0-9A-Z]{16}\b|\bAIza[\w-]{30,}",
     re.DOTALL,
 )

@@ -25,6 +25,8 @@ ANSWER = Drafted('{"summary": "done"}', None, 42, 7)
     [
         ("sk-proj-abcdefghijklmnop1234", MARK),
         ("ghp_abcdefghijklmnopqrstuvwx", MARK),
+        (f"PLANNER: pk_5f0c2a91d3b87e46_{'0a1b' * 16}.", f"PLANNER: {MARK}."),
+        ("whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", MARK),
         ("github_pat_11ABCDEFG0abcdefghijkl", MARK),
         ("AKIAIOSFODNN7EXAMPLE", MARK),
         ("AIzaSyA1234567890abcdefghijklmnopqrstuv", MARK),
