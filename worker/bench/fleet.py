@@ -59,11 +59,12 @@ def answer(client: Redis, specs: list[dict[str, Any]]) -> None:
     """Report that each step succeeded."""
     pipeline = client.pipeline(transaction=False)
     for spec in specs:
-        pipeline.xadd(spec["reply_to"], {"data": codec.dumps(_outcome(spec))})
+        pipeline.xadd(spec["reply_to"], {"data": codec.dumps(outcome(spec))})
     pipeline.execute()
 
 
-def _outcome(spec: dict[str, Any]) -> dict[str, Any]:
+def outcome(spec: dict[str, Any]) -> dict[str, Any]:
+    """Make the outcome of a step that succeeded."""
     return {
         "step_id": spec["step_id"],
         "success": True,

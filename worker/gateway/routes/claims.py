@@ -56,7 +56,9 @@ class Claim(Claimant):
     queues: list[QueueName] = Field(default=["default"], min_length=1, max_length=100)
     max: int = Field(default=1, ge=1, le=claims.MOST)
     wait_s: float = Field(default=30, ge=0, le=LONGEST_WAIT_S)
-    ttl_s: int = Field(default=60, ge=1, le=86_400, description="For how long the claims last: 60 to 900 seconds.")
+    ttl_s: int | None = Field(
+        default=None, ge=1, le=86_400, description="How long the claims last without a renewal: 60 to 900 s, else 60."
+    )
 
 
 class ClaimedSteps(BaseModel):
