@@ -55,7 +55,7 @@ def parts(document: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_the_published_contract_is_what_the_models_say() -> None:
-    published = {path.name: path.read_bytes() for path in PUBLISHED.iterdir()}
+    published = {path.name: path.read_bytes() for path in PUBLISHED.iterdir() if path.name != "openapi.json"}
     assert published == dict(documents()), "run: planner schemas --out docs/schemas"
 
 

@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
+from schemas import codec
 from worker.gateway import openapi, problems
 from worker.gateway.claiming import ClaimDesk
 from worker.gateway.context import Context
@@ -72,6 +73,11 @@ def create_app(settings: Settings) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router)
     return app
+
+
+def contract() -> bytes:
+    """Write what every gateway takes and answers, as OpenAPI 3.1."""
+    return codec.pretty(create_app(Settings.model_construct()).openapi())
 
 
 async def _end(context: Context) -> None:
