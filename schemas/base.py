@@ -18,7 +18,7 @@ MOST_NAMED = 50  # unknown fields of a message
 NAMED_CHARS = 200  # of the pointer of one
 
 GoalId = Annotated[
-    str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\x7f]+$"), TextKind.NAME
+    str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\x7f\x85]+$"), TextKind.NAME
 ]
 PlanId = Annotated[str, StringConstraints(pattern=r"^plan_[0-9a-f]{2}-[0-9a-f]{32}$"), TextKind.KEY]
 StepId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,64}$"), TextKind.KEY]

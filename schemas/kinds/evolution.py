@@ -39,10 +39,10 @@ def _on_one_line(value: Any) -> Any:
 
 
 CommitHash = Annotated[
-    str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\s\x00-\x1f\x7f]+$"), TextKind.REVISION
+    str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\s\x00-\x1f\x7f\x85]+$"), TextKind.REVISION
 ]
 CardHash = Annotated[  # of commits that are only mentioned
-    str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\s\x00-\x1f\x7f]+$"), TextKind.KEY
+    str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\s\x00-\x1f\x7f\x85]+$"), TextKind.KEY
 ]
 Subject = Annotated[str, StringConstraints(max_length=72), TextKind.LOG, BeforeValidator(_on_one_line)]
 Summary = Annotated[str, StringConstraints(max_length=512), TextKind.LOG]

@@ -17,7 +17,7 @@ SCHEMA = {
     "type": "object",
     "description": "A goal as a CloudEvent; its `id` is the goal's id, unless the goal has one.",
     "properties": {
-        "id": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": r"^[^\s\x00-\x1f\x7f]+$"},
+        "id": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": r"^[^\s\x00-\x1f\x7f\x85]+$"},
         "source": {"type": "string", "minLength": 1},
         "type": {"type": "string", "minLength": 1},
         "specversion": {"type": "string", "const": VERSION},

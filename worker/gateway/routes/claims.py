@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, Field, StringConstraints, field_validator
+from pydantic import BaseModel, Field, StringConstraints
 from starlette.types import Receive, Scope, Send
 
 from schemas import codec
@@ -24,7 +24,7 @@ router = APIRouter(prefix="/v1", tags=["controllers"])
 AT_ONCE_S = 10.0  # for a caller who does not wait, until Redis has answered
 MAX_INFO_BYTES = 512
 
-ControllerName = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f]{1,128}$")]
+ControllerName = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f\x85]{1,128}$")]
 
 
 class Claimant(BaseModel):
@@ -32,25 +32,20 @@ class Claimant(BaseModel):
 
     controller: ControllerName = Field(examples=["ctl-7"])
     info: dict[str, Any] | None = Field(
-        default=None, description="Shown by `planner controllers`: version, host, abilities, done, failed; 512 bytes."
+        default=None,
+        description="Shown by `planner controllers`: version, host, abilities, done, failed. Kept up to 512 bytes.",
     )
-
-    @field_validator("info")
-    @classmethod
-    def _is_short(cls, info: dict[str, Any] | None) -> dict[str, Any] | None:
-        if info is not None and len(codec.dumps(info)) > MAX_INFO_BYTES:
-            raise ValueError(f"more than {MAX_INFO_BYTES} bytes")
-        return info
 
     def holder(self, name: str, ttl_s: int | None = None) -> Holder:
         """Say who claims, under the name that stands in leases."""
-        return Holder(name, "" if ttl_s is None else ttl_s, b"" if self.info is None else codec.dumps(self.info))
+        info = b"" if self.info is None else codec.dumps(self.info)
+        return Holder(name, "" if ttl_s is None else ttl_s, info if len(info) <= MAX_INFO_BYTES else b"")
 
 
 class Claim(Claimant):
     """What a controller asks for."""
 
-    claim_id: Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f]{1,128}$")] | None = Field(
+    claim_id: Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f\x85]{1,128}$")] | None = Field(
         default=None, description="Make a new one for every claim: the same within 60 s returns the same steps."
     )
     queues: list[QueueName] = Field(default=["default"], min_length=1, max_length=100)
