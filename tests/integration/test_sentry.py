@@ -13,11 +13,15 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import httpx
 import pytest
 from redis import Redis
 
 from schemas import codec
+from schemas.api_key import ApiKey, Right
 from tests.conftest import wait_until
+from worker.host.embedded_server import free_port
+from worker.store import api_keys
 from worker.store.keys import GOALS, Partition
 
 SECRET = "hunter2-of-the-evidence"
@@ -41,6 +45,20 @@ if any("celery" in word for word in sys.argv + sys.orig_argv):
             raise ValueError(f"cannot read {local}") from error
 
     outcomes.apply = fail
+"""
+
+
+# A door of a gateway fails while it has a goal in hand, and says so with the goal's words.
+DOOR_SHIM = """
+import sys
+if "gateway" in sys.orig_argv:
+    from worker.store import publishing
+
+    def fail(client, partitions, data, *_):
+        local = data.decode()
+        raise ValueError(f"cannot publish {local}")
+
+    publishing.publish_goal = fail
 """
 
 
@@ -113,6 +131,25 @@ def worker(pool: str, url: str, dsn: str, shim: Path) -> Iterator[subprocess.Pop
         process.wait(20)
 
 
+@contextmanager
+def failing_gateway(redis_url: str, dsn: str, shim: Path) -> Iterator[str]:
+    """Run a gateway in which the shim is at work; yields its URL."""
+    shim.mkdir()
+    (shim / "sitecustomize.py").write_text(DOOR_SHIM)
+    path = os.pathsep.join(map(str, (shim, ROOT)))
+    settings = {"PLANNER_REDIS_URL": redis_url, "SENTRY_DSN": dsn, "PYTHONPATH": path}
+    port = free_port()
+    words = ["-c", "from worker.start import planner; planner()", "gateway", "--port", str(port)]
+    with (shim / "log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, *words], env=os.environ | settings, stdout=log, stderr=log)
+    try:
+        wait_until(lambda: b"gateway listens" in (shim / "log").read_bytes(), 30, "the gateway listens")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
 def an_attempt(redis: Redis) -> dict[str, Any]:
     """Submit a goal of one step and wait for its spec."""
     step = {"step_id": "s", "title": "s", "intent": "s", "allowed_files": ["a"]}
@@ -144,3 +181,24 @@ def test_a_failed_decision_is_reported_by_the_process_it_failed_in_without_its_e
     assert logged["logentry"] == {"message": "log with %s"}
     assert logged["tags"]["step_id"] == "s"
     assert SECRET.encode() not in sentry.received
+
+
+def test_a_failed_request_is_reported_without_its_body_its_query_or_its_key(
+    redis_url: str, redis: Redis, sentry: Sentry, tmp_path: Path
+) -> None:
+    key = api_keys.add(redis, ApiKey(key_id="reported", rights=(Right.PRODUCER,)))
+    headers = {"Authorization": f"Bearer {key}", "X-Request-Id": "ours-1", "X-Hub-Signature-256": SECRET}
+    with failing_gateway(redis_url, sentry.dsn, tmp_path / "shim") as url:
+        goal = {"goal": SECRET, "allowed_files": ["a"]}
+        answer = httpx.post(f"{url}/v1/goals?query={SECRET}", json=goal, headers=headers, timeout=20)
+        wait_until(lambda: sentry.events, 15, "the event arrives")
+
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
+    (event,) = sentry.events
+    assert [error["type"] for error in event["exception"]["values"]] == ["ValueError"]
+    assert event["exception"]["values"][0]["stacktrace"]["frames"][-1]["function"] == "fail"
+    assert event["extra"]["request_id"] == "ours-1"
+    for told in (sentry.received, (tmp_path / "shim" / "log").read_bytes(), answer.content):
+        assert SECRET.encode() not in told
+        assert key.encode() not in told
+        assert key.rpartition("_")[2].encode() not in told

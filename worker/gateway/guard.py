@@ -19,6 +19,7 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 
 import sentry_sdk
+from sentry_sdk.integrations.logging import ignore_logger
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -29,6 +30,8 @@ from worker.settings.settings import Settings
 from worker.webhooks.sources_file import SourcesFile
 
 log = logging.getLogger("planner.gateway")
+failures = logging.getLogger("planner.gateway.failures")
+ignore_logger(failures.name)  # Sentry is told of the exception itself
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 HEALTH = frozenset({"/healthz", "/readyz"})  # asked by address, by whatever restarts us
@@ -223,8 +226,8 @@ def _check_body(headers: Headers, path: str) -> None:
 def _report(error: Exception) -> None:
     """Log where the application failed, without the texts of exceptions: those may quote a body."""
     places = "".join(traceback.format_tb(error.__traceback__))
-    log.error("request failed", extra={"error": type(error).__name__, "places": places})
-    sentry_sdk.capture_exception(error)
+    failures.error("request failed", extra={"error": type(error).__name__, "places": places})
+    sentry_sdk.capture_exception(error, extras=dict(of_request.get()))
 
 
 def _note(scope: Scope, answer: _Answer) -> None:
