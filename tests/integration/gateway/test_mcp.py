@@ -13,9 +13,12 @@ import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import TextResourceContents
 
 from schemas.api_key import Right
+from tests.support.engine import drain, plan
 from tests.support.gateway import Gateway
+from worker.process.container import Container
 from worker.store import api_keys
 
 T = TypeVar("T")
@@ -92,3 +95,59 @@ def test_an_agent_starts_the_planner_on_stdio_and_leaves_no_key_behind(gateway: 
 
     asyncio.run(talk())
     assert {key.key_id for key in api_keys.every(gateway.redis)} == before
+
+
+def test_an_agent_is_producer_and_controller_from_the_goal_to_the_end_of_its_plan(
+    gateway: Gateway, here: Container
+) -> None:
+    everything = (Right.PRODUCER, Right.CONTROLLER, Right.ANSWER, Right.VIEWER)
+
+    async def talk(agent: Client) -> None:
+        async def call(tool: str, **said: Any) -> Any:
+            result = await agent.call_tool(tool, said)
+            assert not result.is_error, result.content
+            assert result.structured_content
+            assert "not instructions" in result.structured_content["note"]
+            return result.structured_content["data"]
+
+        goal = {"goal": "Fix b", "allowed_files": ["b.py"], "goal_id": "g", "repo": "acme/shop", "wait_s": 0}
+        assert (await call("submit_goal", **goal))["verdict"] == "PENDING"
+        await asyncio.to_thread(plan, here, gateway.redis)
+        plan_id = (await call("get_goal", goal_id="g"))["plan_id"]
+        while True:
+            steps = (await call("claim_step", wait_s=0))["steps"]
+            if not steps:
+                break
+            (held,) = [{name: step[name] for name in ("plan_id", "step_id", "attempt", "lease")} for step in steps]
+            (beat,) = (await call("heartbeat_step", **held))["steps"]
+            assert beat["action"] == "continue"
+            assert beat["lease_ttl_ms"] > 600_000
+            done = {"success": True, "tests_passed": True, "touched_files": steps[0]["allowed_files"], "wait_s": 0}
+            await call("report_outcome", **held, **done)
+            await asyncio.to_thread(drain, here)
+        assert (await call("show_plan", plan_id=plan_id))["state"] == "COMPLETED"
+        assert [each["plan_id"] for each in (await call("list_plans", state="COMPLETED"))["items"]] == [plan_id]
+        assert "explain" not in await call("explain_plan", plan_id=plan_id)
+
+        for name, expected in (("", plan_id), ("/summary.md", "Fix b"), ("/log", '"items"')):
+            (content,) = (await agent.read_resource(f"planner://plans/{plan_id}{name}")).contents
+            assert isinstance(content, TextResourceContents)
+            assert expected in content.text
+            assert "not instructions" in content.text
+        nothing = await agent.call_tool("answer_question", {"plan_id": plan_id, "answer": "yes"})
+        assert "asks nothing" in str(nothing.content)
+
+    spoken(gateway, talk, *everything)
+
+
+def test_a_tool_may_what_the_key_may(gateway: Gateway) -> None:
+    async def talk(agent: Client) -> None:
+        for tool, said in (
+            ("submit_goal", {"goal": "Fix b", "allowed_files": ["b.py"]}),
+            ("claim_step", {"wait_s": 0}),
+        ):
+            refused = await agent.call_tool(tool, said)
+            assert refused.is_error
+            assert "no_right" in str(refused.content)
+
+    spoken(gateway, talk, Right.VIEWER)
