@@ -1,0 +1,72 @@
+"""The tools of MCP beside doors of the test's own: what they ask, and what they do not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+from mcp.server.mcpserver.exceptions import ToolError
+
+from worker.mcp import leases as renewing
+from worker.mcp.doors import Doors
+from worker.mcp.leases import Leases
+from worker.mcp.tools import Tools
+
+STEP = {"plan_id": "plan_1", "step_id": "s", "attempt": 1, "lease": "l"}
+
+
+async def a_key() -> str:
+    return "pk_a_b"
+
+
+class Gateway:
+    """Answers each path as it was told, and keeps what was asked."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, str, Any]] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content) if request.content else None
+        self.asked.append((request.method, request.url.path, body))
+        assert request.headers["authorization"] == "Bearer pk_a_b"
+        return httpx.Response(200, json=self.answers[request.url.path.rpartition("/")[2].replace(":", "_")])
+
+    @property
+    def doors(self) -> Doors:
+        client = httpx.AsyncClient(transport=httpx.MockTransport(self), base_url="http://planner")
+        return Doors(client, a_key)
+
+
+@pytest.mark.parametrize("kind", ["confirm", "decision", "approval", "one to come"])
+def test_what_would_be_consent_is_not_answered(kind: str) -> None:
+    gateway = Gateway(plan_1={"waiting": {"kind": kind}})
+    context: Any = None
+
+    with pytest.raises(ToolError, match="a person"):
+        asyncio.run(Tools(gateway.doors, None, "c").answer_question(context, "plan_1", "yes"))
+
+    assert [method for method, _, _ in gateway.asked] == ["GET"]
+
+
+def test_what_is_held_is_renewed_until_it_is_reported_or_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renewing, "RENEW_S", 0.001)
+    lost = {**STEP, "step_id": "t"}
+    gateway = Gateway(steps_heartbeat={"steps": [{**STEP, "action": "continue"}, {**lost, "action": "stale"}]})
+    held = Leases(gateway.doors)
+    held.hold("c", [STEP, lost])
+
+    async def some_rounds() -> None:
+        renews = asyncio.create_task(held.renew_for_ever())
+        while len(gateway.asked) < 2:
+            await asyncio.sleep(0)
+        held.forget("plan_1", "s")
+        await asyncio.sleep(0.01)
+        renews.cancel()
+
+    asyncio.run(some_rounds())
+    assert [body["steps"] for _, _, body in gateway.asked[:2]] == [[STEP, lost], [STEP]]
+    assert len(gateway.asked) <= 3
