@@ -45,7 +45,7 @@ def costs(client: Redis, at: RunningGateway) -> dict[str, float]:
 
 def _with_readers(client: Redis, at: RunningGateway, readers: int) -> tuple[float, list[float]]:
     """Work on a plan while so many read; returns the gateway's seconds of CPU, and the ms that events took."""
-    command = [sys.executable, "-m", "worker.bench.event_readers", str(at.port), at.token, str(readers)]
+    command = [sys.executable, "-W", "ignore", "-m", "worker.bench.event_readers", str(at.port), at.token, str(readers)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:  # noqa: S603 (our own command)
         assert process.stdin  # noqa: S101 (a pipe, like the other)

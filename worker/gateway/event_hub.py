@@ -33,7 +33,6 @@ LOOK_S = 1.0  # between looks whether the data are still the same
 READY_S = 5.0  # that who subscribes waits for the first connection
 BATCHES = 4  # read and not handed out yet; then reading waits
 HELD_BYTES = 1024 * 1024  # of a subscription
-AROUND_BYTES = 256  # that an event takes beside its text
 
 
 def everything(_: Event) -> bool:
@@ -67,7 +66,7 @@ class Subscription:
         if not self._items:
             return None
         item = self._items.popleft()
-        self._bytes -= _size(item)
+        self._bytes -= item.size
         return item
 
     async def batch(self, timeout_s: float) -> list[Event | Gap]:
@@ -92,22 +91,19 @@ class Subscription:
         """Hold an event that is wanted, or a gap; where there is no room, a gap stands for all that was held."""
         if isinstance(item, Event) and not self._wants(item):
             return
-        if self._bytes + _size(item) > HELD_BYTES:
+        if self._bytes + item.size > HELD_BYTES:
             self._items.clear()
             self._bytes = 0
             item = Gap("overrun", item.position)
-        self._bytes += _size(item)
+        if not self._items:
+            self._came.set()
+        self._bytes += item.size
         self._items.append(item)
-        self._came.set()
 
     def end(self) -> None:
         """Wake who waits: nothing more comes."""
         self.is_over = True
         self._came.set()
-
-
-def _size(item: Event | Gap) -> int:
-    return AROUND_BYTES + (len(item.raw) if isinstance(item, Event) else 0)
 
 
 class EventHub:

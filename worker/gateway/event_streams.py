@@ -19,6 +19,8 @@ from worker.gateway.event_position import LARGEST, NO_EPOCH, START, Place, Posit
 from worker.store import deployment
 from worker.store.keys import NO_TENANT, Partition
 
+AROUND_BYTES = 256  # that an event takes beside its text
+
 
 @dataclass(eq=False)
 class Event:
@@ -35,6 +37,11 @@ class Event:
         """What it says."""
         found: dict[str, Any] = codec.loads(self.raw)
         return found
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes that it takes, about."""
+        return AROUND_BYTES + len(self.raw)
 
     @cached_property
     def what(self) -> str:
@@ -63,6 +70,7 @@ class Gap:
 
     reason: str  # cut, partitions, rolled_back, overrun
     position: Position
+    size = AROUND_BYTES
 
     @property
     def frame(self) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
@@ -116,6 +117,7 @@ class _Stream:
         self._partitions = partitions
         self._position = start
         self._known: dict[str, bytes] = {}
+        self._is_level = False  # nowhere ahead of what this process has read, as after reading at another gateway
 
     async def frames(self) -> AsyncIterator[bytes]:
         """Yield pieces of the stream until its reader's key is over, or the process ends."""
@@ -170,8 +172,12 @@ class _Stream:
                 if not await self._lasts():
                     return
                 looked = clock()
-            frames = [frame for item in items if (frame := self._frame(item))]
-            if self._is_behind(behind):
+            if self._is_level:
+                frames = [item.frame for item in items]
+            else:
+                frames = [frame for item in items if (frame := self._frame(item))]
+                self._is_level = all(map(operator.le, self._position.places, behind.places))
+            if self._is_level:
                 self._position = behind
             if frames:
                 yield b"".join(frames)
@@ -189,15 +195,8 @@ class _Stream:
             return item.frame
         if item.place <= self._position.places[item.partition]:
             return None
-        if self._is_behind(item.position):
-            self._position = item.position
-            return item.frame
         self._position = self._position.moved(item.partition, item.place)
         return framed(item, self._position)
-
-    def _is_behind(self, position: Position) -> bool:
-        """Whether the reader is nowhere ahead of `position`."""
-        return all(own <= other for own, other in zip(self._position.places, position.places, strict=True))
 
     def _comment(self, text: bytes) -> bytes:
         """Write a comment, with the position: a reader of few events does not fall behind."""
