@@ -39,7 +39,7 @@ class ApiKey(Record):
     """A key as it is stored, without its secrets."""
 
     key_id: KeyId
-    rights: tuple[Right, ...] = Field(min_length=1)
+    rights: tuple[Right, ...]
     tenant: Name | None = None  # for all tenants without one
     queues: tuple[QueueName, ...] = Field(default=(ALWAYS_SHARED,), min_length=1, max_length=100)
     repositories: tuple[Repository, ...] = Field(default=(), max_length=1000)  # for all without one

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from redis import Redis
 
+from schemas import codec
 from schemas.api_key import ApiKey, Right
 from tests.conftest import wait_until
 from worker.store import api_keys
@@ -157,3 +158,16 @@ def test_a_clock_that_was_set_back_keeps_no_bucket_empty(redis: Redis) -> None:
     assert api_keys.take(redis, "k", "1/s") > 0
 
     wait_until(lambda: api_keys.take(redis, "k", "1/s") == 0, 5, what="filled again")
+
+
+def test_a_key_of_a_newer_version_has_the_rights_that_this_one_knows(redis: Redis) -> None:
+    made = key()
+    token = api_keys.add(redis, made)
+    newer = {**made.model_dump(mode="json"), "rights": ["producer", "auditor"], "colour": "blue"}
+    redis.hset(f"planner:{{keys}}:key:{made.key_id}", "key", codec.dumps(newer))
+
+    found = api_keys.find(redis, token)
+
+    assert found is not None
+    assert found.rights == ("producer",)
+    assert len(api_keys.every(redis)) == 1

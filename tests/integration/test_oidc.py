@@ -278,6 +278,7 @@ def test_a_gateway_without_issuers_and_one_whose_queue_is_anothers_give_no_key(
         ({"aud": "https://github.com/acme"}, "aud: "),
         ({"aud": "https://issuer.example"}, "aud: "),
         ({"aud": "sts.amazonaws.com"}, "aud: "),
+        ({"iss": "https://["}, "iss: "),
         ({"right": "admin"}, "right: "),
         ({"right": "king"}, "right: "),
         ({"kind": "jenkins"}, "kind: "),

@@ -57,8 +57,8 @@ class Issuer(BaseModel):
         """Say what makes it unsafe, or of no use."""
         if not is_safe_url(self.iss, self.iss):
             yield f"iss: {self.iss!r} is no https URL (http is for an issuer on this machine's loopback alone)"
-        own = {urlsplit(self.iss).netloc} | ({GITHUB} if self.kind == "github" else set())
-        if self.aud in OTHERS or urlsplit(self.aud).netloc in own:
+        own = {_place(self.iss)} | ({GITHUB} if self.kind == "github" else set())
+        if self.aud in OTHERS or _place(self.aud) in own - {""}:
             yield (
                 f"aud: {self.aud!r} is an audience that tokens have by default, or for another service: name one of"
                 " your own, such as the gateway's URL, and ask for it in the job"
@@ -67,6 +67,14 @@ class Issuer(BaseModel):
             yield "repositories or owner_id is needed: without them every repository of the issuer gets a key"
         if self.right is Right.ADMIN:
             yield "right: a job is given no admin key"
+
+
+def _place(url: str) -> str:
+    """Return host and port of a URL; empty where it has none, or is none."""
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return ""
 
 
 def is_safe_url(url: str, issuer: str) -> bool:
