@@ -28,9 +28,9 @@ def planner(*words: str, given: Any = None, folder: Path) -> Result:
     [
         ("[[source]", "is no TOML"),
         ("", "source: Field required"),
-        (source("g", "github", RULE + 'qeue = "x"'), "source 1 (g), rule 1, qeue: there is no such key; did you mean"),
+        (source("g", "github", RULE + 'qeue = "x"'), "source 1 (g), rule 1, qeue: there is no such key: it may be"),
         (source("g", "github", RULE, more='secrets_file = "x"'), "source 1 (g), secrets_file: there is no such key"),
-        (source("g", "github", RULE + "limits = {token = 1000}"), "rule 1, limits, token: there is no such key; did"),
+        (source("g", "github", RULE + "limits = {token = 1000}"), "rule 1, limits, token: there is no such key: it"),
         (source("g", "githab", RULE), "source 1 (g), scheme: Input should be 'github', 'gitlab' or 'standard'"),
         (source("G h", "github", RULE), "source 1 (G h), name: String should match"),
         (source("g", "github", RULE) * 2, "source 2 (g), name: another source has this name"),
@@ -64,6 +64,16 @@ def test_a_mistake_is_told_with_its_place(text: str, sentence: str, tmp_path: Pa
         sources(tmp_path, text or "other = 1")
 
     assert sentence in str(wrong.value)
+
+
+def test_one_mistake_is_told_once(tmp_path: Path) -> None:
+    with pytest.raises(WrongSources) as wrong:
+        sources(tmp_path, source("g", "github", RULE.replace("queue", "qeue")))
+
+    assert str(wrong.value).endswith(
+        "webhooks.toml: source 1 (g), rule 1, qeue: there is no such key: it may be `queue`."
+    )
+    assert "\n" not in str(wrong.value)
 
 
 def test_secrets_are_not_among_what_is_told(tmp_path: Path) -> None:

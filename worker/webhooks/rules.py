@@ -167,6 +167,7 @@ def _policy(rule: Rule) -> dict[str, Any]:
         "approvals": [str(each) for each in rule.approvals],
         "drafter": rule.drafter,
         "limits": rule.limits.model_dump(exclude_none=True) if rule.limits else None,
+        "callback": rule.callback,
         "delivery": rule.delivery.model_dump() if rule.delivery else None,
     }
     return {key: value for key, value in fields.items() if value} | ({} if rule.mend else {"mend": False})

@@ -7,7 +7,7 @@ payload.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
@@ -28,7 +28,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from schemas import goal as wire
-from schemas.base import CommandLine, Name, QueueName, RiskLevel
+from schemas.base import CommandLine, EndpointId, Name, QueueName, RiskLevel
 from schemas.base import Path as FilePath
 from tasks.base.errors import PlannerError
 from tasks.text.paths import expand_globs, is_glob
@@ -141,6 +141,7 @@ class Rule(_Table):
     mend: bool = True
     limits: Limits | None = None
     delivery: Delivery | None = None
+    callback: EndpointId | None = None
     coalesce: Template | None = None
     supersedes: Template | None = None
     order: Expression | None = None
@@ -263,7 +264,7 @@ class SourcesFile(_Table):
         except tomllib.TOMLDecodeError as error:
             raise WrongSources(f"{path} is no TOML: {error}.") from error
         except ValidationError as error:
-            wrong = (f"{path}: {_place_of(e['loc'], values)}: {_sentence(e)}." for e in error.errors())
+            wrong = (f"{path}: {_place_of(e['loc'], values)}: {_sentence(e)}." for e in _first(error.errors()))
             raise WrongSources("\n".join(wrong)) from error
         if mistakes := [f"{path}: {each}." for each in found.mistakes()]:
             raise WrongSources("\n".join(mistakes))
@@ -332,4 +333,14 @@ def _sentence(error: ErrorDetails) -> str:
     model = _MODELS.get(tuple(part for part in error["loc"][:-1] if isinstance(part, str)))
     known = [field.alias or name for name, field in model.model_fields.items()] if model else []
     near = get_close_matches(str(error["loc"][-1]), known, 1)
-    return "there is no such key" + (f"; did you mean `{near[0]}`?" if near else f"; there are {', '.join(known)}")
+    return "there is no such key" + (f": it may be `{near[0]}`" if near else f"; there are {', '.join(known)}")
+
+
+def _first(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """Leave out that a list is empty where that is because all in it are wrong."""
+    places = [error["loc"] for error in errors]
+    return [
+        error
+        for error, place in zip(errors, places, strict=True)
+        if error["type"] != "too_short" or not any(each[: len(place)] == place != each for each in places)
+    ]
