@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +128,19 @@ def test_a_listing_may_come_from_a_file(tmp_path: Path) -> None:
     found = planner("test", "github", "-", "-e", "workflow_run", "--json", given=workflow_run(), folder=tmp_path)
 
     assert json.loads(found.output)["goal"]["context"]["files"] == ["src/a.py", "src/b.py", "README.md"]
+
+
+def test_the_file_of_the_docs_makes_a_goal_of_a_failed_workflow(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/webhooks.md").read_text()
+    (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "github.secret").write_text("x")
+    (tmp_path / "github.token").write_text("y")
+    write(tmp_path, textwrap.dedent(f"   {block}"))
+    payload = workflow_run(workflow_id=3)
+
+    found = planner("test", "github", "-", "-e", "workflow_run", "--json", given=payload, folder=tmp_path)
+
+    made = json.loads(found.output)
+    assert made["asks_forge"] == ["files", "failures"]
+    assert made["goal"]["goal"] == "Fix the failing workflow CI"
+    assert made["supersedes"] == "1:3:main"
