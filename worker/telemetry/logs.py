@@ -25,8 +25,9 @@ from worker.settings.settings import Settings
 
 IDS = ("goal_id", "plan_id", "step_id", "attempt", "message_id", "trace_id", "request_id")
 PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-# Lines of wake-ups and requests say nothing of plans; what an agent was refused has its words.
-NOISY = ("celery.worker.strategy", "celery.app.trace", "httpx", "mcp")
+# Lines of wake-ups and requests say nothing of plans, but URLs and headers, which may hold secrets; what an agent was
+# refused has its words.
+NOISY = ("celery.worker.strategy", "celery.app.trace", "httpx", "httpcore", "mcp")
 
 # What may leave for Sentry. Everything that is not named here stays: a new release may collect more than this one.
 REPORTED = frozenset(
