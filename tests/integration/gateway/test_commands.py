@@ -41,10 +41,11 @@ def planner(gateway: Gateway) -> Planner:
 
 
 @pytest.fixture
-def obedient(planner: Planner) -> Iterator[Planner]:
-    """A planner that obeys commands as a worker does."""
+def plan_id(planner: Planner) -> Iterator[str]:
+    """A plan whose planner obeys commands as a worker does; nothing else may use its engine meanwhile."""
+    made = executing(planner)
     with obeying(planner.container):
-        yield planner
+        yield made
 
 
 def test_a_command_is_taken_at_once_and_waited_for_where_that_is_asked(gateway: Gateway, planner: Planner) -> None:
@@ -65,8 +66,8 @@ def test_a_command_is_taken_at_once_and_waited_for_where_that_is_asked(gateway: 
     assert (missing.status_code, missing.json()["code"]) == (404, "no_such_step")
 
 
-def test_nobody_commands_in_the_name_of_another(gateway: Gateway, obedient: Planner) -> None:
-    operator, path = gateway.client(Right.OPERATOR), f"/v1/plans/{executing(obedient)}/commands?wait=20"
+def test_nobody_commands_in_the_name_of_another(gateway: Gateway, plan_id: str) -> None:
+    operator, path = gateway.client(Right.OPERATOR), f"/v1/plans/{plan_id}/commands?wait=20"
 
     named = operator.post(path, json={"command": "pause", "actor": "ann"}).json()["data"]["actor"]
     unnamed = operator.post(path, json={"command": "resume"}).json()["data"]["actor"]
@@ -75,10 +76,8 @@ def test_nobody_commands_in_the_name_of_another(gateway: Gateway, obedient: Plan
     assert unnamed.startswith("key ")
 
 
-def test_a_command_that_comes_again_is_obeyed_once_and_its_key_is_for_one_body(
-    gateway: Gateway, obedient: Planner
-) -> None:
-    operator, path = gateway.client(Right.OPERATOR), f"/v1/plans/{executing(obedient)}/commands?wait=20"
+def test_a_command_that_comes_again_is_obeyed_once_and_its_key_is_for_one_body(gateway: Gateway, plan_id: str) -> None:
+    operator, path = gateway.client(Right.OPERATOR), f"/v1/plans/{plan_id}/commands?wait=20"
     headers, body = {"Idempotency-Key": "top-up-1"}, {"command": "top_up", "value": {"tokens": 5}}
 
     first, again = (operator.post(path, json=body, headers=headers) for _ in range(2))
@@ -110,11 +109,12 @@ WIDE: list[tuple[dict[str, Any], dict[str, Any], int]] = [
 
 @pytest.mark.parametrize(("of", "about", "status"), WIDE)
 def test_a_wide_command_reaches_as_far_as_its_key(
-    gateway: Gateway, obedient: Planner, of: dict[str, Any], about: dict[str, Any], status: int
+    gateway: Gateway, planner: Planner, of: dict[str, Any], about: dict[str, Any], status: int
 ) -> None:
     operator = gateway.client(Right.OPERATOR, **of)
 
-    answer = operator.post("/v1/commands?wait=20", json={"command": "pause", **about})
+    with obeying(planner.container):
+        answer = operator.post("/v1/commands?wait=20", json={"command": "pause", **about})
 
     assert answer.status_code == status
 
