@@ -154,12 +154,7 @@ def read_settings(secrets_fd: int | None = None, *, nearby: bool = True) -> Sett
         settings = load()
     except WrongSettings as error:
         raise Failure.of("wrong_settings", str(error), USAGE) from error
-    if (
-        nearby
-        and settings.url is None
-        and "redis_url" not in settings.model_fields_set
-        and (url := nearby_server.url(settings.data_dir))
-    ):
+    if nearby and "redis_url" not in settings.model_fields_set and (url := nearby_server.url(settings.data_dir)):
         return settings.model_copy(update={"redis_url": url})
     return settings
 

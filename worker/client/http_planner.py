@@ -70,17 +70,20 @@ class HttpPlanner:
         return Sent(said.get("entry") or "", named, owner, None if once else digest)
 
     def verdict(self, sent: Sent, timeout_s: float) -> GoalAnswer | None:
-        """Hand the goal in again, and have the gateway wait; of what others had sent look at what became of it."""
+        """Ask what became of a goal; as long as nothing has, hand it in again and have the gateway wait."""
         since, body = time.monotonic(), self._bodies.get(sent.goal_id)
-        while (left := timeout_s - (time.monotonic() - since)) > 0:
-            if body is not None:
-                wait_s = round(min(left, MOST_WAIT_S), 3)
-                self._link.ask("POST", "/v1/goals", data=body, params={"wait": wait_s}, wait_s=wait_s)
+        while True:
             answer = self.goal(sent.goal_id, sent.tenant)
             if answer and answer.plan_id and answer.verdict is not GoalVerdict.PENDING:
                 return answer
-            time.sleep(min(pause_s(timeout_s - left, LOOK_S), left))
-        return None
+            waited = time.monotonic() - since
+            if waited >= timeout_s:
+                return None
+            if body is not None:
+                wait_s = round(min(timeout_s - waited, MOST_WAIT_S), 3)
+                self._link.ask("POST", "/v1/goals", data=body, params={"wait": wait_s}, wait_s=wait_s)
+            else:  # others had sent it
+                time.sleep(min(pause_s(waited, LOOK_S), timeout_s - waited))
 
     def goal(self, goal_id: str, tenant: str = NO_TENANT) -> GoalAnswer | None:
         """Ask what became of a goal."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from schemas.api_key import Right
 from tests.support.gateway import Gateway
 from tests.support.planner import SHAPES, Planner, asking, completed, executing, halted
 from worker.cli.commands.app import app
+from worker.host import nearby_server
 
 # What is another one at each look: ages, times of export, ids that are made anew, and positions.
 CHANGING = re.compile(
@@ -62,7 +64,13 @@ def assert_alike(by_redis: Ask, over_http: Ask, words: Sequence[object]) -> None
     raise AssertionError(words)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+OFTEN = (halted,)  # the other shapes take seconds, and rarely tell of another fault
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [pytest.param(each, id=each.__name__, marks=() if each in OFTEN else pytest.mark.outages) for each in SHAPES],
+)
 def test_a_plan_is_told_of_alike(
     planner: Planner, by_redis: Ask, over_http: Ask, shape: Callable[[Planner], str]
 ) -> None:
@@ -113,6 +121,7 @@ def test_lists_are_alike(planner: Planner, by_redis: Ask, over_http: Ask) -> Non
         assert_alike(by_redis, over_http, words)
 
 
+@pytest.mark.outages
 def test_ambiguous_names_are_refused_alike(planner: Planner, by_redis: Ask, over_http: Ask) -> None:
     made = [planner.submit() for _ in range(40)]
     begins = [plan_id[5:6] for plan_id in made]
@@ -122,6 +131,7 @@ def test_ambiguous_names_are_refused_alike(planner: Planner, by_redis: Ask, over
     assert over_http("show", twice).exit_code == 2
 
 
+@pytest.mark.outages
 def test_a_plan_of_many_steps_is_told_of_whole(planner: Planner, by_redis: Ask, over_http: Ask) -> None:
     steps: list[dict[str, Any]] = [
         {"step_id": f"s-{number}", "title": "t", "intent": "i", "verify": "pytest"} for number in range(1203)
@@ -183,3 +193,14 @@ def test_nothing_of_a_key_is_in_an_error(gateway: Gateway, over_http: Ask, redis
     assert (refused.exit_code, codec.loads(refused.stdout)["code"]) == (1, "no_right")
     assert key not in refused.output
     assert not redis.keys(f"*{key}*")
+
+
+def test_the_gateway_of_planner_up_is_shown_its_own_key_and_no_other_is(gateway: Gateway, tmp_path: Path) -> None:
+    (tmp_path / nearby_server.API_KEY).write_text(gateway.key(Right.ADMIN))
+    (tmp_path / nearby_server.GATEWAY_URL).write_text(gateway.url)
+    env = {"PLANNER_REDIS_URL": None, "PLANNER_API_KEY": None, "PLANNER_DATA_DIR": str(tmp_path)}
+
+    assert CliRunner().invoke(app, ["plans"], env={**env, "PLANNER_URL": f"{gateway.url}/"}).exit_code == 0
+    elsewhere = gateway.url.replace("127.0.0.1", "localhost")
+    other = CliRunner().invoke(app, ["plans"], env={**env, "PLANNER_URL": elsewhere})
+    assert (other.exit_code, "it wants a key" in other.stderr) == (2, True)
