@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from worker.store.keys import Partition
 log = logging.getLogger("planner.callbacks")
 
 PAGE = 100
+FAN_OUT_S = 1.0  # of one task; the poller sees what is left
 DELIVERY_ID = re.compile(r"msg_(\d{1,3})-\d+-\d+-([0-9a-f]{16})")
 LEASE_S = 40.0  # longer than a try takes; then another worker takes the delivery over
 KEPT_S = 30 * 86_400  # a delivery; its tries take three days
@@ -48,9 +50,9 @@ class Queue:
     partition: Partition
 
     def fan_out(self, endpoints: Mapping[str, Endpoint]) -> int:
-        """Make the deliveries of what stands in the outbox, and empty it; returns how many entries that were."""
-        done = 0
-        while page := self._entries():
+        """Make the deliveries of what stands in the outbox, for FAN_OUT_S; returns how many entries those were of."""
+        done, end = 0, time.monotonic() + FAN_OUT_S
+        while time.monotonic() < end and (page := self._entries()):
             for entry, fields in page:
                 both = (self.partition.outbox, self.partition.callbacks)
                 self._fcall(functions.FAN_OUT, *both, args=(entry, KEPT_S, *self._made_of(entry, fields, endpoints)))

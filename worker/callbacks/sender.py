@@ -31,8 +31,11 @@ from worker.callbacks.sending import send
 from worker.settings.settings import Settings
 from worker.store import endpoints
 from worker.store.endpoints import Endpoint
+from worker.telemetry.outage import SaidSeldom
 
 log = logging.getLogger("planner.callbacks")
+impossible = logging.getLogger("planner.callbacks.keys")
+impossible.addFilter(SaidSeldom())  # what is due is looked at several times a second
 
 Place = tuple[int, str]  # partition and endpoint
 
@@ -103,7 +106,7 @@ class Sender:
             counting = [each for each in endpoint.secrets if not each.until or each.until > now * 1000]
             secrets = [self._box.unseal(each.sealed) for each in counting]
         except NoSecrets as error:  # maybe another worker has the key: no try is counted
-            log.error("callback impossible", extra={"endpoint": endpoint.id, "reason": str(error)})
+            impossible.error("callback impossible", extra={"endpoint": endpoint.id, "reason": str(error)})
             await self._in_store(queue.note, endpoint.id, taken, "", LEASE_S)
             return
         post = message.write(endpoint, taken.about, taken.id, secrets, self._public_url, int(now))
@@ -142,7 +145,7 @@ def deliver(queue: Queue, settings: Settings) -> None:
         try:
             here = _sender(settings)
         except NoSecrets as error:
-            log.error("callback impossible", extra={"reason": str(error)})
+            impossible.error("callback impossible", extra={"reason": str(error)})
             return
         for endpoint_id in due:
             here.serve(queue, endpoint_id)

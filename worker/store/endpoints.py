@@ -6,6 +6,7 @@ so to each partition.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
@@ -14,6 +15,8 @@ from redis import Redis
 
 from schemas import codec
 from worker.store.keys import ENDPOINTS, ENDPOINTS_OFF, Partition
+
+log = logging.getLogger("planner.callbacks")
 
 EndpointKind = Literal["webhook", "github", "gitlab"]  # the last two set the status of a commit
 EventName = Literal["plan.completed", "plan.halted", "plan.rejected", "plan.input_requested"]  # as in commit.lua
@@ -57,7 +60,7 @@ def read(client: Redis, endpoint_id: str) -> Endpoint | None:
     """Read one endpoint; None where there is none of that id."""
     found: Any = client.hget(ENDPOINTS, endpoint_id)
     off: Any = client.hget(ENDPOINTS_OFF, endpoint_id) if found else None
-    return _decoded(found, off) if found else None
+    return _decoded(endpoint_id, found, off) if found else None
 
 
 def read_all(client: Redis) -> dict[str, Endpoint]:
@@ -66,8 +69,8 @@ def read_all(client: Redis) -> dict[str, Endpoint]:
     if not found:
         return {}
     off: Any = client.hgetall(ENDPOINTS_OFF)
-    endpoints = (_decoded(raw, off.get(name)) for name, raw in found.items())
-    return {each.id: each for each in sorted(endpoints, key=lambda each: (each.created, each.id))}
+    endpoints = (_decoded(name.decode(), raw, off.get(name)) for name, raw in found.items())
+    return {each.id: each for each in sorted(filter(None, endpoints), key=lambda each: (each.created, each.id))}
 
 
 def write(client: Redis, endpoint: Endpoint, partitions: int) -> None:
@@ -102,19 +105,23 @@ def _open(client: Redis, partitions: int) -> None:
     pipeline.execute()
 
 
-def _decoded(raw: bytes, off: bytes | None) -> Endpoint:
-    """Read a record; what a newer version has added to it is passed over."""
-    record: dict[str, Any] = codec.loads(raw)
-    secrets: Sequence[dict[str, Any]] = record["secrets"]
-    return Endpoint(
-        id=record["id"],
-        kind=record["kind"],
-        url=record["url"],
-        events=tuple(record["events"]),
-        tenant=record["tenant"],
-        repo=record["repo"],
-        named=record["named"],
-        created=record["created"],
-        secrets=tuple(Secret(each["sealed"], each["until"]) for each in secrets),
-        off=off.decode() if off else "",
-    )
+def _decoded(endpoint_id: str, raw: bytes, off: bytes | None) -> Endpoint | None:
+    """Read a record; what a newer version has added is passed over, one that cannot be read counts as none."""
+    try:
+        record: dict[str, Any] = codec.loads(raw)
+        secrets: Sequence[dict[str, Any]] = record["secrets"]
+        return Endpoint(
+            id=endpoint_id,
+            kind=record["kind"],
+            url=record["url"],
+            events=tuple(record["events"]),
+            tenant=record["tenant"],
+            repo=record["repo"],
+            named=record["named"],
+            created=record["created"],
+            secrets=tuple(Secret(each["sealed"], each["until"]) for each in secrets),
+            off=off.decode() if off else "",
+        )
+    except (ValueError, TypeError, KeyError):
+        log.exception("endpoint unreadable", extra={"endpoint": endpoint_id})
+        return None

@@ -12,6 +12,7 @@ from redis import Redis
 from standardwebhooks import Webhook
 
 from schemas import codec
+from schemas.stored import PlanHead
 from tests.integration.callbacks.conftest import Calls, run, told
 from tests.support.engine import a_goal, drain, plan
 from tests.support.forge_server import TOKEN, serving
@@ -19,7 +20,7 @@ from tests.support.messages import work
 from tests.support.receiver import Receiver, receiving
 from tests.support.stored import P0, plans
 from worker.callbacks import sender
-from worker.store.keys import goal_id
+from worker.store.keys import ENDPOINTS, goal_id
 
 SHA = "9f1c2d4e" * 5
 
@@ -212,8 +213,9 @@ def test_what_a_worker_had_in_hand_when_it_was_killed_is_sent_by_another(calls: 
     assert calls.states(endpoint) == ["delivered"]
 
 
-def test_an_entry_of_the_outbox_that_nobody_can_read_keeps_no_other_back(calls: Calls, receiver: Receiver) -> None:
+def test_an_entry_and_an_endpoint_that_nobody_can_read_keep_no_other_back(calls: Calls, receiver: Receiver) -> None:
     calls.add(receiver.url)
+    calls.redis.hset(ENDPOINTS, "ep_0000000000000000", "{}")
     calls.redis.xadd(P0.outbox, {"type": "plan.completed", "head": "{"})
 
     completed(calls)
@@ -250,6 +252,20 @@ def everything(redis: Redis) -> Iterator[bytes]:
     for key in redis.scan_iter():
         dumped: Any = redis.dump(key)
         yield dumped
+
+
+def test_of_very_many_deliveries_the_oldest_are_forgotten(calls: Calls, receiver: Receiver) -> None:
+    endpoint = calls.add(receiver.url)
+    told(run("disable", endpoint, "--json"))
+    head = PlanHead("g", "task", "default", None, "", {}, {}).encode()
+    for number in range(1010):
+        entry: Any = {"type": "plan.completed", "plan": f"plan_{number}", "at": number, "state": "COMPLETED"}
+        calls.redis.xadd(P0.outbox, {**entry, "head": head, "callback": ""})
+
+    calls.until(lambda: calls.redis.xlen(P0.outbox) == 0)
+
+    assert len(calls.shown(endpoint)) == 20
+    assert len(list(calls.redis.scan_iter(f"{P0.callbacks}:one:*"))) == 1000
 
 
 @pytest.mark.parametrize(("kind", "path"), [("github", "repos/acme/shop"), ("gitlab", "projects/acme%2Fshop")])

@@ -23,6 +23,15 @@ local function set_next(callbacks, endpoint)
   end
 end
 
+-- Forgets the oldest deliveries of an endpoint that has very many, but those that are under way.
+local function forget_oldest(callbacks, of)
+  for _, id in ipairs(redis.call('ZRANGE', of, 0, -MOST_SHOWN - 1)) do
+    redis.call('ZREM', of, id)
+    local one = callbacks .. ':one:' .. id
+    if redis.call('HGET', one, 'ended') ~= '' then redis.call('DEL', one) end
+  end
+end
+
 -- KEYS 1 outbox, 2 callbacks | ARGV 1 entry, 2 seconds that deliveries are kept, then endpoint, delivery, about, ended, ...
 -- Takes an entry out of the outbox and makes its deliveries, once. The group on the outbox has no readers: it tells the
 -- pollers how far it is worked off. Returns 1, or 0 where another worker has done it
@@ -35,7 +44,7 @@ local function fan_out(keys, args)
     redis.call('HSET', one, 'about', args[i + 2], 'tries', 0, 'log', '[]', 'ended', args[i + 3], 'lent', 0)
     redis.call('EXPIRE', one, args[2])
     redis.call('ZADD', of, ms(now), id)
-    redis.call('ZREMRANGEBYRANK', of, 0, -MOST_SHOWN - 1)
+    forget_oldest(keys[2], of)
     redis.call('EXPIRE', of, args[2])
     if args[i + 3] == '' then
       redis.call('ZADD', keys[2] .. ':due:' .. endpoint, ms(now), id)
