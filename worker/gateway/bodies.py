@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+from array import array
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import accumulate
 from typing import Any
 
 from starlette.types import Message, Receive
@@ -29,6 +31,7 @@ MOST_UNFINISHED = 1000  # bodies that are on their way
 MAX_DEPTH = 100
 STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # into a list or an object, and out of it again
 
 
 class Gone(Exception):
@@ -53,18 +56,11 @@ def too_large(limit: int) -> Refusal:
 
 
 def nests_deeply(body: bytes) -> bool:
-    """Tell whether lists and objects in JSON stand in each other deeper than MAX_DEPTH.
-
-    That is what a reader would recurse into. What is no JSON may count as deep.
-    """
+    """Tell whether lists and objects in JSON stand in each other deeper than MAX_DEPTH: readers recurse into them."""
     if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
         return False
-    brackets = STRING.sub(b"", body).translate(None, NO_BRACKETS)
-    for _ in range(MAX_DEPTH):
-        if not brackets:
-            return False
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
-    return bool(brackets)
+    steps = array("b", STRING.sub(b"", body).translate(STEPS, NO_BRACKETS))
+    return max(accumulate(steps), default=0) > MAX_DEPTH
 
 
 class Bodies:

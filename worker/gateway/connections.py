@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import uuid
 from asyncio import TimerHandle
 from typing import Any
 
@@ -110,6 +111,7 @@ class Connection(H11Protocol):
         """Answer without a request, and close."""
         body = Problem.of(code, detail, status=status).model_dump_json(exclude_none=True).encode()
         headers = [("content-type", MEDIA_TYPE), ("content-length", str(len(body))), ("connection", "close")]
+        headers += [("x-request-id", uuid.uuid4().hex), ("x-content-type-options", "nosniff")]
         headers += [("retry-after", str(retry_after))] if retry_after is not None else []
         try:
             events = (h11.Response(status_code=status, headers=headers), h11.Data(data=body), h11.EndOfMessage())
