@@ -308,7 +308,7 @@ class Settings(BaseSettings):
         What is there is the planner's alone. These are the folders of state, of the embedded server and of kept drafts,
         and the files of secrets.
         """
-        kept = (self.state, self.data_dir, self.planning_debug_dir, self.secret_file)
+        kept = (self.state, self.data_dir, self.planning_debug_dir, self.secret_file, self.webhooks_file)
         return (*(path.absolute() for path in kept if path), *credentials.files())
 
     @property

@@ -69,6 +69,11 @@ def postpone(client: Redis, entry: bytes, job: bytes, delay_s: float) -> None:
     _call(client, functions.POSTPONE, places, keys.GROUP, entry, job, int(delay_s * 1000))
 
 
+def wake_postponed(client: Redis, most: int) -> None:
+    """Put the jobs back whose time has come."""
+    _call(client, functions.WAKE_POSTPONED, (keys.WEBHOOK_JOBS, keys.WEBHOOK_LATER), most)
+
+
 def is_withdrawn(client: Redis, goal_id: str) -> bool:
     """Tell whether a goal was overtaken and may yet be sent."""
     return client.zscore(keys.WEBHOOK_WITHDRAWN, goal_id) is not None

@@ -69,6 +69,11 @@ class Event:
         return tuple(self._texts({Scheme.GITHUB: GITHUB_ACTORS, Scheme.GITLAB: GITLAB_ACTORS}.get(self.scheme, ())))
 
     @property
+    def author(self) -> str:
+        """The word by which a rule may name who wrote an issue: on GitHub a role, on GitLab a username."""
+        return _text(self.at("user.username" if self.scheme is Scheme.GITLAB else "issue.author_association"))
+
+    @property
     def is_of_fork(self) -> bool:
         """Whether what ran, or is to be merged, is of another repository than the one that tells it."""
         if self.scheme is Scheme.GITHUB:

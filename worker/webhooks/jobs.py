@@ -66,7 +66,7 @@ class WebhookJobs:
     def drain(self, share: float = 1.0) -> bool:
         """Do jobs until none is left, or for `share` of DRAIN_S; returns whether some may be left."""
         end = time.monotonic() + DRAIN_S * share
-        self._each([("FCALL", functions.WAKE_POSTPONED, 2, keys.WEBHOOK_JOBS, keys.WEBHOOK_LATER, PAGE)])
+        webhook_events.wake_postponed(self.client, PAGE)
         while time.monotonic() < end:
             entries = self.inbox.read(count=1)
             if not entries:
@@ -179,6 +179,7 @@ class WebhookJobs:
             )
             publish_command(self.client, self.partitions, command)
             log.info("webhook cancels", extra={"goal_id": goal_id, "plan_id": plan_id, "by": by})
+        self.client.zrem(keys.WEBHOOK_WITHDRAWN, goal_id)
 
     def _each(self, commands: list[tuple[Any, ...]]) -> None:
         for command in commands:

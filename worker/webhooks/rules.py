@@ -113,7 +113,7 @@ def _guards(source: Source, rule: Rule, event: Event) -> Iterator[str]:
             yield "not_created: only new comments count"
         if not comment.is_of_person or not set(comment.people) & set(rule.from_ or ("OWNER", "MEMBER")):
             yield "from: its author is none of those who may ask"
-    elif rule.from_ and event.at("issue.author_association") not in rule.from_:
+    elif rule.from_ and event.author not in rule.from_:
         yield "from: its author is none of those who may ask"
 
 
