@@ -49,3 +49,4 @@ class Command(Inbound):
     reason: Line
     until: datetime | None = None
     value: Annotated[Any, TextKind.LOG] = None
+    question: Word | None = None  # the kind of the question that is answered; no other one is then

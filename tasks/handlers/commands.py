@@ -200,6 +200,8 @@ def _answer(unit: UnitOfWork, command: Command) -> Refusal:
 
     The step is named where several are asked about.
     """
+    if command.question and command.question != (unit.plan.question or {}).get("kind"):
+        return f"the plan does not ask that now ({fit(command.question, MAX_PATH)})"
     if unit.plan.question and not command.step_id:
         return expansion.answer(unit, command.value, {"actor": command.actor, "command_id": command.command_id})
     asked = sorted(unit.plan.waits)

@@ -12,6 +12,7 @@ import pytest
 from schemas.api_key import Right
 from tests.support.gateway import Gateway
 from tests.support.planner import Planner, asking, executing
+from tests.support.scripts.campaign import EXPLORATION, FILES, a_goal
 from worker.process.container import Container
 
 
@@ -160,3 +161,22 @@ def test_all_that_is_wrong_with_a_command_is_told(gateway: Gateway, planner: Pla
     assert told({"command": "approve"}) == (422, "unsupported_scope", [])
     assert told({"command": "halt", "plan_id": f"plan_00-{0:032x}"}) == (409, "command_refused", [])
     assert told({"command": "pause", "scope": "tenant"}, "/v1/commands") == (422, "invalid_message", [])
+
+
+def test_the_right_to_answer_is_for_the_question_that_was_asked(gateway: Gateway, planner: Planner) -> None:
+    both = {"candidates": [{"path": path, "relevance": "high"} for path in FILES[:2]]}
+    unclear, unconfirmed = (
+        planner.submit(**a_goal(objective, drafter="none", exploration={**EXPLORATION, **delta}), steps=None)
+        for objective, delta in (("Keep sessions in Redis or in memory", {}), ("Add sessions", {"delta": both}))
+    )
+    informed, operator = gateway.client(Right.ANSWER), gateway.client(Right.OPERATOR)
+
+    def answer(who: Any, plan_id: str, **more: str) -> Any:
+        return who.post(f"/v1/plans/{plan_id}/commands?wait=20", json={"command": "answer", "value": "A", **more})
+
+    assert [planner.view(plan_id).waiting.kind for plan_id in (unclear, unconfirmed)] == ["clarify", "confirm"]
+    with obeying(planner.container):
+        assert answer(informed, unconfirmed).status_code == 403
+        late = answer(operator, unconfirmed, question="clarify")
+        assert (late.status_code, "does not ask that now" in late.json()["detail"]) == (409, True)
+        assert answer(informed, unclear).status_code == 200

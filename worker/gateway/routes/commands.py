@@ -136,7 +136,7 @@ async def _obey(
     """Publish a command, and wait for the event that answers it."""
     has_own_id = said.get("command_id") is not None
     made = _command(caller, said, id_of_key(idempotency_key))
-    await run_in_threadpool(_admit, doors, caller, made)
+    made = await run_in_threadpool(_admit, doors, caller, made)
     replies = await run_in_threadpool(_publish, doors, made, has_own_id)
     event = None
     if wait_s:
@@ -165,18 +165,25 @@ def _command(caller: Access, said: Mapping[str, Any], key: str | None) -> Comman
     return found
 
 
-def _admit(doors: Context, caller: Access, made: Command) -> None:
-    """Raise Refusal where the caller may not command that, or where what it names is not there."""
+def _admit(doors: Context, caller: Access, made: Command) -> Command:
+    """Return a command that the caller may give.
+
+    Raises Refusal where it may not, or where what is named is not there. An answer that is no consent is only for the
+    question that the plan asks now: the next one may ask for consent.
+    """
     if made.scope in WIDE:
         caller.demand(Right.OPERATOR)
         _admit_wide(doors, caller, made)
-        return
+        return made
     plan = find_plan(doors, caller, str(made.plan_id))
     if not informs(plan, made):
         caller.demand(Right.OPERATOR)
+    elif not caller.key.may(Right.OPERATOR) and plan.waiting:
+        made = made.model_copy(update={"question": plan.waiting.kind})
     keys = Partition(partition_of(plan.plan_id, doors.partitions)).plan(plan.plan_id)
     if made.step_id and not doors.client.hexists(keys.status, made.step_id):
         raise Refusal("no_such_step", f"The plan has no step {made.step_id}.", 404)
+    return made
 
 
 def informs(plan: PlanSummary, made: Command) -> bool:
