@@ -12,10 +12,10 @@ LONGEST_S = 0.05
 @schemathesis.hook
 def before_call(_: Any, case: Any, __: Any) -> None:
     """Shorten the waits of requests that are right; what is wrong with others stays."""
-    for part in (case.query, case.body if case.path.endswith(":claim") else None):
-        for name in ("wait", "wait_s"):
-            if isinstance(part, dict) and (name in part or part is case.body) and _is_wait(part.get(name, 30)):
-                part[name] = LONGEST_S
+    if isinstance(case.query, dict) and _is_wait(case.query.get("wait")):
+        case.query["wait"] = LONGEST_S
+    if case.path.endswith(":claim") and isinstance(case.body, dict) and _is_wait(case.body.get("wait_s", 30)):
+        case.body["wait_s"] = LONGEST_S
 
 
 def _is_wait(value: Any) -> bool:

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from schemas.envelope import FieldError, field_error
 from worker.gateway.messages import wrong
 from worker.gateway.problems import Refusal
+from worker.streams.decode import GOAL_ID
 
 MEDIA_TYPE = "application/cloudevents+json"
 ATTRIBUTES = ("id", "source", "type", "specversion")
@@ -50,6 +51,8 @@ def id_beside(headers: Mapping[str, str]) -> str | None:
 def _wrong(said: Mapping[str, Any], before: str) -> list[FieldError]:
     missing = [name for name in ATTRIBUTES if not (isinstance(said.get(name), str) and said[name])]
     errors = [field_error(before + name, "missing", f"An event has the attribute {name}, a text.") for name in missing]
+    if "id" not in missing and not GOAL_ID.fullmatch(said["id"]):
+        errors.append(field_error(f"{before}id", "wrong_value", "An id has 1 to 200 characters, and no spaces."))
     if "specversion" not in missing and said["specversion"] != VERSION:
         errors.append(field_error(f"{before}specversion", "unknown_version", f"Only {VERSION} is known."))
     return errors

@@ -174,7 +174,8 @@ def test_the_right_to_answer_is_for_the_question_that_was_asked(gateway: Gateway
     def answer(who: Any, plan_id: str, **more: str) -> Any:
         return who.post(f"/v1/plans/{plan_id}/commands?wait=20", json={"command": "answer", "value": "A", **more})
 
-    assert [planner.view(plan_id).waiting.kind for plan_id in (unclear, unconfirmed)] == ["clarify", "confirm"]
+    waits = [planner.view(plan_id).waiting for plan_id in (unclear, unconfirmed)]
+    assert [each and each.kind for each in waits] == ["clarify", "confirm"]
     with obeying(planner.container):
         assert answer(informed, unconfirmed).status_code == 403
         late = answer(operator, unconfirmed, question="clarify")

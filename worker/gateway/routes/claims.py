@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
 from starlette.types import Receive, Scope, Send
 
 from schemas import codec
@@ -25,6 +25,16 @@ AT_ONCE_S = 10.0  # for a caller who does not wait, until Redis has answered
 MAX_INFO_BYTES = 512
 
 ControllerName = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f\x85]{1,128}$")]
+
+
+def _refuse_words(value: Any) -> Any:
+    """Refuse what else is read as a number."""
+    if isinstance(value, bool | str):
+        raise ValueError("a number is wanted")
+    return value
+
+
+NUMBER = BeforeValidator(_refuse_words)
 
 
 class Claimant(BaseModel):
@@ -49,9 +59,9 @@ class Claim(Claimant):
         default=None, description="Make a new one for every claim: the same within 60 s returns the same steps."
     )
     queues: list[QueueName] = Field(default=["default"], min_length=1, max_length=100)
-    max: int = Field(default=1, ge=1, le=claims.MOST)
-    wait_s: float = Field(default=30, ge=0, le=LONGEST_WAIT_S)
-    ttl_s: int | None = Field(
+    max: Annotated[int, NUMBER] = Field(default=1, ge=1, le=claims.MOST)
+    wait_s: Annotated[float, NUMBER] = Field(default=30, ge=0, le=LONGEST_WAIT_S)
+    ttl_s: Annotated[int | None, NUMBER] = Field(
         default=None, ge=1, le=86_400, description="How long the claims last without a renewal: 60 to 900 s, else 60."
     )
 
@@ -67,7 +77,7 @@ class HeldStep(BaseModel):
 
     plan_id: PlanId
     step_id: StepId
-    attempt: int = Field(ge=1, le=1_000_000)
+    attempt: Annotated[int, NUMBER] = Field(ge=1, le=1_000_000)
     lease: Word
 
 

@@ -59,6 +59,7 @@ def _schema() -> dict[str, Any]:
     one = openapi.schema_of(Outcome)
     for name in NEEDED:
         one["properties"][name] = next(each for each in one["properties"][name]["anyOf"] if each["type"] != "null")
+    one["properties"]["transcript"] = {"description": "Where it is kept; what cannot be read is left out."}
     one["required"] = [*one["required"], *NEEDED]
     return {"anyOf": [one, {"type": "array", "items": one, "minItems": 1, "maxItems": MOST_OUTCOMES}]}
 
