@@ -188,6 +188,12 @@ def test_a_lease_of_anothers_step_cannot_be_had_without_its_secret(gateway: Gate
         (said,) = answer.json()["steps"]
         return {**said, "plan_id": ""}
 
+    def report(plan_id: str) -> tuple[int, str]:
+        answer = client.post("/v1/outcomes", json={"plan_id": plan_id, **step, "success": True})
+        return answer.status_code, answer.text.replace(plan_id, "")
+
     before = {key: redis.hgetall(key) for key in redis.keys("*lease*")}
+    assert report(theirs) == report(NO_PLAN)
+    assert report(theirs)[0] == 404
     assert beat(theirs) == beat(NO_PLAN)
     assert before == {key: redis.hgetall(key) for key in redis.keys("*lease*")} != {}
