@@ -15,7 +15,7 @@ from statistics import median, quantiles
 
 from redis import Redis
 
-from worker.bench import cpu, event_readers, fleet, turns
+from worker.bench import cpu, doors, event_readers, fleet, turns
 from worker.bench.gateway import gateway
 from worker.host import embedded_server
 from worker.store import clients, keys
@@ -51,6 +51,8 @@ def measure(
                     figures |= turns.goal_latency_ms(client)
                     if find_spec("uvicorn"):
                         with gateway(client, at) as door:
+                            say("Goals, claims and outcomes over HTTP")
+                            figures |= doors.rates(client, door)
                             say("Events to readers over HTTP")
                             figures |= event_readers.costs(client, door)
                 figures |= _ratios(figures)
