@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -65,3 +66,21 @@ def plan(here: Container, redis: Redis, *published: dict[str, Any]) -> list[str]
 def drain(here: Container) -> None:
     while here.context(0).engine.drain():
         pass
+
+
+@contextmanager
+def at_work(here: Container) -> Iterator[None]:
+    """Apply outcomes as they come, while the block lasts."""
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.wait(0.02):
+            drain(here)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

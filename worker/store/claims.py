@@ -16,9 +16,8 @@ from schemas import codec
 from schemas.envelope import DATA
 from worker.store import functions, keys
 from worker.store.functions import FunctionsMissing, Talk
-from worker.store.keys import CONTROLLERS, partition_of
+from worker.store.keys import CONTROLLERS, GATEWAYS, partition_of
 
-GATEWAYS = "planner-gateway"  # the consumer that all gateways are
 STRANDED_MS = 5000  # what a gateway has had in hand for so long is taken by any
 MOST = 100  # entries of one read
 UNDELIVERED = "undelivered"

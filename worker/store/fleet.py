@@ -18,7 +18,7 @@ from schemas import codec
 from schemas.fleet import ControllerView, QueueView, StepInHand
 from schemas.times import rfc3339
 from tasks.handlers.bulk_commands import find_paused_queues
-from worker.store.keys import CONTROLLERS, Partition
+from worker.store.keys import CONTROLLERS, GATEWAYS, Partition
 
 STEPS_KEY = re.compile(r"planner:\{\d+\}:steps:(.+)", re.DOTALL)
 SCAN = 1000
@@ -113,6 +113,8 @@ def controllers(client: Redis) -> list[ControllerView]:
     found: dict[str, _Controller] = {}
     for stream in _streams(client):
         for consumer in stream.consumers:
+            if consumer["name"] == GATEWAYS.encode() and not consumer["pending"]:
+                continue  # it reads for others, who are there themselves once they have a step
             one = found.setdefault(consumer["name"].decode(errors="replace"), _Controller())
             one.queues.add(stream.queue)
             one.idle_ms = min(one.idle_ms, consumer["idle"])

@@ -37,6 +37,7 @@ CLAIMED_QUEUES = "planner:{claims}:streams"  # set: the streams of step specs th
 NO_TENANT = "default"  # whose goals name none
 GROUP = "planner"
 CONTROLLERS = "controllers"
+GATEWAYS = "planner-gateway"  # the consumer of that group that all gateways are
 PLAN_ID = re.compile(r"plan_[0-9a-f]{2}-[0-9a-f]{32}")
 
 

@@ -26,8 +26,8 @@ from tests.support.stored import P0, QUEUE
 from worker.gateway.app import create_app
 from worker.process.container import Container
 from worker.settings.settings import Settings
-from worker.store import claims, queries
-from worker.store.keys import CONTROLLERS
+from worker.store import claims, fleet, queries
+from worker.store.keys import CONTROLLERS, GATEWAYS
 
 
 @pytest.fixture
@@ -101,6 +101,7 @@ def test_a_step_is_claimed_in_the_name_of_key_and_controller_and_its_claim_is_re
     assert (lease[b"ttl"], codec.loads(lease[b"info"])) == (b"300000", {"version": "1"})
     pending: Any = redis.xpending_range(QUEUE, CONTROLLERS, "-", "+", 10)
     assert [each["consumer"] for each in pending] == [f"{key_id}/ctl-7".encode()]
+    assert [(each.name, len(each.steps)) for each in fleet.controllers(redis)] == [(f"{key_id}/ctl-7", 1)]
     assert claim(controller) == []
     left = spec["limits"]["tokens"]
     assert hear(controller, spec) == {"action": "continue", "tokens_left": left, "lease_ttl_ms": 300_000}
@@ -216,7 +217,7 @@ def test_what_a_gateway_that_died_had_in_hand_is_taken_by_another(
     read_by_the_dead = claims.read_new(redis, QUEUE, 5)
     assert len(read_by_the_dead) == 1
     assert claim(controller) == []
-    redis.xclaim(QUEUE, CONTROLLERS, claims.GATEWAYS, 0, [read_by_the_dead[0].entry_id], idle=4500)
+    redis.xclaim(QUEUE, CONTROLLERS, GATEWAYS, 0, [read_by_the_dead[0].entry_id], idle=4500)
 
     (spec,) = claim(controller, wait_s=10)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -13,7 +11,7 @@ from redis import Redis
 
 from schemas import codec
 from schemas.api_key import ApiKey, Right
-from tests.support.engine import a_goal, drain, plan
+from tests.support.engine import a_goal, at_work, drain, plan
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.messages import specs
 from tests.support.stored import P0, state
@@ -34,24 +32,6 @@ def gate(redis_url: str, redis: Redis) -> Iterator[Gateway]:
 def controller(gate: Gateway) -> httpx.Client:
     """A client with a controller's key."""
     return gate.client(Right.CONTROLLER)
-
-
-@contextmanager
-def at_work(here: Container) -> Iterator[None]:
-    """Apply outcomes as they come, while the block lasts."""
-    over = threading.Event()
-
-    def work() -> None:
-        while not over.wait(0.02):
-            drain(here)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def done(spec: dict[str, Any], **said: Any) -> dict[str, Any]:
