@@ -13,6 +13,7 @@ from schemas.plan import PlanView
 from tasks.plan.lifecycle import PLAN_ENDS
 from worker.cli.console import say_json
 from worker.client.planner import GAP, PlanEvent, Planner
+from worker.client.troubles import Away
 from worker.host.terminal import Terminal, line
 from worker.render.plan import event_line, plain
 
@@ -27,7 +28,7 @@ def print_events(planner: Planner, plan: PlanView, *, as_json: bool) -> str:
     with closing(planner.events(plan)) as events:
         while not events.ended:
             page = events.read(BLOCK_S)
-            if not page and _state(planner, plan) in PLAN_ENDS:
+            if not page and _has_ended(planner, plan):
                 break  # its last events are not kept any more
             for event in page:
                 if as_json:
@@ -50,6 +51,13 @@ def _tell_gap(planner: Planner, plan: PlanView, event: PlanEvent) -> None:
 def _document(event: PlanEvent) -> dict[str, Any]:
     kind = GAP if event.what == GAP else event_type(event.what)
     return {"id": event.id, "type": kind, "data": event.data}
+
+
+def _has_ended(planner: Planner, plan: PlanView) -> bool:
+    try:
+        return _state(planner, plan) in PLAN_ENDS
+    except Away:  # whoever reads the events says so, where it lasts
+        return False
 
 
 def _state(planner: Planner, plan: PlanView) -> PlanState:

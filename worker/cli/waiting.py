@@ -24,6 +24,7 @@ T = TypeVar("T")
 LENGTH = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhd]?)")
 UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 LOOK_S = 1.0  # at first; then ever more seldom
+LAST_S = 3.0  # for the events of a plan whose end is known already
 AWAY_S = 1.0  # between two looks for a server that is away
 WITHOUT_A_PLAN = (GoalVerdict.REJECTED, GoalVerdict.NOTHING_TO_DO)
 
@@ -135,7 +136,7 @@ class EndWait:
         """Tell what is new."""
         if answer.plan_id and answer.verdict is not GoalVerdict.NOTHING_TO_DO and not self._refused:
             try:
-                self._tell_events(answer.plan_id)
+                self._tell_events(answer.plan_id, LAST_S if is_over(answer) else 0.0)
             except NoRight:
                 self._refused, self._events = True, None
             except Trouble:
@@ -144,13 +145,13 @@ class EndWait:
             self._tell_record(answer)
         return answer
 
-    def _tell_events(self, plan_id: str) -> None:
+    def _tell_events(self, plan_id: str, wait_s: float) -> None:
         if self._events is None:
             plan = self._planner.plan(plan_id)
             if plan is None:
                 return
             self._events = self._planner.events(plan)
-        while page := self._events.read():
+        while not self._events.ended and (page := self._events.read(wait_s)):
             for event in page:
                 if event.what == GAP:
                     line(f"Events are missing here ({event.data.get('reason')}).", err=True)

@@ -11,11 +11,12 @@ from threading import Event, Thread
 
 from schemas import codec
 from schemas.event import EVENT_PREFIX, EVENT_SUFFIX
-from worker.client.http_link import FIRST_PAUSE_S, LONGEST_PAUSE_S, GatewayLink
+from worker.client.http_link import FIRST_PAUSE_S, GatewayLink
 from worker.client.planner import ENDS, GAP, PlanEvent
 from worker.client.troubles import Away, Trouble
 
 QUIET_S = 45.0  # after which a connection is taken for lost: a comment comes every 15 s
+RETRY_S = 2.0  # at most between two connections, unless the gateway says more
 AWAY_S = 30.0  # for which a gateway may be away before that is told
 
 
@@ -72,7 +73,7 @@ class HttpEvents:
                 self._came.put(trouble)
                 return
             self._done.wait(pause)
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+            pause = min(2 * pause, RETRY_S)
 
     def _connection(self) -> Iterator[PlanEvent | None]:
         """Yield the events of one connection, and None for each sign of life beside them."""

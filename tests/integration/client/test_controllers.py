@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,8 +10,9 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 import pytest
@@ -207,3 +209,47 @@ def test_a_plan_that_is_cancelled_ends_its_agent_and_the_controller_does_the_nex
     (site.folder / "go").touch()
     assert_done_once(site, site.submit())
     site.close()
+
+
+@pytest.mark.outages
+def test_who_waits_and_who_watches_hear_of_the_end_after_the_gateway_was_killed(site: Site) -> None:
+    goal = {"goal": "Fix add", "allowed_files": ["calc.py"], "steps": STEPS, "queue": site.queue, "goal_id": site.queue}
+    (site.folder / "goal.json").write_text(json.dumps(goal))
+    with command(site, "submit", "goal.json", "--no-fill", "--wait", "end", "--json") as waits:
+        hear(waits.stderr, "step.started")
+        with command(site, "watch", site.queue) as watches:
+            hear(watches.stdout, "step.started")
+            site.gateway.end(signal.SIGKILL)
+            hear(waits.stderr, "does not answer")
+            site.gateway.start()
+            (site.folder / "go").touch()
+            site.work()
+            out, told = waits.communicate(timeout=60)
+            seen, trouble = watches.communicate(timeout=30)
+
+    assert (waits.returncode, watches.returncode) == (0, 0), told + trouble
+    assert json.loads(out)["state"] == "COMPLETED"
+    assert "answers again." in told
+    for text in (told, seen):
+        assert [text.count(f" {what} ") for what in ("step.started", "step.done", "plan.completed")] == [1, 2, 1]
+    site.close()
+
+
+def hear(stream: IO[str] | None, word: str) -> None:
+    """Read lines until one has the word."""
+    assert stream is not None
+    assert any(word in line for line in iter(stream.readline, "")), word
+
+
+@contextmanager
+def command(site: Site, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a command that asks the gateway."""
+    known = {name: value for name, value in os.environ.items() if not name.startswith("PLANNER_")}
+    assert site.settings.api_key
+    env = {**known, "PLANNER_URL": site.gateway.url, "PLANNER_API_KEY": site.settings.api_key.get_secret_value()}
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*PLANNER, *words], cwd=site.folder, env=env, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
