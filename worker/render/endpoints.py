@@ -50,7 +50,9 @@ def _deliveries(found: Sequence[dict[str, Any]]) -> Iterator[RenderableType]:
         yield Text("Nothing was sent yet.")
     for each in found:
         state = Text(plain(each["state"]), STYLES.get(each["state"], ""))
-        tries = f"  {each['tries']} tries" + (f", next {each['next_try_at']}" if each["next_try_at"] else "")
+        tries = f"  {each['tries']} {'try' if each['tries'] == 1 else 'tries'}" + (
+            f", next {each['next_try_at']}" if each["next_try_at"] else ""
+        )
         yield Text.assemble(f"{each['webhook_id']}  {each['type']}  ", state, tries)
         yield Text(f"  {each['plan_id']}", "dim")
         for attempt in each["attempts"]:
