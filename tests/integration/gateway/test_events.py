@@ -70,8 +70,8 @@ def test_a_reader_that_is_cut_goes_on_at_any_gateway_without_gap_or_double(
 ) -> None:
     clients = cycle([each.client(Right.VIEWER) for each in (gateway, other)])
     random, found, last_id = Random(7), list[int](), ""
-    with telling(redis, 2000):
-        while len(found) < 1000:
+    with telling(redis, 1200):
+        while len(found) < 500:
             with reading(next(clients), last_id) as reader:
                 for told in reader.take(random.randint(1, 120)):
                     assert told.event == "dev.planner.step.done.v1"
