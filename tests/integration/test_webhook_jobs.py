@@ -340,6 +340,7 @@ def test_the_plan_of_an_overtaken_goal_is_cancelled_also_when_it_is_made_later(m
     assert scene.redis.hget(keys.goal_id(str(first.goal_id), "acme"), "plan_id") == plan.encode()
     halt: Any = scene.redis.hget(Partition(0).plan(plan).plan, "halt")
     assert f"superseded_by {newer.goal_id}" in halt.decode()
+    assert scene.redis.zcard(keys.WEBHOOK_WITHDRAWN) == 0
     assert scene.is_idle()
 
 

@@ -159,6 +159,21 @@ def test_gitlab_tells_of_pipelines_issues_and_notes(tmp_path: Path) -> None:
     }
 
 
+def test_a_rule_may_say_whose_issues_count(tmp_path: Path) -> None:
+    rule = '[[source.rule]]\non = "EVENT"\nrepos = ["acme/shop"]\ngoal = "Mend it"\nfrom = ["OWNER", "alice"]\n'
+    text = source("gitlab", "gitlab", rule.replace("EVENT", "issue"))
+    text += source("github", "github", rule.replace("EVENT", "issues"))
+    issue = pipeline() | {"object_kind": "issue", "object_attributes": {"action": "open"}}
+    other = issue | {"user": {"username": "mallory"}}
+    own = {"issue": {"author_association": "OWNER"}, "repository": webhooks.REPOSITORY}
+    foreign = own | {"issue": {"author_association": ["OWNER"]}, "user": {"username": "alice"}}
+
+    assert goal_of(decided(tmp_path, "gitlab", "issue", issue, text))
+    assert goal_of(decided(tmp_path, "github", "issues", own, text))
+    assert reason_of(decided(tmp_path, "gitlab", "issue", other, text)).startswith("from")
+    assert reason_of(decided(tmp_path, "github", "issues", foreign, text)).startswith("from")
+
+
 def test_any_other_service_names_its_repository_by_an_expression(tmp_path: Path) -> None:
     data = {"title": "the till", "repository": "Acme/Shop", "monitor": "\x1b[31mwatch", "log": "a\nb"}
 

@@ -27,6 +27,7 @@ from worker.process.watchdog import Beat, Watchdog, WorkerPool
 from worker.settings.settings import Settings, load
 from worker.store.keys import Partition
 from worker.telemetry.outage import Outage
+from worker.webhooks.sources_file import SourcesFile
 
 log = logging.getLogger("planner.lifecycle")
 
@@ -61,6 +62,8 @@ class Ingress(bootsteps.StartStopStep):
             if routes.GOALS.task in consumed:
                 drafters.check(settings)
                 drafters.warn()
+            if routes.WEBHOOKS.task in consumed and settings.webhooks_file:
+                SourcesFile.read(settings.webhooks_file)
             has_parts = any(route.per_partition and route.task in consumed for route in ROUTES)
             parts = [Partition(number) for number in range(settings.partitions if has_parts else 0)]
             swept = parts if routes.OUTCOMES.task in consumed else []
