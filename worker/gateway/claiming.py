@@ -188,11 +188,12 @@ class ClaimDesk:
                 self._sweep(client)
             self._dismiss(new)
             watch.want(self._wanted())
-        except RedisError as error:
-            log.warning("claims fail", extra={"error": str(error)})
+        except Exception as error:  # the thread goes on: without it nobody would be given anything
+            log.warning("claims fail", extra={"error": str(error)}, exc_info=not isinstance(error, RedisError))
             for waiter in dict.fromkeys((*self._all(), *new)):
                 self._remove(waiter)
-                waiter.fail(error)
+                if waiter.state is not State.LEFT:
+                    waiter.fail(error)
             with self._change:
                 self._back = [] if self._over else back + self._back
             time.sleep(UNWATCHED_S)
