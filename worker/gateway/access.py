@@ -17,6 +17,7 @@ from worker.gateway.problems import Refusal
 from worker.store import api_keys
 from worker.store.keys import NO_TENANT
 
+NO_KEY = "Show a key: Authorization: Bearer pk_..."
 BEARER = HTTPBearer(auto_error=False, description="A key: `pk_<id>_<secret>`.")
 
 
@@ -78,13 +79,16 @@ class Access:
             raise Refusal("wrong_repository", f"This key is for {', '.join(self.key.repositories)} alone.", 403)
 
 
-def caller_of(client: Redis, token: str) -> Access:
-    """Return the caller who shows a token; raises Refusal 401 where it is wrong, 429 above the key's rate."""
+def caller_of(client: Redis, token: str, *, counts: bool = True) -> Access:
+    """Return the caller who shows a token; raises Refusal 401 where it is wrong.
+
+    The request counts toward the key's rate, unless told otherwise: Refusal 429 above that.
+    """
     shown = api_keys.read_token(token)
     key = api_keys.check(client, shown) if shown else None
     if shown is None or key is None:
         raise Refusal("wrong_key", "This key is wrong, over or revoked: ask for another.", 401)
-    if key.rate and (wait_ms := api_keys.take(client, key.key_id, key.rate)):
+    if counts and key.rate and (wait_ms := api_keys.take(client, key.key_id, key.rate)):
         detail = f"This key may make {key.rate} requests."
         raise Refusal("rate_limited", detail, 429, retry_after_s=ceil(wait_ms / 1000))
     return Access(key, client, shown)
@@ -93,10 +97,12 @@ def caller_of(client: Redis, token: str) -> Access:
 def _caller(
     request: Request, doors: Doors, given: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)]
 ) -> Access:
+    known: Access | None = getattr(request.state, "caller", None)  # of a write: the guard asked before it read the body
+    if known:
+        return known
     if given is None:
-        raise Refusal("no_key", "Show a key: Authorization: Bearer pk_...", 401)
-    caller = caller_of(doors.client, given.credentials)
-    request.state.key_id = caller.key.key_id  # for the log
+        raise Refusal("no_key", NO_KEY, 401)
+    request.state.caller = caller = caller_of(doors.client, given.credentials)
     return caller
 
 

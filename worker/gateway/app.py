@@ -69,7 +69,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.verifier = Verifier(oidc_file.issuers(settings.oidc_file))
     problems.install(app)
     openapi.install(app)
-    app.add_middleware(Guard, settings=settings, sources=sources)
+    app.add_middleware(Guard, settings=settings, client=client, sources=sources)
     for router in ROUTERS:
         app.include_router(router)
     return app

@@ -19,13 +19,16 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 
 import sentry_sdk
+from redis import Redis
+from redis.exceptions import RedisError
 from sentry_sdk.integrations.logging import ignore_logger
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schemas.envelope import Problem
+from worker.gateway.access import NO_KEY, Access, caller_of
 from worker.gateway.bodies import WEBHOOKS, Bodies, Gone, limit_of, nests_deeply, replayed, too_large
-from worker.gateway.problems import Refusal, respond
+from worker.gateway.problems import Refusal, refusal_of, respond
 from worker.settings.settings import Settings
 from worker.webhooks.sources_file import SourcesFile
 
@@ -36,6 +39,7 @@ ignore_logger(failures.name)  # Sentry is told of the exception itself
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 HEALTH = frozenset({"/healthz", "/readyz"})  # asked by address, by whatever restarts us
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
+MCP = "/mcp"
 UNSIGNED = ("/v1/token", WEBHOOKS)  # writes that show no key of ours
 REQUEST_ID = re.compile(r"[A-Za-z0-9][\w.:+/=-]{0,127}", re.ASCII)
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
@@ -66,8 +70,9 @@ class OfRequest(logging.Filter):
 class Guard:
     """Middleware around the application."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, sources: SourcesFile | None = None) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, client: Redis, sources: SourcesFile | None = None) -> None:
         self._app = app
+        self._client = client
         self._settings = settings
         self._sources = sources
         self._hosts = frozenset(map(_plain, (*LOOPBACK, settings.gateway_host, *settings.gateway_hosts)))
@@ -101,11 +106,17 @@ class Guard:
     async def _pass(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         headers, path = Headers(scope=scope), scope["path"]
         self._check_host(headers, path)
+        has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+        if has_body:
+            _check_body(headers, path)
         if scope["method"] not in READS:
             _check_origin(headers)
+            if path == MCP:  # the calls that a message leads to count
+                await self._caller(headers, counts=False)
+            elif has_body and _is_keyed(path):
+                scope.setdefault("state", {})["caller"] = await self._caller(headers, counts=True)
         async with AsyncExitStack() as held:
-            if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-                _check_body(headers, path)
+            if has_body:
                 limit = limit_of(path, self._settings, self._sources)
                 if int(headers.get("content-length", "0")) > limit:
                     raise too_large(limit)
@@ -115,6 +126,16 @@ class Guard:
                     raise Refusal("invalid_json", "The body is no JSON, or lists and objects nest too deeply.", 400)
                 receive = replayed(body, receive)
             await self._app(scope, receive, answer)
+
+    async def _caller(self, headers: Headers, *, counts: bool) -> Access:
+        """Return who writes, before the body is read; raises Refusal."""
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer":
+            raise Refusal("no_key", NO_KEY, 401)
+        try:
+            return await asyncio.to_thread(caller_of, self._client, token.strip(), counts=counts)
+        except RedisError as error:
+            raise refusal_of(error) from error
 
     def _check_host(self, headers: Headers, path: str) -> None:
         host = headers.get("host", "")
@@ -212,15 +233,19 @@ def _check_body(headers: Headers, path: str) -> None:
         raise Refusal("bad_request", "A body has Content-Length or Transfer-Encoding, not both.", 400)
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise Refusal("compressed", "Send the body as it is, without Content-Encoding.", 415)
-    if path.startswith(UNSIGNED) or not path.startswith(("/v1/", "/mcp")):
+    if not _is_keyed(path):
         return
-    if "authorization" not in headers and "cookie" not in headers:
-        raise Refusal("no_key", "Show a key: Authorization: Bearer pk_...", 401)
+    if "authorization" not in headers:
+        raise Refusal("no_key", NO_KEY, 401)
     kind, _, parameters = headers.get("content-type", "").partition(";")
     allowed = (JSON, CLOUD_EVENT) if path == "/v1/goals" else (JSON,)
     charset = re.search(r"charset=\"?([^\";\s]+)", parameters, re.IGNORECASE)
     if kind.strip().lower() not in allowed or (charset and charset[1].lower() not in ("utf-8", "utf8")):
         raise Refusal("wrong_media_type", f"Content-Type has to be {' or '.join(allowed)}, in UTF-8.", 415)
+
+
+def _is_keyed(path: str) -> bool:
+    return path.startswith(("/v1/", MCP)) and not path.startswith(UNSIGNED)
 
 
 def _report(error: Exception) -> None:
@@ -234,6 +259,6 @@ def _note(scope: Scope, answer: _Answer) -> None:
     level = logging.DEBUG if scope["path"] in HEALTH else logging.INFO
     if log.isEnabledFor(level):
         extra = {"method": scope["method"], "path": scope["path"], "status": answer.status, "ms": answer.taken_ms}
-        if key_id := scope.get("state", {}).get("key_id"):
-            extra["key_id"] = key_id
+        if caller := scope.get("state", {}).get("caller"):
+            extra["key_id"] = caller.key.key_id
         log.log(level, "request", extra=extra)

@@ -8,15 +8,10 @@ from importlib.util import find_spec
 
 import httpx
 from fastapi import FastAPI
-from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from worker.gateway.bodies import limit_of
-from worker.gateway.problems import Refusal
 from worker.settings.settings import Settings
-from worker.store import api_keys
 
 PATH = "/mcp"
 
@@ -44,22 +39,6 @@ async def mcp_door(app: FastAPI, settings: Settings) -> AsyncIterator[None]:
                 enable_dns_rebinding_protection=False
             ),  # the guard has done it
         )
-        app.router.routes.append(Route(PATH, _Keyed(served, app), methods=["POST"]))
+        app.router.routes.append(Route(PATH, served, methods=["POST"]))
         async with server.session_manager.run():
             yield
-
-
-class _Keyed:
-    """An application for callers who show a key; what that may do is said by the doors that the tools go through."""
-
-    def __init__(self, app: ASGIApp, doors: FastAPI) -> None:
-        self._app = app
-        self._doors = doors
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
-        if kind.lower() != "bearer":
-            raise Refusal("no_key", "Show a key: Authorization: Bearer pk_...", 401)
-        if await run_in_threadpool(api_keys.find, self._doors.state.context.client, token) is None:
-            raise Refusal("wrong_key", "This key is wrong, over or revoked: ask for another.", 401)
-        await self._app(scope, receive, send)

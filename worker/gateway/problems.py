@@ -38,6 +38,13 @@ class Refusal(PlannerError):
         self.retry_after_s = retry_after_s
 
 
+def refusal_of(error: RedisError) -> Refusal:
+    """Say that Redis does not do what a door needs of it at the moment."""
+    if isinstance(error, OutOfMemoryError):
+        return Refusal("out_of_memory", "Redis takes nothing new: its memory is full.", 503, retry_after_s=RETRY_S)
+    return Refusal("no_redis", "Redis does not answer: try again soon.", 503, retry_after_s=RETRY_S)
+
+
 def respond(problem: Problem, retry_after_s: int | None = None) -> JSONResponse:
     """Make the response that tells a problem."""
     headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
@@ -85,7 +92,5 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RedisError)
     async def _redis(_: Request, error: RedisError) -> JSONResponse:
-        if isinstance(error, OutOfMemoryError):
-            detail = "Redis takes nothing new: its memory is full."
-            return respond(Problem.of("out_of_memory", detail, status=503), RETRY_S)
-        return respond(Problem.of("no_redis", "Redis does not answer: try again soon.", status=503), RETRY_S)
+        refusal = refusal_of(error)
+        return respond(refusal.problem, refusal.retry_after_s)

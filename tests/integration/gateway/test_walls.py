@@ -15,16 +15,24 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from fastapi import FastAPI, Request
+from redis import Redis
 
+from schemas.api_key import ApiKey
 from tests.support.gateway import running_gateway
-from worker.gateway import bodies, connections
+from worker.gateway import bodies, connections, guard
+from worker.gateway.access import Access
 from worker.gateway.app import create_app
+from worker.gateway.problems import Refusal
 from worker.settings.settings import Settings
+from worker.store import api_keys
 
 SECRET = "hunter2-in-the-body"
 KEY = {"Authorization": "Bearer pk_none_none"}
 JSON = KEY | {"Content-Type": "application/json"}
-HEAD = b"POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\nContent-Type: application/json\r\n"
+HEAD = (
+    b"POST /v1/echo HTTP/1.1\r\nHost: localhost\r\n"
+    b"Authorization: Bearer pk_none_none\r\nContent-Type: application/json\r\n"
+)
 
 
 def with_doors(settings: Settings) -> FastAPI:
@@ -42,10 +50,19 @@ def with_doors(settings: Settings) -> FastAPI:
     return app
 
 
+def known(client: Redis, token: str, *, counts: bool) -> Access:
+    """Know the key of these tests alone: what is behind the wall asks for no right."""
+    if f"Bearer {token}" != KEY["Authorization"]:
+        raise Refusal("wrong_key", "This key is wrong.", 401)
+    return Access(ApiKey(key_id="none", rights=()), client, api_keys.Shown("none", b""))
+
+
 @pytest.fixture(scope="module")
 def url(server_url: str) -> Iterator[str]:
-    with running_gateway(server_url, with_doors, gateway_hosts=("Planner.Example",)) as running:
-        yield running.url
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guard, "caller_of", known)
+        with running_gateway(server_url, with_doors, gateway_hosts=("Planner.Example",)) as running:
+            yield running.url
 
 
 def spoken(url: str, *pieces: bytes, pause_s: float = 0.0) -> bytes:
@@ -82,7 +99,8 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
         ({"Content-Encoding": "gzip"}, gzip.compress(b"0" * 10_000_000), (415, "compressed")),
         ({"Content-Type": "text/plain"}, b"{}", (415, "wrong_media_type")),
         ({"Content-Type": "application/json; charset=utf-16"}, b"{}", (415, "wrong_media_type")),
-        ({"Authorization": ""}, b"0" * 2_000_000, (413, "too_large")),
+        ({}, b"0" * 2_000_000, (413, "too_large")),
+        ({"Authorization": "Bearer pk_none_other"}, b"[" * 500_000, (401, "wrong_key")),
         ({}, b"[" * 500_000, (400, "invalid_json")),
         ({}, b'{"a":' * 101 + b"1" + b"}" * 101, (400, "invalid_json")),
         ({}, b'["' + b'\\"' * 500_000, (200, "")),
@@ -143,6 +161,12 @@ def test_a_body_is_not_read_beyond_the_limit_and_its_sender_reads_why(url: str) 
 
     assert answered.startswith(b"HTTP/1.1 413")
     assert answered.count(b"HTTP/1.1") == 1
+
+
+def test_of_a_body_that_shows_nobodys_key_nothing_is_read(url: str) -> None:
+    nobody = HEAD.replace(b"pk_none_none", b"pk_none_other")
+
+    assert spoken(url, nobody + b"Content-Length: 900000\r\n\r\n").startswith(b"HTTP/1.1 401")
 
 
 def test_slow_callers_are_sent_away(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
