@@ -59,7 +59,7 @@ def test_every_setting_that_holds_a_secret_is_known_as_one() -> None:
     named = {name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)}
     named |= {name for name in Settings.model_fields if name.endswith(("_url", "_dsn", "_key", "_token", "_password"))}
 
-    assert named - {"llm_base_url"} == credentials.VARIABLES.keys()
+    assert named - {"llm_base_url", "public_url"} == credentials.VARIABLES.keys()
 
 
 def test_a_secret_that_is_given_twice_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

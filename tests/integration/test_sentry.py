@@ -183,6 +183,7 @@ def test_a_failed_decision_is_reported_by_the_process_it_failed_in_without_its_e
     assert SECRET.encode() not in sentry.received
 
 
+@pytest.mark.outages
 def test_a_failed_request_is_reported_without_its_body_its_query_or_its_key(
     redis_url: str, redis: Redis, sentry: Sentry, tmp_path: Path
 ) -> None:

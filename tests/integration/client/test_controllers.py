@@ -170,6 +170,7 @@ def assert_done_once(site: Site, plan_id: str) -> None:
     assert "a + b" in shown
 
 
+@pytest.mark.outages
 def test_a_plan_is_done_by_a_controller_that_knows_a_url_and_a_key(site: Site) -> None:
     (site.folder / "go").touch()
     plan_id = site.submit()
