@@ -131,8 +131,7 @@ class GoalConsumer:
             return
         goal_id = goal.goal_id or beside or entry.entry_id.decode()
         key = goal_record.find(self.client, self.admission.quota.partitions, goal_id, goal.tenant, digest)
-        is_new = goal_record.read(self.client, key) is None
-        if is_new and (refusal := self.admission.refusal(goal)):  # its id stays free for when it is sent again
+        if self._is_new(key) and (refusal := self.admission.refusal(goal)):  # it may be sent again
             self._dead_letter(entry, refusal)
             return
         plan_id, verdict, known = goal_record.claim(
@@ -167,6 +166,14 @@ class GoalConsumer:
         stream = Partition(partition_of(plan_id, self.admission.quota.partitions)).events
         call = ("FCALL", functions.ADD, 1, stream, EVENTS_CAP)
         return (*call, "type", event_type("goal.decided"), "data", codec.dumps(data))
+
+    def _is_new(self, key: str) -> bool:
+        """Tell whether nothing is there of a goal's plan: at most its id, which a gateway gives at once."""
+        known = goal_record.read(self.client, key)
+        if known is None or known[1] != GoalVerdict.PENDING:
+            return known is None
+        part = Partition(partition_of(known[0], self.admission.quota.partitions))
+        return not self.client.exists(part.plan(known[0]).plan)
 
     def _link(self, retried: str, tenant: str, plan_id: str) -> None:
         """Note with the tenant's plan `retried` that another plan retries it; they may lie in two partitions."""

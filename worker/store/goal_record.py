@@ -17,6 +17,7 @@ from schemas.envelope import Problem
 from schemas.stored import PlanHead, PlanRecord
 from schemas.times import rfc3339
 from worker.store import functions
+from worker.store.functions import FunctionsMissing
 from worker.store.keys import NO_TENANT, Partition, goal_ids, partition_of
 
 OPEN = (GoalVerdict.PENDING, GoalVerdict.NEEDS_INPUT)
@@ -67,7 +68,12 @@ def claim(client: Redis, key: str, plan_id: str, digest: str, retention_s: int) 
     if known := read(client, key):
         client.expire(key, retention_s, gt=True)  # that of a plan which has not ended is kept for longer
         return known
-    made = functions.call(client, "FCALL", functions.CLAIM, 1, key, plan_id, digest, retention_s)
+    call = ("FCALL", functions.CLAIM, 1, key, plan_id, digest, retention_s)
+    try:
+        made = functions.call(client, *call)
+    except FunctionsMissing:  # at a door, before any worker was there
+        functions.load(client)
+        made = functions.call(client, *call)
     return made[0].decode(), made[1].decode(), made[2].decode()
 
 

@@ -18,8 +18,24 @@ def test_without_a_worker_the_answer_to_who_waits_is_that_it_is_pending(gateway:
     answer = producer.post("/v1/goals?wait=0.2", json={**GOAL, "goal_id": "later"})
 
     assert (answer.status_code, answer.json()["verdict"]) == (202, "PENDING")
-    unknown = producer.get("/v1/goals?goal_id=later")
-    assert (unknown.status_code, unknown.json()["code"], unknown.headers["retry-after"]) == (404, "no_such_goal", "2")
+    told = producer.get("/v1/goals?goal_id=later")
+    assert (told.status_code, told.json()["verdict"]) == (200, "PENDING")
+    unknown = producer.get("/v1/goals?goal_id=never")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "no_such_goal")
+
+
+def test_what_became_of_a_goal_is_asked_at_once_and_a_second_body_noticed(gateway: Gateway) -> None:
+    producer = gateway.client(Right.PRODUCER)
+
+    sent = producer.post("/v1/goals", json={**GOAL, "goal_id": "early"})
+    nameless = producer.post("/v1/goals", json=GOAL)
+    again = producer.post("/v1/goals", json={**GOAL, "goal_id": "early"})
+    other = producer.post("/v1/goals", json={**GOAL, "goal_id": "early", "goal": "Another"})
+
+    told = [producer.get(each.headers["location"]).json() for each in (sent, nameless)]
+    assert [each.status_code for each in (sent, nameless, again, other)] == [202, 202, 202, 409]
+    assert [(each["verdict"], each["links"]["plan"]) for each in told] == [("PENDING", None)] * 2
+    assert gateway.redis.xlen(keys.GOALS) == 3
 
 
 def test_all_that_is_wrong_with_a_goal_is_told_at_the_door_and_nothing_is_published(gateway: Gateway) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -15,6 +16,7 @@ from schemas.base import GoalId, GoalVerdict, Name, Outbound
 from schemas.envelope import Problem
 from schemas.goal import Goal
 from schemas.plan import GoalAnswer
+from worker.engine.admission import fresh_plan_id
 from worker.gateway import cloud_events, openapi
 from worker.gateway.access import Access, Producer, having
 from worker.gateway.context import Context, Doors
@@ -23,7 +25,7 @@ from worker.gateway.parameters import Wait
 from worker.gateway.problems import RETRY_S, Refusal
 from worker.gateway.responses import json
 from worker.gateway.waiting import wait_for
-from worker.store import publishing, queries
+from worker.store import goal_record, publishing, queries
 from worker.store.keys import NO_TENANT
 from worker.store.publishing import DeadGoal, GoalConflict, Sent
 from worker.streams.decode import read_goal
@@ -92,7 +94,7 @@ async def submit(
     sent = handed.sent
     goal, answer = (sent.tenant, sent.goal_id), None
     if wait:
-        answer = await wait_for(doors, caller, lambda: _verdict(doors, handed), wait, goal=goal)
+        answer = await wait_for(doors, caller, lambda: _verdict(doors, caller, handed), wait, goal=goal)
     if answer:
         return await run_in_threadpool(_status, doors, caller, answer, sent.tenant)
     links = _links(caller, sent.goal_id, sent.tenant)
@@ -106,13 +108,12 @@ def read(
     goal_id: Annotated[GoalId, Query()],
     tenant: Annotated[Name | None, Query(description="Whose goal it is, for keys of all tenants.")] = None,
 ) -> Response:
-    """Tell what became of a goal; 404 also for as long as the planner has not taken it."""
+    """Tell what became of a goal."""
     owner = caller.key.tenant or tenant or NO_TENANT
     is_ours = tenant in (None, owner)
     answer = queries.goal(doors.client, goal_id, owner, partitions=doors.partitions) if is_ours else None
     if answer is None or not _may_see(doors, caller, answer):
-        detail = f"The planner has not taken a goal {goal_id} yet, or has forgotten it."
-        raise Refusal("no_such_goal", detail, 404, retry_after_s=RETRY_S)
+        raise Refusal("no_such_goal", f"There is no goal {goal_id}, or the planner has not taken it yet.", 404)
     return _status(doors, caller, answer, owner)
 
 
@@ -131,10 +132,24 @@ def _hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, s
     goal, digest = found
     tenant = caller.admit(goal)
     try:
+        if goal.goal_id:
+            _claim(doors, Sent(None, goal.goal_id, tenant, digest), goal.context.repo)
         sent = publishing.publish_goal(doors.client, doors.partitions, data, goal.goal_id, tenant, digest)
     except GoalConflict as conflict:
-        raise _conflict(conflict, has_own_id) from conflict
+        raise _conflict(conflict, caller, has_own_id) from conflict
+    if not goal.goal_id:
+        _claim(doors, replace(sent, digest=digest), goal.context.repo)
     return _Handed(sent, has_own_id)
+
+
+def _claim(doors: Context, sent: Sent, repo: str | None) -> None:
+    """Make the goal's record, so that its sender reads PENDING at once, and a second body under its id is noticed.
+
+    The planner makes the plan that the record names. Raises GoalConflict.
+    """
+    key = goal_record.find(doors.client, doors.partitions, sent.goal_id, sent.tenant, sent.digest or "")
+    goal_record.claim(doors.client, key, fresh_plan_id(repo), sent.digest or "", doors.settings.retention_s)
+    publishing.check_same(doors.client, doors.partitions, sent)
 
 
 def _unpack(raw: bytes, headers: Mapping[str, str]) -> tuple[dict[str, Any], str | None, str]:
@@ -148,16 +163,20 @@ def _unpack(raw: bytes, headers: Mapping[str, str]) -> tuple[dict[str, Any], str
     return body, event_id, before
 
 
-def _conflict(conflict: GoalConflict, has_own_id: bool) -> Refusal:
-    return Refusal(publishing.CONFLICT, str(conflict), 409) if has_own_id else reused()
+def _conflict(conflict: GoalConflict, caller: Access, has_own_id: bool) -> Refusal:
+    if not has_own_id:
+        return reused()
+    # The other goal's plan may be one of a repository that the caller does not see.
+    detail = "This goal id was already used for another goal." if caller.key.repositories else str(conflict)
+    return Refusal(publishing.CONFLICT, detail, 409)
 
 
-def _verdict(doors: Context, handed: _Handed) -> GoalAnswer | None:
+def _verdict(doors: Context, caller: Access, handed: _Handed) -> GoalAnswer | None:
     """Look what the planner says of a goal; raises Refusal for one that it could not take."""
     try:
         return publishing.verdict(doors.client, doors.partitions, handed.sent)
     except GoalConflict as conflict:
-        raise _conflict(conflict, handed.has_own_id) from conflict
+        raise _conflict(conflict, caller, handed.has_own_id) from conflict
     except DeadGoal as dead:
         found = dead.problem
         retry_after_s = RETRY_S if found.code in FULL else None
