@@ -32,7 +32,6 @@ router = APIRouter(tags=["plans"])
 of_plan = APIRouter(prefix="/v1/plans/{plan_id}", tags=["plans"], responses=openapi.problems(404))
 
 Offset = Annotated[str, Query(pattern=r"^(0|[1-9][0-9]{0,8})$", description="`next_cursor` of the page before.")]
-NOT_SHOWN = ("steps", "next_cursor")  # of a plan, unless its steps are asked for
 SHOWN = openapi.schema_of(PlanView, optional=("steps",))
 SHOWN["properties"]["next_cursor"] = {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "More steps."}
 TEXT = {"schema": {"type": "string"}}
