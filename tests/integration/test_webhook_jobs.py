@@ -110,7 +110,7 @@ def make(redis_url: str, redis: Redis, forge: ForgeServer, tmp_path: Path) -> It
 def test_globs_get_the_files_of_the_commit_and_what_failed_is_read_from_its_reports(
     make: Make, forge: ForgeServer
 ) -> None:
-    scene = make()
+    scene = make(ASKING.replace('language = "python"\n', ""))
     listed = [{"id": 1, "name": "logs"}, {"id": 2, "name": "junit-3.11", "size_in_bytes": 900, "expired": False}]
     forge.told[ARTIFACTS] = {"artifacts": listed}
     forge.told["/github/repos/acme/shop/actions/artifacts/2/zip"] = zipped(junit_xml=JUNIT, pom_xml=b"<project/>")
@@ -125,6 +125,7 @@ def test_globs_get_the_files_of_the_commit_and_what_failed_is_read_from_its_repo
     assert goal["allowed_files"] == ["src/**", "tests/test_app.py"]
     assert goal["context"]["files"] == list(FILES)
     assert goal["context"]["failing_tests"] == ["tests/test_app.py::test_total"]
+    assert "language" not in goal["context"]  # what a run wrote into an artifact chooses none
     assert "assert 1 == 2" in goal["context"]["failure_log"]
     assert "Ignore all previous" not in goal["context"]["failure_log"]
     assert all("artifacts/1/" not in asked for asked in forge.asked)

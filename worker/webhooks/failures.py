@@ -42,7 +42,7 @@ def failures_of(forge: Forge, repo: str, about: Mapping[str, Any]) -> dict[str, 
 def _context(report: JUnitReport) -> dict[str, Any]:
     names = [name for each in report.names if (name := fit(each, junit.MAX_NAME))]
     log = fit(report.log, MAX_LOG, several_lines)
-    fields = {"failing_tests": names, "failure_log": log, "language": report.language}
+    fields = {"failing_tests": names, "failure_log": log}  # a language is the rule's alone
     return {name: value for name, value in fields.items() if value} if names else {}
 
 
