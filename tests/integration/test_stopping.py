@@ -170,3 +170,13 @@ def test_only_consumers_with_nothing_pending_are_ever_deleted(redis: Redis, monk
 
     assert [one["name"] for one in redis.xinfo_consumers(HOME.outcomes, GROUP)] == [b"busy"]
     assert redis.xpending(HOME.outcomes, GROUP)["pending"] == 1
+
+
+def test_consumers_that_asked_the_forges_are_forgotten_too(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    functions.load(redis)
+    redis.xgroup_create(keys.WEBHOOK_JOBS, GROUP, mkstream=True)
+    redis.xgroup_createconsumer(keys.WEBHOOK_JOBS, GROUP, "idle")
+    monkeypatch.setattr(release, "FORGOTTEN_MS", 0)
+
+    assert release.delete_idle_consumers(redis, 1) == 1
+    assert redis.xinfo_consumers(keys.WEBHOOK_JOBS, GROUP) == []

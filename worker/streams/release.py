@@ -77,7 +77,8 @@ def date_anew(client: Redis, streams: Iterable[str]) -> None:
 
 def _streams(partitions: int) -> list[str]:
     parts = [Partition(number) for number in range(partitions)]
-    return [keys.GOALS, keys.COMMANDS, *(stream for part in parts for stream in (part.outcomes, part.commands))]
+    shared = (keys.GOALS, keys.COMMANDS, keys.WEBHOOK_JOBS)
+    return [*shared, *(stream for part in parts for stream in (part.outcomes, part.commands))]
 
 
 def _release(client: Redis, stream: str, prefix: str) -> None:
