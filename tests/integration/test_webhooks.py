@@ -107,6 +107,16 @@ def test_numbers_are_compared_as_numbers(redis: Redis, github: Source) -> None:
     assert [each.ignored is None for each in made] == [True, True, True, False, True, True]
 
 
+def test_a_text_of_digits_is_compared_as_a_number(redis: Redis, github: Source) -> None:
+    orders = ("9", "10", 11, "9", "0012", "9" * 20, "1" + "0" * 20, "9" * 20)
+    made = [
+        deliver(redis, github, workflow_run(run_number=order, head_sha=f"{at:040x}"), f"d-{at}")
+        for at, order in enumerate(orders, 1)
+    ]
+
+    assert [each.ignored is None for each in made] == [True, True, True, False, True, True, True, False]
+
+
 def test_what_is_ignored_is_counted_and_may_come_again(redis: Redis, github: Source) -> None:
     refused = deliver(redis, github, issue_comment("/plan fix it", role="NONE"), "d-1", "issue_comment")
     deliver(redis, github, {"zen": "x"}, "d-2", "ping")

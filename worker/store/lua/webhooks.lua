@@ -2,8 +2,20 @@
 
 local MOST_WITHDRAWN_MS = 30 * 86400000 -- for which a goal that was overtaken is remembered
 
--- Two orders as `n<number>` or `s<text>`. Returns -1, 0 or 1; of different types the text is the later one
+-- Writes a whole number without leading zeros, a text of digits as a number too; leaves every other order as it is
+local function plain(order)
+  local digits = string.match(order, '^[ns]0*(%d+)$')
+  return digits and 'n' .. digits or order, digits
+end
+
+-- Two orders as `n<number>` or `s<text>`; a text of digits is a number. Returns -1, 0 or 1; of different types the
+-- text is the later one
 local function compare(a, b)
+  local whole_a, whole_b
+  a, whole_a = plain(a)
+  b, whole_b = plain(b)
+  if whole_a and whole_b and #whole_a ~= #whole_b then return #whole_a < #whole_b and -1 or 1 end
+  if whole_a and whole_b then return whole_a < whole_b and -1 or whole_a > whole_b and 1 or 0 end
   if string.sub(a, 1, 1) == 'n' and string.sub(b, 1, 1) == 'n' then
     local x, y = tonumber(string.sub(a, 2)), tonumber(string.sub(b, 2))
     if x and y then return x < y and -1 or x > y and 1 or 0 end
