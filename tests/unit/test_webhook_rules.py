@@ -104,6 +104,49 @@ def test_a_check_whose_branch_github_does_not_name_is_of_a_fork(tmp_path: Path) 
         assert reason_of(decided(tmp_path, "github", "check_run", other, text)).startswith("fork")
 
 
+def test_a_job_whose_repository_github_does_not_tell_counts_as_one_of_a_fork(tmp_path: Path) -> None:
+    rule = '[[source.rule]]\non = "workflow_job"\nrepos = ["acme/shop"]\ngoal = "Fix {{ workflow_job.name }}"\n'
+    job = {"name": "test", "head_branch": "main", "head_sha": SHA, "conclusion": "failure"}
+    payload: dict[str, Any] = {"workflow_job": job, "repository": webhooks.REPOSITORY}
+    closed, opened = source("github", "github", rule), source("github", "github", rule + 'allow = ["forks"]')
+
+    assert reason_of(decided(tmp_path, "github", "workflow_job", payload, closed)).startswith("fork")
+    assert goal_of(decided(tmp_path, "github", "workflow_job", payload, opened))["goal"] == "Fix test"
+
+
+STATUS_RULE = """[[source.rule]]
+on = "status"
+when = "state == 'failure'"
+repos = ["acme/shop"]
+goal = "Fix {{ context }}"
+"""
+
+
+def status(**changes: Any) -> dict[str, Any]:
+    found = {"state": "failure", "context": "ci", "sha": SHA, "branches": [{"name": "main"}]}
+    return {**found, "repository": webhooks.REPOSITORY, "sender": webhooks.PERSON, **changes}
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason", "allowance"),
+    [
+        (status(branches=[]), "fork", "forks"),
+        (status(branches=None), "fork", "forks"),
+        (status(branches=[{"name": "main"}, {"name": "planner/plan_3c-0199"}]), "own_branch", "own_branches"),
+        (status(context="planner"), "own_app", "own_app"),
+    ],
+)
+def test_the_status_of_a_fork_or_of_our_own_is_left_out(
+    payload: dict[str, Any], reason: str, allowance: str, tmp_path: Path
+) -> None:
+    closed = source("github", "github", STATUS_RULE, more="")
+    opened = source("github", "github", STATUS_RULE + f'allow = ["{allowance}"]', more="")
+
+    assert goal_of(decided(tmp_path, "github", "status", status(), closed))["goal"] == "Fix ci"
+    assert reason_of(decided(tmp_path, "github", "status", payload, closed)).startswith(reason)
+    assert goal_of(decided(tmp_path, "github", "status", payload, opened))
+
+
 def test_a_success_ends_what_the_failure_began(tmp_path: Path) -> None:
     made = decided(tmp_path, "github", "workflow_run", workflow_run(conclusion="success", name=None))
 

@@ -20,6 +20,7 @@ GITHUB_ACTORS = (
     *("check_run.app.slug", "check_suite.app.slug"),
     *("comment.performed_via_github_app.slug", "issue.performed_via_github_app.slug"),
 )
+OWN_CONTEXT = "planner"  # what our own statuses of commits are called
 GITLAB_BRANCHES = ("object_attributes.ref", "merge_request.source_branch", "object_attributes.source_branch", "ref")
 GITLAB_ACTORS = ("user.username", "user_username")
 
@@ -61,12 +62,19 @@ class Event:
     def branches(self) -> tuple[str, ...]:
         """The branches that it is about."""
         paths = {Scheme.GITHUB: GITHUB_BRANCHES, Scheme.GITLAB: GITLAB_BRANCHES}.get(self.scheme, ())
-        return tuple(each.removeprefix(HEADS) for each in self._texts(paths))
+        listed = self.at("branches") if self.scheme is Scheme.GITHUB else None  # of a `status`
+        named = (_text(_at(each, "name")) for each in (listed if isinstance(listed, list) else ()))
+        return tuple(each.removeprefix(HEADS) for each in (*self._texts(paths), *named) if each)
 
     @property
     def actors(self) -> tuple[str, ...]:
         """Who did it: the names of users, and the slugs of apps."""
         return tuple(self._texts({Scheme.GITHUB: GITHUB_ACTORS, Scheme.GITLAB: GITLAB_ACTORS}.get(self.scheme, ())))
+
+    @property
+    def is_own_status(self) -> bool:
+        """Whether it is a status that a planner wrote on a commit."""
+        return self.scheme is Scheme.GITHUB and self.name == "status" and self.at("context") == OWN_CONTEXT
 
     @property
     def author(self) -> str:
@@ -75,7 +83,7 @@ class Event:
 
     @property
     def is_of_fork(self) -> bool:
-        """Whether what ran, or is to be merged, is of another repository than the one that tells it."""
+        """Whether what ran, or is to be merged, is of another repository than the one that tells it, or may be."""
         if self.scheme is Scheme.GITHUB:
             return self._is_of_github_fork()
         if self.scheme is Scheme.GITLAB:
@@ -84,11 +92,20 @@ class Event:
         return False
 
     def _is_of_github_fork(self) -> bool:
+        if isinstance(self.at("workflow_job"), dict):
+            return True  # GitHub does not tell whose commit a job ran
+        if self.name == "status" and not (isinstance(listed := self.at("branches"), list) and listed):
+            return True  # GitHub lists the repository's own branches, and a fork's commit is in none of them
+        return self._is_head_of_another() or self._is_check_of_another()
+
+    def _is_head_of_another(self) -> bool:
         own = self.at("repository.id")
         if isinstance(self.at("workflow_run"), dict) and self.at("workflow_run.head_repository.id") != own:
             return True  # null too: of a fork that is gone
-        if isinstance(self.at("pull_request"), dict) and self.at("pull_request.head.repo.id") != own:
-            return True
+        return isinstance(self.at("pull_request"), dict) and self.at("pull_request.head.repo.id") != own
+
+    def _is_check_of_another(self) -> bool:
+        own = self.at("repository.id")
         for run in ("check_suite", "check_run.check_suite"):
             if isinstance(self.at(run), dict):
                 listed = self.at(f"{run}.pull_requests")

@@ -104,10 +104,8 @@ def _guards(source: Source, rule: Rule, event: Event) -> Iterator[str]:
         fnmatchcase(branch, pattern) for branch in event.branches for pattern in source.own_branches
     ):
         yield "own_branch: a plan does not feed itself"
-    if source.app and Allowance.OWN_APP not in allowed:
-        ours = (source.app.casefold(), f"{source.app}[bot]".casefold())
-        if any(actor.casefold() in ours for actor in event.actors):
-            yield "own_app: a plan does not feed itself"
+    if Allowance.OWN_APP not in allowed and _is_ours(source, event):
+        yield "own_app: a plan does not feed itself"
     if comment := event.comment:
         if Allowance.EDITED not in allowed and not comment.is_created:
             yield "not_created: only new comments count"
@@ -115,6 +113,12 @@ def _guards(source: Source, rule: Rule, event: Event) -> Iterator[str]:
             yield "from: its author is none of those who may ask"
     elif rule.from_ and event.author not in rule.from_:
         yield "from: its author is none of those who may ask"
+
+
+def _is_ours(source: Source, event: Event) -> bool:
+    """Tell whether our own app or user did it, or a planner wrote it."""
+    ours = (source.app.casefold(), f"{source.app}[bot]".casefold()) if source.app else ()
+    return event.is_own_status or any(actor.casefold() in ours for actor in event.actors)
 
 
 def _repository(rule: Rule, event: Event) -> str | None:
