@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from redis import Redis
@@ -42,21 +42,29 @@ def queues_of(client: Redis, partitions: int, attempts: Collection[AttemptRef]) 
     return {unpack_step(raw)["queue"] for raw in pipeline.execute() if raw}
 
 
-def publish(client: Redis, partitions: int, messages: Sequence[tuple[str, bytes]]) -> tuple[str, ...]:
-    """Put outcomes on the streams of their plans; returns the entries' ids, in order.
+class EntryPlace(NamedTuple):
+    """Where an outcome is: the streams of two partitions may give the same id."""
+
+    partition: int
+    entry: str
+
+
+def publish(client: Redis, partitions: int, messages: Sequence[tuple[str, bytes]]) -> tuple[EntryPlace, ...]:
+    """Put outcomes on the streams of their plans; returns their entries, in order.
 
     Raises the first error of the server. Who sends all of them again then does no harm.
     """
     pipeline = client.pipeline(transaction=False)
-    for plan_id, data in messages:
-        pipeline.xadd(Partition(partition_of(plan_id, partitions)).outcomes, {"data": data})
-    return tuple(entry.decode() for entry in pipeline.execute())
+    homes = [partition_of(plan_id, partitions) for plan_id, _ in messages]
+    for home, (_, data) in zip(homes, messages, strict=True):
+        pipeline.xadd(Partition(home).outcomes, {"data": data})
+    return tuple(EntryPlace(home, entry.decode()) for home, entry in zip(homes, pipeline.execute(), strict=True))
 
 
-def taken(client: Redis, partitions: int, entries: Mapping[str, str]) -> frozenset[str]:
-    """Tell which of these entries, each with its plan, the planner is done with."""
+def taken(client: Redis, places: Collection[EntryPlace]) -> frozenset[EntryPlace]:
+    """Tell which of these entries the planner is done with."""
     pipeline = client.pipeline(transaction=False)
-    for entry, plan_id in entries.items():
-        pipeline.xrange(Partition(partition_of(plan_id, partitions)).outcomes, entry, entry)
+    for place in places:
+        pipeline.xrange(Partition(place.partition).outcomes, place.entry, place.entry)
     found: list[Any] = pipeline.execute()
-    return frozenset(entry for entry, there in zip(entries, found, strict=True) if not there)
+    return frozenset(place for place, there in zip(places, found, strict=True) if not there)

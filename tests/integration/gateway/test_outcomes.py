@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -11,12 +12,14 @@ from redis import Redis
 
 from schemas import codec
 from schemas.api_key import ApiKey, Right
-from tests.support.engine import a_goal, at_work, drain, plan
+from tests.conftest import wait_until
+from tests.support.engine import a_goal, at_work, container, drain, plan
 from tests.support.gateway import Gateway, running_gateway
-from tests.support.messages import specs
+from tests.support.messages import goals_of_partitions, publish, read_specs, specs
 from tests.support.stored import P0, state
 from worker.process.container import Container
 from worker.store import api_keys
+from worker.store.keys import Partition
 
 NO_PLAN = "plan_00-" + 32 * "0"
 
@@ -64,6 +67,35 @@ def test_a_controller_over_http_does_a_plan_and_hears_each_verdict(
         assert said.json()["verdicts"] == ["duplicate", "applied", "refused", "unknown", "unknown"]
         assert controller.post("/v1/outcomes?wait=10", json=done(second, diff_hash="x")).json()["verdicts"] == ["late"]
     assert state(redis, plan_id) == "COMPLETED"
+
+
+def test_each_verdict_is_that_of_its_outcome_where_two_partitions_give_the_same_entry(
+    redis: Redis, redis_url: str
+) -> None:
+    for home in (Partition(0), Partition(1)):  # both go on behind this one
+        redis.xadd(home.outcomes, {"data": b""}, id="99999999999999-1")
+        redis.xdel(home.outcomes, "99999999999999-1")
+    with container(redis_url, partitions=2) as two, running_gateway(redis_url, partitions=2) as gateway:
+        for goal in goals_of_partitions(2, 1, 1):
+            publish(redis, goal)
+        while two.goal_consumer.drain():
+            pass
+        (first,), (second,) = read_specs(redis, 0), read_specs(redis, 1)
+        sent = [done(first), {**done(second), "attempt": 7}]
+        with ThreadPoolExecutor() as pool:
+            asked = pool.submit(gateway.client(Right.CONTROLLER).post, "/v1/outcomes?wait=10", json=sent)
+
+            def work() -> bool:
+                for number in range(2):
+                    while two.context(number).engine.drain():
+                        pass
+                return asked.done()
+
+            wait_until(work, what="the verdicts")
+
+    said = asked.result().json()
+    assert len(set(said["entries"])) == 1
+    assert (asked.result().status_code, said["verdicts"]) == (200, ["applied", "refused"])
 
 
 def test_outcomes_without_wait_are_taken_as_they_are_whatever_their_numbers(

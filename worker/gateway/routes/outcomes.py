@@ -23,7 +23,7 @@ from worker.gateway.parameters import Wait
 from worker.gateway.problems import Refusal
 from worker.gateway.responses import json
 from worker.store import outcomes, queries
-from worker.store.outcomes import AttemptRef
+from worker.store.outcomes import AttemptRef, EntryPlace
 from worker.streams.decode import read_outcome
 from worker.streams.inbox import StreamEntry
 
@@ -84,28 +84,32 @@ async def report_attempts(request: Request, caller: Controller, doors: Doors, wa
     sent = await run_in_threadpool(_read, raw)
     await run_in_threadpool(_admit, doors, caller, sent, raw.lstrip()[:1] == b"[")
     if not wait:
-        entries = await run_in_threadpool(_publish, doors, sent)
-        return json(OutcomesSent(accepted=len(entries), entries=entries), 202, _where(sent))
+        places = await run_in_threadpool(_publish, doors, sent)
+        return json(OutcomesSent(accepted=len(places), entries=_ids(places)), 202, _where(sent))
     async with doors.hub.subscribe(plans={each.about.plan_id for each in sent}, wants=_tells_of_outcome) as events:
         clock = asyncio.get_running_loop().time
         end = clock() + wait
-        entries = await run_in_threadpool(_publish, doors, sent)
-        verdicts: dict[str, Verdict] = {}
-        gone: frozenset[str] = frozenset()
-        while len(verdicts) < len(set(entries)) and clock() < end and not events.is_over:
+        places = await run_in_threadpool(_publish, doors, sent)
+        verdicts: dict[EntryPlace, Verdict] = {}
+        gone: frozenset[EntryPlace] = frozenset()
+        while len(verdicts) < len(places) and clock() < end and not events.is_over:
             came = await events.batch(min(LOOK_S, end - clock()))
             for event in came:
-                if isinstance(event, Event) and event.data["entry"] in entries:
-                    verdicts.setdefault(event.data["entry"], Verdict(event.verdict or ""))
+                if isinstance(event, Event) and (place := EntryPlace(event.partition, event.data["entry"])) in places:
+                    verdicts.setdefault(place, Verdict(event.verdict or ""))
             if not came:  # of a plan that is not there nobody tells
-                gone = await run_in_threadpool(_look, doors, sent, entries, verdicts, gone)
-    known = tuple(verdicts.get(entry) for entry in entries)
-    answer = OutcomesAnswer(accepted=len(entries), entries=entries, verdicts=known)
+                gone = await run_in_threadpool(_look, doors, sent, places, verdicts, gone)
+    known = tuple(verdicts.get(place) for place in places)
+    answer = OutcomesAnswer(accepted=len(places), entries=_ids(places), verdicts=known)
     return json(answer, 202 if None in known else 200, _where(sent))
 
 
 def _tells_of_outcome(event: Event) -> bool:
     return "entry" in event.data
+
+
+def _ids(places: Sequence[EntryPlace]) -> tuple[str, ...]:
+    return tuple(place.entry for place in places)
 
 
 def _where(sent: Sequence[_Sent]) -> dict[str, str]:
@@ -190,22 +194,22 @@ def _admit(doors: Context, caller: Access, sent: Sequence[_Sent], in_list: bool)
         caller.demand_queue(queue)
 
 
-def _publish(doors: Context, sent: Sequence[_Sent]) -> tuple[str, ...]:
+def _publish(doors: Context, sent: Sequence[_Sent]) -> tuple[EntryPlace, ...]:
     return outcomes.publish(doors.client, doors.partitions, [(each.about.plan_id, each.data) for each in sent])
 
 
 def _look(
     doors: Context,
     sent: Sequence[_Sent],
-    entries: Sequence[str],
-    verdicts: dict[str, Verdict],
-    gone: frozenset[str],
-) -> frozenset[str]:
+    places: Sequence[EntryPlace],
+    verdicts: dict[EntryPlace, Verdict],
+    gone: frozenset[EntryPlace],
+) -> frozenset[EntryPlace]:
     """Note as unknown what the planner took long ago, since the last look, without a plan to tell of it."""
-    open_ = {entry: each.about.plan_id for each, entry in zip(sent, entries, strict=True) if entry not in verdicts}
-    taken = outcomes.taken(doors.client, doors.partitions, open_)
-    owners = queries.owners(doors.client, doors.partitions, [open_[entry] for entry in taken & gone])
-    for entry in taken & gone:
-        if open_[entry] not in owners:
-            verdicts[entry] = Verdict.UNKNOWN
+    open_ = {place: each.about.plan_id for each, place in zip(sent, places, strict=True) if place not in verdicts}
+    taken = outcomes.taken(doors.client, open_.keys())
+    owners = queries.owners(doors.client, doors.partitions, [open_[place] for place in taken & gone])
+    for place in taken & gone:
+        if open_[place] not in owners:
+            verdicts[place] = Verdict.UNKNOWN
     return taken
