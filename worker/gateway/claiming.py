@@ -280,7 +280,10 @@ class ClaimDesk:
         self._known |= claims.known_streams(client)
         ours, others = list(self._waiting), sorted(self._known - self._waiting.keys())
         found = claims.take_stranded(client, ours, claims.STRANDED_MS)
-        self._distribute(client, [*found, *claims.take_stranded(client, others, UNWANTED_MS)])
+        found += claims.take_stranded(client, others, UNWANTED_MS)
+        held = list(zip(found, claims.holders(client, found), strict=True))
+        claims.move(client, [(spec, name) for spec, name in held if name])  # given, or its holder is lost by its lease
+        self._distribute(client, [spec for spec, name in held if not name])
         if now - self._tidied > TIDY_S:
             self._tidied = now
             tidy = ("FCALL", functions.TIDY, 1)

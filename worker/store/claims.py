@@ -21,6 +21,7 @@ from worker.store.keys import CONTROLLERS, GATEWAYS, partition_of
 STRANDED_MS = 5000  # what a gateway has had in hand for so long is taken by any
 MOST = 100  # entries of one read
 UNDELIVERED = "undelivered"
+WRONG_TYPE = "WRONGTYPE"  # somebody put something else in a lease's place: that will not change by trying again
 NAMES = ("plan_id", "step_id", "attempt", "lease", "lease_key", "reply_to")
 
 Command = tuple[Any, ...]
@@ -148,6 +149,20 @@ def _last_id(reply: list[Any]) -> str:
     return last.decode()
 
 
+def holders(client: Redis, specs: Sequence[SpecEntry]) -> list[str]:
+    """Name who has claimed each of these attempts; '' where nobody has, or the attempt is over."""
+    looks = [("HMGET", spec.lease_key, "attempt", "lease", "controller") for spec in specs]
+    names = []
+    for spec, reply in zip(specs, run(client, looks) if looks else (), strict=True):
+        if isinstance(reply, Exception):  # somebody put something else in the lease's place
+            names.append("")
+            continue
+        attempt, lease, name = reply
+        live = (attempt, lease) == (str(spec.attempt).encode(), spec.lease.encode())
+        names.append(name.decode() if live and name else "")
+    return names
+
+
 def move(client: Redis, given: Iterable[tuple[SpecEntry, str]]) -> None:
     """Have specs pend with the controllers that they were given to."""
     commands = [("XCLAIM", spec.stream, CONTROLLERS, name, 0, spec.entry_id, "JUSTID") for spec, name in given]
@@ -158,7 +173,8 @@ def move(client: Redis, given: Iterable[tuple[SpecEntry, str]]) -> None:
 def hand_back(client: Redis, specs: Iterable[tuple[SpecEntry, str]]) -> None:
     """Report attempts that reached nobody, each with who has claimed it, '' for nobody.
 
-    Their steps are tried again, and no halt rule counts it. What another controller has claimed stays its.
+    Their steps are tried again, and no halt rule counts it. What another controller has claimed stays its. Raises what
+    the server refuses; all of them may then be reported again.
     """
     commands = []
     for spec, name in specs:
@@ -166,8 +182,9 @@ def hand_back(client: Redis, specs: Iterable[tuple[SpecEntry, str]]) -> None:
         outcome = codec.dumps({**about, "success": False, "released": {"reason": UNDELIVERED}})
         call = ("FCALL", functions.UNDELIVER, 2, spec.lease_key, spec.reply_to, str(spec.attempt), spec.lease, name)
         commands.append((*call, outcome))
-    if commands:
-        run(client, commands)
+    for reply in run(client, commands) if commands else ():
+        if isinstance(reply, Exception) and not str(reply).startswith(WRONG_TYPE):
+            raise reply
 
 
 def lease_key(partitions: int, plan_id: str, step_id: str) -> str:

@@ -14,6 +14,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from redis import Redis
+from redis.exceptions import ResponseError
 
 from schemas import codec
 from schemas.api_key import Right
@@ -222,6 +223,56 @@ def test_what_a_gateway_that_died_had_in_hand_is_taken_by_another(
     (spec,) = claim(controller, wait_s=10)
 
     assert lease_of(redis, spec)[b"controller"].endswith(b"/ctl-7")
+
+
+def test_a_step_that_a_gateway_claimed_before_it_died_is_not_given_again(
+    here: Container, redis: Redis, controller: httpx.Client
+) -> None:
+    plan(here, redis, a_goal(1))
+    (step,) = claims.read_new(redis, QUEUE, 5)
+    name = f"{controller.headers['Authorization'].split('_')[1]}/ctl-7"
+    ((action, *_),) = claims.call(redis, [claims.Holder(name).beat(step.lease_key, step.attempt, step.lease)])
+    assert action == b"continue"
+    redis.xclaim(QUEUE, CONTROLLERS, GATEWAYS, 0, [step.entry_id], idle=60_000)
+
+    def belongs() -> bool:
+        assert claim(controller) == []
+        pending: Any = redis.xpending_range(QUEUE, CONTROLLERS, "-", "+", 10)
+        return [each["consumer"] for each in pending] == [name.encode()]
+
+    wait_until(belongs, what="the entry is its holder's")
+
+
+def test_what_a_controller_says_of_itself_is_left_out_where_it_cannot_be_kept(
+    here: Container, redis: Redis, controller: httpx.Client
+) -> None:
+    plan(here, redis, a_goal(1))
+    steps = ""
+    for info in (b"1180591620717411303424", b'"\\ud800"', b"NaN"):
+        body = b'{"controller": "ctl-7", "wait_s": 0, "info": {"done": %s}, "steps": [%s]}' % (info, steps.encode())
+        for path in ("/v1/steps:claim", "/v1/steps:heartbeat"):
+            said = controller.post(path, content=body, headers={"Content-Type": "application/json"})
+            assert said.status_code == 200, (path, info, said.text)
+        if not steps:
+            (spec,) = specs(redis)
+            steps = codec.dumps({name: spec[name] for name in ("plan_id", "step_id", "attempt", "lease")}).decode()
+        assert b"info" not in lease_of(redis, spec)
+
+
+def test_handing_back_raises_what_the_server_refuses_but_not_what_stays_so(here: Container, redis: Redis) -> None:
+    plan(here, redis, independent(2))
+    first, second = claims.read_new(redis, QUEUE, 5)
+    redis.config_set("min-replicas-to-write", 1)
+    try:
+        with pytest.raises(ResponseError, match="NOREPLICAS"):
+            claims.hand_back(redis, [(first, "")])
+    finally:
+        redis.config_set("min-replicas-to-write", 0)
+    redis.set(first.lease_key, "something else")
+
+    claims.hand_back(redis, [(first, ""), (second, "")])
+
+    assert redis.xlen(P0.outcomes) == 1
 
 
 def test_a_key_is_for_its_queues_and_a_paused_plan_gives_nothing(

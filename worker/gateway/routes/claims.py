@@ -48,8 +48,16 @@ class Claimant(BaseModel):
 
     def holder(self, name: str, ttl_s: int | None = None) -> Holder:
         """Say who claims, under the name that stands in leases."""
-        info = b"" if self.info is None else codec.dumps(self.info)
-        return Holder(name, "" if ttl_s is None else ttl_s, info if len(info) <= MAX_INFO_BYTES else b"")
+        return Holder(name, "" if ttl_s is None else ttl_s, b"" if self.info is None else _encoded(self.info))
+
+
+def _encoded(info: dict[str, Any]) -> bytes:
+    """Encode what a controller says of itself; empty where that is too long, or would not be read back as it was."""
+    try:
+        encoded = codec.dumps(info)
+    except codec.EncodeError:  # a number beyond 64 bits, half of a surrogate pair
+        return b""
+    return encoded if len(encoded) <= MAX_INFO_BYTES and codec.loads(encoded) == info else b""  # NaN becomes null
 
 
 class Claim(Claimant):
