@@ -30,6 +30,11 @@ def load_bounded(encoded: bytes) -> Any:
     return value
 
 
+def dump_unbounded(value: Any) -> bytes:
+    """Write JSON with whole numbers of any size, for a reader that tells what it does not take."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
 def _bounded_int(digits: str) -> int:
     return int(digits) if len(digits) <= MOST_DIGITS else -(10**18) if digits.startswith("-") else 10**18
 

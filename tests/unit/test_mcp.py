@@ -52,6 +52,14 @@ def test_what_would_be_consent_is_not_answered(kind: str) -> None:
     assert [method for method, _, _ in gateway.asked] == ["GET"]
 
 
+def test_a_number_of_any_size_reaches_the_door_that_judges_it() -> None:
+    gateway = Gateway(outcomes={"accepted": 1})
+
+    asyncio.run(gateway.doors.json(None, "POST", "/v1/outcomes", body={"tokens_used": 10**30, "summary": "ü"}))
+
+    assert gateway.asked == [("POST", "/v1/outcomes", {"tokens_used": 10**30, "summary": "ü"})]
+
+
 def test_what_is_held_is_renewed_until_it_is_reported_or_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renewing, "RENEW_S", 0.001)
     lost = {**STEP, "step_id": "t"}

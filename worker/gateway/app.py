@@ -36,6 +36,7 @@ from worker.settings.settings import Settings
 from worker.store.clients import connect
 from worker.webhooks.checking import read_checked
 
+PATIENCE_S = 2.0  # of a door with Redis: its caller is told to come again, and others wait for the thread
 ROUTERS = (
     *(health.router, tokens.router, goals.router, plans.router, plans.of_plan),
     *(commands.router, dead.router, fleet.router, events.router, webhooks.router, claims.router, outcomes.router),
@@ -48,7 +49,7 @@ def create_app(settings: Settings) -> FastAPI:
     Raises WrongSources where PLANNER_WEBHOOKS_FILE cannot be used.
     """
     sources = read_checked(settings.webhooks_file) if settings.webhooks_file else None
-    client = connect(settings.redis_url)
+    client = connect(settings.redis_url, patience_s=PATIENCE_S)
     desk = ClaimDesk(lambda: connect(settings.redis_url, BLOCK_S))
     context = Context(settings, client, EventHub(settings.redis_url, settings.partitions), desk, sources)
 

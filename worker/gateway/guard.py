@@ -22,13 +22,14 @@ import sentry_sdk
 from redis import Redis
 from redis.exceptions import RedisError
 from sentry_sdk.integrations.logging import ignore_logger
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schemas.envelope import Problem
 from worker.gateway.access import NO_KEY, Access, caller_of
 from worker.gateway.bodies import WEBHOOKS, Bodies, Gone, limit_of, nests_deeply, replayed, too_large
-from worker.gateway.problems import Refusal, refusal_of, respond
+from worker.gateway.problems import RETRY_S, Refusal, refusal_of, respond
 from worker.settings.settings import Settings
 from worker.webhooks.sources_file import SourcesFile
 
@@ -45,6 +46,8 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9][\w.:+/=-]{0,127}", re.ASCII)
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 JSON = "application/json"
 CLOUD_EVENT = "application/cloudevents+json"
+MOST_CHECKS = 20  # of keys at a time: half of the threads that all doors share
+CHECK_S = 1.0  # in which the check of a key begins
 WRITE_S = 60.0  # in which a caller takes a piece of its answer
 
 SAFE = (  # of every answer that does not say otherwise
@@ -77,6 +80,7 @@ class Guard:
         self._sources = sources
         self._hosts = frozenset(map(_plain, (*LOOPBACK, settings.gateway_host, *settings.gateway_hosts)))
         self._bodies = Bodies()
+        self._checks = asyncio.Semaphore(MOST_CHECKS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -133,9 +137,17 @@ class Guard:
         if kind.lower() != "bearer":
             raise Refusal("no_key", NO_KEY, 401)
         try:
-            return await asyncio.to_thread(caller_of, self._client, token.strip(), counts=counts)
+            async with asyncio.timeout(CHECK_S):
+                await self._checks.acquire()
+        except TimeoutError:
+            detail = "Too many keys are being checked: try again soon."
+            raise Refusal("busy", detail, 503, retry_after_s=RETRY_S) from None
+        try:
+            return await run_in_threadpool(caller_of, self._client, token.strip(), counts=counts)
         except RedisError as error:
             raise refusal_of(error) from error
+        finally:
+            self._checks.release()
 
     def _check_host(self, headers: Headers, path: str) -> None:
         host = headers.get("host", "")
@@ -233,9 +245,9 @@ def _check_body(headers: Headers, path: str) -> None:
         raise Refusal("bad_request", "A body has Content-Length or Transfer-Encoding, not both.", 400)
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise Refusal("compressed", "Send the body as it is, without Content-Encoding.", 415)
-    if not _is_keyed(path):
+    if not path.startswith(("/v1/", MCP)) or path.startswith(WEBHOOKS):
         return
-    if "authorization" not in headers:
+    if _is_keyed(path) and "authorization" not in headers:
         raise Refusal("no_key", NO_KEY, 401)
     kind, _, parameters = headers.get("content-type", "").partition(";")
     allowed = (JSON, CLOUD_EVENT) if path == "/v1/goals" else (JSON,)

@@ -36,7 +36,7 @@ class Doors:
             shown = dict(await self._headers(context))
         except PlannerError as error:  # no key can be had
             raise ToolError(str(error)) from None
-        content = None if body is None else codec.dumps(body)
+        content = None if body is None else codec.dump_unbounded(body)
         if content is not None:
             shown["content-type"] = "application/json"
         said = {name: value for name, value in params.items() if value not in (None, "", False)}

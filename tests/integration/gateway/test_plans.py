@@ -69,11 +69,13 @@ def test_an_etag_stands_for_a_plan_until_something_but_the_clock_moves(gateway: 
 
     tag = viewer.get(path).headers["etag"]
     same = viewer.get(path, headers={"If-None-Match": f'"x", {tag}'})
+    alike = [viewer.get(path, headers={"If-None-Match": each}).status_code for each in ("*", tag.removeprefix("W/"))]
     planner.report("fix-b", plan_id, touched_files=["b.py"])
     moved = viewer.get(path, headers={"If-None-Match": tag})
 
     assert tag.startswith('W/"')
     assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", tag)
+    assert alike == [304, 304]
     assert (moved.status_code, moved.json()["counts"]["DONE"]) == (200, 2)
 
 

@@ -119,6 +119,12 @@ def test_the_wall_refuses_what_no_door_should_see(
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
+def test_a_token_is_exchanged_as_json_alone(url: str) -> None:
+    answer = httpx.post(f"{url}/v1/token", content=b'{"token": "t"}', headers={"Content-Type": "text/plain"})
+
+    assert problem(answer) == (415, "wrong_media_type")
+
+
 def test_every_answer_has_an_id_that_the_caller_may_choose_and_no_body_is_logged(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:

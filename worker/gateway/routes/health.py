@@ -15,7 +15,7 @@ router = APIRouter(tags=["health"])
 
 
 @router.get("/healthz")
-def live() -> dict[str, Any]:
+async def live() -> dict[str, Any]:  # in no thread: those may all wait for Redis
     """Say that this process answers."""
     return {"ok": True}
 

@@ -112,9 +112,15 @@ def show(
     else:
         shown = view.model_dump(mode="json", exclude={"steps"})
     tag = _tag(shown)
-    if if_none_match and tag in (each.strip() for each in if_none_match.split(",")):
+    if if_none_match and _names(if_none_match, tag):
         return Response(status_code=304, headers={"ETag": tag})
     return json(shown, headers={"ETag": tag})
+
+
+def _names(if_none_match: str, tag: str) -> bool:
+    """Tell whether the header names a tag; weak and strong ones compare alike (RFC 9110, 13.1.2)."""
+    named = [each.strip().removeprefix("W/") for each in if_none_match.split(",")]
+    return named == ["*"] or tag.removeprefix("W/") in named
 
 
 def _tag(shown: dict[str, Any]) -> str:
