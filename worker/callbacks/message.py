@@ -63,14 +63,15 @@ def write(
     endpoint: Endpoint, about: About, message_id: str, secrets: Sequence[str], public_url: str | None, now: int
 ) -> Post:
     """Write what an endpoint is sent at `now`, in seconds; `secrets` are those that count."""
-    link = f"{public_url.rstrip('/')}/v1/plans/{about.plan_id}" if public_url else None
+    path = f"/v1/plans/{about.plan_id}"
+    link = f"{public_url.rstrip('/')}{path}" if public_url else None
     if endpoint.kind != "webhook":
         return _status(endpoint, about, secrets[0], link)
     data = {
         "plan_id": about.plan_id,
         "goal_id": about.goal_id,
         "state": about.state,
-        "links": {"plan": link} if link else None,
+        "links": {"plan": link or path},
     }
     body = codec.dumps({"type": about.type, "timestamp": rfc3339(about.at), "data": data})
     return Post(endpoint.url, _headers() | sign(secrets, message_id, now, body), body)
