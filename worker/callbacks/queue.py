@@ -16,7 +16,7 @@ from schemas.stored import PlanHead
 from worker.callbacks.message import About
 from worker.callbacks.schedule import DISABLED
 from worker.store import functions
-from worker.store.endpoints import Endpoint
+from worker.store.endpoints import Endpoint, read_all
 from worker.store.functions import FunctionsMissing, call
 from worker.store.keys import Partition
 
@@ -49,13 +49,14 @@ class Queue:
     client: Redis
     partition: Partition
 
-    def fan_out(self, endpoints: Mapping[str, Endpoint]) -> int:
+    def fan_out(self) -> int:
         """Make the deliveries of what stands in the outbox, for FAN_OUT_S; returns how many entries those were of."""
         done, end = 0, time.monotonic() + FAN_OUT_S
         while time.monotonic() < end and (page := self._entries()):
+            known = read_all(self.client)  # after the page: whoever was added before an entry was written hears of it
             for entry, fields in page:
                 both = (self.partition.outbox, self.partition.callbacks)
-                self._fcall(functions.FAN_OUT, *both, args=(entry, KEPT_S, *self._made_of(entry, fields, endpoints)))
+                self._fcall(functions.FAN_OUT, *both, args=(entry, KEPT_S, *self._made_of(entry, fields, known)))
             done += len(page)
         return done
 
