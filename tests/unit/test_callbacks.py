@@ -56,6 +56,8 @@ def test_ten_tries_over_three_days_wait_as_the_table_says() -> None:
         (Answer(429, retry_after="9" * 5000), Next(wait_s=24 * HOUR)),
         (Answer(429, retry_after="-1"), Next(wait_s=5)),
         (Answer(429, retry_after="soon"), Next(wait_s=5)),
+        (Answer(503, retry_after="Mon, 01 Jan 2024 00:00:00 +99999999999999"), Next(wait_s=5)),
+        (Answer(503, retry_after=f"Mon, 01 Jan {'9' * 20} 00:00:00 GMT"), Next(wait_s=5)),
         (Answer(500, retry_after="90"), Next(wait_s=5)),
     ],
 )
@@ -105,10 +107,13 @@ def test_the_libraries_of_standard_webhooks_know_both_secrets_and_no_other(monke
         Webhook(new).verify(b'{"a": 2}', headers)
 
 
-def test_a_message_has_no_links_where_nobody_said_where_the_gateway_is() -> None:
-    post = message.write(an_endpoint(), ABOUT, "msg_1", (write_secret(b"o" * 32),), None, NOW)
+@pytest.mark.parametrize("public_url", [None, ""])
+def test_links_are_paths_where_nobody_said_where_the_gateway_is(public_url: str | None) -> None:
+    post = message.write(an_endpoint(), ABOUT, "msg_1", (write_secret(b"o" * 32),), public_url, NOW)
+    status = message.write(an_endpoint("github"), ABOUT, "msg_1", ("tok",), public_url, NOW)
 
-    assert codec.loads(post.body)["data"]["links"] is None
+    assert codec.loads(post.body)["data"]["links"] == {"plan": f"/v1/plans/{ABOUT.plan_id}"}
+    assert "target_url" not in codec.loads(status.body)  # a forge could not follow a path
 
 
 @pytest.mark.parametrize(

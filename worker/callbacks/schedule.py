@@ -55,6 +55,6 @@ def _asked_s(text: str, now: float) -> float:
         return float(text[:9])
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # the latter for a year or a zone that is too large
         return 0.0
     return max(0.0, (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now)

@@ -40,6 +40,7 @@ impossible.addFilter(SaidSeldom())  # what is due is looked at several times a s
 Place = tuple[int, str]  # partition and endpoint
 
 PARALLEL = 4  # tries of one endpoint at a time
+UNNOTED = "{error}: what follows this answer could not be noted"
 STOP_S = 3.0  # for tries under way at the end of a process; the others are taken over
 
 
@@ -111,7 +112,14 @@ class Sender:
             return
         post = message.write(endpoint, taken.about, taken.id, secrets, self._public_url, int(now))
         answer = await send(post, self._allowed)
-        await self._in_store(self._note, queue, endpoint, taken, now, answer)
+        try:
+            await self._in_store(self._note, queue, endpoint, taken, now, answer)
+        except RedisError:
+            raise
+        except Exception as error:  # of what the receiver wrote; a try that is not counted would be made without end
+            log.exception("callback not understood", extra={"endpoint": endpoint.id, "delivery": taken.id})
+            plain = Answer(answer.status, UNNOTED.format(error=type(error).__name__))
+            await self._in_store(self._note, queue, endpoint, taken, now, plain)
 
     def _note(self, queue: Queue, endpoint: Endpoint, taken: Delivery, began: float, answer: Answer) -> None:
         now = time.time()
@@ -140,7 +148,7 @@ _lock = threading.Lock()
 
 def deliver(queue: Queue, settings: Settings) -> None:
     """Make deliveries of what stands in the outbox, and have what is due sent; returns without waiting for that."""
-    queue.fan_out(endpoints.read_all(queue.client))
+    queue.fan_out()
     if due := queue.due():
         try:
             here = _sender(settings)

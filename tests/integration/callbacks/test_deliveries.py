@@ -19,7 +19,8 @@ from tests.support.forge_server import TOKEN, serving
 from tests.support.messages import work
 from tests.support.receiver import Receiver, receiving
 from tests.support.stored import P0, plans
-from worker.callbacks import sender
+from worker.callbacks import schedule, sender
+from worker.callbacks.schedule import Answer, Next
 from worker.store.keys import ENDPOINTS, goal_id
 
 SHA = "9f1c2d4e" * 5
@@ -98,6 +99,27 @@ def test_a_goal_names_an_endpoint_of_its_tenant(calls: Calls, receiver: Receiver
     ]
 
 
+def test_an_endpoint_that_is_added_while_the_outbox_is_worked_off_hears_of_what_follows(
+    calls: Calls, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = calls.add(f"{receiver.url}/first")
+    completed(calls, "a")
+    xrange, pages = Redis.xrange, []
+
+    def read(client: Redis, key: str, *args: Any, **more: Any) -> Any:
+        pages.extend([key] if key == P0.outbox else [])
+        if len(pages) == 2 and len(calls.ids) == 1:
+            calls.add(f"{receiver.url}/second")
+            completed(calls, "b")
+        return xrange(client, key, *args, **more)
+
+    monkeypatch.setattr(Redis, "xrange", read)
+    sender.deliver(calls.queue, calls.here.settings)
+
+    assert [each["goal_id"] for each in calls.shown(first)] == ["a", "b"]
+    assert [each["goal_id"] for each in calls.shown(calls.ids[1])] == ["b"]
+
+
 @pytest.mark.parametrize("tenant", ["acme", "default"])
 def test_an_endpoint_that_is_not_there_or_anothers_is_an_error_of_the_goal(
     calls: Calls, receiver: Receiver, tenant: str
@@ -127,6 +149,28 @@ def test_an_endpoint_that_is_down_for_a_while_hears_later_with_the_same_id(calls
     assert [each["status"] for each in shown["attempts"]] == [500, 302, 404, 200]
     assert {call.headers["webhook-id"] for call in receiver.calls} == {shown["webhook_id"]}
     assert shown["tries"] == len(receiver.calls) == 4
+
+
+def test_a_try_of_which_the_planner_can_make_nothing_counts_too(
+    calls: Calls, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follow = schedule.follow
+
+    def surprised(answer: Answer, *args: Any, **more: Any) -> Next:
+        if answer.retry_after:
+            raise OverflowError(answer.retry_after)
+        return follow(answer, *args, **more)
+
+    monkeypatch.setattr(schedule, "follow", surprised)
+    endpoint = calls.add(receiver.url)
+    receiver.answers = [(503, {"Retry-After": "1"}), (200, {})]
+
+    completed(calls)
+    calls.until(lambda: calls.states(endpoint) == ["delivered"])
+
+    (shown,) = calls.shown(endpoint)
+    assert (shown["tries"], [each["status"] for each in shown["attempts"]]) == (2, [503, 200])
+    assert shown["attempts"][0]["error"] == "OverflowError: what follows this answer could not be noted"
 
 
 def test_after_ten_tries_it_has_failed_and_can_be_sent_again(calls: Calls, receiver: Receiver) -> None:
