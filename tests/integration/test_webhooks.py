@@ -98,6 +98,53 @@ def test_a_later_success_ends_it_and_a_failure_before_that_counts_no_more(redis:
     assert [job["cancels"] for job in jobs(redis)] == [first.goal_id]
 
 
+@pytest.fixture
+def by_workflow(tmp_path: Path) -> Source:
+    rule = webhooks.RULE.replace("{{ workflow_run.head_branch }}", "{{ workflow_run.name }}")
+    found = webhooks.sources(tmp_path, webhooks.source("github", "github", rule)).named("github")
+    assert found
+    return found
+
+
+def test_nothing_coalesces_with_a_goal_that_was_cancelled(redis: Redis, by_workflow: Source) -> None:
+    first = deliver(redis, by_workflow, workflow_run(name="W1"), "d-1")
+    second = deliver(redis, by_workflow, workflow_run(name="W2"), "d-2")
+    solved = deliver(redis, by_workflow, workflow_run(name="W1", conclusion="success"), "d-3")
+    rerun = deliver(redis, by_workflow, workflow_run(name="W2", run_attempt=2), "d-4")
+    third = deliver(redis, by_workflow, workflow_run(name="W3"), "d-5")
+
+    assert second == Answer(first.goal_id, "coalesced: it is about the same as an earlier one")
+    assert solved.cancels == first.goal_id
+    assert rerun.ignored is None
+    assert third.goal_id == rerun.goal_id  # what is new coalesces again
+    assert [goal["goal_id"] for goal in goals(redis)] == [first.goal_id, rerun.goal_id]
+
+
+def test_a_goal_of_another_commit_frees_the_commit_of_the_one_that_it_overtakes(
+    redis: Redis, by_workflow: Source
+) -> None:
+    first = deliver(redis, by_workflow, workflow_run(name="W1"), "d-1")
+    newer = deliver(redis, by_workflow, workflow_run(name="W1", run_number=13, head_sha="a" * 40), "d-2")
+    other = deliver(redis, by_workflow, workflow_run(name="W2"), "d-3")
+    same = deliver(redis, by_workflow, workflow_run(name="W2", head_sha="a" * 40), "d-4")
+
+    assert newer.cancels == first.goal_id
+    assert other.ignored is None
+    assert same == Answer(newer.goal_id, "coalesced: it is about the same as an earlier one")
+
+
+def test_a_success_older_than_what_coalesced_cancels_nothing(redis: Redis, by_workflow: Source) -> None:
+    first = deliver(redis, by_workflow, workflow_run(name="W1"), "d-1")
+    newer = deliver(redis, by_workflow, workflow_run(name="W1", run_number=13), "d-2")
+    older = deliver(redis, by_workflow, workflow_run(name="W1", run_number=11), "d-3")
+    late = deliver(redis, by_workflow, workflow_run(name="W1", conclusion="success"), "d-4")
+    solved = deliver(redis, by_workflow, workflow_run(name="W1", conclusion="success", run_number=13), "d-5")
+
+    assert newer.goal_id == older.goal_id == first.goal_id
+    assert late == Answer(first.goal_id, "not_newer: what is known is as new or newer")
+    assert solved.cancels == first.goal_id
+
+
 def test_numbers_are_compared_as_numbers(redis: Redis, github: Source) -> None:
     made = [
         deliver(redis, github, workflow_run(run_number=n, head_sha=f"{at:040x}"), f"d-{n}")

@@ -28,6 +28,14 @@ local function now_ms()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- Raises the order of the latest of its kind where that is the goal which something newer coalesced with, so that no
+-- older success cancels that goal. Of another goal the order stays: this one may yet have to take its place
+local function note_coalesced(latest, goal, order)
+  local h = redis.call('HMGET', latest, 'order', 'goal')
+  if h[2] ~= goal or order == '' then return end
+  if not h[1] or h[1] == '' or compare(order, h[1]) > 0 then redis.call('HSET', latest, 'order', order) end
+end
+
 -- KEYS 1 counters, 2 goals, 3 jobs, 4 this delivery, 5 this body, 6 what it coalesces with, 7 the latest of its kind,
 -- 8 goals that were overtaken
 -- ARGV 1 source, 2 the goal's id ('' where it only ends an older one), 3 its tenant, 4 the goal ('' for none),
@@ -44,19 +52,25 @@ local function take(keys, args)
   if known then return say('duplicate', known) end
   if args[8] == '1' and goal ~= '' then
     known = redis.call('GET', keys[6])
-    if known then return say('coalesced', known) end
+    if known then
+      if args[9] == '1' then note_coalesced(keys[7], known, args[10]) end
+      return say('coalesced', known)
+    end
   end
   local older = ''
   if args[9] == '1' then
-    local h = redis.call('HMGET', keys[7], 'order', 'goal', 'tenant')
+    local h = redis.call('HMGET', keys[7], 'order', 'goal', 'tenant', 'coalesce')
     if h[1] and h[1] ~= '' and args[10] ~= '' then
       local side = compare(args[10], h[1])
       if side < 0 or (side == 0 and goal ~= '') then return say('not_newer', h[2] or '') end
     end
-    redis.call('HSET', keys[7], 'order', args[10], 'goal', goal, 'tenant', args[3])
+    local coalesce = args[8] == '1' and goal ~= '' and keys[6] or ''
+    redis.call('HSET', keys[7], 'order', args[10], 'goal', goal, 'tenant', args[3], 'coalesce', coalesce)
     redis.call('EXPIRE', keys[7], args[7])
     if h[2] and h[2] ~= '' then
       older = h[2]
+      -- nothing coalesces any more with a goal that is cancelled
+      if h[4] and h[4] ~= '' and redis.call('GET', h[4]) == older then redis.call('DEL', h[4]) end
       local now = now_ms()
       redis.call('ZREMRANGEBYSCORE', keys[8], '-inf', now - MOST_WITHDRAWN_MS)
       redis.call('ZADD', keys[8], now, older)
