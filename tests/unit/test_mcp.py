@@ -60,6 +60,15 @@ def test_a_number_of_any_size_reaches_the_door_that_judges_it() -> None:
     assert gateway.asked == [("POST", "/v1/outcomes", {"tokens_used": 10**30, "summary": "ü"})]
 
 
+def test_an_answer_is_for_a_question_that_informs_whatever_is_asked_by_then() -> None:
+    gateway = Gateway(plan_1={"waiting": {"kind": "clarify"}}, commands={})
+    context: Any = None
+
+    asyncio.run(Tools(gateway.doors, None, "c").answer_question(context, "plan_1", "A"))
+
+    assert [body["question"] for _, _, body in gateway.asked[1:]] == ["clarify"]
+
+
 def test_what_is_held_is_renewed_until_it_is_reported_or_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renewing, "RENEW_S", 0.001)
     lost = {**STEP, "step_id": "t"}

@@ -170,6 +170,7 @@ class Tools:
         if asked.get("kind") != INFORMING:
             raise ToolError("This plan asks for consent: a person answers that, with `planner answer` or `approve`.")
         said = {"command": "answer", "value": answer, "reason": reason, "command_id": f"mcp-{uuid.uuid4().hex}"}
+        said["question"] = INFORMING  # the plan may ask for consent by the time that this is obeyed
         return _marked(await self._doors.json(context, "POST", f"{_path(plan_id)}/commands", body=said, wait=wait_s))
 
     async def claim_step(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from schemas.api_key import Right
+from tests.conftest import wait_until
 from tests.support.gateway import Gateway
 from tests.support.planner import Planner, asking, executing
 from tests.support.scripts.campaign import EXPLORATION, FILES, a_goal
@@ -181,3 +182,50 @@ def test_the_right_to_answer_is_for_the_question_that_was_asked(gateway: Gateway
         late = answer(operator, unconfirmed, question="clarify")
         assert (late.status_code, "does not ask that now" in late.json()["detail"]) == (409, True)
         assert answer(informed, unclear).status_code == 200
+
+
+def test_a_command_is_answered_by_the_event_of_its_own_plan(gateway: Gateway, planner: Planner) -> None:
+    ours, theirs = (planner.submit(tenant=tenant) for tenant in ("acme", "beta"))
+    body = {"command": "pause", "command_id": "nightly"}
+    answers: dict[str, Any] = {}
+
+    def wait_for(tenant: str, plan_id: str) -> None:
+        client = gateway.client(Right.OPERATOR, tenant=tenant)
+        answers[tenant] = client.post(f"/v1/plans/{plan_id}/commands?wait=20", json={**body, "reason": tenant})
+
+    waiting = [threading.Thread(target=wait_for, args=each) for each in (("acme", ours), ("beta", theirs))]
+    for thread in waiting:
+        thread.start()
+    wait_until(lambda: gateway.redis.xlen(planner.container.context(0).partition.commands) == 2)
+    with obeying(planner.container):
+        for thread in waiting:
+            thread.join(25)
+
+    told = {tenant: (each.json()["data"]["plan_id"], each.json()["data"]["reason"]) for tenant, each in answers.items()}
+    assert told == {"acme": (ours, "acme"), "beta": (theirs, "beta")}
+
+
+def test_an_answer_whose_reply_was_lost_may_come_again(gateway: Gateway, planner: Planner) -> None:
+    plan_id = planner.submit(
+        **a_goal("Keep sessions in Redis or in memory", drafter="none", exploration=EXPLORATION), steps=None
+    )
+    informed, path = gateway.client(Right.ANSWER), f"/v1/plans/{plan_id}/commands?wait=20"
+    body = {"command": "answer", "value": "A", "command_id": "a-1"}
+
+    with obeying(planner.container):
+        first, again = (informed.post(path, json=body) for _ in range(2))
+        late = informed.post(path, json={**body, "command_id": "a-2"})
+
+    assert (first.status_code, first.json()["type"]) == (200, "dev.planner.command.obeyed.v1")
+    assert (again.status_code, again.json()["type"]) == (200, "dev.planner.command.known.v1")
+    assert (late.status_code, late.json()["code"]) == (409, "command_refused")
+
+
+def test_a_command_that_is_not_waited_for_tells_where_to_look(gateway: Gateway, planner: Planner) -> None:
+    plan_id, operator = executing(planner), gateway.client(Right.OPERATOR)
+
+    wide = operator.post("/v1/commands", json={"command": "pause", "scope": "all"})
+    narrow = operator.post(f"/v1/plans/{plan_id}/commands", json={"command": "pause", "plan_id": None, "scope": None})
+
+    assert (wide.status_code, wide.headers["location"]) == (202, "/v1/events?types=command.*")
+    assert (narrow.status_code, narrow.headers["location"]) == (202, f"/v1/plans/{plan_id}")

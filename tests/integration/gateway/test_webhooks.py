@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from redis import Redis
 
@@ -34,6 +35,7 @@ def test_a_delivery_needs_no_key_and_becomes_a_goal(gateway: Gateway) -> None:
     assert answer.status_code == again.status_code == 202
     assert answer.json() == {"goal_id": answer.json()["goal_id"], "ignored": None}
     assert again.json()["ignored"].startswith("duplicate")
+    assert answer.headers["location"] == str(httpx.URL("/v1/goals", params={"goal_id": answer.json()["goal_id"]}))
     assert gateway.redis.xlen(keys.GOALS) == 1
 
 

@@ -15,7 +15,7 @@ from schemas.base import Outbound
 from schemas.command import Command, CommandName, Scope
 from schemas.envelope import Problem
 from schemas.plan import PlanSummary
-from tasks.handlers.bulk_commands import WIDE
+from tasks.handlers.bulk_commands import WIDE, scope_of
 from tasks.handlers.commands import SCOPES
 from worker.gateway import openapi
 from worker.gateway.access import Access, having
@@ -34,10 +34,10 @@ from worker.streams.inbox import StreamEntry
 router = APIRouter(tags=["commands"])
 
 REFUSED = "dev.planner.command.refused.v1"
+OF_COMMANDS = "/v1/events?types=command.*"  # where what becomes of a wide one is told
 EVENTS = 1000  # read at a time
 MAX_ACTOR = 150  # characters of the name that a caller gives
-# Whether the answer to a question is consent, by its kind: it lets the plan do something, or else only informs it.
-IS_CONSENT = {"clarify": False, "confirm": True, "decision": True, "approval": True}
+INFORMING = "clarify"  # the kind of question whose answer lets a plan do nothing that it might not do before
 SAME = ("command", "scope", "plan_id", "target", "step_id", "reason", "until", "value")  # of a command that comes again
 
 Commander = Annotated[Access, Depends(having(Right.OPERATOR, Right.ANSWER))]
@@ -97,9 +97,10 @@ async def command_plan(
 ) -> Response:
     """Command a plan, or a step of it; with `wait` the answer is 200 and what became of it, 409 if it was refused."""
     said = _read(await request.body())
-    if said.setdefault("plan_id", plan.plan_id) != plan.plan_id:
+    said["plan_id"] = plan.plan_id if said.get("plan_id") is None else said["plan_id"]
+    if said["plan_id"] != plan.plan_id:
         raise Refusal("command_refused", "The path names another plan than the body.", 409)
-    if "scope" not in said:
+    if said.get("scope") is None:
         said["scope"] = (Scope.PLAN if said.get("step_id") is None else Scope.STEP).value
     elif said["scope"] not in (Scope.PLAN.value, Scope.STEP.value):
         raise wrong("/scope", "This path takes commands to a plan or a step: /v1/commands takes wider ones.")
@@ -143,8 +144,8 @@ async def _obey(
         plans = [made.plan_id] if made.plan_id else ()
         event = await wait_for(doors, caller, replies.look, wait_s, plans=plans)
     if event is None:
-        where = {"Location": f"/v1/plans/{made.plan_id}"} if made.plan_id else None
-        return json(CommandSent(command_id=made.command_id), 202, where)
+        where = f"/v1/plans/{made.plan_id}" if made.plan_id else OF_COMMANDS
+        return json(CommandSent(command_id=made.command_id), 202, {"Location": where})
     if event["type"] == REFUSED:
         raise Refusal("command_refused", f"{made.command}: {event['data'].get('reason', 'refused')}", 409)
     return json(CommandAnswer(command_id=made.command_id, **event))
@@ -168,28 +169,33 @@ def _command(caller: Access, said: Mapping[str, Any], key: str | None) -> Comman
 def _admit(doors: Context, caller: Access, made: Command) -> Command:
     """Return a command that the caller may give.
 
-    Raises Refusal where it may not, or where what is named is not there. An answer that is no consent is only for the
-    question that the plan asks now: the next one may ask for consent.
+    Raises Refusal where it may not, or where what is named is not there. An answer of a key that may not consent is
+    only for a question that informs, whatever the plan asks by the time that it is obeyed.
     """
     if made.scope in WIDE:
         caller.demand(Right.OPERATOR)
         _admit_wide(doors, caller, made)
         return made
     plan = find_plan(doors, caller, str(made.plan_id))
-    if not informs(plan, made):
-        caller.demand(Right.OPERATOR)
-    elif not caller.key.may(Right.OPERATOR) and plan.waiting:
-        made = made.model_copy(update={"question": plan.waiting.kind})
+    if not caller.key.may(Right.OPERATOR):
+        if not _may_inform(doors, plan, made):
+            caller.demand(Right.OPERATOR)
+        made = made.model_copy(update={"question": INFORMING})
     keys = Partition(partition_of(plan.plan_id, doors.partitions)).plan(plan.plan_id)
     if made.step_id and not doors.client.hexists(keys.status, made.step_id):
         raise Refusal("no_such_step", f"The plan has no step {made.step_id}.", 404)
     return made
 
 
-def informs(plan: PlanSummary, made: Command) -> bool:
-    """Tell whether a command answers a question whose answer lets the plan do nothing that it might not do before."""
-    is_answer = made.command is CommandName.ANSWER and made.step_id is None and plan.waiting is not None
-    return is_answer and not IS_CONSENT.get(plan.waiting.kind if plan.waiting else "", True)
+def _may_inform(doors: Context, plan: PlanSummary, made: Command) -> bool:
+    """Tell whether a command answers a question that informs, or may have done so when it came before.
+
+    Where the plan asks nothing the planner refuses it, or knows it; where the plan asks for consent by now, only an
+    answer that was taken may come again.
+    """
+    if made.command is not CommandName.ANSWER or made.step_id is not None:
+        return False
+    return plan.waiting is None or plan.waiting.kind == INFORMING or _obeyed(doors, made) is not None
 
 
 def _admit_wide(doors: Context, caller: Access, made: Command) -> None:
@@ -221,7 +227,7 @@ def _publish(doors: Context, made: Command, has_own_id: bool) -> _Replies:
             detail = f"The command id {made.command_id} was used with another body: take a new one."
             raise Refusal("command_refused", detail, 409)
         raise reused()
-    replies = _Replies(doors, publishing.home_of(made, doors.partitions), made.command_id)
+    replies = _Replies(doors, made)
     publishing.publish_command(doors.client, doors.partitions, made)
     return replies
 
@@ -240,24 +246,30 @@ def _obeyed(doors: Context, made: Command) -> dict[str, Any] | None:
 
 
 class _Replies:
-    """The events of a partition from now on, looked through for the one that answers a command."""
+    """The events of a partition from now on, looked through for the one that answers a command.
 
-    def __init__(self, doors: Context, home: Partition, command_id: str) -> None:
-        self._client, self._stream, self._command_id = doors.client, home.events, command_id
+    Plans of several tenants share a partition, and each may be given a command of the same id.
+    """
+
+    def __init__(self, doors: Context, made: Command) -> None:
+        self._client, self._stream = doors.client, publishing.home_of(made, doors.partitions).events
+        about = {"plan_id": made.plan_id} if made.plan_id else {"scope": scope_of(made)}
+        self._wanted = {"command_id": made.command_id, **about}
+        self._id = codec.dumps(made.command_id)  # as it stands in the event
         found: Any = self._client.xrevrange(self._stream, count=1)
         self._after = found[0][0].decode() if found else "0"
 
     def look(self) -> dict[str, Any] | None:
         """Return the event that answers the command, once there is one."""
-        wanted = self._command_id.encode()
+        wanted = self._wanted.items()
         while True:
             page: Any = self._client.xrange(self._stream, f"({self._after}", count=EVENTS)
             for entry, fields in page:
                 self._after = entry.decode()
-                if (
-                    wanted in fields.get(b"data", b"")
-                    and (data := codec.loads(fields[b"data"])).get("command_id") == self._command_id
-                ):
+                if self._id not in fields.get(b"data", b""):
+                    continue
+                data = codec.loads(fields[b"data"])
+                if all(data.get(name) == value for name, value in wanted):
                     return {"type": fields[b"type"].decode(), "data": data}
             if len(page) < EVENTS:
                 return None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from typing import Annotated, Any
+from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Request, Response
 
+from worker.gateway import openapi
 from worker.gateway.context import Doors
-from worker.gateway.openapi import body, problems, response
 from worker.gateway.problems import RETRY_S, Refusal
 from worker.webhooks import intake
 from worker.webhooks.events import NoEvent
@@ -28,7 +29,7 @@ ANSWER = {
         "cancels": {"type": "string"},
     },
 }
-RESPONSES = {202: response("The delivery was taken.", ANSWER), **problems(401, 403, 404, 503)}
+RESPONSES = {202: openapi.response("The delivery was taken.", ANSWER), **openapi.problems(401, 403, 404, 503)}
 
 
 async def _raw(request: Request) -> bytes:
@@ -39,9 +40,11 @@ async def _raw(request: Request) -> bytes:
     "/v1/webhooks/{source}",
     status_code=202,
     responses=RESPONSES,
-    openapi_extra=body({"type": "object"}, *FORMATS),
+    openapi_extra=openapi.body({"type": "object"}, *FORMATS),
 )
-def receive(source: str, request: Request, doors: Doors, raw: Annotated[bytes, Depends(_raw)]) -> dict[str, Any]:
+def receive(
+    source: str, request: Request, response: Response, doors: Doors, raw: Annotated[bytes, Depends(_raw)]
+) -> dict[str, Any]:
     """Take a delivery, which a secret of its source has signed; it needs no key.
 
     Answers `{goal_id, ignored}`: the goal, or why there is none; `cancels` names an older goal that it puts an end to.
@@ -59,5 +62,7 @@ def receive(source: str, request: Request, doors: Doors, raw: Annotated[bytes, D
         log.error("webhooks unavailable", extra={"source": source, "error": str(error)})
         detail = "A file of this source cannot be read; the gateway's log says which."
         raise Refusal("webhooks_unavailable", detail, 503, retry_after_s=RETRY_S) from error
+    if answer.goal_id:
+        response.headers["Location"] = f"/v1/goals?goal_id={quote(answer.goal_id, safe='')}"
     log.info("webhook", extra={"source": source, **answer.document()})
     return answer.document()
