@@ -27,7 +27,7 @@ from tasks.base.errors import PlannerError
 from tasks.handlers import bulk_commands
 from tasks.plan.lifecycle import PLAN_ENDS
 from worker.engine.quota import Quota
-from worker.store import functions, keys
+from worker.store import functions, keys, known_commands
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition, partition_of
 from worker.store.plans import EVENTS_CAP
@@ -37,7 +37,7 @@ from worker.streams.inbox import Inbox, StreamEntry
 log = logging.getLogger("planner.wide")
 
 PAGE = 256
-KNOWN_S = 7 * 86_400  # for which a command that comes again is known
+REUSED = "its id was used for another command: take a new one"
 LOCK_MS = 5000  # renewed before every page of plans
 
 
@@ -113,17 +113,16 @@ class BulkCommands:
 
     def _obey(self, command: Command) -> None:
         self._hold()
-        known = f"{keys.COMMANDS_KNOWN}:{command.command_id}"
         seconds, microseconds = self.client.time()
         now = seconds * 1000 + microseconds // 1000
-        if self.client.exists(known):
-            self._announce(command, "known", None, now)
+        if (is_same := known_commands.is_same(self.client, command)) is not None:
+            self._announce(command, "known" if is_same else "refused", None if is_same else REUSED, now)
             return
         refusal = self._do(command, now)
         if not refusal:
             self._look_again(bulk_commands.scope_of(command), now)
         self._announce(command, "refused" if refusal else "obeyed", refusal or command.reason, now)
-        functions.call(self.client, "FCALL", functions.KNOW, 1, known, command.command.value, KNOWN_S)
+        known_commands.keep(self.client, command)
 
     def _do(self, command: Command, now: int) -> str | None:
         """Change what stands for the scope; returns why that cannot be."""

@@ -229,3 +229,20 @@ def test_a_command_that_is_not_waited_for_tells_where_to_look(gateway: Gateway, 
 
     assert (wide.status_code, wide.headers["location"]) == (202, "/v1/events?types=command.*")
     assert (narrow.status_code, narrow.headers["location"]) == (202, f"/v1/plans/{plan_id}")
+
+
+def test_the_id_of_a_wide_command_is_for_one_body_and_for_one_tenant(gateway: Gateway, planner: Planner) -> None:
+    ours, theirs = (gateway.client(Right.OPERATOR, tenant=tenant) for tenant in ("acme", "beta"))
+    path, headers = "/v1/commands?wait=20", {"Idempotency-Key": "w1"}
+    body = {"command": "pause", "scope": "tenant", "target": "acme"}
+
+    with obeying(planner.container):
+        first, again = (ours.post(path, json=body, headers=headers) for _ in range(2))
+        other = ours.post(path, json={**body, "command": "cancel"}, headers=headers)
+        named = ours.post(path, json={**body, "command": "cancel", "command_id": "w1"})
+        beta = theirs.post(path, json={**body, "target": "beta"}, headers=headers)
+
+    told = [(each.status_code, each.json()["type"].split(".")[3]) for each in (first, again, beta)]
+    assert told == [(200, "obeyed"), (200, "known"), (200, "obeyed")]
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+    assert (named.status_code, named.json()["code"]) == (409, "command_refused")

@@ -26,7 +26,7 @@ from worker.gateway.problems import Refusal
 from worker.gateway.responses import json
 from worker.gateway.visible import Plan, find_plan
 from worker.gateway.waiting import wait_for
-from worker.store import api_keys, history, publishing
+from worker.store import api_keys, history, known_commands, publishing
 from worker.store.keys import Partition, partition_of
 from worker.streams.decode import NAMED_BY, read_command
 from worker.streams.inbox import StreamEntry
@@ -220,9 +220,8 @@ def _admit_wide(doors: Context, caller: Access, made: Command) -> None:
 
 
 def _publish(doors: Context, made: Command, has_own_id: bool) -> _Replies:
-    """Put a command on its stream; raises Refusal where its plan was given another one of this id."""
-    known = _obeyed(doors, made)
-    if known and any(known.get(name) != value for name, value in _fields(made).items()):
+    """Put a command on its stream; raises Refusal where another one of this id was obeyed."""
+    if _is_another(doors, made):
         if has_own_id:
             detail = f"The command id {made.command_id} was used with another body: take a new one."
             raise Refusal("command_refused", detail, 409)
@@ -230,6 +229,14 @@ def _publish(doors: Context, made: Command, has_own_id: bool) -> _Replies:
     replies = _Replies(doors, made)
     publishing.publish_command(doors.client, doors.partitions, made)
     return replies
+
+
+def _is_another(doors: Context, made: Command) -> bool:
+    """Tell whether the id of a command was that of one with another body."""
+    if made.scope in WIDE:
+        return known_commands.is_same(doors.client, made) is False
+    known = _obeyed(doors, made)
+    return known is not None and any(known.get(name) != value for name, value in _fields(made).items())
 
 
 def _fields(made: Command) -> dict[str, Any]:
