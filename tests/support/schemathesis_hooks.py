@@ -19,4 +19,4 @@ def before_call(_: Any, case: Any, __: Any) -> None:
 
 
 def _is_wait(value: Any) -> bool:
-    return type(value) in (int, float) and LONGEST_S < value <= 30
+    return type(value) in (int, float) and LONGEST_S < value <= 60

@@ -38,4 +38,4 @@ def test_schemathesis_finds_nothing_at_first_sight(planner_worker: RunningWorker
 
 @pytest.mark.outages
 def test_schemathesis_finds_nothing(planner_worker: RunningWorker, tmp_path: Path) -> None:
-    search(planner_worker, tmp_path, "--phases", "examples,coverage,fuzzing", "--max-examples", "20", "--workers", "2")
+    search(planner_worker, tmp_path, "--phases", "examples,fuzzing", "--max-examples", "20", "--workers", "2")
