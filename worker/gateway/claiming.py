@@ -12,12 +12,13 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import OutOfMemoryError, RedisError
 
 from schemas import codec
 from worker.gateway.queue_watch import QueueWatch
@@ -192,6 +193,8 @@ class ClaimDesk:
             log.warning("claims fail", extra={"error": str(error)}, exc_info=not isinstance(error, RedisError))
             for waiter in dict.fromkeys((*self._all(), *new)):
                 self._remove(waiter)
+                if waiter.state is State.IS_SERVED and not waiter.wanted.record:  # else it can ask for them again
+                    back += [(spec, waiter.wanted.holder.name) for spec in _drop(waiter)]
                 if waiter.state is not State.LEFT:
                     waiter.fail(error)
             with self._change:
@@ -252,8 +255,9 @@ class ClaimDesk:
         self._turn += 1
         start = self._turn % max(1, len(streams))  # so that no queue starves the others
         if fresh := set(streams) - self._known:
-            client.sadd(keys.CLAIMED_QUEUES, *fresh)
-            self._known |= fresh
+            with suppress(OutOfMemoryError):  # the next turn tries again
+                client.sadd(keys.CLAIMED_QUEUES, *fresh)
+                self._known |= fresh
         for stream in (*streams[start:], *streams[:start]):
             while demand := self._demand(stream):
                 found = claims.read_new(client, stream, demand)
@@ -326,13 +330,15 @@ class ClaimDesk:
                 refused.append((spec, ""))
             elif not action:  # somebody put something else in the lease's place
                 log.warning("step cannot be claimed", extra={"plan_id": spec.plan_id, "error": str(reply)})
+        given: list[tuple[SpecEntry, str]] = []
         for waiter in here:
             if waiter.got:
                 self._remove(waiter)
-                waiter.give(list(waiter.got))
+                given += [(spec, waiter.wanted.holder.name) for spec in waiter.got]
+                waiter.give(_drop(waiter))
             else:
                 self._wait_on(client, waiter)
-        claims.move(client, [(spec, waiter.wanted.holder.name) for waiter in here for spec in waiter.got])
+        claims.move(client, given)
         claims.hand_back(client, refused)
         return rest
 

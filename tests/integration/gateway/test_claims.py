@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -27,7 +27,7 @@ from tests.support.stored import P0, QUEUE
 from worker.gateway.app import create_app
 from worker.process.container import Container
 from worker.settings.settings import Settings
-from worker.store import claims, fleet, queries
+from worker.store import claims, fleet, functions, queries
 from worker.store.keys import CONTROLLERS, GATEWAYS
 
 
@@ -273,6 +273,39 @@ def test_handing_back_raises_what_the_server_refuses_but_not_what_stays_so(here:
     claims.hand_back(redis, [(first, ""), (second, "")])
 
     assert redis.xlen(P0.outcomes) == 1
+
+
+def test_a_full_server_gives_steps_of_a_queue_that_the_gateway_has_not_read_before(
+    here: Container, redis: Redis, controller: httpx.Client
+) -> None:
+    plan(here, redis, a_goal(1))
+    redis.config_set("maxmemory", 1)
+    try:
+        assert len(claim(controller)) == 1
+    finally:
+        redis.config_set("maxmemory", 0)
+
+
+def test_a_step_that_was_claimed_for_a_caller_who_got_an_error_is_handed_back(
+    here: Container, redis: Redis, controller: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan(here, redis, a_goal(1))
+    run = claims.run
+    lost: list[Any] = []
+
+    def lose_a_reply(client: Redis, commands: Sequence[claims.Command]) -> list[Any]:
+        replies = run(client, commands)
+        if not lost and any(functions.HEARTBEAT in command for command in commands):
+            lost.append(replies)
+            raise ConnectionResetError
+        return replies
+
+    monkeypatch.setattr(claims, "run", lose_a_reply)
+
+    failed = controller.post("/v1/steps:claim", json={"controller": "ctl-7", "wait_s": 0})
+
+    assert failed.status_code >= 500
+    wait_until(lambda: redis.xlen(P0.outcomes) == 1, timeout=5, what="the step is handed back")
 
 
 def test_a_key_is_for_its_queues_and_a_paused_plan_gives_nothing(
