@@ -51,7 +51,9 @@ def test_all_that_is_wrong_with_a_goal_is_told_at_the_door_and_nothing_is_publis
     assert (plain.status_code, plain.json()["code"]) == (422, "invalid_message")
     assert [each["pointer"] for each in plain.json()["errors"]] == pointers
     assert [each["pointer"] for each in wrapped.json()["errors"]] == [f"/data{each}" for each in pointers]
-    assert [each["pointer"] for each in no_event.json()["errors"]] == ["/id", "/source", "/type", "/specversion"]
+    attributes = ["id", "source", "type", "specversion"]
+    in_data = [f"/data{each}" for each in pointers]
+    assert [each["pointer"] for each in no_event.json()["errors"]] == [*(f"/{each}" for each in attributes), *in_data]
     assert gateway.redis.xlen(keys.GOALS) == 0
 
 

@@ -10,6 +10,7 @@ from schemas import codec
 from schemas.api_key import Right
 from tests.support.gateway import Gateway
 from tests.support.planner import Planner, asking, executing, halted, large
+from worker.gateway.routes import dead as dead_route
 from worker.store import dead, export, keys
 from worker.store.dead_entry import Filter
 
@@ -134,6 +135,22 @@ def test_dead_entries_are_listed_newest_first_and_sent_back(gateway: Gateway, pl
     assert sent["reasons"] == [{"entry": "goals/1-0", "reason": "there is no such entry"}]
     assert (sent["replayed"], gateway.redis.xlen(keys.GOALS), gateway.redis.xlen(keys.GOALS_DEAD)) == (2, 2, 3)
     assert gateway.client(Right.VIEWER).get("/v1/dead").status_code == 403
+
+
+def test_a_page_of_dead_entries_looks_at_no_more_than_it_may(
+    gateway: Gateway, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for data in (b"{}", *[b"{"] * 5):
+        gateway.redis.xadd(keys.GOALS, {"data": data})
+    planner.container.goal_consumer.drain()
+    operator = gateway.client(Right.OPERATOR)
+    monkeypatch.setattr(dead_route, "MOST_LOOKS", 2)
+
+    first = operator.get("/v1/dead?cause=invalid_message").json()
+
+    assert first["items"] == []
+    assert first["next_cursor"]
+    assert len(all_items(operator, "/v1/dead?cause=invalid_message", 50)) == 1
 
 
 def test_who_waits_and_who_works_is_told_of_ones_own_queues_and_plans(gateway: Gateway, planner: Planner) -> None:

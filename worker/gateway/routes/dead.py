@@ -59,13 +59,14 @@ def entries(
 ) -> Response:
     """List dead entries, the newest first. A page with a next one may be short."""
     wanted = Filter(cause or "", stream or "", max(0, milliseconds(since)) if since else 0)
+    younger = Filter(since_ms=wanted.since_ms)  # what else is wanted is asked here: each entry read is a look
     found: list[dict[str, Any]] = []
     last = ""
-    for looks, one in enumerate(dead.newest(doors.client, doors.partitions, wanted, cursor or "")):
+    for looks, one in enumerate(dead.newest(doors.client, doors.partitions, younger, cursor or "")):
         if len(found) == limit or looks == MOST_LOOKS:
             return page(found, last)
         last = one.name
-        if may_see_dead(doors, caller, one):
+        if wanted.fits(one) and may_see_dead(doors, caller, one):
             found.append(one.document(body=include is not None))
     return page(found)
 

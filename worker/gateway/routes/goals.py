@@ -119,7 +119,7 @@ def read(
 
 def _hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, str], key: str | None) -> _Handed:
     """Check a goal and put it on the stream."""
-    body, event_id, before = _unpack(raw, headers)
+    body, event_id, before = _unpack(raw, headers, doors.settings.max_goal_bytes)
     has_own_id = body.get("goal_id") is not None or event_id is not None
     if body.get("goal_id") is None and (named := event_id or id_of_key(key)):
         body["goal_id"] = named
@@ -152,15 +152,30 @@ def _claim(doors: Context, sent: Sent, repo: str | None) -> None:
     publishing.check_same(doors.client, doors.partitions, sent)
 
 
-def _unpack(raw: bytes, headers: Mapping[str, str]) -> tuple[dict[str, Any], str | None, str]:
+def _unpack(raw: bytes, headers: Mapping[str, str], most_bytes: int) -> tuple[dict[str, Any], str | None, str]:
     """Read the goal, the id of the event that it came as, and where it stands in the body; raises Refusal."""
     body, before = read_json(raw), ""
-    event_id = cloud_events.id_beside(headers)
-    if headers.get("content-type", "").partition(";")[0].strip().lower() == cloud_events.MEDIA_TYPE:
-        (body, event_id), before = cloud_events.unpack(body), "/data"
+    is_event = headers.get("content-type", "").partition(";")[0].strip().lower() == cloud_events.MEDIA_TYPE
+    goal = body.get("data") if is_event and isinstance(body, dict) else body
+    try:
+        event_id = cloud_events.id_beside(headers)
+        if is_event:
+            before = "/data"
+            body, event_id = cloud_events.unpack(body)
+    except Refusal as refusal:
+        raise _with_errors_of(goal, refusal.problem, before, most_bytes) from refusal
     if not isinstance(body, dict):
         raise wrong(before, "A goal is an object.")
     return body, event_id, before
+
+
+def _with_errors_of(goal: Any, event: Problem, before: str, most_bytes: int) -> Refusal:
+    """Refuse an event that is none, with what is wrong with its goal too."""
+    errors = event.errors
+    if isinstance(goal, dict):
+        found = read_goal(StreamEntry("", b"", {b"data": codec.dumps(goal)}), most_bytes, strict=True)
+        errors += refusal_of(found, before).problem.errors if isinstance(found, Problem) else ()
+    return Refusal(event.code, event.detail, event.status, errors)
 
 
 def _conflict(conflict: GoalConflict, caller: Access, has_own_id: bool) -> Refusal:
