@@ -312,7 +312,13 @@ def test_of_very_many_deliveries_the_oldest_are_forgotten(calls: Calls, receiver
     assert len(list(calls.redis.scan_iter(f"{P0.callbacks}:one:*"))) == 1000
 
 
-@pytest.mark.parametrize(("kind", "path"), [("github", "repos/acme/shop"), ("gitlab", "projects/acme%2Fshop")])
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("github", "repos/acme/shop"),
+        pytest.param("gitlab", "projects/acme%2Fshop", marks=pytest.mark.outages),  # its words: test_callbacks.py
+    ],
+)
 def test_a_forge_is_given_the_status_of_the_commit(calls: Calls, tmp_path: Any, kind: str, path: str) -> None:
     (tmp_path / "token").write_text(TOKEN + "\n")
     with serving() as forge:

@@ -203,7 +203,14 @@ def no_http() -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("raw", "status"), [(endless_head, 0), (slow_head, 0), (no_http, 0), (endless_body, 200), (bomb, 200)]
+    ("raw", "status"),
+    [
+        pytest.param(endless_head, 0, marks=pytest.mark.outages),  # the clock cuts it, as it does slow_head
+        (slow_head, 0),
+        (no_http, 0),
+        (endless_body, 200),
+        (bomb, 200),
+    ],
 )
 def test_an_answer_that_does_not_end_is_cut_at_its_head_or_by_the_clock(
     monkeypatch: pytest.MonkeyPatch, raw: object, status: int
