@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.conftest import RunningWorker, wait_until
 from tests.support.messages import publish_all
 from tests.support.stored import P0, nothing_waits, state, step_states
 from worker.bench import fleet
+
+pytestmark = pytest.mark.outages  # for their length
 
 
 def test_a_thousand_plans_of_ten_steps_complete_with_every_step_done_once(planner_worker: RunningWorker) -> None:

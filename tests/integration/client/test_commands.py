@@ -90,6 +90,7 @@ def test_a_plan_is_told_of_alike(
         assert_alike(by_redis, over_http, words)
 
 
+@pytest.mark.outages
 def test_lists_are_alike(planner: Planner, by_redis: Ask, over_http: Ask) -> None:
     made = [completed(planner), halted(planner), asking(planner), executing(planner)]
     for number in range(3):
