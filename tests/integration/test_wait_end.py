@@ -231,7 +231,7 @@ def test_a_server_that_restarts_meanwhile_is_waited_for(
         assert lines is not None
         wait_until(lambda: "look" in lines.readline(), what="the first step is told of")
         with server.refusing():
-            assert "does not answer" in lines.readline()
+            wait_until(lambda: "does not answer" in lines.readline(), what="that the server is away is told")
         planner.client.connection_pool.disconnect()
         for step, touched in (("look", []), ("fix-b", ["b.py"])):
             planner.report(step, plan_id, touched_files=touched)

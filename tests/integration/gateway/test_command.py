@@ -23,7 +23,7 @@ from redis import Redis
 from schemas.api_key import ApiKey, Right
 from tests.conftest import wait_until
 from worker.host.embedded_server import free_port
-from worker.store import api_keys
+from worker.store import api_keys, clients
 from worker.store.keys import GOALS
 
 COMMAND = [sys.executable, "-c", "from worker.start import planner; planner()", "gateway"]
@@ -99,7 +99,9 @@ def test_with_a_certificate_it_speaks_https_and_a_large_refusal_is_read(redis_ur
         port = address.rpartition(":")[2]
         with httpx.Client(verify=ssl.create_default_context(cafile=str(cert))) as client:
             assert client.get(f"https://localhost:{port}/readyz").status_code == 200
-            headers = {"Authorization": "Bearer x", "Content-Type": "application/json"}
+            with clients.connect(redis_url) as redis:
+                shown = api_keys.add(redis, ApiKey(key_id="large", rights=(Right.OPERATOR,)))
+            headers = {"Authorization": f"Bearer {shown}", "Content-Type": "application/json"}
             large = client.post(f"https://localhost:{port}/v1/commands", content=b"0" * 4_000_000, headers=headers)
             assert large.status_code == 413
 
