@@ -422,7 +422,8 @@ def test_the_server_of_up_has_a_random_password_which_only_its_user_can_read(tmp
     shown = [path.read_bytes() for path in _processes(process.pid)]
     http, key = (data / nearby_server.GATEWAY_URL).read_text(), (data / nearby_server.API_KEY).read_text()
     assert f"Over HTTP: {http}, with the key in {data / nearby_server.API_KEY}" in greeting
-    assert httpx.get(f"{http}/v1/plans", headers={"Authorization": f"Bearer {key}"}).status_code != 401
+    headers = {"Authorization": f"Bearer {key}"}
+    assert httpx.get(f"{http}/v1/plans", headers=headers, timeout=60).status_code != 401  # the gateway may be starting
     assert (data / nearby_server.API_KEY).stat().st_mode & 0o777 == 0o600
     process.send_signal(signal.SIGINT)
     said, log = process.communicate(timeout=60)

@@ -426,7 +426,7 @@ def test_every_replica_of_the_gateway_answers_whoever_has_a_key(deployment: Depl
     assert len(deployment.gateways) == SERVICES["gateway"]["deploy"]["replicas"] == 2
     for port in deployment.gateways:
         headers = {"Authorization": f"Bearer {key}", "Host": "gateway:8484"}
-        answer = httpx.get(f"http://127.0.0.1:{port}/v1/plans/{plan_id}", headers=headers)
+        answer = httpx.get(f"http://127.0.0.1:{port}/v1/plans/{plan_id}", headers=headers, timeout=30)
         assert (answer.status_code, answer.json()["state"]) == (200, "COMPLETED")
 
 

@@ -253,7 +253,7 @@ def test_two_workers_that_take_over_goals_ask_about_each_once(redis: Redis, hire
     wait_until(lambda: goal(redis, "g-2")["verdict"] == "PLANNED")
     assert goal(redis, "g-1")["verdict"] == "PLANNED"
     assert (one.drafter.asked, two.drafter.asked) == (1, 1)
-    assert redis.xlen(keys.GOALS) == 0
+    wait_until(lambda: redis.xlen(keys.GOALS) == 0)
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
 def test_the_wall_refuses_what_no_door_should_see(
     url: str, headers: dict[str, str], body: bytes, expected: tuple[int, str]
 ) -> None:
-    answer = httpx.post(f"{url}/v1/echo", content=body, headers=JSON | headers)
+    answer = httpx.post(f"{url}/v1/echo", content=body, headers=JSON | headers, timeout=30)
 
     assert (answer.status_code, "") == expected if expected[0] == 200 else problem(answer) == expected
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -192,7 +192,7 @@ def test_the_oldest_slow_caller_gives_way_and_others_are_served(url: str, monkey
         for _ in range(5):
             slow.append(opened.enter_context(socket.create_connection(address, timeout=10)))
             slow[-1].sendall(b"GET / HTTP/1.1\r\n")
-            assert httpx.get(f"{url}/healthz").status_code == 200
+            assert httpx.get(f"{url}/healthz", timeout=30).status_code == 200
         assert slow[0].recv(100).startswith(b"HTTP/1.1 408")
 
 
