@@ -1,0 +1,171 @@
+"""The settings of drafters, and of what strategies do with their drafts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import AliasChoices, Field, SecretStr
+from pydantic_settings import BaseSettings
+
+from worker.settings.types import Argv, CheckNames, DrafterName, DrafterNames, Grants, OutputName, Variables
+
+PLANNING = "planning_"
+OURS = frozenset({"planning_backend", "planning_timeout_seconds", "planning_debug_dir"})  # no business of a strategy
+
+
+def _planning(name: str) -> AliasChoices:
+    """The variable of a planning setting, and its other name, `WORKER_*`."""
+    return _old(f"PLANNING_{name}", name)
+
+
+def _old(ours: str, theirs: str) -> AliasChoices:
+    return AliasChoices(f"PLANNER_{ours}", f"WORKER_PLANNING_{theirs}")
+
+
+class DraftingSettings(BaseSettings):
+    """Who drafts, how long that may take, and what a draft must be like."""
+
+    drafters: DrafterNames = Field(
+        default=("none", "queue"), description="the drafters that goals may ask for, separated by commas"
+    )
+    drafter: DrafterName | None = Field(
+        default=None,
+        description="who drafts goals that ask for nobody;"
+        " `none` for `task`, `queue` for `campaign` and `evolution` unless set",
+    )
+    llm_model: str | None = Field(
+        default=None, description="the model of the drafter `http`, such as openai:gpt-5; its bare name with a base URL"
+    )
+    llm_base_url: str | None = Field(
+        default=None, pattern=r"^https?://[^\s/]", description="an endpoint that speaks OpenAI's chat completions"
+    )
+    llm_api_key: SecretStr | None = Field(
+        default=None, description="its key; without a base URL the provider's own variable counts as well"
+    )
+    llm_timeout_s: float = Field(default=900, gt=0, description="seconds for an answer, repeated calls included")
+    llm_max_retries: int = Field(default=4, ge=0, le=20, description="calls more after 429, 5xx and lost connections")
+    llm_max_output_tokens: int = Field(default=8192, ge=32, description="longest answer that is asked for")
+    llm_stream: bool = Field(default=True, description="ask for the answer in pieces, so that no proxy hangs up")
+    cli_command: Argv = Field(
+        default=(), description="the drafter `cli`: a JSON list or words, no shell; `{schema_file}` becomes a path"
+    )
+    cli_output: OutputName = Field(
+        default="text",
+        description="what it prints: its answer, or as `claude --output-format json` or `codex --json` do",
+    )
+    cli_timeout_s: float = Field(
+        default=1800, gt=0, validation_alias=_old("CLI_TIMEOUT_S", "TIMEOUT_SECONDS"), description="seconds that it has"
+    )
+    cli_memory_mb: int | None = Field(
+        default=None, ge=16, description="its address space; Node reserves far more of it than it uses"
+    )
+    cli_working_dir: Path | None = Field(
+        default=None, description="the git repository that it runs in; an empty directory unless set"
+    )
+    cli_env: Variables | None = Field(
+        default=None,
+        validation_alias=_old("CLI_ENV", "EXTRA_ENV"),
+        description="a JSON object of variables that it is given beside PATH, HOME and the like",
+    )
+    cli_paths: Grants = Field(
+        default=(), description="paths beside the system's that it may read, `PATH:rw` to write too, with commas"
+    )
+    planning_backend: str | None = Field(
+        default=None,
+        validation_alias=_planning("BACKEND"),
+        description="the drafter `backend`: `module:attr` of an instance, a class or a factory",
+    )
+    planning_timeout_seconds: float = Field(
+        default=900, gt=0, validation_alias=_planning("TIMEOUT_SECONDS"), description="seconds that it has"
+    )
+    planning_max_attempts: int = Field(
+        default=2, ge=1, le=10, validation_alias=_planning("MAX_ATTEMPTS"), description="questions for one draft"
+    )
+    planning_validation_mode: Literal["strict", "lenient", "none"] = Field(
+        default="lenient", validation_alias=_planning("VALIDATION_MODE"), description="what a draft must be like"
+    )
+    planning_schema_mode: Literal["auto", "native", "prompt", "none"] = Field(
+        default="auto",
+        validation_alias=_old("PLANNING_SCHEMA_MODE", "CODEX_SCHEMA_MODE"),
+        description="how a drafter is told the schema: by its interface, in the prompt, or both where it can",
+    )
+    planning_fallback: Literal["template", "reject"] = Field(
+        default="template", description="what becomes of a `task` or a `campaign` whose draft is of no use"
+    )
+    planning_max_clarifications: int = Field(
+        default=5, ge=1, le=20, description="answers of a person after which a `campaign` that is still unclear ends"
+    )
+    planning_max_replans: int = Field(
+        default=1, ge=0, le=5, description="times that a `campaign` which is stuck is planned anew"
+    )
+    planning_quorum: int = Field(
+        default=3, ge=1, le=4, description="modes of an exploration that must come to something, else memory counts"
+    )
+    planning_max_failures: int = Field(
+        default=10, ge=0, le=100, description="remembered failures that count for a `campaign`"
+    )
+    planning_gap_protected: Literal["action", "file"] = Field(
+        default="action", description="what a `gap_report` leaves out where an action names a protected file"
+    )
+    planning_gap_checks: CheckNames = Field(
+        default=("ruff-check", "pyright"),
+        description="the tools that check the files of a `gap_report` in Python, separated by commas",
+    )
+    planning_gap_high_risk: Literal["failed", "exhausted"] = Field(
+        default="failed", description="the gaps of a `gap_report` that are of high risk because of their past"
+    )
+    planning_gap_max_failures: int = Field(
+        default=3, ge=1, le=100, description="failures in a row that put a gap of a `gap_report` after the others"
+    )
+    planning_trajectory_block_size: int = Field(
+        default=8, ge=1, validation_alias=_planning("TRAJECTORY_BLOCK_SIZE"), description="commits of a summary"
+    )
+    planning_trajectory_max_chunks: int = Field(
+        default=3, ge=0, validation_alias=_planning("TRAJECTORY_MAX_CHUNKS"), description="summaries in a prompt"
+    )
+    planning_trajectory_max_raw_steps: int = Field(
+        default=6,
+        ge=0,
+        validation_alias=_planning("TRAJECTORY_MAX_RAW_STEPS"),
+        description="commits told one by one",
+    )
+    planning_trajectory_summary_model: str | None = Field(
+        default=None, validation_alias=_planning("TRAJECTORY_SUMMARY_MODEL"), description="whose summaries count"
+    )
+    planning_trajectory_summary_max_chars: int = Field(
+        default=800, ge=64, validation_alias=_planning("TRAJECTORY_SUMMARY_MAX_CHARS"), description="of one summary"
+    )
+    planning_debug_dir: Path | None = Field(
+        default=None, description="where each question to a drafter is kept with its answer, for a while"
+    )
+
+    @property
+    def planning(self) -> dict[str, Any]:
+        """What a strategy is told of PLANNER_PLANNING_*, by the short names in lower case.
+
+        `schema_in_prompt` follows from the schema mode.
+        """
+        names = [name for name in type(self).model_fields if name.startswith(PLANNING) and name not in OURS]
+        options = {name.removeprefix(PLANNING): getattr(self, name) for name in names}
+        return options | {"schema_in_prompt": self.planning_schema_mode != "native"}
+
+
+def missing(settings: DraftingSettings) -> list[str]:
+    """Say what is not set that the enabled drafters need: a sentence each."""
+    model = settings.llm_model
+    needs = (
+        ("http", bool(model), "PLANNER_LLM_MODEL: the drafter http needs the name of a model."),
+        (
+            "http",
+            not model or ":" in model or bool(settings.llm_base_url),
+            f"PLANNER_LLM_MODEL: {model} names no provider as openai:{model} does, nor does PLANNER_LLM_BASE_URL.",
+        ),
+        ("cli", bool(settings.cli_command), "PLANNER_CLI_COMMAND: the drafter cli needs a command."),
+        ("backend", bool(settings.planning_backend), "PLANNER_PLANNING_BACKEND: the drafter backend needs a path."),
+    )
+    enabled = {*settings.drafters, "none"}
+    said = [sentence for name, is_there, sentence in needs if name in enabled and not is_there]
+    if settings.drafter and settings.drafter not in enabled:
+        said.append(f"PLANNER_DRAFTER: {settings.drafter} is not among PLANNER_DRAFTERS.")
+    return said
