@@ -20,7 +20,7 @@ from tasks.base.policy_version import POLICY_VERSION
 from tasks.policy.schedule import SILENT_MS
 from tests.support.any_plan import APPROVALS, AROUND, DAY_TOKENS, LIMITS, METRICS, ORDERS, SAID, drafts
 from tests.support.plans import a_step
-from tests.support.replay import Again, everything, run
+from tests.support.replay import fold_again, run
 from tests.support.surroundings import surrounded
 
 DOINGS = st.lists(
@@ -91,8 +91,4 @@ def test_the_log_folded_again_gives_the_same_plan(
     plan = surrounded(*steps, **made)
     run(plan, doings)
 
-    again = Again(surrounded(*steps, **made))
-    for line in plan.log[len(again.plan.log) :]:
-        again.fold(line)
-
-    assert everything(again.plan) == everything(plan)
+    fold_again(plan, surrounded(*steps, **made))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas.step import PlannedStep
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.plans import Running, a_check, a_report, a_step
-from tests.support.replay import Again, everything
+from tests.support.replay import fold_again
 
 TESTS = ("tests/test_a.py::test_a", "tests/test_b.py::test_b")
 SAID = st.fixed_dictionaries(
@@ -41,11 +41,7 @@ def test_the_log_folded_again_gives_the_same_plan(said: list[dict[str, Any]]) ->
             step = sorted(plan.active)[0]
             plan.report(a_report(step, plan.active[step].attempt, **each, diff_hash=str(number)))
 
-    again = Again(made())
-    for line in plan.log[len(again.plan.log) :]:
-        again.fold(line)
-
-    assert everything(again.plan) == everything(plan)
+    fold_again(plan, made())
     assert plan.state != "COMPLETED" or plan.states["t"] == "DONE"
 
 
@@ -81,11 +77,7 @@ def test_no_patch_loses_the_verification_that_somebody_asked_for(said: list[dict
             step = sorted(plan.active)[0]
             plan.report(a_report(step, plan.active[step].attempt, **each, diff_hash=str(number)))
 
-    again = Again(made_with_checks())
-    for line in plan.log[len(again.plan.log) :]:
-        again.fold(line)
-
-    assert everything(again.plan) == everything(plan)
+    fold_again(plan, made_with_checks())
     patches = [spec for spec in plan.specs if spec["step_id"] in "ab"]
     assert all("pytest" in {tool["tool"] for tool in spec["verify_tools"]} for spec in patches)
     base_was_red = any(

@@ -14,7 +14,7 @@ from tasks.rules.strategy import End, Expansion, LivePlan, Question
 from tests.support.any_plan import AROUND, DAY_TOKENS, LIMITS, METRICS, ORDERS, SAID, drafts
 from tests.support.growing import FILES, Script, goes_on
 from tests.support.plans import a_step
-from tests.support.replay import Again, everything, run
+from tests.support.replay import fold_again, run
 from tests.support.surroundings import surrounded
 
 MOST = 6  # times that a plan goes on, so that each ends
@@ -80,8 +80,4 @@ def test_the_log_of_a_plan_that_unfolds_gives_the_same_plan(
         plan = surrounded(*steps, **more)
         run(plan, doings)
 
-        again = Again(surrounded(*steps, **more))
-        for line in plan.log[len(again.plan.log) :]:
-            again.fold(line)
-
-        assert everything(again.plan) == everything(plan)
+        fold_again(plan, surrounded(*steps, **more))

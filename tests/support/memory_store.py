@@ -9,11 +9,11 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from schemas.stored import HOT, Attempt, PlanRecord, StepStatus, decode_plan
 from schemas.times import DAY_MS
 from tasks.handlers.bulk_commands import find_paused_queues, find_standing
-from tasks.plan.changeset import MAX_STEP_CHANGES, Changeset
-from tasks.plan.snapshot import NOTE, WINDOW, Grant, Lease, Snapshot, StandingCommand, Step, Window
+from tasks.plan.changeset import Changeset
+from tasks.plan.snapshot import Grant, Lease, Snapshot, StandingCommand
+from tasks.record.held_plan import HeldPlan
 from worker.store.keys import CONTROLLERS, GROUP, Partition, PlanKeys
 from worker.store.plans import LOCK_MS, MAX_QUEUE, Ask, NoSnapshot, Write
 
@@ -133,55 +133,21 @@ class MemoryStore:
         if holder not in ("", token) and 0 < int(until) - self.now <= LOCK_MS:
             return NoSnapshot.BUSY
         plan["lock"] = b"%s %d" % (token.encode(), self.now + LOCK_MS)
-        todo = [_todo(item) for item in self.items(k.todo)[:TODO_PAGE]]
-        names = dict.fromkeys([*ask.steps, *(step for step, _ in todo)])
-        ends = len(names)
-        windows = self._windows(k, [*todo, *((step, 0) for step in ask.steps)])
-        names |= dict.fromkeys(name for window in windows.values() for name in window.dependents)
-        active = {step: Attempt.decode(raw) for step, raw in self.hash(k.active).items()}
-        page = ends + ask.page
-        ready = sorted(self.hash(k.ready), key=lambda step: (self.hash(k.ready)[step], step))[:page]
-        must = {*list(names)[:ends], *ready}
         prefix = self.partition.lease_prefix(ask.plan_id)
-        record: PlanRecord = decode_plan([plan.get(name) for name in HOT])
-        return Snapshot(
-            plan_id=ask.plan_id,
-            now=self.now,
-            record=record,
-            standing=self.standing(record.head.tenant, record.head.repo, record.times["created"]),
-            paused_queues=self.paused_queues(),
-            grants=self.grants(plan.get("quota", b"").decode().splitlines()),
-            steps=self._steps(k, dict.fromkeys([*names, *ready]), must, ends),
-            windows=windows,
-            notes={name[1:]: self.hash(k.steps).get(name, b"") for name in ask.steps if name[0] == NOTE},
-            active=active,
-            ready=ready,
-            ready_beyond=len(ready) >= page,
-            todo=todo,
-            todo_beyond=len(self.items(k.todo)) - len(todo),
-            reply_to=self.partition.outcomes,
-            lease_prefix=prefix,
-            leases={step: found for step in ask.steps if ask.leases and (found := self._lease(prefix + step))},
-        )
+        leases = {step: found for step in ask.steps if ask.leases and (found := self._lease(prefix + step))}
+        view: Snapshot = self.held(ask.plan_id).snapshot(self.now, ask.steps, ask.page, leases)
+        head = view.record.head
+        view.standing = self.standing(head.tenant, head.repo, view.record.times["created"])
+        view.paused_queues = self.paused_queues()
+        view.grants = self.grants(plan.get("quota", b"").decode().splitlines())
+        return view
 
-    def _windows(self, k: PlanKeys, wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Window]:
-        specs, windows, read = self.hash(k.steps), {}, 0
-        for step, number in wanted:
-            if read >= MAX_STEP_CHANGES:
-                break
-            ids = specs.get(f">{step}:{number}", b"").decode().split()
-            read += len(ids)
-            more = len(ids) == WINDOW and f">{step}:{number + 1}" in specs
-            windows[step, number] = Window(ids, more)
-        return windows
-
-    def _steps(self, k: PlanKeys, names: dict[str, None], must: set[str], ends: int) -> dict[str, Step]:
-        specs, records = self.hash(k.steps), self.hash(k.status)
-        statuses = {name: StepStatus.decode(records[name]) for name in names if name in records}
-        return {
-            name: Step(name, specs.get(name) if name in must or status.unmet <= ends else None, status)
-            for name, status in statuses.items()
-        }
+    def held(self, plan_id: str) -> HeldPlan:
+        """The keys of a plan that are its own."""
+        k = self.partition.plan(plan_id)
+        hashes = map(self.hash, (k.plan, k.steps, k.status, k.ready, k.active))
+        prefix = self.partition.lease_prefix(plan_id)
+        return HeldPlan(plan_id, self.partition.outcomes, prefix, *hashes, *map(self.items, (k.todo, k.log)))
 
     def _lease(self, key: str) -> Lease | None:
         lease = self.keys.get(key)
@@ -209,9 +175,9 @@ class MemoryStore:
                 return ResponseError(f"planner commit: {queue} is not a stream")
         for queue in queues:
             self.stream(queue).groups.setdefault(CONTROLLERS, set())
-        self._write_plan(k, change)
-        self._write_attempts(k, change)
-        self._write_lists(k, change)
+        entries = self._write_attempts(change)
+        self.held(change.plan_id).commit(change, entries)
+        self._write_beside(k, change)
         for stream, entry in write.acks:
             self.stream(stream).remove(GROUP, entry)
         self._write_counters(change)
@@ -251,50 +217,34 @@ class MemoryStore:
         for scope, tokens in change.taken.items():
             self.give(scope, -tokens, exhausted=self._grant(scope).exhausted)
 
-    def _write_plan(self, k: PlanKeys, change: Changeset) -> None:
+    def _write_beside(self, k: PlanKeys, change: Changeset) -> None:
         if change.expected == 0:
             self.hash(self.partition.plans)[change.plan_id] = change.now
-        if change.changed:
-            self.hash(k.plan)["version"] = b"%d" % (change.expected + 1)
         if change.changed or change.expected:
             self.hash(k.plan)["lock"] = b""
-        for key, pairs in ((k.plan, change.fields), (k.status, change.statuses), (k.steps, change.specs)):
-            self.hash(key).update(pairs)
-        for step in change.ready_remove:
-            self.hash(k.ready).pop(step, None)
-        self.hash(k.ready).update(change.ready_add)
         if change.wake:
             self.hash(self.partition.timers)[change.plan_id] = change.wake
         elif change.wake == 0:
             self.hash(self.partition.timers).pop(change.plan_id, None)
             if k.plan in self.expires:
                 self.hash(self.partition.timers)[change.plan_id] = self.expires[k.plan] + 1000 * FORGET_AFTER_S
+        for kind, data in change.events:
+            self.stream(self.partition.events).add({b"type": kind.encode(), b"data": data})
 
-    def _write_attempts(self, k: PlanKeys, change: Changeset) -> None:
+    def _write_attempts(self, change: Changeset) -> list[bytes]:
+        """Take attempts out of flight and start others; returns the entries of their specs."""
         prefix = self.partition.lease_prefix(change.plan_id)
         for step, attempt in change.ended.items():
-            self.hash(k.active).pop(step, None)
             self.stream(self.partition.steps(attempt.queue)).remove(CONTROLLERS, attempt.entry.encode())
             if step in change.cancelled:
                 self.hash(prefix + step)["action"] = "cancel"
             else:
                 self.keys.pop(prefix + step, None)
+        entries = []
         for one in change.dispatches:
             a = one.attempt
-            entry = self.stream(self.partition.steps(a.queue)).add({b"data": one.spec})
-            self.hash(k.active)[one.step_id] = entry + b" " + a.encode()
+            entries.append(self.stream(self.partition.steps(a.queue)).add({b"data": one.spec}))
             self.keys[prefix + one.step_id] = {"attempt": a.attempt, "lease": a.lease, "tokens": a.tokens}
         for step, action in change.actions.items():
             self.hash(prefix + step)["action"] = action
-
-    def _write_lists(self, k: PlanKeys, change: Changeset) -> None:
-        del self.items(k.todo)[: change.todo_pop]
-        self.items(k.todo).extend([b"%s %d" % (step.encode(), number) for step, number in change.todo_push])
-        self.items(k.log).extend([change.log] if change.log else ())
-        for kind, data in change.events:
-            self.stream(self.partition.events).add({b"type": kind.encode(), b"data": data})
-
-
-def _todo(item: bytes) -> tuple[str, int]:
-    step, _, number = item.decode().partition(" ")
-    return step, int(number)
+        return entries
