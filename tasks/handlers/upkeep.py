@@ -113,7 +113,7 @@ def _expire(unit: UnitOfWork, step: Step, *, claimed: bool, reason: str) -> None
 
 
 def _look_at_wall_clock(unit: UnitOfWork) -> None:
-    ends = waits.wall_clock_ends(unit)
+    ends = waits.wall_clock_ends(unit.plan)
     if ends is None:
         return
     if unit.snapshot.now < ends:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from schemas.base import FailureCategory as C
+from schemas.stored import PlanRecord
 from schemas.times import DAY_MS, rfc3339
 from tasks.base.errors import NeedsSteps
 from tasks.plan.snapshot import Clocks, Step
@@ -208,16 +209,16 @@ def keep_time(unit: UnitOfWork) -> None:
         plan.dirty.add("live")
         if not (unit.inputs or unit.moves):
             unit.inputs.append(["queue resumed"])  # else the log would not say that the wall clock went on
-        unit.wake_at(wall_clock_ends(unit) or unit.snapshot.now)
+        unit.wake_at(wall_clock_ends(plan) or unit.snapshot.now)
     if unit.is_paused != unit.was_paused:
         action = "pause" if unit.is_paused else "continue"
         started = {one.step_id for one in unit.change.dispatches}
         unit.change.actions = {step_id: action for step_id in unit.snapshot.active if step_id not in started}
 
 
-def wall_clock_ends(unit: UnitOfWork) -> int | None:
+def wall_clock_ends(plan: PlanRecord) -> int | None:
     """Say when the plan's wall clock runs out, ms; None while it stands still or has no limit."""
-    times, limit = unit.plan.times, unit.plan.limits["wall_clock_s"]
+    times, limit = plan.times, plan.limits["wall_clock_s"]
     if limit is None or "ready" not in times or "still" in times:
         return None
     return times["ready"] + 1000 * limit + times.get("lost", 0)

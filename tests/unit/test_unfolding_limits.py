@@ -65,8 +65,7 @@ def test_outages_while_it_asks_lengthen_no_wall_clock(monkeypatch: pytest.Monkey
     plan.obey(order("answer", value="this one"))
     plan.look()
 
-    fold: Any = type("UnitOfWork", (), {"plan": plan.record})
-    assert waits.wall_clock_ends(fold) == plan.record.times["ready"] + 1_800_000
+    assert waits.wall_clock_ends(plan.record) == plan.record.times["ready"] + 1_800_000
 
 
 def test_what_is_added_cannot_take_the_name_of_a_preparation(monkeypatch: pytest.MonkeyPatch) -> None:

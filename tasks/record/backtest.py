@@ -1,0 +1,224 @@
+"""What other rules would have done to a plan: its log is folded twice, under its own rules and under the others.
+
+As long as both decide the same, everything that came in is a fact under the others too. Where they part, only an end is
+known: what came in afterwards would not have been there. Where the others would have gone on otherwise there is no
+data, and what they could have used and saved at most is told as bounds. No outcome is made up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from schemas import codec
+from schemas.base import PlanState, StepState
+from schemas.stored import Attempt
+from tasks.base.errors import PlannerError
+from tasks.plan.changeset import Changeset
+from tasks.plan.lifecycle import PLAN_ENDS
+from tasks.policy.waits import wall_clock_ends
+from tasks.record.fold import Fold
+from tasks.record.surroundings import Line
+
+
+class NotReplayed(PlannerError):
+    """This version decides otherwise than the log says, so that it cannot be compared with anything."""
+
+
+class Verdict(StrEnum):
+    """What the other rules do to a plan."""
+
+    SAME = "same"
+    ENDED_EARLIER = "ended_earlier"
+    ENDED_OTHERWISE = "ended_otherwise"  # with the same line, by another rule or in another state
+    GOES_ON = "goes_on"  # where it really ended
+    DECIDED_OTHERWISE = "decided_otherwise"  # a step is retried, revised, asked about or given up, which it was not
+
+
+class Basis(StrEnum):
+    """What a verdict rests on."""
+
+    FACT = "fact"  # all that came in until the end
+    ASSUMPTION = "assumption"  # that attempts which would have been told lower limits would have ended as they did
+    UNKNOWN = "unknown"  # there is no data; figures are bounds
+
+
+class Range(NamedTuple):
+    """The least and the most that a figure can be; None where nothing bounds it."""
+
+    least: int | None
+    most: int | None
+
+    def plus(self, other: Range) -> Range:
+        """Add another figure."""
+        return Range(_sum(self.least, other.least), _sum(self.most, other.most))
+
+
+NOTHING = Range(0, 0)
+
+
+class Standing(NamedTuple):
+    """How a plan stands: its state, the rule that ended it, tokens, steps that are done, and the time (ms)."""
+
+    state: str
+    rule: str | None
+    tokens: int
+    done: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Backtested:
+    """What became of a plan, and what would have become of it; `would` is None where that is unknown.
+
+    `line` is the version of the first line that the other rules decide otherwise, None if there is none.
+    """
+
+    verdict: Verdict
+    basis: Basis
+    really: Standing
+    would: Standing | None
+    line: int | None = None
+    tokens_saved: Range = NOTHING
+    ms_saved: Range = NOTHING
+    successes_lost: Range = NOTHING
+    steps_lost: Range = NOTHING
+
+
+@dataclass(slots=True)
+class _Side:
+    """One of the two plans, with when its last decision was made and what was in flight that it cancelled."""
+
+    fold: Fold
+    at: int = 0
+    cancelled: int = 0  # tokens: they are booked, and were perhaps not used
+
+    def take(self, line: Line) -> Changeset:
+        """Fold a line."""
+        change = self.fold.fold(line)
+        self.at = change.now
+        self.cancelled = sum(change.ended[step].tokens for step in change.cancelled)
+        return change
+
+    @property
+    def has_ended(self) -> bool:
+        return self.fold.record.state in PLAN_ENDS
+
+    def standing(self) -> Standing:
+        plan, halt = self.fold.record, self.fold.plan.fields.get("halt")
+        return Standing(
+            plan.state,
+            codec.loads(halt)["rule"] if halt else None,
+            plan.spent["tokens"],
+            plan.counts.get(StepState.DONE.value, 0),
+            plan.times.get("ended", self.at),
+        )
+
+
+def backtest(lines: Iterable[Line], really: Fold, would: Fold) -> Backtested:
+    """Fold the lines behind the creation of a plan under its own rules, and under others as far as both decide alike.
+
+    Both plans were created, each under its rules. Raises NotReplayed where the plan's own rules do not give what the
+    log says.
+    """
+    created = really.record.times["created"]
+    fact, other = _Side(really, created), _Side(would, created)
+    # The line where the two part.
+    parted = None if _started(really) == _started(would) else really.plan.version
+    really_ended, told_less = False, _allowed(really) != _allowed(would)
+    for line in lines:
+        if parted is None and _is_out_of_time(other, line):
+            parted = line["version"]
+        change = fact.take(line)
+        if _told(change).get("moves", []) != [list(move) for move in line["moves"]]:
+            raise NotReplayed(f"line {line['version']} is decided otherwise than it was")
+        if parted is None:
+            if _decision(change) != _decision(other.take(line)):
+                parted, really_ended = line["version"], change.ends
+            else:
+                told_less |= bool(change.dispatches) and _allowed(really) != _allowed(would)
+    return _judge(fact, other, parted, Basis.ASSUMPTION if told_less else Basis.FACT, really_ended=really_ended)
+
+
+def _is_out_of_time(other: _Side, line: Line) -> bool:
+    """End the plan before `line` if its wall clock has run out by then, as a sweep would have done.
+
+    After an outage the line itself says what was given back.
+    """
+    if any(said[0] == "outage" for said in line["in"]):
+        return False
+    plan = other.fold.record
+    ends = None if plan.state in PLAN_ENDS else wall_clock_ends(plan)
+    if ends is None or ends >= line["now"]:
+        return False
+    other.take({"version": plan.version + 1, "now": ends, "in": [["wall clock over", ends]], "moves": []})
+    return True
+
+
+def _started(fold: Fold) -> list[Any]:
+    """Lay out what the creation of a plan decided: its state, what is in flight, and what waits for a person."""
+    plan = fold.record
+    return [plan.state, fold.plan.active.keys(), plan.waits.keys()]
+
+
+def _allowed(fold: Fold) -> list[Any]:
+    """Lay out what the attempts in flight may use."""
+    flying = ((step, Attempt.decode(raw)) for step, raw in fold.plan.active.items())
+    return [(step, one.tokens, one.patch_cycles) for step, one in flying]
+
+
+def _told(change: Changeset) -> dict[str, Any]:
+    return dict(codec.loads(change.log)) if change.log else {}
+
+
+def _decision(change: Changeset) -> list[Any]:
+    """Lay out what was decided: moves, revisions, attempts that start, and by which rule the plan ended."""
+    told = _told(change)
+    started = [(one.step_id, one.attempt.attempt) for one in change.dispatches]
+    rule = codec.loads(change.fields["halt"])["rule"] if "halt" in change.fields else None
+    return [told.get("moves"), told.get("revisions"), started, rule]
+
+
+def _judge(fact: _Side, other: _Side, parted: int | None, basis: Basis, *, really_ended: bool) -> Backtested:
+    really = fact.standing()
+    if parted is None:
+        return Backtested(Verdict.SAME, basis, really, really)
+    would, plan = other.standing(), other.fold.record
+    saved, done = really.tokens - would.tokens, really.done - would.done
+    took = really.at - would.at
+    success, is_over = int(really.state == PlanState.COMPLETED), really.state in PLAN_ENDS
+    if other.has_ended:
+        lost = success - (would.state == PlanState.COMPLETED)
+        return Backtested(
+            Verdict.ENDED_OTHERWISE if really_ended else Verdict.ENDED_EARLIER,
+            basis,
+            really,
+            would,
+            parted,
+            Range(saved, saved + other.cancelled),
+            Range(took, took),
+            Range(lost, lost) if is_over else Range(0, 1),
+            Range(done, done),
+        )
+    return Backtested(
+        Verdict.GOES_ON if really_ended else Verdict.DECIDED_OTHERWISE,
+        Basis.UNKNOWN,
+        really,
+        None,
+        parted,
+        Range(_least(really.tokens, would.tokens, plan.limits["tokens"]), saved),
+        Range(_least(really.at, would.at, wall_clock_ends(plan)), took),
+        Range(success - 1, success) if is_over else Range(-1, 1),
+        Range(None, done),
+    )
+
+
+def _least(really: int, so_far: int, most: int | None) -> int | None:
+    """Say what is saved at least of what was really used, where `so_far` is used and `most` can be."""
+    return None if most is None else really - max(so_far, most)
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other

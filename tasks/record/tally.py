@@ -1,0 +1,56 @@
+"""What other rules would have done to many plans, in sum: facts, assumptions and bounds, each apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from tasks.record.backtest import NOTHING, Backtested, Basis, Range, Verdict
+
+FIGURES = ("tokens_saved", "ms_saved", "successes_lost", "steps_lost")
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of plans by verdict and basis, with the sums of their figures; its size does not grow with the plans."""
+
+    plans: int = 0
+    tokens: int = 0  # really used
+    verdicts: Counter[tuple[Verdict, Basis]] = field(default_factory=Counter)
+    rules: Counter[str] = field(default_factory=Counter)  # that would have ended a plan which came out otherwise
+    sums: dict[Basis, dict[str, Range]] = field(
+        default_factory=lambda: {basis: dict.fromkeys(FIGURES, NOTHING) for basis in Basis}
+    )
+
+    def add(self, found: Backtested) -> None:
+        """Count a plan."""
+        self.plans += 1
+        self.tokens += found.really.tokens
+        self.verdicts[found.verdict, found.basis] += 1
+        if found.verdict is Verdict.SAME:
+            return
+        if found.would and found.would.rule:
+            self.rules[found.would.rule] += 1
+        sums = self.sums[found.basis]
+        for name in FIGURES:
+            sums[name] = sums[name].plus(getattr(found, name))
+
+    def count(self, verdict: Verdict) -> int:
+        """Count the plans of a verdict, whatever it rests on."""
+        return sum(self.verdicts[verdict, basis] for basis in Basis)
+
+    def document(self) -> dict[str, Any]:
+        """Lay out the sums for JSON."""
+        return {
+            "plans": self.plans,
+            "tokens_used": self.tokens,
+            "verdicts": {
+                verdict.value: {basis.value: count for basis in Basis if (count := self.verdicts[verdict, basis])}
+                for verdict in Verdict
+            },
+            "ended_by": dict(sorted(self.rules.items())),
+            "sums": {
+                basis.value: {name: each._asdict() for name, each in sums.items()} for basis, sums in self.sums.items()
+            },
+        }

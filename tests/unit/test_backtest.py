@@ -1,0 +1,148 @@
+"""What other rules would have done to a plan: facts where they end it earlier, bounds where they would have gone on."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from schemas.step import PlannedStep
+from tasks.record.backtest import Backtested, Basis, NotReplayed, Range, Verdict, backtest
+from tasks.record.fold import Fold
+from tests.support.plans import PLAN, Running, a_failure, a_report, a_step
+
+STEPS = (a_step("s-0", retries=3), a_step("s-1", "s-0"))
+MINUTE = 60_000
+
+
+def created(*steps: PlannedStep, **limits: Any) -> Fold:
+    return Fold(deepcopy(Running(*steps, **limits).store.held(PLAN)))
+
+
+def compare(plan: Running, steps: Any = STEPS, **limits: Any) -> Backtested:
+    really = created(*steps, **plan.record.limits)
+    return backtest(plan.log[len(really.plan.log) :], really, created(*steps, **{**plan.record.limits, **limits}))
+
+
+def fail(plan: Running, times: int, category: str = "TEST_REGRESSION") -> None:
+    for number in range(times):
+        plan.store.wait(MINUTE)
+        plan.sweep()
+        trace = "".join(chr(ord("a") + number))
+        plan.report(a_failure("s-0", category=category, error_message=f"{trace}" * 9, metrics={"tokens_used": 500}))
+
+
+def test_a_plan_that_ends_alike_is_the_same() -> None:
+    plan = Running(*STEPS)
+    plan.report(a_report("s-0"))
+    plan.report(a_report("s-1"))
+
+    found = compare(plan, consecutive_failures=1)
+
+    assert found.verdict is Verdict.SAME
+    assert found.basis is Basis.FACT
+    assert found.would == found.really
+    assert found.really.state == "COMPLETED"
+
+
+def test_a_halt_before_the_end_is_a_fact() -> None:
+    plan = Running(*STEPS)
+    fail(plan, 2)
+    plan.store.wait(MINUTE)
+    plan.sweep()
+    for step in STEPS:
+        plan.report(a_report(step.step_id, metrics={"tokens_used": 700}))
+    assert plan.state == "COMPLETED"
+
+    found = compare(plan, consecutive_failures=2)
+
+    assert (found.verdict, found.basis) == (Verdict.ENDED_EARLIER, Basis.FACT)
+    assert found.would
+    assert (found.would.state, found.would.rule) == ("HALTED", "consecutive_failures")
+    assert found.tokens_saved == Range(1400, 1400)
+    assert found.ms_saved == Range(MINUTE, MINUTE)
+    assert found.successes_lost == Range(1, 1)
+    assert found.steps_lost == Range(2, 2)
+
+
+def test_what_was_in_flight_at_the_end_is_booked_and_perhaps_not_used() -> None:
+    steps = (a_step("s-0", retries=3), a_step("s-1", tokens=4000))
+    plan = Running(*steps)
+    fail(plan, 1)
+    plan.report(a_report("s-1", metrics={"tokens_used": 3000}))
+    plan.report(a_report("s-0", metrics={"tokens_used": 500}))
+
+    found = compare(plan, steps, consecutive_failures=1)
+
+    assert found.verdict is Verdict.ENDED_EARLIER
+    assert found.tokens_saved == Range(-500, 3500)
+
+
+def test_where_the_plan_really_ended_the_rest_is_unknown() -> None:
+    plan = Running(*STEPS, consecutive_failures=2, tokens=10_000)
+    fail(plan, 2)
+    assert plan.state == "HALTED"
+
+    found = compare(plan, consecutive_failures=3)
+
+    assert (found.verdict, found.basis, found.would) == (Verdict.GOES_ON, Basis.UNKNOWN, None)
+    assert found.tokens_saved == Range(-9000, 0)
+    assert found.successes_lost == Range(-1, 0)
+    assert found.steps_lost == Range(None, 0)
+
+
+def test_a_step_that_would_start_later_is_another_decision() -> None:
+    steps = (a_step("s-0"), a_step("s-1"), a_step("s-2"))
+    plan = Running(*steps, max_parallel=2, wall_clock_s=None)
+    plan.report(a_report("s-0"))
+    plan.report(a_report("s-1"))
+    plan.report(a_report("s-2"))
+
+    found = compare(plan, steps, max_parallel=3)
+
+    assert (found.verdict, found.basis, found.line) == (Verdict.DECIDED_OTHERWISE, Basis.UNKNOWN, 1)
+    assert found.ms_saved.least is not None
+    assert found.successes_lost == Range(0, 1)
+
+
+def test_a_wall_clock_ends_the_plan_between_two_lines() -> None:
+    plan = Running(*STEPS)
+    plan.store.wait(30 * MINUTE)
+    plan.report(a_report("s-0"))
+    plan.report(a_report("s-1"))
+
+    found = compare(plan, wall_clock_s=600)
+
+    assert found.would
+    assert (found.would.rule, found.would.done) == ("wall_clock", 0)
+    assert found.ms_saved == Range(20 * MINUTE, 20 * MINUTE)
+    assert (found.verdict, found.basis, found.steps_lost) == (Verdict.ENDED_EARLIER, Basis.FACT, Range(2, 2))
+
+
+def test_time_that_an_outage_gives_back_ends_nothing() -> None:
+    plan = Running(*STEPS)
+    plan.outage(30 * MINUTE)
+    plan.look()
+    plan.report(a_report("s-0"))
+    plan.report(a_report("s-1"))
+
+    assert compare(plan, wall_clock_s=600).verdict is Verdict.SAME
+
+
+def test_attempts_that_would_have_been_told_less_are_an_assumption() -> None:
+    plan = Running(*STEPS)
+    plan.report(a_report("s-0", metrics={"tokens_used": 500}))
+    plan.report(a_report("s-1", metrics={"tokens_used": 100}))
+
+    assert compare(plan, tokens=1200).basis is Basis.ASSUMPTION
+
+
+def test_a_log_that_is_decided_otherwise_today_is_compared_with_nothing() -> None:
+    plan = Running(*STEPS)
+    plan.report(a_report("s-0"))
+    really = created(*STEPS)
+    changed = [{**line, "moves": line["moves"][1:]} for line in plan.log[len(really.plan.log) :]]
+
+    with pytest.raises(NotReplayed, match="line 2"):
+        backtest(changed, really, created(*STEPS))
