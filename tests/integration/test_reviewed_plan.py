@@ -269,6 +269,7 @@ def let_time_pass(redis: Redis, plan_id: str) -> None:
     redis.zadd(HOME.timers, {plan_id: 1})
 
 
+@pytest.mark.outages
 def test_the_demo_shows_a_gate_that_fails_and_leaves_nothing(place: Path) -> None:
     demo = played(place, "--kind", "reviewed_plan", "--json")
 

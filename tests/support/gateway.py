@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from socket import create_server
+from socket import create_server, socket
 from typing import Any
 
 import httpx
@@ -28,8 +28,9 @@ TIMEOUT_S = 40.0  # longer than a door waits
 class Gateway:
     """A running gateway, its server, and clients that show a key; all of them end with it."""
 
-    def __init__(self, url: str, redis: Redis, settings: Settings, stack: ExitStack) -> None:
-        self.url = url
+    def __init__(self, listener: socket, redis: Redis, settings: Settings, stack: ExitStack) -> None:
+        self.listener = listener
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         self.redis = redis
         self.settings = settings
         self._stack = stack
@@ -56,7 +57,6 @@ def running_gateway(
     """Run a gateway on a free port of this machine, with the walls that `planner gateway` has."""
     said = Settings(redis_url=redis_url, **{"stop_s": 1, **settings})
     listener = create_server(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
     server = server_of(make(said), said)
     serving = server.serve(sockets=[listener])
     thread = threading.Thread(target=lambda: asyncio.run(serving), name="gateway", daemon=True)
@@ -65,7 +65,7 @@ def running_gateway(
         wait_until(lambda: server.started or not thread.is_alive(), what="gateway starts")
         with ExitStack() as stack:
             redis = stack.enter_context(Redis.from_url(redis_url))
-            running = Gateway(f"http://127.0.0.1:{port}", redis, said, stack)
+            running = Gateway(listener, redis, said, stack)
             running.stop = partial(setattr, server, "should_exit", True)
             yield running
     finally:

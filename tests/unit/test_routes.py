@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ ADDRESSES = [stream.address for stream in streams.STREAMS]
 Watched = tuple[str, str, str, tuple[int, ...], str]
 
 
+@cache
 def constants() -> Counter[str]:
     """Count the string constants of the sources, docstrings and logger names aside."""
     found: Counter[str] = Counter()

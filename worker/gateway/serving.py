@@ -45,6 +45,15 @@ class Gateway(Server):
                 loop.add_signal_handler(number, self.handle_exit, number, None)
         yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Have answers sent at once: asyncio sees to that only for sockets that name their protocol, as few do.
+
+        Otherwise an answer's body would wait for the caller's delayed acknowledgement of its head, 40 ms.
+        """
+        for listener in sockets or ():
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it
+        await super().startup(sockets)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no new callers, answer those who wait, and close."""
         self._stopping.set()

@@ -65,6 +65,11 @@ def url(server_url: str) -> Iterator[str]:
             yield running.url
 
 
+def test_an_answer_does_not_wait_for_the_callers_acknowledgement(server_url: str) -> None:
+    with running_gateway(server_url) as running:  # its connections inherit what is set at its listener
+        assert running.listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def spoken(url: str, *pieces: bytes, pause_s: float = 0.0) -> bytes:
     """Send pieces over a connection of its own; returns all that is answered until the gateway hangs up."""
     with socket.create_connection((urlsplit(url).hostname, urlsplit(url).port), timeout=10) as line:
