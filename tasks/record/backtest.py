@@ -129,7 +129,7 @@ def backtest(lines: Iterable[Line], really: Fold, would: Fold) -> Backtested:
     parted = None if _started(really) == _started(would) else really.plan.version
     really_ended, told_less = False, _allowed(really) != _allowed(would)
     for line in lines:
-        if parted is None and _is_out_of_time(other, line):
+        if parted is None and _is_out_of_time(other, line, wall_clock_ends(really.record)):
             parted = line["version"]
         change = fact.take(line)
         if _told(change).get("moves", []) != [list(move) for move in line["moves"]]:
@@ -142,8 +142,8 @@ def backtest(lines: Iterable[Line], really: Fold, would: Fold) -> Backtested:
     return _judge(fact, other, parted, Basis.ASSUMPTION if told_less else Basis.FACT, really_ended=really_ended)
 
 
-def _is_out_of_time(other: _Side, line: Line) -> bool:
-    """End the plan before `line` if its wall clock has run out by then, as a sweep would have done.
+def _is_out_of_time(other: _Side, line: Line, really_ends: int | None) -> bool:
+    """End the plan before `line` if its wall clock has run out by then and the real one had not: a sweep would have.
 
     After an outage the line itself says what was given back.
     """
@@ -151,7 +151,7 @@ def _is_out_of_time(other: _Side, line: Line) -> bool:
         return False
     plan = other.fold.record
     ends = None if plan.state in PLAN_ENDS else wall_clock_ends(plan)
-    if ends is None or ends >= line["now"]:
+    if ends is None or ends >= min(line["now"], really_ends or line["now"]):
         return False
     other.take({"version": plan.version + 1, "now": ends, "in": [["wall clock over", ends]], "moves": []})
     return True

@@ -120,6 +120,16 @@ def test_a_wall_clock_ends_the_plan_between_two_lines() -> None:
     assert (found.verdict, found.basis, found.steps_lost) == (Verdict.ENDED_EARLIER, Basis.FACT, Range(2, 2))
 
 
+def test_a_sweep_that_came_late_comes_no_sooner_under_other_rules() -> None:
+    plan = Running(*STEPS, wall_clock_s=600)
+    plan.store.wait(30 * MINUTE)
+    plan.report(a_report("s-0"))
+    plan.report(a_report("s-1"))
+
+    assert compare(plan, wall_clock_s=600).verdict is Verdict.SAME
+    assert compare(plan, wall_clock_s=900).verdict is Verdict.SAME
+
+
 def test_time_that_an_outage_gives_back_ends_nothing() -> None:
     plan = Running(*STEPS)
     plan.outage(30 * MINUTE)
