@@ -27,6 +27,7 @@ from schemas.kinds.evolution import Evolution
 from schemas.kinds.gap_report import GapGoal
 from schemas.kinds.reviewed_plan import ReviewedPlanInput
 from schemas.text_kinds import TextKind
+from schemas.traceparent import Traceparent
 
 MAX_GOAL_BYTES = 256 * 1024  # a goal without supplied steps
 MAX_GOAL_WITH_STEPS_BYTES = 8 * 1024 * 1024  # PLANNER_MAX_GOAL_BYTES
@@ -133,6 +134,7 @@ class Goal(Inbound):
     delivery: Delivery | None = None
     retry_of: PlanId | None = None  # the plan of whose goal this one was made
     callback: EndpointId | None = None  # an endpoint of the tenant, which hears of the plan
+    traceparent: Traceparent = None  # of W3C Trace Context; may stand in the entry's field of that name instead
     steps: tuple[SuppliedStep, ...] | None = Field(default=None, max_length=MAX_STEPS)
     gap_report: GapGoal | None = None
     campaign: CampaignInput | None = None

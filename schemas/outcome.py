@@ -19,6 +19,7 @@ from pydantic_core import core_schema
 
 from schemas.base import Inbound, Line, Path, PlanId, StepId, Word
 from schemas.text_kinds import TextKind
+from schemas.traceparent import Traceparent
 
 MAX_OUTCOME_BYTES = 256 * 1024
 MAX_OUTPUT_BYTES = 64 * 1024
@@ -151,3 +152,4 @@ class Outcome(Inbound):
     failing_tests_complete: bool = False  # whether these are all tests that fail
     released: Released | None = None
     transcript: Annotated[Transcript | None, WrapValidator(_take_unreadable_for_none)] = None
+    traceparent: Traceparent = None  # of the attempt, or as the spec has it; may be the entry's field instead

@@ -159,3 +159,4 @@ class StepSpec(StepFields):
     deadline: str
     reply_to: str
     input: dict[str, Any] | None = None
+    traceparent: str | None = None  # of the plan, as W3C Trace Context has it: what its attempts belong to

@@ -127,6 +127,7 @@ class PlanHead:
     policy_version: int = 1  # of the tables by which the plan was made, and goes on
     tools: list[dict[str, Any]] = field(default_factory=list)  # contracts of an operator that it rests on
     streak: str | None = None  # a counter of those that plans leave to each other: how many failed in a row
+    traceparent: str | None = None  # of the trace that the plan belongs to; left out of the record where it has none
     unknown: dict[str, Any] | None = field(default=None, init=False)
 
     @classmethod
@@ -143,7 +144,10 @@ class PlanHead:
 
     def encode(self) -> bytes:
         """Write the record as a JSON object."""
-        return codec.dumps({**{name: getattr(self, name) for name in HEAD_FIELDS}, **(self.unknown or {})})
+        record = {name: getattr(self, name) for name in HEAD_FIELDS}
+        if self.traceparent is None:
+            del record["traceparent"]
+        return codec.dumps({**record, **(self.unknown or {})})
 
 
 HEAD_FIELDS = tuple(each.name for each in fields(PlanHead) if each.name != "unknown")

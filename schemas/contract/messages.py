@@ -44,6 +44,7 @@ UNPROMISED = {
         "quick_checks",
         "answers_from",
         "input",
+        "traceparent",
     )
 }  # in every spec, no matter to controllers
 # Of parts of messages: they stand only where they say something.

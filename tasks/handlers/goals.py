@@ -68,6 +68,7 @@ class PlanSeed:
     requires_receipts: bool = False
     delivery_wait_s: int = DAY_MS // 1000  # how long a delivery may go unclaimed
     unknown: UnknownFields = NOTHING_UNKNOWN  # of the goal as it came
+    traceparent: str | None = None  # of the trace that the plan belongs to
 
 
 def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SETTING) -> Answer:
@@ -193,6 +194,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         policy_version=plan_seed.policy_version,
         tools=[dict(tool) for tool in draft.tools],
         streak=draft.streak,
+        traceparent=plan_seed.traceparent,
     )
     record = PlanRecord(
         version=plan_seed.version,
@@ -243,7 +245,7 @@ def _left_out(part: Any, unkept: Any, pointer: str = "") -> Iterator[str]:
 def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
     plan = unit.plan
     plan.dirty.update(("state", "head", "live"))
-    body = goal.model_dump(mode="json", exclude=UNKEPT, exclude_defaults=True)
+    body = goal.model_dump(mode="json", exclude={**UNKEPT, "traceparent": True}, exclude_defaults=True)
     unit.extra = {
         "kind": goal.kind.value.encode(),
         "goal_id": plan.head.goal_id.encode(),

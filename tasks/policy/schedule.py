@@ -251,6 +251,7 @@ def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
             "lease_key": snapshot.lease_prefix + step.step_id,
             "deadline": rfc3339(attempt.deadline),
             "reply_to": snapshot.reply_to,
+            **({"traceparent": trace} if (trace := snapshot.record.head.traceparent) else {}),
         },
     )
 

@@ -28,6 +28,7 @@ from worker.sandbox.process import Abandoned, Job, JobResult, Printed, ResourceL
 from worker.sandbox.process import environment as without_secrets
 
 LINKS = "links lead out of the clone"
+OF_A_TRACE = ("TRACEPARENT", "TRACESTATE", "BAGGAGE")  # variables
 SHOWN_REFS = 20
 PATHS = 100  # a step may touch ten files; what touches more has failed anyway
 PATH_CHARS = 512
@@ -217,6 +218,9 @@ class AttemptRun:
     def _run_agent(self, argv: Sequence[str], timeout_s: float, stdin: bytes) -> JobResult:
         program = self.place.program
         given = program.variables_of_run() if program else {}
+        given = {name: value for name, value in given.items() if name not in OF_A_TRACE}  # which is another one
+        if self.spec.traceparent:
+            given["TRACEPARENT"] = self.spec.traceparent
         return self._run_as_agent(argv, timeout_s, stdin, given, self.log.add_agent)
 
     def _run_as_agent(

@@ -157,6 +157,7 @@ class Controller:
                 raise
             duration_ms = int((time.monotonic() - started) * 1000)
             message = outcome(spec, result, duration_ms, self._config.name)
+            message = message.model_copy(update={"traceparent": spec.traceparent})
             if place := self._keep(spec, raw, done, message):
                 message = message.model_copy(update={"transcript": place})
             data = codec.encode(message, exclude_none=True)

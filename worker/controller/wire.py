@@ -13,6 +13,7 @@ from pydantic import AwareDatetime, Field
 
 from schemas.base import FailureCategory, Inbound, Mode, Path, PlanId, StepId, StepType, Word
 from schemas.outcome import FailureEvidence
+from schemas.traceparent import Traceparent
 from tasks.toolchain.classify import Diagnosis, classify
 from worker.client.steps import Held
 
@@ -106,6 +107,7 @@ class Spec(Inbound):
     lease_key: str
     deadline: AwareDatetime
     reply_to: str
+    traceparent: Traceparent = None  # of the plan's trace, which the agent's environment and the outcome carry on
     input: Any = None  # what the agent is asked beside the spec, see `asks`; its answer is what the plan goes on with
 
     @property

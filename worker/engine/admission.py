@@ -50,7 +50,9 @@ class Admission:
         detail = f"The server's memory is {self.memory.share:.0%} full; replay the goal once there is room."
         return Problem.of("out_of_memory", detail, status=507)
 
-    def plan_seed(self, partition: Partition, goal: Goal, goal_id: str, plan_id: str) -> PlanSeed:
+    def plan_seed(
+        self, partition: Partition, goal: Goal, goal_id: str, plan_id: str, traceparent: str | None = None
+    ) -> PlanSeed:
         """Gather who the plan will be, and what stands for its tenant and repository."""
         tenant, repo = goal.tenant, goal.context.repo
         scopes = self.quota.of(tenant, repo)
@@ -80,6 +82,7 @@ class Admission:
             delivery_wait_s=self.delivery_wait_s,
             unknown=name_unknown_fields(goal),
             grants=self.quota.grants(scopes, grants[0], now) if scopes else {},
+            traceparent=traceparent,
         )
 
 

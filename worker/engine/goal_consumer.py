@@ -20,6 +20,7 @@ from schemas.event import event_type
 from schemas.goal import Goal
 from schemas.stored import PlanHead
 from schemas.times import rfc3339
+from schemas.traceparent import read_traceparent
 from tasks.base.errors import Overtaken
 from worker.engine.admission import Admission, fresh_plan_id
 from worker.engine.engine import DRAIN_S
@@ -143,7 +144,8 @@ class GoalConsumer:
             return
         counted: tuple[object, ...] = ("duplicate", 1)
         if verdict == GoalVerdict.PENDING:
-            made = self.creation.create(goal, goal_id, plan_id)
+            traceparent = read_traceparent(entry.field("traceparent")) or goal.traceparent
+            made = self.creation.create(goal, goal_id, plan_id, traceparent)
             if (
                 goal.retry_of and made.verdict is not GoalVerdict.NOTHING_TO_DO
             ):  # before the verdict, so that it is told

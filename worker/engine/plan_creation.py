@@ -97,13 +97,13 @@ class PlanCreation:
         record.halt = codec.loads(halt or b"null")
         return record
 
-    def create(self, goal: Goal, goal_id: str, plan_id: str) -> GoalResult:
-        """Create the plan unless it is there already.
+    def create(self, goal: Goal, goal_id: str, plan_id: str, traceparent: str | None = None) -> GoalResult:
+        """Create the plan unless it is there already, as part of the trace that is named.
 
         Raises Overtaken where what it rests on has changed meanwhile.
         """
         context = self.context_of(plan_id)
-        plan_seed = self.admission.plan_seed(context.partition, goal, goal_id, plan_id)
+        plan_seed = self.admission.plan_seed(context.partition, goal, goal_id, plan_id, traceparent)
         if made := self.find(plan_id):  # after the version was read: who makes it from now on has another one
             return made
         setting = self._setting(context.partition, goal, plan_seed.now)
@@ -112,7 +112,9 @@ class PlanCreation:
         answer = goals.plan(goal, self.catalogue, setting)
         if isinstance(answer, Consult):
             answer, tokens = self._consult(context, plan_seed, goal, setting, answer)
-            plan_seed = self.admission.plan_seed(context.partition, goal, goal_id, plan_id)  # time has passed
+            plan_seed = self.admission.plan_seed(  # time has passed
+                context.partition, goal, goal_id, plan_id, traceparent
+            )
             if made := self.find(plan_id):  # it was ended meanwhile, or another worker was faster
                 if made.verdict is GoalVerdict.REJECTED:
                     limit = budget.limits_of(goal)["tokens"]

@@ -27,6 +27,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schemas.envelope import Problem
+from schemas.traceparent import read_traceparent, trace_id_of
 from worker.gateway.access import NO_KEY, Access, caller_of
 from worker.gateway.bodies import WEBHOOKS, Bodies, Gone, limit_of, nests_deeply, replayed, too_large
 from worker.gateway.problems import RETRY_S, Refusal, refusal_of, respond
@@ -43,7 +44,6 @@ READS = frozenset({"GET", "HEAD", "OPTIONS"})
 MCP = "/mcp"
 UNSIGNED = ("/v1/token", WEBHOOKS)  # writes that show no key of ours
 REQUEST_ID = re.compile(r"[A-Za-z0-9][\w.:+/=-]{0,127}", re.ASCII)
-TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 JSON = "application/json"
 CLOUD_EVENT = "application/cloudevents+json"
 MOST_CHECKS = 20  # of keys at a time: half of the threads that all doors share
@@ -198,8 +198,8 @@ class _Answer:
 def _ids(headers: Headers) -> dict[str, str]:
     given = headers.get("x-request-id", "")
     ids = {"request_id": given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex}
-    if found := TRACEPARENT.fullmatch(headers.get("traceparent", "")):
-        ids["trace_id"] = found[1]
+    if found := read_traceparent(headers.get("traceparent")):
+        ids["trace_id"] = trace_id_of(found)
     return ids
 
 

@@ -26,7 +26,10 @@ ENDING_S = launcher.GRACE_S + launcher.KILLING_S + 3.0  # that the launcher has 
 TAIL_BYTES = 256 * 1024
 TIMED_OUT = 124  # as timeout(1) says it
 # Not for agents or tests: the planner's own settings and passwords, and what would lead git or pytest astray.
-PRIVATE = ("PLANNER_", "SENTRY_", "REDIS", "VALKEY", "CELERY_", "GIT_", "PYTEST_", "ACTIONS_ID_TOKEN_")
+PRIVATE = (
+    *("PLANNER_", "SENTRY_", "REDIS", "VALKEY", "CELERY_", "GIT_", "PYTEST_", "ACTIONS_ID_TOKEN_"),
+    *("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"),  # where keys of a collector stand
+)
 # For a program that is given only what it needs.
 BASIC_VARIABLES = frozenset(
     {

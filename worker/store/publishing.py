@@ -60,8 +60,9 @@ def publish_goal(
     digest: str | None = None,
     *,
     once: bool = False,
+    traceparent: str | None = None,
 ) -> Sent:
-    """Add a goal to the stream, with `once` unless its id is known.
+    """Add a goal to the stream, with `once` unless its id is known, as part of the trace that is named.
 
     Raises GoalConflict where its id is known to be that of a goal with another body, whose `digest` is not ours.
     """
@@ -71,7 +72,8 @@ def publish_goal(
         check_same(client, partitions, known)
         if once and _digest(client, partitions, known):
             return known
-    entry: Any = client.xadd(keys.GOALS, {"data": data})
+    fields: dict[Any, Any] = {"data": data, **({"traceparent": traceparent} if traceparent else {})}
+    entry: Any = client.xadd(keys.GOALS, fields)
     return Sent(entry.decode(), goal_id or entry.decode(), owner, ours if goal_id else None)
 
 

@@ -126,7 +126,8 @@ def read_goal(entry: StreamEntry, max_bytes: int, *, strict: bool = False) -> tu
     if len(data) > MAX_GOAL_BYTES and goal.steps is None and goal.evolution is None:
         return _too_large("goal_too_large", len(data), MAX_GOAL_BYTES)
     try:
-        canonical = codec.canonical(body)
+        # The same goal, sent again, may belong to another trace.
+        canonical = codec.canonical({name: value for name, value in body.items() if name != "traceparent"})
     except codec.EncodeError as error:
         return _not_encodable(error)
     return goal, blake2b(canonical, digest_size=16).hexdigest()

@@ -10,6 +10,7 @@ from typing import Any
 from redis import Redis
 
 from schemas import codec
+from schemas.traceparent import read_traceparent
 from tasks.base.errors import PlannerError
 from worker.store import webhook_events
 from worker.webhooks import events, listing, rules
@@ -61,7 +62,7 @@ def take(client: Redis, source: Source, headers: Headers, raw: bytes, now_s: flo
     if not is_signed(source.scheme, headers, raw, source.secrets(), now_s):
         raise WrongSignature
     event = events.read(source.scheme, headers, raw)
-    found = prepare(source, event, raw)
+    found = prepare(source, event, raw, read_traceparent(headers.get("traceparent")))
     if isinstance(found, Ignored):
         webhook_events.count(client, f"{source.name}:{found.code}")
         return Answer(ignored=found.reason)
@@ -73,8 +74,11 @@ def take(client: Redis, source: Source, headers: Headers, raw: bytes, now_s: flo
     return Answer(goal_id, None, cancels or None)
 
 
-def prepare(source: Source, event: events.Event, raw: bytes) -> Prepared | Ignored:
-    """Decide about an event, and name its goal; a listing is read from its file. Raises WrongSources."""
+def prepare(source: Source, event: events.Event, raw: bytes, traceparent: str | None = None) -> Prepared | Ignored:
+    """Decide about an event, and name its goal and the trace that led to it; a listing is read from its file.
+
+    Raises WrongSources.
+    """
     wanted = rules.decide(source, event)
     if isinstance(wanted, Ignored):
         return wanted
@@ -82,6 +86,8 @@ def prepare(source: Source, event: events.Event, raw: bytes) -> Prepared | Ignor
         return Prepared(wanted)
     goal_id = f"webhook-{source.name}-{_digest(source.name, event.delivery, sha256(raw).hexdigest())[:24]}"
     goal = {"goal_id": goal_id, **wanted.goal}
+    if traceparent:
+        goal["traceparent"] = traceparent
     if wanted.rule.files_from:
         try:
             goal = listing.with_files(goal, listing.read(wanted.rule.files_from))

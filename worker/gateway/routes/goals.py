@@ -16,6 +16,7 @@ from schemas.base import GoalId, GoalVerdict, Name, Outbound
 from schemas.envelope import Problem
 from schemas.goal import Goal
 from schemas.plan import GoalAnswer
+from schemas.traceparent import read_traceparent
 from worker.engine.admission import fresh_plan_id
 from worker.gateway import cloud_events, openapi
 from worker.gateway.access import Access, Producer, having
@@ -118,8 +119,10 @@ def read(
 
 
 def _hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, str], key: str | None) -> _Handed:
-    """Check a goal and put it on the stream."""
+    """Check a goal and put it on the stream, as part of its sender's trace."""
     body, event_id, before = _unpack(raw, headers, doors.settings.max_goal_bytes)
+    # Beside the goal, and not in it: workers of every version take its digest alike.
+    said = [read_traceparent(each) for each in (headers.get("traceparent"), body.pop("traceparent", None))]
     has_own_id = body.get("goal_id") is not None or event_id is not None
     if body.get("goal_id") is None and (named := event_id or id_of_key(key)):
         body["goal_id"] = named
@@ -134,7 +137,8 @@ def _hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, s
     try:
         if goal.goal_id:
             _claim(doors, Sent(None, goal.goal_id, tenant, digest), goal.context.repo)
-        sent = publishing.publish_goal(doors.client, doors.partitions, data, goal.goal_id, tenant, digest)
+        told = (doors.client, doors.partitions, data, goal.goal_id, tenant, digest)
+        sent = publishing.publish_goal(*told, traceparent=next(filter(None, said), None))
     except GoalConflict as conflict:
         raise _conflict(conflict, caller, has_own_id) from conflict
     if not goal.goal_id:
@@ -158,14 +162,16 @@ def _unpack(raw: bytes, headers: Mapping[str, str], most_bytes: int) -> tuple[di
     is_event = headers.get("content-type", "").partition(";")[0].strip().lower() == cloud_events.MEDIA_TYPE
     goal = body.get("data") if is_event and isinstance(body, dict) else body
     try:
-        event_id = cloud_events.id_beside(headers)
+        event_id, extension = cloud_events.id_beside(headers), headers.get("ce-traceparent")
         if is_event:
-            before = "/data"
+            before, extension = "/data", body.get("traceparent") if isinstance(body, dict) else None
             body, event_id = cloud_events.unpack(body)
     except Refusal as refusal:
         raise _with_errors_of(goal, refusal.problem, before, most_bytes) from refusal
     if not isinstance(body, dict):
         raise wrong(before, "A goal is an object.")
+    if extension:
+        body["traceparent"] = extension
     return body, event_id, before
 
 
