@@ -1,0 +1,126 @@
+"""A Prometheus of our own for a test: the example's configuration and rules, scraped every half second."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from schemas import codec
+from tests.conftest import wait_until
+from worker.host.embedded_server import free_port
+
+FOLDER = Path(__file__).parents[2] / "docs" / "observability"
+DASHBOARD, RULES, CONFIG = FOLDER / "dashboard.json", FOLDER / "alerts.yml", FOLDER / "prometheus.yml"
+SCRAPE_S = 0.5
+RATE_WINDOW = "30s"  # what Grafana would put in the place of $__rate_interval
+needs_promtool = pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
+needs_prometheus = pytest.mark.skipif(not shutil.which("prometheus"), reason="prometheus is not installed")
+
+Series = dict[str, Any]
+
+
+def panels() -> list[dict[str, Any]]:
+    """The dashboard's panels that ask something, in their order."""
+    found: list[dict[str, Any]] = codec.loads(DASHBOARD.read_bytes())["panels"]
+    return [each for each in found if each["type"] != "row"]
+
+
+def queries() -> list[tuple[str, str]]:
+    """Every query of the dashboard, with its panel's title."""
+    return [(panel["title"], target["expr"]) for panel in panels() for target in panel["targets"]]
+
+
+def asked(expression: str) -> str:
+    """A query of the dashboard as Grafana would send it."""
+    return expression.replace("$__rate_interval", RATE_WINDOW)
+
+
+def alerts() -> list[dict[str, Any]]:
+    """Every alert of the rules."""
+    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+
+class Prometheus:
+    """A running server; asks as Grafana does."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def ask(self, path: str, **parameters: str) -> Any:
+        """Ask the API; an error fails the test with what it says."""
+        answer = httpx.get(f"{self.url}/api/v1/{path}", params=parameters, timeout=30)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["data"]
+
+    def now(self, expression: str) -> list[Series]:
+        """Every series that answers a query now."""
+        found: list[Series] = self.ask("query", query=asked(expression))["result"]
+        return found
+
+    def over(self, expression: str, begin: float, end: float, step: float = 1) -> list[Series]:
+        """Every series that answers a query, over a time."""
+        span = {"start": str(begin), "end": str(end), "step": str(step)}
+        found: list[Series] = self.ask("query_range", query=asked(expression), **span)["result"]
+        return found
+
+    def firing(self) -> set[str]:
+        """The names of the alerts that fire."""
+        return {each["labels"]["alertname"] for each in self.ask("alerts")["alerts"] if each["state"] == "firing"}
+
+    def healthy(self) -> dict[str, list[str]]:
+        """How the targets of each job stand."""
+        found: dict[str, list[str]] = {}
+        for each in self.ask("targets", state="active")["activeTargets"]:
+            found.setdefault(each["labels"]["job"], []).append(each["health"])
+        return found
+
+
+@contextmanager
+def scraping(directory: Path, targets: Mapping[str, list[str]], hold: str = "1s") -> Iterator[Prometheus]:
+    """Run Debian's Prometheus with the example's configuration, but these targets of each job, and often.
+
+    The rules are those of the documentation, but what has to hold for minutes there has to hold for `hold` here.
+    """
+    directory.mkdir()
+    config = yaml.safe_load(CONFIG.read_text())
+    config["global"] = {"scrape_interval": f"{int(SCRAPE_S * 1000)}ms", "evaluation_interval": "500ms"}
+    assert {job["job_name"] for job in config["scrape_configs"]} == set(targets)
+    for job in config["scrape_configs"]:
+        job["static_configs"] = [{"targets": targets[job["job_name"]]}]
+        job.pop("scrape_interval", None)
+    config["rule_files"] = ["alerts.yml"]
+    rules = yaml.safe_load(RULES.read_text())
+    for rule in [rule for group in rules["groups"] for rule in group["rules"]]:
+        rule["for"] = hold
+    (directory / "alerts.yml").write_text(yaml.safe_dump(rules))
+    (directory / "prometheus.yml").write_text(yaml.safe_dump(config))
+    url = f"127.0.0.1:{free_port()}"
+    command = ["prometheus", f"--config.file={directory}/prometheus.yml", f"--storage.tsdb.path={directory}/data"]
+    with (directory / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen([*command, f"--web.listen-address={url}"], stdout=log, stderr=log)
+    try:
+        wait_until(lambda: process.poll() is not None or _ready(url), timeout=60, what="Prometheus is ready")
+        assert process.poll() is None, (directory / "prometheus.log").read_text()
+        yield Prometheus(f"http://{url}")
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+
+
+def _ready(url: str) -> bool:
+    try:
+        return httpx.get(f"http://{url}/-/ready", timeout=30).status_code == 200
+    except httpx.TransportError:
+        return False
