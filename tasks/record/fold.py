@@ -16,7 +16,8 @@ from tasks.handlers.outcomes import Report
 from tasks.plan.changeset import Changeset
 from tasks.plan.snapshot import Snapshot
 from tasks.record.held_plan import HeldPlan
-from tasks.record.surroundings import Line, Surroundings, clocks_of, leases_of
+from tasks.record.lines import Line, Told
+from tasks.record.surroundings import Surroundings, clocks_of, leases_of
 
 CLOCKS = frozenset(
     {"expired", "backoff over", "outage", "wall clock over", "approval over", "answer over", "delivery over"}
@@ -28,11 +29,13 @@ class Fold:
 
     `decide` changes nothing; `fold` decides and commits. Both take a line as it is decoded. Whoever folds under other
     rules gives it a plan whose head has them, and stops where a decision is another one: what the lines behind it say
-    did not happen to that plan.
+    did not happen to that plan. Without the seed of the plan (`has_seed`) the leases of its attempts, and when a pause
+    between two of them was over, are taken from the lines.
     """
 
-    def __init__(self, plan: HeldPlan) -> None:
+    def __init__(self, plan: HeldPlan, *, has_seed: bool = True) -> None:
         self.plan = plan
+        self._has_seed = has_seed
         self._around = Surroundings(plan.record.held)
 
     @property
@@ -51,15 +54,22 @@ class Fold:
 
         Commits between the last line and this one had none, since they only set the plan's timer: they are made first.
         """
-        while (version := self.plan.version) < line["version"] - 1:
-            self.plan.commit(Changeset(self.plan.plan_id, version, line["now"], changed=True))
+        self.pass_timers(line["version"] - 1)
         self._around.read(line)
         wanted = _named(line)
         while True:
             try:
                 return _decide(line, self._view(line, wanted))
             except NeedsSteps as missing:
-                wanted = [*wanted, *self._names(missing)]
+                names = self._names(missing)
+                if not {*names} - {*wanted}:  # of a log that no planner has written
+                    raise
+                wanted = [*wanted, *names]
+
+    def pass_timers(self, version: int) -> None:
+        """Make the commits that only set the plan's timer, until the plan is at `version`."""
+        if version > self.plan.version:
+            self.plan.fields["version"] = b"%d" % version
 
     def _names(self, missing: NeedsSteps) -> list[str]:
         """The steps that a decision needs, as the engine finds them."""
@@ -70,6 +80,8 @@ class Fold:
         view = self.plan.snapshot(line["now"], wanted)
         view.active = {step: view.active[step] for step in _as_told(line, [*view.active])}
         view.leases = leases_of(view, line)
+        if not self._has_seed:
+            _take_from(line, view)
         self._around.put_around(view, line)
         return view
 
@@ -80,6 +92,16 @@ def _decide(line: Line, view: Snapshot) -> Changeset:
     if CLOCKS.intersection(said[0] for said in line["in"]):
         return upkeep.apply(view, clocks_of(view, line))
     return outcomes.apply(view, [_report(*said[1:]) for said in line["in"] if said[0] == "outcome"])
+
+
+def _take_from(line: Line, view: Snapshot) -> None:
+    """Give the attempts the leases that the line names, and end the pauses that it says are over, and no other."""
+    for what, *said in line["in"]:
+        if what == "outcome" and said[1] and (attempt := view.active.get(said[2]["step_id"])):
+            attempt.lease = said[1]
+    over = {step for what, *said in line["in"] if what == "backoff over" for step in said[0]}
+    for step, until in view.record.backoffs.items():
+        view.record.backoffs[step] = view.now if step in over else max(until, view.now + 1)
 
 
 def _named(line: Line) -> list[str]:
@@ -96,5 +118,8 @@ def _as_told(line: Line, steps: list[str]) -> list[str]:
 
 
 def _report(attempt: int | None, lease: str | None, said: Any) -> Report:
-    raw = codec.dumps(said)
-    return Report(Outcome.model_validate_json(raw), attempt, lease, raw, blake2b(raw, digest_size=9).hexdigest())
+    raw = said.raw if isinstance(said, Told) else codec.dumps(said)
+    outcome = Outcome.model_validate_json(raw)
+    if outcome.output is not None:  # as it was read when it came: numbers of 64 bits, else doubles
+        outcome = outcome.model_copy(update={"output": said["output"]})
+    return Report(outcome, attempt, lease, raw, blake2b(raw, digest_size=9).hexdigest())

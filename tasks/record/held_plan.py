@@ -38,6 +38,14 @@ class HeldPlan:
         """The plan's own state, decoded anew."""
         return decode_plan([self.fields.get(name) for name in HOT])
 
+    def dependents(self, step: str) -> list[str]:
+        """List the steps that wait for `step`."""
+        found, number = list[str](), 0
+        while window := self.steps.get(f">{step}:{number}"):
+            found += window.decode().split()
+            number += 1
+        return found
+
     def snapshot(
         self,
         now: int,

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from tasks.plan.snapshot import Clocks, Grant, Lease, Snapshot, StandingCommand
 from tasks.plan.unit_of_work import PAUSED
+from tasks.record.lines import Line
 
 DAY_BUDGET = "the day budget of "  # what `held` begins with where that is why; the scope follows
-
-Line = Mapping[str, Any]
 
 
 class Surroundings:

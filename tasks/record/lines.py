@@ -1,0 +1,65 @@
+"""Lines of a log as they are read back: what controllers said in them is kept by its bytes, as it was judged."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from schemas import codec
+
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_scan = json.JSONDecoder().raw_decode
+
+Line = dict[str, Any]
+
+
+class Told(dict[str, Any]):
+    """What a controller said of an attempt, with the bytes that it sent: their digest is part of the plan."""
+
+    def __init__(self, raw: bytes) -> None:
+        super().__init__(codec.loads(raw))
+        self.raw = raw
+
+
+def read_line(raw: bytes) -> Line:
+    """Decode a line; raises ValueError where it is none."""
+    line = codec.loads(raw)
+    if not isinstance(line, dict) or not isinstance(line.get("in"), list) or not isinstance(line.get("moves"), list):
+        raise ValueError("it has no lists `in` and `moves`")
+    if type(line.get("version")) is not int or type(line.get("now")) is not int:
+        raise ValueError("it has no whole numbers `version` and `now`")
+    if codec.dumps(line) != raw:  # a controller wrote its JSON in a way that is not ours
+        _keep_bytes(line, raw.decode())
+    return line
+
+
+def _keep_bytes(line: Line, text: str) -> None:
+    """Put what controllers said into the line as it was sent."""
+    start = next(start for name, start, _ in _parts(text, 0) if name == "in")
+    for said, (_, place, _) in zip(line["in"], _parts(text, start), strict=True):
+        if isinstance(said, list) and len(said) > 3 and said[0] == "outcome":
+            spans = [(first, last) for _, first, last in _parts(text, place)]
+            said[3] = Told(text[slice(*spans[3])].encode())
+
+
+def _parts(text: str, at: int) -> Iterator[tuple[str | None, int, int]]:
+    """Yield what the JSON object or array at `at` holds: the name in an object, where the value begins and ends."""
+    has_names = text[at] == "{"
+    at = _skip(text, at + 1)
+    while text[at] not in "]}":
+        name = None
+        if has_names:
+            name, at = _scan(text, at)
+            at = _skip(text, _skip(text, at) + 1)  # over the colon
+        _, end = _scan(text, at)
+        yield name, at, end
+        at = _skip(text, end)
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+
+
+def _skip(text: str, at: int) -> int:
+    found = _BLANKS.match(text, at)
+    return found.end() if found else at

@@ -1,0 +1,167 @@
+"""A recorded plan decided again, line by line, and held against what its log and its export say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from schemas import codec
+from tasks.base.errors import PlannerError
+from tasks.base.policy_version import POLICY_VERSION
+from tasks.plan.changeset import Changeset
+from tasks.record.creation import NotReplayed, create, places_of
+from tasks.record.difference import Part, differing_parts
+from tasks.record.fold import Fold
+from tasks.record.held_plan import HeldPlan
+from tasks.record.lines import Line, read_line
+from tasks.record.recorded_plan import RecordedPlan, kept_of
+
+NO_SEED = (
+    "The export has no seed, since the plan had not ended: leases, and when a pause between two attempts was over, are "
+    "taken from the lines."
+)
+NOT_WHOLE = "The plan changed while it was exported: what is kept of it is not compared."
+
+
+class Result(StrEnum):
+    """What a replay came to."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    NOT_REPLAYED = "not_replayed"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What deciding a plan again came to.
+
+    `lines` is how many lines came out as they are. Where it is different, `line` is the version of the first one that
+    did not, and `parts` are what differs; without a `line` it is what is kept at the end. `why` says why a plan was not
+    replayed.
+    """
+
+    plan_id: str
+    result: Result
+    state: str
+    lines: int = 0
+    assumed: tuple[str, ...] = ()
+    line: int | None = None
+    parts: tuple[Part, ...] = ()
+    why: str = ""
+
+
+def replay(recorded: RecordedPlan, on_change: Callable[[Changeset], None] = lambda _: None) -> Replay:
+    """Decide every line of a recorded plan again; `on_change` hears of every decision.
+
+    Never raises for what an export says: it is data from outside.
+    """
+    state = str(recorded.plan.get("state", ""))
+    again = _Again(recorded, on_change)
+    try:
+        found = next(again.differences(), None)
+    except NotReplayed as why:
+        return Replay(recorded.plan_id, Result.NOT_REPLAYED, state, again.equal, why=str(why))
+    line, parts = found or (None, ())
+    result = Result.DIFFERENT if found else Result.EQUAL
+    return Replay(recorded.plan_id, result, state, again.equal, tuple(again.assumed), line, tuple(parts))
+
+
+class _Again:
+    def __init__(self, recorded: RecordedPlan, on_change: Callable[[Changeset], None]) -> None:
+        self.recorded = recorded
+        self.on_change = on_change
+        self.equal = 0
+        self.assumed: list[str] = []
+
+    def differences(self) -> Iterator[tuple[int | None, Sequence[Part]]]:
+        """Yield the first thing that comes out otherwise, with the version of its line; raises NotReplayed."""
+        lines = self._read()
+        _check_rules(self.recorded, lines)
+        try:
+            created, assumed = create(self.recorded, lines)
+        except NotReplayed:
+            raise
+        except Exception as error:
+            raise NotReplayed(f"its creation cannot be decided again: {_named(error)}") from error
+        self.assumed += assumed
+        plan = HeldPlan(self.recorded.plan_id, *places_of(self.recorded))
+        for change in created:
+            plan.commit(change)
+            if change.log:
+                yield from self._compare(lines, change)
+        fold = Fold(plan, has_seed=self.recorded.seed is not None)
+        while self.equal < len(lines):
+            line = lines[self.equal]
+            try:
+                change = fold.fold(line)
+            except Exception as error:  # what stands in a file can be anything
+                yield line["version"], [Part("cannot be decided again", "", _named(error))]
+                return
+            yield from self._compare(lines, change)
+        fold.pass_timers(int(self.recorded.plan.get("version", 0)))
+        if parts := self._differing_end(plan):
+            yield None, parts
+
+    def _read(self) -> list[Line]:
+        lines = []
+        for number, raw in enumerate(self.recorded.lines, 1):
+            try:
+                lines.append(read_line(raw))
+            except (ValueError, RecursionError, LookupError) as error:
+                raise NotReplayed(f"line {number} of its log cannot be read: {error}") from error
+        if not lines:
+            raise NotReplayed("it has no log")
+        return lines
+
+    def _compare(self, lines: Sequence[Line], change: Changeset) -> Iterator[tuple[int | None, Sequence[Part]]]:
+        self.on_change(change)
+        raw = self.recorded.lines[self.equal] if self.equal < len(lines) else b"{}"
+        if change.log != raw:
+            parts = [*differing_parts(codec.loads(raw), codec.loads(change.log or b"{}"))]
+            yield change.expected + 1, parts or [Part("bytes", raw.decode(), change.log.decode())]
+        self.equal += 1
+
+    def _differing_end(self, plan: HeldPlan) -> list[Part]:
+        if not self.recorded.is_whole:
+            self.assumed.append(NOT_WHOLE)
+            return []
+        left_out = set()
+        if self.recorded.seed is None:
+            self.assumed.append(NO_SEED)
+            left_out = {"live.backoffs"}
+        try:
+            was, now = self.recorded.kept(), kept_of(plan)
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            return [Part("what is kept", "", f"it cannot be read: {_named(error)}")]
+        return [part for part in differing_parts(was, now) if part.name not in left_out]
+
+
+def _check_rules(recorded: RecordedPlan, lines: Sequence[Line]) -> None:
+    """Raise NotReplayed where this release does not know the rules of the plan."""
+    version = recorded.plan["head"].get("policy_version", 1)
+    if type(version) is not int or version > POLICY_VERSION:
+        by = next((line["by"] for line in reversed(lines) if "by" in line), None)
+        whose = f"release {by}, which decided it" if by else "the release that decided it"
+        raise NotReplayed(
+            f"it goes on under policy version {version}, and this release knows those up to {POLICY_VERSION}: "
+            f"replay it with {whose}"
+        )
+
+
+def _named(error: Exception) -> str:
+    return str(error) if isinstance(error, PlannerError) else f"{type(error).__name__}: {error}"
+
+
+def told(replay: Replay) -> Mapping[str, Any]:
+    """Tell a replay as JSON."""
+    return {
+        "plan_id": replay.plan_id,
+        "result": replay.result.value,
+        "state": replay.state,
+        "lines": replay.lines,
+        "assumed": list(replay.assumed),
+        **({"line": replay.line, "differs": [part._asdict() for part in replay.parts]} if replay.parts else {}),
+        **({"why": replay.why} if replay.why else {}),
+    }
