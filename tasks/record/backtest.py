@@ -20,7 +20,7 @@ from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.policy.waits import wall_clock_ends
 from tasks.record.fold import Fold
-from tasks.record.surroundings import Line
+from tasks.record.lines import Line
 
 
 class NotReplayed(PlannerError):

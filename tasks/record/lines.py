@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from schemas import codec
@@ -12,7 +13,7 @@ from schemas import codec
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _scan = json.JSONDecoder().raw_decode
 
-Line = dict[str, Any]
+Line = Mapping[str, Any]
 
 
 class Told(dict[str, Any]):
@@ -35,31 +36,37 @@ def read_line(raw: bytes) -> Line:
     return line
 
 
-def _keep_bytes(line: Line, text: str) -> None:
+def _keep_bytes(line: dict[str, Any], text: str) -> None:
     """Put what controllers said into the line as it was sent."""
-    start = next(start for name, start, _ in _parts(text, 0) if name == "in")
-    for said, (_, place, _) in zip(line["in"], _parts(text, start), strict=True):
+    start = next(start for name, start, _ in spans(text, 0) if name == "in")
+    for said, (_, place, _) in zip(line["in"], spans(text, start), strict=True):
         if isinstance(said, list) and len(said) > 3 and said[0] == "outcome":
-            spans = [(first, last) for _, first, last in _parts(text, place)]
-            said[3] = Told(text[slice(*spans[3])].encode())
+            _, first, last = next(islice(spans(text, place), 3, None))
+            said[3] = Told(text[first:last].encode())
 
 
-def _parts(text: str, at: int) -> Iterator[tuple[str | None, int, int]]:
-    """Yield what the JSON object or array at `at` holds: the name in an object, where the value begins and ends."""
+def spans(text: str, at: int) -> Iterator[tuple[str, int, int]]:
+    """Yield what the JSON object or array at `at` holds: the name in an object, where the value begins and ends.
+
+    Raises ValueError or LookupError where there is none.
+    """
+    if text[at] not in "{[":
+        raise ValueError("neither an object nor an array")
     has_names = text[at] == "{"
-    at = _skip(text, at + 1)
+    at = skip_blanks(text, at + 1)
     while text[at] not in "]}":
-        name = None
+        name = ""
         if has_names:
             name, at = _scan(text, at)
-            at = _skip(text, _skip(text, at) + 1)  # over the colon
+            at = skip_blanks(text, skip_blanks(text, at) + 1)  # over the colon
         _, end = _scan(text, at)
         yield name, at, end
-        at = _skip(text, end)
+        at = skip_blanks(text, end)
         if text[at] == ",":
-            at = _skip(text, at + 1)
+            at = skip_blanks(text, at + 1)
 
 
-def _skip(text: str, at: int) -> int:
+def skip_blanks(text: str, at: int = 0) -> int:
+    """Return where the next character is that is no blank."""
     found = _BLANKS.match(text, at)
     return found.end() if found else at

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -11,8 +11,21 @@ from schemas.step import unpack_step
 from schemas.stored import Attempt, StepStatus
 from tasks.base.errors import PlannerError
 from tasks.record.held_plan import HeldPlan
+from tasks.record.lines import Line, read_line, skip_blanks, spans
 
-FORMAT = "planner.plan"
+FORMAT, FORMAT_VERSION = "planner.plan", 1
+WANTED: dict[str, type] = {
+    "plan_id": str,
+    "partition": int,
+    "plan": dict,
+    "steps": list,
+    "ready": list,
+    "left_over": list,
+    "in_flight": list,
+    "left_out": list,
+}
+LEASES_OF_LOG = "log[].in[] leases"  # of `left_out`: what controllers said is not whole then
+PARTS = ("format", "format_version", "seed", "changed_meanwhile", *WANTED)
 JSON_FIELDS = frozenset({"head", "live", "goal", "document", "halt"})  # of the plan; the others are texts
 STATUS_NAMES = tuple(each.name for each in fields(StepStatus) if each.init)
 ATTEMPT_NAMES = tuple(each.name for each in fields(Attempt) if each.name != "entry")
@@ -39,34 +52,44 @@ class RecordedPlan:
     ready: Sequence[str]
     left_over: Sequence[str]
     in_flight: Sequence[Item]
+    left_out: Sequence[str]
     lines: Sequence[bytes]
     seed: str | None
     is_whole: bool
-    left_out: Sequence[str]
 
     @classmethod
-    def read(cls, document: Any, lines: Sequence[bytes] | None = None) -> RecordedPlan:
-        """Read an export, with the bytes of its lines where they are known; raises NoExport."""
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise NoExport(f'it is no document of the format "{FORMAT}", which `planner export` writes')
-        if document.get("format_version") != 1:
-            raise NoExport("its format_version is not 1")
-        wanted: dict[str, type] = {"plan_id": str, "partition": int, "plan": dict, "steps": list, "ready": list}
-        wanted |= {"left_over": list, "in_flight": list, "log": list, "left_out": list}
-        for name, kind in wanted.items():
-            if not isinstance(document.get(name), kind):
+    def read(cls, data: bytes) -> RecordedPlan:
+        """Read an export, however it is laid out; raises NoExport."""
+        try:
+            text = data.decode()
+            places = {name: (start, end) for name, start, end in spans(text, skip_blanks(text))}
+            found = {name: codec.loads(text[slice(*places[name])]) for name in PARTS if name in places}
+            start, _ = places["log"]
+            lines = [text[first:last].encode() for _, first, last in spans(text, start)]
+        except (ValueError, LookupError, RecursionError) as error:
+            raise NoExport(f"it is no JSON object with a log ({type(error).__name__})") from error
+        if found.get("format") != FORMAT or found.get("format_version") != FORMAT_VERSION:
+            raise NoExport(f'it is no document of the format "{FORMAT}", version {FORMAT_VERSION}')
+        for name, kind in WANTED.items():
+            if not isinstance(found.get(name), kind):
                 raise NoExport(f"its `{name}` is missing, or no {kind.__name__}")
-        plan = document["plan"]
-        for name in ("head", "live"):
-            if not isinstance(plan.get(name), dict):
-                raise NoExport(f"its `plan.{name}` is missing, or no dict")
-        seed = document.get("seed")
+        if not all(isinstance(found["plan"].get(name), dict) for name in ("head", "live")):
+            raise NoExport("its `plan` has no `head` or no `live`")
+        if type(found["plan"].get("version")) is not int:
+            raise NoExport("its `plan.version` is no whole number")
+        if LEASES_OF_LOG in found["left_out"]:
+            raise NoExport("it is of a release that left the leases out of the log: export the plan again")
+        seed = found.get("seed")
         return cls(
-            **{name: document[name] for name in wanted if name != "log"},
-            lines=list(map(codec.dumps, document["log"])) if lines is None else lines,
+            **{name: found[name] for name in WANTED},
+            lines=lines,
             seed=seed if isinstance(seed, str) else None,
-            is_whole=document.get("changed_meanwhile") is False,
+            is_whole=found.get("changed_meanwhile") is False,
         )
+
+    def read_lines(self) -> Iterator[Line]:
+        """Decode the lines, one at a time; raises ValueError, LookupError or RecursionError for one that is none."""
+        return map(read_line, self.lines)
 
     def kept(self) -> Item:
         """Name each part of what was kept, in the words of `kept_of`."""
@@ -109,7 +132,7 @@ def _field(name: str, raw: bytes) -> Any:
 
 def _parts_of_plan(plan: Mapping[str, Any]) -> Item:
     """Name each part of the plan's own record; the timer hangs on leases, which are no inputs of the plan."""
-    found = {}
+    found: Item = {}
     for name, value in plan.items():
         if name in ("head", "live"):
             found |= {f"{name}.{key}": each for key, each in value.items() if key not in ("seed", "wake")}

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 from schemas import codec
 from tasks.base.errors import PlannerError
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.plan.changeset import Changeset
-from tasks.record.creation import NotReplayed, create, places_of
+from tasks.record.creation import CannotReplay, create, places_of
 from tasks.record.difference import Part, differing_parts
 from tasks.record.fold import Fold
 from tasks.record.held_plan import HeldPlan
-from tasks.record.lines import Line, read_line
+from tasks.record.lines import Line
 from tasks.record.recorded_plan import RecordedPlan, kept_of
 
 NO_SEED = (
@@ -31,6 +32,7 @@ class Result(StrEnum):
     EQUAL = "equal"
     DIFFERENT = "different"
     NOT_REPLAYED = "not_replayed"
+    UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Replay:
 
     `lines` is how many lines came out as they are. Where it is different, `line` is the version of the first one that
     did not, and `parts` are what differs; without a `line` it is what is kept at the end. `why` says why a plan was not
-    replayed.
+    replayed, or could not be read.
     """
 
     plan_id: str
@@ -61,7 +63,7 @@ def replay(recorded: RecordedPlan, on_change: Callable[[Changeset], None] = lamb
     again = _Again(recorded, on_change)
     try:
         found = next(again.differences(), None)
-    except NotReplayed as why:
+    except CannotReplay as why:
         return Replay(recorded.plan_id, Result.NOT_REPLAYED, state, again.equal, why=str(why))
     line, parts = found or (None, ())
     result = Result.DIFFERENT if found else Result.EQUAL
@@ -76,52 +78,62 @@ class _Again:
         self.assumed: list[str] = []
 
     def differences(self) -> Iterator[tuple[int | None, Sequence[Part]]]:
-        """Yield the first thing that comes out otherwise, with the version of its line; raises NotReplayed."""
+        """Yield the first thing that comes out otherwise, with the version of its line; raises CannotReplay."""
         lines = self._read()
-        _check_rules(self.recorded, lines)
-        try:
-            created, assumed = create(self.recorded, lines)
-        except NotReplayed:
-            raise
-        except Exception as error:
-            raise NotReplayed(f"its creation cannot be decided again: {_named(error)}") from error
-        self.assumed += assumed
+        first = next(lines, None)
+        if first is None:
+            raise CannotReplay("it has no log")
+        self._check_rules(first)
         plan = HeldPlan(self.recorded.plan_id, *places_of(self.recorded))
-        for change in created:
+        for change in self._create(first):
             plan.commit(change)
             if change.log:
-                yield from self._compare(lines, change)
+                yield from self._compare(change)
         fold = Fold(plan, has_seed=self.recorded.seed is not None)
-        while self.equal < len(lines):
-            line = lines[self.equal]
+        for line in islice(lines, self.equal - 1, None):
             try:
                 change = fold.fold(line)
             except Exception as error:  # what stands in a file can be anything
                 yield line["version"], [Part("cannot be decided again", "", _named(error))]
                 return
-            yield from self._compare(lines, change)
-        fold.pass_timers(int(self.recorded.plan.get("version", 0)))
+            yield from self._compare(change)
+        fold.pass_timers(self.recorded.plan["version"])
         if parts := self._differing_end(plan):
             yield None, parts
 
-    def _read(self) -> list[Line]:
-        lines = []
-        for number, raw in enumerate(self.recorded.lines, 1):
-            try:
-                lines.append(read_line(raw))
-            except (ValueError, RecursionError, LookupError) as error:
-                raise NotReplayed(f"line {number} of its log cannot be read: {error}") from error
-        if not lines:
-            raise NotReplayed("it has no log")
-        return lines
+    def _read(self) -> Iterator[Line]:
+        try:
+            yield from self.recorded.read_lines()
+        except (ValueError, RecursionError, LookupError) as error:
+            raise CannotReplay(f"the line behind the first {self.equal} cannot be read: {error}") from error
 
-    def _compare(self, lines: Sequence[Line], change: Changeset) -> Iterator[tuple[int | None, Sequence[Part]]]:
+    def _create(self, first: Line) -> list[Changeset]:
+        try:
+            created, assumed = create(self.recorded, first)
+        except CannotReplay:
+            raise
+        except Exception as error:
+            raise CannotReplay(f"its creation cannot be decided again: {_named(error)}") from error
+        self.assumed += assumed
+        return created
+
+    def _compare(self, change: Changeset) -> Iterator[tuple[int | None, Sequence[Part]]]:
         self.on_change(change)
-        raw = self.recorded.lines[self.equal] if self.equal < len(lines) else b"{}"
+        raw = self.recorded.lines[self.equal] if self.equal < len(self.recorded.lines) else b"{}"
         if change.log != raw:
             parts = [*differing_parts(codec.loads(raw), codec.loads(change.log or b"{}"))]
             yield change.expected + 1, parts or [Part("bytes", raw.decode(), change.log.decode())]
         self.equal += 1
+
+    def _check_rules(self, first: Line) -> None:
+        """Raise CannotReplay where this release does not know the rules of the plan."""
+        version = self.recorded.plan["head"].get("policy_version", 1)
+        if type(version) is not int or version > POLICY_VERSION:
+            whose = f"release {first['by']}, which made it" if "by" in first else "the release that made it"
+            raise CannotReplay(
+                f"it goes on under policy version {version}, and this release knows those up to {POLICY_VERSION}: "
+                f"replay it with {whose}"
+            )
 
     def _differing_end(self, plan: HeldPlan) -> list[Part]:
         if not self.recorded.is_whole:
@@ -136,18 +148,6 @@ class _Again:
         except (LookupError, TypeError, AttributeError, ValueError) as error:
             return [Part("what is kept", "", f"it cannot be read: {_named(error)}")]
         return [part for part in differing_parts(was, now) if part.name not in left_out]
-
-
-def _check_rules(recorded: RecordedPlan, lines: Sequence[Line]) -> None:
-    """Raise NotReplayed where this release does not know the rules of the plan."""
-    version = recorded.plan["head"].get("policy_version", 1)
-    if type(version) is not int or version > POLICY_VERSION:
-        by = next((line["by"] for line in reversed(lines) if "by" in line), None)
-        whose = f"release {by}, which decided it" if by else "the release that decided it"
-        raise NotReplayed(
-            f"it goes on under policy version {version}, and this release knows those up to {POLICY_VERSION}: "
-            f"replay it with {whose}"
-        )
 
 
 def _named(error: Exception) -> str:

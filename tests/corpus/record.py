@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from schemas import codec
+from tasks.record.difference import cut, differing_parts
+from tasks.record.held_plan import HeldPlan
 from tests.corpus.fleet import CREWS, Crew, Fleet
 from tests.corpus.goals import SCENES
 from tests.corpus.play import Input, Player, Scene, play
+from tests.support.plans import PARTITION, PLAN
+from tests.support.replay import export_of
 
 FILE = Path(__file__).with_name("plans.jsonl.gz")
 MOST_INPUTS = 90
@@ -64,6 +68,20 @@ def again(recorded: Recorded) -> Recorded:
     return fresh
 
 
+def export(recorded: Recorded) -> bytes | None:
+    """Write what `planner export` would; None where there was nothing to do."""
+    if recorded["nothing"] is not None:
+        return None
+    k, state = PARTITION.plan(PLAN), recorded["state"]
+    held = HeldPlan(PLAN, PARTITION.outcomes, PARTITION.lease_prefix(PLAN), ready=dict(state[k.ready]))
+    for part, key in ((held.fields, k.plan), (held.steps, k.steps), (held.status, k.status)):
+        part.update({name: str(value).encode() for name, value in state[key].items()})
+    held.active.update({step: raw.encode() for step, raw in state[k.active].items()})
+    held.todo += [item.encode() for item in state["todo"]]
+    held.log += [line.encode() for output in recorded["outputs"] for line in output.get("log", ())]
+    return export_of(held)
+
+
 def difference(old: Recorded, new: Recorded) -> str | None:
     """Tell the first thing that came out otherwise, with the input before it, and how the state differs at the end."""
     if old == new:
@@ -89,19 +107,8 @@ def _flat(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parts(was: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    return [
-        f"    {key}\n" + _pair(was.get(key), now.get(key)) for key in {**was, **now} if was.get(key) != now.get(key)
-    ]
-
-
-def _pair(was: Any, now: Any) -> str:
-    """Show two values from a little before the place where they part."""
-    left, right = (value if isinstance(value, str) else codec.dumps(value).decode() for value in (was, now))
-    start = next((at for at, (one, other) in enumerate(zip(left, right, strict=False)) if one != other), 0)
-    start = max(0, start - 80)
-    return f"      - {_short(left[start:])}\n      + {_short(right[start:])}"
+    return [f"    {part.name}\n      - {part.was}\n      + {part.now}" for part in differing_parts(was, now)]
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else codec.dumps(value).decode()
-    return text if len(text) <= 400 else text[:400] + " ..."
+    return cut(codec.dumps(value).decode())

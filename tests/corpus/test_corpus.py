@@ -20,6 +20,8 @@ from tasks.plan.lifecycle import PLAN_MOVES, STEP_MOVES
 from tasks.policy.advice import ADVICE
 from tasks.policy.pre_steps import PreStep
 from tasks.policy.revision import TABLE
+from tasks.record.recorded_plan import RecordedPlan
+from tasks.record.replay import Result, replay
 from tests.corpus import record
 
 MOST_SHOWN = 5
@@ -50,6 +52,15 @@ def test_recorded_plans_come_out_as_before(kind: str) -> None:
     differences = (record.difference(old, record.again(old)) for old in recorded()[kind])
 
     assert not list(islice(filter(None, differences), MOST_SHOWN))
+
+
+@pytest.mark.parametrize("kind", [kind.value for kind in GoalKind])
+def test_recorded_plans_are_decided_again_from_their_logs(kind: str) -> None:
+    exports = filter(None, map(record.export, recorded()[kind]))
+    found = [replay(RecordedPlan.read(export)) for export in exports]
+
+    assert [one for one in found if one.result is Result.DIFFERENT] == []
+    assert len(found) > 50
 
 
 def test_the_same_fleets_record_the_same_plans() -> None:

@@ -6,8 +6,10 @@ from copy import deepcopy
 from typing import Any
 
 from schemas import codec
+from schemas.step import unpack_step
 from tasks.record.fold import Fold
 from tasks.record.held_plan import HeldPlan
+from tasks.record.recorded_plan import ATTEMPT_NAMES, FORMAT, FORMAT_VERSION, JSON_FIELDS, STATUS_NAMES, name_columns
 from tests.support.any_plan import an_order
 from tests.support.plans import PLAN, Running, a_report
 from tests.support.surroundings import alter
@@ -59,3 +61,42 @@ def everything(plan: HeldPlan) -> dict[str, Any]:
     active = {step: raw.partition(b" ")[2] for step, raw in plan.active.items()}
     found = {"plan": fields, "live": {**live, "wake": 0}, "active": active, "log": list(plan.log)}
     return found | {"steps": plan.steps, "status": plan.status, "ready": plan.ready, "todo": plan.todo}
+
+
+def export_of(plan: HeldPlan, **other: Any) -> bytes:
+    """Write a plan of partition 0 as `planner export` does, as far as a replay reads it; `other` parts as given."""
+    fields: dict[str, Any] = {
+        name: codec.loads(raw) if name in JSON_FIELDS else raw.decode()
+        for name, raw in plan.fields.items()
+        if name != "lock"
+    }
+    fields["version"], seed = plan.version, fields["head"].pop("seed")
+    flying = {
+        step: name_columns(ATTEMPT_NAMES, codec.loads(raw.split(b" ", 1)[1])) for step, raw in plan.active.items()
+    }
+    statuses = {step: name_columns(STATUS_NAMES, codec.loads(raw)) for step, raw in plan.status.items()}
+    told: dict[str, Any] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "plan_id": plan.plan_id,
+        "partition": 0,
+        "left_out": [],
+        "plan": fields,
+        "ready": sorted(plan.ready, key=lambda step: (plan.ready[step], step)),
+        "left_over": [item.decode() for item in plan.todo],
+        "in_flight": [{"step_id": step, "entry": "1-0", **one} for step, one in flying.items()],
+        "steps": [
+            {
+                "step_id": step,
+                "status": status,
+                "dependents": plan.dependents(step),
+                "spec": unpack_step(plan.steps[step]),
+            }
+            for step, status in sorted(statuses.items(), key=lambda pair: (pair[1]["index"], pair[0]))
+        ],
+        "seed": seed,
+        "changed_meanwhile": False,
+    }
+    for one in told["in_flight"]:
+        del one["lease"]
+    return codec.dumps({**told, **other})[:-1] + b',\n"log":[\n' + b",\n".join(plan.log) + b"]}\n"

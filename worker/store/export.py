@@ -18,19 +18,15 @@ from redis import Redis
 
 from schemas import codec
 from schemas.step import unpack_step
-from schemas.stored import Attempt, StepStatus
 from schemas.times import rfc3339
 from tasks.base.batches import batches
+from tasks.record.recorded_plan import ATTEMPT_NAMES, FORMAT, FORMAT_VERSION, JSON_FIELDS, STATUS_NAMES, name_columns
 from worker.store import dead, goal_record, history, keys
 from worker.store.dead_entry import Dead, Filter
 from worker.store.keys import NO_TENANT, Partition, PlanKeys, partition_of
 
-FORMAT_VERSION = 1
 PAGE = 500
 LEFT_OUT = ("plan.head.seed", "plan.lock", "in_flight[].lease", "leases[].lease", "log[].in[] leases", "dead[] leases")
-JSON_FIELDS = frozenset({"head", "live", "goal", "document", "halt"})
-STATUS_NAMES = tuple(field.name for field in dataclasses.fields(StepStatus) if field.init)
-ATTEMPT_NAMES = tuple(field.name for field in dataclasses.fields(Attempt) if field.name != "entry")
 LEASE = re.compile(rb'("lease"\s*:\s*")[^"]*')
 
 Item = dict[str, Any]
@@ -53,7 +49,7 @@ def export(
     tenant = str(plan.get("head", {}).get("tenant", NO_TENANT))
     goal: Any = client.hgetall(goal_record.find(client, partitions, goal_id, tenant))
     first = {
-        "format": "planner.plan",
+        "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "exported_at": rfc3339(seconds * 1000 + microseconds // 1000),
         "plan_id": plan_id,
@@ -113,16 +109,10 @@ def _in_flight(client: Redis, k: PlanKeys) -> list[Item]:
     flying = []
     for step, raw in sorted(found.items()):
         entry, _, record = raw.partition(b" ")
-        attempt = _named(ATTEMPT_NAMES, codec.loads(record))
+        attempt = name_columns(ATTEMPT_NAMES, codec.loads(record))
         attempt.pop("lease", None)
         flying.append({"step_id": step.decode(), "entry": entry.decode(), **attempt})
     return flying
-
-
-def _named(names: tuple[str, ...], record: list[Any]) -> Item:
-    """Name the columns of a record; those of a newer version stand in `more`."""
-    named = dict(zip(names, record, strict=False))
-    return {**named, "more": record[len(names) :]} if len(record) > len(names) else named
 
 
 def _leases(client: Redis, part: Partition, plan_id: str, k: PlanKeys) -> list[Item]:
@@ -157,7 +147,7 @@ def _steps(client: Redis, k: PlanKeys) -> Iterator[Item]:
                 window = client.hget(k.steps, f">{step}:{next(numbers)}")
             yield {
                 "step_id": step,
-                "status": _named(STATUS_NAMES, record),
+                "status": name_columns(STATUS_NAMES, record),
                 "dependents": dependents,
                 "spec": unpack_step(spec) if spec else None,
             }

@@ -28,6 +28,7 @@ from worker.cli.commands import (
     partitions,
     plan_commands,
     plans,
+    replay,
     retry,
     schemas,
     submit,
@@ -102,6 +103,7 @@ PANELS = {  # in the order of `planner --help`
         endpoints.app,
         doctor.doctor,
         export.export,
+        replay.replay,
     ),
     "Build on it": (schemas.schemas, bench.bench),
 }

@@ -1,0 +1,118 @@
+"""`planner replay`: decide recorded plans again, and show where that comes out otherwise."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_planner, read_source, say, say_json
+from worker.cli.target import Owner
+from worker.render.progress import ProgressLine
+from worker.store.keys import NO_TENANT
+
+if TYPE_CHECKING:
+    from tasks.record.replay import Replay
+    from worker.client.planner import Planner
+
+MAX_EXPORT_BYTES = 256 * 1024 * 1024
+
+Recorded = Annotated[
+    list[str],
+    typer.Argument(metavar="PLAN|FILE...", help="Plans, files of `planner export`, folders of such files; - is stdin."),
+]
+
+
+@command
+def replay(plans: Recorded, tenant: Owner = NO_TENANT, as_json: Json = False) -> int:
+    """Decide everything about recorded plans again, from their logs, and compare it with what was decided.
+
+    Compared are states, decisions, revisions and halts of every line, the steps as they stand, and the digest of the
+    log, byte for byte. Exit code 1 where one differs, or cannot be decided again: the line is named, and what is other.
+
+    [b]planner replay ci-4711[/b]
+
+    [b]planner replay exports/ --json | jq 'select(.result != "equal")'[/b]
+    """
+    from tasks.record.replay import Result, told
+
+    results: Counter[str] = Counter()
+    with ProgressLine("plans replayed") as progress:
+        for name, found in _replays(plans, tenant):
+            results[found.result] += 1
+            progress.step()
+            if as_json:
+                say_json({"source": name, **told(found)}, line=True)
+            else:
+                _show(name, found)
+    if results.total() != 1 and not as_json:
+        say(f"{results.total()} plans: {', '.join(f'{count} {result}' for result, count in results.items()) or 'none'}")
+    return OK if results.total() == results[Result.EQUAL] else FAILED
+
+
+def _replays(names: Sequence[str], tenant: str) -> Iterator[tuple[str, Replay]]:
+    """Replay what is named, one plan at a time. Where several are named one that cannot be read stops no other."""
+    from tasks.record.recorded_plan import NoExport, RecordedPlan
+    from tasks.record.replay import Replay, Result, replay
+
+    with ExitStack() as stack:
+        ask = cache(lambda: stack.enter_context(open_planner()))
+        sources = [source for name in names for source in _sources(name)]
+        for source in sources:
+            try:
+                data = _read(source, ask, tenant)
+                found = replay(RecordedPlan.read(data))
+            except NoExport as error:
+                found = Replay(source, Result.UNREADABLE, "", why=f"{error}.")
+            except Failure as failure:
+                if len(sources) == 1:
+                    raise
+                found = Replay(source, Result.UNREADABLE, "", why=failure.problem.detail)
+            yield source, found
+
+
+def _sources(name: str) -> list[str]:
+    """List the files of a folder; any other name stands for itself. Raises Failure where a folder cannot be read."""
+    path = Path(name)
+    try:
+        return sorted(str(each) for each in path.glob("*.json")) if name != "-" and path.is_dir() else [name]
+    except OSError as error:
+        raise Failure.of("unreadable_file", f"{name}: {error.strerror or error}.", USAGE) from error
+
+
+def _read(source: str, ask: Callable[[], Planner], tenant: str) -> bytes:
+    """Read the export of a plan; raises Failure."""
+    if source == "-" or "/" in source or source.endswith(".json") or Path(source).is_file():
+        return read_source(source, MAX_EXPORT_BYTES)
+    planner = ask()
+    pieces, size = [], 0
+    for piece in planner.export(planner.resolve(source, tenant)):
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_EXPORT_BYTES:
+            raise Failure.of("too_large", f"{source}: its export has more than {MAX_EXPORT_BYTES} bytes.")
+    return b"".join(pieces)
+
+
+def _show(name: str, found: Replay) -> None:
+    from tasks.record.replay import Result
+
+    about = f"{found.plan_id} {found.state}".strip()
+    if found.result is Result.EQUAL:
+        say(f"{about}: equal, {found.lines} lines")
+    elif found.result is Result.DIFFERENT:
+        where = "what is kept of it differs" if found.line is None else f"line {found.line} differs"
+        say(f"{about}: {where}, after {found.lines} lines that are equal ({name})")
+        for part in found.parts:
+            say(f"    {part.name}")
+            say(f"      - {part.was}")
+            say(f"      + {part.now}")
+    else:
+        say(f"{about}: not replayed: {found.why}")
+    for sentence in found.assumed:
+        say(f"    assumed: {sentence}")
