@@ -17,6 +17,7 @@ from schemas.goal import Goal
 from schemas.stored import USAGE_NAMES, PlanHead, PlanRecord
 from schemas.times import DAY_MS
 from tasks.base.batches import batches
+from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
 from tasks.plan.snapshot import Grant, Snapshot, StandingCommand
@@ -69,6 +70,7 @@ class PlanSeed:
     delivery_wait_s: int = DAY_MS // 1000  # how long a delivery may go unclaimed
     unknown: UnknownFields = NOTHING_UNKNOWN  # of the goal as it came
     traceparent: str | None = None  # of the trace that the plan belongs to
+    policy: Policy = BUILT_IN  # that it is made under, and goes on under
 
 
 def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SETTING) -> Answer:
@@ -77,7 +79,8 @@ def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SET
     The goal is sanitised first; an answer brings along the goal that it is about and what was found.
     """
     fit_goal = clean_goal(goal)
-    planned = _without_forbidden(fit_goal.goal, setting.forbidden)
+    asked = _without_forbidden(fit_goal.goal, setting.forbidden)
+    planned = budget.bind(asked, setting.policy)
     answer: Answer
     if fit_goal.errors:
         answer = reject("invalid_goal", fit_goal.errors)
@@ -92,7 +95,8 @@ def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SET
             answer = replace(answer, tools=keep_contracts(catalogue, None if expands else answer.steps))
     if planned is goal or isinstance(answer, NothingToDo | Consult):
         return answer
-    return replace(answer, goal=answer.goal or planned, findings=fit_goal.findings)
+    about = asked if answer.goal is None else answer.goal.model_copy(update={"limits": asked.limits})
+    return replace(answer, goal=about, findings=fit_goal.findings)
 
 
 def _without_forbidden(goal: Goal, forbidden: Forbidden) -> Goal:
@@ -169,7 +173,7 @@ def _book(unit: UnitOfWork, draft: Draft) -> None:
 def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = True) -> UnitOfWork:
     """Begin a commit of the plan; what never changes is written, and announced, with the first one."""
     context = goal.context
-    limits = budget.limits_of(goal)
+    limits = budget.limits_of(goal, plan_seed.policy)
     if plan_seed.requires_receipts:
         limits[budget.RECEIPTS] = 0
     if not goal.mend:
@@ -190,7 +194,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
             "failing_tests": context.failing_tests[:20],
         },
         limits=limits,
-        approvals=[level.value for level in goal.approvals],
+        approvals=[level.value for level in budget.approvals_of(goal, plan_seed.policy)],
         policy_version=plan_seed.policy_version,
         tools=[dict(tool) for tool in draft.tools],
         streak=draft.streak,
@@ -222,6 +226,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         paused_queues=plan_seed.paused_queues,
         grants=plan_seed.grants,
         full=plan_seed.full,
+        policy=plan_seed.policy,
     )
     unit = UnitOfWork(snapshot)
     if announced:

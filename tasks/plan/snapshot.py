@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from schemas import codec
 from schemas.step import OMITTED, SENT_OMITTED, UNSENT
 from schemas.stored import Attempt, PlanRecord, StepStatus
+from tasks.base.policy import BUILT_IN, Policy
 
 NOTE = "="  # before the name of a note among the steps of a plan; no step is called so
 WINDOW = 64  # dependents that are read and changed together; a step with more has several windows
@@ -125,3 +126,4 @@ class Snapshot:
     full: Collection[str] = ()  # queues that take no more specs for now
     paused_queues: Mapping[str, StandingCommand] = field(default_factory=dict)  # whose steps do not start
     short_of_memory: bool = False
+    policy: Policy = BUILT_IN  # that the plan was created under

@@ -48,6 +48,7 @@ def advise(unit: UnitOfWork, rule: str, evidence: Mapping[str, Any], cause: str 
         stands=bool(standing and standing.command == "halt"),
         validation_mode=(kept.get("document") or {}).get("validation_mode"),
         cause=cause,
+        policy=unit.snapshot.policy,
     )
     return ADVICE[rule](facts) if rule in ADVICE else ""
 
@@ -139,7 +140,7 @@ def _cannot_revise(facts: Facts) -> str:
     failed = [facts.steps[each["step_id"]] for each in facts.evidence.get("steps", ())]
     if not failed and facts.plan.head.tightened is not None:
         return f"An operator left too few files (`tighten`): {AGAIN} once its steps may have theirs."
-    ways = [way for step in failed if (way := allow_more_retries(step, facts.failed))]
+    ways = [way for step in failed if (way := allow_more_retries(step, facts.failed, facts.policy))]
     names = listing(f"{step.step_id} ({category_of(step, facts.failed) or 'failed'})" for step in failed)
     read = f"Read why these failed: {names}." if failed else "Read why its steps failed."
     change = "give the goal better context or smaller steps"

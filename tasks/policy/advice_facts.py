@@ -11,8 +11,8 @@ from schemas.base import FailureCategory as C
 from schemas.base import StepState as S
 from schemas.goal import Limits
 from schemas.stored import Attempt, PlanRecord
+from tasks.base.policy import Policy
 from tasks.plan.snapshot import Lease, Step
-from tasks.rules.risk import most_retries
 
 MOST_NAMED = 3  # errors, files, attempts and steps in one sentence
 AGAIN = "send the goal again under a new goal_id"
@@ -50,6 +50,7 @@ class Facts:
     stands: bool
     validation_mode: str | None
     cause: str
+    policy: Policy
 
     @property
     def step(self) -> Step | None:
@@ -68,16 +69,16 @@ class Facts:
         """Whether anything would start if the rule had not ended the plan."""
         step = self.step
         others = self.ready or self.active or self.plan.backoffs or self.plan.waits
-        return bool(others or step is None or step.status.state == S.DONE or has_retry(step, self.failed))
+        return bool(others or step is None or step.status.state == S.DONE or has_retry(step, self.failed, self.policy))
 
 
-def has_retry(step: Step, failed: Iterable[list[Any]]) -> bool:
+def has_retry(step: Step, failed: Iterable[list[Any]], policy: Policy) -> bool:
     """Whether `step` may be tried again after its last failure."""
-    allowed: int = min(step.facts["retry_limit"], most_retries_of(step, failed))
+    allowed: int = min(step.facts["retry_limit"], most_retries_of(step, failed, policy))
     return step.status.failures <= allowed
 
 
-def retries_of(step: Step, failed: Iterable[list[Any]]) -> dict[str, Any]:
+def retries_of(step: Step, failed: Iterable[list[Any]], policy: Policy) -> dict[str, Any]:
     """Lay out how often `step` was tried and might have been, for the explanation of a halt."""
     told = list(failed)
     return {
@@ -85,7 +86,7 @@ def retries_of(step: Step, failed: Iterable[list[Any]]) -> dict[str, Any]:
         "category": category_of(step, told),
         "failures": step.status.failures,
         "retry_limit": step.facts["retry_limit"],
-        "most_retries": most_retries_of(step, told),
+        "most_retries": most_retries_of(step, told, policy),
     }
 
 
@@ -94,9 +95,9 @@ def category_of(step: Step, failed: Iterable[list[Any]]) -> str:
     return str(next((entry[2] for entry in reversed(list(failed)) if entry[0] == step.step_id), ""))
 
 
-def most_retries_of(step: Step, failed: Iterable[list[Any]]) -> int:
+def most_retries_of(step: Step, failed: Iterable[list[Any]], policy: Policy) -> int:
     """Say how often `step` may be retried whatever its `retry_limit` is."""
-    return most_retries(step.facts["risk_level"], category_of(step, failed))
+    return policy.most_retries(step.facts["risk_level"], category_of(step, failed))
 
 
 def listing(names: Iterable[Any]) -> str:
@@ -116,7 +117,7 @@ def raise_limit(facts: Facts, name: str, value: int) -> str:
     told = f"raise limits.{name} from {facts.plan.limits[name]} to at least {value}"
     if facts.goes_on:
         return told
-    retry = allow_more_retries(facts.step, facts.failed) if facts.step else ""
+    retry = allow_more_retries(facts.step, facts.failed, facts.policy) if facts.step else ""
     return f"{retry}, and {told}" if retry else ""
 
 
@@ -126,9 +127,9 @@ def sentence(*parts: str) -> str:
     return f"{told[:1].upper()}{told[1:]}."
 
 
-def allow_more_retries(step: Step, failed: Iterable[list[Any]]) -> str:
+def allow_more_retries(step: Step, failed: Iterable[list[Any]], policy: Policy) -> str:
     """Say how many retries a step could have had beyond those that it had; nothing where it had all."""
-    limit, most = step.facts["retry_limit"], most_retries_of(step, failed)
+    limit, most = step.facts["retry_limit"], most_retries_of(step, failed, policy)
     if limit >= most or step.facts["inserted_by"]:
         return ""
     risk = step.facts["risk_level"]

@@ -24,6 +24,7 @@ from tasks.plan.unit_of_work import UnitOfWork, dependents_of
 from tasks.policy import goal_texts, halt, waits
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.policy.pre_steps import is_mend, looks_inserted
+from tasks.rules.budget import bind
 from tasks.rules.strategy import MAX_EXPANSION, Draft, End, Expansion, LivePlan, Phase, Strategy
 from tasks.rules.validation import max_steps, validate
 from tasks.strategies.registry import strategy_of
@@ -134,7 +135,7 @@ def input_for(unit: UnitOfWork, step: Step) -> Mapping[str, Any] | None:
 def _strategy(unit: UnitOfWork) -> tuple[Strategy, LivePlan, Catalogue]:
     """Find the strategy of a plan that expands, and what its functions are given: the plan, and its tools."""
     head, kept = unit.plan.head, unit.strategy_state or {}
-    goal = Goal.model_validate(kept["goal"])
+    goal = bind(Goal.model_validate(kept["goal"]), unit.snapshot.policy)
     live = LivePlan(goal, kept["state"], kept["document"], unit.snapshot.now, head.tools, head.policy_version)
     return strategy_of(GoalKind(head.kind)), live, catalogue_of(head.tools, head.policy_version)
 

@@ -39,7 +39,7 @@ def fail(
     status.previous = failure
     if halt:
         halting.halt(unit, halt.rule, halt.reason, halt.evidence, step)
-    elif status.failures > waits.retries(step.facts, failure["category"]):
+    elif status.failures > waits.retries(step.facts, failure["category"], unit.snapshot.policy):
         unit.end_step(step, S.FAILED.value, "failed", failure["category"])
     else:
         unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])

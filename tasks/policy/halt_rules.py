@@ -200,7 +200,7 @@ def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
         raise NeedsSteps(frozenset(missing))
     failed = [steps[name] for name in names if steps[name].status.state == FAILED]
     revised = set(plan.halting.get("revised", ()))
-    told = [{**retries_of(step, last), "revised": step.step_id in revised} for step in failed]
+    told = [{**retries_of(step, last, unit.snapshot.policy), "revised": step.step_id in revised} for step in failed]
     ids = {step.step_id for step in failed}
     evidence = {**values, "steps": told, "failed": [entry for entry in last if entry[0] in ids] or last}
     if not values["value"]:

@@ -1,4 +1,4 @@
-"""What is changed before a failed step is tried again: a table, as data, and how its plan is changed by that.
+"""What is changed before a failed step is tried again, by the rows of its policy, and how its plan is changed by that.
 
 A step and what is known of its failure give the revised step and perhaps one that goes before it. A file list can only
 shrink; a verification can only be aimed at a test that it runs already.
@@ -17,20 +17,12 @@ from schemas.base import Mode
 from schemas.base import PlanState as P
 from schemas.outcome import Outcome
 from schemas.step import PlannedStep, pack_step
+from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import advice, halt_rules, mending, waits
-from tasks.policy.pre_steps import (
-    AUTO_FIX,
-    DEPENDENCIES,
-    ISOLATE,
-    MEND,
-    SYNTAX_CHECK,
-    TYPE_CHECK,
-    PreStep,
-    make_pre_step,
-)
+from tasks.policy.pre_steps import MEND, PRE_STEPS, PreStep, make_pre_step
 from tasks.rules.validation import STEP_CHECKS, Surroundings, injections
 from tasks.text.fields import MAX_GUIDANCE
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of, render
@@ -137,19 +129,12 @@ def double_time(step: PlannedStep, _: Evidence, __: Catalogue) -> PlannedStep:
 
 
 RevisionStrategy = Callable[[PlannedStep, Evidence, Catalogue], PlannedStep] | PreStep
-Row = tuple[tuple[RevisionStrategy, ...], tuple[RevisionStrategy, ...], tuple[RevisionStrategy, ...]]
 
-TABLE: Mapping[C, Row] = MappingProxyType(
+# What the rows of a policy name.
+STRATEGIES: Mapping[str, RevisionStrategy] = MappingProxyType(
     {
-        C.TEST_REGRESSION: ((add_context,), (narrow_verification, narrow_files), (ISOLATE,)),
-        C.TEST_TIMEOUT: ((narrow_verification, double_time), (add_context,), ()),
-        C.FLAKY_TEST: ((narrow_verification,), (add_context,), ()),
-        C.COMPILATION_ERROR: ((SYNTAX_CHECK, narrow_files), (add_context,), (narrow_files,)),
-        C.TYPE_ERROR: ((TYPE_CHECK,), (add_context,), (narrow_files,)),
-        C.LINT_ERROR: ((AUTO_FIX,), (add_context,), (narrow_files,)),
-        C.IMPORT_ERROR: ((DEPENDENCIES,), (add_context,), (narrow_files,)),
-        C.NO_CHANGE: ((add_context,), (add_context,), (add_context,)),
-        C.UNKNOWN: ((narrow_verification, narrow_files), (), ()),  # and it is retried only once
+        **{each.__name__: each for each in (add_context, narrow_verification, narrow_files, double_time)},
+        **PRE_STEPS,
     }
 )
 
@@ -169,7 +154,7 @@ def revise(unit: UnitOfWork, step: Step, failure: Mapping[str, Any], outcome: Ou
     if was.mode is Mode.TEST and evidence.category is C.TEST_TIMEOUT:
         nth = halt_rules.timeouts_of(plan, step)
     found = _mended(unit, step, was, evidence, catalogue) or revision_of(
-        was, evidence, nth, plan.halting.get("taken", ()), catalogue
+        was, evidence, nth, plan.halting.get("taken", ()), catalogue, unit.snapshot.policy
     )
     if found is None:
         return False
@@ -206,7 +191,7 @@ def carry_out(
         "policy_version": plan.head.policy_version,
         "rule": " + ".join(found.strategies),
         "value": status.failures,
-        "limit": waits.retries(step.facts, category),
+        "limit": waits.retries(step.facts, category, unit.snapshot.policy),
         "limit_name": "retry_limit",
         "events": [{"at": unit.at, "step_id": step.step_id, "attempt": status.attempt, "category": category}],
         "unblock": advice.advise_revised(unit, found.before.step_id if found.before else None),
@@ -217,27 +202,33 @@ def carry_out(
 
 
 def revision_of(
-    step: PlannedStep, evidence: Evidence, nth: int, taken: Collection[str] = (), catalogue: Catalogue = CATALOGUE
+    step: PlannedStep,
+    evidence: Evidence,
+    nth: int,
+    taken: Collection[str] = (),
+    catalogue: Catalogue = CATALOGUE,
+    policy: Policy = BUILT_IN,
 ) -> Revision | None:
     """Find how `step` goes on after its nth failure; None where nothing of the table applies: it is tried as it is.
 
     `catalogue` is that of the plan, `taken` are ids of its steps.
     """
-    row = TABLE.get(evidence.category)
+    row = policy.revisions.get(evidence.category)
     if row is None or step.inserted_by:  # a step that was inserted has no pre-step, and is never revised itself
         return None
     revised, before, done = step, None, []
-    for strategy in row[min(nth, ATTEMPTS) - 1]:
+    for name in row[min(nth, ATTEMPTS) - 1]:
+        strategy = STRATEGIES[name]
         if isinstance(strategy, PreStep):
             before = make_pre_step(strategy, step, evidence.tests, taken, catalogue)
             if before and _is_sound(before, step, catalogue):
                 revised = revised.model_copy(update={"depends_on": (*revised.depends_on, before.step_id)})
-                done.append(strategy.suffix)
+                done.append(name)
             else:
                 before = None
         elif (changed := strategy(revised, evidence, catalogue)) != revised and _is_sound(changed, step, catalogue):
             revised = changed
-            done.append(strategy.__name__)
+            done.append(name)
     return Revision(revised, before, tuple(done)) if done else None
 
 

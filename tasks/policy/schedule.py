@@ -33,7 +33,6 @@ from tasks.policy import (
     waits,
 )
 from tasks.rules import budget
-from tasks.rules.risk import RISK
 
 QUEUED_MS = 3_600_000  # from dispatch: an attempt that no controller ever claims
 SILENT_MS = 60_000  # from the claim or the last renewal
@@ -166,7 +165,10 @@ def _allowance(unit: UnitOfWork, facts: Mapping[str, Any]) -> int | None:
     """Say how many tokens an attempt may hold; None where it cannot start now."""
     if unit.is_delivering:
         return 0
-    return budget.allowance(unit, budget.available(unit.plan, "tokens", facts["estimate"]["tokens"]))
+    wanted, most = facts["estimate"]["tokens"], unit.snapshot.policy.attempts[facts["risk_level"]].tokens
+    if most is not None:
+        wanted = min(wanted, most)
+    return budget.allowance(unit, budget.available(unit.plan, "tokens", wanted))
 
 
 def _may_start(unit: UnitOfWork, step: Step) -> bool:
@@ -242,7 +244,7 @@ def _spec(unit: UnitOfWork, step: Step, attempt: Attempt) -> bytes:
             "attempt": attempt.attempt,
             "context": context,
             "limits": {
-                "max_diff_lines": RISK[facts["risk_level"]].max_diff_lines,
+                "max_diff_lines": snapshot.policy.attempts[facts["risk_level"]].max_diff_lines,
                 "tokens": attempt.tokens,
                 "patch_cycles": attempt.patch_cycles,
             },

@@ -8,33 +8,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
-from schemas.base import FailureCategory as C
 from schemas.stored import PlanRecord
 from schemas.times import DAY_MS, rfc3339
 from tasks.base.errors import NeedsSteps
+from tasks.base.policy import BACKOFF_MS, HANDED_BACK, HANDED_BACK_MS, Policy
 from tasks.plan.snapshot import Clocks, Step
 from tasks.plan.unit_of_work import PAUSED, UnitOfWork
 from tasks.policy import halt
-from tasks.rules.risk import most_retries
 from tasks.rules.strategy import Question
 
 MEMORY_MS = 5000  # until a plan is looked at again that was held because the server is full
 APPROVAL_MS = ANSWER_MS = 7 * DAY_MS  # each wait for a person has its own deadline
 DRAFT = "draft"  # the kind of a question that a drafter is asked
-HANDED_BACK = "handed back"  # stands among the categories, and is no failure
-HANDED_BACK_MS = 2000  # at least
-# A wrong change is not made right by waiting; what the surroundings caused may be. ms, doubled with every failure.
-BACKOFF_MS: Mapping[str, int] = MappingProxyType(
-    {
-        C.LEASE_EXPIRED.value: 2000,
-        C.TEST_TIMEOUT.value: 1000,
-        C.FLAKY_TEST.value: 1000,
-        HANDED_BACK: HANDED_BACK_MS,
-    }
-)
 MAX_BACKOFF_MS = 60_000
 
 
@@ -154,7 +141,8 @@ def look_at_question(unit: UnitOfWork, grace: int = 0) -> None:
 def back_off(unit: UnitOfWork, step: Step, category: str) -> None:
     """Let a step that is tried again start at once, or after a while where waiting may help."""
     status, seed = step.status, unit.plan.head.seed
-    ms = backoff(category, status.failures, f"{seed}|{step.step_id}|{status.attempt}")
+    table = unit.snapshot.policy.backoff_ms
+    ms = backoff(category, status.failures, f"{seed}|{step.step_id}|{status.attempt}", table)
     if ms:
         _pause(unit, step, ms)
     else:
@@ -164,7 +152,8 @@ def back_off(unit: UnitOfWork, step: Step, category: str) -> None:
 def pause_longer(unit: UnitOfWork, step: Step, nth: int) -> None:
     """Let a step wait that was handed back, or could not be delivered, the nth time: 2 s at least, and 60 s at most."""
     seed = f"{unit.plan.head.seed}|{step.step_id}|{step.status.attempt}"
-    _pause(unit, step, max(HANDED_BACK_MS, backoff(HANDED_BACK, nth, seed)))
+    ms = backoff(HANDED_BACK, nth, seed, unit.snapshot.policy.backoff_ms)
+    _pause(unit, step, max(HANDED_BACK_MS, ms))
 
 
 def _pause(unit: UnitOfWork, step: Step, ms: int) -> None:
@@ -239,17 +228,17 @@ def count_outages(unit: UnitOfWork, clocks: Clocks) -> None:
     times["outages"] = times.get("outages", 0) + new - twice
 
 
-def retries(facts: dict[str, Any], category: str) -> int:
-    """Allow min(`retry_limit`, what the risk level allows); a failure that nobody understands is retried once."""
-    allowed: int = min(facts["retry_limit"], most_retries(facts["risk_level"], category))
+def retries(facts: dict[str, Any], category: str, policy: Policy) -> int:
+    """Allow min(`retry_limit`, what the policy allows at the risk level and after such a failure)."""
+    allowed: int = min(facts["retry_limit"], policy.most_retries(facts["risk_level"], category))
     return allowed
 
 
-def backoff(category: str, nth: int, seed: str) -> int:
+def backoff(category: str, nth: int, seed: str, table: Mapping[str, int] = BACKOFF_MS) -> int:
     """Say how long to wait after the nth failure, ms: half of it fixed, half from `seed`, so that many spread out.
 
     Nothing has failed with nth = 0, such as an attempt that nobody claimed.
     """
-    whole = min(MAX_BACKOFF_MS, BACKOFF_MS.get(category, 0) << min(nth - 1, 10)) if nth else 0
+    whole = min(MAX_BACKOFF_MS, table.get(category, 0) << min(nth - 1, 10)) if nth else 0
     share = int.from_bytes(hashlib.blake2b(seed.encode(), digest_size=2).digest()) / 0x10000
     return whole // 2 + int(whole / 2 * share)

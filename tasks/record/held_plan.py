@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schemas.stored import HOT, Attempt, PlanRecord, StepStatus, decode_plan
+from tasks.base.policy import BUILT_IN, Policy
 from tasks.plan.changeset import MAX_STEP_CHANGES, Changeset
 from tasks.plan.snapshot import NOTE, WINDOW, Lease, Snapshot, Step, Window
 
@@ -27,6 +28,7 @@ class HeldPlan:
     active: dict[str, bytes] = field(default_factory=dict)
     todo: list[bytes] = field(default_factory=list)
     log: list[bytes] = field(default_factory=list)
+    policy: Policy = BUILT_IN  # that it is decided under
 
     @property
     def version(self) -> int:
@@ -81,6 +83,7 @@ class HeldPlan:
             reply_to=self.reply_to,
             lease_prefix=self.lease_prefix,
             leases=dict(leases or {}),
+            policy=self.policy,
         )
 
     def _windows(self, wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Window]:

@@ -10,46 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.base import GoalKind
+from schemas.base import RiskLevel
 from schemas.goal import Goal
 from schemas.outcome import Metrics
 from schemas.stored import Attempt, PlanHead, PlanRecord
 from schemas.times import DAY_MS
+from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.unit_of_work import UnitOfWork
 
-DEFAULTS: Mapping[str, int | None] = {
-    "tokens": 100_000,
-    "patch_cycles": 15,
-    "failing_outcomes": 10,
-    "wall_clock_s": 1800,
-    "tool_calls": None,
-    "max_steps": 20,
-    "max_parallel": 4,
-    "consecutive_failures": 3,
-    "identical_failures": 2,
-    "flaky_flips": 3,
-    "lease_deaths": 5,
-    "max_new_files": 20,
-    "max_growth_kb": 1000,
-}
-BY_KIND: Mapping[str, Mapping[str, int]] = {  # where a kind needs more than a `task`
-    GoalKind.REVIEWED_PLAN: {
-        "max_steps": 300,
-        "patch_cycles": 200,
-        "tokens": 2_000_000,
-        "wall_clock_s": 86_400,
-        "consecutive_failures": 5,  # answers that are refused count as well; a step fails for good before
-    },
-    GoalKind.CAMPAIGN: {
-        "max_steps": 60,
-        "patch_cycles": 60,
-        "tokens": 500_000,
-        "wall_clock_s": 14_400,
-        "consecutive_failures": 5,  # drafts that are refused and tasks that are blocked count as well
-    },
-    GoalKind.EVOLUTION: {"wall_clock_s": 7200, "consecutive_failures": 5},
-}
 RECEIPTS = "unproven_successes"  # 0: none is taken. Only among the limits of plans made where receipts are required
 # Switches that stand among the limits, of the plans that need them alone: workers of the first version cannot read a
 # head with other keys than theirs.
@@ -63,13 +32,39 @@ BUDGETS = ("tokens", "patch_cycles", "failing_outcomes", "tool_calls")
 WARN_SHARE = 0.8
 
 
-def limits_of(goal: Goal) -> dict[str, int | None]:
-    """Fill the goal's limits: its own, else the default of its kind, scaled with the steps that it brings along."""
-    defaults = {**DEFAULTS, **BY_KIND.get(goal.kind, {})}
-    for name, each in PER_SUPPLIED_STEP.items():
-        defaults[name] = max(defaults[name] or 0, each * len(goal.steps or ()))
+def limits_of(goal: Goal, policy: Policy = BUILT_IN) -> dict[str, int | None]:
+    """Fill the goal's limits: its own, else the default, scaled with the steps that it brings along.
+
+    None is above what its policy allows at most.
+    """
+    rules = list(policy.rules_of(goal.kind, goal.tenant, goal.context.repo))
+    limits = {name: value for each in rules for name, value in each.defaults.items()}
+    for name, each_step in PER_SUPPLIED_STEP.items():
+        limits[name] = max(limits[name] or 0, each_step * len(goal.steps or ()))
     given = goal.limits.model_dump()
-    return {name: default if given[name] is None else given[name] for name, default in defaults.items()}
+    limits |= {name: given[name] for name in limits if given[name] is not None}
+    for each in rules:
+        limits |= {name: _least(limits[name], most) for name, most in each.most.items()}
+    return limits
+
+
+def _least(limit: int | None, most: int) -> int:
+    return most if limit is None else min(limit, most)
+
+
+def approvals_of(goal: Goal, policy: Policy) -> tuple[RiskLevel, ...]:
+    """List the risks at which a person approves each step: those of the goal, and those of its policy."""
+    asked = dict.fromkeys(goal.approvals)
+    for each in policy.rules_of(goal.kind, goal.tenant, goal.context.repo):
+        asked |= dict.fromkeys(each.approvals)
+    return tuple(asked)
+
+
+def bind(goal: Goal, policy: Policy) -> Goal:
+    """Write into a goal what its policy makes of its limits; ours needs no writing, as nobody has another default."""
+    if not policy.digest:
+        return goal
+    return goal.model_copy(update={"limits": goal.limits.model_copy(update=limits_of(goal, policy))})
 
 
 def requires_receipts(plan: PlanHead) -> bool:

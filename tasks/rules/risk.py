@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
-from schemas.base import FailureCategory, Mode, RiskLevel
+from schemas.base import Mode, RiskLevel
 from schemas.step import StepEstimate
 from tasks.toolchain.files import Role, role_of
 
@@ -22,18 +22,16 @@ class RiskLimits:
     """One row of the risk table."""
 
     max_files: int
-    max_diff_lines: int
     tests_required: bool
     two_phase: bool  # scaffold, then fill
     rollback_hint: bool
-    retries: int
 
 
 RISK: Mapping[RiskLevel, RiskLimits] = MappingProxyType(
     {
-        RiskLevel.LOW: RiskLimits(10, 200, tests_required=False, two_phase=False, rollback_hint=False, retries=3),
-        RiskLevel.MED: RiskLimits(5, 100, tests_required=True, two_phase=False, rollback_hint=True, retries=2),
-        RiskLevel.HIGH: RiskLimits(2, 50, tests_required=True, two_phase=True, rollback_hint=True, retries=1),
+        RiskLevel.LOW: RiskLimits(10, tests_required=False, two_phase=False, rollback_hint=False),
+        RiskLevel.MED: RiskLimits(5, tests_required=True, two_phase=False, rollback_hint=True),
+        RiskLevel.HIGH: RiskLimits(2, tests_required=True, two_phase=True, rollback_hint=True),
     }
 )
 
@@ -53,12 +51,6 @@ _ESTIMATES: Mapping[Mode, StepEstimate] = MappingProxyType(
 def estimate(mode: Mode) -> StepEstimate:
     """Say what an attempt in this mode reserves where nobody estimated it."""
     return _ESTIMATES[mode]
-
-
-def most_retries(level: str, category: str) -> int:
-    """Say how often a step of this risk is retried at most; a failure that nobody understands is retried once."""
-    most = RISK[RiskLevel(level)].retries
-    return min(most, 1) if category == FailureCategory.UNKNOWN else most
 
 
 def is_below(level: RiskLevel, other: RiskLevel) -> bool:

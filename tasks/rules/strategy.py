@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from schemas.envelope import FieldError
 from schemas.goal import Goal
 from schemas.step import PlannedStep
+from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.text.forbidden_paths import FORBIDDEN, Forbidden
 from tasks.toolchain.catalogue import Catalogue
@@ -38,6 +39,7 @@ class Setting:
     drafted: tuple[Drafted, ...] = ()  # what the worker's drafter said so far, in order
     options: Mapping[str, Any] = field(default_factory=dict)  # settings of the operator for this kind
     forbidden: Forbidden = FORBIDDEN  # paths that no goal may allow
+    policy: Policy = BUILT_IN  # that the plan is made under
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,9 @@ import pytest
 
 from schemas import codec
 from schemas.base import GoalKind
+from tasks.base.policy import REVISIONS
 from tasks.plan.lifecycle import PLAN_MOVES, STEP_MOVES
 from tasks.policy.advice import ADVICE
-from tasks.policy.pre_steps import PreStep
-from tasks.policy.revision import TABLE
 from tasks.record.recorded_plan import RecordedPlan
 from tasks.record.replay import Result, replay
 from tests.corpus import record
@@ -86,12 +85,7 @@ def test_every_strategy_of_the_revision_table_is_recorded() -> None:
         for line in lines(plan):
             for revision in line.get("revisions", ()):
                 applied[revision.get("category")].update(revision["rule"].split(" + "))
-    wanted = {
-        category.value: {
-            each.suffix if isinstance(each, PreStep) else each.__name__ for column in row for each in column
-        }
-        for category, row in TABLE.items()
-    }
+    wanted = {category: {name for column in row for name in column} for category, row in REVISIONS.items()}
 
     assert {
         category: names - applied[category] for category, names in wanted.items() if names - applied[category]

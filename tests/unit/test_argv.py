@@ -11,8 +11,9 @@ from schemas import codec
 from schemas.base import FailureCategory as C
 from schemas.goal import Goal
 from schemas.step import PlannedStep
+from tasks.base.policy import REVISIONS
 from tasks.handlers.goals import plan
-from tasks.policy.revision import TABLE, Evidence, revision_of
+from tasks.policy.revision import Evidence, revision_of
 from tasks.rules.strategy import Draft, Drafted, Rejected, Setting
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.kinds.gap_report import a_gap
@@ -113,7 +114,7 @@ def test_a_drafters_command_is_taken_without_a_hostile_word_or_not_at_all(comman
     assert not any(map(is_hostile, words(made.steps)))
 
 
-@pytest.mark.parametrize("category", sorted(TABLE))
+@pytest.mark.parametrize("category", sorted(REVISIONS))
 @pytest.mark.parametrize("nth", [1, 2, 3])
 @pytest.mark.parametrize("command", ["pytest -q", "pytest tests", "npx jest", "cargo test", "go test ./..."])
 def test_a_hostile_test_name_in_evidence_narrows_nothing(command: str, nth: int, category: C) -> None:

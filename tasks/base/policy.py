@@ -1,0 +1,167 @@
+"""The rules that plans are decided by, as data: limits, retries, waits and revisions, in one frozen object.
+
+Ours are `BUILT_IN`. A policy of operators adds to them: it sets what a goal gets that says nothing, and takes away from
+what a goal may ask for and from what we allow. Which of the changed rules hold is the plan's policy version
+(`policy_version.py`), whatever its policy says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from schemas.base import FailureCategory as C
+from schemas.base import GoalKind, RiskLevel
+
+HANDED_BACK = "handed back"  # stands among the categories of failures, and is no failure
+HANDED_BACK_MS = 2000  # at least
+
+Row = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class GoalRules:
+    """What holds for the goals of a kind, a tenant or a repository, or for all of them.
+
+    `defaults` are limits of a goal that says nothing, `most` bounds what it says, and at the risks of `approvals` a
+    person is asked, whatever it says.
+    """
+
+    kind: str | None = None
+    tenant: str | None = None
+    repository: str | None = None
+    defaults: Mapping[str, int | None] = field(default_factory=dict)
+    most: Mapping[str, int] = field(default_factory=dict)
+    approvals: tuple[RiskLevel, ...] = ()
+
+    def cover(self, kind: str, tenant: str, repository: str | None) -> bool:
+        """Whether a goal is one of those."""
+        return (
+            self.kind in (None, kind)
+            and self.tenant in (None, tenant)
+            and (self.repository is None or self.repository == repository)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRules:
+    """What holds for attempts at steps of one risk; without `tokens` an attempt may hold what is expected of it."""
+
+    retries: int
+    max_diff_lines: int
+    tokens: int | None = None
+
+
+GOALS = (
+    GoalRules(
+        defaults=MappingProxyType(
+            {
+                "tokens": 100_000,
+                "patch_cycles": 15,
+                "failing_outcomes": 10,
+                "wall_clock_s": 1800,
+                "tool_calls": None,
+                "max_steps": 20,
+                "max_parallel": 4,
+                "consecutive_failures": 3,
+                "identical_failures": 2,
+                "flaky_flips": 3,
+                "lease_deaths": 5,
+                "max_new_files": 20,
+                "max_growth_kb": 1000,
+            }
+        )
+    ),
+    # Where a kind needs more than a `task`.
+    GoalRules(
+        kind=GoalKind.REVIEWED_PLAN,
+        defaults=MappingProxyType(
+            {
+                "max_steps": 300,
+                "patch_cycles": 200,
+                "tokens": 2_000_000,
+                "wall_clock_s": 86_400,
+                "consecutive_failures": 5,  # answers that are refused count as well; a step fails for good before
+            }
+        ),
+    ),
+    GoalRules(
+        kind=GoalKind.CAMPAIGN,
+        defaults=MappingProxyType(
+            {
+                "max_steps": 60,
+                "patch_cycles": 60,
+                "tokens": 500_000,
+                "wall_clock_s": 14_400,
+                "consecutive_failures": 5,  # drafts that are refused and tasks that are blocked count as well
+            }
+        ),
+    ),
+    GoalRules(kind=GoalKind.EVOLUTION, defaults=MappingProxyType({"wall_clock_s": 7200, "consecutive_failures": 5})),
+)
+
+ATTEMPTS: Mapping[RiskLevel, AttemptRules] = MappingProxyType(
+    {
+        RiskLevel.LOW: AttemptRules(retries=3, max_diff_lines=200),
+        RiskLevel.MED: AttemptRules(retries=2, max_diff_lines=100),
+        RiskLevel.HIGH: AttemptRules(retries=1, max_diff_lines=50),
+    }
+)
+
+RETRIES: Mapping[str, int] = MappingProxyType({C.UNKNOWN: 1})  # nobody understands such a failure
+
+# A wrong change is not made right by waiting; what the surroundings caused may be. ms, doubled with every failure.
+BACKOFF_MS: Mapping[str, int] = MappingProxyType(
+    {
+        C.LEASE_EXPIRED.value: 2000,
+        C.TEST_TIMEOUT.value: 1000,
+        C.FLAKY_TEST.value: 1000,
+        HANDED_BACK: HANDED_BACK_MS,
+    }
+)
+
+# What is changed before the second, third and any later attempt, by the names that tasks/policy/revision.py knows.
+REVISIONS: Mapping[str, Row] = MappingProxyType(
+    {
+        C.TEST_REGRESSION: (("add_context",), ("narrow_verification", "narrow_files"), ("isolate",)),
+        C.TEST_TIMEOUT: (("narrow_verification", "double_time"), ("add_context",), ()),
+        C.FLAKY_TEST: (("narrow_verification",), ("add_context",), ()),
+        C.COMPILATION_ERROR: (("syntax-check", "narrow_files"), ("add_context",), ("narrow_files",)),
+        C.TYPE_ERROR: (("type-check",), ("add_context",), ("narrow_files",)),
+        C.LINT_ERROR: (("auto-fix",), ("add_context",), ("narrow_files",)),
+        C.IMPORT_ERROR: (("dependencies",), ("add_context",), ("narrow_files",)),
+        C.NO_CHANGE: (("add_context",), ("add_context",), ("add_context",)),
+        C.UNKNOWN: (("narrow_verification", "narrow_files"), (), ()),  # and it is retried only once
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """All rules of a plan that are data. `digest` is that of the text that it was read from, empty for ours.
+
+    Of `goals` a later row comes before an earlier one.
+    """
+
+    digest: str = ""
+    goals: tuple[GoalRules, ...] = GOALS
+    attempts: Mapping[RiskLevel, AttemptRules] = field(default_factory=lambda: ATTEMPTS)
+    retries: Mapping[str, int] = field(default_factory=lambda: RETRIES)  # by the category of the failure
+    backoff_ms: Mapping[str, int] = field(default_factory=lambda: BACKOFF_MS)
+    revisions: Mapping[str, Row] = field(default_factory=lambda: REVISIONS)
+
+    def __deepcopy__(self, _: object) -> Policy:
+        return self  # nothing of it can change, and its tables cannot be copied
+
+    def rules_of(self, kind: str, tenant: str, repository: str | None) -> Iterator[GoalRules]:
+        """Yield the rows that hold for a goal, in their order."""
+        return (each for each in self.goals if each.cover(kind, tenant, repository))
+
+    def most_retries(self, level: str, category: str) -> int:
+        """Say how often a step of this risk is retried at most after such a failure."""
+        most = self.attempts[RiskLevel(level)].retries
+        return min(most, self.retries.get(category, most))
+
+
+BUILT_IN = Policy()
