@@ -17,6 +17,7 @@ from schemas.goal import Goal
 from schemas.stored import USAGE_NAMES, PlanHead, PlanRecord
 from schemas.times import DAY_MS
 from tasks.base.batches import batches
+from tasks.base.log_chain import LOG, LogHead, find_head
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
@@ -71,6 +72,8 @@ class PlanSeed:
     unknown: UnknownFields = NOTHING_UNKNOWN  # of the goal as it came
     traceparent: str | None = None  # of the trace that the plan belongs to
     policy: Policy = BUILT_IN  # that it is made under, and goes on under
+    log_head: LogHead | None = None  # of a creation that was cut short, or waited for a drafter
+    code: str = ""  # as in Snapshot
 
 
 def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SETTING) -> Answer:
@@ -128,7 +131,7 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
     counts = {S.PENDING.value: 0, S.BLOCKED.value: 0}
     for number, steps in enumerate(batches(draft.steps, CHUNK)):
         first, last = number == 0, number * CHUNK + len(steps) == total
-        unit = _begin(replace(plan_seed, version=plan_seed.version + number), goal, draft, announced=first)
+        unit = _begin(plan_seed, goal, draft, announced=first)
         unit.plan.counts = counts
         if taken:
             unit.plan.halting["taken"] = taken
@@ -141,6 +144,8 @@ def accept(plan_seed: PlanSeed, goal: Goal, draft: Draft) -> Iterator[Changeset]
             return
         unit.change.more = last  # the first steps came with earlier commits: the engine reads them from the ready queue
         yield unit.close()
+        version = plan_seed.version + 1
+        plan_seed = replace(plan_seed, version=version, log_head=find_head(unit.plan.halting, version))
 
 
 def await_draft(plan_seed: PlanSeed, goal: Goal, patience_ms: int) -> Changeset:
@@ -200,13 +205,16 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         streak=draft.streak,
         traceparent=plan_seed.traceparent,
     )
+    halting: dict[str, Any] = {"consecutive": 0}
+    if plan_seed.log_head:
+        halting[LOG] = plan_seed.log_head._asdict()
     record = PlanRecord(
         version=plan_seed.version,
         state=P.CREATED.value,
         head=head,
         reserved=dict.fromkeys(USAGE_NAMES, 0),
         spent=dict.fromkeys(USAGE_NAMES, 0),
-        halting={"consecutive": 0},
+        halting=halting,
         counts={},
         times={"created": plan_seed.created or plan_seed.now, "down": plan_seed.down},
         revision=1,
@@ -227,6 +235,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         grants=plan_seed.grants,
         full=plan_seed.full,
         policy=plan_seed.policy,
+        code=plan_seed.code,
     )
     unit = UnitOfWork(snapshot)
     if announced:

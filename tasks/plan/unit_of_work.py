@@ -19,6 +19,7 @@ from schemas.stored import DELIVERY, Attempt, StepStatus
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import NeedsSteps
+from tasks.base.log_chain import LOG, LogHead, carry_on, digest_line, find_head
 from tasks.plan import lifecycle, lists
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
 from tasks.plan.snapshot import NOTE, WINDOW, Snapshot, Step
@@ -267,18 +268,35 @@ class UnitOfWork:
             change.ready_remove += sorted(self.withdrawn - self.queued)
         if "growth" in plan.dirty:
             plan.growth = codec.dumps(self.strategy_state)
+        if plan.dirty or self.extra or change.statuses or change.specs or change.todo_pop:
+            change.changed = True
+            self._write_log()
         change.fields = {name: plan.encode(name) for name in sorted(plan.dirty)}
         change.fields.update(self.extra)
         if not plan.version or self._listed != (plan.state, lists.is_waiting(plan)):
             change.lists = lists.lists_of(plan)
-        change.changed = bool(change.fields or change.statuses or change.specs or change.todo_pop)
-        if change.changed and (self.inputs or self.moves or change.statuses or change.todo_pop):
-            change.log = self._line()
         return change
 
-    def _line(self) -> bytes:
+    def _write_log(self) -> None:
+        """Write the line of this commit, unless it only sets the timer anew, and carry the head of the log on."""
+        change, plan, version = self.change, self.plan, self.change.expected + 1
+        if self.inputs or self.moves or change.statuses or change.todo_pop:
+            head = find_head(plan.halting, change.expected)
+            change.log = self._line(head)
+            lines = 1 + (head.lines if head else 0)
+            plan.halting[LOG] = LogHead(digest_line(change.log), lines, version, self.snapshot.code)._asdict()
+            plan.dirty.add("live")
+        elif carry_on(plan.halting, change.expected, version):
+            plan.dirty.add("live")
+
+    def _line(self, before: LogHead | None) -> bytes:
         """Tell what came in and what moved; with the plan before it, that is enough to decide the same once more."""
-        line: dict[str, Any] = {"version": self.change.expected + 1, "now": self.snapshot.now, "in": self.inputs}
+        line: dict[str, Any] = {"version": self.change.expected + 1, "now": self.snapshot.now}
+        if before:
+            line["prev"] = before.head
+        if self.snapshot.code != (before.by if before else ""):
+            line["by"] = self.snapshot.code
+        line["in"] = self.inputs
         line["moves"] = self.moves
         if self.revisions:
             line["revisions"] = self.revisions

@@ -72,6 +72,7 @@ def _from_steps(recorded: RecordedPlan, first: Line) -> Iterator[Changeset]:
         delivery_wait_s=head["limits"].get(budget.DELIVERY_WAIT_S, 0),
         grants=_grants(plan.get("quota", ""), first),
         full=frozenset(first.get("full", ())),
+        code=first.get("by", ""),
     )
     specs = {step.step_id: pack_step(step) for step in planned}
     for change in goals.accept(seed, goal, draft):

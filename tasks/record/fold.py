@@ -11,6 +11,7 @@ from schemas.command import Command
 from schemas.outcome import Outcome
 from schemas.stored import PlanRecord
 from tasks.base.errors import EVERY_STEP, NeedsSteps
+from tasks.base.log_chain import carry_on
 from tasks.handlers import commands, outcomes, upkeep
 from tasks.handlers.outcomes import Report
 from tasks.plan.changeset import Changeset
@@ -36,7 +37,7 @@ class Fold:
     def __init__(self, plan: HeldPlan, *, has_seed: bool = True) -> None:
         self.plan = plan
         self._has_seed = has_seed
-        self._around = Surroundings(plan.record.held)
+        self._around = Surroundings(plan.record)
 
     @property
     def record(self) -> PlanRecord:
@@ -69,7 +70,9 @@ class Fold:
     def pass_timers(self, version: int) -> None:
         """Make the commits that only set the plan's timer, until the plan is at `version`."""
         if version > self.plan.version:
-            self.plan.fields["version"] = b"%d" % version
+            plan = self.record
+            carry_on(plan.halting, plan.version, version)
+            self.plan.fields.update(live=plan.encode("live"), version=b"%d" % version)
 
     def _names(self, missing: NeedsSteps) -> list[str]:
         """The steps that a decision needs, as the engine finds them."""

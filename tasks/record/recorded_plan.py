@@ -10,6 +10,7 @@ from schemas import codec
 from schemas.step import unpack_step
 from schemas.stored import Attempt, StepStatus
 from tasks.base.errors import PlannerError
+from tasks.base.log_chain import LOG
 from tasks.record.held_plan import HeldPlan
 from tasks.record.lines import Line, read_line, skip_blanks, spans
 
@@ -131,11 +132,16 @@ def _field(name: str, raw: bytes) -> Any:
 
 
 def _parts_of_plan(plan: Mapping[str, Any]) -> Item:
-    """Name each part of the plan's own record; the timer hangs on leases, which are no inputs of the plan."""
+    """Name each part of the plan's own record.
+
+    The timer hangs on leases, which are no inputs of the plan; the head of the log on its lines, which are compared.
+    """
     found: Item = {}
     for name, value in plan.items():
         if name in ("head", "live"):
             found |= {f"{name}.{key}": each for key, each in value.items() if key not in ("seed", "wake")}
         else:
             found[name] = value
+    if "live.halting" in found:
+        found["live.halting"] = {name: each for name, each in found["live.halting"].items() if name != LOG}
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from schemas.stored import PlanRecord
+from tasks.base.log_chain import LOG, find_head
 from tasks.plan.snapshot import Clocks, Grant, Lease, Snapshot, StandingCommand
 from tasks.plan.unit_of_work import PAUSED
 from tasks.record.lines import Line
@@ -12,12 +14,16 @@ DAY_BUDGET = "the day budget of "  # what `held` begins with where that is why; 
 class Surroundings:
     """What holds for a plan from a line on until another one says otherwise, beside what one line alone says."""
 
-    def __init__(self, held: str = "") -> None:
-        self.held = held  # why the plan starts nothing; its creation may have used the day budget up
+    def __init__(self, plan: PlanRecord) -> None:
+        self.held = plan.held  # why the plan starts nothing; its creation may have used the day budget up
+        head = find_head(plan.halting, plan.version)
+        self.code = head.by if head else ""
         self.standing: StandingCommand | None = None
 
     def read(self, line: Line) -> None:
         """Take in what `line` says of what holds from now on."""
+        if "by" in line or "prev" not in line:  # a worker of an older version tells neither
+            self.code = line.get("by", "")
         for what, *said in line["in"]:
             if what == "held":
                 self.held, *standing = said
@@ -26,6 +32,9 @@ class Surroundings:
     def put_around(self, view: Snapshot, line: Line) -> None:
         """Give the snapshot for the decision of `line` what stood around the plan then."""
         once = {said[0]: said[1:] for said in line["in"]}
+        view.code = self.code
+        if "prev" not in line:
+            view.record.halting.pop(LOG, None)
         view.standing = StandingCommand(*once["order"]) if "order" in once else self.standing
         view.short_of_memory = not self.held.startswith((PAUSED, DAY_BUDGET)) and bool(self.held)
         view.grants = {scope: Grant(*grant) for scope, grant in once.get("grants", [{}])[0].items()}

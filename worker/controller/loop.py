@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from threading import Event
 
 from pydantic import ValidationError
@@ -34,6 +33,7 @@ from worker.controller.pauses import Pauses
 from worker.controller.places import Places
 from worker.controller.readiness import CannotWork
 from worker.controller.wire import Spec
+from worker.host.code_version import CODE_VERSION
 from worker.host.git import GitError
 from worker.sandbox.process import Abandoned
 from worker.sandbox.sandbox import NoSandbox
@@ -44,10 +44,6 @@ AWAY_PAUSE_S = 1.0  # before a server that did not answer is asked again
 PAUSED_S = 2.0  # until a step of a paused plan is asked for again, while others are done
 PAUSED_EACH_S = 0.05  # and so much longer for each of them
 ABILITIES = ("at", "failing_tests", "nothing_to_change", "released")  # what of the wire's additions this one honours
-try:
-    VERSION = version("planner-worker")
-except PackageNotFoundError:  # run from its sources
-    VERSION = "unknown"
 MAX_HOST = 200  # characters: what a heartbeat says of us has 512 bytes
 
 
@@ -178,7 +174,7 @@ class Controller:
 
     def _info(self) -> bytes:
         """Say who we are, for `planner controllers`."""
-        about = {"version": VERSION, "host": socket.gethostname()[:MAX_HOST], "abilities": ABILITIES}
+        about = {"version": CODE_VERSION, "host": socket.gethostname()[:MAX_HOST], "abilities": ABILITIES}
         return codec.dumps({**about, "done": self._done, "failed": self._failed})
 
     def _keep(self, spec: Spec, raw: bytes, done: AttemptLog, message: Outcome | None = None) -> Transcript | None:

@@ -14,9 +14,11 @@ from schemas.base import name_unknown_fields
 from schemas.envelope import Problem
 from schemas.goal import Goal
 from schemas.times import DAY_MS
+from tasks.base.log_chain import find_head
 from tasks.handlers.bulk_commands import find_paused_queues, find_standing
 from tasks.handlers.goals import PlanSeed
 from worker.engine.quota import Quota
+from worker.host.code_version import CODE_VERSION
 from worker.store.keys import Partition, bucket
 from worker.store.memory import ServerMemory
 
@@ -65,7 +67,8 @@ class Admission:
             pipeline.hmget(partition.grants, scopes)
         (seconds, microseconds), (version, live), commands, down, *grants = pipeline.execute()
         now = seconds * 1000 + microseconds // 1000
-        created = codec.loads(live)["times"]["created"] if live else now
+        version, known = int(version or 0), codec.loads(live) if live else None
+        created = known["times"]["created"] if known else now
         return PlanSeed(
             plan_id=plan_id,
             goal_id=goal_id,
@@ -74,7 +77,9 @@ class Admission:
             seed=os.urandom(12).hex(),  # from which the leases of the plan are derived
             reply_to=partition.outcomes,
             lease_prefix=partition.lease_prefix(plan_id),
-            version=int(version or 0),
+            version=version,
+            log_head=find_head(known["halting"], version) if known else None,
+            code=CODE_VERSION,
             down=int(down or 0),
             standing=find_standing(commands, tenant, repo, created, now),
             paused_queues=find_paused_queues(commands, now),

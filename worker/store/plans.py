@@ -18,6 +18,7 @@ from tasks.base.errors import PlannerError
 from tasks.handlers.bulk_commands import Records, find_paused_queues, find_standing
 from tasks.plan.changeset import Changeset
 from tasks.plan.snapshot import NOTE, Grant, Lease, Snapshot, Step, Window
+from worker.host.code_version import CODE_VERSION
 from worker.store import functions
 from worker.store.commits import Commits
 from worker.store.keys import Partition, list_name
@@ -300,6 +301,7 @@ def _snapshot(partition: Partition, ask: Ask, reply: Any, scopes: Records) -> Sn
         standing=find_standing(scopes, record.head.tenant, record.head.repo, record.times["created"], now),
         paused_queues=find_paused_queues(scopes, now) if scopes else {},
         grants={scope.decode(): Grant(left, over == b"1") for scope, left, over in _each(grants, 3)} if grants else {},
+        code=CODE_VERSION,
     )
 
 

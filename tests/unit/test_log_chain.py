@@ -1,0 +1,101 @@
+"""Each line of a plan's log names the line before it, and the plan names its newest line."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from schemas import codec
+from tasks.base.log_chain import LOG, LogHead, digest_line, find_head
+from tasks.handlers.goals import CHUNK
+from tasks.plan.unit_of_work import UnitOfWork
+from tests.support.plans import PLAN, Running, a_plan, a_report, a_step, some_steps
+from worker.store.plans import Ask, Write
+
+
+def head_of(plan: Running) -> LogHead | None:
+    return find_head(plan.record.halting, plan.record.version)
+
+
+def chained(plan: Running) -> list[bool]:
+    """Say of each stored line whether it names the one before it."""
+    stored = plan.store.items(plan.keys.log)
+    before = ["", *map(digest_line, stored)]
+    return [codec.loads(line).get("prev") == named for line, named in zip(stored, before, strict=False)]
+
+
+def test_every_line_but_the_first_names_the_line_before_it() -> None:
+    plan = Running(a_step("a"), a_step("b", "a"))
+    plan.report(a_report("a"))
+    plan.report(a_report("b"))
+
+    newest = digest_line(plan.store.items(plan.keys.log)[-1])
+    assert chained(plan) == [False, True, True]
+    assert head_of(plan) == LogHead(newest, 3, plan.record.version)
+    assert len(newest) == 32
+
+
+def test_a_plan_that_is_created_in_several_commits_has_one_chain() -> None:
+    plan = Running(*some_steps(2 * CHUNK + 1))
+
+    assert chained(plan)[:3] == [False, True, True]
+    assert all(chained(plan)[1:])
+
+
+def test_a_commit_without_a_line_carries_the_head_on() -> None:
+    plan = Running(a_step("a"))
+    before = head_of(plan)
+    unit = UnitOfWork(plan.begin(Ask(PLAN)))
+    unit.wake_at(1)
+
+    plan.store.commit([Write(unit.close())])
+
+    assert before is not None
+    assert head_of(plan) == before._replace(version=plan.record.version)
+    assert len(plan.log) == before.lines
+
+
+def test_a_new_chain_begins_behind_the_line_of_a_worker_that_knows_of_none() -> None:
+    plan = Running(a_step("a"), a_step("b", "a"), a_step("c", "b"))
+    known = codec.loads(plan.store.hash(plan.keys.plan)["live"])["halting"][LOG]
+    plan.report(a_report("a"))
+    as_they_write(plan, known)
+
+    assert head_of(plan) is None
+    plan.report(a_report("b"))
+    plan.report(a_report("c"))
+
+    assert chained(plan) == [False, False, False, True]
+    assert (newest := head_of(plan)) is not None
+    assert newest.lines == 2
+
+
+def as_they_write(plan: Running, known: object) -> None:
+    """Write the newest commit as an older worker would have: the head as it was read, a line that names none."""
+    stored = plan.store.hash(plan.keys.plan)
+    live = codec.loads(stored["live"])
+    live["halting"][LOG] = known
+    stored["live"] = codec.dumps(live)
+    lines = plan.store.items(plan.keys.log)
+    line = codec.loads(lines[-1])
+    del line["prev"]
+    lines[-1] = codec.dumps(line)
+
+
+def test_a_line_names_its_code_where_the_line_before_has_another() -> None:
+    plan = Running(a_step("a"), a_step("b", "a"), a_step("c", "b"))
+    for step, code in (("a", "1.0"), ("b", "1.0"), ("c", "1.1")):
+        view = dataclasses.replace(plan.begin(Ask(PLAN)), code=code)
+        unit = UnitOfWork(view)
+        unit.inputs.append([step])
+        unit.plan.dirty.add("live")
+        plan.store.commit([Write(unit.close())])
+
+    assert [line.get("by") for line in plan.log] == [None, "1.0", None, "1.1"]
+
+
+def test_a_creation_goes_on_in_the_chain_of_the_one_that_was_cut_short() -> None:
+    (change,) = a_plan(a_step("a"), version=3, born={"log_head": LogHead("x" * 32, 3, 3, "1.0"), "code": "1.0"})
+
+    line = codec.loads(change.log)
+    assert (line["version"], line["prev"], "by" in line) == (4, "x" * 32, False)
+    assert codec.loads(change.fields["live"])["halting"][LOG]["lines"] == 4
