@@ -83,7 +83,8 @@ def _obey(unit: UnitOfWork, command: Command) -> None:
         unit.emit("command.known", data)
         return
     refusal = _untimely(unit, command) or _HANDLERS[command.command](unit, command)
-    unit.inputs.append(["command", command.model_dump(mode="json", exclude_none=True)])
+    told = command.model_dump(mode="json", exclude_none=True)
+    unit.inputs.append(["command", told, refusal] if refusal else ["command", told])
     unit.plan.orders = [*unit.plan.orders, command.command_id][-REMEMBERED:]
     unit.plan.dirty.add("live")
     unit.emit("command.refused" if refusal else "command.obeyed", data, refusal or command.reason)

@@ -131,8 +131,11 @@ def _cause(facts: dict[str, Any] | None, said: dict[str, Any] | None, reason: st
     return {"category": failure["category"], "reason": failure["suggestion"] or failure["trace"]}
 
 
-def find_command(client: Redis, k: PlanKeys, command_id: str) -> dict[str, Any] | None:
-    """Find a command among the last that a plan was given; None where it was given none of this id lately."""
+def find_command(client: Redis, k: PlanKeys, command_id: str) -> tuple[dict[str, Any], str | None] | None:
+    """Find a command among the last that a plan was given, and why it was refused, if it was.
+
+    None where the plan was given none of this id lately. Lines of older workers do not tell refusals.
+    """
     raw: Any = client.hget(k.plan, "live")
     if raw is None or command_id not in codec.loads(raw).get("orders", ()):
         return None
@@ -142,7 +145,7 @@ def find_command(client: Redis, k: PlanKeys, command_id: str) -> dict[str, Any] 
         for line in reversed(page):
             for what, *said in codec.loads(line)["in"] if wanted in line else ():
                 if what == "command" and said[0]["command_id"] == command_id:
-                    return dict(said[0])
+                    return said[0], said[1] if len(said) > 1 else None
         if len(page) < LOG_PAGE:
             break
     return None

@@ -57,7 +57,8 @@ def test_a_command_is_taken_at_once_and_waited_for_where_that_is_asked(gateway: 
     sent = operator.post(path, json={"command": "pause", "reason": "lunch", "actor": "ann"})
     with obeying(planner.container):
         waited = operator.post(f"{path}?wait=20", json={"command": "resume"})
-        refused = operator.post(f"{path}?wait=20", json={"command": "approve", "step_id": "fix-b"})
+        approval = {"command": "approve", "step_id": "fix-b", "command_id": "a-1"}
+        refused, again = (operator.post(f"{path}?wait=20", json=approval) for _ in range(2))
         missing = operator.post(path, json={"command": "skip", "step_id": "none"})
 
     assert (sent.status_code, list(sent.json())) == (202, ["command_id"])
@@ -65,6 +66,7 @@ def test_a_command_is_taken_at_once_and_waited_for_where_that_is_asked(gateway: 
     assert waited.json()["data"]["command_id"] == waited.json()["command_id"]
     assert (refused.status_code, refused.json()["code"]) == (409, "command_refused")
     assert "does not wait for an approval" in refused.json()["detail"]
+    assert (again.status_code, again.json()) == (409, refused.json())
     assert (missing.status_code, missing.json()["code"]) == (404, "no_such_step")
 
 

@@ -34,6 +34,7 @@ from worker.streams.inbox import StreamEntry
 router = APIRouter(tags=["commands"])
 
 REFUSED = "dev.planner.command.refused.v1"
+KNOWN = "dev.planner.command.known.v1"
 OF_COMMANDS = "/v1/events?types=command.*"  # where what becomes of a wide one is told
 EVENTS = 1000  # read at a time
 MAX_ACTOR = 150  # characters of the name that a caller gives
@@ -146,8 +147,11 @@ async def _obey(
     if event is None:
         where = f"/v1/plans/{made.plan_id}" if made.plan_id else OF_COMMANDS
         return json(CommandSent(command_id=made.command_id), 202, {"Location": where})
-    if event["type"] == REFUSED:
-        raise Refusal("command_refused", f"{made.command}: {event['data'].get('reason', 'refused')}", 409)
+    refusal = event["data"].get("reason", "refused") if event["type"] == REFUSED else None
+    if event["type"] == KNOWN and (heard := await run_in_threadpool(_heard, doors, made)):
+        refusal = heard[1]  # what came of it when it came first
+    if refusal:
+        raise Refusal("command_refused", f"{made.command}: {refusal}", 409)
     return json(CommandAnswer(command_id=made.command_id, **event))
 
 
@@ -195,7 +199,7 @@ def _may_inform(doors: Context, plan: PlanSummary, made: Command) -> bool:
     """
     if made.command is not CommandName.ANSWER or made.step_id is not None:
         return False
-    return plan.waiting is None or plan.waiting.kind == INFORMING or _obeyed(doors, made) is not None
+    return plan.waiting is None or plan.waiting.kind == INFORMING or _heard(doors, made) is not None
 
 
 def _admit_wide(doors: Context, caller: Access, made: Command) -> None:
@@ -235,8 +239,8 @@ def _is_another(doors: Context, made: Command) -> bool:
     """Tell whether the id of a command was that of one with another body."""
     if made.scope in WIDE:
         return known_commands.is_same(doors.client, made) is False
-    known = _obeyed(doors, made)
-    return known is not None and any(known.get(name) != value for name, value in _fields(made).items())
+    known = _heard(doors, made)
+    return known is not None and any(known[0].get(name) != value for name, value in _fields(made).items())
 
 
 def _fields(made: Command) -> dict[str, Any]:
@@ -244,8 +248,8 @@ def _fields(made: Command) -> dict[str, Any]:
     return {name: said[name] for name in SAME}
 
 
-def _obeyed(doors: Context, made: Command) -> dict[str, Any] | None:
-    """Find the command of this id in the log of its plan, which tells of those that it was given."""
+def _heard(doors: Context, made: Command) -> tuple[dict[str, Any], str | None] | None:
+    """Find the command of this id in the log of its plan, which tells of those that it was given, and the refusal."""
     if made.plan_id is None:
         return None
     keys = Partition(partition_of(made.plan_id, doors.partitions)).plan(made.plan_id)
