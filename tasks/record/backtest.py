@@ -10,21 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Any, NamedTuple
 
 from schemas import codec
 from schemas.base import PlanState, StepState
+from schemas.step import unpack_step
 from schemas.stored import Attempt
+from schemas.times import rfc3339
 from tasks.base.errors import PlannerError
+from tasks.base.policy import BUILT_IN, Policy
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.policy.waits import wall_clock_ends
+from tasks.record.creation import CannotReplay, create, places_of
 from tasks.record.fold import Fold
+from tasks.record.held_plan import HeldPlan
 from tasks.record.lines import Line
-
-
-class NotReplayed(PlannerError):
-    """This version decides otherwise than the log says, so that it cannot be compared with anything."""
+from tasks.record.recorded_plan import RecordedPlan
 
 
 class Verdict(StrEnum):
@@ -57,6 +60,7 @@ class Range(NamedTuple):
 
 
 NOTHING = Range(0, 0)
+FIGURES = ("tokens_saved", "ms_saved", "successes_lost", "steps_lost")  # of a plan, and in sum
 
 
 class Standing(NamedTuple):
@@ -68,6 +72,10 @@ class Standing(NamedTuple):
     done: int
     at: int
 
+    def document(self) -> dict[str, Any]:
+        """Lay it out for JSON."""
+        return {**self._asdict(), "at": rfc3339(self.at)}
+
 
 @dataclass(frozen=True, slots=True)
 class Backtested:
@@ -76,6 +84,8 @@ class Backtested:
     `line` is the version of the first line that the other rules decide otherwise, None if there is none.
     """
 
+    plan_id: str
+    kind: str
     verdict: Verdict
     basis: Basis
     really: Standing
@@ -85,6 +95,19 @@ class Backtested:
     ms_saved: Range = NOTHING
     successes_lost: Range = NOTHING
     steps_lost: Range = NOTHING
+
+    def document(self) -> dict[str, Any]:
+        """Lay it out for JSON; times as the wire has them."""
+        return {
+            "plan_id": self.plan_id,
+            "kind": self.kind,
+            "verdict": self.verdict.value,
+            "basis": self.basis.value,
+            "line": self.line,
+            "really": self.really.document(),
+            "would": self.would.document() if self.would else None,
+            **{name: getattr(self, name)._asdict() for name in FIGURES},
+        }
 
 
 @dataclass(slots=True)
@@ -102,6 +125,11 @@ class _Side:
         self.cancelled = sum(change.ended[step].tokens for step in change.cancelled)
         return change
 
+    def go_on(self, change: Changeset) -> None:
+        """Make the commits that follow a decision without anything coming in: what was left over."""
+        while change.more and change.changed:
+            change = self.take({"version": self.fold.plan.version + 1, "now": self.at, "in": [], "moves": []})
+
     @property
     def has_ended(self) -> bool:
         return self.fold.record.state in PLAN_ENDS
@@ -117,10 +145,48 @@ class _Side:
         )
 
 
+def backtest_recorded(recorded: RecordedPlan, policy: Policy) -> Backtested:
+    """Say what `policy` would have done to a recorded plan.
+
+    Raises CannotReplay, whatever an export holds: it is data from outside.
+    """
+    try:
+        return _backtest(recorded, policy)
+    except CannotReplay:
+        raise
+    except PlannerError as error:
+        raise CannotReplay(f"it cannot be decided again: {error}") from error
+    except Exception as error:  # what stands in a file can be anything
+        raise CannotReplay(f"it cannot be decided again: {type(error).__name__}: {error}") from error
+
+
+def _backtest(recorded: RecordedPlan, policy: Policy) -> Backtested:
+    lines = recorded.read_lines()
+    first = next(lines, None)
+    if first is None:
+        raise CannotReplay("it has no log")
+    really, would = (_begin(recorded, first, each) for each in (BUILT_IN, policy))
+    for made, line in zip(really.plan.log, chain([first], lines), strict=False):
+        _check(codec.loads(made)["moves"], line)
+    return backtest(lines, really, would)
+
+
+def _check(moves: list[Any], line: Line) -> None:
+    if moves != [list(move) for move in line["moves"]]:
+        raise CannotReplay(f"line {line['version']} is decided otherwise than it was")
+
+
+def _begin(recorded: RecordedPlan, first: Line, policy: Policy) -> Fold:
+    plan = HeldPlan(recorded.plan_id, *places_of(recorded), policy=policy)
+    for change in create(recorded, first, policy)[0]:
+        plan.commit(change)
+    return Fold(plan, has_seed=recorded.seed is not None)
+
+
 def backtest(lines: Iterable[Line], really: Fold, would: Fold) -> Backtested:
     """Fold the lines behind the creation of a plan under its own rules, and under others as far as both decide alike.
 
-    Both plans were created, each under its rules. Raises NotReplayed where the plan's own rules do not give what the
+    Both plans were created, each under its rules. Raises CannotReplay where the plan's own rules do not give what the
     log says.
     """
     created = really.record.times["created"]
@@ -132,11 +198,12 @@ def backtest(lines: Iterable[Line], really: Fold, would: Fold) -> Backtested:
         if parted is None and _is_out_of_time(other, line, wall_clock_ends(really.record)):
             parted = line["version"]
         change = fact.take(line)
-        if _told(change).get("moves", []) != [list(move) for move in line["moves"]]:
-            raise NotReplayed(f"line {line['version']} is decided otherwise than it was")
+        _check(_told(change).get("moves", []), line)
         if parted is None:
-            if _decision(change) != _decision(other.take(line)):
+            counterpart = other.take(line)
+            if _decision(change) != _decision(counterpart):
                 parted, really_ended = line["version"], change.ends
+                other.go_on(counterpart)
             else:
                 told_less |= bool(change.dispatches) and _allowed(really) != _allowed(would)
     return _judge(fact, other, parted, Basis.ASSUMPTION if told_less else Basis.FACT, really_ended=really_ended)
@@ -158,15 +225,20 @@ def _is_out_of_time(other: _Side, line: Line, really_ends: int | None) -> bool:
 
 
 def _started(fold: Fold) -> list[Any]:
-    """Lay out what the creation of a plan decided: its state, what is in flight, and what waits for a person."""
-    plan = fold.record
-    return [plan.state, fold.plan.active.keys(), plan.waits.keys()]
+    """Lay out what the creation of a plan decided: its state, its size, what is in flight, what waits for a person."""
+    plan, most = fold.record, fold.record.limits["max_steps"]
+    is_large = most is not None and len(fold.plan.status) > most  # it would have been drafted otherwise, or rejected
+    return [plan.state, is_large, fold.plan.active.keys(), plan.waits.keys()]
 
 
 def _allowed(fold: Fold) -> list[Any]:
     """Lay out what the attempts in flight may use."""
-    flying = ((step, Attempt.decode(raw)) for step, raw in fold.plan.active.items())
-    return [(step, one.tokens, one.patch_cycles) for step, one in flying]
+    found: list[Any] = []
+    for step, raw in fold.plan.active.items():
+        attempt, risk = Attempt.decode(raw), unpack_step(fold.plan.steps[step])["risk_level"]
+        lines = fold.plan.policy.attempts[risk].max_diff_lines
+        found.append([step, attempt.tokens, attempt.patch_cycles, lines])
+    return found
 
 
 def _told(change: Changeset) -> dict[str, Any]:
@@ -178,13 +250,14 @@ def _decision(change: Changeset) -> list[Any]:
     told = _told(change)
     started = [(one.step_id, one.attempt.attempt) for one in change.dispatches]
     rule = codec.loads(change.fields["halt"])["rule"] if "halt" in change.fields else None
-    return [told.get("moves"), told.get("revisions"), started, rule]
+    revisions = [(each.get("step_id"), each["rule"], each["diff"]) for each in told.get("revisions", ())]
+    return [told.get("moves"), revisions, started, rule]
 
 
 def _judge(fact: _Side, other: _Side, parted: int | None, basis: Basis, *, really_ended: bool) -> Backtested:
-    really = fact.standing()
+    really, about = fact.standing(), (fact.fold.plan.plan_id, fact.fold.record.head.kind)
     if parted is None:
-        return Backtested(Verdict.SAME, basis, really, really)
+        return Backtested(*about, Verdict.SAME, basis, really, really)
     would, plan = other.standing(), other.fold.record
     saved, done = really.tokens - would.tokens, really.done - would.done
     took = really.at - would.at
@@ -192,6 +265,7 @@ def _judge(fact: _Side, other: _Side, parted: int | None, basis: Basis, *, reall
     if other.has_ended:
         lost = success - (would.state == PlanState.COMPLETED)
         return Backtested(
+            *about,
             Verdict.ENDED_OTHERWISE if really_ended else Verdict.ENDED_EARLIER,
             basis,
             really,
@@ -203,6 +277,7 @@ def _judge(fact: _Side, other: _Side, parted: int | None, basis: Basis, *, reall
             Range(done, done),
         )
     return Backtested(
+        *about,
         Verdict.GOES_ON if really_ended else Verdict.DECIDED_OTHERWISE,
         Basis.UNKNOWN,
         really,

@@ -10,6 +10,7 @@ from schemas.contract import streams
 from schemas.goal import Goal
 from schemas.step import PlannedStep, pack_step
 from tasks.base.errors import PlannerError
+from tasks.base.policy import BUILT_IN, Policy
 from tasks.handlers import goals
 from tasks.handlers.goals import PlanSeed
 from tasks.plan.changeset import Changeset
@@ -26,18 +27,18 @@ class CannotReplay(PlannerError):
     """The log of this plan cannot be decided again."""
 
 
-def create(recorded: RecordedPlan, first: Line) -> tuple[list[Changeset], list[str]]:
-    """Make the commits of a plan's creation again; returns them, and in sentences what of them is assumed.
+def create(recorded: RecordedPlan, first: Line, policy: Policy = BUILT_IN) -> tuple[list[Changeset], list[str]]:
+    """Make the commits of a plan's creation under `policy`; returns them, and in sentences what of them is assumed.
 
     Raises CannotReplay where what was written down is not enough.
     """
-    return list(_from_steps(recorded, first)), [
+    return list(_from_steps(recorded, first, policy)), [
         "The first line does not say what the creation read (it is from before `born`): the plan is begun with the "
         "steps that the export has, as its rules take them."
     ]
 
 
-def _from_steps(recorded: RecordedPlan, first: Line) -> Iterator[Changeset]:
+def _from_steps(recorded: RecordedPlan, first: Line, policy: Policy) -> Iterator[Changeset]:
     plan, head, live = recorded.plan, recorded.plan["head"], recorded.plan["live"]
     if "growth" in plan or not recorded.steps or first["version"] > 1:
         raise CannotReplay(
@@ -73,6 +74,7 @@ def _from_steps(recorded: RecordedPlan, first: Line) -> Iterator[Changeset]:
         grants=_grants(plan.get("quota", ""), first),
         full=frozenset(first.get("full", ())),
         code=first.get("by", ""),
+        policy=policy,
     )
     specs = {step.step_id: pack_step(step) for step in planned}
     for change in goals.accept(seed, goal, draft):

@@ -6,9 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from tasks.record.backtest import NOTHING, Backtested, Basis, Range, Verdict
-
-FIGURES = ("tokens_saved", "ms_saved", "successes_lost", "steps_lost")
+from tasks.record.backtest import FIGURES, NOTHING, Backtested, Basis, Range, Verdict
 
 
 @dataclass(slots=True)
@@ -16,6 +14,7 @@ class Tally:
     """Counts of plans by verdict and basis, with the sums of their figures; its size does not grow with the plans."""
 
     plans: int = 0
+    unread: int = 0  # that could not be read or decided again, beside those
     tokens: int = 0  # really used
     verdicts: Counter[tuple[Verdict, Basis]] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)  # that would have ended a plan which came out otherwise
@@ -36,6 +35,11 @@ class Tally:
         for name in FIGURES:
             sums[name] = sums[name].plus(getattr(found, name))
 
+    @property
+    def changed(self) -> int:
+        """The number of plans that come out otherwise."""
+        return self.plans - self.count(Verdict.SAME)
+
     def count(self, verdict: Verdict) -> int:
         """Count the plans of a verdict, whatever it rests on."""
         return sum(self.verdicts[verdict, basis] for basis in Basis)
@@ -44,6 +48,7 @@ class Tally:
         """Lay out the sums for JSON."""
         return {
             "plans": self.plans,
+            "unread": self.unread,
             "tokens_used": self.tokens,
             "verdicts": {
                 verdict.value: {basis.value: count for basis in Basis if (count := self.verdicts[verdict, basis])}

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import deepcopy
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
 from schemas.step import PlannedStep
-from tasks.record.backtest import Backtested, Basis, NotReplayed, Range, Verdict, backtest
+from tasks.base.policy import ATTEMPTS, BUILT_IN, GOALS, GoalRules, Policy
+from tasks.record.backtest import Backtested, Basis, Range, Verdict, backtest, backtest_recorded
+from tasks.record.creation import CannotReplay
 from tasks.record.fold import Fold
+from tasks.record.recorded_plan import NoExport, RecordedPlan
+from tasks.record.tally import Tally
 from tests.support.plans import PLAN, Running, a_failure, a_report, a_step
+from tests.support.replay import export_of
+from worker.render.backtest import header, lines, row
 
 STEPS = (a_step("s-0", retries=3), a_step("s-1", "s-0"))
 MINUTE = 60_000
@@ -154,5 +163,74 @@ def test_a_log_that_is_decided_otherwise_today_is_compared_with_nothing() -> Non
     really = created(*STEPS)
     changed = [{**line, "moves": line["moves"][1:]} for line in plan.log[len(really.plan.log) :]]
 
-    with pytest.raises(NotReplayed, match="line 2"):
+    with pytest.raises(CannotReplay, match="line 2"):
         backtest(changed, really, created(*STEPS))
+
+
+def under(policy: Policy, plan: Running) -> Backtested:
+    return backtest_recorded(RecordedPlan.read(export_of(plan.store.held(PLAN))), policy)
+
+
+def a_policy(retries: int = 3, **most: int) -> Policy:
+    attempts = {risk: replace(row, retries=min(row.retries, retries)) for risk, row in ATTEMPTS.items()}
+    return Policy(goals=(*GOALS, GoalRules(most=most)), attempts=attempts)
+
+
+def test_an_export_is_decided_again_under_a_policy() -> None:
+    plan = Running(*STEPS)
+    fail(plan, 2)
+    for step in STEPS:
+        plan.report(a_report(step.step_id, metrics={"tokens_used": 700}))
+
+    assert under(BUILT_IN, plan).verdict is Verdict.SAME
+    halted, given_up = under(a_policy(consecutive_failures=2), plan), under(a_policy(retries=1), plan)
+
+    assert [(one.verdict, one.basis) for one in (halted, given_up)] == [(Verdict.ENDED_EARLIER, Basis.FACT)] * 2
+    assert [one.would.rule for one in (halted, given_up) if one.would] == ["consecutive_failures", "cannot_revise"]
+    assert halted.document()["tokens_saved"] == {"least": 1400, "most": 1400}
+
+
+def test_more_steps_than_a_policy_allows_would_not_have_been_planned_so() -> None:
+    plan = Running(*STEPS)
+    plan.report(a_report("s-0"))
+    plan.report(a_report("s-1"))
+
+    found = under(a_policy(max_steps=1), plan)
+
+    assert (found.verdict, found.basis, found.line) == (Verdict.DECIDED_OTHERWISE, Basis.UNKNOWN, 1)
+
+
+def test_nothing_that_stands_in_an_export_breaks_a_backtest() -> None:
+    plan = Running(*STEPS)
+    fail(plan, 1)
+    plan.report(a_report("s-0"))
+    data = export_of(plan.store.held(PLAN))
+    chance = Random(7)
+    for _ in range(300):
+        altered = bytearray(data)
+        for _ in range(chance.randint(1, 3)):
+            altered[chance.randrange(len(altered))] = chance.choice(b'0129-"[]{},:eax ')
+        with suppress(CannotReplay, NoExport):
+            backtest_recorded(RecordedPlan.read(bytes(altered)), a_policy(consecutive_failures=1))
+
+
+def test_the_sum_keeps_facts_and_bounds_apart() -> None:
+    halted, done = Running(*STEPS, consecutive_failures=2), Running(*STEPS)
+    fail(halted, 2)
+    fail(done, 1)
+    for step in STEPS:
+        done.report(a_report(step.step_id))
+    tally = Tally()
+    tally.add(compare(halted, consecutive_failures=3))
+    tally.add(compare(done, consecutive_failures=1))
+    tally.add(compare(done))
+
+    told = tally.document()
+
+    assert told["verdicts"]["ended_earlier"] == {"fact": 1}
+    assert told["verdicts"]["goes_on"] == {"unknown": 1}
+    assert told["ended_by"] == {"consecutive_failures": 1}
+    assert (tally.changed, tally.sums[Basis.FACT]["successes_lost"]) == (2, Range(1, 1))
+    assert tally.sums[Basis.UNKNOWN]["successes_lost"] == Range(-1, 0)
+    assert max(len(line.plain) for line in (header(), row(compare(halted, consecutive_failures=3)))) <= 72
+    assert any("not ended where they were" in line.plain for line in lines(tally))

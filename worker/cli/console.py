@@ -73,7 +73,7 @@ def open_link(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[RedisPla
 
     settings = read_settings()
     check_redis(settings)
-    with _failures(), redis_connection.opened(settings, block_s, agreed=agreed) as client:
+    with failures(), redis_connection.opened(settings, block_s, agreed=agreed) as client:
         yield RedisPlanner(client, settings)
 
 
@@ -91,7 +91,7 @@ def open_planner(block_s: float = 0.0, *, agreed: bool = True) -> Iterator[Plann
     from worker.client.http_link import GatewayLink
     from worker.client.http_planner import HttpPlanner
 
-    with _failures(), closing(GatewayLink(settings)) as link:
+    with failures(), closing(GatewayLink(settings)) as link:
         yield HttpPlanner(link, settings)
 
 
@@ -124,7 +124,7 @@ def planner_settings(secrets_fd: int | None = None) -> Settings:
 
 
 @contextmanager
-def _failures() -> Iterator[None]:
+def failures() -> Iterator[None]:
     """Make a Failure of what a planner does not do."""
     from worker.client.troubles import NotFound, Trouble, WrongUse
 

@@ -33,10 +33,10 @@ def header() -> Text:
     return Text(names.rstrip(), "dim")
 
 
-def row(name: str, found: Backtested) -> Text:
+def row(found: Backtested) -> Text:
     """Write a plan that would have come out otherwise; figures are what is saved, and stand where they are known."""
     known = found.would is not None
-    name = plain(name.removeprefix("plan_"))[: SHORT - len("plan_")]
+    name = plain(found.plan_id.removeprefix("plan_"))[: SHORT - len("plan_")]
     would = _end(found.would) if found.would else f"? from line {found.line}"
     saved = f"{_figure(found.tokens_saved.least):>{TOKENS}}" if known else f"{'?':>{TOKENS}}"
     time = f"{_time(found.ms_saved.least):>{TIME}}" if known else f"{'?':>{TIME}}"
@@ -45,6 +45,7 @@ def row(name: str, found: Backtested) -> Text:
 
 def lines(tally: Tally) -> Iterator[Text]:
     """Write the sum of many plans, with what rests on what."""
+    yield Text(f"{tally.plans:,} plans" + (f", {tally.unread:,} not backtested" if tally.unread else ""), "bold")
     for verdict in Verdict:
         if count := tally.count(verdict):
             yield Text(f"{count:>8,}  {WORDS[verdict]}{_bases(tally, verdict)}")

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_planner, read_source, say, say_json
+from worker.cli.console import FAILED, OK, Failure, Json, command, open_planner, say, say_json
+from worker.cli.recordings import HELP, list_sources, read_export
 from worker.cli.target import Owner
 from worker.render.progress import ProgressLine
 from worker.store.keys import NO_TENANT
 
 if TYPE_CHECKING:
     from tasks.record.replay import Replay
-    from worker.client.planner import Planner
 
-MAX_EXPORT_BYTES = 256 * 1024 * 1024
-
-Recorded = Annotated[
-    list[str],
-    typer.Argument(metavar="PLAN|FILE...", help="Plans, files of `planner export`, folders of such files; - is stdin."),
-]
+Recorded = Annotated[list[str], typer.Argument(metavar="PLAN|FILE...", help=HELP)]
 
 
 @command
@@ -62,10 +56,10 @@ def _replays(names: Sequence[str], tenant: str) -> Iterator[tuple[str, Replay]]:
 
     with ExitStack() as stack:
         ask = cache(lambda: stack.enter_context(open_planner()))
-        sources = [source for name in names for source in _sources(name)]
+        sources = list_sources(names)
         for source in sources:
             try:
-                data = _read(source, ask, tenant)
+                data = read_export(source, ask, tenant)
                 found = replay(RecordedPlan.read(data))
             except NoExport as error:
                 found = Replay(source, Result.UNREADABLE, "", why=f"{error}.")
@@ -74,29 +68,6 @@ def _replays(names: Sequence[str], tenant: str) -> Iterator[tuple[str, Replay]]:
                     raise
                 found = Replay(source, Result.UNREADABLE, "", why=failure.problem.detail)
             yield source, found
-
-
-def _sources(name: str) -> list[str]:
-    """List the files of a folder; any other name stands for itself. Raises Failure where a folder cannot be read."""
-    path = Path(name)
-    try:
-        return sorted(str(each) for each in path.glob("*.json")) if name != "-" and path.is_dir() else [name]
-    except OSError as error:
-        raise Failure.of("unreadable_file", f"{name}: {error.strerror or error}.", USAGE) from error
-
-
-def _read(source: str, ask: Callable[[], Planner], tenant: str) -> bytes:
-    """Read the export of a plan; raises Failure."""
-    if source == "-" or "/" in source or source.endswith(".json") or Path(source).is_file():
-        return read_source(source, MAX_EXPORT_BYTES)
-    planner = ask()
-    pieces, size = [], 0
-    for piece in planner.export(planner.resolve(source, tenant)):
-        pieces.append(piece)
-        size += len(piece)
-        if size > MAX_EXPORT_BYTES:
-            raise Failure.of("too_large", f"{source}: its export has more than {MAX_EXPORT_BYTES} bytes.")
-    return b"".join(pieces)
 
 
 def _show(name: str, found: Replay) -> None:
