@@ -27,6 +27,7 @@ from worker.settings import credentials, sentinel
 from worker.settings.settings import WrongSettings, load
 from worker.streams import release
 from worker.telemetry import logs
+from worker.telemetry.counting import HERE
 from worker.telemetry.outage import SaidSeldom
 
 log = logging.getLogger("planner.celery")
@@ -106,6 +107,8 @@ def _logs(**_: Any) -> None:
 def _before_anything_is_forked(**_: Any) -> None:
     if url := os.environ.get("CELERY_BROKER_URL"):  # the option --broker of celery itself
         app.conf.broker_url = url
+    if settings.metrics_port is not None:
+        HERE.start()
     credentials.protect()
 
 

@@ -11,7 +11,7 @@ import signal
 import sys
 from importlib import import_module
 
-LASTING = frozenset({"worker", "controller", "up", "gateway"})  # the commands that run until they are told to stop
+LASTING = frozenset({"worker", "controller", "up", "gateway", "exporter"})  # commands that run until they are stopped
 
 
 def planner() -> None:

@@ -13,6 +13,11 @@ def of_state(state: str) -> str:
     return f"state:{state}"
 
 
+def of_live(state: str, kind: str) -> str:
+    """Name the list of the plans of a kind that are in a state which is no end."""
+    return f"live:{state}:{kind}"
+
+
 def of_tenant(tenant: str) -> str:
     """Name the list of a tenant's plans."""
     return f"tenant:{tenant}"
@@ -38,6 +43,8 @@ def lists_of(plan: PlanRecord) -> list[str]:
     found = [of_state(plan.state), of_tenant(plan.head.tenant)]
     if plan.head.repo:
         found.append(of_repository(plan.head.repo))
+    if plan.state not in PLAN_ENDS:
+        found.append(of_live(plan.state, plan.head.kind))
     if plan.halt:
         found.append(of_rule(plan.halt["rule"]))
     if is_waiting(plan):

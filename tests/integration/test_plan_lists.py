@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from schemas import codec
+from tasks.plan.lifecycle import PLAN_ENDS
 from tests.support.planner import Planner, asking, completed, executing, halted, rejected, retried
 from worker.cli.commands.app import app
 from worker.store import functions, keys, plan_lists, queries
@@ -60,6 +61,7 @@ def right_lists(planner: Planner) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for plan in queries.plans(planner.client, 1):
         names = [f"state:{plan.state}", f"tenant:{plan.tenant}"]
+        names += [f"live:{plan.state}:{plan.kind}"] if plan.state not in PLAN_ENDS else []
         names += [f"repo:{plan.repo}"] if plan.repo else []
         names += [f"rule:{plan.halt.rule}"] if plan.halt else []
         names += ["waiting"] if plan.waiting else []

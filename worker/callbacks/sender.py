@@ -31,6 +31,8 @@ from worker.callbacks.sending import send
 from worker.settings.settings import Settings
 from worker.store import endpoints
 from worker.store.endpoints import Endpoint
+from worker.telemetry import metrics
+from worker.telemetry.counting import HERE
 from worker.telemetry.outage import SaidSeldom
 
 log = logging.getLogger("planner.callbacks")
@@ -101,6 +103,7 @@ class Sender:
         state = await self._in_store(queue.state_of, taken.about.plan_id)
         if why := message.obstacle(endpoint, taken.about, state):
             await self._in_store(queue.note, endpoint.id, taken, why, 0)
+            HERE.count(metrics.CALLBACKS, "dropped")
             return
         now = time.time()
         try:
@@ -128,6 +131,7 @@ class Sender:
         attempt = {"at": rfc3339(int(began * 1000)), "ms": int((now - began) * 1000), "status": answer.status or None}
         attempt["error"] = answer.error or None
         told = taken._replace(tries=tries, log=[*taken.log, attempt])
+        HERE.count(metrics.CALLBACKS, DISABLED if after.disables else after.ended or "again")
         if not queue.note(endpoint.id, told, after.ended, after.wait_s):
             log.warning("callback taken over", extra={"endpoint": endpoint.id, "delivery": taken.id})
         elif after.ended == schedule.FAILED:

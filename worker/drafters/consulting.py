@@ -60,7 +60,7 @@ class Consulting:
             validation = question.validation_mode or here.planning_validation_mode
             modes = {"validation": validation, "schema": schema_mode(here, drafter, question)}
             artifacts = Artifacts(here.planning_debug_dir, modes, secrets_of(here))
-        recorded = RecordedDrafter(self._client, partition, self.drafters[drafter], artifacts)
+        recorded = RecordedDrafter(self._client, partition, self.drafters[drafter], artifacts, drafter)
         return recorded.ask(plan_id, number, question, stop)
 
 

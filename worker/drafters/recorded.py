@@ -17,6 +17,8 @@ from tasks.rules.strategy import Consult, Drafted
 from worker.drafters.artifacts import Artifacts
 from worker.drafters.base import STOPPED, Drafter, Stop, estimate
 from worker.store.keys import Partition
+from worker.telemetry import metrics
+from worker.telemetry.counting import HERE
 
 log = logging.getLogger("planner.drafters")
 
@@ -30,12 +32,18 @@ class RecordedDrafter:
     """Asks `drafter` about plans of one partition, each question once; not for several threads at once."""
 
     def __init__(
-        self, client: Redis, partition: Partition, drafter: Drafter, artifacts: Artifacts | None = None
+        self,
+        client: Redis,
+        partition: Partition,
+        drafter: Drafter,
+        artifacts: Artifacts | None = None,
+        name: str = "backend",
     ) -> None:
         self._client = client
         self._partition = partition
         self._drafter = drafter
         self._artifacts = artifacts
+        self._name = name
 
     def ask(self, plan_id: str, number: int, question: Consult, stop: Stop) -> Drafted:
         """Answer question `number` about a plan: as it was answered before, or by asking now.
@@ -46,13 +54,21 @@ class RecordedDrafter:
         key = self._partition.drafts(plan_id)
         if (known := self._begin(key, number, question)) is not None:
             return known
+        began = time.monotonic()
         answer = self._drafter.ask(question, lambda: self._is_over(stop))
+        self._count(answer, time.monotonic() - began)
         if isinstance(answer.output, str):  # half a surrogate pair has no encoding, and what was paid for is kept
             answer = replace(answer, output=answer.output.encode(errors="replace").decode())
         kept = answer if answer.error == STOPPED else self._keep(key, number, answer)
         if self._artifacts:
             self._artifacts.keep(plan_id, number, question, answer)
         return kept
+
+    def _count(self, answer: Drafted, seconds: float) -> None:
+        result = "answered" if answer.error is None else "stopped" if answer.error == STOPPED else "failed"
+        HERE.count(metrics.DRAFTER_CALLS, self._name, result)
+        HERE.count(metrics.DRAFTER_TOKENS, self._name, by=max(0, answer.tokens))
+        HERE.observe(metrics.DRAFTER_SECONDS, seconds, self._name)
 
     def _begin(self, key: str, number: int, question: Consult) -> Drafted | None:
         """Write down that the question is asked; returns what was answered where it was asked before."""

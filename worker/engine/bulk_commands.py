@@ -33,6 +33,8 @@ from worker.store.keys import Partition, partition_of
 from worker.store.plans import EVENTS_CAP
 from worker.streams.decode import read_command
 from worker.streams.inbox import Inbox, StreamEntry
+from worker.telemetry import metrics
+from worker.telemetry.counting import HERE
 
 log = logging.getLogger("planner.wide")
 
@@ -110,6 +112,7 @@ class BulkCommands:
     def _dead(self, entry: StreamEntry, code: str, removal: Sequence[Any]) -> None:
         log.warning("entry dead", extra={"stream": entry.stream, "entry": entry.entry_id.decode(), "code": code})
         self._run([*removal, ("FCALL", functions.COUNT, 1, keys.COMMANDS_STATS, "dead", 1, f"dead:{code}", 1)])
+        HERE.count(metrics.DEAD, code)
 
     def _obey(self, command: Command) -> None:
         self._hold()

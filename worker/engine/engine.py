@@ -26,10 +26,12 @@ from worker.store import functions, goal_record
 from worker.store import keys as names
 from worker.store.event_keeper import EventKeeper
 from worker.store.functions import FunctionsMissing
+from worker.store.known_queues import QUEUE
 from worker.store.list_keeper import ListKeeper
 from worker.store.memory import ServerMemory
 from worker.store.plans import Begun, NoSnapshot, PlanStore, Reconnected, RolledBack, UnreadablePlan, Write, full_queue
 from worker.streams import release
+from worker.telemetry.commit_counts import BatchCounts
 from worker.telemetry.plan_status import log_status
 
 P = ParamSpec("P")
@@ -58,6 +60,7 @@ class Decided(NamedTuple):
     work: Work | None
     write: Write
     plan: Snapshot | None = None
+    spent: int = 0  # tokens of the plan before it
 
 
 def _with_retries(work: Callable[Concatenate[Engine, P], T]) -> Callable[Concatenate[Engine, P], T]:
@@ -103,6 +106,7 @@ class Engine:
     _lists: ListKeeper = field(init=False)
     _events: EventKeeper = field(init=False)
     _reread: bool = field(default=True, init=False)  # what is pending; at first the server has to be compared, too
+    _batch: BatchCounts = field(default_factory=BatchCounts, init=False)
 
     def __post_init__(self) -> None:
         client, partition = self.store.client, self.store.partition
@@ -218,19 +222,24 @@ class Engine:
             asks = [work.ask(plan_id) for plan_id, work in works]
             tight = not self.memory.takes_steps  # asked before the talk, which has the connection to itself
             decided: list[Decided] = []
+            self._batch.begin()
             with self.store.talk() as talk:
                 talk.begin(asks)
                 for some, part in zip(batches(works, DECIDE_AT_ONCE), batches(asks, DECIDE_AT_ONCE), strict=True):
-                    begun = zip(some, talk.snapshots(part), strict=True)
+                    begun, since = zip(some, talk.snapshots(part), strict=True), time.perf_counter()
                     found = [self._decide(plan_id, work, plan, tight=tight) for (plan_id, work), plan in begun]
+                    self._batch.decide_s += time.perf_counter() - since
                     fresh = [one for one in found if one]
                     talk.commit([one.write for one in fresh])
                     decided += fresh
                 talk.beside(router.take_beside())
+                since = time.perf_counter()
                 verdicts = talk.verdicts()
+                self._batch.commit_s += time.perf_counter() - since
             router.send_on()
             for one, verdict in zip(decided, verdicts, strict=True):
                 self._finish(one, verdict)
+            self._batch.end(len(decided))
             if not decided or not router.waiting:  # another look would not help
                 return
 
@@ -251,14 +260,14 @@ class Engine:
             self.router.leave_to_newer(plan_id, work, plan.now)
         else:
             try:
-                had_ended = plan.record.state in PLAN_ENDS
+                had_ended, spent = plan.record.state in PLAN_ENDS, plan.record.spent["tokens"]
                 changeset = work.decide(plan)
                 if changeset.settles:
                     self._answer_goal(plan, changeset.settles)
                 if had_ended and work.due:
                     self._conclude_again(plan)
                 acks = [(entry.stream, entry.entry_id) for entry, _ in work.messages if entry]
-                return Decided(plan_id, work, Write(changeset, acks), plan)
+                return Decided(plan_id, work, Write(changeset, acks), plan, spent)
             except NeedsSteps as missing:
                 work.extra |= self._named(plan_id, missing.step_ids)
             except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
@@ -291,6 +300,7 @@ class Engine:
             functions.call(self.store.client, *self._conclusion(plan)[0])
 
     def _finish(self, one: Decided, verdict: str | ResponseError) -> None:
+        self._batch.note(verdict)
         if isinstance(verdict, ResponseError):
             log.error("commit refused", extra={"plan_id": one.plan_id, "error": str(verdict)})
             self.router.isolate_failure(one.plan_id, one.work or Work(), one.write.changeset.now)
@@ -298,6 +308,9 @@ class Engine:
             changeset = one.write.changeset
             for applied in changeset.verdicts:
                 self.router.applied[applied] += 1
+            for dispatch in changeset.dispatches:
+                self.router.applied[QUEUE + dispatch.attempt.queue] += 1
+            self._batch.count(one.plan, changeset, one.work.messages, one.spent, is_due=one.work.due is not None)
             log_status(one.plan.record, changeset)
             if changeset.ends:
                 self.router.beside += self._conclusion(one.plan)

@@ -25,17 +25,20 @@ from tasks.base.errors import Overtaken
 from worker.engine.admission import Admission, fresh_plan_id
 from worker.engine.engine import DRAIN_S
 from worker.engine.plan_creation import GoalResult, PlanCreation
-from worker.store import functions, goal_record, keys
+from worker.store import functions, goal_record, keys, known_queues
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition, partition_of
 from worker.store.plans import EVENTS_CAP
 from worker.streams.decode import GOAL_ID, read_goal, read_goal_name
 from worker.streams.fair_inbox import FairInbox
 from worker.streams.inbox import StreamEntry, short
+from worker.telemetry import metrics
+from worker.telemetry.counting import HERE
 
 log = logging.getLogger("planner.decompose")
 
 RENEW_S = 10.0  # at the most, so that nobody takes over what we work on
+WEBHOOK = "webhook-"  # begins the ids that worker/webhooks/intake.py makes
 TRIES = 5  # at a goal whose plan rests on what others change
 
 
@@ -80,6 +83,7 @@ class GoalConsumer:
         """
         taken = self.inbox.take_over(idle_ms)
         if taken:
+            HERE.count(metrics.TAKEN_OVER, by=taken)
             self.take_pending()
         return taken
 
@@ -144,8 +148,12 @@ class GoalConsumer:
             return
         counted: tuple[object, ...] = ("duplicate", 1)
         if verdict == GoalVerdict.PENDING:
+            began = time.monotonic()
             traceparent = read_traceparent(entry.field("traceparent")) or goal.traceparent
             made = self.creation.create(goal, goal_id, plan_id, traceparent)
+            HERE.count(metrics.GOALS_RECEIVED, _source(goal, goal_id))
+            HERE.count(metrics.GOALS_DECIDED, goal.kind, made.verdict)
+            HERE.observe(metrics.DECOMPOSE_SECONDS, time.monotonic() - began, goal.kind)
             if (
                 goal.retry_of and made.verdict is not GoalVerdict.NOTHING_TO_DO
             ):  # before the verdict, so that it is told
@@ -156,7 +164,8 @@ class GoalConsumer:
             answered = (self.client, place, plan_id, made.verdict, made.reason, self.retention_s)
             goal_record.settle(*answered, GoalVerdict.PENDING)
             self._each([*made.beside, self._told(goal, goal_id, plan_id, made)])
-            counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal))
+            queues = {goal.queue, *(step.queue for step in goal.steps or () if step.queue)}
+            counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal), *known_queues.count(queues))
         self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted), *self.inbox.drop((entry,))])
 
     def _told(self, goal: Goal, goal_id: str, plan_id: str, made: GoalResult) -> tuple[object, ...]:
@@ -195,6 +204,7 @@ class GoalConsumer:
 
     def _dead_letter(self, entry: StreamEntry, problem: Problem) -> None:
         log.warning("goal dead", extra={"entry": entry.entry_id.decode(), "code": problem.code})
+        HERE.count(metrics.DEAD, problem.code)
         counted = ("FCALL", functions.COUNT, 1, keys.GOALS_STATS, "dead", 1, f"dead:{problem.code}", 1)
         self._each([*self.inbox.dead_letter(entry, problem), counted])
 
@@ -202,3 +212,10 @@ class GoalConsumer:
         """Send commands one by one: a server that is full takes no function inside of a transaction, if any at all."""
         for command in commands:
             functions.call(self.client, *command)
+
+
+def _source(goal: Goal, goal_id: str) -> str:
+    """Say how a goal came: a webhook's has an id that begins so."""
+    if goal.retry_of:
+        return "retry"
+    return "webhook" if goal_id.startswith(WEBHOOK) else "direct"

@@ -24,7 +24,7 @@ from tasks.rules import budget
 from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Rejected, Setting
 from tasks.rules.validation import reject
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
-from worker.drafters.consulting import Consulting
+from worker.drafters.consulting import NONE, Consulting
 from worker.engine.admission import Admission
 from worker.engine.engine import Engine
 from worker.engine.router import Router
@@ -32,6 +32,9 @@ from worker.store import endpoints, goal_record
 from worker.store.commits import Commits
 from worker.store.keys import Partition
 from worker.store.plans import PlanStore, Reconnected, RolledBack, Write, full_queue
+from worker.telemetry import metrics
+from worker.telemetry.commit_counts import count_first_steps
+from worker.telemetry.counting import HERE
 from worker.telemetry.plan_status import lines_of, log_status
 
 COMMITS_AT_ONCE = 16  # chunks of a large plan in one round trip
@@ -121,7 +124,10 @@ class PlanCreation:
                     paid = tokens if limit is None else min(tokens, limit)
                     self.admission.quota.charge(context.partition, plan_seed.grants, paid, plan_seed.now)
                 return made
-        return self._keep(context, plan_seed, goal, answer)
+        made = self._keep(context, plan_seed, goal, answer)
+        if made.verdict in (GoalVerdict.PLANNED, GoalVerdict.NEEDS_INPUT):
+            HERE.count(metrics.PLANS, "given" if goal.steps else "pattern" if setting.drafter == NONE else "llm")
+        return made
 
     def _keep(self, context: PartitionContext, plan_seed: PlanSeed, goal: Goal, answer: Answer) -> GoalResult:
         if isinstance(answer, NothingToDo):
@@ -134,6 +140,7 @@ class PlanCreation:
         while full := self._write(context, changesets):
             plan_seed = replace(plan_seed, full=plan_seed.full | {full})
             changesets = list(goals.accept(plan_seed, goal, answer))
+        count_first_steps(changesets, goal.kind)
         if changesets[-1].ends and (made := self.find(plan_seed.plan_id)):  # by what stood there already
             return made
         if answer.question:

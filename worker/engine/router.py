@@ -22,6 +22,8 @@ from worker.store.keys import Partition, partition_of
 from worker.store.plans import READY_PAGE, Ask
 from worker.streams.decode import read_command, read_outcome
 from worker.streams.inbox import Inbox, RedisCommand, StreamEntry
+from worker.telemetry import metrics
+from worker.telemetry.counting import HERE
 
 log = logging.getLogger("planner.intake")
 
@@ -140,6 +142,7 @@ class Router:
         taken = self.inbox.take_over(idle_ms) + self.commands.take_over(idle_ms)
         if taken:
             log.warning("entries taken over", extra={"stream": self.inbox.stream, "count": taken})
+            HERE.count(metrics.TAKEN_OVER, by=taken)
         return taken
 
     def read_pending(self) -> Iterator[None]:
@@ -229,6 +232,7 @@ class Router:
             self._astray += [(entry, partition.commands) for entry, _ in work.commands if entry]
             return
         self.tally[Verdict.UNKNOWN] += len(work.reports)
+        HERE.count(metrics.OUTCOMES, Verdict.UNKNOWN, "none", by=len(work.reports))
         self.beside += self.inbox.drop([entry for entry, _ in work.reports])
         for entry in [entry for entry, _ in work.commands if entry]:
             self._dead_letter(entry, Problem.of("unknown_plan", f"There is no plan {plan_id}.", status=404))
@@ -273,6 +277,7 @@ class Router:
         log.warning("entry dead", extra={"stream": entry.stream, "entry": entry.entry_id.decode(), "code": code})
         self.beside += removal
         self.tally.update(("dead", f"dead:{code}"))
+        HERE.count(metrics.DEAD, code)
 
     def send_on(self) -> None:
         """Forward what has turned out to be about plans of other partitions.

@@ -26,6 +26,7 @@ from worker.gateway.routes import (
     fleet,
     goals,
     health,
+    metrics,
     outcomes,
     plans,
     tokens,
@@ -34,12 +35,16 @@ from worker.gateway.routes import (
 from worker.settings import oidc_file
 from worker.settings.settings import Settings
 from worker.store.clients import connect
+from worker.telemetry.counting import HERE
+from worker.telemetry.metrics_server import Counts
+from worker.telemetry.shared_state import SharedState
 from worker.webhooks.checking import read_checked
 
 PATIENCE_S = 2.0  # of a door with Redis: its caller is told to come again, and others wait for the thread
 ROUTERS = (
     *(health.router, tokens.router, goals.router, plans.router, plans.of_plan),
-    *(commands.router, dead.router, fleet.router, events.router, webhooks.router, claims.router, outcomes.router),
+    *(commands.router, dead.router, fleet.router, metrics.router, events.router),
+    *(webhooks.router, claims.router, outcomes.router),
 )
 
 
@@ -55,6 +60,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        app.state.counts = Counts(HERE.start())
         desk.start()
         ending = asyncio.create_task(_end(context))
         async with mcp_door(app, settings):
@@ -67,6 +73,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = FastAPI(title="Planner", version=version("planner-worker"), lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.context = context
+    app.state.shared = SharedState(client, settings.partitions)
     app.state.verifier = Verifier(oidc_file.issuers(settings.oidc_file))
     problems.install(app)
     openapi.install(app)

@@ -32,6 +32,8 @@ from worker.gateway.access import NO_KEY, Access, caller_of
 from worker.gateway.bodies import WEBHOOKS, Bodies, Gone, limit_of, nests_deeply, replayed, too_large
 from worker.gateway.problems import RETRY_S, Refusal, refusal_of, respond
 from worker.settings.settings import Settings
+from worker.telemetry import metrics
+from worker.telemetry.counting import HERE
 from worker.webhooks.sources_file import SourcesFile
 
 log = logging.getLogger("planner.gateway")
@@ -105,6 +107,7 @@ class Guard:
             answer.closes = True
             await respond(Problem.of("internal_error", FAILED, status=500))(scope, receive, answer)
         finally:
+            HERE.count(metrics.REQUESTS, str(answer.status or "gone"))
             _note(scope, answer)
 
     async def _pass(self, scope: Scope, receive: Receive, answer: _Answer) -> None:

@@ -26,6 +26,7 @@ from worker.process.wakeup_ledger import Ledger
 from worker.process.watchdog import Beat, Watchdog, WorkerPool
 from worker.settings.settings import Settings, load
 from worker.store.keys import Partition
+from worker.telemetry.counting import HERE
 from worker.telemetry.outage import Outage
 from worker.webhooks.sources_file import SourcesFile
 
@@ -71,6 +72,7 @@ class Ingress(bootsteps.StartStopStep):
             self._watchdog = Watchdog(settings, broker, self._beats, pool, terminate, swept)
             self._watchdog.start()
             wait_for_servers(settings, store)
+            _serve_metrics(settings)
         except PlannerError as error:
             log.critical("cannot start", extra={"reason": str(error)})
             raise WorkerShutdown(CANNOT_START) from error
@@ -94,6 +96,14 @@ class Ingress(bootsteps.StartStopStep):
 
     def _beats(self) -> list[Beat]:
         return [poller.beat() for poller in self._pollers if poller.ident]
+
+
+def _serve_metrics(settings: Settings) -> None:
+    """Tell Prometheus what this worker counts, if it does; raises CannotServe."""
+    if settings.metrics_port is not None and HERE.board:
+        from worker.telemetry.metrics_server import Counts, MetricsServer
+
+        MetricsServer(settings.metrics_host, settings.metrics_port, counts=Counts(HERE.board)).start()
 
 
 def _requests(parent: Any) -> dict[str, Any] | None:

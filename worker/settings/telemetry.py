@@ -9,9 +9,17 @@ from pydantic_settings import BaseSettings
 
 
 class TelemetrySettings(BaseSettings):
-    """Logs and reports of errors."""
+    """Logs, metrics, and reports of errors."""
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="least level logged")
+    metrics_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65_535,
+        description="the port at which a worker tells its metrics to Prometheus; 0 takes any that is free, which the"
+        " log says; nothing is counted unless set",
+    )
+    metrics_host: str = Field(default="127.0.0.1", min_length=1, description="the address of that port")
     sentry_dsn: str | None = Field(
         default=None,
         validation_alias=AliasChoices("SENTRY_DSN", "sentry_dsn"),

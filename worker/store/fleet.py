@@ -51,12 +51,16 @@ class _Controller:
     info: dict[str, Any] | None = None
 
 
-def queues(client: Redis) -> list[QueueView]:
-    """Tell of every queue, also an empty one that is paused, how long it is, who reads it, and how old its first is."""
+def queues(client: Redis, known: Iterable[str] | None = None, partitions: int = 0) -> list[QueueView]:
+    """Tell of every queue, also an empty one that is paused, how long it is, who reads it, and how old its first is.
+
+    Where the names of queues are `known` nobody looks through all keys for others.
+    """
     clock: Any = client.time()
     now = clock[0] * 1000 + clock[1] // 1000
     paused, found = paused_queues(client, now), []
-    for name, group in groupby(_streams(client), lambda stream: stream.queue):
+    named = _found(client) if known is None else _keys_of(known, partitions)
+    for name, group in groupby(_streams(client, named), lambda stream: stream.queue):
         streams = list(group)
         length, claimed = sum(each.length for each in streams), sum(each.claimed for each in streams)
         readers = {each["name"] for stream in streams for each in stream.consumers if _reads(each)}
@@ -111,7 +115,7 @@ def count_readers(client: Redis, partitions: int, names: Sequence[str]) -> dict[
 def controllers(client: Redis) -> list[ControllerView]:
     """Tell of every controller that a queue knows what it works on, and what it says of itself."""
     found: dict[str, _Controller] = {}
-    for stream in _streams(client):
+    for stream in _streams(client, _found(client)):
         for consumer in stream.consumers:
             if consumer["name"] == GATEWAYS.encode() and not consumer["pending"]:
                 continue  # it reads for others, who are there themselves once they have a step
@@ -135,10 +139,18 @@ def _reads(consumer: dict[str, Any]) -> bool:
     return bool(consumer["pending"] or consumer["idle"] < RECENT_MS)
 
 
-def _streams(client: Redis) -> Iterator[_Stream]:
-    """Yield every stream of step specs, those of one queue side by side; one that goes meanwhile is passed over."""
+def _found(client: Redis) -> list[tuple[str, str]]:
+    """Find the streams of step specs among all keys: the queue and the key of each, those of one queue side by side."""
     names = (key.decode(errors="replace") for key in client.scan_iter("planner:{*}:steps:*", SCAN, "stream"))
-    named = sorted((match[1], match[0]) for name in names if (match := STEPS_KEY.fullmatch(name)))
+    return sorted((match[1], match[0]) for name in names if (match := STEPS_KEY.fullmatch(name)))
+
+
+def _keys_of(queues: Iterable[str], partitions: int) -> list[tuple[str, str]]:
+    return sorted((queue, Partition(number).steps(queue)) for queue in queues for number in range(partitions))
+
+
+def _streams(client: Redis, named: Sequence[tuple[str, str]]) -> Iterator[_Stream]:
+    """Yield these streams, with the queue of each; one that goes meanwhile is passed over."""
     with client.pipeline(transaction=False) as pipeline:
         for _, key in named:
             pipeline.xlen(key)

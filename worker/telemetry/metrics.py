@@ -6,11 +6,8 @@ gateway and by `planner exporter`: two workers that both told it would double it
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
-
-MOST_NAMES = 50  # values of a label of OPEN; all others are OTHER
-OTHER = "other"
 
 
 class Kind(StrEnum):
@@ -30,7 +27,8 @@ class Teller(StrEnum):
     ALL = "worker, gateway, exporter"
 
 
-class Metric(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)  # rows are looked up by the million, so by identity
+class Metric:
     """A row of the table."""
 
     name: str
@@ -81,7 +79,12 @@ STEPS_DISPATCHED = Metric(
 PARALLEL_BATCHES = Metric(
     "planner_parallel_batches_total", COUNTER, "Decisions that handed out more than one step of a plan at once."
 )
-STEPS = Metric("planner_steps_total", COUNTER, "Steps that ended: success or failed.", ("status",))
+STEPS = Metric(
+    "planner_steps_total",
+    COUNTER,
+    "Steps that ended: success, failed, skipped or, with their plan, halted.",
+    ("status",),
+)
 OUTCOMES = Metric(
     "planner_outcomes_total",
     COUNTER,
@@ -147,7 +150,7 @@ DRAFTER_TOKENS = Metric("planner_drafter_tokens_total", COUNTER, "Tokens that dr
 CALLBACKS = Metric(
     "planner_callbacks_total",
     COUNTER,
-    "Tries of callbacks: delivered, again (they are tried later), failed or dropped.",
+    "Tries of callbacks: delivered, again (another try follows), failed, disabled or dropped.",
     ("result",),
 )
 
@@ -160,7 +163,11 @@ WEBHOOKS = Metric(
     Teller.GATEWAY,
 )
 REQUESTS = Metric(
-    "planner_http_requests_total", COUNTER, "Requests that were answered, by status.", ("status",), Teller.GATEWAY
+    "planner_http_requests_total",
+    COUNTER,
+    "Requests by the status of the answer, or gone where the caller hung up first.",
+    ("status",),
+    Teller.GATEWAY,
 )
 
 # --- shared state ---

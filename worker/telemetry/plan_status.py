@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from schemas.base import PlanState
 from schemas.event import event_type
 from schemas.stored import PlanRecord
 from tasks.plan.changeset import Changeset
+from worker.telemetry import metrics
+from worker.telemetry.counting import HERE
 
 log = logging.getLogger("planner.plans")
 
@@ -49,4 +52,12 @@ def log_status(record: PlanRecord, changeset: Changeset) -> None:
             extra["rule"] = record.halt["rule"]
         if changeset.ends:
             extra |= record.delivered
+            _count_end(record, extra["duration_ms"])
         log.info(event, extra=extra)
+
+
+def _count_end(record: PlanRecord, duration_ms: int) -> None:
+    HERE.count(metrics.PLANS_ENDED, record.head.kind, record.state)
+    HERE.observe(metrics.PLAN_SECONDS, max(0, duration_ms) / 1000, record.head.kind)
+    if record.halt and record.state == PlanState.HALTED:
+        HERE.count(metrics.HALTS, record.halt["rule"])

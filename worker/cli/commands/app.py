@@ -20,6 +20,7 @@ from worker.cli.commands import (
     endpoints,
     explain,
     export,
+    exporter,
     fleet,
     gateway,
     health,
@@ -91,6 +92,7 @@ PANELS = {  # in the order of `planner --help`
     "Run it": (
         worker.worker,
         gateway.gateway,
+        exporter.exporter,
         mcp.mcp,
         controller.controller,
         fleet.queues,

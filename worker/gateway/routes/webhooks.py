@@ -12,6 +12,8 @@ from fastapi import APIRouter, Depends, Request, Response
 from worker.gateway import openapi
 from worker.gateway.context import Doors
 from worker.gateway.problems import RETRY_S, Refusal
+from worker.telemetry import metrics
+from worker.telemetry.counting import HERE
 from worker.webhooks import intake
 from worker.webhooks.events import NoEvent
 from worker.webhooks.sources_file import WrongSources
@@ -55,14 +57,25 @@ def receive(
     try:
         answer = intake.take(doors.client, about, dict(request.headers), raw, time.time())
     except intake.WrongSignature as error:
+        HERE.count(metrics.WEBHOOKS, source, "wrong_signature")
         raise Refusal("wrong_signature", str(error), 401) from error
     except NoEvent as error:
+        HERE.count(metrics.WEBHOOKS, source, "invalid_json")
         raise Refusal("invalid_json", str(error), 400) from error
     except WrongSources as error:
+        HERE.count(metrics.WEBHOOKS, source, "webhooks_unavailable")
         log.error("webhooks unavailable", extra={"source": source, "error": str(error)})
         detail = "A file of this source cannot be read; the gateway's log says which."
         raise Refusal("webhooks_unavailable", detail, 503, retry_after_s=RETRY_S) from error
+    HERE.count(metrics.WEBHOOKS, source, _result(answer))
     if answer.goal_id:
         response.headers["Location"] = f"/v1/goals?goal_id={quote(answer.goal_id, safe='')}"
     log.info("webhook", extra={"source": source, **answer.document()})
     return answer.document()
+
+
+def _result(answer: intake.Answer) -> str:
+    """Name what became of a delivery in a word; why one is ignored begins with its code."""
+    if answer.ignored:
+        return answer.ignored.partition(":")[0]
+    return "accepted" if answer.goal_id else "cancelled"

@@ -1,0 +1,60 @@
+"""`planner exporter`: what all workers share, for Prometheus, where no gateway tells it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Annotated
+
+import typer
+
+from worker.cli.console import OK, Failure, SecretsFd, check_redis, command, read_settings
+
+PORT = 9464
+PATIENCE_S = 2.0  # with Redis: Prometheus waits ten seconds
+
+
+@command
+def exporter(
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help=f"PLANNER_METRICS_PORT, {PORT} unless set; 0: any.")
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="The address to listen at; PLANNER_METRICS_HOST, 127.0.0.1 unless set.")
+    ] = None,
+    secrets_fd: SecretsFd = None,
+) -> int:
+    """Tell Prometheus what all workers share: queues, plans, what waits, what is dead.
+
+    [b]planner exporter --port 9464[/b]
+
+    A gateway tells the same at /metrics, to whom it knows by a key; this needs none, so let nobody else reach its port.
+    Any number of either may run. What workers count they tell themselves, see PLANNER_METRICS_PORT.
+
+    Ends on SIGTERM and Ctrl-C with 0; 1 where it cannot listen, 2 for a wrong option.
+    """
+    settings = read_settings(secrets_fd)
+    check_redis(settings)
+    from worker.settings import credentials
+    from worker.store.clients import connect
+    from worker.telemetry import logs
+    from worker.telemetry.metrics_server import CannotServe, MetricsServer
+    from worker.telemetry.shared_state import SharedState
+
+    credentials.protect()
+    logs.set_up_logs(settings.log_level)
+    asked = port if port is not None else PORT if settings.metrics_port is None else settings.metrics_port
+    ending = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ending.set())
+    with connect(settings.redis_url, patience_s=PATIENCE_S) as client:
+        try:
+            server = MetricsServer(
+                host or settings.metrics_host, asked, SharedState(client, settings.partitions).collect
+            )
+        except CannotServe as error:
+            raise Failure.of("cannot_listen", str(error)) from error
+        server.start()
+        ending.wait()
+        server.stop()
+    return OK

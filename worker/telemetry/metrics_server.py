@@ -1,0 +1,169 @@
+"""Serves numbers to Prometheus at `/metrics`, and those of one worker as JSON at `/metrics.json`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, mmap_dict, multiprocess
+from prometheus_client.metrics_core import Metric as Family
+
+from schemas import codec
+from tasks.base.errors import PlannerError
+from tasks.base.policy_version import POLICY_VERSION
+from worker.telemetry.averages import averages
+from worker.telemetry.counting import Board, is_there
+from worker.telemetry.metrics import BUILD_INFO
+
+FILES: Any = mmap_dict.MmapedDict  # these have no types
+SUMS: Any = multiprocess.MultiProcessCollector
+log = logging.getLogger("planner.metrics")
+
+PATIENCE_S = 5.0  # with a caller who does not finish its request
+MERGE_S = 30.0  # between looks for files of processes that are gone
+GONE = "gone"  # in the place of a process's id: all of those
+
+Collect = Callable[[], Iterable[Family]]
+
+
+class CannotServe(PlannerError):
+    """The address of the metrics cannot be listened at."""
+
+
+class Counts:
+    """What this process and its children have counted, those that are gone included."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._lock = threading.Lock()  # nobody reads while files are put together
+
+    def collect(self) -> Iterator[Family]:
+        """Add up the files."""
+        with self._lock:
+            registry = CollectorRegistry()
+            yield from SUMS(registry, str(self._board.folder)).collect()
+
+    def merge_gone(self) -> None:
+        """Add the files of processes that are gone to one, so that there are not more and more of them."""
+        with self._lock:
+            for path in self._board.folder.glob("*_*.db"):
+                kind, _, pid = path.stem.partition("_")
+                if pid.isdigit() and not is_there(int(pid)):
+                    _move(path, self._board.folder / f"{kind}_{GONE}.db")
+
+
+def _move(path: Path, target: Path) -> None:
+    """Add the numbers of a file to another, and delete it."""
+    sums = FILES(str(target))
+    try:
+        for key, value, *_ in FILES.read_all_values_from_file(str(path)):
+            sums.write_value(key, sums.read_value(key)[0] + value, 0.0)
+    finally:
+        sums.close()
+    path.unlink()
+
+
+def build_info() -> Iterator[Family]:
+    """Say what runs here."""
+    family = Family(BUILD_INFO.name, BUILD_INFO.help, "gauge")
+    labels = {"version": version("planner-worker"), "policy_version": str(POLICY_VERSION)}
+    family.add_sample(BUILD_INFO.name, labels, 1)
+    yield family
+
+
+class _Together:
+    """What several tell, as prometheus_client wants it."""
+
+    def __init__(self, tellers: Iterable[Collect]) -> None:
+        self._tellers = tuple(tellers)
+
+    def collect(self) -> Iterator[Family]:
+        for teller in self._tellers:
+            yield from teller()
+
+
+def exposition(*tellers: Collect) -> bytes:
+    """Write what they tell in the text format of Prometheus."""
+    return generate_latest(_Together(tellers))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers a request of Prometheus."""
+
+    timeout = PATIENCE_S
+    server: MetricsServer
+
+    def do_GET(self) -> None:
+        """Answer."""
+        answer = self.server.answer(self.path.partition("?")[0])
+        status, media, body = (200, *answer) if answer else (404, "text/plain", b"See /metrics.\n")
+        self.send_response(status)
+        self.send_header("Content-Type", media)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Log nothing: a scrape comes every few seconds."""
+
+
+class MetricsServer(ThreadingHTTPServer):
+    """Listens at an address, and serves in a thread of its own."""
+
+    daemon_threads = True
+
+    def __init__(self, host: str, port: int, *tellers: Collect, counts: Counts | None = None) -> None:
+        self._tellers = (build_info, *tellers, *((counts.collect,) if counts else ()))
+        self._counts = counts
+        self._merged = time.monotonic()
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            self.address_family = found[0][0]
+            super().__init__((host, port), _Handler)
+        except (OSError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise CannotServe(f"Cannot serve metrics at {host}, port {port}: {why}.") from error
+        os.register_at_fork(after_in_child=self.socket.close)  # or a child would keep the port
+
+    @property
+    def port(self) -> int:
+        """The port that is listened at."""
+        return int(self.server_address[1])
+
+    def start(self) -> None:
+        """Serve until the process ends, or `stop`."""
+        threading.Thread(target=self.serve_forever, name="metrics", daemon=True).start()
+        log.info("metrics served", extra={"address": self.server_address[0], "port": self.port})
+
+    def stop(self) -> None:
+        """Serve no more."""
+        self.shutdown()
+        self.server_close()
+
+    def answer(self, path: str) -> tuple[str, bytes] | None:
+        """Make the media type and body of a path; None where nothing is there."""
+        if path == "/metrics":
+            return CONTENT_TYPE_LATEST, exposition(*self._tellers)
+        if path == "/metrics.json" and self._counts:
+            return "application/json", codec.pretty(averages(self._counts.collect()))
+        return None
+
+    def service_actions(self) -> None:
+        """Look for files of processes that are gone, now and then."""
+        if self._counts and time.monotonic() - self._merged >= MERGE_S:
+            self._merged = time.monotonic()
+            with suppress(OSError):
+                self._counts.merge_gone()
+
+    def handle_error(self, *_: Any) -> None:
+        """Say that a request failed; callers who hang up are no failure."""
+        log.debug("metrics not served", exc_info=True)

@@ -1,0 +1,186 @@
+"""Reads what all workers share out of Redis, for Prometheus: queues, plans, what waits, what is dead.
+
+It is read at most every FRESH_S however often somebody asks, from counts that the server keeps; no plan is looked at.
+Only the first look goes through the names of all keys, for queues that older workers have made.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from prometheus_client.metrics_core import Metric as Family
+from redis import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from schemas.base import GoalKind, PlanState
+from schemas.fleet import QueueView
+from schemas.times import DAY_MS
+from tasks.plan import lists
+from tasks.plan.lifecycle import PLAN_ENDS
+from worker.store import fleet, keys, known_queues
+from worker.store.dead import places
+from worker.store.keys import Partition
+from worker.store.memory import share_of
+from worker.telemetry import metrics
+from worker.telemetry.counting import MOST_NAMES, NAME, OTHER
+from worker.telemetry.metrics import Metric
+
+FRESH_S = 5.0
+MOST_QUEUES = 500  # that are looked at, those that are named most often first
+MOST_BUDGETS = 5000  # of a partition's scopes; beyond it exhausted day budgets are not counted
+LIVE = tuple(state.value for state in PlanState if state.value not in PLAN_ENDS)
+KINDS = tuple(kind.value for kind in GoalKind)
+INBOX, INBOX_AGE = metrics.INBOX_LENGTH, metrics.INBOX_AGE
+INBOXES = ("goals", "commands", "webhooks", "outcomes")
+
+Values = dict[tuple[Metric, tuple[str, ...]], float]
+
+
+class SharedState:
+    """What the server says, kept for FRESH_S; for several threads."""
+
+    def __init__(self, client: Redis, partitions: int) -> None:
+        self._client = client
+        self._parts = [Partition(number) for number in range(partitions)]
+        self._lock = threading.Lock()
+        self._read_at = float("-inf")
+        self._values: Values = {}
+        self._found: frozenset[str] | None = None  # queues that the first look has found
+
+    def collect(self) -> Iterator[Family]:
+        """Tell the figures; only that there are none where the server does not answer."""
+        with self._lock:
+            if time.monotonic() - self._read_at >= FRESH_S:
+                try:
+                    self._values = {**self._read(), (metrics.STATE_UP, ()): 1}
+                except RedisError:
+                    self._values = {(metrics.STATE_UP, ()): 0}
+                self._read_at = time.monotonic()
+            values = self._values
+        yield from _families(values)
+
+    def _read(self) -> Values:
+        seconds: Any = self._client.time()
+        now_ms = seconds[0] * 1000 + seconds[1] // 1000
+        return {
+            **self._plans(),
+            **self._queues(),
+            **self._inboxes(now_ms),
+            **self._dead(),
+            **self._clocks(now_ms),
+            **self._budgets(now_ms),
+        }
+
+    def _ask(self, asked: Iterable[Sequence[Any]]) -> list[Any]:
+        """Ask all at once; what has another type counts as nothing."""
+        pipeline = self._client.pipeline(transaction=False)
+        for command in asked:
+            pipeline.execute_command(*command)
+        found = pipeline.execute(raise_on_error=False)
+        for each in found:
+            if isinstance(each, Exception) and not (isinstance(each, ResponseError) and "WRONGTYPE" in str(each)):
+                raise each
+        return [0 if isinstance(each, Exception) else each for each in found]
+
+    def _plans(self) -> Values:
+        names = [(state, kind, lists.of_live(state, kind)) for state in LIVE for kind in KINDS]
+        names += [(state, OTHER, lists.of_state(state)) for state in LIVE]
+        asked = [("ZCARD", part.list_of(name)) for _, _, name in names for part in self._parts]
+        asked += [("ZCARD", part.list_of(lists.WAITING)) for part in self._parts]
+        counts, size = self._ask(asked), len(self._parts)
+        values: Values = {}
+        for place, (state, kind, _) in enumerate(names):
+            values[metrics.PLANS_NOW, (state, kind)] = sum(counts[place * size : (place + 1) * size])
+        for state in LIVE:  # plans that an older worker has moved are in no list of their kind
+            known = sum(values[metrics.PLANS_NOW, (state, kind)] for kind in KINDS)
+            values[metrics.PLANS_NOW, (state, OTHER)] = max(0, values[metrics.PLANS_NOW, (state, OTHER)] - known)
+        values[metrics.PLANS_WAITING, ()] = sum(counts[len(names) * size :])
+        return values
+
+    def _queues(self) -> Values:
+        if self._found is None:
+            self._found = frozenset(each.queue for each in fleet.queues(self._client))
+        known = known_queues.read(self._client, len(self._parts))
+        named = [*known, *sorted(self._found.difference(known))][:MOST_QUEUES]
+        views = fleet.queues(self._client, named, len(self._parts))
+        shown = {queue for queue in named[:MOST_NAMES] if NAME.fullmatch(queue)}
+        sums: defaultdict[tuple[Metric, tuple[str, ...]], float] = defaultdict(float)
+        for view in views:
+            label = (view.queue if view.queue in shown else OTHER,)
+            for metric, value in _figures(view):
+                sums[metric, label] += value
+            age = (metrics.QUEUE_AGE, label)
+            sums[age] = max(sums[age], (view.oldest_ms or 0) / 1000)
+        return dict(sums)
+
+    def _inboxes(self, now_ms: int) -> Values:
+        streams = {"goals": [keys.GOALS], "webhooks": [keys.WEBHOOK_JOBS], "commands": [keys.COMMANDS], "outcomes": []}
+        for part in self._parts:
+            streams["outcomes"].append(part.outcomes)
+            streams["commands"].append(part.commands)
+        flat = [(name, key) for name in INBOXES for key in streams[name]]
+        lengths = self._ask(("XLEN", key) for _, key in flat)
+        firsts = self._ask(("XRANGE", key, "-", "+", "COUNT", 1) for _, key in flat)
+        values: Values = {(metric, (name,)): 0 for name in INBOXES for metric in (INBOX, INBOX_AGE)}
+        for (name, _), length, first in zip(flat, lengths, firsts, strict=True):
+            values[INBOX, (name,)] += length
+            if first:
+                age = (now_ms - int(first[0][0].partition(b"-")[0])) / 1000
+                values[INBOX_AGE, (name,)] = max(values[INBOX_AGE, (name,)], age)
+        return values
+
+    def _dead(self) -> Values:
+        streams = places(len(self._parts))
+        values: Values = {(metrics.DLQ_LENGTH, (name,)): 0 for name in ("goals", "commands", "outcomes")}
+        for place, length in zip(streams, self._ask(("XLEN", each.key) for each in streams), strict=True):
+            name = "outcomes" if place.name.isdigit() else place.name
+            values[metrics.DLQ_LENGTH, (name,)] += length
+        values[metrics.OUTBOX_LENGTH, ()] = sum(self._ask(("XLEN", part.outbox) for part in self._parts))
+        return values
+
+    def _clocks(self, now_ms: int) -> Values:
+        firsts = self._ask(("ZRANGE", part.timers, 0, 0, "WITHSCORES") for part in self._parts)
+        due = [float(first[1]) for first in firsts if first]
+        memory = self._client.info("memory")
+        values: Values = {(metrics.SWEEP_LAG, ()): max(0.0, (now_ms - min(due, default=now_ms)) / 1000)}
+        if int(memory.get("maxmemory", 0)):
+            values[metrics.MEMORY, ()] = share_of(memory)
+        return values
+
+    def _budgets(self, now_ms: int) -> Values:
+        """Count the scopes whose grant of today is used up, with no more to be had."""
+        if max(self._ask(("HLEN", part.grants) for part in self._parts)) > MOST_BUDGETS:
+            return {}
+        pipeline = self._client.pipeline(transaction=False)
+        for part in self._parts:
+            pipeline.hgetall(part.grants)
+        today, gone = now_ms // DAY_MS, set()
+        for found in pipeline.execute():
+            for scope, raw in found.items():
+                day, left, over = (*raw.split(), b"", b"", b"")[:3]
+                if day.isdigit() and int(day) == today and over == b"1" and int(left or 0) <= 0:
+                    gone.add(scope)
+        return {
+            (metrics.DAY_BUDGETS_GONE, (of,)): sum(scope.startswith(of.encode() + b":") for scope in gone)
+            for of in ("tenant", "repository")
+        }
+
+
+def _figures(view: QueueView) -> Iterator[tuple[Metric, float]]:
+    yield metrics.QUEUE_LENGTH, view.length
+    yield metrics.QUEUE_WAITING, view.waiting
+    yield metrics.IN_FLIGHT, view.claimed
+    yield metrics.QUEUE_READERS, view.readers
+    yield metrics.QUEUE_PAUSED, int(view.paused_by is not None)
+
+
+def _families(values: Values) -> Iterator[Family]:
+    families: dict[Metric, Family] = {}
+    for (metric, labels), value in values.items():
+        family = families.setdefault(metric, Family(metric.name, metric.help, metric.kind.value))
+        family.add_sample(metric.name, dict(zip(metric.labels, labels, strict=True)), value)
+    yield from families.values()
