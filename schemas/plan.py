@@ -110,17 +110,26 @@ class StepView(Outbound):
     activity: StepActivity | None = None
 
 
+class LogView(Outbound):
+    """The head of a plan's log: the digest of its newest line, and how many lines its chain has."""
+
+    head: str
+    lines: int
+
+
 class PlanView(PlanSummary):
     """Everything about one plan; steps in their planned order.
 
     `unverified` says which files nothing verifies, and whether no step runs tests. `retry_of` and `retried_by` name the
-    plan of whose goal this one was made again, and those that were made of this one's.
+    plan of whose goal this one was made again, and those that were made of this one's. `log` is null where an older
+    worker wrote the newest line.
     """
 
     steps: tuple[StepView, ...]
     unverified: str | None = None
     retry_of: str | None = None
     retried_by: tuple[str, ...] = ()
+    log: LogView | None = None
     document: Any = None
 
 

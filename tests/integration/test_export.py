@@ -1,7 +1,8 @@
-"""A plan as one document: everything that is kept of it, and nothing that would let somebody act in its name."""
+"""A plan as one document: everything that is kept of it, and nothing that lets somebody act in its name."""
 
 from __future__ import annotations
 
+import json
 import re
 import stat
 from collections.abc import Callable
@@ -73,7 +74,9 @@ def test_everything_that_is_kept_stands_in_the_document(planner: Planner, run: C
     assert told["changed_meanwhile"] is False
 
 
-def test_neither_the_seed_nor_any_lease_is_in_it(planner: Planner, run: Callable[..., Result]) -> None:
+def test_of_a_plan_that_goes_on_neither_the_seed_nor_a_lease_that_counts_is_in_it(
+    planner: Planner, run: Callable[..., Result]
+) -> None:
     plan_id = planner.submit()
     handed_out = leases(planner)
     planner.report("look", plan_id, lease=handed_out[0])
@@ -86,9 +89,37 @@ def test_neither_the_seed_nor_any_lease_is_in_it(planner: Planner, run: Callable
     text = run(plan_id).stdout
 
     assert len(set(handed_out)) == 2
-    assert codec.loads(text)["dead"]
-    for secret in (*handed_out, codec.loads(head)["seed"]):
+    told = codec.loads(text)
+    assert told["dead"]
+    assert "plan.head.seed" in told["left_out"]
+    assert handed_out[0] in str(told["log"])  # of an attempt that has ended: it is good for nothing
+    for secret in (handed_out[1], codec.loads(head)["seed"]):
         assert secret not in text
+
+
+def test_of_a_plan_that_has_ended_the_seed_is_in_it(planner: Planner, run: Callable[..., Result]) -> None:
+    told = document(run, halted(planner))
+
+    assert re.fullmatch(r"[0-9a-f]{24}", told["plan"]["head"]["seed"])
+    assert "plan.head.seed" not in told["left_out"]
+
+
+def test_the_lines_of_the_log_are_written_as_they_are_stored(
+    planner: Planner, run: Callable[..., Result], tmp_path: Path
+) -> None:
+    plan_id, target = planner.submit(), tmp_path / "log.jsonl"
+    body = {"step_id": "look", "success": True, "tests_passed": True, "plan_id": plan_id, "unknown": 1e2}
+    planner.client.xadd(P0.outcomes, {"data": json.dumps(body, indent=1)})  # line ends between its values
+    planner.container.context(0).engine.drain()
+    stored: Any = planner.client.lrange(P0.plan(plan_id).log, 0, -1)
+
+    result = run(plan_id, "--log", target)
+
+    assert (result.exit_code, result.output) == (0, "")
+    assert target.read_bytes() == b"".join(line + b"\n" for line in stored)
+    assert len(target.read_bytes().splitlines()) == len(stored) > 1
+    assert b'"unknown": 100.0' in target.read_bytes()
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("shape", [executing, halted, rejected, large])

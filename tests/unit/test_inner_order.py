@@ -28,7 +28,7 @@ FLOORS = {  # each folder imports itself and those before it; "" are the modules
             "process",
             "",
         ),
-        *("bench", "doctor", "render", "client", "controller", "demo", "mcp", "gateway", "cli"),
+        *("bench", "doctor", "render", "client", "record", "controller", "demo", "mcp", "gateway", "cli"),
     ),
 }
 KINDS = ("task", "campaign", "gap_report", "reviewed_plan", "evolution")

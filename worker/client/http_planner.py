@@ -17,13 +17,14 @@ from schemas.command import Command
 from schemas.fleet import ControllerView, QueueView
 from schemas.plan import GoalAnswer, PlanSummary, PlanView
 from schemas.times import milliseconds, rfc3339
+from tasks.record.chain import MAX_LINE_BYTES
 from worker.client.http_events import HttpEvents
 from worker.client.http_link import GatewayLink
 from worker.client.planner import ANSWER_S, REFUSED, pause_s
 from worker.client.troubles import NotFound, Trouble, WrongUse
 from worker.settings.settings import Settings
 from worker.store import queries
-from worker.store.history import Story
+from worker.store.history import JSON_LINES, Story
 from worker.store.keys import NO_TENANT
 from worker.store.plan_lists import PlanFilter
 from worker.store.publishing import CONFLICT, Sent
@@ -34,6 +35,7 @@ LOOK_S = 0.2  # between two looks, at first
 MOST_WAIT_S = 30.0  # that a gateway waits for a verdict
 COMMAND_REFUSED = "command_refused"
 AT_ONCE = 8  # commands on their way
+PIECE = 1024 * 1024  # of a log, in bytes
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -168,6 +170,20 @@ class HttpPlanner:
         """Hand on what the gateway sends."""
         with self._link.stream(f"/v1/plans/{quote(plan_id, safe='')}/export", {}, {}) as answer:
             yield from answer.iter_bytes()
+
+    def log(self, plan_id: str, first: int = 0) -> Iterator[bytes]:
+        """Take the lines out of what the gateway sends."""
+        path, rest = f"/v1/plans/{quote(plan_id, safe='')}/log", b""
+        with self._link.stream(path, {"cursor": first}, {"Accept": JSON_LINES}) as answer:
+            if not answer.headers.get("content-type", "").startswith(JSON_LINES):
+                raise Trouble.of(
+                    "older_gateway", "This gateway is older and sends no whole logs: ask Redis, or it anew."
+                )
+            for piece in answer.iter_bytes(PIECE):
+                *lines, rest = (rest + piece).split(b"\n")
+                yield from lines
+                if len(rest) > MAX_LINE_BYTES:
+                    raise Trouble.of("line_too_long", f"The log has a line of more than {MAX_LINE_BYTES} bytes.")
 
     def events(self, plan: PlanView) -> HttpEvents:
         """Follow the gateway's server-sent events."""

@@ -87,6 +87,9 @@ class Planner(Protocol):
     def export(self, plan_id: str) -> Iterator[bytes]:
         """Return all that is kept of a plan as one JSON document, in pieces; raises NotFound."""
 
+    def log(self, plan_id: str, first: int = 0) -> Iterator[bytes]:
+        """Return the lines of a plan's log as they are stored, from number `first` (0: the oldest); raises NotFound."""
+
     def events(self, plan: PlanView) -> PlanEvents:
         """Follow the events of a plan from its beginning."""
 

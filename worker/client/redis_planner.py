@@ -21,8 +21,8 @@ from worker.client.redis_connection import asked
 from worker.client.troubles import NotFound, Trouble, WrongUse
 from worker.settings.settings import Settings
 from worker.store import export, fleet, plan_lists, publishing, queries
-from worker.store.history import Story, story
-from worker.store.keys import NO_TENANT, Partition, partition_of
+from worker.store.history import Story, read_lines, story
+from worker.store.keys import NO_TENANT, Partition, PlanKeys, partition_of
 from worker.store.plan_lists import PlanFilter
 from worker.store.publishing import DeadGoal, GoalConflict, Sent
 from worker.store.queries import EVERY_PLAN, KeptGoal, Page
@@ -131,9 +131,20 @@ class RedisPlanner:
     def export(self, plan_id: str) -> Iterator[bytes]:
         """Read all keys of a plan."""
         with asked(self.settings.redis_url):
-            if not self.client.exists(Partition(partition_of(plan_id, self.partitions)).plan(plan_id).plan):
-                raise NotFound.of("no_such_plan", f"{plan_id} was never made, or was forgotten.")
+            self._keys(plan_id)
             yield from export.export(self.client, self.partitions, plan_id)
+
+    def log(self, plan_id: str, first: int = 0) -> Iterator[bytes]:
+        """Read pages of the list that is the log."""
+        with asked(self.settings.redis_url):
+            yield from read_lines(self.client, self._keys(plan_id), first)
+
+    def _keys(self, plan_id: str) -> PlanKeys:
+        """Return the keys of a plan that exists; raises NotFound."""
+        k = Partition(partition_of(plan_id, self.partitions)).plan(plan_id)
+        if not self.client.exists(k.plan):
+            raise NotFound.of("no_such_plan", f"{plan_id} was never made, or was forgotten.")
+        return k
 
     def events(self, plan: PlanView) -> RedisEvents:
         """Read the stream of the plan's partition."""

@@ -1,8 +1,9 @@
 """Everything that is kept of a plan, as one JSON document.
 
 It is read and written in pieces. The order is stable: the same plan gives the same bytes, but for the time. What would
-let somebody speak for a controller is left out: the plan's seed, and every lease. docs/operations.md describes the
-document.
+let somebody speak for a controller is left out: leases that count, and as long as the plan goes on the seed that they
+are made from. Lines of the log stand in it as they are stored: a lease in one is that of an attempt that has ended.
+docs/operations.md describes the document.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from schemas import codec
 from schemas.step import unpack_step
 from schemas.times import rfc3339
 from tasks.base.batches import batches
+from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.record.recorded_plan import ATTEMPT_NAMES, FORMAT, FORMAT_VERSION, JSON_FIELDS, STATUS_NAMES, name_columns
 from worker.store import dead, goal_record, history, keys
 from worker.store.dead_entry import Dead, Filter
 from worker.store.keys import NO_TENANT, Partition, PlanKeys, partition_of
 
 PAGE = 500
-LEFT_OUT = ("plan.head.seed", "plan.lock", "in_flight[].lease", "leases[].lease", "log[].in[] leases", "dead[] leases")
+LEFT_OUT = ("plan.lock", "in_flight[].lease", "leases[].lease", "dead[] leases")
+SEED = "plan.head.seed"  # left out of a plan that goes on
 LEASE = re.compile(rb'("lease"\s*:\s*")[^"]*')
 
 Item = dict[str, Any]
@@ -48,13 +51,16 @@ def export(
     goal_id = str(plan.get("goal_id", ""))
     tenant = str(plan.get("head", {}).get("tenant", NO_TENANT))
     goal: Any = client.hgetall(goal_record.find(client, partitions, goal_id, tenant))
+    has_ended = plan.get("state") in PLAN_ENDS
+    if not has_ended:
+        plan.get("head", {}).pop("seed", None)
     first = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "exported_at": rfc3339(seconds * 1000 + microseconds // 1000),
         "plan_id": plan_id,
         "partition": part.number,
-        "left_out": LEFT_OUT,
+        "left_out": LEFT_OUT if has_ended else (SEED, *LEFT_OUT),
         "plan": plan,
         "goal": {"goal_id": goal_id, **_text(goal)} if goal else None,
         "ready": [step.decode() for step in ready],
@@ -65,18 +71,11 @@ def export(
     yield codec.dumps(first)[:-1]
     yield from _array("steps", _steps(client, k))
     yield from _array("attempts", _attempts(client, k))
-    yield from _array("log", map(_without_leases, history.read_log(client, k)))
+    yield from _array("log", map(codec.raw, history.read_lines(client, k)))
     yield from _array("events", _events(client, part, plan_id))
     yield from _array("dead", _dead(client, partitions, plan_id, goal_id, may_see))
     changed = client.hget(k.plan, "version") != str(plan.get("version")).encode()
     yield b',\n"changed_meanwhile":' + codec.dumps(changed) + b"}\n"
-
-
-def log(client: Redis, partitions: int, plan_id: str, first: int, count: int) -> list[Item]:
-    """Read lines of a plan's log as the document has them, from the one that is `first` (0: the oldest)."""
-    k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
-    found: Any = client.lrange(k.log, first, first + count - 1)
-    return [_without_leases(codec.loads(raw)) for raw in found]
 
 
 def _array(name: str, items: Iterable[Any]) -> Iterator[bytes]:
@@ -96,7 +95,6 @@ def _plan(client: Redis, k: PlanKeys) -> Item:
             plan[field] = codec.loads(raw)
         elif field != "lock":
             plan[field] = int(raw) if field == "version" else raw.decode(errors="replace")
-    plan.get("head", {}).pop("seed", None)
     return plan
 
 
@@ -151,14 +149,6 @@ def _steps(client: Redis, k: PlanKeys) -> Iterator[Item]:
                 "dependents": dependents,
                 "spec": unpack_step(spec) if spec else None,
             }
-
-
-def _without_leases(line: Item) -> Item:
-    for said in line.get("in", ()):
-        if said[0] == "outcome":
-            said[2] = None
-            said[3].pop("lease", None)
-    return line
 
 
 def _attempts(client: Redis, k: PlanKeys) -> Iterator[Item]:

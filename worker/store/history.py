@@ -22,6 +22,7 @@ from tasks.text.fields import as_written, fit
 from worker.store.keys import PlanKeys
 
 LOG_PAGE = 500
+JSON_LINES = "application/jsonl"  # the media type of lines over HTTP
 
 _RESULTS = {"ACTIVE": "RETRIED"}  # a move that is told as something else
 _TOLD_BESIDE = frozenset({"step_id", "attempt", "category"})  # of a revision: by the attempt that it stands with
@@ -151,10 +152,18 @@ def find_command(client: Redis, k: PlanKeys, command_id: str) -> tuple[dict[str,
     return None
 
 
-def read_log(client: Redis, k: PlanKeys) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a plan's log, read page by page."""
-    for start in range(0, 10**9, LOG_PAGE):
-        page: Any = client.lrange(k.log, start, start + LOG_PAGE - 1)
-        yield from map(codec.loads, page)
-        if len(page) < LOG_PAGE:
+def read_lines(client: Redis, k: PlanKeys, first: int = 0, page_size: int = LOG_PAGE) -> Iterator[bytes]:
+    """Yield the lines of a plan's log as they are stored, from number `first` (0: the oldest), read page by page.
+
+    An older worker kept outcomes with the line ends that their controllers put between values: those become blanks.
+    """
+    for start in range(first, 10**9, page_size):
+        page: Any = client.lrange(k.log, start, start + page_size - 1)
+        yield from map(codec.one_line, page)
+        if len(page) < page_size:
             return
+
+
+def read_log(client: Redis, k: PlanKeys) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a plan's log, decoded."""
+    return map(codec.loads, read_lines(client, k))

@@ -14,12 +14,13 @@ from redis import Redis
 
 from schemas import codec
 from schemas.base import GoalVerdict, PlanState
-from schemas.plan import Budget, BudgetLine, GoalAnswer, PlanSummary, PlanView, StepView, Waiting
+from schemas.plan import Budget, BudgetLine, GoalAnswer, LogView, PlanSummary, PlanView, StepView, Waiting
 from schemas.step import unpack_step
 from schemas.stored import HOT, PlanHead, PlanRecord, StepStatus, decode_plan
 from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.base.errors import PlannerError
+from tasks.base.log_chain import find_head
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import NOTE
 from tasks.policy import goal_texts
@@ -130,8 +131,8 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
     if line is None:
         return None
     k = Partition(partition_of(plan_id, partitions)).plan(plan_id)
-    found: Any = client.hmget(k.plan, "document", "growth", "head", "retry_of", "retried_by")
-    document, growth, head, retry_of, retried_by = found
+    found: Any = client.hmget(k.plan, "document", "growth", "head", "retry_of", "retried_by", "live", "version")
+    document, growth, head, retry_of, retried_by, live, plan_version = found
     known = codec.loads(growth)["document"] if growth else codec.loads(document or b"null")
     if growth and line.waiting and (page := codec.loads(growth)["page"]):
         line = line.model_copy(update={"waiting": line.waiting.model_copy(update={"document": page})})
@@ -144,8 +145,14 @@ def plan(client: Redis, partitions: int, plan_id: str) -> PlanView | None:
         unverified=describe_unverified([each for _, _, each in steps], catalogue_of(about.get("tools", ()), version)),
         retry_of=retry_of.decode() if retry_of else None,
         retried_by=tuple((retried_by or b"").decode().split()),
+        log=_log(live, plan_version),
         document=known,
     )
+
+
+def _log(live: bytes | None, version: bytes | None) -> LogView | None:
+    head = find_head(codec.loads(live)["halting"], int(version)) if live and version else None
+    return LogView(head=head.head, lines=head.lines) if head else None
 
 
 class KeptGoal(NamedTuple):

@@ -25,10 +25,13 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", dir_okay=False, help="Into this file; it is there once complete.")
     ] = None,
+    log: Annotated[
+        Path | None, typer.Option("--log", dir_okay=False, help="The log alone, into this file: its lines as stored.")
+    ] = None,
     tenant: Owner = NO_TENANT,
     as_json: Json = False,  # noqa: ARG001 (it is JSON anyhow; errors are then too)
 ) -> None:
-    """Write all that is kept of a plan as one JSON document.
+    """Write all that is kept of a plan as one JSON document, or its log as lines.
 
     Its steps, attempts, log, events, and the dead entries about it.
 
@@ -36,15 +39,26 @@ def export(
 
     [b]planner export 3c-0199 | jq '.attempts[] | select(.result == "FAILED")'[/b]
 
-    Leases, and the seed that they are made from, are left out.
+    [b]planner export ci-4711 --log ci-4711.jsonl[/b]
+
+    Leases that count are left out, and the seed that they are made from, until the plan has ended. The lines of a log
+    are written byte for byte, so that `planner verify` can tell whether one was changed. With both options there are
+    two files.
     """
     with open_planner() as planner:
-        pieces = planner.export(planner.resolve(plan, tenant))
-        first = next(pieces)  # before there is a file
-        with _target(output) as file, ProgressLine("pieces written") as progress:
-            for piece in chain([first], pieces):
-                file.write(piece)
-                progress.step()
+        plan_id = planner.resolve(plan, tenant)
+        if output or not log:
+            _write(planner.export(plan_id), output, "pieces written")
+        if log:
+            _write((line + b"\n" for line in planner.log(plan_id)), log, "lines written")
+
+
+def _write(pieces: Iterator[bytes], target: Path | None, what: str) -> None:
+    first = next(pieces, b"")  # before there is a file
+    with _target(target) as file, ProgressLine(what) as progress:
+        for piece in chain([first], pieces):
+            file.write(piece)
+            progress.step()
 
 
 @contextmanager

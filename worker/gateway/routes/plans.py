@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Response
@@ -21,9 +22,8 @@ from worker.gateway.visible import Plan, PlanReader
 from worker.render.explanation import explanation
 from worker.render.mermaid import flowchart
 from worker.render.summary import page_of_plan
-from worker.store import dead, export, plan_lists, queries
+from worker.store import dead, export, history, plan_lists, queries
 from worker.store.dead_entry import Dead
-from worker.store.history import story
 from worker.store.keys import Partition, partition_of
 from worker.store.plan_lists import PlanFilter
 from worker.store.step_activity import with_activity
@@ -149,12 +149,23 @@ def step(plan: Plan, doors: Doors, step_id: str) -> Response:
     return json(with_activity(doors.client, doors.partitions, view).steps[0])
 
 
-@of_plan.get("/log", response_model=LogPage)
-def log(plan: Plan, doors: Doors, limit: Limit = PAGE, cursor: Offset = "0") -> Response:
-    """List the lines of a plan's log, the oldest first."""
-    first = int(cursor)
-    lines = export.log(doors.client, doors.partitions, plan.plan_id, first, limit + 1)
-    return page(lines[:limit], str(first + limit) if len(lines) > limit else None)
+@of_plan.get("/log", response_model=LogPage, responses={200: {"content": {history.JSON_LINES: TEXT}}})
+def log(
+    plan: Plan,
+    doors: Doors,
+    limit: Limit = PAGE,
+    cursor: Offset = "0",
+    accept: Annotated[
+        str, Header(description=f"`{history.JSON_LINES}` for all lines behind the cursor, however many.")
+    ] = "",
+) -> Response:
+    """List the lines of a plan's log as they are stored, the oldest first."""
+    keys, first = Partition(partition_of(plan.plan_id, doors.partitions)).plan(plan.plan_id), int(cursor)
+    if history.JSON_LINES in accept:
+        found = history.read_lines(doors.client, keys, first)
+        return StreamingResponse((line + b"\n" for line in found), media_type=history.JSON_LINES)
+    lines = list(islice(history.read_lines(doors.client, keys, first, limit + 1), limit + 1))
+    return page(map(codec.raw, lines[:limit]), str(first + limit) if len(lines) > limit else None)
 
 
 @of_plan.get("/explain", response_model=dict[str, Any])
@@ -213,7 +224,7 @@ def _view(doors: Context, plan_id: str) -> PlanView:
 
 def _explained(doors: Context, view: PlanView, only: str | None) -> dict[str, Any]:
     keys = Partition(partition_of(view.plan_id, doors.partitions)).plan(view.plan_id)
-    return explanation(view, story(doors.client, keys), only)
+    return explanation(view, history.story(doors.client, keys), only)
 
 
 def _no_step(step_id: str) -> Refusal:

@@ -1,0 +1,242 @@
+"""A plan's log read as a chain: whether each line has the digest of the line before it, and the first that has not.
+
+A chain without an anchor is consistent at best: whoever changes a line can make all digests behind it anew. An anchor,
+the digest of a line that was noted elsewhere, ties that line and all of its chain before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from schemas import codec
+from tasks.base.log_chain import digest_line
+from tasks.plan.lifecycle import PLAN_ENDS
+
+HEAD_PATTERN = r"[A-Za-z0-9_-]{32}"  # a digest, as text
+MAX_LINE_BYTES = 32 * 1024 * 1024  # a batch of outcomes has 4 MB, a goal 8 MB: no worker writes a longer line
+RECENT = 1000  # digests that are kept, to say of a fault which line stands where it does not belong
+LISTED = 100  # beginnings of chains that are named
+
+
+class Anchor(NamedTuple):
+    """The digest of a line, noted where nobody who changes the log can change it.
+
+    `lines` counts those of its chain up to it, where that was noted too.
+    """
+
+    head: str
+    lines: int | None = None
+
+
+class Fault(NamedTuple):
+    """The first place of a log that is not as it was written; `what` is changed, dropped, added or moved."""
+
+    line: int  # counted from 1; of lines that were dropped, where they stood
+    what: str
+    why: str
+
+
+class Finding(NamedTuple):
+    """What the lines of a log say of themselves, and what an anchor says of them."""
+
+    lines: int
+    head: str | None  # of the last line; None where there is a fault
+    begins: tuple[int, ...]  # lines behind the first with which a new chain begins, the first LISTED of them
+    chains: int
+    since: int  # the line with which the last chain begins
+    fault: Fault | None = None
+    covered: tuple[int, int] | None = None  # from which line to which the anchor ties them
+
+    @property
+    def result(self) -> str:
+        """Say unchanged where the anchor ties every line, consistent where it does not, tampered where one differs."""
+        if self.fault:
+            return "tampered"
+        return "unchanged" if self.covered == (1, self.lines) else "consistent"
+
+
+class _Link(NamedTuple):
+    """What the chain needs to know of a line; `version` is 0 where it cannot be read."""
+
+    place: int
+    digest: str
+    prev: str | None = None
+    version: int = 0
+    ends: bool = False  # the plan
+
+    def continues(self, before: _Link | None) -> bool:
+        """Whether it was written behind `before`, as far as one can see."""
+        if before is None:
+            return self.version == 1 and self.prev is None
+        return self.version > before.version and self.prev in (None, before.digest)
+
+
+class _Later(NamedTuple):
+    """What stands behind a line that does not continue the line before it."""
+
+    last: int  # place of the last line
+    follows: bool | None  # whether the next line continues it; None without one
+    continued: int = 0  # place of the line that continues what was in order
+    home: bool = False  # whether the line is there that it was written behind
+    again: int = 0  # place of a line that is the same
+
+
+class _Walk:
+    """The part of a log that is in order."""
+
+    def __init__(self, anchor: Anchor | None) -> None:
+        self.anchor = anchor
+        self.last: _Link | None = None
+        self.recent: dict[str, int] = {}  # digest -> place
+        self.begins: list[int] = []
+        self.chains = 0
+        self.since = 0  # where the chain of the last line begins
+        self.anchored: _Link | None = None
+        self.covered: tuple[int, int] | None = None
+
+    def add(self, link: _Link) -> None:
+        """Take the next line, which is in order."""
+        if link.prev is None:
+            self.chains, self.since = self.chains + 1, link.place
+            if link.place > 1 and len(self.begins) < LISTED:
+                self.begins.append(link.place)
+        self.recent[link.digest] = link.place
+        if len(self.recent) > RECENT:
+            del self.recent[next(iter(self.recent))]
+        if self.anchor and link.digest == self.anchor.head:
+            self.anchored, self.covered = link, (self.since, link.place)
+        self.last = link
+
+    def finish(self, fault: Fault | None, lines: int) -> Finding:
+        """Put together what was found."""
+        head = None if fault or self.last is None else self.last.digest
+        return Finding(lines, head, tuple(self.begins), self.chains, self.since, fault, self.covered)
+
+
+def check(lines: Iterable[bytes], anchor: Anchor | None = None) -> Finding:
+    """Read the lines of a log, each without its line end, and find the first that is not as it was written.
+
+    Lines are read once and not kept. A line without `prev` behind the first begins a new chain, as those of older
+    workers do; that is no fault.
+    """
+    walk = _Walk(anchor)
+    links = (_read(place, raw) for place, raw in enumerate(lines, 1))
+    for link in links:
+        if not link.continues(walk.last):
+            later = _look_behind(links, walk.last, link)
+            return walk.finish(_explain(walk, link, later), later.last)
+        walk.add(link)
+    if walk.last is None:
+        return walk.finish(Fault(1, "dropped", "There is no line, and every log has one: the creation of the plan."), 0)
+    return walk.finish(_compare(walk, walk.last) if anchor else None, walk.last.place)
+
+
+def ends_plan(raw: bytes) -> bool:
+    """Whether a line is the one that ends its plan."""
+    return _read(0, raw).ends
+
+
+def _read(place: int, raw: bytes) -> _Link:
+    """Read a line; one that no worker has written gets the version 0."""
+    digest = digest_line(raw)
+    try:
+        line = codec.loads(raw) if len(raw) <= MAX_LINE_BYTES else None
+    except codec.DecodeError:
+        line = None
+    if not isinstance(line, dict):
+        return _Link(place, digest)
+    version, prev, moves = line.get("version"), line.get("prev"), line.get("moves")
+    if type(version) is not int or not isinstance(moves, list) or not isinstance(prev, str | None):
+        return _Link(place, digest)
+    return _Link(place, digest, prev, max(0, version), any(map(_is_end, moves)))
+
+
+def _is_end(move: Any) -> bool:
+    """Whether it takes the plan to an end; moves of steps have a name first."""
+    return isinstance(move, list) and len(move) == 3 and not move[0] and str(move[2]) in PLAN_ENDS
+
+
+def _look_behind(rest: Iterator[_Link], before: _Link | None, wrong: _Link) -> _Later:
+    """Read the rest of the lines, and find what tells how `wrong` came to stand behind `before`."""
+    found = _Later(wrong.place, None)
+    for link in rest:
+        if found.follows is None:
+            found = found._replace(follows=link.prev == wrong.digest)
+        if not found.continued and (link.prev or before is None) and link.continues(before):
+            found = found._replace(continued=link.place)
+        if link.digest == wrong.digest and not found.again:
+            found = found._replace(again=link.place)
+        found = found._replace(last=link.place, home=found.home or link.digest == wrong.prev)
+    return found
+
+
+def _explain(walk: _Walk, wrong: _Link, later: _Later) -> Fault:
+    """Say what most simply makes a log in which `wrong` stands behind the lines that are in order."""
+    if fault := _out_of_place(walk, wrong, later):
+        return fault
+    before, place = walk.last, wrong.place
+    if not wrong.version:
+        return Fault(place, "changed", f"Line {place} is none that a worker has written{_or_cut(wrong, later)}.")
+    if before is None:
+        if later.follows is False:
+            return Fault(1, "changed", "Line 1 is not the creation of the plan, and line 2 does not continue it.")
+        return Fault(
+            1, "dropped", f"The log begins with version {wrong.version} of the plan: lines before it are gone."
+        )
+    if wrong.prev in (None, before.digest):
+        return Fault(place, "changed", f"Line {place} has version {wrong.version}, and line {place - 1} a later one.")
+    if wrong.version > before.version + 1:
+        gone = f"from version {before.version + 1} to {wrong.version - 1}"
+        why = (
+            f"Line {place} does not continue line {place - 1}: lines {gone} are gone, or line {place - 1} was changed."
+        )
+        return Fault(place, "dropped", why)
+    if later.follows is False:
+        return Fault(place, "changed", f"Line {place} fits neither line {place - 1} nor line {place + 1}.")
+    if later.follows is None:
+        why = f"Line {place - 1} was changed, or line {place}: the last line does not continue the one before it."
+        return Fault(place - 1, "changed", why)
+    why = f"Line {place} continues a line that is not there: line {place - 1} was changed, or the log of another plan"
+    return Fault(place - 1, "changed", f"{why} begins with line {place}.")
+
+
+def _out_of_place(walk: _Walk, wrong: _Link, later: _Later) -> Fault | None:
+    """Find lines that stand where they were not written; None where nothing tells of any."""
+    place, back = wrong.place, walk.recent.get(wrong.prev or "", wrong.place)
+    if same := walk.recent.get(wrong.digest):
+        return Fault(place, "added", f"Line {place} is a copy of line {same}.")
+    if back < place - 1:
+        return Fault(back + 1, "added", f"Line {place} continues line {back}: what stands between them was added.")
+    if later.again:
+        return Fault(place, "added", f"Line {place} is a copy of line {later.again}.")
+    if not later.continued:
+        return None
+    before = f"continues line {place - 1}" if walk.last else "begins the log"
+    if later.home:
+        why = f"Line {later.continued} {before} and belongs before line {place}: one of them was moved."
+        return Fault(place, "moved", why)
+    return Fault(place, "added", f"Line {later.continued} {before}: what stands before it was added.")
+
+
+def _or_cut(wrong: _Link, later: _Later) -> str:
+    return ", or the file breaks off within it" if wrong.place == later.last else ""
+
+
+def _compare(walk: _Walk, last: _Link) -> Fault | None:
+    """Find what the anchor says of lines that are in order."""
+    if walk.anchored:
+        if not walk.anchored.ends or walk.anchored.place == last.place:
+            return None  # of a plan that went on, later lines are no fault
+        first = walk.anchored.place + 1
+        return Fault(first, "added", f"Line {first - 1} ends the plan, and its digest is the head: nothing follows it.")
+    known = walk.anchor.lines if walk.anchor else None
+    count = last.place - walk.since + 1
+    if known is not None and count < known:
+        why = f"The head is that of line {walk.since + known - 1}, and the log ends with line {last.place}."
+        return Fault(last.place + 1, "dropped", why)
+    if known is None and not last.ends:
+        why = f"No line has the head as its digest: lines behind line {last.place} are gone, or one was changed."
+        return Fault(last.place + 1, "dropped", why)
+    why = "No line has the head as its digest: a line was changed and the digests behind it made anew"
+    return Fault(last.place, "changed", f"{why}, or this is the log of another plan.")

@@ -1,0 +1,196 @@
+"""`planner verify` and `planner sign`: whether a log is as it was written, and a key that vouches for its head."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from tasks.base.errors import PlannerError
+from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_planner, read_source, say_json
+from worker.cli.target import Owner, find
+from worker.host.terminal import line
+from worker.store.keys import NO_TENANT
+
+if TYPE_CHECKING:
+    from tasks.record.chain import Anchor, Finding
+
+LOG_HELP = "A plan (its id, its beginning, or a goal's id), or a file of `planner export --log`; - is stdin."
+MAX_KEY_BYTES = 64 * 1024  # and of a signature
+OWN, HEAD, SIGNATURE = "plan", "head", "signature"  # what an anchor was taken from
+
+
+class _Log(NamedTuple):
+    lines: Iterator[bytes]
+    plan_id: str | None  # of a file it is not known
+    own: Anchor | None  # what the plan's own record says is its head
+
+
+@command
+def verify(
+    source: Annotated[str, typer.Argument(metavar="PLAN|FILE", help=LOG_HELP)],
+    head: Annotated[str | None, typer.Option(metavar="H", help="The head: the digest of the last line.")] = None,
+    signature: Annotated[
+        str | None, typer.Option(metavar="FILE", help="What `planner sign` has written; --key says whose it is.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(metavar="FILE", help="The public key of who signed, as PEM.")] = None,
+    tenant: Owner = NO_TENANT,
+    as_json: Json = False,
+) -> int:
+    """Verify the log of a plan: name the first line that was changed, dropped, added or moved.
+
+    [b]planner verify ci-4711.jsonl --head q0mBXIvsETFnBGM3IoAkX4ru2nHCOGIz[/b]
+
+    [b]planner verify ci-4711.jsonl --signature ci-4711.sig --key audit.pem.pub[/b]
+
+    [b]planner verify ci-4711 --json[/b]
+
+    The head stands in the event of the plan's end. Without one, and without a signature, a log is consistent at best:
+    somebody may have written all of it anew. Exit code 1: it was tampered with.
+    """
+    from tasks.record.chain import check
+    from worker.render.log import tell_finding
+
+    anchor, taken_from = _anchor(head, signature, key)
+    with _opened(source, tenant) as log:
+        if anchor is None and log.own:
+            anchor, taken_from = log.own, OWN
+        found = check(log.lines, anchor)
+    is_vouched = taken_from in (HEAD, SIGNATURE)
+    if as_json:
+        say_json(_document(found, taken_from, is_vouched=is_vouched))
+    else:
+        line(tell_finding(found, is_vouched=is_vouched))
+    return FAILED if found.fault else OK
+
+
+def _document(found: Finding, taken_from: str | None, *, is_vouched: bool) -> dict[str, Any]:
+    tied = found.covered if is_vouched else None
+    return {
+        "result": found.result if is_vouched or found.fault else "consistent",
+        "fault": found.fault and found.fault._asdict(),
+        "lines": found.lines,
+        "head": found.head,
+        "chains": found.chains,
+        "begins": found.begins,
+        "anchor": taken_from,
+        "unchanged": tied and {"from": tied[0], "to": tied[1]},
+    }
+
+
+@command
+def sign(
+    source: Annotated[str | None, typer.Argument(metavar="[PLAN|FILE]", help=LOG_HELP)] = None,
+    key: Annotated[str | None, typer.Option(metavar="FILE", help="Sign with this Ed25519 key, as PEM.")] = None,
+    new_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Make a key, and FILE.pub to give away.")
+    ] = None,
+    tenant: Owner = NO_TENANT,
+    as_json: Json = False,
+) -> None:
+    """Sign the head of a log that is consistent, so that others can verify it later.
+
+    [b]planner sign --new-key audit.pem[/b]
+
+    [b]planner sign ci-4711 --key audit.pem > ci-4711.sig[/b]
+
+    Of a plan that goes on, what is signed are its lines until now. Keep key and signatures where nobody comes who can
+    write to Redis. It takes the extra `sign`.
+    """
+    if (new_key is None) == (source is None) or (new_key is None) == (key is None):
+        detail = "Name a PLAN or FILE and the --key to sign it with, or say --new-key alone."
+        raise Failure.of("wrong_option", detail, USAGE)
+    if new_key is not None:
+        _make_key(new_key, as_json=as_json)
+    elif source is not None and key is not None:
+        _sign(source, key, tenant)
+
+
+def _make_key(path: Path, *, as_json: bool) -> None:
+    signing = _signing()
+    try:
+        key_id = signing.new_key(path)
+    except OSError as error:
+        raise Failure.of("unwritable_file", f"{error.filename}: {error.strerror}.", USAGE) from error
+    public = signing.public_path(path)
+    if as_json:
+        say_json({"key_id": key_id, "key": str(path), "public_key": str(public)})
+    else:
+        line(f"{path} is key {key_id}: keep it. {public} is its public half: give it to those who verify.")
+
+
+def _sign(source: str, key_file: str, tenant: str) -> None:
+    from tasks.record.chain import check
+
+    signing = _signing()
+    private = _key(key_file, signing.read_private)
+    with _opened(source, tenant) as log:
+        found = check(log.lines, log.own)
+    if found.fault or found.head is None:
+        why = found.fault.why if found.fault else ""
+        raise Failure.of("tampered", f"This log was tampered with, so that it is not signed. {why}")
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    say_json(signing.sign(private, found.head, found.lines - found.since + 1, now, log.plan_id))
+
+
+def _anchor(head: str | None, signature: str | None, key: str | None) -> tuple[Anchor | None, str | None]:
+    """Read the anchor that the options name, and say from what it is; raises Failure."""
+    from tasks.record.chain import HEAD_PATTERN, Anchor
+
+    if (signature is None) != (key is None) or (head and signature):
+        raise Failure.of("wrong_option", "Say --head, or --signature with --key, or neither.", USAGE)
+    if head is not None:
+        if not re.fullmatch(HEAD_PATTERN, head):
+            raise Failure.of("wrong_head", f"--head {head[:64]!r} is no digest of 32 characters.", USAGE)
+        return Anchor(head), HEAD
+    if signature is None or key is None:
+        return None, None
+    signing = _signing()
+    public = _key(key, signing.read_public)
+    try:
+        found = signing.read_signature(read_source(signature, MAX_KEY_BYTES), public)
+    except PlannerError as error:
+        raise Failure.of("wrong_signature", f"{signature}: {error}.") from error
+    return Anchor(found.head, found.lines), SIGNATURE
+
+
+@contextmanager
+def _opened(source: str, tenant: str) -> Iterator[_Log]:
+    """Open the log of a file or of a plan; raises Failure, in the block too."""
+    from tasks.record.chain import Anchor
+    from worker.record import log_file
+
+    if not log_file.is_file(source):
+        with open_planner() as planner:
+            view = find(planner, source, tenant)
+            own = Anchor(view.log.head, view.log.lines) if view.log else None
+            yield _Log(planner.log(view.plan_id), view.plan_id, own)
+        return
+    try:
+        yield _Log(log_file.read_lines(source), None, None)
+    except OSError as error:
+        raise Failure.of("unreadable_file", f"{source}: {error.strerror or error}.", USAGE) from error
+
+
+def _signing() -> ModuleType:
+    """Import what signs; raises Failure where its extra is not installed."""
+    try:
+        from worker.record import signing
+    except ModuleNotFoundError as error:
+        detail = "Signatures need the extra: pip install 'planner-worker[sign]'."
+        raise Failure.of("not_installed", detail) from error
+    return signing
+
+
+def _key(path: str, read: Callable[[bytes], Any]) -> Any:
+    """Read the file of a key; raises Failure."""
+    try:
+        return read(read_source(str(Path(path).resolve()), MAX_KEY_BYTES))  # a mounted secret is a link
+    except PlannerError as error:
+        raise Failure.of("wrong_key", f"{path}: {error}.", USAGE) from error

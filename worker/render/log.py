@@ -1,0 +1,74 @@
+"""Lines of a plan's log for people: when, what came in, what moved, what was revised; each in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from schemas import codec
+from schemas.times import rfc3339
+from tasks.record.chain import Finding
+
+SHOWN = 8  # moves of a line that are named
+WIDTH = 120  # of one thing that came in
+NO_LINE = "no line that a worker has written"
+
+
+def tell_line(number: int, raw: bytes) -> str:
+    """Write a line of a log as text; one that cannot be read says so."""
+    try:
+        line = codec.loads(raw)
+        told = [*map(_came_in, line["in"]), *_moved(line["moves"]), *map(_revised, line.get("revisions", ()))]
+        begin = f"{rfc3339(line['now'])}  v{line['version']:<5}"
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+        begin, told = NO_LINE, []
+    return f"{number:>5}  {begin}  {'; '.join(' '.join(each.split()) for each in told)}".rstrip()
+
+
+def _came_in(said: Sequence[Any]) -> str:
+    what, *about = said
+    if what == "outcome":
+        body = about[2]
+        evidence = body.get("failure_evidence") or {}
+        how = "success" if body["success"] else " ".join(["failure", evidence.get("category") or ""])
+        return f"outcome of {body['step_id']}: {how}"[:WIDTH]
+    if what == "command":
+        body = about[0]
+        return " ".join(str(body.get(name, "")) for name in ("command", "step_id", "actor", "reason"))[:WIDTH]
+    return " ".join([str(what), *(each if isinstance(each, str) else codec.dumps(each).decode() for each in about)])[
+        :WIDTH
+    ]
+
+
+def _moved(moves: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the way of the plan and of each step, of which a line may have several moves."""
+    ways: dict[str, list[str]] = {}
+    for name, before, after in moves:
+        ways.setdefault(name, [before]).append(after)
+    for name, states in list(ways.items())[:SHOWN]:
+        yield f"{name or 'plan'} {' > '.join(states)}"
+    if len(ways) > SHOWN:
+        yield f"and {len(ways) - SHOWN} more"
+
+
+def _revised(revision: dict[str, Any]) -> str:
+    return f"revision {revision['revision']}: {revision.get('rule', '')} {revision.get('step_id', '')}"[:WIDTH]
+
+
+def tell_finding(found: Finding, *, is_vouched: bool) -> str:
+    """Write what verification found as text; `is_vouched` where the anchor came from outside of the planner."""
+    if found.fault:
+        return f"TAMPERED, line {found.fault.line}: {found.fault.what}. {found.fault.why}"
+    count = f"{found.lines:,} line{'s' if found.lines > 1 else ''}"
+    if is_vouched and found.result == "unchanged":
+        return f"Unchanged: {count}, the last with the digest {found.head}."
+    told = [f"Consistent: {count}, the last with the digest {found.head}."]
+    if is_vouched and found.covered:
+        told.append(f"Lines {found.covered[0]} to {found.covered[1]} are unchanged: the head ties them.")
+    else:
+        told.append("Whether all of them were written anew only a head from outside tells: --head, or --signature.")
+    if found.begins:
+        places, more = ", ".join(map(str, found.begins[:SHOWN])), found.chains - 1 - len(found.begins[:SHOWN])
+        told.append(f"New chains begin with line {places}{f' and {more} more' if more else ''}, where an older worker")
+        told[-1] += " wrote that line or the one before it: nothing ties them to what stands before."
+    return "\n".join(told)
