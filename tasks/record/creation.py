@@ -74,6 +74,7 @@ def _from_steps(recorded: RecordedPlan, first: Line, policy: Policy) -> Iterator
         grants=_grants(plan.get("quota", ""), first),
         full=frozenset(first.get("full", ())),
         code=first.get("by", ""),
+        traceparent=head.get("traceparent"),
         policy=policy,
     )
     specs = {step.step_id: pack_step(step) for step in planned}

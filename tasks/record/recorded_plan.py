@@ -26,7 +26,7 @@ WANTED: dict[str, type] = {
     "left_out": list,
 }
 LEASES_OF_LOG = "log[].in[] leases"  # of `left_out`: what controllers said is not whole then
-PARTS = ("format", "format_version", "seed", "changed_meanwhile", *WANTED)
+PARTS = ("format", "format_version", "changed_meanwhile", *WANTED)
 JSON_FIELDS = frozenset({"head", "live", "goal", "document", "halt"})  # of the plan; the others are texts
 STATUS_NAMES = tuple(each.name for each in fields(StepStatus) if each.init)
 ATTEMPT_NAMES = tuple(each.name for each in fields(Attempt) if each.name != "entry")
@@ -80,7 +80,7 @@ class RecordedPlan:
             raise NoExport("its `plan.version` is no whole number")
         if LEASES_OF_LOG in found["left_out"]:
             raise NoExport("it is of a release that left the leases out of the log: export the plan again")
-        seed = found.get("seed")
+        seed = found["plan"]["head"].get("seed")
         return cls(
             **{name: found[name] for name in WANTED},
             lines=lines,

@@ -6,6 +6,8 @@ import heapq
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
@@ -15,9 +17,11 @@ from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 
 from schemas import codec
+from tests.chaos.machine import SILENT_S
 
 QUEUE = "planner:{0}:steps:default"
 GROUP = "controllers"
+CONTROLLERS = 16
 FATES = {
     "honest": 52,
     "twice": 12,  # sends its outcome several times
@@ -42,6 +46,7 @@ CATEGORIES = (
 )
 
 Spec = dict[str, Any]
+Specs = dict[tuple[str, str, int], bytes]  # plan, step, attempt -> the spec as it was handed out
 
 
 class Died(Exception):
@@ -55,6 +60,7 @@ class Controller(threading.Thread):
         super().__init__(name=f"controller-{number}", daemon=True)
         self._url, self._number, self._seed, self._silent_s, self._tally = url, number, seed, silent_s, tally
         self._lives = 0
+        self.specs: Specs = {}
         self._outbox: list[tuple[float, int, str, bytes]] = []
         self._order = 0
         self._over = threading.Event()
@@ -100,7 +106,12 @@ class Controller(threading.Thread):
                 raise
             time.sleep(0.1)
             return []
-        return [(entry, codec.loads(said[b"data"])) for _, found in reply or () for entry, said in found if said]
+        return [(entry, self._told(said[b"data"])) for _, found in reply or () for entry, said in found if said]
+
+    def _told(self, data: bytes) -> Spec:
+        spec: Spec = codec.loads(data)
+        self.specs[spec["plan_id"], spec["step_id"], spec["attempt"]] = data
+        return spec
 
     def _work(self, client: Redis, entry: bytes, spec: Spec) -> None:
         fate, rng = self._fate(spec)
@@ -182,6 +193,22 @@ class Controller(threading.Thread):
             self._keep(0, reply_to, outcome)
             raise
         self._tally["outcomes sent"] += 1
+
+
+@contextmanager
+def fleet(url: str, seed: int, tally: Counter[str], specs: Specs) -> Iterator[None]:
+    """Run the controllers; at the end each sends what it has kept back, and `specs` has what all were handed out."""
+    controllers = [Controller(url, number, seed, SILENT_S, tally) for number in range(CONTROLLERS)]
+    for controller in controllers:
+        controller.start()
+    try:
+        yield
+    finally:
+        for controller in controllers:
+            controller.finish()
+        for controller in controllers:
+            controller.join(30)
+            specs.update(controller.specs)
 
 
 def outcome_of(spec: Spec, seed: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,9 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
-from tests.chaos import goals, machine
-from tests.chaos.controllers import Controller
-from tests.chaos.machine import SILENT_S, Killer, Workers
+from tests.chaos import goals, machine, replays
+from tests.chaos.controllers import Specs, fleet
+from tests.chaos.machine import Killer, Workers
 from tests.chaos.people import People
 from tests.conftest import wait_until
 from tests.support.recount import ENDED, HOME, Recount, left_over, plans
@@ -29,7 +29,6 @@ from worker.store import keys
 
 PLANS_A_MINUTE = 100
 PATIENCE_S = 120
-CONTROLLERS = 16
 REFUSALS = ("duplicate", "late", "refused", "unknown")
 
 pytestmark = pytest.mark.chaos
@@ -43,6 +42,7 @@ class Run:
     minutes: float
     tally: Counter[str]
     began: float
+    specs: Specs = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -68,21 +68,6 @@ def run(request: pytest.FixtureRequest) -> Run:
 
 
 @contextmanager
-def fleet(url: str, run: Run) -> Iterator[None]:
-    """Run the controllers; at the end each sends what it has kept back."""
-    controllers = [Controller(url, number, run.seed, SILENT_S, run.tally) for number in range(CONTROLLERS)]
-    for controller in controllers:
-        controller.start()
-    try:
-        yield
-    finally:
-        for controller in controllers:
-            controller.finish()
-        for controller in controllers:
-            controller.join(30)
-
-
-@contextmanager
 def machines(directory: Path, run: Run) -> Iterator[tuple[Server, Workers]]:
     """Run a server and workers; nothing of them is left afterwards."""
     with machine.server(directory) as server:
@@ -94,7 +79,7 @@ def machines(directory: Path, run: Run) -> Iterator[tuple[Server, Workers]]:
 
 
 def test_nothing_is_lost_and_nothing_happens_twice(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with machines(tmp_path, run) as (server, workers), Redis.from_url(server.url) as redis:
         try:
@@ -102,12 +87,15 @@ def test_nothing_is_lost_and_nothing_happens_twice(
             assert workers.stop() == [0, 0]
             found = recounts(redis, run)
             check(run, redis, found)
+            with monkeypatch.context() as patch:
+                replayed = replays.replay_all(redis, plans(redis), run.specs, patch)
+            assert replayed.wrong == []
             assert workers.logged("data rolled back") == 0
             assert workers.logged("plan unreadable") == 0
         except BaseException:
             say(capsys, complaint(run, redis))
             raise
-        say(capsys, figures(run, redis, workers, found))
+        say(capsys, figures(run, redis, workers, found) + f"\n{'replayed':32}{replayed}")
 
 
 def say(capsys: pytest.CaptureFixture[str], text: str) -> None:
@@ -126,7 +114,7 @@ def live_through(run: Run, server: Server, workers: Workers, redis: Redis) -> No
         workers.replace_the_dead()
         return people.done and not open_goals(redis, run)
 
-    with fleet(server.url, run):
+    with fleet(server.url, run.seed, run.tally, run.specs):
         people.start()
         killer.start()
         try:

@@ -83,12 +83,17 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _change(path: str, value: float) -> None:
-    home, _, name = path.rpartition(".")
-    found = [module for module in _modules(home, name) if hasattr(module, name)]
+    found = modules_with(path)
     if not found:
-        sys.exit(f"nothing in {home} is called {name}: this test is out of date")
+        sys.exit(f"there is no {path}: this test is out of date")
     for module in found:
-        setattr(module, name, value)
+        setattr(module, path.rpartition(".")[2], value)
+
+
+def modules_with(path: str) -> list[ModuleType]:
+    """List the modules in which the constant `path` stands, such as tasks.SILENT_MS."""
+    home, _, name = path.rpartition(".")
+    return [module for module in _modules(home, name) if hasattr(module, name)]
 
 
 def _modules(home: str, name: str) -> Iterator[ModuleType]:

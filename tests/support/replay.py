@@ -72,7 +72,7 @@ def export_of(plan: HeldPlan, **other: Any) -> bytes:
         for name, raw in plan.fields.items()
         if name != "lock"
     }
-    fields["version"], seed = plan.version, fields["head"].pop("seed")
+    fields["version"] = plan.version
     flying = {
         step: name_columns(ATTEMPT_NAMES, codec.loads(raw.split(b" ", 1)[1])) for step, raw in plan.active.items()
     }
@@ -96,7 +96,6 @@ def export_of(plan: HeldPlan, **other: Any) -> bytes:
             }
             for step, status in sorted(statuses.items(), key=lambda pair: (pair[1]["index"], pair[0]))
         ],
-        "seed": seed,
         "changed_meanwhile": False,
     }
     for one in told["in_flight"]:
