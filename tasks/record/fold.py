@@ -80,7 +80,7 @@ class Fold:
         return sorted((missing.step_ids - {EVERY_STEP}).union(every))
 
     def _view(self, line: Line, wanted: Sequence[str]) -> Snapshot:
-        view = self.plan.snapshot(line["now"], wanted)
+        view = self.plan.snapshot(line["now"], wanted, ready=line.get("read"))
         view.active = {step: view.active[step] for step in _as_told(line, [*view.active])}
         view.leases = leases_of(view, line)
         if not self._has_seed:

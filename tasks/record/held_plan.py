@@ -54,11 +54,12 @@ class HeldPlan:
         wanted: Sequence[str] = (),
         page: int | None = None,
         leases: Mapping[str, Lease] | None = None,
+        ready: int | None = None,
     ) -> Snapshot:
         """Read what a decision about the steps and notes `wanted` can touch, which no change of it leads back here.
 
-        `page` is how many ready steps are read beside one for each end that is told; None reads all of them. What
-        stands around the plan is for the caller to add.
+        `page` is how many ready steps are read beside one for each end that is told, `ready` how many in all; without
+        either all are. What stands around the plan is for the caller to add.
         """
         todo = [_todo(item) for item in self.todo[:TODO_PAGE]]
         names = dict.fromkeys([*wanted, *(step for step, _ in todo)])
@@ -66,18 +67,18 @@ class HeldPlan:
         windows = self._windows([*todo, *((step, 0) for step in wanted)])
         names |= dict.fromkeys(name for window in windows.values() for name in window.dependents)
         queue = sorted(self.ready, key=lambda step: (self.ready[step], step))
-        ready = queue if page is None else queue[: ends + page]
-        must = {*list(names)[:ends], *ready}
+        read = queue[: ready if page is None else ends + page]
+        must = {*list(names)[:ends], *read}
         return Snapshot(
             plan_id=self.plan_id,
             now=now,
             record=self.record,
-            steps=self._steps([*names, *(step for step in ready if step not in names)], must, ends),
+            steps=self._steps([*names, *(step for step in read if step not in names)], must, ends),
             windows=windows,
             notes={name[1:]: self.steps.get(name, b"") for name in wanted if name[0] == NOTE},
             active={step: Attempt.decode(raw) for step, raw in self.active.items()},
-            ready=ready,
-            ready_beyond=page is not None and len(ready) >= ends + page,
+            ready=read,
+            ready_beyond=ready is not None or (page is not None and len(read) >= ends + page),
             todo=todo,
             todo_beyond=len(self.todo) - len(todo),
             reply_to=self.reply_to,

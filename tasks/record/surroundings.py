@@ -43,8 +43,6 @@ class Surroundings:
         view.full = line.get("full", ())
         pause = StandingCommand("pause", "queue", "", "", "")
         view.paused_queues = dict.fromkeys(line.get("paused_queues", ()), pause)
-        if "read" in line:
-            view.ready, view.ready_beyond = view.ready[: line["read"]], True
 
 
 def leases_of(view: Snapshot, line: Line) -> dict[str, Lease]:
