@@ -115,7 +115,8 @@ def _named(line: Line) -> list[str]:
 
 def _as_told(line: Line, steps: list[str]) -> list[str]:
     """Sort what is in flight as the line names it: a server keeps it in no order, and several may end at once."""
-    told = [said[1] for said in line["in"] if said[0] == "expired"] + [move[0] for move in line["moves"]]
+    ended = [said[1] for said in line["in"] if said[0] in ("expired", "unclaimed")]
+    told = [*ended, *(move[0] for move in line["moves"])]
     place = {step: number for number, step in reversed([*enumerate(told)])}
     return sorted(steps, key=lambda step: place.get(step, len(told)))
 
