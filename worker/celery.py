@@ -26,7 +26,7 @@ from worker.process.wakeup_ledger import Key
 from worker.settings import credentials, sentinel
 from worker.settings.settings import WrongSettings, load
 from worker.streams import release
-from worker.telemetry import logs
+from worker.telemetry import logs, tracing
 from worker.telemetry.counting import HERE
 from worker.telemetry.outage import SaidSeldom
 
@@ -110,6 +110,7 @@ def _before_anything_is_forked(**_: Any) -> None:
     if settings.metrics_port is not None:
         HERE.start()
     credentials.protect()
+    tracing.start(settings, "planner-worker")
 
 
 @signals.worker_init.connect
@@ -121,6 +122,7 @@ def _in_the_worker_and_each_child(**_: Any) -> None:
 @signals.worker_process_shutdown.connect
 def _at_the_end_of_a_child(**_: Any) -> None:
     sender.stop()
+    tracing.stop()
     release.release_own_claims(settings)
 
 
@@ -132,4 +134,5 @@ def _when_asked_to_stop(exitcode: int, **_: Any) -> None:
 @signals.worker_shutdown.connect
 def _at_the_end(**_: Any) -> None:
     sender.stop()
+    tracing.stop()
     shutdown.tidy_up(settings)

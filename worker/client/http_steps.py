@@ -14,6 +14,7 @@ from schemas.envelope import DATA
 from worker.client.http_link import GatewayLink
 from worker.client.steps import Beat, Held, StepEntry
 from worker.client.troubles import Trouble
+from worker.telemetry import tracing
 
 WAIT_S = 5  # that a gateway waits for a step: so late may a signal be noticed
 ROUTE = "/v1/steps:claim"
@@ -69,7 +70,8 @@ class HttpSteps:
 
     def publish(self, held: Held, data: bytes) -> None:  # noqa: ARG002 (the outcome says whose it is)
         """Hand in an outcome."""
-        self._link.ask("POST", "/v1/outcomes", data=data)
+        trace = tracing.traceparent()  # of our own span alone: the outcome says the rest
+        self._link.ask("POST", "/v1/outcomes", data=data, headers={"traceparent": trace} if trace else None)
 
     def acknowledge(self, entry: StepEntry) -> None:
         """Do nothing: a gateway is done with a step when its attempt ends."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -26,6 +27,8 @@ from worker.controller.worktree import Worktree
 from worker.host.git import GitError
 from worker.sandbox.process import Abandoned, Job, JobResult, Printed, ResourceLimits
 from worker.sandbox.process import environment as without_secrets
+from worker.telemetry import tracing
+from worker.telemetry.tracing import Attributes
 
 LINKS = "links lead out of the clone"
 OF_A_TRACE = ("TRACEPARENT", "TRACESTATE", "BAGGAGE")  # variables
@@ -187,14 +190,20 @@ class AttemptRun:
     def _ask_agent(self) -> AgentReport:
         if self.spec.mode is Mode.TEST:
             return NO_AGENT_NEEDED
-        report = ask_agent(
-            self.place.program,
-            self.spec,
-            self.raw,
-            self._run_agent,
-            self.agent_timeout_s,
-            confined=self.place.agent.confines,
-        )
+        program = self.place.program
+        name = program.name if program else "none"
+        about = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
+        with self._span(f"invoke_agent {name}", about):
+            report = ask_agent(
+                program, self.spec, self.raw, self._run_agent, self.agent_timeout_s, confined=self.place.agent.confines
+            )
+            used = {
+                "gen_ai.usage.input_tokens": report.reading.input_tokens,
+                "gen_ai.usage.output_tokens": report.reading.output_tokens,
+                "gen_ai.usage.cache_read.input_tokens": report.reading.cached_tokens,
+                "planner.tokens": report.reading.tokens_used,
+            }
+            tracing.add({name: count for name, count in used.items() if count is not None})
         found = report.reading
         ended = {
             "session": found.session,
@@ -213,14 +222,21 @@ class AttemptRun:
 
     def _verify(self) -> VerificationResult:
         search = self._variables.get("PATH")
-        return programs.verify(self.spec.verify_tools, self._run_tool, str(self.tree.root), search)
+        with self._span("verify", {"planner.tools": " ".join(tool.tool for tool in self.spec.verify_tools)}):
+            done = programs.verify(self.spec.verify_tools, self._run_tool, str(self.tree.root), search)
+            tracing.add({"planner.success": done.failure is None})
+            return done
+
+    def _span(self, name: str, about: Attributes) -> AbstractContextManager[None]:
+        """Make a part of the attempt a span of its plan's trace, where there is one."""
+        return tracing.span(name, attributes=about) if self.spec.traceparent else nullcontext()
 
     def _run_agent(self, argv: Sequence[str], timeout_s: float, stdin: bytes) -> JobResult:
         program = self.place.program
         given = program.variables_of_run() if program else {}
         given = {name: value for name, value in given.items() if name not in OF_A_TRACE}  # which is another one
-        if self.spec.traceparent:
-            given["TRACEPARENT"] = self.spec.traceparent
+        if self.spec.traceparent and (ours := tracing.traceparent(self.spec.traceparent)):
+            given["TRACEPARENT"] = ours
         return self._run_as_agent(argv, timeout_s, stdin, given, self.log.add_agent)
 
     def _run_as_agent(

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from datetime import UTC, datetime
 from threading import Event
 
@@ -37,6 +37,8 @@ from worker.host.code_version import CODE_VERSION
 from worker.host.git import GitError
 from worker.sandbox.process import Abandoned
 from worker.sandbox.sandbox import NoSandbox
+from worker.telemetry import tracing
+from worker.telemetry.tracing import SpanKind
 
 log = logging.getLogger("planner.controller")
 
@@ -143,6 +145,19 @@ class Controller:
             if seconds <= 0:
                 raise Abandoned("deadline")
         log.info("step_started", extra=spec.ids)
+        with self._traced(spec, entry):
+            self._do(spec, entry, lease, seconds)
+
+    def _traced(self, spec: Spec, entry: StepEntry) -> AbstractContextManager[None]:
+        """Make the attempt a span of its plan's trace; a plan without one gets none from us."""
+        if spec.traceparent is None:
+            return nullcontext()
+        ids = {f"planner.{name}": value for name, value in spec.ids.items()}
+        about = {**ids, "messaging.message.id": entry.id.decode(), "messaging.consumer.group.name": "controllers"}
+        told = tracing.messaging("process", entry.stream, about)
+        return tracing.span(f"process {entry.stream}", SpanKind.CONSUMER, spec.traceparent, told)
+
+    def _do(self, spec: Spec, entry: StepEntry, lease: LeaseClient, seconds: float | None) -> None:
         with lease.renewal():
             started = time.monotonic()
             raw, done = entry.fields[DATA], AttemptLog(self._config.secrets)
@@ -153,11 +168,12 @@ class Controller:
                 raise
             duration_ms = int((time.monotonic() - started) * 1000)
             message = outcome(spec, result, duration_ms, self._config.name)
-            message = message.model_copy(update={"traceparent": spec.traceparent})
+            message = message.model_copy(update={"traceparent": tracing.traceparent(spec.traceparent)})
             if place := self._keep(spec, raw, done, message):
                 message = message.model_copy(update={"transcript": place})
             data = codec.encode(message, exclude_none=True)
             self._publish(spec, data)
+        tracing.add({"planner.success": message.success, "planner.released": message.released is not None})
         log.info("step_finished", extra={**spec.ids, "success": message.success, "duration_ms": duration_ms})
         self._count(spec.context.repo or "", result.released)
         self._done += message.success
@@ -165,8 +181,10 @@ class Controller:
 
     def _publish(self, spec: Spec, data: bytes) -> None:
         """Hand in an outcome, again and again until it is taken; one that is refused as such is no matter of ours."""
+        told = tracing.messaging("send", spec.reply_to)
         try:
-            call_until_answered(lambda: self._steps.publish(spec.held, data), self._stop)
+            with tracing.span(f"send {spec.reply_to}", SpanKind.PRODUCER, attributes=told):
+                call_until_answered(lambda: self._steps.publish(spec.held, data), self._stop)
         except NoRight:
             raise
         except Refused as refused:

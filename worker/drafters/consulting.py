@@ -18,6 +18,8 @@ from worker.drafters.base import Drafter, secrets_of
 from worker.drafters.recorded import RecordedDrafter
 from worker.settings.settings import Settings
 from worker.store.keys import Partition
+from worker.telemetry import tracing
+from worker.telemetry.tracing import SpanKind
 
 GRACE_S = 60.0  # for a worker that takes the goal over, beyond the time of every question
 
@@ -61,7 +63,13 @@ class Consulting:
             modes = {"validation": validation, "schema": schema_mode(here, drafter, question)}
             artifacts = Artifacts(here.planning_debug_dir, modes, secrets_of(here))
         recorded = RecordedDrafter(self._client, partition, self.drafters[drafter], artifacts, drafter)
-        return recorded.ask(plan_id, number, question, stop)
+        model = here.llm_model if drafter == "http" and here.llm_model else ""
+        about = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model} if model else {}
+        about = about or {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": drafter}
+        with tracing.span(f"chat {model}" if model else f"invoke_agent {drafter}", SpanKind.CLIENT, attributes=about):
+            said = recorded.ask(plan_id, number, question, stop)
+            tracing.add({"planner.tokens": said.tokens, "planner.answered": said.error is None})
+            return said
 
 
 NONE = "none"

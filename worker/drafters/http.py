@@ -39,6 +39,7 @@ from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from tasks.rules.strategy import Consult, Drafted
 from tasks.text.secrets import fit_redacted
 from worker.drafters.base import MAX_ANSWER, MAX_ERROR, STOPPED, Stop, Stopwatch, WrongDrafter, estimate, secrets_of
+from worker.telemetry import tracing
 
 if TYPE_CHECKING:
     from worker.settings.settings import Settings
@@ -194,7 +195,16 @@ class HttpDrafter:
             response = await model_request(model, messages, model_settings=settings, model_request_parameters=asked)
         text = _text(response)
         tally.hear(text)
-        tally.end(response.usage.input_tokens + response.usage.output_tokens)
+        used = response.usage
+        tally.end(used.input_tokens + used.output_tokens)
+        tracing.add(
+            {
+                "gen_ai.usage.input_tokens": used.input_tokens,
+                "gen_ai.usage.output_tokens": used.output_tokens,
+                "gen_ai.usage.cache_read.input_tokens": used.cache_read_tokens,
+                "gen_ai.usage.cache_creation.input_tokens": used.cache_write_tokens,
+            }
+        )
         return text
 
 

@@ -20,6 +20,7 @@ from tasks.handlers.commands import needs_reconcile
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.plan.snapshot import Clocks, Snapshot
+from worker.engine.decision_spans import note_decision
 from worker.engine.quota import Quota
 from worker.engine.router import Router, Work
 from worker.store import functions, goal_record
@@ -31,6 +32,7 @@ from worker.store.list_keeper import ListKeeper
 from worker.store.memory import ServerMemory
 from worker.store.plans import Begun, NoSnapshot, PlanStore, Reconnected, RolledBack, UnreadablePlan, Write, full_queue
 from worker.streams import release
+from worker.telemetry import tracing
 from worker.telemetry.commit_counts import BatchCounts
 from worker.telemetry.plan_status import log_status
 
@@ -223,6 +225,7 @@ class Engine:
             tight = not self.memory.takes_steps  # asked before the talk, which has the connection to itself
             decided: list[Decided] = []
             self._batch.begin()
+            began_ns = time.time_ns()
             with self.store.talk() as talk:
                 talk.begin(asks)
                 for some, part in zip(batches(works, DECIDE_AT_ONCE), batches(asks, DECIDE_AT_ONCE), strict=True):
@@ -238,7 +241,7 @@ class Engine:
                 self._batch.commit_s += time.perf_counter() - since
             router.send_on()
             for one, verdict in zip(decided, verdicts, strict=True):
-                self._finish(one, verdict)
+                self._finish(one, verdict, began_ns)
             self._batch.end(len(decided))
             if not decided or not router.waiting:  # another look would not help
                 return
@@ -299,7 +302,7 @@ class Engine:
         if "ended" in plan.record.times:
             functions.call(self.store.client, *self._conclusion(plan)[0])
 
-    def _finish(self, one: Decided, verdict: str | ResponseError) -> None:
+    def _finish(self, one: Decided, verdict: str | ResponseError, began_ns: int) -> None:
         self._batch.note(verdict)
         if isinstance(verdict, ResponseError):
             log.error("commit refused", extra={"plan_id": one.plan_id, "error": str(verdict)})
@@ -312,6 +315,8 @@ class Engine:
                 self.router.applied[QUEUE + dispatch.attempt.queue] += 1
             self._batch.count(one.plan, changeset, one.work.messages, one.spent, is_due=one.work.due is not None)
             log_status(one.plan.record, changeset)
+            if tracing.is_on():
+                note_decision(self.store.partition, one.work.messages, one.plan.record, changeset, began_ns)
             if changeset.ends:
                 self.router.beside += self._conclusion(one.plan)
             if changeset.short:

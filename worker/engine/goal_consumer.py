@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,13 +32,15 @@ from worker.store.plans import EVENTS_CAP
 from worker.streams.decode import GOAL_ID, read_goal, read_goal_name
 from worker.streams.fair_inbox import FairInbox
 from worker.streams.inbox import StreamEntry, short
-from worker.telemetry import metrics
+from worker.telemetry import metrics, tracing
 from worker.telemetry.counting import HERE
+from worker.telemetry.tracing import SpanKind
 
 log = logging.getLogger("planner.decompose")
 
 RENEW_S = 10.0  # at the most, so that nobody takes over what we work on
 WEBHOOK = "webhook-"  # begins the ids that worker/webhooks/intake.py makes
+AGENT = "planner"  # as GenAI conventions call who plans
 TRIES = 5  # at a goal whose plan rests on what others change
 
 
@@ -115,12 +117,13 @@ class GoalConsumer:
 
     def _keep_at(self, entry: StreamEntry) -> None:
         """Take one goal, again where another plan has taken of the same day budget meanwhile."""
-        for _ in range(TRIES - 1):
-            with suppress(Overtaken):
-                return self._take(entry)
-        return self._take(entry)
+        with ExitStack() as traced:
+            for _ in range(TRIES - 1):
+                with suppress(Overtaken):
+                    return self._take(entry, traced)
+            return self._take(entry, traced)
 
-    def _take(self, entry: StreamEntry) -> None:
+    def _take(self, entry: StreamEntry, traced: ExitStack) -> None:
         if not entry.fields:  # deleted while it was pending
             self._each(self.inbox.drop((entry,)))
             return
@@ -149,8 +152,11 @@ class GoalConsumer:
         counted: tuple[object, ...] = ("duplicate", 1)
         if verdict == GoalVerdict.PENDING:
             began = time.monotonic()
-            traceparent = read_traceparent(entry.field("traceparent")) or goal.traceparent
-            made = self.creation.create(goal, goal_id, plan_id, traceparent)
+            given = read_traceparent(entry.field("traceparent")) or goal.traceparent
+            if tracing.is_on() and not tracing.traceparent():  # at the first try
+                self._trace(traced, entry, goal, goal_id, plan_id, given)
+            made = self.creation.create(goal, goal_id, plan_id, tracing.traceparent(given))
+            tracing.add({"planner.verdict": made.verdict.value})
             HERE.count(metrics.GOALS_RECEIVED, _source(goal, goal_id))
             HERE.count(metrics.GOALS_DECIDED, goal.kind, made.verdict)
             HERE.observe(metrics.DECOMPOSE_SECONDS, time.monotonic() - began, goal.kind)
@@ -167,6 +173,17 @@ class GoalConsumer:
             queues = {goal.queue, *(step.queue for step in goal.steps or () if step.queue)}
             counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal), *known_queues.count(queues))
         self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted), *self.inbox.drop((entry,))])
+
+    def _trace(
+        self, traced: ExitStack, entry: StreamEntry, goal: Goal, goal_id: str, plan_id: str, given: str | None
+    ) -> None:
+        """Begin the spans of a goal: below the span that is given, else they are a trace of their own."""
+        received = {"messaging.message.id": entry.entry_id.decode(), "messaging.consumer.group.name": keys.GROUP}
+        told = tracing.messaging("process", keys.GOALS, received)
+        about = {"gen_ai.operation.name": "plan", "gen_ai.agent.name": AGENT, "planner.plan_id": plan_id}
+        about |= {"planner.goal_id": goal_id, "planner.tenant": goal.tenant, "planner.kind": goal.kind.value}
+        traced.enter_context(tracing.span(f"process {keys.GOALS}", SpanKind.CONSUMER, given, told))
+        traced.enter_context(tracing.span(f"plan {AGENT}", attributes=about))
 
     def _told(self, goal: Goal, goal_id: str, plan_id: str, made: GoalResult) -> tuple[object, ...]:
         """Make the command that tells, behind the verdict, that there is one."""

@@ -26,13 +26,14 @@ from tasks.rules.validation import reject
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
 from worker.drafters.consulting import NONE, Consulting
 from worker.engine.admission import Admission
+from worker.engine.decision_spans import note_sends
 from worker.engine.engine import Engine
 from worker.engine.router import Router
 from worker.store import endpoints, goal_record
 from worker.store.commits import Commits
 from worker.store.keys import Partition
 from worker.store.plans import PlanStore, Reconnected, RolledBack, Write, full_queue
-from worker.telemetry import metrics
+from worker.telemetry import metrics, tracing
 from worker.telemetry.commit_counts import count_first_steps
 from worker.telemetry.counting import HERE
 from worker.telemetry.plan_status import lines_of, log_status
@@ -200,6 +201,7 @@ class PlanCreation:
 
         Returns the queue that has no room for the first steps of a plan that fits one commit; nothing was written then.
         """
+        began_ns = time.time_ns()
         for chunk in batches(changesets, COMMITS_AT_ONCE):
             try:
                 verdicts = context.store.commit([Write(changeset) for changeset in chunk])
@@ -210,6 +212,8 @@ class PlanCreation:
                 return full
             if any(verdict != "ok" for verdict in verdicts):
                 raise Overtaken(f"creating {changesets[0].plan_id}: {verdicts}")
+        if tracing.is_on():
+            note_sends(context.partition, changesets, tracing.traceparent(), began_ns)
         if lines_of(changesets[-1]) and (record := self._read(context.partition, changesets[-1].plan_id)):
             log_status(record, changesets[-1])
         if changesets[-1].more or changesets[-1].short:

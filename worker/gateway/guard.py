@@ -13,7 +13,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from contextvars import ContextVar
 from types import MappingProxyType
 from urllib.parse import urlsplit
@@ -32,8 +32,9 @@ from worker.gateway.access import NO_KEY, Access, caller_of
 from worker.gateway.bodies import WEBHOOKS, Bodies, Gone, limit_of, nests_deeply, replayed, too_large
 from worker.gateway.problems import RETRY_S, Refusal, refusal_of, respond
 from worker.settings.settings import Settings
-from worker.telemetry import metrics
+from worker.telemetry import metrics, tracing
 from worker.telemetry.counting import HERE
+from worker.telemetry.tracing import SpanKind
 from worker.webhooks.sources_file import SourcesFile
 
 log = logging.getLogger("planner.gateway")
@@ -42,6 +43,7 @@ ignore_logger(failures.name)  # Sentry is told of the exception itself
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 HEALTH = frozenset({"/healthz", "/readyz"})  # asked by address, by whatever restarts us
+POLLED = HEALTH | {"/metrics", "/v1/steps:claim", "/v1/steps:heartbeat"}
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 MCP = "/mcp"
 UNSIGNED = ("/v1/token", WEBHOOKS)  # writes that show no key of ours
@@ -93,6 +95,12 @@ class Guard:
         ids = _ids(Headers(scope=scope))
         of_request.set(ids)
         answer = _Answer(send, ids["request_id"])
+        with _span(scope, ids):
+            if trace := tracing.traceparent():
+                ids["trace_id"] = trace_id_of(trace)
+            await self._take(scope, receive, answer)
+
+    async def _take(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         try:
             await self._pass(scope, receive, answer)
         except Gone:
@@ -109,6 +117,7 @@ class Guard:
         finally:
             HERE.count(metrics.REQUESTS, str(answer.status or "gone"))
             _note(scope, answer)
+            _tell_span(scope, answer)
 
     async def _pass(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         headers, path = Headers(scope=scope), scope["path"]
@@ -268,6 +277,25 @@ def _report(error: Exception) -> None:
     places = "".join(traceback.format_tb(error.__traceback__))
     failures.error("request failed", extra={"error": type(error).__name__, "places": places})
     sentry_sdk.capture_exception(error, extras=dict(of_request.get()))
+
+
+def _span(scope: Scope, ids: dict[str, str]) -> AbstractContextManager[None]:
+    """Make a request a span; of what is asked again and again only where its caller has a trace."""
+    given = read_traceparent(Headers(scope=scope).get("traceparent"))
+    if not tracing.is_on() or (given is None and scope["path"] in POLLED):
+        return nullcontext()
+    about = {"http.request.method": scope["method"], "url.path": scope["path"], "planner.request_id": ids["request_id"]}
+    return tracing.span(scope["method"], SpanKind.SERVER, given, about)
+
+
+def _tell_span(scope: Scope, answer: _Answer) -> None:
+    """Tell the span of a request what became of it."""
+    if not tracing.is_on():
+        return
+    tracing.add({"http.response.status_code": answer.status})
+    if route := getattr(scope.get("route"), "path", ""):
+        tracing.add({"http.route": route})
+        tracing.rename(f"{scope['method']} {route}")
 
 
 def _note(scope: Scope, answer: _Answer) -> None:

@@ -15,7 +15,7 @@ from pydantic_settings import SettingsConfigDict
 
 from tasks.base.errors import PlannerError
 from tasks.text.forbidden_paths import Forbidden, forbid
-from worker.settings import credentials, drafting, oidc_file, tools_file
+from worker.settings import credentials, drafting, oidc_file, telemetry, tools_file
 from worker.settings.drafting import DraftingSettings
 from worker.settings.service import ServiceSettings
 from worker.settings.telemetry import TelemetrySettings
@@ -104,6 +104,7 @@ def load() -> Settings:
         except oidc_file.WrongIssuers as error:
             wrong += [f"{PREFIX}OIDC_FILE: {sentence}" for sentence in str(error).splitlines()]
         wrong += drafting.missing(settings)
+        wrong += telemetry.missing(settings)
     if wrong:
         raise WrongSettings("\n".join(wrong))
     return settings

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from importlib.util import find_spec
 from typing import Literal
 
 from pydantic import AliasChoices, Field
@@ -9,7 +11,7 @@ from pydantic_settings import BaseSettings
 
 
 class TelemetrySettings(BaseSettings):
-    """Logs, metrics, and reports of errors."""
+    """Logs, metrics, traces, and reports of errors."""
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="least level logged")
     metrics_port: int | None = Field(
@@ -20,8 +22,19 @@ class TelemetrySettings(BaseSettings):
         " log says; nothing is counted unless set",
     )
     metrics_host: str = Field(default="127.0.0.1", min_length=1, description="the address of that port")
+    tracing: bool = Field(
+        default=False, description="whether spans are exported over OTLP, as the OTEL_* variables say"
+    )
     sentry_dsn: str | None = Field(
         default=None,
         validation_alias=AliasChoices("SENTRY_DSN", "sentry_dsn"),
         description="where errors are reported; nothing is without it",
     )
+
+
+def missing(settings: TelemetrySettings) -> list[str]:
+    """Say what is not installed that the settings need: a sentence."""
+    with suppress(ModuleNotFoundError):  # of a package in which it would lie
+        if not settings.tracing or find_spec("opentelemetry.exporter.otlp.proto.http"):
+            return []
+    return ["PLANNER_TRACING: needs the extra `otel` (pip install 'planner-worker[otel]')."]

@@ -13,6 +13,7 @@ from schemas import codec
 from schemas.traceparent import read_traceparent
 from tasks.base.errors import PlannerError
 from worker.store import webhook_events
+from worker.telemetry import tracing
 from worker.webhooks import events, listing, rules
 from worker.webhooks.expressions import Scalar
 from worker.webhooks.listing import TooManyFiles
@@ -62,7 +63,7 @@ def take(client: Redis, source: Source, headers: Headers, raw: bytes, now_s: flo
     if not is_signed(source.scheme, headers, raw, source.secrets(), now_s):
         raise WrongSignature
     event = events.read(source.scheme, headers, raw)
-    found = prepare(source, event, raw, read_traceparent(headers.get("traceparent")))
+    found = prepare(source, event, raw, tracing.traceparent(read_traceparent(headers.get("traceparent"))))
     if isinstance(found, Ignored):
         webhook_events.count(client, f"{source.name}:{found.code}")
         return Answer(ignored=found.reason)

@@ -702,6 +702,7 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
         "worker.client.steps",
         "worker.client.troubles",
         "worker.settings.settings",  # which name a gateway
+        "worker.host.code_version",
         "worker.host.git",
         "worker.host.regular_files",
         "worker.host.remote_names",  # under which a repository is known
@@ -709,6 +710,8 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
         "worker.sandbox.process",
         "worker.sandbox.sandbox",
         "worker.sandbox.user",  # whose the clone has to be
+        "worker.telemetry",
+        "worker.telemetry.tracing",  # which attempt belongs to which trace
     }
 
 

@@ -109,6 +109,7 @@ def controller(
     from worker.controller.config import ControllerConfig, unique_name
     from worker.sandbox.sandbox import NoSandbox, Sandbox, SandboxMode
     from worker.settings import credentials
+    from worker.telemetry import tracing
     from worker.telemetry.logs import set_up_logs
 
     if repos and workdir != Path():
@@ -144,7 +145,11 @@ def controller(
         _check_agents(config)
     except NoSandbox as error:
         raise Failure.of("no_sandbox", str(error)) from error
-    return _run(config, count)
+    tracing.start(settings, "planner-controller")
+    try:
+        return _run(config, count)
+    finally:
+        tracing.stop()
 
 
 def _repositories(file: Path | None) -> RepositoriesFile | None:

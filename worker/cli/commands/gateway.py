@@ -58,7 +58,7 @@ def gateway(
     try:
         from worker.gateway.app import create_app
         from worker.gateway.serving import serve, server_of
-        from worker.telemetry import logs
+        from worker.telemetry import logs, tracing
         from worker.webhooks.sources_file import WrongSources
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("worker."):
@@ -71,11 +71,13 @@ def gateway(
         credentials.protect()
         logs.set_up_logs(settings.log_level)
         logs.set_up_sentry(settings)
+        tracing.start(settings, "planner-gateway")
         try:
             app = create_app(settings)
         except WrongSources as error:
             raise Failure.of("wrong_settings", f"PLANNER_WEBHOOKS_FILE: {error}", USAGE) from error
         serve(server_of(app, settings, certificate, behind_proxy=behind_proxy), listener)
+        tracing.stop()
     return OK
 
 

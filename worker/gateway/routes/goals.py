@@ -31,6 +31,7 @@ from worker.store.keys import NO_TENANT
 from worker.store.publishing import DeadGoal, GoalConflict, Sent
 from worker.streams.decode import read_goal
 from worker.streams.inbox import StreamEntry
+from worker.telemetry import tracing
 
 router = APIRouter(tags=["goals"])
 
@@ -122,7 +123,10 @@ def _hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, s
     """Check a goal and put it on the stream, as part of its sender's trace."""
     body, event_id, before = _unpack(raw, headers, doors.settings.max_goal_bytes)
     # Beside the goal, and not in it: workers of every version take its digest alike.
-    said = [read_traceparent(each) for each in (headers.get("traceparent"), body.pop("traceparent", None))]
+    by_header, by_body = (
+        read_traceparent(said) for said in (headers.get("traceparent"), body.pop("traceparent", None))
+    )
+    trace = by_body if by_body and not by_header else tracing.traceparent(by_header)
     has_own_id = body.get("goal_id") is not None or event_id is not None
     if body.get("goal_id") is None and (named := event_id or id_of_key(key)):
         body["goal_id"] = named
@@ -138,7 +142,7 @@ def _hand_in(doors: Context, caller: Access, raw: bytes, headers: Mapping[str, s
         if goal.goal_id:
             _claim(doors, Sent(None, goal.goal_id, tenant, digest), goal.context.repo)
         told = (doors.client, doors.partitions, data, goal.goal_id, tenant, digest)
-        sent = publishing.publish_goal(*told, traceparent=next(filter(None, said), None))
+        sent = publishing.publish_goal(*told, traceparent=trace)
     except GoalConflict as conflict:
         raise _conflict(conflict, caller, has_own_id) from conflict
     if not goal.goal_id:

@@ -1,0 +1,142 @@
+"""Spans by OpenTelemetry's SDK, over OTLP/HTTP; `tracing` is how the rest of the planner makes them.
+
+What is exported waits in a queue that is bounded (OTEL_BSP_MAX_QUEUE_SIZE), and is sent from a thread: a collector that
+is away costs spans, and nothing else. Where it is, and all else, the OTEL_* variables say.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags, Tracer
+
+from worker.telemetry.outage import SaidSeldom
+from worker.telemetry.tracing import Attributes
+
+FLUSH_S = 3.0  # for spans that wait at the end of a process
+NOISY = (  # about a collector that is away
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "opentelemetry.exporter.otlp.proto.http._common",
+    "opentelemetry.sdk._shared_internal",
+    "urllib3.connectionpool",
+)
+
+
+class _Process:
+    """What this process makes its spans with, from its first one on."""
+
+    def __init__(self) -> None:
+        self.service = ""
+        self.provider: TracerProvider | None = None
+        self.forget()
+        os.register_at_fork(after_in_child=self.forget)
+
+    def forget(self) -> None:
+        """Begin anew, as a child does: the thread that exports is its parent's."""
+        self.lock, self.provider, self._tracer = threading.Lock(), None, None
+
+    def tracer(self) -> Tracer:
+        if self._tracer is None:
+            with self.lock:
+                if self._tracer is None:
+                    self.provider = _provider(self.service)
+                    self._tracer = self.provider.get_tracer("planner", version("planner-worker"))
+        return self._tracer
+
+    _tracer: Tracer | None
+
+
+_here = _Process()
+
+
+def _provider(service: str) -> TracerProvider:
+    ours = Resource.create({"service.name": service, "service.version": version("planner-worker")})
+    provider = TracerProvider(resource=ours.merge(OTELResourceDetector().detect()), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider
+
+
+def set_up(service: str) -> None:
+    """Have the spans of this process and of its children be those of a service, unless OTEL_SERVICE_NAME says which."""
+    _here.service = service
+    for name in NOISY:
+        logging.getLogger(name).addFilter(SaidSeldom())
+
+
+def shut_down() -> None:
+    """Send what waits, and make no more spans with what this process had."""
+    provider = _here.provider
+    _here.forget()
+    if provider:
+        sending = threading.Thread(target=provider.shutdown, name="spans", daemon=True)
+        sending.start()
+        sending.join(FLUSH_S)
+
+
+@contextmanager
+def span(name: str, kind: str, parent: str | None, attributes: Attributes) -> Iterator[None]:
+    """Make a span of the block; of what it raises the type is told, never the words."""
+    with _here.tracer().start_as_current_span(
+        name,
+        context=_context(parent),
+        kind=SpanKind[kind],
+        attributes=attributes,
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as made:
+        try:
+            yield
+        except BaseException as error:
+            made.set_status(Status(StatusCode.ERROR))
+            made.set_attribute("error.type", type(error).__name__)
+            raise
+
+
+def add(attributes: Attributes) -> None:
+    """Add to the span in hand."""
+    trace.get_current_span().set_attributes(attributes)
+
+
+def rename(name: str) -> None:
+    """Give the span in hand another name."""
+    trace.get_current_span().update_name(name)
+
+
+def traceparent(given: str | None) -> str | None:
+    """Return the traceparent of the span in hand, else the one that was `given`."""
+    return _written(trace.get_current_span().get_span_context()) or given
+
+
+def note(name: str, kind: str, parent: str, began_ns: int, attributes: Attributes) -> str:
+    """Make a span that ends now, and return its traceparent."""
+    made = _here.tracer().start_span(
+        name, context=_context(parent), kind=SpanKind[kind], attributes=attributes, start_time=began_ns
+    )
+    made.end()
+    return _written(made.get_span_context()) or parent
+
+
+def _context(parent: str | None) -> Context | None:
+    """Return the context that a traceparent, which was read, names; None for that of the span in hand."""
+    if parent is None:
+        return None
+    ids = int(parent[3:35], 16), int(parent[36:52], 16)
+    named = SpanContext(*ids, is_remote=True, trace_flags=TraceFlags(int(parent[53:], 16)))
+    return trace.set_span_in_context(NonRecordingSpan(named), Context())
+
+
+def _written(context: SpanContext) -> str | None:
+    if not context.is_valid:
+        return None
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"

@@ -1,0 +1,99 @@
+"""Traces of goals and plans, where PLANNER_TRACING is set; without that nothing of OpenTelemetry is even imported.
+
+Names and attributes are those of OpenTelemetry's conventions for messaging and for generative AI. Attributes hold ids,
+counts and words of ours, never what a goal, an outcome or a model said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from enum import Enum
+from types import ModuleType
+
+from worker.settings.telemetry import TelemetrySettings
+
+Attributes = Mapping[str, str | int | float | bool]
+
+
+class SpanKind(Enum):
+    """What a span is to others, by its name in OpenTelemetry."""
+
+    INTERNAL = "INTERNAL"
+    SERVER = "SERVER"
+    CLIENT = "CLIENT"
+    PRODUCER = "PRODUCER"
+    CONSUMER = "CONSUMER"
+
+
+NO_ATTRIBUTES: Attributes = {}
+
+_spans: ModuleType | None = None  # `worker.telemetry.spans` once this program traces
+
+
+def start(settings: TelemetrySettings, service: str) -> None:
+    """Trace what this program does from now on, as the service that is named, if the settings say so.
+
+    Children that are forked from it trace too, each with an exporter of its own that it makes for its first span.
+    """
+    global _spans
+    if settings.tracing:
+        from worker.telemetry import spans
+
+        spans.set_up(service)
+        _spans = spans
+
+
+def stop() -> None:
+    """Send what was not sent yet, for a few seconds at the most."""
+    if _spans:
+        _spans.shut_down()
+
+
+def is_on() -> bool:
+    """Whether this program traces."""
+    return _spans is not None
+
+
+def span(
+    name: str,
+    kind: SpanKind = SpanKind.INTERNAL,
+    parent: str | None = None,
+    attributes: Attributes = NO_ATTRIBUTES,
+) -> AbstractContextManager[None]:
+    """Make a span of the block: below `parent`, a traceparent, else below the span in hand, else a new trace."""
+    return _spans.span(name, kind.value, parent, attributes) if _spans else nullcontext()
+
+
+def add(attributes: Attributes) -> None:
+    """Add to the span in hand."""
+    if _spans:
+        _spans.add(attributes)
+
+
+def rename(name: str) -> None:
+    """Give the span in hand the name that is known only now."""
+    if _spans:
+        _spans.rename(name)
+
+
+def traceparent(given: str | None = None) -> str | None:
+    """Return the traceparent of the span in hand; the one that was `given` where there is none."""
+    return _spans.traceparent(given) if _spans else given
+
+
+def note(name: str, kind: SpanKind, parent: str, began_ns: int, attributes: Attributes = NO_ATTRIBUTES) -> str:
+    """Make a span that ends now, and return its traceparent; that of its parent where nothing is traced."""
+    found: str = _spans.note(name, kind.value, parent, began_ns, attributes) if _spans else parent
+    return found
+
+
+def messaging(operation: str, destination: str, attributes: Attributes = NO_ATTRIBUTES) -> Attributes:
+    """Say what is done with a message of which stream, as the conventions have it: `send` or `process`."""
+    return {
+        "messaging.system": "redis",
+        "messaging.operation.name": operation,
+        "messaging.operation.type": operation,
+        "messaging.destination.name": destination,
+        **attributes,
+    }
