@@ -27,10 +27,20 @@ needs_prometheus = pytest.mark.skipif(not shutil.which("prometheus"), reason="pr
 Series = dict[str, Any]
 
 
+def rows() -> list[tuple[str, list[dict[str, Any]]]]:
+    """The dashboard's rows with their panels, in their order."""
+    found = list[tuple[str, list[dict[str, Any]]]]()
+    for each in codec.loads(DASHBOARD.read_bytes())["panels"]:
+        if each["type"] == "row":
+            found.append((each["title"], []))
+        else:
+            found[-1][1].append(each)
+    return found
+
+
 def panels() -> list[dict[str, Any]]:
-    """The dashboard's panels that ask something, in their order."""
-    found: list[dict[str, Any]] = codec.loads(DASHBOARD.read_bytes())["panels"]
-    return [each for each in found if each["type"] != "row"]
+    """The panels of all rows."""
+    return [panel for _, found in rows() for panel in found]
 
 
 def queries() -> list[tuple[str, str]]:
@@ -75,28 +85,29 @@ class Prometheus:
         """The names of the alerts that fire."""
         return {each["labels"]["alertname"] for each in self.ask("alerts")["alerts"] if each["state"] == "firing"}
 
-    def healthy(self) -> dict[str, list[str]]:
-        """How the targets of each job stand."""
-        found: dict[str, list[str]] = {}
-        for each in self.ask("targets", state="active")["activeTargets"]:
-            found.setdefault(each["labels"]["job"], []).append(each["health"])
-        return found
+    def fires(self, names: frozenset[str]) -> bool:
+        """Whether all of these alerts fire."""
+        return names <= self.firing()
+
+    def down(self) -> list[str]:
+        """Why targets are not scraped."""
+        found = self.ask("targets", state="active")["activeTargets"]
+        return [f"{each['scrapeUrl']}: {each['lastError']}" for each in found if each["health"] != "up"]
 
 
 @contextmanager
-def scraping(directory: Path, targets: Mapping[str, list[str]], hold: str = "1s") -> Iterator[Prometheus]:
-    """Run Debian's Prometheus with the example's configuration, but these targets of each job, and often.
+def scraping(directory: Path, targets: Mapping[str, str], key: str, hold: str = "1s") -> Iterator[Prometheus]:
+    """Run Debian's Prometheus with the example's configuration, but this target of each job, this key, and often.
 
-    The rules are those of the documentation, but what has to hold for minutes there has to hold for `hold` here.
+    The rules are those of the documentation, but what has to last for minutes there has to last for `hold` here.
     """
     directory.mkdir()
     config = yaml.safe_load(CONFIG.read_text())
     config["global"] = {"scrape_interval": f"{int(SCRAPE_S * 1000)}ms", "evaluation_interval": "500ms"}
     assert {job["job_name"] for job in config["scrape_configs"]} == set(targets)
     for job in config["scrape_configs"]:
-        job["static_configs"] = [{"targets": targets[job["job_name"]]}]
-        job.pop("scrape_interval", None)
-    config["rule_files"] = ["alerts.yml"]
+        job["static_configs"] = [{"targets": [targets[job["job_name"]]]}]
+    (directory / "planner_key").write_text(key + "\n")
     rules = yaml.safe_load(RULES.read_text())
     for rule in [rule for group in rules["groups"] for rule in group["rules"]]:
         rule["for"] = hold

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.halts import EVERY_HALT
 from tests.support.prometheus import CONFIG, DASHBOARD, RULES, alerts, needs_promtool, panels, queries
-from worker.telemetry.metrics import TABLE, Kind
+from worker.telemetry.metrics import HALTS, TABLE, Kind
+from worker.telemetry.zeros import zeros
 
 ROOT = Path(__file__).parents[2]
 ALERT_TESTS = ROOT / "tests/fixtures/observability/alerts_test.yml"
@@ -62,6 +64,14 @@ def test_no_gauge_of_shared_state_is_added_up_over_those_who_tell_it() -> None:
             assert len(told) == names(expression).count(name), title
 
 
+def test_what_alerts_ask_the_increase_of_is_told_before_it_is_counted() -> None:
+    told = {metric.name for metric, _ in zeros().counts}
+    asked = {name for rule in alerts() for name in re.findall(r"increase\((\w+)", rule["expr"])}
+
+    assert asked == {"planner_plan_halts_total", "planner_callbacks_total"} <= told
+    assert {labels[0] for metric, labels in zeros().counts if metric is HALTS} >= EVERY_HALT.keys()
+
+
 def test_legends_name_labels_that_the_query_leaves() -> None:
     for panel in panels():
         for target in panel["targets"]:
@@ -108,10 +118,11 @@ def test_each_alert_is_tested_quiet_and_firing() -> None:
 
 @needs_promtool
 @pytest.mark.parametrize(
-    ("does", "what", "file"), [("check", "config", CONFIG), ("check", "rules", RULES), ("test", "rules", ALERT_TESTS)]
+    ("words", "file"),
+    [("check config --syntax-only", CONFIG), ("check rules", RULES), ("test rules", ALERT_TESTS)],  # the key is no file
 )
-def test_promtool_finds_nothing_wrong(does: str, what: str, file: Path) -> None:
-    ran = subprocess.run(["promtool", does, what, str(file)], capture_output=True, text=True, timeout=60)
+def test_promtool_finds_nothing_wrong(words: str, file: Path) -> None:
+    ran = subprocess.run(["promtool", *words.split(), str(file)], capture_output=True, text=True, timeout=60)
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
 

@@ -102,7 +102,9 @@ def _serve_metrics(settings: Settings) -> None:
     """Tell Prometheus what this worker counts, if it does; raises CannotServe."""
     if settings.metrics_port is not None and HERE.board:
         from worker.telemetry.metrics_server import Counts, MetricsServer
+        from worker.telemetry.zeros import zeros
 
+        HERE.board.take(zeros())
         MetricsServer(settings.metrics_host, settings.metrics_port, counts=Counts(HERE.board)).start()
 
 
