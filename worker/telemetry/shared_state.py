@@ -76,10 +76,10 @@ class SharedState:
         }
 
     def _ask(self, asked: Iterable[Sequence[Any]]) -> list[Any]:
-        """Ask all at once; what has another type counts as nothing."""
+        """Call these methods of the client, all at once; what has another type counts as nothing."""
         pipeline = self._client.pipeline(transaction=False)
-        for command in asked:
-            pipeline.execute_command(*command)
+        for name, *arguments in asked:
+            getattr(pipeline, name)(*arguments)
         found = pipeline.execute(raise_on_error=False)
         for each in found:
             if isinstance(each, Exception) and not (isinstance(each, ResponseError) and "WRONGTYPE" in str(each)):
@@ -89,8 +89,8 @@ class SharedState:
     def _plans(self) -> Values:
         names = [(state, kind, lists.of_live(state, kind)) for state in LIVE for kind in KINDS]
         names += [(state, OTHER, lists.of_state(state)) for state in LIVE]
-        asked = [("ZCARD", part.list_of(name)) for _, _, name in names for part in self._parts]
-        asked += [("ZCARD", part.list_of(lists.WAITING)) for part in self._parts]
+        asked = [("zcard", part.list_of(name)) for _, _, name in names for part in self._parts]
+        asked += [("zcard", part.list_of(lists.WAITING)) for part in self._parts]
         counts, size = self._ask(asked), len(self._parts)
         values: Values = {}
         for place, (state, kind, _) in enumerate(names):
@@ -123,8 +123,8 @@ class SharedState:
             streams["outcomes"].append(part.outcomes)
             streams["commands"].append(part.commands)
         flat = [(name, key) for name in INBOXES for key in streams[name]]
-        lengths = self._ask(("XLEN", key) for _, key in flat)
-        firsts = self._ask(("XRANGE", key, "-", "+", "COUNT", 1) for _, key in flat)
+        lengths = self._ask(("xlen", key) for _, key in flat)
+        firsts = self._ask(("xrange", key, "-", "+", 1) for _, key in flat)
         values: Values = {(metric, (name,)): 0 for name in INBOXES for metric in (INBOX, INBOX_AGE)}
         for (name, _), length, first in zip(flat, lengths, firsts, strict=True):
             values[INBOX, (name,)] += length
@@ -136,15 +136,15 @@ class SharedState:
     def _dead(self) -> Values:
         streams = places(len(self._parts))
         values: Values = {(metrics.DLQ_LENGTH, (name,)): 0 for name in ("goals", "commands", "outcomes")}
-        for place, length in zip(streams, self._ask(("XLEN", each.key) for each in streams), strict=True):
+        for place, length in zip(streams, self._ask(("xlen", each.key) for each in streams), strict=True):
             name = "outcomes" if place.name.isdigit() else place.name
             values[metrics.DLQ_LENGTH, (name,)] += length
-        values[metrics.OUTBOX_LENGTH, ()] = sum(self._ask(("XLEN", part.outbox) for part in self._parts))
+        values[metrics.OUTBOX_LENGTH, ()] = sum(self._ask(("xlen", part.outbox) for part in self._parts))
         return values
 
     def _clocks(self, now_ms: int) -> Values:
-        firsts = self._ask(("ZRANGE", part.timers, 0, 0, "WITHSCORES") for part in self._parts)
-        due = [float(first[1]) for first in firsts if first]
+        firsts = self._ask(("zrange", part.timers, 0, 0, False, True) for part in self._parts)
+        due = [float(first[0][1]) for first in firsts if first]
         memory = self._client.info("memory")
         values: Values = {(metrics.SWEEP_LAG, ()): max(0.0, (now_ms - min(due, default=now_ms)) / 1000)}
         if int(memory.get("maxmemory", 0)):
@@ -153,7 +153,7 @@ class SharedState:
 
     def _budgets(self, now_ms: int) -> Values:
         """Count the scopes whose grant of today is used up, with no more to be had."""
-        if max(self._ask(("HLEN", part.grants) for part in self._parts)) > MOST_BUDGETS:
+        if max(self._ask(("hlen", part.grants) for part in self._parts)) > MOST_BUDGETS:
             return {}
         pipeline = self._client.pipeline(transaction=False)
         for part in self._parts:

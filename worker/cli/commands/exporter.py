@@ -10,7 +10,7 @@ import typer
 
 from worker.cli.console import OK, Failure, SecretsFd, check_redis, command, read_settings
 
-PORT = 9464
+PORT = 9465
 PATIENCE_S = 2.0  # with Redis: Prometheus waits ten seconds
 
 
@@ -26,7 +26,7 @@ def exporter(
 ) -> int:
     """Tell Prometheus what all workers share: queues, plans, what waits, what is dead.
 
-    [b]planner exporter --port 9464[/b]
+    [b]planner exporter --port 9465[/b]
 
     A gateway tells the same at /metrics, to whom it knows by a key; this needs none, so let nobody else reach its port.
     Any number of either may run. What workers count they tell themselves, see PLANNER_METRICS_PORT.

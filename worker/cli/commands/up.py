@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
@@ -73,14 +74,14 @@ def _serve(url: str, concurrency: int, settings: Settings) -> int:
     code = STUCK
     with suppress(KeyboardInterrupt):
         for queues in shares(settings):
-            _start(workers, url, queues, launch.worker_command(concurrency=concurrency, queues=queues))
+            _start_worker(workers, url, queues, concurrency, settings)
         http = _start_gateway(workers, url, settings)
         _greet(url, settings, http)
         while code == STUCK:
             queues, code = _first_end(workers)
             if code == STUCK:
                 say("The worker was stuck and has ended itself; another one starts.")
-                _start(workers, url, queues, launch.worker_command(concurrency=concurrency, queues=queues))
+                _start_worker(workers, url, queues, concurrency, settings)
     stopped = _stop(workers.values(), settings.stop_s + STOP_S)
     (settings.data_dir / nearby_server.GATEWAY_URL).unlink(missing_ok=True)
     if code != STUCK:
@@ -104,19 +105,32 @@ def _check(url: str, settings: Settings) -> None:
             raise Failure.of(why.code, str(why)) from error
 
 
+def _start_worker(
+    workers: dict[str | None, Worker], url: str, queues: str | None, concurrency: int, settings: Settings
+) -> None:
+    """Start a worker; where there are two, the second tells its metrics at the next port."""
+    own = {}
+    if settings.metrics_port:
+        own["PLANNER_METRICS_PORT"] = str(settings.metrics_port + shares(settings).index(queues))
+    _start(workers, url, queues, launch.worker_command(concurrency=concurrency, queues=queues), own=own)
+
+
 def _start(
     workers: dict[str | None, Worker],
     url: str,
     name: str | None,
     command: Sequence[str],
     inherited: tuple[int, ...] = (),
+    own: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Start a process in a session of its own: Ctrl-C reaches only us, and we end things in order.
 
     A signal that comes meanwhile waits, or there would be a worker that nobody ends.
     """
     with launch.stop_signals_wait():
-        environment, secrets = credentials.hand_on(os.environ, credentials.read() | {"PLANNER_REDIS_URL": url})
+        environment, secrets = credentials.hand_on(
+            {**os.environ, **own}, credentials.read() | {"PLANNER_REDIS_URL": url}
+        )
         try:
             workers[name] = subprocess.Popen(  # noqa: S603 (our own command)
                 command, env=environment, start_new_session=True, pass_fds=(secrets, *inherited)

@@ -1,0 +1,126 @@
+"""Counting: nothing without a board, labels that stay few, files of processes that were killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from worker.telemetry import metrics
+from worker.telemetry.averages import averages
+from worker.telemetry.counting import MOST_NAMES, NAME, OTHER, Board, Counting, Tally
+from worker.telemetry.metrics import Metric
+from worker.telemetry.metrics_server import CannotServe, Counts, MetricsServer, exposition
+
+
+@pytest.fixture
+def counting(tmp_path: Path) -> Counting:
+    here = Counting()
+    here.board = Board(tmp_path)
+    return here
+
+
+def counts(here: Counting) -> Counts:
+    assert here.board
+    return Counts(here.board)
+
+
+def read(here: Counting) -> dict[str, float]:
+    """What is told, by name and labels, as Prometheus reads it."""
+    families = text_string_to_metric_families(exposition(counts(here).collect).decode())
+    samples = [sample for family in families for sample in family.samples]
+    return {f"{each.name}{sorted(each.labels.values())}": each.value for each in samples}
+
+
+def killed(here: Counting, metric: Metric, *labels: str) -> None:
+    """Count in a process that is killed at once."""
+    if pid := os.fork():
+        os.waitpid(pid, 0)
+        return
+    here.count(metric, *labels)
+    here.observe(metrics.DECOMPOSE_SECONDS, 0.02, "task")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_without_a_board_nothing_happens() -> None:
+    here = Counting()
+
+    here.count(metrics.HALTS, "security")
+    here.observe(metrics.APPLY_SECONDS, 1)
+
+    assert here.board is None
+
+
+def test_what_killed_processes_counted_is_told_once_and_kept_in_one_file(counting: Counting, tmp_path: Path) -> None:
+    counting.count(metrics.HALTS, "security")
+    for _ in range(3):
+        killed(counting, metrics.HALTS, "security")
+        killed(counting, metrics.HALTS, "budget")
+    before, teller = read(counting), counts(counting)
+
+    teller.merge_gone()
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"counter_{os.getpid()}.db",
+        "counter_gone.db",
+        "histogram_gone.db",
+    ]
+    assert read(counting) == before
+    assert before["planner_plan_halts_total['security']"] == 4
+    assert before["planner_plan_halts_total['budget']"] == 3
+    assert before["planner_decompose_duration_seconds_count['task']"] == 6
+    assert before["planner_decompose_duration_seconds_bucket['0.025', 'task']"] == 6
+    assert before["planner_decompose_duration_seconds_bucket['0.01', 'task']"] == 0
+    killed(counting, metrics.HALTS, "security")
+    teller.merge_gone()
+    assert read(counting)["planner_plan_halts_total['security']"] == 5
+
+
+@settings(max_examples=20)
+@given(names=st.lists(st.text(max_size=80) | st.from_regex(NAME, fullmatch=True), max_size=120))
+def test_labels_are_few_and_plain_whatever_comes(names: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
+    board, tally = Board(tmp_path_factory.mktemp("board")), Tally()
+    for name in names:
+        tally.counts[metrics.WEBHOOKS, (name, "accepted")] += 1
+    board.take(tally)
+
+    found = [sample for family in Counts(board).collect() for sample in family.samples]
+
+    values = {sample.labels["source"] for sample in found}
+    assert len(values - {OTHER}) <= MOST_NAMES
+    assert all(NAME.fullmatch(value) for value in values)
+    assert sum(sample.value for sample in found) == len(names)
+
+
+def test_a_port_that_is_taken_is_a_sentence() -> None:
+    server = MetricsServer("127.0.0.1", 0)
+    try:
+        with pytest.raises(CannotServe, match=f"Cannot serve metrics at 127.0.0.1, port {server.port}: .*in use"):
+            MetricsServer("127.0.0.1", server.port)
+    finally:
+        server.server_close()
+
+
+def test_averages_are_of_what_was_counted_and_null_of_nothing(counting: Counting) -> None:
+    assert averages(counts(counting).collect())["step_success_rate"] is None
+    for status in ("success", "success", "success", "failed"):
+        counting.count(metrics.STEPS, status)
+    counting.count(metrics.PLANS, "pattern")
+    counting.count(metrics.REVISIONS, "TEST_REGRESSION:1")
+    counting.count(metrics.REVISIONS, "TEST_REGRESSION:2")
+    counting.observe(metrics.STEP_RUN_SECONDS, 2.0, "default")
+    counting.observe(metrics.STEP_RUN_SECONDS, 3.0, "gpu")
+
+    found = averages(counts(counting).collect())
+
+    assert found["step_success_rate"] == 0.75
+    assert found["cache_hit_rate"] == 0.0
+    assert found["revisions"] == 2
+    assert found["revisions_by_category"] == {"TEST_REGRESSION": 2}
+    assert found["avg_step_time_ms"] == 2500.0
+    assert found["avg_plan_time_ms"] is None
