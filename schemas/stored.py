@@ -127,7 +127,9 @@ class PlanHead:
     policy_version: int = 1  # of the tables by which the plan was made, and goes on
     tools: list[dict[str, Any]] = field(default_factory=list)  # contracts of an operator that it rests on
     streak: str | None = None  # a counter of those that plans leave to each other: how many failed in a row
-    traceparent: str | None = None  # of the trace that the plan belongs to; left out of the record where it has none
+    # Left out of the record where there is none.
+    traceparent: str | None = None  # of the trace that the plan belongs to
+    policy: str | None = None  # the digest of the policy that the plan was made under, and goes on under
     unknown: dict[str, Any] | None = field(default=None, init=False)
 
     @classmethod
@@ -145,11 +147,13 @@ class PlanHead:
     def encode(self) -> bytes:
         """Write the record as a JSON object."""
         record = {name: getattr(self, name) for name in HEAD_FIELDS}
-        if self.traceparent is None:
-            del record["traceparent"]
+        for name in OMITTED_FIELDS:
+            if record[name] is None:
+                del record[name]
         return codec.dumps({**record, **(self.unknown or {})})
 
 
+OMITTED_FIELDS = ("traceparent", "policy")
 HEAD_FIELDS = tuple(each.name for each in fields(PlanHead) if each.name != "unknown")
 
 

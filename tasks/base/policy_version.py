@@ -11,7 +11,7 @@ from enum import Enum
 
 from schemas.stored import PlanRecord
 
-POLICY_VERSION = 5  # of new plans
+POLICY_VERSION = 6  # of new plans
 
 
 class ChangedRule(Enum):
@@ -96,6 +96,7 @@ class ChangedRule(Enum):
         "failed.",
     )
     DELIVERIES_ARE_APART = (5, "The queue `deliver` is for DELIVER steps alone.")
+    POLICIES_ARE_KEPT = (6, "A plan that was made under a policy of operators is decided under that policy.")
 
     def __init__(self, since: int, says: str) -> None:
         self.since = since

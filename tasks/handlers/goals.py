@@ -203,6 +203,7 @@ def _begin(plan_seed: PlanSeed, goal: Goal, draft: Draft, *, announced: bool = T
         policy_version=plan_seed.policy_version,
         tools=[dict(tool) for tool in draft.tools],
         streak=draft.streak,
+        policy=plan_seed.policy.digest or None,
         traceparent=plan_seed.traceparent,
     )
     halting: dict[str, Any] = {"consecutive": 0}

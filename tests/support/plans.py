@@ -16,6 +16,7 @@ from schemas.outcome import Outcome
 from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
 from schemas.stored import Attempt, PlanRecord, StepStatus
 from tasks.base.errors import EVERY_STEP, NeedsSteps
+from tasks.base.policy import BUILT_IN
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers import commands, goals, outcomes, upkeep
 from tasks.handlers.goals import PlanSeed
@@ -166,11 +167,13 @@ class Running:
         repo: Any = None,
         budgets: Any = (),
         policy_version: Any = POLICY_VERSION,
+        policy: Any = BUILT_IN,
         requires_receipts: Any = False,
         delivery_wait_s: Any = 86_400,
         **limits: Any,
     ) -> None:
         self.plan_id: str = plan
+        self.policy = policy
         self.clocks = NO_CLOCKS  # as the sweeps of the partition know them
         self.short_of_memory = False
         self.store: MemoryStore = store or MemoryStore(PARTITION)
@@ -178,7 +181,7 @@ class Running:
         now = self.store.now
         born = {"standing": self.store.standing(tenant, repo, now), "grants": self.store.grants(budgets)}
         born["paused_queues"] = self.store.paused_queues()
-        born |= {"policy_version": policy_version, "requires_receipts": requires_receipts}
+        born |= {"policy_version": policy_version, "policy": policy, "requires_receipts": requires_receipts}
         born |= {"delivery_wait_s": delivery_wait_s}
         changes = a_plan(*steps, plan=plan, now=now, born=born, tenant=tenant, repo=repo, **limits)
         assert self.store.commit([Write(change) for change in changes]) == ["ok"] * len(changes)
@@ -261,6 +264,7 @@ class Running:
     def begin(self, ask: Ask) -> Snapshot:
         (view,) = self.store.begin([ask])
         assert isinstance(view, Snapshot)
+        view.policy = self.policy
         return view
 
     @property

@@ -46,6 +46,10 @@ def _policy(plan: Stored) -> Iterator[Finding]:
         )
         do = "Start workers of the version that made it: those of this version leave it as it is."
         yield _broken(plan, "plan.newer", sentence, do, severity=FindingSeverity.WARNING)
+    if plan.policy and not plan.ended:
+        sentence = f"It was made under the policy {plan.policy}, which is not there or which this version cannot read."
+        do = "Start workers of the version that made it, or apply the same file again: until then it stands still."
+        yield _broken(plan, "plan.policy", sentence, do)
 
 
 def _timer(plan: Stored, now: int) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from tasks.base.errors import PlannerError
 from tasks.plan.snapshot import NOTE
 from worker.doctor.finding import RedisCommand, Site, ask_together
 from worker.store.keys import Partition, PlanKeys, partition_of
+from worker.store.policies import Policies
 
 PAGE = 500
 LOOKS = 5
@@ -66,6 +67,7 @@ class Stored:
     queued: set[str] = field(default_factory=set)  # steps whose spec stands in its queue
     log: Log = field(default_factory=lambda: Log())
     policy_version: int = 1
+    policy: str | None = None  # the digest of one that cannot be read here
 
     @property
     def keys(self) -> PlanKeys:
@@ -124,7 +126,10 @@ def read(site: Site, plan_id: str) -> Stored | None:
         if head[0] is None:
             return None
         found = Stored(plan_id, part, int(head[0]), head[1].decode(), codec.loads(head[2]))
-        found.policy_version = codec.loads(head[3]).get("policy_version", 1)
+        kept = codec.loads(head[3])
+        found.policy_version = kept.get("policy_version", 1)
+        if (policy := kept.get("policy")) and Policies(site.client).find(policy) is None:
+            found.policy = policy
         _read_rest(site, found)
         _read_steps(site, found)
         _read_attempts(site, found)

@@ -15,6 +15,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from tasks.base.batches import batches
 from tasks.base.errors import EVERY_STEP, NeedsSteps, Overtaken
+from tasks.base.policy import BUILT_IN
 from tasks.base.policy_version import is_newer
 from tasks.handlers.commands import needs_reconcile
 from tasks.plan.changeset import Changeset
@@ -31,6 +32,7 @@ from worker.store.known_queues import QUEUE
 from worker.store.list_keeper import ListKeeper
 from worker.store.memory import ServerMemory
 from worker.store.plans import Begun, NoSnapshot, PlanStore, Reconnected, RolledBack, UnreadablePlan, Write, full_queue
+from worker.store.policies import Policies
 from worker.streams import release
 from worker.telemetry import tracing
 from worker.telemetry.commit_counts import BatchCounts
@@ -104,6 +106,7 @@ class Engine:
     router: Router
     quota: Quota
     memory: ServerMemory
+    policies: Policies
     events_s: int = 3600  # for which events are kept
     _lists: ListKeeper = field(init=False)
     _events: EventKeeper = field(init=False)
@@ -259,9 +262,11 @@ class Engine:
         if not isinstance(plan, Snapshot):
             return None
         plan.short_of_memory = tight
-        if is_newer(plan.record) and not work.only_pauses:
+        policy = self.policies.find(plan.record.head.policy)
+        if (policy is None or is_newer(plan.record)) and not work.only_pauses:
             self.router.leave_to_newer(plan_id, work, plan.now)
         else:
+            plan.policy = policy or BUILT_IN
             try:
                 had_ended, spent = plan.record.state in PLAN_ENDS, plan.record.spent["tokens"]
                 changeset = work.decide(plan)

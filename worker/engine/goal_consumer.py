@@ -29,6 +29,7 @@ from worker.store import functions, goal_record, keys, known_queues
 from worker.store.functions import FunctionsMissing
 from worker.store.keys import Partition, partition_of
 from worker.store.plans import EVENTS_CAP
+from worker.store.policies import PolicyUnreadable
 from worker.streams.decode import GOAL_ID, read_goal, read_goal_name
 from worker.streams.fair_inbox import FairInbox
 from worker.streams.inbox import StreamEntry, short
@@ -111,6 +112,8 @@ class GoalConsumer:
             raise
         except OutOfMemoryError:  # it became full since admission was asked
             self._dead_letter(entry, self.admission.out_of_memory())
+        except PolicyUnreadable as error:  # it may be replayed to a worker that can read the policy
+            self._dead_letter(entry, Problem.of("policy_unreadable", str(error), status=503))
         except Exception:
             log.exception("goal failed", extra={"entry": entry.entry_id.decode()})
             self._each(self.inbox.count_failure(entry, keys.GOALS_FAILURES, self.max_failures))

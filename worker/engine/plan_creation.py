@@ -33,6 +33,7 @@ from worker.store import endpoints, goal_record
 from worker.store.commits import Commits
 from worker.store.keys import Partition
 from worker.store.plans import PlanStore, Reconnected, RolledBack, Write, full_queue
+from worker.store.policies import Policies
 from worker.telemetry import metrics, tracing
 from worker.telemetry.commit_counts import count_first_steps
 from worker.telemetry.counting import HERE
@@ -69,6 +70,7 @@ class PlanCreation:
     context_of: Callable[[str], PartitionContext]
     admission: Admission
     consulting: Consulting
+    policies: Policies
     catalogue: Catalogue = CATALOGUE
 
     def find(self, plan_id: str) -> GoalResult | None:
@@ -104,24 +106,29 @@ class PlanCreation:
     def create(self, goal: Goal, goal_id: str, plan_id: str, traceparent: str | None = None) -> GoalResult:
         """Create the plan unless it is there already, as part of the trace that is named.
 
-        Raises Overtaken where what it rests on has changed meanwhile.
+        Raises Overtaken where what it rests on has changed meanwhile, PolicyUnreadable where this worker cannot read
+        the policy in force.
         """
         context = self.context_of(plan_id)
         plan_seed = self.admission.plan_seed(context.partition, goal, goal_id, plan_id, traceparent)
         if made := self.find(plan_id):  # after the version was read: who makes it from now on has another one
             return made
+        policy = self.policies.current(goal.tenant)
+        plan_seed = replace(plan_seed, policy=policy)
         setting = self._setting(context.partition, goal, plan_seed.now)
         if isinstance(setting, Rejected):
             return self._keep(context, plan_seed, goal, setting)
+        setting = replace(setting, policy=policy)
         answer = goals.plan(goal, self.catalogue, setting)
         if isinstance(answer, Consult):
             answer, tokens = self._consult(context, plan_seed, goal, setting, answer)
             plan_seed = self.admission.plan_seed(  # time has passed
                 context.partition, goal, goal_id, plan_id, traceparent
             )
+            plan_seed = replace(plan_seed, policy=policy)
             if made := self.find(plan_id):  # it was ended meanwhile, or another worker was faster
                 if made.verdict is GoalVerdict.REJECTED:
-                    limit = budget.limits_of(goal)["tokens"]
+                    limit = budget.limits_of(goal, policy)["tokens"]
                     paid = tokens if limit is None else min(tokens, limit)
                     self.admission.quota.charge(context.partition, plan_seed.grants, paid, plan_seed.now)
                 return made

@@ -30,6 +30,7 @@ from worker.store.dead import places
 from worker.store.keys import Partition, partition_of
 from worker.store.memory import ServerMemory
 from worker.store.plans import PlanStore
+from worker.store.policies import Policies
 from worker.streams.fair_inbox import FairInbox
 from worker.streams.inbox import Inbox, worker_name
 from worker.webhooks.jobs import WebhookJobs
@@ -79,6 +80,7 @@ class Container:
             lambda plan_id: self.context(partition_of(plan_id, partitions)),
             self.admission,
             self.consulting,
+            self.policies,
             tools_file.catalogue(self.settings.tools_file),
         )
 
@@ -94,6 +96,11 @@ class Container:
             requires_receipts=here.require_receipts,
             delivery_wait_s=here.delivery_wait_s,
         )
+
+    @cached_property
+    def policies(self) -> Policies:
+        """The policies of operators that plans are made and decided under."""
+        return Policies(self.client)
 
     @cached_property
     def consulting(self) -> Consulting:
@@ -144,7 +151,7 @@ class Container:
         outcomes = self._inbox(partition.outcomes, partition.dead)
         commands = self._inbox(partition.commands, partition.dead)
         router = Router(outcomes, commands, partition, here.partitions, here.max_failures)
-        engine = Engine(store, router, self.quota, self.memory, here.events_s)
+        engine = Engine(store, router, self.quota, self.memory, self.policies, here.events_s)
         self._contexts[number] = PartitionContext(partition, store, commits, router, engine)
         return self._contexts[number]
 

@@ -1,0 +1,195 @@
+"""The text of a policy, read: TOML becomes the rules that plans are decided by, or a list of what is wrong with it."""
+
+from __future__ import annotations
+
+import tomllib
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from hashlib import blake2b
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from schemas.base import FailureCategory, GoalKind, RiskLevel
+from schemas.policy import FORMAT, GoalTable, Limits, PolicyFile, RiskTable
+from tasks.base.errors import PlannerError
+from tasks.base.policy import BUILT_IN, GoalRules, Policy
+
+MAX_BYTES = 256 * 1024
+DIGEST_BYTES = 24  # 32 characters of base64
+MOST_TOLD = 50  # mistakes
+SCOPES = ("kind", "tenant", "repository")
+
+Path = tuple[str, ...]
+
+
+class Mistake(NamedTuple):
+    """What is wrong with a key; `line` is 0 where the text does not have it."""
+
+    line: int
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        place = f"line {self.line}, " if self.line else ""
+        return f"{place}{self.key}: {self.message}" if self.key else f"{place}{self.message}"
+
+
+class WrongPolicy(PlannerError):
+    """The text is no policy, or none that this version reads; `mistakes` says why."""
+
+    def __init__(self, *mistakes: Mistake) -> None:
+        super().__init__("; ".join(map(str, mistakes)))
+        self.mistakes = mistakes
+
+
+def digest_of(text: bytes) -> str:
+    """Make the digest of a policy: BLAKE2b of 24 bytes over its text, as base64url without padding."""
+    return urlsafe_b64encode(blake2b(text, digest_size=DIGEST_BYTES).digest()).decode()
+
+
+def read_policy(text: bytes) -> Policy:
+    """Read the rules of a policy: ours, and what it adds to them. Raises WrongPolicy with every mistake."""
+    table = read_table(text)
+    try:
+        file = PolicyFile.model_validate(table)
+    except ValidationError as error:
+        lines = text.decode().splitlines()
+        found = [_mistake(each, lines) for each in error.errors()]
+        raise WrongPolicy(*sorted(found)[:MOST_TOLD]) from error
+    if wrong := list(_wider(file, text.decode().splitlines())):
+        raise WrongPolicy(*sorted(wrong)[:MOST_TOLD])
+    return _policy(file, digest_of(text))
+
+
+def read_table(text: bytes) -> dict[str, Any]:
+    """Read the TOML of a policy; raises WrongPolicy where it is none, or of a newer format."""
+    if len(text) > MAX_BYTES:
+        raise WrongPolicy(Mistake(0, "", f"It has {len(text)} bytes; a policy has at most {MAX_BYTES}."))
+    try:
+        table = tomllib.loads(text.decode())
+    except (ValueError, RecursionError) as error:
+        raise WrongPolicy(Mistake(0, "", f"It is no TOML: {error}.")) from error
+    said = table.get("format", FORMAT)
+    if type(said) is int and said > FORMAT:
+        message = f"it is format {said}, and this version reads {FORMAT}: take a newer planner."
+        raise WrongPolicy(Mistake(_line_of(("format",), text.decode().splitlines()), "format", message))
+    return table
+
+
+def _policy(file: PolicyFile, digest: str) -> Policy:
+    attempts = dict(BUILT_IN.attempts)
+    for level, table in file.risk.items():
+        attempts[level] = replace(attempts[level], **table.model_dump(exclude_none=True))
+    tables: list[tuple[dict[str, Any], GoalTable]] = [({}, file)]
+    tables += [({scope: name}, table) for scope in SCOPES for name, table in getattr(file, scope).items()]
+    rows = tuple(
+        GoalRules(
+            **about,
+            defaults=table.defaults.model_dump(exclude_none=True),
+            most=table.most.model_dump(exclude_none=True),
+            approvals=table.approvals,
+        )
+        for about, table in tables
+    )
+    retries = {**BUILT_IN.retries, **{category.value: most for category, most in file.retries.items()}}
+    return replace(BUILT_IN, digest=digest, goals=BUILT_IN.goals + rows, attempts=attempts, retries=retries)
+
+
+def _wider(file: PolicyFile, lines: list[str]) -> Iterator[Mistake]:
+    """Find what would allow more than we do, and defaults above what the same table allows at most."""
+    for level, table in file.risk.items():
+        ours = BUILT_IN.attempts[level]
+        for name in ("retries", "max_diff_lines"):
+            said, most = getattr(table, name), getattr(ours, name)
+            if said is not None and said > most:
+                yield _told(("risk", level.value, name), f"{said} is more than {most}; a policy only tightens.", lines)
+    for category, said in file.retries.items():
+        most = BUILT_IN.retries.get(category, said)
+        if said > most:
+            yield _told(("retries", category.value), f"{said} is more than {most}; a policy only tightens.", lines)
+    for path, one in _goal_tables(file):
+        most_of = one.most.model_dump(exclude_none=True)
+        for name, said in one.defaults.model_dump(exclude_none=True).items():
+            if said > most_of.get(name, said):
+                yield _told((*path, "defaults", name), f"{said} is above most.{name}, {most_of[name]}.", lines)
+
+
+def _goal_tables(file: PolicyFile) -> Iterator[tuple[Path, GoalTable]]:
+    yield (), file
+    for scope in SCOPES:
+        for name, table in getattr(file, scope).items():
+            yield (scope, str(name)), table
+
+
+def _told(path: Path, message: str, lines: list[str]) -> Mistake:
+    return Mistake(_line_of(path, lines), _name(path), message)
+
+
+def _mistake(error: ErrorDetails, lines: list[str]) -> Mistake:
+    """Say what is wrong with a key: an unknown one with the name that it may have meant."""
+    path = tuple(str(part) for part in error["loc"] if part != "[key]")
+    message = error["msg"][:1].lower() + error["msg"][1:]
+    if error["type"] == "extra_forbidden" or error["loc"][-1] == "[key]":
+        known = _known(path)
+        near = get_close_matches(path[-1], known, 1, 0.5) or get_close_matches(path[-1].upper(), known, 1, 0.5)
+        message = "there is no such key" + (f": it may be `{near[0]}`" if near else f"; there are {', '.join(known)}")
+    elif not isinstance(error["input"], dict | list):
+        message += f", not {error['input']!r:.40}"
+    return _told(path, f"{message}.", lines)
+
+
+def _known(path: Path) -> list[str]:
+    """List the names that may stand in the place of the last one of `path`."""
+    match path[:-1]:
+        case ():
+            return list(PolicyFile.model_fields)
+        case ("kind",):
+            return list(GoalKind)
+        case ("risk",):
+            return list(RiskLevel)
+        case ("retries",):
+            return list(FailureCategory)
+        case ("risk", _):
+            return list(RiskTable.model_fields)
+        case (*_, "defaults" | "most"):
+            return list(Limits.model_fields)
+    return list(GoalTable.model_fields)
+
+
+def _name(path: Path) -> str:
+    return ".".join(part if part.replace("_", "").replace("-", "").isalnum() else f'"{part}"' for part in path)
+
+
+def _line_of(path: Path, lines: list[str]) -> int:
+    """Find the line that has the most of `path`: its key, else its table; 0 where there is none."""
+    table: Path = ()
+    best, at = 0, 0
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        is_table = text.startswith("[")
+        found = _keys_of(text if is_table else f"{text.partition('=')[0]} = 0" if "=" in text else "")
+        if not found:
+            continue
+        table, place = (found, found) if is_table else (table, (*table, *found))
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(place, path, strict=False)))
+        if same > best and same in (len(place), len(path)):
+            best, at = same, number
+    return at
+
+
+def _keys_of(text: str) -> Path:
+    """Read the keys that a line names; nothing where it stands in the middle of a value."""
+    try:
+        found: Any = tomllib.loads(text)
+    except ValueError:
+        return ()
+    keys: list[str] = []
+    while isinstance(found, Mapping) and found:
+        name, found = next(iter(found.items()))
+        keys.append(name)
+    return tuple(keys)
