@@ -90,7 +90,7 @@ def test_a_goal_waits_among_the_dead_while_the_policy_in_force_cannot_be_read(
 
     found: Any = redis.xrange(keys.GOALS_DEAD)
     ((_, entry),) = found
-    assert codec.loads(entry[b"problem"])["code"] == "policy_unreadable"
+    assert b"policy_unreadable" in entry[b"problem"]
 
 
 def test_a_policy_is_read_once_by_a_worker_and_never_changed(redis: Redis) -> None:

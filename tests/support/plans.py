@@ -16,7 +16,7 @@ from schemas.outcome import Outcome
 from schemas.step import ControllerTaskSpec, PlannedStep, StepEstimate, VerifyTool
 from schemas.stored import Attempt, PlanRecord, StepStatus
 from tasks.base.errors import EVERY_STEP, NeedsSteps
-from tasks.base.policy import BUILT_IN
+from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.handlers import commands, goals, outcomes, upkeep
 from tasks.handlers.goals import PlanSeed
@@ -157,6 +157,8 @@ def clocks(store: MemoryStore) -> dict[str, int]:
 
 class Running:
     """A plan of these steps in a memory store; each verb is what the engine does, until nothing is left over."""
+
+    policy: Policy = BUILT_IN
 
     def __init__(
         self,
