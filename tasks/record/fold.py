@@ -114,10 +114,17 @@ def _named(line: Line) -> list[str]:
 
 
 def _as_told(line: Line, steps: list[str]) -> list[str]:
-    """Sort what is in flight as the line names it: a server keeps it in no order, and several may end at once."""
-    ended = [said[1] for said in line["in"] if said[0] in ("expired", "unclaimed")]
-    told = [*ended, *(move[0] for move in line["moves"])]
-    place = {step: number for number, step in reversed([*enumerate(told)])}
+    """Sort what is in flight as the line names it: a server keeps it in no order, and several may end at once.
+
+    Steps come in the order of their moves; one that ended without a move comes before the next that is told to have.
+    """
+    told = list(dict.fromkeys(move[0] for move in line["moves"]))
+    following = ""
+    for step in reversed([said[1] for said in line["in"] if said[0] in ("expired", "unclaimed")]):
+        if step not in told:
+            told.insert(told.index(following) if following else len(told), step)
+        following = step
+    place = {step: number for number, step in enumerate(told)}
     return sorted(steps, key=lambda step: place.get(step, len(told)))
 
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from schemas.step import PlannedStep
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.policy.schedule import SILENT_MS
-from tests.support.any_plan import APPROVALS, AROUND, DAY_TOKENS, LIMITS, METRICS, ORDERS, SAID, drafts
-from tests.support.plans import a_step
+from tests.support.any_plan import APPROVALS, AROUND, DAY_TOKENS, LIMITS, METRICS, ORDERS, SAID, an_order, drafts
+from tests.support.plans import PLAN, Running, a_step, some_steps
 from tests.support.replay import fold_again, run
 from tests.support.surroundings import surrounded
 
@@ -92,3 +92,17 @@ def test_the_log_folded_again_gives_the_same_plan(
     run(plan, doings)
 
     fold_again(plan, surrounded(*steps, **made))
+
+
+def test_what_is_in_flight_comes_in_the_order_of_the_line() -> None:
+    steps = some_steps(4)
+    plan = Running(*steps, max_parallel=4)
+    plan.store.claim(PLAN, "s-1")
+    active = plan.store.hash(plan.keys.active)
+    for step in ("s-2", "s-0"):  # a server keeps a hash in no order
+        active[step] = active.pop(step)
+
+    plan.obey(an_order(1, ("halt", None), "s-0", plan.store.now))
+
+    assert [move[0] for move in plan.log[-1]["moves"][::2]] == ["s-1", "s-3", "s-2", "s-0", ""]
+    fold_again(plan, Running(*steps, max_parallel=4))
