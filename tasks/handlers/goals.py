@@ -20,6 +20,7 @@ from tasks.base.batches import batches
 from tasks.base.log_chain import LOG, LogHead, find_head
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.base.policy_version import POLICY_VERSION
+from tasks.handlers.birth import tell_birth, tell_setting
 from tasks.plan.changeset import Changeset, HistoryChange, plan_history
 from tasks.plan.snapshot import Grant, Snapshot, StandingCommand
 from tasks.plan.unit_of_work import UnitOfWork, dependents_of
@@ -96,7 +97,10 @@ def plan(goal: Goal, catalogue: Catalogue = CATALOGUE, setting: Setting = NO_SET
         else:
             expands = answer.question or answer.state is not None
             answer = replace(answer, tools=keep_contracts(catalogue, None if expands else answer.steps))
-    if planned is goal or isinstance(answer, NothingToDo | Consult):
+    if isinstance(answer, NothingToDo | Consult):
+        return answer
+    answer = replace(answer, read=tell_setting(goal, catalogue, setting))
+    if planned is goal:
         return answer
     about = asked if answer.goal is None else answer.goal.model_copy(update={"limits": asked.limits})
     return replace(answer, goal=about, findings=fit_goal.findings)
@@ -154,13 +158,16 @@ def await_draft(plan_seed: PlanSeed, goal: Goal, patience_ms: int) -> Changeset:
     After `patience_ms` without a plan it is REJECTED.
     """
     unit = _begin(plan_seed, goal, Draft(()))
+    unit.born = {**unit.born, "patience_ms": patience_ms}
     waits.await_draft(unit, patience_ms)
     return advance(unit)
 
 
 def refuse(plan_seed: PlanSeed, goal: Goal, answer: Rejected) -> Changeset:
     """Make the commit that keeps a REJECTED plan with every error, so that its producer can read why."""
-    unit = _begin(plan_seed, answer.goal or goal, Draft((), findings=answer.findings))
+    unit = _begin(
+        plan_seed, answer.goal or goal, Draft((), findings=answer.findings, tokens=answer.tokens, read=answer.read)
+    )
     budget.book(unit.plan, answer.tokens)
     errors = [error.model_dump() for error in answer.errors]
     halt.reject(unit, answer.reason, {"errors": errors}, answer.reason)
@@ -291,3 +298,4 @@ def _announce(unit: UnitOfWork, goal: Goal, draft: Draft) -> None:
         unit.emit("goal.sanitized", {"count": len(draft.findings), "classes": sorted(set(draft.findings))})
     if draft.phases:
         expansion.emit_phases(unit, draft.phases)
+    unit.born = tell_birth(unit, draft)

@@ -54,6 +54,8 @@ class UnitOfWork:
         self.inputs: list[Any] = []
         self.moves: list[tuple[str, str, str]] = []
         self.revisions: list[dict[str, Any]] = []
+        self.born: Mapping[str, Any] = MappingProxyType({})  # how the plan began, in the line of its creation
+        self.was: dict[str, Any] = {}  # step -> its spec as it was stored before it was rewritten
         self.ended_steps: list[tuple[str, int]] = []
         self.touched: dict[str, Step] = {}
         head = snapshot.record.head
@@ -195,7 +197,9 @@ class UnitOfWork:
         return attempt
 
     def rewrite(self, step: Step, spec: bytes) -> None:
-        """Give `step` another static part."""
+        """Give `step` another static part; the log keeps the one that is stored."""
+        if step.spec is not None and step.step_id not in self.change.specs:
+            self.was[step.step_id] = codec.raw(step.spec)
         step.spec, step.stored = spec, None
         self.change.specs[step.step_id] = spec
         self.touched[step.step_id] = step
@@ -280,7 +284,7 @@ class UnitOfWork:
     def _write_log(self) -> None:
         """Write the line of this commit, unless it only sets the timer anew, and carry the head of the log on."""
         change, plan, version = self.change, self.plan, self.change.expected + 1
-        if self.inputs or self.moves or change.statuses or change.todo_pop:
+        if self.inputs or self.moves or change.statuses or change.todo_pop or self.born:
             head = find_head(plan.halting, change.expected)
             change.log = self._line(head)
             lines = 1 + (head.lines if head else 0)
@@ -296,8 +300,12 @@ class UnitOfWork:
             line["prev"] = before.head
         if self.snapshot.code != (before.by if before else ""):
             line["by"] = self.snapshot.code
+        if self.born:
+            line["born"] = self.born
         line["in"] = self.inputs
         line["moves"] = self.moves
+        if self.was:
+            line["was"] = self.was
         if self.revisions:
             line["revisions"] = self.revisions
         if self.full:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from schemas import codec
 from schemas.contract import streams
+from schemas.envelope import FieldError
 from schemas.goal import Goal
-from schemas.step import PlannedStep, pack_step
+from schemas.step import PlannedStep, unpack_step
 from tasks.base.errors import PlannerError
+from tasks.base.log_chain import LogHead
 from tasks.base.policy import BUILT_IN, Policy
 from tasks.handlers import goals
 from tasks.handlers.goals import PlanSeed
 from tasks.plan.changeset import Changeset
 from tasks.plan.snapshot import Grant
-from tasks.record.lines import Line, read_line
+from tasks.record.lines import Line, read_line, tells_all
 from tasks.record.recorded_plan import RecordedPlan
 from tasks.rules import budget
-from tasks.rules.strategy import Draft
+from tasks.rules.strategy import Draft, Question, Rejected
 
 PLENTY = Grant(10**15)  # of a day budget that kept nothing back
 
@@ -27,63 +30,105 @@ class CannotReplay(PlannerError):
     """The log of this plan cannot be decided again."""
 
 
-def create(recorded: RecordedPlan, first: Line, policy: Policy = BUILT_IN) -> tuple[list[Changeset], list[str]]:
+def create(
+    recorded: RecordedPlan, first: Line, policy: Policy = BUILT_IN, before: LogHead | None = None
+) -> tuple[list[Changeset], list[str]]:
     """Make the commits of a plan's creation under `policy`; returns them, and in sentences what of them is assumed.
 
-    Raises CannotReplay where what was written down is not enough.
+    `before` is the head of the log that it goes on with, if the plan waited for a drafter. Raises CannotReplay where
+    what was written down is not enough.
     """
+    if "born" in first:
+        return list(_from_birth(recorded, first, policy, before)), []
     return list(_from_steps(recorded, first, policy)), [
         "The first line does not say what the creation read (it is from before `born`): the plan is begun with the "
         "steps that the export has, as its rules take them."
     ]
 
 
+def _from_birth(recorded: RecordedPlan, line: Line, policy: Policy, before: LogHead | None) -> Iterator[Changeset]:
+    born, plan = line["born"], recorded.plan
+    goal = Goal.model_validate(plan["goal"])
+    seed = replace(_seed(recorded, line, born.get("down", 0), before), policy=policy)
+    if "patience_ms" in born:
+        yield goals.await_draft(seed, goal, born["patience_ms"])
+    elif not {"steps", "question"} & born.keys():
+        halt = plan["halt"]
+        errors = tuple(FieldError.model_validate(error) for error in halt["evidence"]["errors"])
+        told = Rejected(halt["reason"], errors, tokens=born.get("tokens", 0), read=born.get("read", {}))
+        yield goals.refuse(seed, goal, told)
+    else:
+        steps = () if "question" in born else tuple(_planned(recorded))
+        yield from _accept(recorded, seed, goal, steps, born)
+
+
 def _from_steps(recorded: RecordedPlan, first: Line, policy: Policy) -> Iterator[Changeset]:
-    plan, head, live = recorded.plan, recorded.plan["head"], recorded.plan["live"]
+    plan, live = recorded.plan, recorded.plan["live"]
     if "growth" in plan or not recorded.steps or first["version"] > 1:
         raise CannotReplay(
             "its first line does not say what its creation read (it is from before `born`), and a plan that a "
             "drafter made, that was rejected, or of this kind cannot be begun without that"
         )
     goal = Goal.model_validate(plan["goal"])
-    planned = tuple(_planned(recorded))
-    if "/steps" in plan.get("left_out", "").split():  # limits grow with the steps that a goal brings along
+    outages = sum(said[1] for line in recorded.read_lines() for said in line["in"] if said[0] == "outage")
+    seed = replace(_seed(recorded, first, live["times"]["down"] - outages, None), policy=policy)
+    return _accept(recorded, seed, goal, tuple(_planned(recorded)), {})
+
+
+def _accept(
+    recorded: RecordedPlan, seed: PlanSeed, goal: Goal, planned: tuple[PlannedStep, ...], born: Mapping[str, Any]
+) -> Iterator[Changeset]:
+    plan, head, growth = recorded.plan, recorded.plan["head"], born.get("growth", {})
+    left_out = plan.get("left_out", "")
+    if "/steps" in left_out.split():  # limits grow with the steps that a goal brings along
         goal = goal.model_copy(update={"steps": planned})
+    if any(step.goal_texts for step in planned):  # nobody kept the texts but for the steps that are given them
+        goal = goal.model_copy(update={"context": goal.context.model_copy(update={"failure_log": "not kept"})})
+    counted, seen = born.get("counted", (None, 0))
+    asked = born.get("question")
     draft = Draft(
         planned,
-        document=plan.get("document"),
+        document=growth.get("document") if growth else plan.get("document"),
         goal=goal,
         tools=tuple(head["tools"]),
         streak=head["streak"],
+        state=growth.get("state"),
+        question=Question(asked[0], tuple(asked[1]), asked[2]) if asked else None,
+        counted=counted,
+        seen=seen,
+        tokens=born.get("tokens", 0),
+        read=born.get("read", {}),
     )
+    for change in goals.accept(seed, goal, draft):
+        if "left_out" in change.fields:
+            change.fields["left_out"] = left_out.encode()
+        yield change
+
+
+def _seed(recorded: RecordedPlan, line: Line, down: int, before: LogHead | None) -> PlanSeed:
+    """Make who the plan is, with what stood around it at its creation."""
+    plan, head, live = recorded.plan, recorded.plan["head"], recorded.plan["live"]
+    born = line.get("born", {})
     reply_to, lease_prefix = places_of(recorded)
-    outages = sum(said[1] for line in recorded.read_lines() for said in line["in"] if said[0] == "outage")
-    seed = PlanSeed(
+    return PlanSeed(
         plan_id=recorded.plan_id,
         goal_id=head["goal_id"],
-        now=first["now"],
+        now=line["now"],
         seed=recorded.seed or "",
-        reply_to=reply_to,
+        reply_to=born.get("reply_to", reply_to),
         lease_prefix=lease_prefix,
-        version=first["version"] - 1,
-        down=live["times"]["down"] - outages,
+        version=line["version"] - 1,
+        down=down,
         created=live["times"]["created"],
-        policy_version=head["policy_version"],
+        policy_version=born.get("policy_version", head["policy_version"]),
         requires_receipts=budget.RECEIPTS in head["limits"],
         delivery_wait_s=head["limits"].get(budget.DELIVERY_WAIT_S, 0),
-        grants=_grants(plan.get("quota", ""), first),
-        full=frozenset(first.get("full", ())),
-        code=first.get("by", ""),
+        grants=_grants(plan.get("quota", ""), line),
+        full=frozenset(line.get("full", ())),
         traceparent=head.get("traceparent"),
-        policy=policy,
+        log_head=before,
+        code=line.get("by", before.by if before else ""),
     )
-    specs = {step.step_id: pack_step(step) for step in planned}
-    for change in goals.accept(seed, goal, draft):
-        # Which steps are given texts of the goal hangs on texts that nobody kept.
-        change.specs.update({step: specs[step] for step in change.specs.keys() & specs.keys()})
-        if "left_out" in change.fields:
-            change.fields["left_out"] = plan.get("left_out", "").encode()
-        yield change
 
 
 def places_of(recorded: RecordedPlan) -> tuple[str, str]:
@@ -105,15 +150,16 @@ def _planned(recorded: RecordedPlan) -> Iterator[PlannedStep]:
     """
     specs = {step["step_id"]: dict(step["spec"]) for step in recorded.steps}
     for line in map(read_line, reversed(recorded.lines)):
-        if any(said[0] == "command" and said[1]["command"] == "tighten" for said in line["in"]) and "was" not in line:
+        is_told = tells_all(line)
+        if not is_told and any(said[0] == "command" and said[1]["command"] == "tighten" for said in line["in"]):
             raise CannotReplay(f"line {line['version']} tightened steps, and does not say what they were before")
         for revision in reversed(line.get("revisions", ())):
             diff = revision["diff"]
             for step in (*diff.get("added", ()), *([diff["inserted"]] if "inserted" in diff else ())):
                 specs.pop(step, None)
-            if "step_id" in revision and "was" not in line:
+            if "step_id" in revision and not is_told:
                 changed = {name: pair[0] for name, pair in diff.items() if name != "inserted"}
                 specs[revision["step_id"]].update(changed)
-        specs |= line.get("was", {})
+        specs |= {step: unpack_step(codec.dumps(was)) for step, was in line.get("was", {}).items()}
     for spec in specs.values():
         yield PlannedStep.model_validate_json(codec.dumps(spec))

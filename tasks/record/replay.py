@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
 from typing import Any
 
 from schemas import codec
 from tasks.base.errors import PlannerError
+from tasks.base.log_chain import find_head
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.plan.changeset import Changeset
 from tasks.record.creation import CannotReplay, create, places_of
 from tasks.record.difference import Part, differing_parts
 from tasks.record.fold import Fold
 from tasks.record.held_plan import HeldPlan
-from tasks.record.lines import Line
+from tasks.record.lines import Line, tells_all
 from tasks.record.recorded_plan import RecordedPlan, kept_of
 
 NO_SEED = (
     "The export has no seed, since the plan had not ended: leases, and when a pause between two attempts was over, are "
     "taken from the lines."
 )
+TOLD_SINCE = ("born", "was", "around")  # in lines of a chain
 NOT_WHOLE = "The plan changed while it was exported: what is kept of it is not compared."
 
 
@@ -85,18 +86,23 @@ class _Again:
             raise CannotReplay("it has no log")
         self._check_rules(first)
         plan = HeldPlan(self.recorded.plan_id, *places_of(self.recorded))
-        for change in self._create(first):
-            plan.commit(change)
-            if change.log:
-                yield from self._compare(change)
-        fold = Fold(plan, has_seed=self.recorded.seed is not None)
-        for line in islice(lines, self.equal - 1, None):
+        fold, changes = self._begin(plan, first)
+        for change in changes:
+            yield from self._compare(change)
+        for number, line in enumerate(lines, 1):
+            if number < self.equal:  # of a creation in several commits
+                continue
             try:
-                change = fold.fold(line)
+                if "born" in line:  # it waited for a drafter
+                    fold.pass_timers(line["version"] - 1)
+                    fold, changes = self._begin(plan, line)
+                else:
+                    changes = [fold.fold(line)]
             except Exception as error:  # what stands in a file can be anything
                 yield line["version"], [Part("cannot be decided again", "", _named(error))]
                 return
-            yield from self._compare(change)
+            for change in changes:
+                yield from self._compare(change)
         fold.pass_timers(self.recorded.plan["version"])
         if parts := self._differing_end(plan):
             yield None, parts
@@ -107,22 +113,30 @@ class _Again:
         except (ValueError, RecursionError, LookupError) as error:
             raise CannotReplay(f"the line behind the first {self.equal} cannot be read: {error}") from error
 
-    def _create(self, first: Line) -> list[Changeset]:
+    def _begin(self, plan: HeldPlan, line: Line) -> tuple[Fold, list[Changeset]]:
+        """Make the commits of the plan's creation; returns what folds the lines behind them, and those with a line."""
+        before = find_head(plan.record.halting, plan.version) if "prev" in line and plan.fields else None
         try:
-            created, assumed = create(self.recorded, first)
+            created, assumed = create(self.recorded, line, before=before)
         except CannotReplay:
             raise
         except Exception as error:
             raise CannotReplay(f"its creation cannot be decided again: {_named(error)}") from error
         self.assumed += assumed
-        return created
+        for change in created:
+            plan.commit(change)
+        return Fold(plan, has_seed=self.recorded.seed is not None), [change for change in created if change.log]
 
     def _compare(self, change: Changeset) -> Iterator[tuple[int | None, Sequence[Part]]]:
         self.on_change(change)
         raw = self.recorded.lines[self.equal] if self.equal < len(self.recorded.lines) else b"{}"
         if change.log != raw:
-            parts = [*differing_parts(codec.loads(raw), codec.loads(change.log or b"{}"))]
-            yield change.expected + 1, parts or [Part("bytes", raw.decode(), change.log.decode())]
+            was, now = codec.loads(raw), codec.loads(change.log or b"{}")
+            if not tells_all(was):
+                now = {name: value for name, value in now.items() if name in was or name not in TOLD_SINCE}
+            parts = [*differing_parts(was, now)]
+            if parts or was != now:
+                yield change.expected + 1, parts or [Part("bytes", raw.decode(), change.log.decode())]
         self.equal += 1
 
     def _check_rules(self, first: Line) -> None:

@@ -78,6 +78,7 @@ class Draft:
     seen: int = 0
     tokens: int = 0  # that drafting it used up: the plan's budget pays for them
     streak: str | None = None  # of this history: raised by one if the plan halts, dropped when it is COMPLETED
+    read: Mapping[str, Any] = field(default_factory=dict)  # what planning read beside the goal, for the plan's log
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class Rejected:
     goal: Goal | None = None
     findings: tuple[str, ...] = ()
     tokens: int = 0  # that drafting used up all the same
+    read: Mapping[str, Any] = field(default_factory=dict)  # as in Draft
 
 
 @dataclass(frozen=True, slots=True)

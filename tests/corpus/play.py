@@ -9,6 +9,7 @@ from schemas import codec
 from schemas.command import Command
 from schemas.goal import Goal
 from schemas.outcome import Outcome
+from tasks.base.log_chain import find_head
 from tasks.handlers import goals
 from tasks.handlers.outcomes import Report
 from tasks.handlers.upkeep import NO_CLOCKS
@@ -79,6 +80,7 @@ class Player(Running):
             reply_to=PARTITION.outcomes,
             lease_prefix=PARTITION.lease_prefix(PLAN),
             version=version,
+            log_head=find_head(self.record.halting, version) if version else None,
             standing=standing,
             grants=self.store.grants([*self.store.budgets]),
             created=self.store.now - version * DRAFTING_MS,

@@ -6,9 +6,13 @@ import dataclasses
 
 from schemas import codec
 from tasks.base.log_chain import LOG, LogHead, digest_line, find_head
+from tasks.handlers.birth import tell_setting
 from tasks.handlers.goals import CHUNK
 from tasks.plan.unit_of_work import UnitOfWork
-from tests.support.plans import PLAN, Running, a_plan, a_report, a_step, some_steps
+from tasks.rules.strategy import Drafted, Setting
+from tasks.toolchain.catalogue import CATALOGUE
+from tests.support.commands import an_order
+from tests.support.plans import PLAN, Running, a_goal, a_plan, a_report, a_step, some_steps
 from worker.store.plans import Ask, Write
 
 
@@ -99,3 +103,38 @@ def test_a_creation_goes_on_in_the_chain_of_the_one_that_was_cut_short() -> None
     line = codec.loads(change.log)
     assert (line["version"], line["prev"], "by" in line) == (4, "x" * 32, False)
     assert codec.loads(change.fields["live"])["halting"][LOG]["lines"] == 4
+
+
+def test_the_line_of_a_creation_says_what_it_read_and_what_it_began_with() -> None:
+    setting = Setting(drafter="queue", history={"failures": 2}, options={"style": "short"}, drafted=(Drafted("x"),))
+    goal = a_goal(kind="campaign", files=["src/a.py"])
+
+    assert tell_setting(goal, CATALOGUE, setting) == {
+        "drafter": "queue",
+        "options": {"style": "short"},
+        "recalled": {"failures": 2},
+        "drafts": [{"tokens": 0, "error": None, "output": digest_line(b'"x"')}],
+    }
+    assert tell_setting(goal, CATALOGUE, Setting()) == {}
+
+
+def test_the_line_of_a_creation_names_the_goal_and_the_steps_by_their_digests() -> None:
+    plan = Running(a_step("a"), a_step("b", "a"))
+    born = plan.log[0]["born"]
+
+    assert born["plan_id"] == PLAN
+    assert born["goal"] == digest_line(plan.store.hash(plan.keys.plan)["goal"])
+    packed = [plan.store.hash(plan.keys.steps)[step] for step in ("a", "b")]
+    assert born["steps"] == {"count": 2, "digest": digest_line(b"\n".join(packed))}
+    assert born["limits"]["tokens"] == 10**8
+    assert not any("born" in line for line in plan.log[1:])
+
+
+def test_the_line_of_a_rewrite_has_the_spec_as_it_was() -> None:
+    plan = Running(a_step("a"), a_step("b", "a", files=("src/b.py", "src/c.py")))
+    before = codec.loads(plan.store.hash(plan.keys.steps)["b"])
+
+    plan.obey(an_order("tighten", "b", {"allowed_files": ["src/b.py"]}))
+
+    assert plan.log[-1]["was"] == {"b": before}
+    assert codec.loads(plan.store.hash(plan.keys.steps)["b"]) != before

@@ -1,0 +1,74 @@
+"""What the first line of a plan's log says of its creation: what planning read, and what of that nothing else keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schemas import codec
+from schemas.base import GoalKind
+from schemas.goal import Goal
+from schemas.step import pack_step
+from tasks.base.log_chain import digest_line
+from tasks.plan.unit_of_work import UnitOfWork
+from tasks.rules.strategy import Draft, Drafted, Setting
+from tasks.text.forbidden_paths import FORBIDDEN
+from tasks.toolchain.catalogue import Catalogue, keep_contracts
+
+
+def tell_setting(goal: Goal, catalogue: Catalogue, setting: Setting) -> dict[str, Any]:
+    """Tell what planning read beside the goal, each part where it is not the usual one.
+
+    What may be long is told by its digest: the operator's contracts, forbidden names, what a drafter said.
+    """
+    told: dict[str, Any] = {}
+    if setting.drafter != "none":
+        told["drafter"] = setting.drafter
+    if setting.options and goal.kind is not GoalKind.TASK:  # templates of tasks read none
+        told["options"] = dict(setting.options)
+    if setting.history:
+        told["recalled"] = dict(setting.history)
+    if setting.drafted:
+        told["drafts"] = [_tell_draft(said) for said in setting.drafted]
+    if setting.forbidden.pattern != FORBIDDEN.pattern:
+        told["forbidden"] = digest_line(setting.forbidden.pattern.pattern.encode())
+    if contracts := keep_contracts(catalogue, None):
+        told["tools"] = digest_line(codec.canonical(contracts))
+    return told
+
+
+def _tell_draft(said: Drafted) -> dict[str, Any]:
+    told = {"tokens": said.tokens, "error": said.error}
+    return told if said.output is None else {**told, "output": digest_line(codec.canonical(said.output))}
+
+
+def tell_birth(unit: UnitOfWork, draft: Draft) -> Mapping[str, Any]:
+    """Tell of a plan that is announced how it began: by digest what its records keep, the rest in full."""
+    snapshot, plan = unit.snapshot, unit.plan
+    told: dict[str, Any] = {
+        "plan_id": snapshot.plan_id,
+        "goal_id": plan.head.goal_id,
+        "goal": digest_line(unit.extra["goal"]),
+        "reply_to": snapshot.reply_to,
+        "created": plan.times["created"],
+        "policy_version": plan.head.policy_version,
+        "limits": dict(plan.head.limits),
+    }
+    if plan.times["down"]:
+        told["down"] = plan.times["down"]
+    if draft.read:
+        told["read"] = draft.read
+    if draft.steps:
+        told["steps"] = {
+            "count": len(draft.steps),
+            "digest": digest_line(b"\n".join(map(pack_step, draft.steps))),
+        }
+    if draft.tokens:
+        told["tokens"] = draft.tokens
+    if draft.counted:
+        told["counted"] = [draft.counted, draft.seen]
+    if draft.question:
+        told["question"] = [draft.question.kind, draft.question.questions, draft.question.document]
+    if draft.state is not None:
+        told["growth"] = {"state": draft.state, "document": draft.document}
+    return told
