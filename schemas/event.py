@@ -58,6 +58,8 @@ class EventData(Outbound):
     nearest: tuple[str | None, ...] | None = None
     branch: str | None = None
     pull_request: str | None = None
+    head: str | None = None
+    lines: int | None = None
     at: str
 
 

@@ -288,10 +288,20 @@ class UnitOfWork:
             head = find_head(plan.halting, change.expected)
             change.log = self._line(head)
             lines = 1 + (head.lines if head else 0)
-            plan.halting[LOG] = LogHead(digest_line(change.log), lines, version, self.snapshot.code)._asdict()
+            written = LogHead(digest_line(change.log), lines, version, self.snapshot.code)
+            plan.halting[LOG] = written._asdict()
             plan.dirty.add("live")
+            if change.ends:
+                self._tell_head(written)
         elif carry_on(plan.halting, change.expected, version):
             plan.dirty.add("live")
+
+    def _tell_head(self, written: LogHead) -> None:
+        """Add the head of the log to the event of the plan's end: whoever keeps that can verify the log by it."""
+        ends = {event_type(f"plan.{after.lower()}") for after in lifecycle.PLAN_ENDS}
+        place = max(place for place, (what, _) in enumerate(self.change.events) if what in ends)
+        what, data = self.change.events[place]
+        self.change.events[place] = what, codec.extend(data, {"head": written.head, "lines": written.lines})
 
     def _line(self, before: LogHead | None) -> bytes:
         """Tell what came in and what moved; with the plan before it, that is enough to decide the same once more."""

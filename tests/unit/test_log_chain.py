@@ -138,3 +138,15 @@ def test_the_line_of_a_rewrite_has_the_spec_as_it_was() -> None:
 
     assert plan.log[-1]["was"] == {"b": before}
     assert codec.loads(plan.store.hash(plan.keys.steps)["b"]) != before
+
+
+def test_the_event_of_the_end_has_the_head_and_the_number_of_lines() -> None:
+    done, halted = Running(a_step("a")), Running(a_step("a"))
+    done.report(a_report("a"))
+    halted.report(a_report("a", touched_files=["etc/passwd"]))
+
+    for plan, what in ((done, "completed"), (halted, "halted")):
+        told = [data for change in plan.changes for name, data in change.events if f".plan.{what}." in name]
+        newest = plan.store.items(plan.keys.log)[-1]
+        heads = [(said["head"], said["lines"]) for said in map(codec.loads, told)]
+        assert heads == [(digest_line(newest), len(plan.log))]

@@ -86,7 +86,7 @@ def _document(found: Finding, taken_from: str | None, *, is_vouched: bool) -> di
 
 @command
 def sign(
-    source: Annotated[str | None, typer.Argument(metavar="[PLAN|FILE]", help=LOG_HELP)] = None,
+    source: Annotated[str | None, typer.Argument(metavar="PLAN|FILE", help=LOG_HELP)] = None,
     key: Annotated[str | None, typer.Option(metavar="FILE", help="Sign with this Ed25519 key, as PEM.")] = None,
     new_key: Annotated[
         Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Make a key, and FILE.pub to give away.")
