@@ -26,6 +26,9 @@ from tasks.rules.strategy import Draft, Question, Rejected
 PLENTY = Grant(10**15)  # of a day budget that kept nothing back
 
 
+MOST_STEPS = 10_000  # of a goal
+
+
 class CannotReplay(PlannerError):
     """The log of this plan cannot be decided again."""
 
@@ -38,12 +41,19 @@ def create(
     `before` is the head of the log that it goes on with, if the plan waited for a drafter. Raises CannotReplay where
     what was written down is not enough.
     """
+    assumed = []
     if "born" in first:
-        return list(_from_birth(recorded, first, policy, before)), []
-    return list(_from_steps(recorded, first, policy)), [
-        "The first line does not say what the creation read (it is from before `born`): the plan is begun with the "
-        "steps that the export has, as its rules take them."
-    ]
+        changes = list(_from_birth(recorded, first, policy, before))
+    else:
+        changes = list(_from_steps(recorded, first, policy))
+        assumed.append(
+            "The first line does not say what the creation read (it is from before `born`): the plan is begun with the "
+            "steps that the export has, as its rules take them."
+        )
+    for change in changes:
+        if "left_out" in change.fields:  # what was left out of the goal cannot be left out again
+            change.fields["left_out"] = recorded.plan.get("left_out", "").encode()
+    return changes, assumed
 
 
 def _from_birth(recorded: RecordedPlan, line: Line, policy: Policy, before: LogHead | None) -> Iterator[Changeset]:
@@ -53,6 +63,11 @@ def _from_birth(recorded: RecordedPlan, line: Line, policy: Policy, before: LogH
     if "patience_ms" in born:
         yield goals.await_draft(seed, goal, born["patience_ms"])
     elif not {"steps", "question"} & born.keys():
+        if _brought_steps(plan):  # limits have grown with them: by as many as explain all
+            given = goal.limits.model_dump()
+            grown = {name: each for name, each in budget.PER_SUPPLIED_STEP.items() if given[name] is None}
+            count = min((born["limits"][name] // each for name, each in grown.items()), default=0)
+            goal = goal.model_copy(update={"steps": (None,) * max(1, min(count, MOST_STEPS))})
         halt = plan["halt"]
         errors = tuple(FieldError.model_validate(error) for error in halt["evidence"]["errors"])
         told = Rejected(halt["reason"], errors, tokens=born.get("tokens", 0), read=born.get("read", {}))
@@ -79,8 +94,7 @@ def _accept(
     recorded: RecordedPlan, seed: PlanSeed, goal: Goal, planned: tuple[PlannedStep, ...], born: Mapping[str, Any]
 ) -> Iterator[Changeset]:
     plan, head, growth = recorded.plan, recorded.plan["head"], born.get("growth", {})
-    left_out = plan.get("left_out", "")
-    if "/steps" in left_out.split():  # limits grow with the steps that a goal brings along
+    if _brought_steps(plan):  # limits grow with the steps that a goal brings along
         goal = goal.model_copy(update={"steps": planned})
     if any(step.goal_texts for step in planned):  # nobody kept the texts but for the steps that are given them
         goal = goal.model_copy(update={"context": goal.context.model_copy(update={"failure_log": "not kept"})})
@@ -99,10 +113,11 @@ def _accept(
         tokens=born.get("tokens", 0),
         read=born.get("read", {}),
     )
-    for change in goals.accept(seed, goal, draft):
-        if "left_out" in change.fields:
-            change.fields["left_out"] = left_out.encode()
-        yield change
+    yield from goals.accept(seed, goal, draft)
+
+
+def _brought_steps(plan: Mapping[str, Any]) -> bool:
+    return "/steps" in plan.get("left_out", "").split()
 
 
 def _seed(recorded: RecordedPlan, line: Line, down: int, before: LogHead | None) -> PlanSeed:
