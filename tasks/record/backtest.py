@@ -7,7 +7,7 @@ data, and what they could have used and saved at most is told as bounds. No outc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
@@ -19,11 +19,12 @@ from schemas.step import unpack_step
 from schemas.stored import Attempt
 from schemas.times import rfc3339
 from tasks.base.errors import PlannerError
-from tasks.base.policy import BUILT_IN, Policy
+from tasks.base.log_chain import find_head
+from tasks.base.policy import Policy
 from tasks.plan.changeset import Changeset
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.policy.waits import wall_clock_ends
-from tasks.record.creation import CannotReplay, create, places_of
+from tasks.record.creation import CannotReplay, create, places_of, policy_of
 from tasks.record.fold import Fold
 from tasks.record.held_plan import HeldPlan
 from tasks.record.lines import Line
@@ -165,22 +166,36 @@ def _backtest(recorded: RecordedPlan, policy: Policy) -> Backtested:
     first = next(lines, None)
     if first is None:
         raise CannotReplay("it has no log")
-    really, would = (_begin(recorded, first, each) for each in (BUILT_IN, policy))
-    for made, line in zip(really.plan.log, chain([first], lines), strict=False):
-        _check(codec.loads(made)["moves"], line)
+    plans = [HeldPlan(recorded.plan_id, *places_of(recorded), policy=each) for each in (policy_of(recorded), policy)]
+    really, would = _begin(recorded, plans, first, lines)
+    if "patience_ms" in first.get("born", ()):  # it waited for a drafter
+        for line in lines:
+            if "born" in line:
+                really, would = _begin(recorded, plans, line, lines)
+                break
+            for fold in (really, would):
+                fold.fold(line)
     return backtest(lines, really, would)
+
+
+def _begin(recorded: RecordedPlan, plans: Sequence[HeldPlan], line: Line, behind: Iterator[Line]) -> Iterator[Fold]:
+    """Create plans, each under its policy, from a line, and the lines `behind` it that its own creation wrote."""
+    for number, plan in enumerate(plans):
+        known, before = len(plan.log), None
+        if known:
+            Fold(plan).pass_timers(line["version"] - 1)
+            before = find_head(plan.record.halting, plan.version) if "prev" in line else None
+        for change in create(recorded, line, plan.policy, before)[0]:
+            plan.commit(change)
+        if not number:
+            for made, told in zip(plan.log[known:], chain([line], behind), strict=False):
+                _check(codec.loads(made)["moves"], told)
+        yield Fold(plan, has_seed=recorded.seed is not None)
 
 
 def _check(moves: list[Any], line: Line) -> None:
     if moves != [list(move) for move in line["moves"]]:
         raise CannotReplay(f"line {line['version']} is decided otherwise than it was")
-
-
-def _begin(recorded: RecordedPlan, first: Line, policy: Policy) -> Fold:
-    plan = HeldPlan(recorded.plan_id, *places_of(recorded), policy=policy)
-    for change in create(recorded, first, policy)[0]:
-        plan.commit(change)
-    return Fold(plan, has_seed=recorded.seed is not None)
 
 
 def backtest(lines: Iterable[Line], really: Fold, would: Fold) -> Backtested:

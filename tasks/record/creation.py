@@ -14,6 +14,7 @@ from schemas.step import PlannedStep, unpack_step
 from tasks.base.errors import PlannerError
 from tasks.base.log_chain import LogHead
 from tasks.base.policy import BUILT_IN, Policy
+from tasks.base.policy_text import WrongPolicy, digest_of, read_policy
 from tasks.handlers import goals
 from tasks.handlers.goals import PlanSeed
 from tasks.plan.changeset import Changeset
@@ -144,6 +145,20 @@ def _seed(recorded: RecordedPlan, line: Line, down: int, before: LogHead | None)
         log_head=before,
         code=line.get("by", before.by if before else ""),
     )
+
+
+def policy_of(recorded: RecordedPlan) -> Policy:
+    """Read the policy that a plan was made under; raises CannotReplay where the export does not have its text."""
+    digest = recorded.plan["head"].get("policy")
+    if not digest:
+        return BUILT_IN
+    text = (recorded.policy or "").encode()
+    if digest_of(text) != digest:
+        raise CannotReplay(f"it was made under the policy {digest}, and the export does not have the text of that")
+    try:
+        return read_policy(text)
+    except WrongPolicy as error:
+        raise CannotReplay(f"this release cannot read the policy {digest} that it was made under: {error}") from error
 
 
 def places_of(recorded: RecordedPlan) -> tuple[str, str]:

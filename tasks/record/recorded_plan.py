@@ -26,7 +26,7 @@ WANTED: dict[str, type] = {
     "left_out": list,
 }
 LEASES_OF_LOG = "log[].in[] leases"  # of `left_out`: what controllers said is not whole then
-PARTS = ("format", "format_version", "changed_meanwhile", *WANTED)
+PARTS = ("format", "format_version", "policy", "changed_meanwhile", *WANTED)
 JSON_FIELDS = frozenset({"head", "live", "goal", "document", "halt"})  # of the plan; the others are texts
 STATUS_NAMES = tuple(each.name for each in fields(StepStatus) if each.init)
 ATTEMPT_NAMES = tuple(each.name for each in fields(Attempt) if each.name != "entry")
@@ -42,7 +42,8 @@ class NoExport(PlannerError):
 class RecordedPlan:
     """What an export says of a plan; `lines` are those of its log as they were stored.
 
-    `seed` is None where the plan had not ended: then no lease can be made again. `is_whole` says whether the parts of
+    `seed` is None where the plan had not ended: then no lease can be made again. `policy` is the text of the policy
+    of operators that it was made under, if there was one. `is_whole` says whether the parts of
     the export are of one moment.
     """
 
@@ -56,6 +57,7 @@ class RecordedPlan:
     left_out: Sequence[str]
     lines: Sequence[bytes]
     seed: str | None
+    policy: str | None
     is_whole: bool
 
     @classmethod
@@ -80,11 +82,12 @@ class RecordedPlan:
             raise NoExport("its `plan.version` is no whole number")
         if LEASES_OF_LOG in found["left_out"]:
             raise NoExport("it is of a release that left the leases out of the log: export the plan again")
-        seed = found["plan"]["head"].get("seed")
+        seed, policy = found["plan"]["head"].get("seed"), found.get("policy")
         return cls(
             **{name: found[name] for name in WANTED},
             lines=lines,
             seed=seed if isinstance(seed, str) else None,
+            policy=policy if isinstance(policy, str) else None,
             is_whole=found.get("changed_meanwhile") is False,
         )
 

@@ -12,7 +12,7 @@ from tasks.base.errors import PlannerError
 from tasks.base.log_chain import find_head
 from tasks.base.policy_version import POLICY_VERSION
 from tasks.plan.changeset import Changeset
-from tasks.record.creation import CannotReplay, create, places_of
+from tasks.record.creation import CannotReplay, create, places_of, policy_of
 from tasks.record.difference import Part, differing_parts
 from tasks.record.fold import Fold
 from tasks.record.held_plan import HeldPlan
@@ -85,7 +85,7 @@ class _Again:
         if first is None:
             raise CannotReplay("it has no log")
         self._check_rules(first)
-        plan = HeldPlan(self.recorded.plan_id, *places_of(self.recorded))
+        plan = HeldPlan(self.recorded.plan_id, *places_of(self.recorded), policy=policy_of(self.recorded))
         fold, changes = self._begin(plan, first)
         for change in changes:
             yield from self._compare(change)
@@ -117,7 +117,7 @@ class _Again:
         """Make the commits of the plan's creation; returns what folds the lines behind them, and those with a line."""
         before = find_head(plan.record.halting, plan.version) if "prev" in line and plan.fields else None
         try:
-            created, assumed = create(self.recorded, line, before=before)
+            created, assumed = create(self.recorded, line, plan.policy, before)
         except CannotReplay:
             raise
         except Exception as error:

@@ -35,6 +35,10 @@ class Tally:
         for name in FIGURES:
             sums[name] = sums[name].plus(getattr(found, name))
 
+    def skip(self) -> None:
+        """Count a plan that could not be read or decided again."""
+        self.unread += 1
+
     @property
     def changed(self) -> int:
         """The number of plans that come out otherwise."""

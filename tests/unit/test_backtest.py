@@ -12,10 +12,12 @@ import pytest
 
 from schemas.step import PlannedStep
 from tasks.base.policy import ATTEMPTS, BUILT_IN, GOALS, GoalRules, Policy
+from tasks.base.policy_text import read_policy
 from tasks.record.backtest import Backtested, Basis, Range, Verdict, backtest, backtest_recorded
 from tasks.record.creation import CannotReplay
 from tasks.record.fold import Fold
 from tasks.record.recorded_plan import NoExport, RecordedPlan
+from tasks.record.replay import Result, replay
 from tasks.record.tally import Tally
 from tests.support.plans import PLAN, Running, a_failure, a_report, a_step
 from tests.support.replay import export_of
@@ -234,3 +236,18 @@ def test_the_sum_keeps_facts_and_bounds_apart() -> None:
     assert tally.sums[Basis.UNKNOWN]["successes_lost"] == Range(-1, 0)
     assert max(len(line.plain) for line in (header(), row(compare(halted, consecutive_failures=3)))) <= 72
     assert any("not ended where they were" in line.plain for line in lines(tally))
+
+
+def test_a_plan_is_decided_again_under_the_policy_that_it_was_made_under() -> None:
+    text = b"[most]\nconsecutive_failures = 2\n"
+    plan = Running(*STEPS, policy=read_policy(text))
+    fail(plan, 2)
+    assert plan.state == "HALTED"
+    held = plan.store.held(PLAN)
+    recorded = RecordedPlan.read(export_of(held, policy=text.decode()))
+
+    assert replay(recorded).result is Result.EQUAL
+    assert backtest_recorded(recorded, BUILT_IN).verdict is Verdict.GOES_ON
+    assert replay(RecordedPlan.read(export_of(held))).result is Result.NOT_REPLAYED
+    with pytest.raises(CannotReplay, match="does not have the text"):
+        under(BUILT_IN, plan)

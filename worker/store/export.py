@@ -23,7 +23,7 @@ from schemas.times import rfc3339
 from tasks.base.batches import batches
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.record.recorded_plan import ATTEMPT_NAMES, FORMAT, FORMAT_VERSION, JSON_FIELDS, STATUS_NAMES, name_columns
-from worker.store import dead, goal_record, history, keys
+from worker.store import dead, goal_record, history, keys, policies
 from worker.store.dead_entry import Dead, Filter
 from worker.store.keys import NO_TENANT, Partition, PlanKeys, partition_of
 
@@ -54,6 +54,8 @@ def export(
     has_ended = plan.get("state") in PLAN_ENDS
     if not has_ended:
         plan.get("head", {}).pop("seed", None)
+    digest = plan.get("head", {}).get("policy")
+    policy = policies.read_text(client, digest) if digest else None
     first = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -63,6 +65,7 @@ def export(
         "left_out": LEFT_OUT if has_ended else (SEED, *LEFT_OUT),
         "plan": plan,
         "goal": {"goal_id": goal_id, **_text(goal)} if goal else None,
+        "policy": policy.decode() if policy else None,
         "ready": [step.decode() for step in ready],
         "left_over": [item.decode() for item in left_over],
         "in_flight": _in_flight(client, k),

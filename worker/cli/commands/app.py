@@ -12,6 +12,7 @@ import typer
 
 from worker.cli.commands import (
     attempt,
+    backtest,
     bench,
     controller,
     dead,
@@ -111,6 +112,7 @@ PANELS = {  # in the order of `planner --help`
         verify.verify,
         verify.sign,
         replay.replay,
+        backtest.backtest,
     ),
     "Build on it": (schemas.schemas, bench.bench),
 }

@@ -1,0 +1,156 @@
+"""`planner backtest`: what other rules would have done to plans that were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from worker.cli import plan_filter
+from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_planner, read_source, say, say_json
+from worker.cli.plan_filter import OfKind, OfTenant, Repo, Rule, Since, State, Until
+from worker.cli.recordings import list_sources, read_export
+from worker.render.progress import ProgressLine
+from worker.store.keys import NO_TENANT
+
+if TYPE_CHECKING:
+    from tasks.base.policy import Policy
+    from tasks.record.backtest import Backtested
+    from tasks.record.tally import Tally
+    from worker.store.plan_lists import PlanFilter
+
+MOST_ROWS = 100
+
+Plans = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[PLAN|FILE...]", help="Plans, files of `planner export`, folders of such files; - is stdin."
+    ),
+]
+Rules = Annotated[
+    Path, typer.Option("--policy", metavar="FILE", help="The other rules, as `planner policy apply` takes them.")
+]
+
+
+@command
+def backtest(
+    policy: Rules,
+    plans: Plans = None,
+    state: State = None,
+    kind: OfKind = None,
+    repo: Repo = None,
+    tenant: OfTenant = None,
+    rule: Rule = None,
+    since: Since = None,
+    until: Until = None,
+    every_row: Annotated[bool, typer.Option("--all", help=f"Print more than {MOST_ROWS} plans.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Tell what other rules would have done to plans that were: tokens and time saved, successes lost.
+
+    [b]planner backtest --policy strict.toml --since 30d[/b]
+
+    [b]planner backtest --policy strict.toml exports/ --json | jq 'select(.verdict == "ended_earlier")'[/b]
+
+    Each plan is decided again under its own rules and under the others. Where these end it earlier, all that came in
+    until then is fact. Where they would have gone on there is no data: nothing is made up, figures are bounds. --json
+    prints an object a line: one for each plan, then one with the `sum`. Exit code 1 where a plan cannot be read or
+    decided again.
+    """
+    from tasks.record.tally import Tally
+
+    wanted = _wanted(plans, state, kind, repo, tenant, rule, since, until)
+    rules, tally = _read_policy(policy), Tally()
+    most = None if every_row else MOST_ROWS
+    with ProgressLine("plans backtested") as progress:
+        for name, found in _backtests(plans or (), wanted, tenant or NO_TENANT, rules):
+            if isinstance(found, str):
+                tally.skip()
+            else:
+                tally.add(found)
+            if as_json:
+                told = {"why": found} if isinstance(found, str) else found.document()
+                say_json({"source": name, **told}, line=True)
+            elif most is None or tally.changed + tally.unread <= most:
+                _show(name, found, is_first=tally.changed == 1)
+            progress.step()
+    if as_json:
+        say_json({"sum": tally.document()}, line=True)
+    else:
+        _show_sum(tally, most)
+    return FAILED if tally.unread else OK
+
+
+def _wanted(plans: list[str] | None, *options: str | None) -> PlanFilter | None:
+    """Make a filter of the options, if there are any; raises Failure where plans are named as well, or neither."""
+    state, kind, repo, tenant, rule, since, until = options
+    chosen = any((state, kind, repo, rule, since, until)) or (tenant and not plans)
+    if bool(chosen) == bool(plans):
+        detail = (
+            "Name plans or exports, or choose plans by --since, --kind, --repo, --state, --tenant, --rule or --until."
+        )
+        raise Failure.of("several_aims" if plans else "no_aim", detail, USAGE)
+    return plan_filter.wanted(state, kind, repo, tenant, rule, False, since, until, "") if chosen else None
+
+
+def _read_policy(path: Path) -> Policy:
+    """Read a policy; raises Failure with what is wrong with it."""
+    from schemas.envelope import FieldError
+    from tasks.base.policy_text import MAX_BYTES, WrongPolicy, read_policy
+
+    try:
+        return read_policy(read_source(str(path), MAX_BYTES))
+    except WrongPolicy as error:
+        errors = [
+            FieldError(pointer=each.key, code=f"line_{each.line}", message=each.message) for each in error.mistakes
+        ]
+        raise Failure.of("wrong_policy", f"{path} is no policy.", USAGE, errors) from error
+
+
+def _backtests(
+    names: Sequence[str], wanted: PlanFilter | None, tenant: str, policy: Policy
+) -> Iterator[tuple[str, Backtested | str]]:
+    """Backtest one plan at a time; where that cannot be done a sentence says why, and the others go on."""
+    from tasks.record.backtest import backtest_recorded
+    from tasks.record.creation import CannotReplay
+    from tasks.record.recorded_plan import NoExport, RecordedPlan
+
+    with ExitStack() as stack:
+        ask = cache(lambda: stack.enter_context(open_planner()))
+        found = [plan.plan_id for plan in ask().plans(wanted)] if wanted else []
+        for source in [*list_sources(names), *found]:
+            try:
+                yield source, backtest_recorded(RecordedPlan.read(read_export(source, ask, tenant)), policy)
+            except Failure as failure:
+                if failure.exit_code == FAILED:  # no planner answers
+                    raise
+                yield source, failure.problem.detail
+            except (NoExport, CannotReplay) as why:
+                yield source, f"{why}."
+
+
+def _show(name: str, found: Backtested | str, *, is_first: bool) -> None:
+    from tasks.record.backtest import Verdict
+    from worker.render.backtest import header, row
+
+    if isinstance(found, str):
+        say(f"{name}: not backtested: {found}")
+    elif found.verdict is not Verdict.SAME:
+        if is_first:
+            say(header())
+        say(row(found))
+
+
+def _show_sum(tally: Tally, most: int | None) -> None:
+    from worker.render.backtest import lines
+
+    if most is not None and (more := tally.changed + tally.unread - most) > 0:
+        say(f"... and {more:,} more (--all)")
+    if tally.plans or not tally.unread:
+        say("")
+    for line in lines(tally):
+        say(line)
