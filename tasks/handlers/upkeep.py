@@ -35,6 +35,8 @@ def apply(snapshot: Snapshot, clocks: Clocks = NO_CLOCKS) -> Changeset:
     missing = frozenset(snapshot.active) - snapshot.steps.keys()
     if missing:
         raise NeedsSteps(missing)
+    if clocks != NO_CLOCKS:
+        unit.around["clocks"] = [*clocks]
     unit.plan.wake = unit.change.wake = 0
     if unit.plan.state not in PLAN_ENDS:
         unit.plan.dirty.add("live")  # even where no clock runs any more, the old time must be forgotten

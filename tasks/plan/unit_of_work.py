@@ -55,6 +55,7 @@ class UnitOfWork:
         self.moves: list[tuple[str, str, str]] = []
         self.revisions: list[dict[str, Any]] = []
         self.born: Mapping[str, Any] = MappingProxyType({})  # how the plan began, in the line of its creation
+        self.around: dict[str, Any] = {}  # what a handler read beside the snapshot, for the log
         self.was: dict[str, Any] = {}  # step -> its spec as it was stored before it was rewritten
         self.ended_steps: list[tuple[str, int]] = []
         self.touched: dict[str, Step] = {}
@@ -324,4 +325,27 @@ class UnitOfWork:
             line["paused_queues"] = sorted(set(self.kept.values()))
         if self.snapshot.ready_beyond:
             line["read"] = len(self.snapshot.ready)  # of a longer ready queue
+        if around := self._told_around():
+            line["around"] = around
         return codec.dumps(line)
+
+    def _told_around(self) -> dict[str, Any]:
+        """Tell what stood around the plan, where it is not the usual thing and `in` does not tell it."""
+        snapshot, around = self.snapshot, self.around
+        if snapshot.standing and not self._has_input("held", "order"):
+            around["standing"] = [*snapshot.standing]
+        if snapshot.grants and not self._has_input("grants"):
+            around["grants"] = {scope: [*grant] for scope, grant in snapshot.grants.items()}
+        if snapshot.short_of_memory:
+            around["memory"] = True
+        for queue in set(self.kept.values()):
+            if until := snapshot.paused_queues[queue].until:
+                around.setdefault("paused_until", {})[queue] = until
+        if snapshot.leases:
+            expired = [said[1] for said in self.inputs if said[0] == "expired"]
+            if leases := {step: [*snapshot.leases[step]] for step in expired if step in snapshot.leases}:
+                around["leases"] = leases
+        return around
+
+    def _has_input(self, *names: str) -> bool:
+        return any(said[0] in names for said in self.inputs)

@@ -21,6 +21,7 @@ from tasks.plan.changeset import Changeset
 from tasks.plan.snapshot import Grant
 from tasks.record.lines import Line, read_line, tells_all
 from tasks.record.recorded_plan import RecordedPlan
+from tasks.record.surroundings import grants_of, paused_queues_of, standing_of
 from tasks.rules import budget
 from tasks.rules.strategy import Draft, Question, Rejected
 
@@ -140,6 +141,8 @@ def _seed(recorded: RecordedPlan, line: Line, down: int, before: LogHead | None)
         requires_receipts=budget.RECEIPTS in head["limits"],
         delivery_wait_s=head["limits"].get(budget.DELIVERY_WAIT_S, 0),
         grants=_grants(plan.get("quota", ""), line),
+        standing=standing_of(line),
+        paused_queues=paused_queues_of(line),
         full=frozenset(line.get("full", ())),
         traceparent=head.get("traceparent"),
         log_head=before,
@@ -168,9 +171,9 @@ def places_of(recorded: RecordedPlan) -> tuple[str, str]:
 
 
 def _grants(quota: str, first: Line) -> dict[str, Grant]:
-    """Say what the day budgets had left: it stands in the line where it made a difference."""
-    told: dict[str, Any] = next((said[1] for said in first["in"] if said[0] == "grants"), {})
-    return {scope: Grant(*told[scope]) if scope in told else PLENTY for scope in quota.splitlines()}
+    """Say what the day budgets had left: lines of older releases tell it where it made a difference."""
+    told = grants_of(first)
+    return told if "born" in first else {scope: told.get(scope, PLENTY) for scope in quota.splitlines()}
 
 
 def _planned(recorded: RecordedPlan) -> Iterator[PlannedStep]:

@@ -92,7 +92,7 @@ class Fold:
 def _decide(line: Line, view: Snapshot) -> Changeset:
     if orders := [Command.model_validate(said[1]) for said in line["in"] if said[0] == "command"]:
         return commands.apply(view, orders)
-    if CLOCKS.intersection(said[0] for said in line["in"]):
+    if "clocks" in line.get("around", ()) or CLOCKS.intersection(said[0] for said in line["in"]):
         return upkeep.apply(view, clocks_of(view, line))
     return outcomes.apply(view, [_report(*said[1:]) for said in line["in"] if said[0] == "outcome"])
 

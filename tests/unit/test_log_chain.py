@@ -8,11 +8,14 @@ from schemas import codec
 from tasks.base.log_chain import LOG, LogHead, digest_line, find_head
 from tasks.handlers.birth import tell_setting
 from tasks.handlers.goals import CHUNK
+from tasks.plan.snapshot import Clocks
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.rules.strategy import Drafted, Setting
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.commands import an_order
-from tests.support.plans import PLAN, Running, a_goal, a_plan, a_report, a_step, some_steps
+from tests.support.memory_store import MemoryStore
+from tests.support.plans import PARTITION, PLAN, Running, a_goal, a_plan, a_report, a_step, some_steps
+from tests.support.surroundings import TENANT
 from worker.store.plans import Ask, Write
 
 
@@ -150,3 +153,29 @@ def test_the_event_of_the_end_has_the_head_and_the_number_of_lines() -> None:
         newest = plan.store.items(plan.keys.log)[-1]
         heads = [(said["head"], said["lines"]) for said in map(codec.loads, told)]
         assert heads == [(digest_line(newest), len(plan.log))]
+
+
+def test_a_line_tells_what_stood_around_the_plan() -> None:
+    store = MemoryStore(PARTITION)
+    store.budgets = {TENANT: 100_000}
+    store.give(TENANT, 5000)
+    plan = Running(a_step("a"), a_step("b", "a"), store=store, budgets=[TENANT], tenant="acme")
+    plan.short_of_memory = True
+
+    plan.report(a_report("a"))
+
+    assert plan.log[-1]["around"] == {"grants": {TENANT: [4000, False]}, "memory": True}
+    assert "around" not in Running(a_step("a")).log[0]
+
+
+def test_a_lease_that_ran_out_is_told_as_it_was_read() -> None:
+    plan = Running(a_step("a"))
+    plan.store.claim(PLAN, "a", "ctl-7")
+    claimed = plan.store.now
+    plan.clocks = Clocks(down=7)
+    plan.store.wait(400_000)
+    plan.sweep()
+
+    told = plan.log[-1]["around"]
+    assert told["leases"] == {"a": [1, claimed, claimed, "ctl-7", 0]}
+    assert told["clocks"] == [0, 7, 0]
