@@ -159,11 +159,22 @@ def an_attempt(redis: Redis) -> dict[str, Any]:
     return spec
 
 
+def a_governed_halt(redis: Redis) -> str:
+    """Have a plan halted, by the rule for operators; returns its id once it is."""
+    spec = an_attempt(redis)
+    command = {"command_id": "c", "command": "halt", "scope": "plan", "actor": "ada", "reason": "enough"}
+    redis.xadd(P.commands, {"data": codec.dumps({**command, "plan_id": spec["plan_id"]})})
+    wait_until(lambda: redis.hget(P.plan(spec["plan_id"]).plan, "state") == b"HALTED", 30, "the halt")
+    wait_until(lambda: not redis.xlen(P.steps("default")), 10, "its spec is taken back")
+    return str(spec["plan_id"])
+
+
 @pytest.mark.parametrize("pool", ["solo", "prefork"])
 def test_a_failed_decision_is_reported_by_the_process_it_failed_in_without_its_evidence(
     pool: str, redis_url: str, redis: Redis, sentry: Sentry, tmp_path: Path
 ) -> None:
     with worker(pool, redis_url, sentry.dsn, tmp_path / "shim") as process:
+        halted = a_governed_halt(redis)
         spec = an_attempt(redis)
         outcome = {name: spec[name] for name in ("plan_id", "step_id", "attempt", "lease")} | {
             "success": False, "failure_evidence": {"stack_trace_head": SECRET}, "error_message": SECRET,
@@ -173,6 +184,8 @@ def test_a_failed_decision_is_reported_by_the_process_it_failed_in_without_its_e
         logged = wait_until(lambda: sentry.event_of("planner.shim"), 15, "the logged error arrives")
 
     assert event["tags"]["plan_id"] == event["extra"]["plan_id"] == spec["plan_id"]
+    assert event["tags"]["kind"] == "task"
+    assert not [event for event in sentry.events if halted in str(event)]  # a plan that a rule ends is no defect
     assert event["tags"]["celery_task_id"]
     assert event["transaction"] == "planner.outcomes"
     assert (event["extra"]["pid"] == process.pid) == (pool == "solo")

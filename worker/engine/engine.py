@@ -13,6 +13,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from schemas.stored import PlanRecord
 from tasks.base.batches import batches
 from tasks.base.errors import EVERY_STEP, NeedsSteps, Overtaken
 from tasks.base.policy import BUILT_IN
@@ -281,7 +282,7 @@ class Engine:
             except (FunctionsMissing, RedisConnectionError, RedisTimeoutError):  # not the plan's fault
                 raise
             except Exception:
-                log.exception("decision failed", extra={"plan_id": plan_id})
+                log.exception("decision failed", extra=_about(plan_id, plan.record))
                 self.router.isolate_failure(plan_id, work, plan.now)
         return Decided(plan_id, None, Write(Changeset(plan_id, plan.record.version, plan.now)))
 
@@ -310,7 +311,8 @@ class Engine:
     def _finish(self, one: Decided, verdict: str | ResponseError, began_ns: int) -> None:
         self._batch.note(verdict)
         if isinstance(verdict, ResponseError):
-            log.error("commit refused", extra={"plan_id": one.plan_id, "error": str(verdict)})
+            about = _about(one.plan_id, one.plan.record) if one.plan else {"plan_id": one.plan_id}
+            log.error("commit refused", extra={**about, "error": str(verdict)})
             self.router.isolate_failure(one.plan_id, one.work or Work(), one.write.changeset.now)
         elif verdict == "ok" and one.work and one.plan:
             changeset = one.write.changeset
@@ -331,3 +333,9 @@ class Engine:
         elif (full := full_queue(verdict)) and one.work:
             one.work.full |= {full}
             self.router.applied["queue_full"] += 1
+
+
+def _about(plan_id: str, record: PlanRecord) -> dict[str, str]:
+    """Say which plan a failure is about, and what has ended that already."""
+    rule = {"rule": record.halt["rule"]} if record.halt else {}
+    return {"plan_id": plan_id, "goal_id": record.head.goal_id, "kind": record.head.kind, **rule}

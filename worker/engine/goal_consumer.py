@@ -20,7 +20,7 @@ from schemas.event import event_type
 from schemas.goal import Goal
 from schemas.stored import PlanHead
 from schemas.times import rfc3339
-from schemas.traceparent import read_traceparent
+from schemas.traceparent import read_traceparent, trace_id_of
 from tasks.base.errors import Overtaken
 from worker.engine.admission import Admission, fresh_plan_id
 from worker.engine.engine import DRAIN_S
@@ -167,7 +167,10 @@ class GoalConsumer:
                 goal.retry_of and made.verdict is not GoalVerdict.NOTHING_TO_DO
             ):  # before the verdict, so that it is told
                 self._link(goal.retry_of, goal.tenant, plan_id)
-            log.info("goal decided", extra={"goal_id": goal_id, "plan_id": plan_id, "verdict": made.verdict})
+            said = {"goal_id": goal_id, "plan_id": plan_id, "verdict": made.verdict}
+            if trace := tracing.traceparent(given):
+                said["trace_id"] = trace_id_of(trace)
+            log.info("goal decided", extra=said)
             # Where another verdict stands, its plan was answered before we were here.
             place = (goal_id, goal.tenant)
             answered = (self.client, place, plan_id, made.verdict, made.reason, self.retention_s)

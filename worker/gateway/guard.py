@@ -44,6 +44,7 @@ ignore_logger(failures.name)  # Sentry is told of the exception itself
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 HEALTH = frozenset({"/healthz", "/readyz"})  # asked by address, by whatever restarts us
 POLLED = HEALTH | {"/metrics", "/v1/steps:claim", "/v1/steps:heartbeat"}
+ERRORS = 400  # where the statuses of refusals and failures begin
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 MCP = "/mcp"
 UNSIGNED = ("/v1/token", WEBHOOKS)  # writes that show no key of ours
@@ -299,7 +300,8 @@ def _tell_span(scope: Scope, answer: _Answer) -> None:
 
 
 def _note(scope: Scope, answer: _Answer) -> None:
-    level = logging.DEBUG if scope["path"] in HEALTH else logging.INFO
+    is_poll = scope["path"] in POLLED and answer.status < ERRORS
+    level = logging.DEBUG if is_poll else logging.INFO
     if log.isEnabledFor(level):
         extra = {"method": scope["method"], "path": scope["path"], "status": answer.status, "ms": answer.taken_ms}
         if caller := scope.get("state", {}).get("caller"):

@@ -36,9 +36,9 @@ REPORTED = frozenset(
         *("extra", "contexts", "fingerprint", "release", "environment", "server_name", "sdk", "modules"),
     }
 )
-REPORTED_EXTRA = frozenset((*IDS, "stream", "entry", "code", "count", "verdict", "pid"))
+REPORTED_EXTRA = frozenset((*IDS, "stream", "entry", "code", "count", "verdict", "pid", "kind", "rule"))
 REPORTED_CONTEXTS = frozenset(("runtime", "trace"))
-TAGGED = ("goal_id", "plan_id", "step_id")  # what one searches by
+TAGGED = ("goal_id", "plan_id", "step_id", "kind", "rule")  # what one searches by
 TELLING = ("redis.", "kombu.", "worker.store.")  # errors whose text is a server's or ours, and quotes no message
 MAX_TEXT = 200
 

@@ -8,6 +8,7 @@ from typing import Any
 from schemas.base import PlanState
 from schemas.event import event_type
 from schemas.stored import PlanRecord
+from schemas.traceparent import trace_id_of
 from tasks.plan.changeset import Changeset
 from worker.telemetry import metrics
 from worker.telemetry.counting import HERE
@@ -50,6 +51,8 @@ def log_status(record: PlanRecord, changeset: Changeset) -> None:
         }
         if record.halt:
             extra["rule"] = record.halt["rule"]
+        if head.traceparent:
+            extra["trace_id"] = trace_id_of(head.traceparent)
         if changeset.ends:
             extra |= record.delivered
             _count_end(record, extra["duration_ms"])
