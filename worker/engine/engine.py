@@ -246,7 +246,7 @@ class Engine:
             router.send_on()
             for one, verdict in zip(decided, verdicts, strict=True):
                 self._finish(one, verdict, began_ns)
-            self._batch.end(len(decided))
+            self._batch.end(verdicts)
             if not decided or not router.waiting:  # another look would not help
                 return
 
@@ -309,7 +309,6 @@ class Engine:
             functions.call(self.store.client, *self._conclusion(plan)[0])
 
     def _finish(self, one: Decided, verdict: str | ResponseError, began_ns: int) -> None:
-        self._batch.note(verdict)
         if isinstance(verdict, ResponseError):
             about = _about(one.plan_id, one.plan.record) if one.plan else {"plan_id": one.plan_id}
             log.error("commit refused", extra={**about, "error": str(verdict)})

@@ -6,6 +6,7 @@ This runs with every outcome, so it only adds to a tally; numbers are made of th
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from tasks.handlers.outcomes import Report
 from tasks.plan.changeset import Changeset
 from tasks.plan.snapshot import Snapshot, Step
 from worker.telemetry import metrics
-from worker.telemetry.counting import HERE, Tally
+from worker.telemetry.counting import HERE, Board, Tally
 
 STEP_ENDS = {
     event_type("step.done"): (metrics.STEPS, ("success",)),
@@ -27,7 +28,11 @@ STEP_ENDS = {
 }
 REVISED = event_type("step.revised")
 APPLY, DECIDE, COMMIT = metrics.APPLY_SECONDS, metrics.DECIDE_SECONDS, metrics.COMMIT_SECONDS
-PASSED, FAILED = ("passed",), ("failed",)
+PASSED, FAILED = (metrics.QA_EVALUATIONS, ("passed",)), (metrics.QA_EVALUATIONS, ("failed",))
+OUTCOMES, DISPATCHED = metrics.OUTCOMES, metrics.STEPS_DISPATCHED  # these are asked for with every outcome
+RUN, QUEUED = metrics.STEP_RUN_SECONDS, metrics.STEP_QUEUE_SECONDS
+SPENT, RESERVED = metrics.SPENT_TOKENS, metrics.RESERVED_TOKENS
+RESULTS = frozenset({"ok", "stale", "gone", "full"})
 COLUMNS = 3  # of the table of revisions; later failures are treated as the third
 MOST_USD = 10_000.0  # of one attempt, as a controller says; more is a mistake
 MOST_TOKENS = 10**9
@@ -39,20 +44,16 @@ class BatchCounts:
 
     def __init__(self) -> None:
         self._tally = Tally()
+        self._board: Board | None = None
         self._began = 0.0
         self.decide_s = 0.0
         self.commit_s = 0.0
 
     def begin(self) -> None:
         """Begin a batch."""
+        self._board = HERE.board
         self._began = time.perf_counter()
         self.decide_s = self.commit_s = 0.0
-
-    def note(self, verdict: str | Exception) -> None:
-        """Note what became of a commit."""
-        if HERE.board:
-            result = verdict.partition(" ")[0] if isinstance(verdict, str) else "refused"
-            self._tally.counts[metrics.COMMITS, (result,)] += 1
 
     def count(
         self, plan: Snapshot, changeset: Changeset, messages: Sequence[tuple[Any, Any]], spent: int, *, is_due: bool
@@ -61,42 +62,46 @@ class BatchCounts:
 
         `spent` are the plan's tokens before; `is_due` where a clock led to it, and no message.
         """
-        if HERE.board is None:
+        if self._board is None:
             return
-        counts, kind = self._tally.counts, (plan.record.head.kind,)
+        record, events = plan.record, self._tally.events
         for verdict, (_, report) in zip(changeset.verdicts, messages, strict=False):  # commands have none
             if verdict is Verdict.APPLIED:
                 _count_outcome(self._tally, plan, report, changeset)
             else:
-                counts[metrics.OUTCOMES, (verdict.value, "none")] += 1
+                events.append((OUTCOMES, (verdict.value, "none")))
         for what, data in changeset.events:
             if what in STEP_ENDS:
-                counts[STEP_ENDS[what]] += 1
+                events.append(STEP_ENDS[what])
             elif what == REVISED:
-                counts[metrics.REVISIONS, (_row(codec.loads(data)),)] += 1
+                events.append((metrics.REVISIONS, (_row(codec.loads(data)),)))
         if is_due and (expired := len(changeset.ended) - len(changeset.cancelled)):
-            counts[metrics.LEASES_EXPIRED, ()] += expired
+            self._tally.counts[metrics.LEASES_EXPIRED, ()] += expired
         if changeset.dispatches:
-            self._count_dispatches(plan, changeset, kind)
-        if (booked := plan.record.spent["tokens"] - spent) > 0:
-            counts[metrics.SPENT_TOKENS, kind] += booked
+            self._count_dispatches(plan, changeset)
+        if (booked := record.spent["tokens"] - spent) > 0:
+            self._tally.counts[SPENT, (record.head.kind,)] += booked
 
-    def _count_dispatches(self, plan: Snapshot, changeset: Changeset, kind: tuple[str]) -> None:
-        counts = self._tally.counts
+    def _count_dispatches(self, plan: Snapshot, changeset: Changeset) -> None:
+        counts, kind = self._tally.counts, (plan.record.head.kind,)
         for step_id, attempt, _ in changeset.dispatches:
-            counts[metrics.STEPS_DISPATCHED, (attempt.queue, plan.steps[step_id].facts["risk_level"])] += 1
-            counts[metrics.RESERVED_TOKENS, kind] += attempt.tokens
+            self._tally.events.append((DISPATCHED, (attempt.queue, plan.steps[step_id].facts["risk_level"])))
+            counts[RESERVED, kind] += attempt.tokens
         if len(changeset.dispatches) > 1:
-            counts[metrics.PARALLEL_BATCHES, ()] += 1
+            self._tally.events.append((metrics.PARALLEL_BATCHES, ()))
 
-    def end(self, plans: int) -> None:
-        """End a batch: what was counted is told from now on."""
-        if HERE.board:
-            if plans:
-                whole = time.perf_counter() - self._began
-                for metric, size in ((APPLY, whole), (DECIDE, self.decide_s), (COMMIT, self.commit_s)):
-                    self._tally.sizes[metric, ()].append(size)
-            HERE.board.take(self._tally)
+    def end(self, verdicts: Sequence[str | Exception]) -> None:
+        """End a batch, whose commits got these verdicts: what was counted is told from now on."""
+        if self._board is None:
+            return
+        if verdicts:
+            whole = time.perf_counter() - self._began
+            for metric, size in ((APPLY, whole), (DECIDE, self.decide_s), (COMMIT, self.commit_s)):
+                self._tally.sizes[metric, ()].append(size)
+            for verdict, times in Counter(map(str, verdicts)).items():
+                result = verdict.partition(" ")[0]
+                self._tally.counts[metrics.COMMITS, (result if result in RESULTS else "refused",)] += times
+        self._board.take(self._tally)
 
 
 def count_first_steps(changesets: Iterable[Changeset], kind: str) -> None:
@@ -114,21 +119,19 @@ def count_first_steps(changesets: Iterable[Changeset], kind: str) -> None:
 
 
 def _count_outcome(tally: Tally, plan: Snapshot, report: Report, changeset: Changeset) -> None:
-    outcome, counts = report.outcome, tally.counts
-    counts[metrics.OUTCOMES, ("applied", _category(plan.steps[outcome.step_id], report))] += 1
+    outcome, events = report.outcome, tally.events
+    step_id, said = outcome.step_id, outcome.metrics
+    events.append((OUTCOMES, ("applied", _category(plan.steps[step_id], report))))
     if outcome.tests_passed is not None:
-        counts[metrics.QA_EVALUATIONS, PASSED if outcome.tests_passed else FAILED] += 1
-    said, attempt = outcome.metrics, changeset.ended.get(outcome.step_id)
-    if attempt:
-        worked = 0.0
+        events.append(PASSED if outcome.tests_passed else FAILED)
+    if attempt := changeset.ended.get(step_id):
+        worked, queue = 0.0, (attempt.queue,)
         if said and said.duration_ms is not None:
             worked = min(max(0, said.duration_ms) / 1000, MOST_S)
-            tally.sizes[metrics.STEP_RUN_SECONDS, (attempt.queue,)].append(worked)
-        tally.sizes[metrics.STEP_QUEUE_SECONDS, (attempt.queue,)].append(
-            max(0.0, (changeset.now - attempt.at) / 1000 - worked)
-        )
+            tally.sizes[RUN, queue].append(worked)
+        tally.sizes[QUEUED, queue].append(max(0.0, (changeset.now - attempt.at) / 1000 - worked))
     if said and (said.cost_usd or said.input_tokens or said.output_tokens or said.cached_tokens):
-        _count_model(counts, said, plan.record.head.kind)
+        _count_model(tally.counts, said, plan.record.head.kind)
 
 
 def _count_model(counts: Any, said: Metrics, kind: str) -> None:

@@ -14,6 +14,8 @@ import tempfile
 import threading
 from bisect import bisect_left
 from collections import Counter, defaultdict
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +31,12 @@ Labels = tuple[str, ...]
 
 
 class Tally:
-    """What was counted and is not in the file yet. Not for several threads at once."""
+    """What was counted and is not in the file yet: each of `events` once. Not for several threads at once."""
 
-    __slots__ = ("counts", "sizes")
+    __slots__ = ("counts", "events", "sizes")
 
     def __init__(self) -> None:
+        self.events: list[tuple[Metric, Labels]] = []
         self.counts: defaultdict[tuple[Metric, Labels], float] = defaultdict(float)
         self.sizes: defaultdict[tuple[Metric, Labels], list[float]] = defaultdict(list)
 
@@ -58,14 +61,15 @@ class Board:
     def take(self, tally: Tally) -> None:
         """Add a tally, which is empty then."""
         with self.lock:
-            for (metric, labels), by in tally.counts.items():
+            for (metric, labels), by in chain(tally.counts.items(), Counter(tally.events).items()):
                 self._counter(metric, self._bounded(metric, labels)).inc(by)
             for (metric, labels), sizes in tally.sizes.items():
                 total, buckets = self._histogram(metric, self._bounded(metric, labels))
                 total.inc(sum(sizes))
-                for place, times in Counter(bisect_left(metric.buckets, size) for size in sizes).items():
+                for place, times in Counter(map(partial(bisect_left, metric.buckets), sizes)).items():
                     buckets[place].inc(times)
         tally.counts.clear()
+        tally.events.clear()
         tally.sizes.clear()
 
     def _counter(self, metric: Metric, labels: Labels) -> Any:
