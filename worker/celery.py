@@ -108,7 +108,10 @@ def _before_anything_is_forked(**_: Any) -> None:
     if url := os.environ.get("CELERY_BROKER_URL"):  # the option --broker of celery itself
         app.conf.broker_url = url
     if settings.metrics_port is not None:
-        HERE.start()
+        try:
+            HERE.start()
+        except OSError as error:
+            sys.exit(f"PLANNER_METRICS_PORT: there is no place for temporary files: {error}.")
     credentials.protect()
     tracing.start(settings, "planner-worker")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -40,6 +41,8 @@ from worker.telemetry.metrics_server import Counts
 from worker.telemetry.shared_state import SharedState
 from worker.webhooks.checking import read_checked
 
+log = logging.getLogger("planner.gateway")
+
 PATIENCE_S = 2.0  # of a door with Redis: its caller is told to come again, and others wait for the thread
 ROUTERS = (
     *(health.router, tokens.router, goals.router, plans.router, plans.of_plan),
@@ -60,7 +63,10 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        app.state.counts = Counts(HERE.start())
+        try:
+            app.state.counts = Counts(HERE.start()).collect
+        except OSError as error:
+            log.warning("nothing is counted", extra={"error": str(error)})
         desk.start()
         ending = asyncio.create_task(_end(context))
         async with mcp_door(app, settings):
@@ -73,6 +79,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = FastAPI(title="Planner", version=version("planner-worker"), lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.context = context
+    app.state.counts = tuple  # tells nothing until the gateway serves
     app.state.shared = SharedState(client, settings.partitions)
     app.state.verifier = Verifier(oidc_file.issuers(settings.oidc_file))
     problems.install(app)

@@ -10,10 +10,12 @@ import atexit
 import os
 import re
 import shutil
+import socket
 import tempfile
 import threading
 from bisect import bisect_left
 from collections import Counter, defaultdict
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -109,10 +111,13 @@ class Counting:
         self.board: Board | None = None
 
     def start(self) -> Board:
-        """Count from now on, in a new folder; those of processes that are gone are removed."""
+        """Count from now on, in a new folder; those of processes that are gone are removed.
+
+        Raises OSError where there is no place for temporary files.
+        """
         if self.board is None:
             _remove_left_behind()
-            self.board = Board(Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")))
+            self.board = Board(Path(tempfile.mkdtemp(prefix=f"{_ours()}{os.getpid()}-")))
             atexit.register(_remove, self.board.folder, os.getpid())
         return self.board
 
@@ -135,10 +140,16 @@ HERE = Counting()
 
 
 def _remove_left_behind() -> None:
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        pid = folder.name.removeprefix(PREFIX).partition("-")[0]
-        if pid.isdigit() and folder.stat().st_uid == os.getuid() and not is_there(int(pid)):
-            shutil.rmtree(folder, ignore_errors=True)
+    for folder in Path(tempfile.gettempdir()).glob(f"{_ours()}*"):
+        pid = folder.name.removeprefix(_ours()).partition("-")[0]
+        with suppress(OSError):  # another worker that starts removes them, too
+            if pid.isdigit() and folder.lstat().st_uid == os.getuid() and not is_there(int(pid)):
+                shutil.rmtree(folder)
+
+
+def _ours() -> str:
+    """Begin the names of this host's folders: containers that share one with us have processes of their own."""
+    return f"{PREFIX}{socket.gethostname()}-"
 
 
 def _remove(folder: Path, pid: int) -> None:

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, mmap_dict, multiprocess
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest, mmap_dict, multiprocess
 from prometheus_client.metrics_core import Metric as Family
 
 from schemas import codec
@@ -49,15 +49,15 @@ class Counts:
     def collect(self) -> Iterator[Family]:
         """Add up the files."""
         with self._lock:
-            registry = CollectorRegistry()
-            yield from SUMS(registry, str(self._board.folder)).collect()
+            begun = [path for path in self._board.folder.glob("*.db") if path.stat().st_size]  # others hold nothing yet
+            yield from SUMS.merge(map(str, begun))
 
     def merge_gone(self) -> None:
         """Add the files of processes that are gone to one, so that there are not more and more of them."""
         with self._lock:
             for path in self._board.folder.glob("*_*.db"):
                 kind, _, pid = path.stem.partition("_")
-                if pid.isdigit() and not is_there(int(pid)):
+                if pid.isdigit() and path.stat().st_size and not is_there(int(pid)):
                     _move(path, self._board.folder / f"{kind}_{GONE}.db")
 
 

@@ -11,7 +11,7 @@ from schemas.api_key import Right
 from worker.gateway import openapi
 from worker.gateway.access import Access, having
 from worker.gateway.problems import Refusal
-from worker.telemetry.metrics_server import Counts, build_info, exposition
+from worker.telemetry.metrics_server import Collect, build_info, exposition
 from worker.telemetry.shared_state import SharedState
 
 router = APIRouter(tags=["fleet"])
@@ -25,5 +25,5 @@ def metrics(request: Request, caller: Annotated[Access, Depends(having(Right.VIE
     if not caller.key.sees_all:
         raise Refusal("no_right", "These figures are of all tenants: a key of one may not see them.", 403)
     shared: SharedState = request.app.state.shared
-    counts: Counts = request.app.state.counts
-    return Response(exposition(build_info, shared.collect, counts.collect), media_type=CONTENT_TYPE_LATEST)
+    counts: Collect = request.app.state.counts
+    return Response(exposition(build_info, shared.collect, counts), media_type=CONTENT_TYPE_LATEST)
