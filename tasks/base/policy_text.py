@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from hashlib import blake2b
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -54,14 +54,17 @@ def digest_of(text: bytes) -> str:
 
 def read_policy(text: bytes) -> Policy:
     """Read the rules of a policy: ours, and what it adds to them. Raises WrongPolicy with every mistake."""
-    table = read_table(text)
+    table, lines = read_table(text), text.decode().splitlines()
+    wrong: list[Mistake] = []
     try:
         file = PolicyFile.model_validate(table)
     except ValidationError as error:
-        lines = text.decode().splitlines()
-        found = [_mistake(each, lines) for each in error.errors()]
-        raise WrongPolicy(*sorted(found)[:MOST_TOLD]) from error
-    if wrong := list(_wider(file, text.decode().splitlines())):
+        wrong = [_mistake(each, lines) for each in error.errors()]
+        for each in error.errors():
+            _leave_out(table, each["loc"])
+        file = PolicyFile.model_validate(table)  # so that what is left is looked over, too
+    wrong += _wider(file, lines)
+    if wrong:
         raise WrongPolicy(*sorted(wrong)[:MOST_TOLD])
     return _policy(file, digest_of(text))
 
@@ -79,6 +82,15 @@ def read_table(text: bytes) -> dict[str, Any]:
         message = f"it is format {said}, and this version reads {FORMAT}: take a newer planner."
         raise WrongPolicy(Mistake(_line_of(("format",), text.decode().splitlines()), "format", message))
     return table
+
+
+def flatten(table: Mapping[str, Any], before: Path = ()) -> dict[str, Any]:
+    """Lay out the values of a policy by the names of their keys, such as `tenant.acme.most.tokens`."""
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        path = (*before, name)
+        found |= flatten(value, path) if isinstance(value, Mapping) else {_name(path): value}
+    return found
 
 
 def _policy(file: PolicyFile, digest: str) -> Policy:
@@ -126,6 +138,17 @@ def _goal_tables(file: PolicyFile) -> Iterator[tuple[Path, GoalTable]]:
             yield (scope, str(name)), table
 
 
+def _leave_out(table: dict[str, Any], loc: Sequence[int | str]) -> None:
+    """Take the key that is wrong out of a table; one of a list with its whole list."""
+    inner: Any = table
+    for part, after in pairwise(loc):
+        if not isinstance(after, str) or after == "[key]":
+            inner.pop(part, None)
+            return
+        inner = inner.get(part, {})
+    inner.pop(loc[-1], None)
+
+
 def _told(path: Path, message: str, lines: list[str]) -> Mistake:
     return Mistake(_line_of(path, lines), _name(path), message)
 
@@ -138,6 +161,8 @@ def _mistake(error: ErrorDetails, lines: list[str]) -> Mistake:
         known = _known(path)
         near = get_close_matches(path[-1], known, 1, 0.5) or get_close_matches(path[-1].upper(), known, 1, 0.5)
         message = "there is no such key" + (f": it may be `{near[0]}`" if near else f"; there are {', '.join(known)}")
+    elif error["type"] in ("model_type", "dict_type"):
+        message = "a table is wanted"
     elif not isinstance(error["input"], dict | list):
         message += f", not {error['input']!r:.40}"
     return _told(path, f"{message}.", lines)

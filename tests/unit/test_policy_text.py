@@ -72,6 +72,20 @@ def test_an_empty_policy_changes_nothing_but_the_digest() -> None:
             '[repository."a/b"]\nmost.tokens = 5000\ndefaults.tokens = 6000',
             ['line 3, repository."a/b".defaults.tokens: 6000 is above most.tokens, 5000.'],
         ),
+        (
+            "[defaults]\ntokns = 1\n[risk.HIGH]\nretries = 3\n[kind]\nx = 1\n[tenant.a]\napprovals = ['low']",
+            [
+                "line 2, defaults.tokns: there is no such key: it may be `tokens`.",
+                "line 4, risk.HIGH.retries: 3 is more than 1; a policy only tightens.",
+                "line 6, kind.x: a table is wanted.",
+                "line 6, kind.x: there is no such key; there are task, gap_report, campaign, reviewed_plan, evolution.",
+                "line 8, tenant.a.approvals.0: input should be 'LOW', 'MED' or 'HIGH', not 'low'.",
+            ],
+        ),
+        (
+            "kind = 5\nrisk = [3]\nretries = 'x'\nmost = 1\ntenant.a = 3\nrepository.b.most.tokens = 2.5",
+            None,
+        ),
         ("allowed_files = ['src/*']", None),
         ("format = 2", ["line 1, format: it is format 2, and this version reads 1: take a newer planner."]),
         ("[defaults", None),

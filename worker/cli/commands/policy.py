@@ -1,0 +1,229 @@
+"""`planner policy apply`, `withdraw`, `show`, `diff` and `history`: the rules of operators for plans to come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, command, open_link, read_source, say, say_json
+from worker.cli.target import complete_plan
+from worker.host.terminal import content, line
+from worker.store.keys import NO_TENANT
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+app = typer.Typer(
+    name="policy",
+    help="Apply, show and compare the rules of operators that plans are made under.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ForTenant = Annotated[
+    str | None,
+    typer.Option("--tenant", metavar="T", help="Of this tenant; else of all tenants that have none of their own."),
+]
+Actor = Annotated[str | None, typer.Option("--actor", help="Who does it; you, unless said.")]
+Named = Annotated[str, typer.Argument(metavar="POLICY", help="A digest or its beginning, a file, or `current`.")]
+MIN_DIGEST = 4  # characters of a digest's beginning
+
+
+@app.command("apply")
+@command
+def apply_policy(
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The policy (TOML); - is stdin.")],
+    tenant: ForTenant = None,
+    actor: Actor = None,
+    check: Annotated[bool, typer.Option("--check", help="Only look it over; no server is asked.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Put a policy in force: plans that are made from now on are made and decided under it; others keep theirs.
+
+    [b]planner policy apply docs/examples/policy.toml --check[/b]
+
+    [b]planner policy apply acme.toml --tenant acme[/b]
+
+    A wrong file changes nothing, and every mistake in it is told with its line. Exit code 2 says so.
+    """
+    import getpass
+
+    from tasks.base.policy_text import MAX_BYTES, digest_of
+    from worker.store import policies
+
+    text = read_source(file, MAX_BYTES)
+    _check(file, text)
+    digest = digest_of(text)
+    if not check:
+        with open_link(agreed=False) as link:
+            policies.apply(link.client, text, actor or getpass.getuser(), tenant)
+    about = f"the tenant {tenant}" if tenant else "all tenants that have none of their own"
+    told = f"{file} is a policy: {digest}." if check else f"{digest} is in force for {about}."
+    say_json({"digest": digest, "tenant": tenant, "applied": not check}) if as_json else say(told)
+
+
+@app.command("withdraw")
+@command
+def withdraw_policy(tenant: ForTenant = None, actor: Actor = None, as_json: Json = False) -> None:
+    """Take a policy out of force: the built-in rules hold for new plans, or for a tenant's again those of all.
+
+    [b]planner policy withdraw --tenant acme[/b]
+    """
+    import getpass
+
+    from worker.store import policies
+
+    with open_link(agreed=False) as link:
+        was_there = policies.withdraw(link.client, actor or getpass.getuser(), tenant)
+    if not was_there:
+        raise Failure.of("no_policy", "No policy is in force there; see planner policy history.", MISSING)
+    say_json({"withdrawn": True, "tenant": tenant}) if as_json else say("Withdrawn: plans that were made keep theirs.")
+
+
+@app.command("show")
+@command
+def show_policy(
+    policy: Annotated[str, typer.Argument(metavar="[POLICY]", help="A digest or its beginning.")] = "current",
+    plan: Annotated[
+        str | None,
+        typer.Option("--plan", metavar="PLAN", help="That of this plan.", autocompletion=complete_plan),
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", metavar="T", help="In force for this tenant; whose goal PLAN is.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print a policy as it was applied: the one in force, another one, or that of a plan.
+
+    [b]planner policy show --tenant acme[/b]
+
+    [b]planner policy show --plan 3c-0199 > policy.toml[/b]
+
+    Exit code 3: there is no such policy, and the built-in rules hold.
+    """
+    from tasks.base.policy_text import WrongPolicy, read_table
+
+    with open_link(agreed=False) as link:
+        digest = _of_plan(link, plan, tenant or NO_TENANT) if plan else _resolve(link.client, policy, tenant)
+        text = _text(link.client, digest)
+    if not as_json:
+        line(f"# {digest}", err=True)
+        content(text)
+        return
+    try:
+        rules = read_table(text)
+    except WrongPolicy:  # of a newer planner
+        rules = None
+    say_json({"digest": digest, "rules": rules, "text": text.decode(errors="replace")})
+
+
+@app.command("diff")
+@command
+def diff_policies(policy: Named, other: Named, as_json: Json = False) -> int:
+    """Say what two policies say differently, key by key; exit code 1 where they differ.
+
+    [b]planner policy diff current acme.toml[/b]
+    """
+    one, two = _flat(policy), _flat(other)
+    pairs = {name: [one.get(name), two.get(name)] for name in sorted({*one, *two})}
+    differing = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    if as_json:
+        say_json(differing)
+    for name, (before, after) in {} if as_json else differing.items():
+        line(f"{name}: {_word(before)} -> {_word(after)}")
+    return FAILED if differing else OK
+
+
+@app.command("history")
+@command
+def show_history(as_json: Json = False) -> None:
+    """List which policy was put in force when and by whom, newest first.
+
+    [b]planner policy history[/b]
+    """
+    from worker.store import policies
+
+    with open_link(agreed=False) as link:
+        found = list(policies.history(link.client))
+    if as_json:
+        say_json([each._asdict() for each in found])
+        return
+    for each in found:
+        about = f"tenant {each.tenant}" if each.tenant else "all"
+        line(f"{each.at}  {each.digest or 'withdrawn':32}  {about}  by {each.by}")
+    if not found:
+        say("No policy was ever applied: the built-in rules hold.")
+
+
+def _check(name: str, text: bytes) -> None:
+    """Raise Failure with every mistake of a policy."""
+    from schemas.envelope import FieldError
+    from tasks.base.policy_text import WrongPolicy, read_policy
+
+    try:
+        read_policy(text)
+    except WrongPolicy as error:
+        errors = [
+            FieldError(pointer=each.key, code="wrong_policy", message=str(each._replace(key="")))
+            for each in error.mistakes
+        ]
+        raise Failure.of("wrong_policy", f"{name} is no policy.", USAGE, errors) from error
+
+
+def _resolve(client: Redis, name: str, tenant: str | None = None) -> str:
+    """Return the digest that a name means; raises Failure for none and several."""
+    from worker.store import policies
+
+    if name == "current":
+        digest = policies.current(client, tenant)
+        if digest is None:
+            raise Failure.of("no_policy", "No policy is in force: the built-in rules hold.", MISSING)
+        return digest
+    found = [each for each in policies.digests(client) if each.startswith(name)] if len(name) >= MIN_DIGEST else []
+    if len(found) != 1:
+        why = f"{len(found)} policies begin with it: say more." if found else "there is none."
+        raise Failure.of("no_such_policy", f"{name}: {why} See planner policy history.", MISSING)
+    return found[0]
+
+
+def _of_plan(link: Any, plan: str, tenant: str) -> str:
+    from schemas import codec
+    from worker.store.keys import Partition, partition_of
+
+    plan_id = link.resolve(plan, tenant)
+    head = link.client.hget(Partition(partition_of(plan_id, link.partitions)).plan(plan_id).plan, "head")
+    digest = codec.loads(head).get("policy") if head else None
+    if digest is None:
+        raise Failure.of("no_policy", f"{plan} was made under the built-in rules.", MISSING)
+    return str(digest)
+
+
+def _text(client: Redis, digest: str) -> bytes:
+    from worker.store import policies
+
+    text = policies.read_text(client, digest)
+    if text is None:
+        detail = f"The text of the policy {digest} is missing: apply the same file again."
+        raise Failure.of("no_such_policy", detail, MISSING)
+    return text
+
+
+def _flat(name: str) -> dict[str, Any]:
+    """Read a policy, by whichever name, as one value for each key."""
+    from pathlib import Path
+
+    from tasks.base.policy_text import MAX_BYTES, flatten, read_table
+
+    if name == "-" or Path(name).is_file():
+        text = read_source(name, MAX_BYTES)
+        _check(name, text)
+    else:
+        with open_link(agreed=False) as link:
+            text = _text(link.client, _resolve(link.client, name))
+    return flatten(read_table(text))
+
+
+def _word(value: Any) -> str:
+    return "(not said)" if value is None else str(value)
