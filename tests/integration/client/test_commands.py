@@ -24,6 +24,8 @@ CHANGING = re.compile(
     r"| \(key [0-9a-f]+\)| *\b\d+ (?:ms|s|min)\b *|wall[_ ]clock[^\n]*"
 )
 
+POLICY = Path(__file__).parents[3] / "docs" / "examples" / "policy-strict.toml"
+
 Ask = Callable[..., Result]
 
 
@@ -85,6 +87,7 @@ def test_a_plan_is_told_of_alike(
         ("summary", plan_id),
         ("attempt", plan_id, "look"),
         ("export", plan_id),
+        ("backtest", "--policy", POLICY, plan_id),
         *((("watch", plan_id), ("watch", plan_id, "--json"), ("retry", plan_id, "--print")) if has_ended else ()),
     ):
         assert_alike(by_redis, over_http, words)
