@@ -38,8 +38,9 @@ class _Process:
 
     def __init__(self) -> None:
         self.service = ""
+        self.lock = threading.Lock()
         self.provider: TracerProvider | None = None
-        self.forget()
+        self._tracer: Tracer | None = None
         os.register_at_fork(after_in_child=self.forget)
 
     def forget(self) -> None:
@@ -47,14 +48,13 @@ class _Process:
         self.lock, self.provider, self._tracer = threading.Lock(), None, None
 
     def tracer(self) -> Tracer:
+        """Return what makes spans here; the first call makes it."""
         if self._tracer is None:
             with self.lock:
                 if self._tracer is None:
                     self.provider = _provider(self.service)
                     self._tracer = self.provider.get_tracer("planner", version("planner-worker"))
         return self._tracer
-
-    _tracer: Tracer | None
 
 
 _here = _Process()
