@@ -64,6 +64,7 @@ class _Link(NamedTuple):
     prev: str | None = None
     version: int = 0
     ends: bool = False  # the plan
+    orders: bool = False  # nothing came in but commands, and nothing moved: what an ended plan refuses
 
     def continues(self, before: _Link | None) -> bool:
         """Whether it was written behind `before`, as far as one can see."""
@@ -93,6 +94,7 @@ class _Walk:
         self.chains = 0
         self.since = 0  # where the chain of the last line begins
         self.anchored: _Link | None = None
+        self.beyond: _Link | None = None  # the first line behind the anchored end that no ended plan has
         self.covered: tuple[int, int] | None = None
 
     def add(self, link: _Link) -> None:
@@ -104,6 +106,8 @@ class _Walk:
         self.recent[link.digest] = link.place
         if len(self.recent) > RECENT:
             del self.recent[next(iter(self.recent))]
+        if self.anchored and self.anchored.ends and not (self.beyond or link.orders):
+            self.beyond = link
         if self.anchor and link.digest == self.anchor.head:
             self.anchored, self.covered = link, (self.since, link.place)
         self.last = link
@@ -149,7 +153,15 @@ def _read(place: int, raw: bytes) -> _Link:
     version, prev, moves = line.get("version"), line.get("prev"), line.get("moves")
     if type(version) is not int or not isinstance(moves, list) or not isinstance(prev, str | None):
         return _Link(place, digest)
-    return _Link(place, digest, prev, max(0, version), any(map(_is_end, moves)))
+    return _Link(place, digest, prev, max(0, version), any(map(_is_end, moves)), _has_orders(line) and not moves)
+
+
+def _has_orders(line: dict[str, Any]) -> bool:
+    """Whether commands came in, and nothing else."""
+    said = line.get("in")
+    return (
+        isinstance(said, list) and bool(said) and all(isinstance(one, list) and one[:1] == ["command"] for one in said)
+    )
 
 
 def _is_end(move: Any) -> bool:
@@ -226,10 +238,11 @@ def _or_cut(wrong: _Link, later: _Later) -> str:
 def _compare(walk: _Walk, last: _Link) -> Fault | None:
     """Find what the anchor says of lines that are in order."""
     if walk.anchored:
-        if not walk.anchored.ends or walk.anchored.place == last.place:
-            return None  # of a plan that went on, later lines are no fault
-        first = walk.anchored.place + 1
-        return Fault(first, "added", f"Line {first - 1} ends the plan, and its digest is the head: nothing follows it.")
+        if walk.beyond is None:  # a plan that goes on has later lines, and one that has ended refuses commands
+            return None
+        end, place = walk.anchored.place, walk.beyond.place
+        why = f"Line {end} ends the plan, and its digest is the head: only commands that it refuses follow it."
+        return Fault(place, "added", why)
     known = walk.anchor.lines if walk.anchor else None
     count = last.place - walk.since + 1
     if known is not None and count < known:

@@ -21,6 +21,12 @@ def line(version: int, prev: bytes | None = None, moves: Sequence[Any] = (), **m
     return codec.dumps({"version": version, "now": 1000 + version, **link, **more, "in": [], "moves": moves})
 
 
+def order(version: int, prev: bytes) -> bytes:
+    """The line of a command that an ended plan has refused."""
+    said = [["command", {"command": "pause"}, "the plan has ended"]]
+    return codec.dumps(codec.loads(line(version, prev)) | {"in": said})
+
+
 def log(count: int, plan: str = "a", *, versions: Sequence[int] | None = None) -> list[bytes]:
     """The log of a plan that has ended."""
     lines: list[bytes] = []
@@ -176,6 +182,20 @@ def test_nothing_may_follow_the_end_of_a_plan_but_a_plan_that_goes_on_grows() ->
     assert fault([*lines, forged], anchor(lines)) == (7, "added")
     assert check(lines, anchor(lines[:4])).covered == (1, 4)
     assert check(lines, anchor(lines[:4])).result == "consistent"
+
+
+def test_commands_that_an_ended_plan_refuses_follow_its_end_and_nothing_else_does() -> None:
+    lines = log(6)
+    refused = order(9, lines[-1])
+    honest = [*lines, refused, order(10, refused)]
+    outcome = codec.dumps(codec.loads(order(11, honest[-1])) | {"in": [["outcome", 1, None, {}]]})
+    moved = codec.dumps(codec.loads(order(11, honest[-1])) | {"moves": [["a", "DONE", "FAILED"]]})
+
+    found = check(honest, anchor(lines))
+    assert (found.fault, found.result, found.covered) == (None, "consistent", (1, 6))
+    assert check(honest, anchor(honest)).result == "unchanged"
+    for forged in (outcome, moved):
+        assert fault([*honest, forged], anchor(lines)) == (9, "added")
 
 
 def test_chains_that_older_workers_began_are_named_and_not_accused() -> None:
