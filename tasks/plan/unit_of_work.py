@@ -338,7 +338,7 @@ class UnitOfWork:
             around["grants"] = {scope: [*grant] for scope, grant in snapshot.grants.items()}
         if snapshot.short_of_memory:
             around["memory"] = True
-        for queue in set(self.kept.values()):
+        for queue in sorted(set(self.kept.values())):  # the line's bytes depend on their order
             if until := snapshot.paused_queues[queue].until:
                 around.setdefault("paused_until", {})[queue] = until
         if snapshot.leases:

@@ -8,7 +8,7 @@ from schemas import codec
 from tasks.base.log_chain import LOG, LogHead, digest_line, find_head
 from tasks.handlers.birth import tell_setting
 from tasks.handlers.goals import CHUNK
-from tasks.plan.snapshot import Clocks
+from tasks.plan.snapshot import Clocks, StandingCommand
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.rules.strategy import Drafted, Setting
 from tasks.toolchain.catalogue import CATALOGUE
@@ -166,6 +166,22 @@ def test_a_line_tells_what_stood_around_the_plan() -> None:
 
     assert plan.log[-1]["around"] == {"grants": {TENANT: [4000, False]}, "memory": True}
     assert "around" not in Running(a_step("a")).log[0]
+
+
+def test_paused_queues_are_told_in_one_order() -> None:
+    plan = Running(a_step("a"))
+    unit = UnitOfWork(plan.begin(Ask(PLAN)))
+    queues = [f"q{number}" for number in range(8)]
+    unit.kept = {f"step-{queue}": queue for queue in queues}
+    unit.snapshot.paused_queues = {
+        queue: StandingCommand("pause", f"queue:{queue}", "", "", "", 9) for queue in reversed(queues)
+    }
+    unit.inputs.append(["queue resumed"])
+    unit.wake_at(1)
+
+    around = codec.loads(unit.close().log or b"{}")["around"]
+
+    assert [*around["paused_until"]] == queues
 
 
 def test_a_lease_that_ran_out_is_told_as_it_was_read() -> None:
