@@ -21,7 +21,7 @@ from rich.text import Text
 from schemas.envelope import FieldError, Problem
 from worker.cli import console
 from worker.host.printable import escape_json, make_harmless
-from worker.host.terminal import Terminal, content
+from worker.host.terminal import JsonOutput, Terminal, content
 from worker.telemetry.logs import JsonLines
 
 WORKER = Path(__file__).parents[2] / "worker"
@@ -55,6 +55,22 @@ def test_a_file_is_printed_byte_for_byte_for_a_program_alone(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     content(data)
     assert (ESCAPES - {"\r"}).isdisjoint(capfdbinary.readouterr().out.decode())
+
+
+def test_json_in_pieces_is_printed_byte_for_byte_for_a_program_alone(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = json.dumps({"text": HOSTILE}, ensure_ascii=False).encode()
+    for is_terminal in (False, True):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda seen=is_terminal: seen)
+        out = JsonOutput()
+        for at in range(0, len(data), 5):  # also within a character
+            out.write(data[at : at + 5])
+        out.flush()
+        printed = capfdbinary.readouterr().out
+        assert json.loads(printed) == {"text": HOSTILE}
+        assert (printed == data) is not is_terminal
+        assert not is_terminal or ESCAPES.isdisjoint(printed.decode())
 
 
 def test_a_table_of_hostile_words_is_a_table() -> None:

@@ -60,15 +60,16 @@ def overwrite(text: str = "") -> None:
 
 
 class JsonOutput:
-    """Stdout as a file that JSON is written to in pieces."""
+    """Stdout as a file that JSON is written to in pieces: byte for byte for a program, harmless on a terminal."""
 
     def __init__(self) -> None:
         self._decoder = getincrementaldecoder("utf-8")(errors="replace")
         self._out: IO[bytes] = sys.stdout.buffer
+        self._is_seen = sys.stdout.isatty()
 
     def write(self, piece: bytes | Any) -> int:
         """Write a piece; one may end within a character."""
-        self._out.write(escape_json(self._decoder.decode(piece)).encode())
+        self._out.write(escape_json(self._decoder.decode(piece)).encode() if self._is_seen else piece)
         return len(piece)
 
     def flush(self) -> None:
