@@ -46,16 +46,17 @@ def log(
 
     with open_planner() as planner:
         view = find(planner, plan, tenant)
-        found = _lines(planner, view.plan_id, first - 1, goes_on=follow and view.ended_at is None)
+        found = lines_of(planner, view.plan_id, first - 1, goes_on=follow and view.ended_at is None)
         for number, raw in enumerate(islice(found, limit), first):
             content(raw + b"\n") if as_json else line(tell_line(number, raw))
 
 
-def _lines(planner: Planner, plan_id: str, first: int, *, goes_on: bool) -> Iterator[bytes]:
-    """Yield the lines of a log from number `first`; of a plan that goes on, until the one that ends it."""
+def lines_of(planner: Planner, plan_id: str, first: int, *, goes_on: bool) -> Iterator[bytes]:
+    """Yield the lines of a log from number `first`; of a plan that goes on, until it has ended."""
     from tasks.record.chain import ends_plan
 
     while True:
+        before = first
         for raw in planner.log(plan_id, first):
             yield raw
             first += 1
@@ -63,3 +64,7 @@ def _lines(planner: Planner, plan_id: str, first: int, *, goes_on: bool) -> Iter
         if not goes_on:
             return
         time.sleep(LOOK_S)
+        if first == before:
+            # Its end may lie before the first line that is wanted.
+            view = planner.plan(plan_id)
+            goes_on = view is not None and view.ended_at is None
