@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from hashlib import blake2b
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -39,6 +39,13 @@ class Mistake(NamedTuple):
         return f"{place}{self.key}: {self.message}" if self.key else f"{place}{self.message}"
 
 
+class Lines(NamedTuple):
+    """Where the keys of a text stand: the first line of each, and the first line that has a key within it."""
+
+    at: dict[Path, int]
+    within: dict[Path, int]
+
+
 class WrongPolicy(PlannerError):
     """The text is no policy, or none that this version reads; `mistakes` says why."""
 
@@ -54,7 +61,7 @@ def digest_of(text: bytes) -> str:
 
 def read_policy(text: bytes) -> Policy:
     """Read the rules of a policy: ours, and what it adds to them. Raises WrongPolicy with every mistake."""
-    table, lines = read_table(text), text.decode().splitlines()
+    table, lines = read_table(text), _find_lines(text.decode())
     wrong: list[Mistake] = []
     try:
         file = PolicyFile.model_validate(table)
@@ -80,7 +87,7 @@ def read_table(text: bytes) -> dict[str, Any]:
     said = table.get("format", FORMAT)
     if type(said) is int and said > FORMAT:
         message = f"it is format {said}, and this version reads {FORMAT}: take a newer planner."
-        raise WrongPolicy(Mistake(_line_of(("format",), text.decode().splitlines()), "format", message))
+        raise WrongPolicy(Mistake(_line_of(("format",), _find_lines(text.decode())), "format", message))
     return table
 
 
@@ -112,7 +119,7 @@ def _policy(file: PolicyFile, digest: str) -> Policy:
     return replace(BUILT_IN, digest=digest, goals=BUILT_IN.goals + rows, attempts=attempts, retries=retries)
 
 
-def _wider(file: PolicyFile, lines: list[str]) -> Iterator[Mistake]:
+def _wider(file: PolicyFile, lines: Lines) -> Iterator[Mistake]:
     """Find what would allow more than we do, and defaults above what the same table allows at most."""
     for level, table in file.risk.items():
         ours = BUILT_IN.attempts[level]
@@ -149,17 +156,18 @@ def _leave_out(table: dict[str, Any], loc: Sequence[int | str]) -> None:
     inner.pop(loc[-1], None)
 
 
-def _told(path: Path, message: str, lines: list[str]) -> Mistake:
+def _told(path: Path, message: str, lines: Lines) -> Mistake:
     return Mistake(_line_of(path, lines), _name(path), message)
 
 
-def _mistake(error: ErrorDetails, lines: list[str]) -> Mistake:
+def _mistake(error: ErrorDetails, lines: Lines) -> Mistake:
     """Say what is wrong with a key: an unknown one with the name that it may have meant."""
     path = tuple(str(part) for part in error["loc"] if part != "[key]")
     message = error["msg"][:1].lower() + error["msg"][1:]
     if error["type"] == "extra_forbidden" or error["loc"][-1] == "[key]":
         known = _known(path)
-        near = get_close_matches(path[-1], known, 1, 0.5) or get_close_matches(path[-1].upper(), known, 1, 0.5)
+        name = path[-1] if path else ""
+        near = get_close_matches(name, known, 1, 0.5) or get_close_matches(name.upper(), known, 1, 0.5)
         message = "there is no such key" + (f": it may be `{near[0]}`" if near else f"; there are {', '.join(known)}")
     elif error["type"] in ("model_type", "dict_type"):
         message = "a table is wanted"
@@ -190,21 +198,28 @@ def _name(path: Path) -> str:
     return ".".join(part if part.replace("_", "").replace("-", "").isalnum() else f'"{part}"' for part in path)
 
 
-def _line_of(path: Path, lines: list[str]) -> int:
+def _line_of(path: Path, lines: Lines) -> int:
     """Find the line that has the most of `path`: its key, else its table; 0 where there is none."""
+    if path in lines.within:
+        return lines.within[path]
+    return next((lines.at[path[:size]] for size in range(len(path), 0, -1) if path[:size] in lines.at), 0)
+
+
+def _find_lines(text: str) -> Lines:
+    """Find where each key and each table of a policy stands."""
     table: Path = ()
-    best, at = 0, 0
-    for number, line in enumerate(lines, 1):
-        text = line.strip()
-        is_table = text.startswith("[")
-        found = _keys_of(text if is_table else f"{text.partition('=')[0]} = 0" if "=" in text else "")
+    lines = Lines({}, {})
+    for number, line in enumerate(text.splitlines(), 1):
+        said = line.strip()
+        is_table = said.startswith("[")
+        found = _keys_of(said if is_table else f"{said.partition('=')[0]} = 0" if "=" in said else "")
         if not found:
             continue
         table, place = (found, found) if is_table else (table, (*table, *found))
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(place, path, strict=False)))
-        if same > best and same in (len(place), len(path)):
-            best, at = same, number
-    return at
+        lines.at.setdefault(place, number)
+        for size in range(1, len(place) + 1):
+            lines.within.setdefault(place[:size], number)
+    return lines
 
 
 def _keys_of(text: str) -> Path:

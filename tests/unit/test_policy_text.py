@@ -12,7 +12,7 @@ from schemas.base import RiskLevel
 from schemas.goal import Goal
 from schemas.stored import PlanHead
 from tasks.base.policy import BUILT_IN, Policy
-from tasks.base.policy_text import MAX_BYTES, WrongPolicy, read_policy
+from tasks.base.policy_text import MAX_BYTES, MOST_TOLD, WrongPolicy, read_policy
 from tasks.handlers import goals
 from tasks.rules import budget
 from tasks.rules.strategy import Draft, Setting
@@ -154,3 +154,17 @@ def test_retries_and_attempts_are_those_of_the_policy() -> None:
         plan.report(a_failure("a", category="TYPE_ERROR"))
     assert (free.states["a"], bound.states["a"]) == ("ACTIVE", "FAILED")
     assert "retry_limit" not in (bound.halt or {}).get("evidence", {}).get("unblock", "")
+
+
+def test_a_file_full_of_wrong_keys_is_told_at_once() -> None:
+    text = "".join(f"key{number} = 1\n" for number in range(20_000)).encode()
+
+    with pytest.raises(WrongPolicy) as caught:
+        read_policy(text)
+
+    assert [each.line for each in caught.value.mistakes] == [*range(1, MOST_TOLD + 1)]
+
+
+def test_a_key_of_any_name_is_a_mistake() -> None:
+    with pytest.raises(WrongPolicy, match="there is no such key"):
+        read_policy(b'"[key]".tokens = 5')
