@@ -171,6 +171,18 @@ def test_without_tracing_a_goals_traceparent_goes_all_the_way_and_nothing_is_imp
 
 
 @pytest.mark.outages
+def test_a_plan_without_a_trace_gets_no_spans_of_a_controller_that_traces(
+    redis_url: str, redis: Redis, collector: Collector, repository: Path, tmp_path: Path
+) -> None:
+    with running_worker(redis_url, tmp_path / "worker.log"), ExitStack() as stack:
+        controller(stack, repository, tmp_path, PLANNER_REDIS_URL=redis_url, **collector.environment)
+        redis.xadd(GOALS, {"data": codec.dumps({**GOAL, "steps": STEPS})})
+        plan_id = plan_of(redis)
+        wait_until(lambda: state(redis, plan_id) == "COMPLETED", 60, "the plan's end")
+    assert not collector.spans  # its end has sent what waited
+
+
+@pytest.mark.outages
 def test_a_collector_that_hangs_neither_delays_nor_fails_a_decision(
     redis_url: str, redis: Redis, collector: Collector, repository: Path, tmp_path: Path
 ) -> None:

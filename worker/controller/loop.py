@@ -157,6 +157,13 @@ class Controller:
         told = tracing.messaging("process", entry.stream, about)
         return tracing.span(f"process {entry.stream}", SpanKind.CONSUMER, spec.traceparent, told)
 
+    def _sent(self, spec: Spec) -> AbstractContextManager[None]:
+        """Make what sends an outcome a span below its attempt's, if that is one."""
+        if spec.traceparent is None:
+            return nullcontext()
+        told = tracing.messaging("send", spec.reply_to)
+        return tracing.span(f"send {spec.reply_to}", SpanKind.PRODUCER, attributes=told)
+
     def _do(self, spec: Spec, entry: StepEntry, lease: LeaseClient, seconds: float | None) -> None:
         with lease.renewal():
             started = time.monotonic()
@@ -181,9 +188,8 @@ class Controller:
 
     def _publish(self, spec: Spec, data: bytes) -> None:
         """Hand in an outcome, again and again until it is taken; one that is refused as such is no matter of ours."""
-        told = tracing.messaging("send", spec.reply_to)
         try:
-            with tracing.span(f"send {spec.reply_to}", SpanKind.PRODUCER, attributes=told):
+            with self._sent(spec):
                 call_until_answered(lambda: self._steps.publish(spec.held, data), self._stop)
         except NoRight:
             raise
