@@ -113,7 +113,10 @@ def _before_anything_is_forked(**_: Any) -> None:
         except OSError as error:
             sys.exit(f"PLANNER_METRICS_PORT: there is no place for temporary files: {error}.")
     credentials.protect()
-    tracing.start(settings, "planner-worker")
+    try:
+        tracing.start(settings, "planner-worker")
+    except tracing.CannotTrace as error:
+        sys.exit(str(error))
 
 
 @signals.worker_init.connect

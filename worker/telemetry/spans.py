@@ -68,7 +68,11 @@ def _provider(service: str) -> TracerProvider:
 
 
 def set_up(service: str) -> None:
-    """Have the spans of this process and of its children be those of a service, unless OTEL_SERVICE_NAME says which."""
+    """Have the spans of this process and of its children be those of a service, unless OTEL_SERVICE_NAME says which.
+
+    Raises whatever the SDK raises for variables that it cannot use.
+    """
+    _provider(service).shutdown()  # the next one is made in the middle of the first goal or outcome
     _here.service = service
     for name in NOISY:
         logging.getLogger(name).addFilter(SaidSeldom())

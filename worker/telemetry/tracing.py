@@ -1,4 +1,4 @@
-"""Traces of goals and plans, where PLANNER_TRACING is set; without that nothing of OpenTelemetry is even imported.
+"""Traces of goals and plans, where PLANNER_TRACING is set; without that no exporter is even imported.
 
 Names and attributes are those of OpenTelemetry's conventions for messaging and for generative AI. Attributes hold ids,
 counts and words of ours, never what a goal, an outcome or a model said.
@@ -11,9 +11,14 @@ from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from types import ModuleType
 
+from tasks.base.errors import PlannerError
 from worker.settings.telemetry import TelemetrySettings
 
 Attributes = Mapping[str, str | int | float | bool]
+
+
+class CannotTrace(PlannerError):
+    """The OTEL_* variables describe nothing that spans can be sent with."""
 
 
 class SpanKind(Enum):
@@ -35,12 +40,16 @@ def start(settings: TelemetrySettings, service: str) -> None:
     """Trace what this program does from now on, as the service that is named, if the settings say so.
 
     Children that are forked from it trace too, each with an exporter of its own that it makes for its first span.
+    Raises CannotTrace where the OTEL_* variables allow none: no goal or outcome shall meet that.
     """
     global _spans
     if settings.tracing:
-        from worker.telemetry import spans
+        try:
+            from worker.telemetry import spans
 
-        spans.set_up(service)
+            spans.set_up(service)
+        except Exception as error:  # some variables are read by the import already
+            raise CannotTrace(f"PLANNER_TRACING: the OTEL_* variables cannot be used: {error}") from error
         _spans = spans
 
 

@@ -145,7 +145,10 @@ def controller(
         _check_agents(config)
     except NoSandbox as error:
         raise Failure.of("no_sandbox", str(error)) from error
-    tracing.start(settings, "planner-controller")
+    try:
+        tracing.start(settings, "planner-controller")
+    except tracing.CannotTrace as error:
+        raise Failure.of("wrong_settings", str(error), USAGE) from error
     try:
         return _run(config, count)
     finally:

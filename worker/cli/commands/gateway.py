@@ -71,9 +71,11 @@ def gateway(
         credentials.protect()
         logs.set_up_logs(settings.log_level)
         logs.set_up_sentry(settings)
-        tracing.start(settings, "planner-gateway")
         try:
+            tracing.start(settings, "planner-gateway")
             app = create_app(settings)
+        except tracing.CannotTrace as error:
+            raise Failure.of("wrong_settings", str(error), USAGE) from error
         except WrongSources as error:
             raise Failure.of("wrong_settings", f"PLANNER_WEBHOOKS_FILE: {error}", USAGE) from error
         serve(server_of(app, settings, certificate, behind_proxy=behind_proxy), listener)
