@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from worker.telemetry import metrics
 from worker.telemetry.averages import averages
-from worker.telemetry.counting import MOST_NAMES, NAME, OTHER, Board, Counting, Tally
+from worker.telemetry.counting import MOST_NAMES, NAME, OTHER, PREFIX, Board, Counting, Tally
 from worker.telemetry.metrics import Metric
 from worker.telemetry.metrics_server import CannotServe, Counts, MetricsServer, exposition
 
@@ -37,12 +42,14 @@ def read(here: Counting) -> dict[str, float]:
     return {f"{each.name}{sorted(each.labels.values())}": each.value for each in samples}
 
 
-def killed(here: Counting, metric: Metric, *labels: str) -> None:
-    """Count in a process that is killed at once."""
+def killed(here: Counting, metric: Metric, *labels: str, more: int = 0) -> None:
+    """Count in a process that is killed at once: once, and once with each of `more` other first labels."""
     if pid := os.fork():
         os.waitpid(pid, 0)
         return
     here.count(metric, *labels)
+    for number in range(more):
+        here.count(metric, f"{labels[0]}-{number}", *labels[1:])
     here.observe(metrics.DECOMPOSE_SECONDS, 0.02, "task")
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -79,6 +86,50 @@ def test_what_killed_processes_counted_is_told_once_and_kept_in_one_file(countin
     killed(counting, metrics.HALTS, "security")
     teller.merge_gone()
     assert read(counting)["planner_plan_halts_total['security']"] == 5
+
+
+def test_children_that_come_and_go_leave_no_more_labels_than_one_has(counting: Counting) -> None:
+    for child in range(3):
+        killed(counting, metrics.STEPS_DISPATCHED, *(f"q{child}", "low"), more=MOST_NAMES - 10)
+
+    counts(counting).merge_gone()
+
+    told = {name: value for name, value in read(counting).items() if name.startswith("planner_steps_dispatched_total")}
+    assert len(told) == MOST_NAMES + 1
+    assert told["planner_steps_dispatched_total['low', 'other']"] > 1
+    assert sum(told.values()) == 3 * (MOST_NAMES - 10 + 1)
+
+
+def test_a_folder_of_a_worker_that_had_our_process_id_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(socket, "gethostname", lambda: "box")
+    mine, others = (tmp_path / f"{PREFIX}box-{pid}-abcd" for pid in (os.getpid(), os.getppid()))
+    for folder in (mine, others):
+        folder.mkdir()
+
+    found = Counting().start().folder
+
+    assert not mine.exists()
+    assert others.exists()
+    assert found.is_dir()
+
+
+def test_a_scrape_that_fails_is_logged_and_answered(caplog: pytest.LogCaptureFixture) -> None:
+    def tell() -> Iterator[Any]:
+        raise ValueError("no number")
+        yield
+
+    server = MetricsServer("127.0.0.1", 0, tell)
+    server.start()
+    try:
+        answer = httpx.get(f"http://127.0.0.1:{server.port}/metrics", timeout=10)
+    finally:
+        server.stop()
+
+    assert answer.status_code == 500
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == ["metrics failed"]
 
 
 @settings(max_examples=20)

@@ -43,6 +43,22 @@ class Tally:
         self.sizes: defaultdict[tuple[Metric, Labels], list[float]] = defaultdict(list)
 
 
+class Names:
+    """The values that each label of each metric has had, at most MOST_NAMES of them."""
+
+    def __init__(self) -> None:
+        self._names: defaultdict[tuple[Any, str], set[str]] = defaultdict(set)
+
+    def find(self, label: tuple[Any, str], value: str) -> str:
+        """Return the value, which is known from now on; OTHER where it is no name, or one too many."""
+        names = self._names[label]
+        if value not in names:
+            if len(names) >= MOST_NAMES or not NAME.fullmatch(value):
+                return OTHER
+            names.add(value)
+        return value
+
+
 class Board:
     """The numbers of this process, in `folder`; a process that is forked goes on in a file of its own."""
 
@@ -55,7 +71,7 @@ class Board:
         library: Any = values  # which has no types
         self._number = library.MultiProcessValue()
         self._numbers: dict[tuple[Any, ...], Any] = {}
-        self._names: defaultdict[tuple[Metric, str], set[str]] = defaultdict(set)
+        self._names = Names()
         os.register_at_fork(
             before=self.lock.acquire, after_in_parent=self.lock.release, after_in_child=self.lock.release
         )
@@ -93,15 +109,8 @@ class Board:
 
     def _bounded(self, metric: Metric, labels: Labels) -> Labels:
         """Put OTHER in the place of what is no name, and of names beyond MOST_NAMES."""
-        return tuple(self._known(metric, label, value) for label, value in zip(metric.labels, labels, strict=True))
-
-    def _known(self, metric: Metric, label: str, value: str) -> str:
-        names = self._names[metric, label]
-        if value not in names:
-            if len(names) >= MOST_NAMES or not NAME.fullmatch(value):
-                return OTHER
-            names.add(value)
-        return value
+        find = self._names.find
+        return tuple(find((metric, label), value) for label, value in zip(metric.labels, labels, strict=True))
 
 
 class Counting:
@@ -143,8 +152,13 @@ def _remove_left_behind() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{_ours()}*"):
         pid = folder.name.removeprefix(_ours()).partition("-")[0]
         with suppress(OSError):  # another worker that starts removes them, too
-            if pid.isdigit() and folder.lstat().st_uid == os.getuid() and not is_there(int(pid)):
+            if pid.isdigit() and folder.lstat().st_uid == os.getuid() and not _is_another(int(pid)):
                 shutil.rmtree(folder)
+
+
+def _is_another(pid: int) -> bool:
+    """Whether another process has this id; ours was that of the one before where a container starts again."""
+    return pid != os.getpid() and is_there(pid)
 
 
 def _ours() -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +21,7 @@ from schemas import codec
 from tasks.base.errors import PlannerError
 from tasks.base.policy_version import POLICY_VERSION
 from worker.telemetry.averages import averages
-from worker.telemetry.counting import Board, is_there
+from worker.telemetry.counting import Board, Names, is_there
 from worker.telemetry.metrics import BUILD_INFO
 
 FILES: Any = mmap_dict.MmapedDict  # these have no types
@@ -30,6 +30,7 @@ log = logging.getLogger("planner.metrics")
 
 PATIENCE_S = 5.0  # with a caller who does not finish its request
 MERGE_S = 30.0  # between looks for files of processes that are gone
+LE = "le"  # the label of a bucket, whose values are a fixed set
 GONE = "gone"  # in the place of a process's id: all of those
 
 Collect = Callable[[], Iterable[Family]]
@@ -62,14 +63,25 @@ class Counts:
 
 
 def _move(path: Path, target: Path) -> None:
-    """Add the numbers of a file to another, and delete it."""
-    sums = FILES(str(target))
+    """Add the numbers of a file to another, and delete it; labels have no more values there than in one process."""
+    sums, known = FILES(str(target)), Names()
     try:
+        for key, *_ in sums.read_all_values():
+            _bounded(key, known)
         for key, value, *_ in FILES.read_all_values_from_file(str(path)):
-            sums.write_value(key, sums.read_value(key)[0] + value, 0.0)
+            bounded = _bounded(key, known)
+            sums.write_value(bounded, sums.read_value(bounded)[0] + value, 0.0)
     finally:
         sums.close()
     path.unlink()
+
+
+def _bounded(key: str, known: Names) -> str:
+    """Return the key of a number with labels that are `known`, or OTHER."""
+    metric, name, labels, about = json.loads(key)
+    bounds = {label: value for label, value in labels.items() if label == LE}
+    named = {label: known.find((metric, label), value) for label, value in labels.items() if label != LE}
+    return json.dumps([metric, name, named | bounds, about], sort_keys=True)  # as prometheus_client writes it
 
 
 def build_info() -> Iterator[Family]:
@@ -104,8 +116,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer."""
-        answer = self.server.answer(self.path.partition("?")[0])
-        status, media, body = (200, *answer) if answer else (404, "text/plain", b"See /metrics.\n")
+        try:
+            answer = self.server.answer(self.path.partition("?")[0])
+            status, media, body = (200, *answer) if answer else (404, "text/plain", b"See /metrics.\n")
+        except Exception:  # or nobody would hear of it: a scrape that fails looks like a process that is away
+            log.exception("metrics failed")
+            status, media, body = 500, "text/plain", b"The log says why.\n"
         self.send_response(status)
         self.send_header("Content-Type", media)
         self.send_header("Content-Length", str(len(body)))
@@ -161,8 +177,10 @@ class MetricsServer(ThreadingHTTPServer):
         """Look for files of processes that are gone, now and then."""
         if self._counts and time.monotonic() - self._merged >= MERGE_S:
             self._merged = time.monotonic()
-            with suppress(OSError):
+            try:
                 self._counts.merge_gone()
+            except Exception:  # which would end the thread that serves
+                log.exception("metrics failed")
 
     def handle_error(self, *_: Any) -> None:
         """Say that a request failed; callers who hang up are no failure."""
