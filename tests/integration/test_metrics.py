@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from redis import Redis
 
 from schemas.api_key import Right
+from schemas.goal import Goal
 from tests.conftest import RunningWorker, wait_until
 from tests.support.engine import a_goal, container, plan
 from tests.support.faults import kill, spawn
@@ -26,7 +27,9 @@ from tests.support.gateway import running_gateway
 from tests.support.messages import publish_all
 from tests.support.planner import Planner
 from worker.bench import fleet
+from worker.engine.plan_creation import source_of
 from worker.process.launch import worker_command
+from worker.store import keys, known_queues
 from worker.store.keys import Partition
 from worker.telemetry.counting import HERE, MOST_NAMES, OTHER, PREFIX, Board
 from worker.telemetry.metrics_server import Counts, exposition
@@ -134,6 +137,24 @@ def test_names_from_outside_spoil_nothing_and_are_few(redis_url: str, redis: Red
     assert len(queues - {OTHER}) <= MOST_NAMES
     assert all(name == OTHER or name == "default" or name.startswith("q") for name in queues)
     assert sum_of(told, "planner_queue_length") == MOST_NAMES + 10 + 2
+
+
+def test_queues_of_goals_that_have_no_plan_are_not_noted(redis_url: str, redis: Redis) -> None:
+    with container(redis_url) as here:
+        plan(here, redis, a_goal(1, queue="used"), {**a_goal(1, queue="unused"), "allowed_files": ["nothing.py"]})
+
+    assert redis.hget(keys.GOALS_STATS, "REJECTED") == b"1"
+    assert known_queues.read(redis, 1) == ["used"]
+
+
+def test_plans_are_counted_as_given_where_the_goal_brings_steps_or_tasks() -> None:
+    with_tasks = {"kind": "campaign", "campaign": {"objective": "o", "tasks": []}}
+
+    assert source_of(Goal.model_validate(a_goal(1)), "none") == "given"
+    assert source_of(Goal.model_validate({"goal": "g", **with_tasks}), "queue") == "given"
+    assert source_of(Goal.model_validate({"goal": "g", **with_tasks, "drafter": "http"}), "http") == "given"
+    assert source_of(Goal.model_validate({"goal": "g", "kind": "campaign"}), "http") == "llm"
+    assert source_of(Goal.model_validate({"goal": "g"}), "none") == "pattern"
 
 
 def test_the_state_is_read_seldom_and_said_to_be_unknown_without_redis(redis_url: str, redis: Redis) -> None:

@@ -176,8 +176,7 @@ class GoalConsumer:
             answered = (self.client, place, plan_id, made.verdict, made.reason, self.retention_s)
             goal_record.settle(*answered, GoalVerdict.PENDING)
             self._each([*made.beside, self._told(goal, goal_id, plan_id, made)])
-            queues = {goal.queue, *(step.queue for step in goal.steps or () if step.queue)}
-            counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal), *known_queues.count(queues))
+            counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal), *_queues(goal, made))
         self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted), *self.inbox.drop((entry,))])
 
     def _trace(
@@ -242,3 +241,10 @@ def _source(goal: Goal, goal_id: str) -> str:
     if goal.retry_of:
         return "retry"
     return "webhook" if goal_id.startswith(WEBHOOK) else "direct"
+
+
+def _queues(goal: Goal, made: GoalResult) -> list[str | int]:
+    """Lay out the queues that a goal names; those of one that has no plan would be noted for ever, and never used."""
+    if not made.planned:
+        return []
+    return known_queues.count({goal.queue, *(step.queue for step in goal.steps or () if step.queue)})

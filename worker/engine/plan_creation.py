@@ -43,6 +43,13 @@ COMMITS_AT_ONCE = 16  # chunks of a large plan in one round trip
 MOST_QUESTIONS = 10  # to a drafter about one goal, whatever its strategy wants
 
 
+def source_of(goal: Goal, drafter: str) -> str:
+    """Say where the steps of a goal come from: given, llm or pattern; no draft is asked for of who brings them."""
+    if goal.steps or (goal.campaign and goal.campaign.tasks is not None):
+        return "given"
+    return "pattern" if drafter == NONE else "llm"
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionContext:
     """What one thread of a worker works with in one partition."""
@@ -60,6 +67,11 @@ class GoalResult(NamedTuple):
     verdict: GoalVerdict
     reason: str = ""
     beside: Sequence[tuple[Any, ...]] = ()
+
+    @property
+    def planned(self) -> bool:
+        """Whether there are steps to hand out, or will be once a question is answered."""
+        return self.verdict in (GoalVerdict.PLANNED, GoalVerdict.NEEDS_INPUT)
 
 
 @dataclass(eq=False, repr=False)
@@ -133,8 +145,8 @@ class PlanCreation:
                     self.admission.quota.charge(context.partition, plan_seed.grants, paid, plan_seed.now)
                 return made
         made = self._keep(context, plan_seed, goal, answer)
-        if made.verdict in (GoalVerdict.PLANNED, GoalVerdict.NEEDS_INPUT):
-            HERE.count(metrics.PLANS, "given" if goal.steps else "pattern" if setting.drafter == NONE else "llm")
+        if made.planned:
+            HERE.count(metrics.PLANS, source_of(goal, setting.drafter))
         return made
 
     def _keep(self, context: PartitionContext, plan_seed: PlanSeed, goal: Goal, answer: Answer) -> GoalResult:

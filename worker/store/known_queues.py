@@ -1,7 +1,7 @@
 """Which queues of step specs there are: their names among the counters of goals and of partitions.
 
-A queue is noted there with every goal that names it and every step that is handed out, so that nobody has to look
-through all keys of the server to find it.
+A queue is noted there with every goal that names it and has a plan, and with every step that is handed out, so that
+nobody has to look through all keys of the server to find it.
 """
 
 from __future__ import annotations

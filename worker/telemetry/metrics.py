@@ -58,7 +58,10 @@ DECOMPOSE_SECONDS = Metric(
     buckets=(*SHORT[3:], 60, 300, 1800),
 )
 PLANS = Metric(
-    "planner_plans_total", COUNTER, "Plans that were made, by who made their steps: llm, pattern or given.", ("source",)
+    "planner_plans_total",
+    COUNTER,
+    "Plans that were made: given with the goal, by a pattern, or by an llm, even if its draft was of no use.",
+    ("source",),
 )
 PLANS_ENDED = Metric("planner_plans_ended_total", COUNTER, "Plans that ended, by kind and state.", ("kind", "state"))
 PLAN_SECONDS = Metric(
