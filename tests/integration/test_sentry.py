@@ -54,7 +54,7 @@ import sys
 if "gateway" in sys.orig_argv:
     from worker.store import publishing
 
-    def fail(client, partitions, data, *_):
+    def fail(client, partitions, data, *_, **__):
         local = data.decode()
         raise ValueError(f"cannot publish {local}")
 
