@@ -11,7 +11,7 @@ from schemas.text_kinds import TextKind
 
 
 class CommandName(StrEnum):
-    """The ten orders; an allowlist can only be tightened, a budget only topped up."""
+    """The eleven orders; an allowlist can only be tightened, a budget only topped up, rules only become newer."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -23,6 +23,7 @@ class CommandName(StrEnum):
     SKIP = "skip"
     TIGHTEN = "tighten"
     TOP_UP = "top_up"
+    MIGRATE = "migrate"
 
 
 class Scope(StrEnum):

@@ -1,6 +1,7 @@
-"""Which rules a plan goes on under: those of the policy version that it began with.
+"""Which rules a plan goes on under: those of the policy version that it began with, or was migrated to.
 
-A plan keeps the version that was newest when it was made (`policy_version` of its head). Whoever changes how a decision
+A plan keeps the version that was newest when it was made (`policy_version` of its head), until an operator has it
+migrated: what a row needs for that stands in `tasks/policy/migration.py`. Whoever changes how a decision
 is made adds a row to `ChangedRule`, raises `POLICY_VERSION` if no row of this release has done so, and asks the row
 where the decision is made: `if ChangedRule.X.holds(plan)`. How plans of older versions are decided stays in the `else`.
 """
@@ -96,6 +97,8 @@ class ChangedRule(Enum):
         "failed.",
     )
     DELIVERIES_ARE_APART = (5, "The queue `deliver` is for DELIVER steps alone.")
+    # Asked nowhere: it makes a plan with a policy one of version 6, which workers that would decide it under our rules
+    # leave to newer ones (`is_newer`).
     POLICIES_ARE_KEPT = (6, "A plan that was made under a policy of operators is decided under that policy.")
 
     def __init__(self, since: int, says: str) -> None:
@@ -103,10 +106,10 @@ class ChangedRule(Enum):
         self.says = says
 
     def holds(self, plan: PlanRecord) -> bool:
-        """Whether the plan began under this rule."""
+        """Whether the plan goes on under this rule."""
         return plan.head.policy_version >= self.since
 
 
 def is_newer(plan: PlanRecord) -> bool:
-    """Whether the plan began under rules that this version does not know, so that only a newer worker may decide."""
+    """Whether the plan goes on under rules that this version does not know, so that only a newer worker may decide."""
     return plan.head.policy_version > POLICY_VERSION

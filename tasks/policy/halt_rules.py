@@ -28,6 +28,7 @@ MAX_VERIFICATIONS = 64  # whose flips are counted: the counters are written with
 MAX_REMEMBERED = 8  # failures of a plan, and steps that made it grow, named as the events that led to a halt
 FAILED = StepState.FAILED.value
 GREW = "FILES_CREATED"  # stands among them in the place of a category
+REMEMBERS_SINCE = "remembers_since"  # in `halting`, ms: what a plan remembers for advice begins there, not with it
 
 
 class Seen(NamedTuple):
@@ -207,7 +208,7 @@ def describe_dead_end(unit: UnitOfWork) -> tuple[str, dict[str, Any]]:
         return "steps were skipped and nothing else can run", evidence
     what = ", ".join(f"{each['step_id']} ({each['category']})" for each in told)
     what = f": {what}" if what else ""
-    if revised:
+    if revised or REMEMBERS_SINCE in plan.halting:
         return f"steps failed and no revision is left that could help{what}", evidence
     return f"steps failed, no revision was tried, and nothing else can run{what}", evidence
 

@@ -34,7 +34,7 @@ def failure_of(unit: UnitOfWork, step: Step, outcome: Outcome, *, passed: bool) 
         if pieces:
             unit.keep_note(_CHANGED + pieces, value=True)
         return None
-    if facts["allow_empty"] or says_why(facts, outcome, passed=passed):
+    if facts["allow_empty"] or facts["inserted_by"] or says_why(facts, outcome, passed=passed):
         return None
     if pieces and unit.note(_CHANGED + pieces):
         return None

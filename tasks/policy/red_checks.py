@@ -29,7 +29,7 @@ from tasks.toolchain.catalogue import catalogue_of, render
 from tasks.toolchain.contract import operand
 
 _CREATED = "new of {}"
-_UNTOLD = "untold"  # in a plan's `halting`: a patch landed that did not say what it created
+UNTOLD = "untold"  # in a plan's `halting`: a patch landed that did not say what it created
 DROPPED = "drop_red_checks"  # the name of the revision
 
 
@@ -73,7 +73,7 @@ def note_created(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
     elif unit.plan.head.limits.get(budget.EXCUSES) and step.facts["mode"] == Mode.PATCH:
         told = outcome.model_fields_set
         if "created_files" not in told and (outcome.touched_files or "touched_files" not in told):
-            unit.plan.halting[_UNTOLD] = 1
+            unit.plan.halting[UNTOLD] = 1
 
 
 def keep_base(unit: UnitOfWork, step: Step, outcome: Outcome) -> None:
@@ -136,7 +136,7 @@ def _is_open(unit: UnitOfWork, step: Step, known: Mapping[str, Any] | None) -> b
 def _may_be_new(unit: UnitOfWork, step: Step, outcome: Outcome, files: Collection[str]) -> bool:
     """Whether the attempt or the plan may have created any of `files`: not where all is known that they created."""
     halting = unit.plan.halting
-    is_told = "created_files" in outcome.model_fields_set and _UNTOLD not in halting
+    is_told = "created_files" in outcome.model_fields_set and UNTOLD not in halting
     if not set(files).isdisjoint(outcome.created_files) or (
         ChangedRule.CREATED_IS_TOLD.holds(unit.plan) and not is_told
     ):

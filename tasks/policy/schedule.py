@@ -305,7 +305,8 @@ def _halt_if_exhausted(unit: UnitOfWork) -> None:
         "limit_name": name,
         "spent": plan.spent,
     }
-    if name != "failing_outcomes" and ChangedRule.ADVICE_BY_FACTS.holds(plan):
+    knows_all = ChangedRule.ADVICE_BY_FACTS.holds(plan) and halt_rules.REMEMBERS_SINCE not in plan.halting
+    if name != "failing_outcomes" and knows_all:
         evidence["spent_by"] = budget.spenders_of(plan, name)
     if name != "failing_outcomes":  # it was not failures that led to it, but all that was done since
         evidence["started_at"] = rfc3339(plan.times.get("started", plan.times["ready"]))

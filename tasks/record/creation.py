@@ -137,7 +137,7 @@ def _seed(recorded: RecordedPlan, line: Line, down: int, before: LogHead | None)
         version=line["version"] - 1,
         down=down,
         created=live["times"]["created"],
-        policy_version=born.get("policy_version", head["policy_version"]),
+        policy_version=born.get("policy_version") or _began_under(recorded),
         requires_receipts=budget.RECEIPTS in head["limits"],
         delivery_wait_s=head["limits"].get(budget.DELIVERY_WAIT_S, 0),
         grants=_grants(plan.get("quota", ""), line),
@@ -148,6 +148,12 @@ def _seed(recorded: RecordedPlan, line: Line, down: int, before: LogHead | None)
         log_head=before,
         code=line.get("by", before.by if before else ""),
     )
+
+
+def _began_under(recorded: RecordedPlan) -> int:
+    """Find the policy version of before the first `migrate`, which that line tells."""
+    told = (line.get("around", {}).get("policy_version") for line in recorded.read_lines())
+    return int(next(filter(None, told), recorded.plan["head"]["policy_version"]))
 
 
 def policy_of(recorded: RecordedPlan) -> Policy:

@@ -194,6 +194,7 @@ REACHES = {
     "skip": "step",
     "tighten": "plan step",
     "top_up": "plan tenant repository",
+    "migrate": "plan",
 }
 
 

@@ -51,7 +51,7 @@ Until = Annotated[
 ]
 
 
-def _send(name: str, about: Target, reason: str, actor: str | None, as_json: bool, **more: Any) -> int:
+def send(name: str, about: Target, reason: str, actor: str | None, as_json: bool, **more: Any) -> int:
     """Publish a command and print what became of it; exit code 1 where it was refused."""
     import getpass
 
@@ -103,7 +103,7 @@ def approve(
 
     [b]planner approve 3c-0199 migrate-schema --reason "reviewed with the DBA"[/b]
     """
-    return _send("approve", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step)
+    return send("approve", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step)
 
 
 @command
@@ -119,7 +119,7 @@ def reject(
 
     [b]planner reject 3c-0199 migrate-schema --reason "not this week"[/b]
     """
-    return _send("reject", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step)
+    return send("reject", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step)
 
 
 @command
@@ -139,7 +139,7 @@ def skip(
 
     [b]planner skip 3c-0199 update-docs --reason "written already"[/b]
     """
-    return _send("skip", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step)
+    return send("skip", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step)
 
 
 @command
@@ -178,7 +178,7 @@ def pause(
     if wanted:
         return _send_each("pause", wanted, yes, reason, actor, as_json, until=target.moment(until))
     about, end = target.one_of(plan, repository, tenant, everyone, queue), target.moment(until)
-    return _send("pause", about, reason, actor, as_json, until=end)
+    return send("pause", about, reason, actor, as_json, until=end)
 
 
 @command
@@ -212,7 +212,7 @@ def resume(
     wanted = plan_filter.several((plan, repository, everyone, queue), state, kind, repo, tenant, rule, waiting, since)
     if wanted:
         return _send_each("resume", wanted, yes, reason, actor, as_json)
-    return _send("resume", target.one_of(plan, repository, tenant, everyone, queue), reason, actor, as_json)
+    return send("resume", target.one_of(plan, repository, tenant, everyone, queue), reason, actor, as_json)
 
 
 @command
@@ -248,7 +248,7 @@ def halt(
     about = target.one_of(plan, repository, tenant, everyone)
     if not target.may_go("halt", about, yes=yes, as_json=as_json):
         return FAILED
-    return _send("halt", about, reason, actor, as_json)
+    return send("halt", about, reason, actor, as_json)
 
 
 @command
@@ -286,7 +286,7 @@ def cancel(
     about = target.one_of(plan, repository, tenant, everyone)
     if not target.may_go("cancel", about, yes=yes, as_json=as_json):
         return FAILED
-    return _send("cancel", about, reason, actor, as_json)
+    return send("cancel", about, reason, actor, as_json)
 
 
 @command
@@ -316,7 +316,7 @@ def tighten(
     }
     if not value:
         raise Failure.of("nothing_to_tighten", "Say --file for each file that is left, or --risk.", USAGE)
-    return _send("tighten", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step, value=value)
+    return send("tighten", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step, value=value)
 
 
 @command
@@ -351,7 +351,7 @@ def top_up(
         raise Failure.of("nothing_to_add", "Say what to add, such as --tokens 50000.", USAGE)
     if not about.plan and set(value) != {"tokens"}:
         raise Failure.of("only_tokens", "A day budget is of tokens: say --tokens alone.", USAGE)
-    return _send("top_up", about, reason, actor, as_json, value=value)
+    return send("top_up", about, reason, actor, as_json, value=value)
 
 
 @command
@@ -381,7 +381,7 @@ def answer(
     if bool(file) == bool(answer):
         raise Failure.of("no_answer_given", "Say a FILE, or --answer, such as --answer yes.", USAGE)
     value = _value(file) if file else answer
-    return _send("answer", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step, value=value)
+    return send("answer", one_plan(plan, step, tenant), reason, actor, as_json, step_id=step, value=value)
 
 
 def _value(source: str) -> Any:
