@@ -114,11 +114,21 @@ def raise_limit(facts: Facts, name: str, value: int) -> str:
     """
     if value > MOST[name]:
         return ""
-    told = f"raise limits.{name} from {facts.plan.limits[name]} to at least {value}"
+    told = higher_limit(facts, name, value)
     if facts.goes_on:
         return told
     retry = allow_more_retries(facts.step, facts.failed, facts.policy) if facts.step else ""
     return f"{retry}, and {told}" if retry else ""
+
+
+def higher_limit(facts: Facts, name: str, value: int) -> str:
+    """Say to raise a limit to `value`, and where the plan's policy gives its goal less whatever the goal asks for."""
+    head, told = facts.plan.head, f"raise limits.{name} from {facts.plan.limits[name]} to at least {value}"
+    rules = facts.policy.rules_of(head.kind, head.tenant, head.repo)
+    most = min((each.most[name] for each in rules if name in each.most), default=value)
+    if most >= value:
+        return told
+    return f"{told} (its policy allows {most} at most: an operator has to apply another one first)"
 
 
 def sentence(*parts: str) -> str:

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tasks.policy.advice_facts import AGAIN, MOST, MOST_NAMED, OPEN, OVER, Facts, listing, raise_limit, sentence
+from tasks.policy.advice_facts import (
+    AGAIN,
+    MOST,
+    MOST_NAMED,
+    OPEN,
+    OVER,
+    Facts,
+    higher_limit,
+    listing,
+    raise_limit,
+    sentence,
+)
 from tasks.rules import budget
 
 
@@ -50,13 +61,19 @@ def _budget_of_an_attempt(facts: Facts) -> str:
     if step is None or held is None:
         return f"Give the step that ran out more, and {AGAIN}."
     estimate = step.facts["estimate"]
-    short = max(0, estimate["tokens"] - held.tokens)
+    most = facts.policy.attempts[step.facts["risk_level"]].tokens
+    wanted = estimate["tokens"] if most is None else min(most, estimate["tokens"])
     had = f"the attempt had {held.tokens} tokens and {held.patch_cycles} patch cycles"
-    limit = facts.plan.limits["tokens"]
-    if short and limit is not None and limit + short <= MOST["tokens"]:
+    limit, short = facts.plan.limits["tokens"], wanted - held.tokens
+    if short > 0 and limit is not None and limit + short <= MOST["tokens"]:
         return (
-            f"{sentence(f'raise limits.tokens from {limit} to at least {limit + short}')} {step.step_id} is expected "
-            f"to use {estimate['tokens']}, and {had}."
+            f"{sentence(higher_limit(facts, 'tokens', limit + short))} {step.step_id} is expected to use "
+            f"{estimate['tokens']}, and {had}."
+        )
+    if wanted < estimate["tokens"]:
+        return (
+            f"Have an operator apply a policy that gives attempts at risk {step.facts['risk_level']} more than {most} "
+            f"tokens, or give {step.step_id} less to do: it is expected to use {estimate['tokens']}, and {had}."
         )
     return (
         f"Supply the steps and give {step.step_id} a higher estimate, or less to do: {had}, as much as it was "
@@ -100,7 +117,6 @@ def advise_on_wall_clock(facts: Facts) -> str:
     split = "split the goal, or have more of it done at once (limits.max_parallel)"
     if wanted <= took:
         return sentence(split)
-    return (
-        f"Raise limits.wall_clock_s from {limit} to at least {wanted} and {AGAIN}: {over} of {total} steps had ended "
-        f"after {took} s, time that was given back left out."
-    )
+    raised = higher_limit(facts, "wall_clock_s", wanted)
+    about = f"{over} of {total} steps had ended after {took} s, time that was given back left out"
+    return sentence(f"{raised} and {AGAIN}: {about}")

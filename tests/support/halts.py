@@ -27,7 +27,7 @@ def die(plan: Running, step: str) -> None:
     plan.sweep()
 
 
-def fail_in_a_row(count: int, **limits: int) -> Running:
+def fail_in_a_row(count: int, **limits: Any) -> Running:
     plan = Running(*some_steps(count + 1, retries=0), max_parallel=count + 1, **limits)
     for number in range(count):
         fail(plan, f"s-{number}")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import pytest
 
 from schemas.base import RiskLevel
 from schemas.step import StepEstimate
+from tasks.base.policy_text import read_policy
 from tasks.policy.advice_facts import MOST
 from tasks.policy.schedule import SILENT_MS
 from tests.support.commands import WEEK_MS, order
 from tests.support.growing import Script, goes_on, growing
-from tests.support.halts import EVERY_HALT, TABLE, be_ordered, fail, lead_nowhere
+from tests.support.halts import EVERY_HALT, TABLE, be_ordered, fail, fail_in_a_row, lead_nowhere
 from tests.support.plans import PYTEST, Running, a_report, a_step
 from tests.support.surroundings import alter
 
@@ -49,7 +51,7 @@ def test_a_limit_that_no_goal_may_set_is_not_named(limit: str, drive: Any, monke
     assert advised(drive(3, **{limit: 3})) == {}
 
 
-def spend(limits: dict[str, int], **metrics: int) -> Running:
+def spend(limits: dict[str, Any], **metrics: int) -> Running:
     plan = Running(a_step("a"), a_step("b", "a"), a_step("c", "b"), **limits)
     plan.report(a_report("a", metrics=metrics))
     return plan
@@ -118,7 +120,7 @@ def wait_claimed(plan: Running, ms: int) -> None:
         plan.sweep()
 
 
-def work_slowly(**limits: int) -> Running:
+def work_slowly(**limits: Any) -> Running:
     """The second of four steps takes too long; in the first the plan was paused for an hour."""
     plan = Running(a_step("a"), a_step("b", "a"), a_step("c", "b"), a_step("d", "c"), **limits)
     order(plan, "pause", order_id="p")
@@ -138,6 +140,29 @@ def test_the_wall_clock_is_told_without_the_time_that_was_given_back() -> None:
     raised = advised(plan)
     assert raised == {"wall_clock_s": 2400}
     assert work_slowly(**raised).state == "EXECUTING"
+
+
+BEYOND = "(its policy allows {} at most: an operator has to apply another one first)"
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "wanted", "drive"),
+    [
+        ("consecutive_failures", 3, 4, partial(fail_in_a_row, 3)),
+        ("tokens", 1000, 3000, lambda **said: spend(said, tokens_used=1000)),
+        ("wall_clock_s", 600, 2400, work_slowly),
+    ],
+)
+def test_a_limit_that_the_policy_of_the_plan_does_not_allow_is_named_with_what_it_allows(
+    name: str, limit: int, wanted: int, drive: Any
+) -> None:
+    tight = read_policy(f"[most]\n{name} = {wanted}\n[tenant.default.most]\n{name} = {wanted - 1}".encode())
+    wide = read_policy(f"[most]\n{name} = {wanted}\n[tenant.other.most]\n{name} = {wanted - 1}".encode())
+
+    plan = drive(policy=tight, **{name: limit})
+
+    assert f"limits.{name} from {limit} to at least {wanted} {BEYOND.format(wanted - 1)}" in unblock(plan)
+    assert "policy" not in unblock(drive(policy=wide, **{name: limit}))
 
 
 def test_a_wait_for_a_person_is_no_wait_for_a_controller() -> None:
@@ -281,8 +306,9 @@ def test_a_file_is_to_be_allowed_only_where_it_is_not_and_may_be() -> None:
 
 
 def test_an_attempt_that_ran_out_is_given_more_by_what_kept_it_short() -> None:
-    def play(estimate: int, tokens: int) -> Running:
-        plan = Running(a_step("a", tokens=estimate), a_step("z"), tokens=tokens, max_parallel=1)
+    def play(estimate: int, tokens: int, policy: bytes = b"") -> Running:
+        steps = (a_step("a", tokens=estimate), a_step("z"))
+        plan = Running(*steps, tokens=tokens, max_parallel=1, policy=read_policy(policy))
         fail(plan, "a", category="BUDGET_EXCEEDED")
         return plan
 
@@ -290,6 +316,11 @@ def test_an_attempt_that_ran_out_is_given_more_by_what_kept_it_short() -> None:
     assert advised(short) == {"tokens": 5000}
     assert advised(had_all) == {}
     assert "give a a higher estimate" in unblock(had_all)
+    bound = b"[risk.LOW]\ntokens = 2000"
+    assert advised(play(5000, 1000, bound)) == {"tokens": 2000}
+    assert unblock(play(5000, 100_000, bound)).startswith(
+        "Have an operator apply a policy that gives attempts at risk LOW more than 2000 tokens, or give a less to do"
+    )
 
 
 @pytest.mark.parametrize("rule", EVERY_HALT)
