@@ -34,7 +34,7 @@ from worker.callbacks.sealing import SecretBox
 from worker.host.embedded_server import free_port
 from worker.store import clients, functions
 from worker.store.commits import Commits
-from worker.store.keys import GOALS, Partition, goal_id
+from worker.store.keys import GOALS, POLICIES_CURRENT, POLICY_HISTORY, POLICY_TEXTS, Partition, goal_id
 from worker.store.plans import PlanStore, Write
 
 ROOT = Path(__file__).parents[2]
@@ -248,6 +248,11 @@ ALLOWED = [
     ("operator", "XADD planner:commands * data {}"),
     ("operator", f"FCALL {functions.PUBLISH_COMMAND} 1 planner:commands {{}}"),
     ("operator", "INFO server"),
+    ("operator", f"HSETNX {POLICY_TEXTS} digest text"),
+    ("operator", f"HSET {POLICIES_CURRENT} all digest"),
+    ("operator", f"HDEL {POLICIES_CURRENT} all"),
+    ("operator", f"RPUSH {POLICY_HISTORY} entry"),
+    ("operator", f"LTRIM {POLICY_HISTORY} -10000 -1"),
     ("health", "PING"),
 ]
 REFUSED = [
@@ -303,6 +308,11 @@ REFUSED = [
     ("operator", f"XADD {GOALS} * data {{}}"),
     ("operator", f"XADD {P.outcomes} * data {{}}"),
     ("operator", f"FCALL planner_heartbeat 1 {LEASE} 1 l me"),
+    ("operator", f"HSET {POLICY_TEXTS} digest another"),
+    ("operator", f"HDEL {POLICY_TEXTS} digest"),
+    ("operator", f"DEL {POLICY_TEXTS}"),
+    ("operator", f"DEL {POLICY_HISTORY}"),
+    ("operator", f"HSETNX {PLAN} policy digest"),
     ("operator", "FLUSHALL"),
     ("operator", "KEYS *"),
     ("health", f"HGETALL {PLAN}"),
