@@ -97,8 +97,8 @@ class ChangedRule(Enum):
         "failed.",
     )
     DELIVERIES_ARE_APART = (5, "The queue `deliver` is for DELIVER steps alone.")
-    # Asked nowhere: it makes a plan with a policy one of version 6, which workers that would decide it under our rules
-    # leave to newer ones (`is_newer`).
+    # Asked nowhere, for a plan names its policy itself. The row raises the version, so that workers which would decide
+    # such a plan under the built-in rules leave it to newer ones (`is_newer`).
     POLICIES_ARE_KEPT = (6, "A plan that was made under a policy of operators is decided under that policy.")
 
     def __init__(self, since: int, says: str) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tasks.base import policy_version
+from tasks.base.policy_text import read_policy
 from tasks.base.policy_version import POLICY_VERSION, ChangedRule, is_newer
 from tests.support.plans import Running, a_report, a_step
 
@@ -41,6 +43,18 @@ def test_only_plans_of_a_version_to_come_are_left_to_newer_workers() -> None:
 
     assert not any(map(is_newer, known))
     assert is_newer(Running(a_step("a"), policy_version=POLICY_VERSION + 1).record)
+
+
+def test_a_plan_under_a_policy_of_operators_is_left_alone_by_workers_that_know_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = Running(a_step("a"), policy=read_policy(b"[most]\ntokens = 1000")).record
+    assert plan.head.policy
+    assert not is_newer(plan)
+
+    monkeypatch.setattr(policy_version, "POLICY_VERSION", ChangedRule.POLICIES_ARE_KEPT.since - 1)
+
+    assert is_newer(plan)
 
 
 def test_the_docs_tell_every_changed_rule() -> None:
