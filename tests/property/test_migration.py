@@ -46,7 +46,7 @@ def bring_to_its_end(plan: Running) -> None:
     raise AssertionError(plan.state)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     steps=drafts(),
     limits=LIMITS,
