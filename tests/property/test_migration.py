@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.step import PlannedStep
@@ -12,9 +11,9 @@ from tasks.base.policy_version import POLICY_VERSION
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.record.recorded_plan import RecordedPlan
 from tasks.record.replay import Result, replay
-from tests.property.test_replay import DOINGS
-from tests.support.any_plan import APPROVALS, DAY_TOKENS, LIMITS, MOST_STEPS, SAID, drafts
+from tests.support.any_plan import APPROVALS, DAY_TOKENS, DOINGS, LIMITS, MOST_STEPS, SAID, drafts
 from tests.support.commands import an_order
+from tests.support.examples import few_and_many
 from tests.support.plans import PLAN, Running, a_report
 from tests.support.replay import export_of, fold_again, run
 from tests.support.surroundings import clear, surrounded
@@ -46,18 +45,11 @@ def bring_to_its_end(plan: Running) -> None:
     raise AssertionError(plan.state)
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    steps=drafts(),
-    limits=LIMITS,
-    approvals=APPROVALS,
-    day_tokens=DAY_TOKENS,
-    before=DOINGS,
-    said=SAID,
-    after=DOINGS,
-    versions=st.lists(st.integers(1, POLICY_VERSION), min_size=2, max_size=3, unique=True).map(sorted),
-)
-def test_an_older_plan_is_migrated_whenever_nothing_is_in_flight_and_its_log_is_enough(
+VERSIONS = st.lists(st.integers(1, POLICY_VERSION), min_size=2, max_size=3, unique=True).map(sorted)
+
+
+@few_and_many(40, 500, drafts(), LIMITS, APPROVALS, DAY_TOKENS, DOINGS, SAID, DOINGS, VERSIONS)
+def a_migrated_plan(
     steps: list[PlannedStep],
     limits: dict[str, Any],
     approvals: tuple[str, ...],
@@ -82,3 +74,9 @@ def test_an_older_plan_is_migrated_whenever_nothing_is_in_flight_and_its_log_is_
     fold_again(plan, surrounded(*steps, **made))
     found = replay(RecordedPlan.read(export_of(plan.store.held(PLAN))))
     assert (found.result, found.parts, found.why) == (Result.EQUAL, (), "")
+
+
+(
+    test_an_older_plan_is_migrated_whenever_nothing_is_in_flight_and_its_log_is_enough,
+    test_migrated_plans_at_length,
+) = a_migrated_plan

@@ -17,24 +17,11 @@ from hypothesis import strategies as st
 
 from schemas.step import PlannedStep
 from tasks.base.policy_version import POLICY_VERSION
-from tasks.policy.schedule import SILENT_MS
-from tests.support.any_plan import APPROVALS, AROUND, DAY_TOKENS, LIMITS, METRICS, ORDERS, SAID, an_order, drafts
+from tests.support.any_plan import APPROVALS, DAY_TOKENS, DOINGS, LIMITS, an_order, drafts
 from tests.support.plans import PLAN, Running, a_step, some_steps
 from tests.support.replay import fold_again, run
 from tests.support.surroundings import surrounded
 
-DOINGS = st.lists(
-    st.one_of(
-        st.tuples(st.just("report"), st.integers(0, 3), SAID, METRICS),
-        st.tuples(st.just("report all"), st.integers(0, 3), st.just({"success": True}), METRICS),
-        st.tuples(st.just("claim"), st.integers(0, 3)),
-        st.tuples(st.just("order"), st.integers(0, 11), ORDERS),
-        st.tuples(st.just("around"), AROUND),
-        st.tuples(st.just("wait"), st.sampled_from([1, 2000, SILENT_MS, 5 * SILENT_MS, 3_600_000])),
-    ),
-    min_size=4,
-    max_size=30,
-)
 BORN = st.one_of(  # a plan goes on under the rules that it began with
     st.fixed_dictionaries({"policy_version": st.integers(1, POLICY_VERSION)}),
     st.just({"requires_receipts": True}),

@@ -131,6 +131,18 @@ AROUND = st.one_of(
     st.tuples(st.just("outage"), st.sampled_from([20_000, SILENT_MS, 20 * SILENT_MS])),
     st.tuples(st.just("budget"), st.integers(1, 3000)),
 )
+DOINGS = st.lists(
+    st.one_of(
+        st.tuples(st.just("report"), st.integers(0, 3), SAID, METRICS),
+        st.tuples(st.just("report all"), st.integers(0, 3), st.just({"success": True}), METRICS),
+        st.tuples(st.just("claim"), st.integers(0, 3)),
+        st.tuples(st.just("order"), st.integers(0, 11), ORDERS),
+        st.tuples(st.just("around"), AROUND),
+        st.tuples(st.just("wait"), st.sampled_from([1, 2000, SILENT_MS, 5 * SILENT_MS, 3_600_000])),
+    ),
+    min_size=4,
+    max_size=30,
+)
 DAY_TOKENS = st.sampled_from([None, 2500, 10**6])
 APPROVALS = st.sampled_from([(), (), ("HIGH",), ("MED", "HIGH")])
 
