@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from schemas import codec
 from schemas.outcome import Outcome
 from tasks.policy.outcome_verdict import MOST, MOST_GROWTH_KB, Wrong, within_range
+from tasks.record.lines import Told, read_line
 from tests.support.memory_store import MemoryStore
 from tests.support.plans import PARTITION, PLAN, PYTEST, Running, a_failure, a_report, a_step
 from worker.streams.decode import read_outcome
@@ -146,6 +148,25 @@ def test_a_figure_beyond_all_measure_leaves_the_log_readable(name: str, number: 
     assert plan.report(found[1]) == ["applied"]
 
     assert codec.loads(plan.store.items(plan.keys.log)[-1])["in"]
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "9" * 5000, "1" + "0" * 30, "1.0", "1E5"])
+@pytest.mark.parametrize("said", ['"x":{}', '"output":[{}]', '"metrics":{{"tokens_used":{}}}'])
+def test_the_digest_of_an_outcome_is_that_of_what_the_log_has(said: str, number: str) -> None:
+    plan = Running(a_step("a"), a_step("b"))
+    sent = entry(said.format(number))
+    found = read_outcome(sent)
+    assert isinstance(found, tuple), found
+    assert plan.report(found[1]) == ["applied"]
+
+    line = read_line(plan.store.items(plan.keys.log)[-1])
+    kept = line["in"][0][3]
+    raw = kept.raw if isinstance(kept, Told) else codec.dumps(kept)
+
+    assert plan.steps["a"].digest == blake2b(raw, digest_size=9).hexdigest()
+    again = read_outcome(sent)
+    assert isinstance(again, tuple)
+    assert plan.report(again[1]) == ["duplicate"]
 
 
 @pytest.mark.parametrize("words", ['"0.02 USD"', "[]", "{}", "null", '""'])

@@ -63,8 +63,9 @@ def read_outcome(entry: StreamEntry) -> tuple[str, Report] | Problem:
             return Problem.of("invalid_message", f"The entry's field `attempt` is no attempt: {beside[:20]!r}.")
         attempt = int(beside)
     lease = outcome.lease or entry.field("lease")
-    digest, entry_id = blake2b(codec.one_line(data), digest_size=9).hexdigest(), entry.entry_id.decode()
-    return plan_id, Report(outcome, attempt, lease, codec.one_line(kept), digest, unknown, entry_id)
+    raw, entry_id = codec.one_line(kept), entry.entry_id.decode()
+    digest = blake2b(raw, digest_size=9).hexdigest()  # of what the log has, so that it can be made again from there
+    return plan_id, Report(outcome, attempt, lease, raw, digest, unknown, entry_id)
 
 
 def _outcome(data: bytes) -> tuple[Outcome, int, bytes]:
