@@ -79,3 +79,12 @@ def test_what_cannot_be_meant_is_told(exports: Path, tmp_path: Path, policy: str
 
     assert found.exit_code == 2
     assert told in " ".join(found.stderr.split())
+
+
+@pytest.mark.parametrize("policy", ["[most]\ntokenz = 5\n[risk.LOW]\nretries = 99\n", "a = [", "format = 9\n"])
+def test_a_wrong_policy_is_told_as_where_it_is_applied(exports: Path, tmp_path: Path, policy: str) -> None:
+    here = run(tmp_path, exports, "--json", policy=policy)
+    there = CliRunner().invoke(app, ["policy", "apply", str(tmp_path / "policy.toml"), "--check", "--json"])
+
+    assert (here.exit_code, here.stdout) == (there.exit_code, there.stdout)
+    assert codec.loads(here.stdout)["errors"]

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from worker.cli import plan_filter
-from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_planner, read_source, say, say_json
+from worker.cli.console import FAILED, OK, USAGE, Failure, Json, command, open_planner, say, say_json
 from worker.cli.plan_filter import OfKind, OfTenant, Repo, Rule, Since, State, Until
+from worker.cli.policy_file import read_policy_file
 from worker.cli.recordings import list_sources, read_export
 from worker.render.progress import ProgressLine
 from worker.store.keys import NO_TENANT
@@ -64,7 +65,7 @@ def backtest(
     from tasks.record.tally import Tally
 
     wanted = _wanted(plans, state, kind, repo, tenant, rule, since, until)
-    rules, tally = _read_policy(policy), Tally()
+    (_, rules), tally = read_policy_file(str(policy)), Tally()
     most = None if every_row else MOST_ROWS
     with ProgressLine("plans backtested") as progress:
         for name, found in _backtests(plans or (), wanted, tenant or NO_TENANT, rules):
@@ -95,20 +96,6 @@ def _wanted(plans: list[str] | None, *options: str | None) -> PlanFilter | None:
         )
         raise Failure.of("several_aims" if plans else "no_aim", detail, USAGE)
     return plan_filter.wanted(state, kind, repo, tenant, rule, False, since, until, "") if chosen else None
-
-
-def _read_policy(path: Path) -> Policy:
-    """Read a policy; raises Failure with what is wrong with it."""
-    from schemas.envelope import FieldError
-    from tasks.base.policy_text import MAX_BYTES, WrongPolicy, read_policy
-
-    try:
-        return read_policy(read_source(str(path), MAX_BYTES))
-    except WrongPolicy as error:
-        errors = [
-            FieldError(pointer=each.key, code=f"line_{each.line}", message=each.message) for each in error.mistakes
-        ]
-        raise Failure.of("wrong_policy", f"{path} is no policy.", USAGE, errors) from error
 
 
 def _backtests(

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, command, open_link, read_source, say, say_json
+from worker.cli.console import FAILED, MISSING, OK, Failure, Json, command, open_link, say, say_json
+from worker.cli.policy_file import read_policy_file
 from worker.cli.target import complete_plan
 from worker.host.terminal import content, line
 from worker.store.keys import NO_TENANT
@@ -50,11 +51,10 @@ def apply_policy(
     """
     import getpass
 
-    from tasks.base.policy_text import MAX_BYTES, digest_of
+    from tasks.base.policy_text import digest_of
     from worker.store import policies
 
-    text = read_source(file, MAX_BYTES)
-    _check(file, text)
+    text, _ = read_policy_file(file)
     digest = digest_of(text)
     if not check:
         with open_link(agreed=False) as link:
@@ -157,21 +157,6 @@ def show_history(as_json: Json = False) -> None:
         say("No policy was ever applied: the built-in rules hold.")
 
 
-def _check(name: str, text: bytes) -> None:
-    """Raise Failure with every mistake of a policy."""
-    from schemas.envelope import FieldError
-    from tasks.base.policy_text import WrongPolicy, read_policy
-
-    try:
-        read_policy(text)
-    except WrongPolicy as error:
-        errors = [
-            FieldError(pointer=each.key, code="wrong_policy", message=str(each._replace(key="")))
-            for each in error.mistakes
-        ]
-        raise Failure.of("wrong_policy", f"{name} is no policy.", USAGE, errors) from error
-
-
 def _resolve(client: Redis, name: str, tenant: str | None = None) -> str:
     """Return the digest that a name means; raises Failure for none and several."""
     from worker.store import policies
@@ -214,11 +199,10 @@ def _flat(name: str) -> dict[str, Any]:
     """Read a policy, by whichever name, as one value for each key."""
     from pathlib import Path
 
-    from tasks.base.policy_text import MAX_BYTES, flatten, read_table
+    from tasks.base.policy_text import flatten, read_table
 
     if name == "-" or Path(name).is_file():
-        text = read_source(name, MAX_BYTES)
-        _check(name, text)
+        text, _ = read_policy_file(name)
     else:
         with open_link(agreed=False) as link:
             text = _text(link.client, _resolve(link.client, name))
