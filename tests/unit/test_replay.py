@@ -185,3 +185,27 @@ def test_a_file_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
 
     assert result.exit_code == 2
     assert "No such file" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["replay"], ["verify"], ["policy", "diff", "POLICY"], ["backtest", "--policy", "POLICY"]]
+)
+def test_a_name_that_no_file_can_have_or_nobody_may_look_at_breaks_nothing(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANNER_REDIS_URL", "redis://127.0.0.1:1/0")
+    policy = tmp_path / "policy.toml"
+    policy.touch()
+    said = [str(policy) if word == "POLICY" else word for word in words]
+
+    def refuse(self: Path, **_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    long = CliRunner().invoke(app, [*said, "x" * 300])
+    monkeypatch.setattr(Path, "stat", refuse)
+    hidden = CliRunner().invoke(app, [*said, str(tmp_path / "hidden" / "x")])
+
+    assert isinstance(long.exception, SystemExit), long.exception
+    assert isinstance(hidden.exception, SystemExit), hidden.exception
+    assert "127.0.0.1:1" in long.stderr  # it may be the name of a plan
+    assert (hidden.exit_code, "No such file" in hidden.output) == (1 if words[0] == "backtest" else 2, True)

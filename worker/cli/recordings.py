@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from worker.cli.console import USAGE, Failure, failures, read_source
+from worker.host.regular_files import is_file, is_folder
 
 if TYPE_CHECKING:
     from worker.client.planner import Planner
@@ -21,11 +22,10 @@ def list_sources(names: Sequence[str]) -> list[str]:
 
 
 def _sources(name: str) -> list[str]:
-    path = Path(name)
-    if name == "-" or not path.is_dir():
+    if name == "-" or not is_folder(name):
         return [name]
     try:
-        found = sorted(str(each) for each in path.iterdir() if each.suffix == ".json")
+        found = sorted(str(each) for each in Path(name).iterdir() if each.suffix == ".json")
     except OSError as error:
         raise Failure.of("unreadable_file", f"{name}: {error.strerror or error}.", USAGE) from error
     if not found:
@@ -35,7 +35,7 @@ def _sources(name: str) -> list[str]:
 
 def read_export(source: str, ask: Callable[[], Planner], tenant: str) -> bytes:
     """Read the export of a plan from its file, or from the planner that is asked; raises Failure."""
-    if source == "-" or "/" in source or source.endswith(".json") or Path(source).is_file():
+    if source == "-" or "/" in source or source.endswith(".json") or is_file(source):
         return read_source(source, MAX_EXPORT_BYTES)
     planner, pieces, size = ask(), list[bytes](), 0
     with failures():

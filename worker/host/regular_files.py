@@ -47,6 +47,22 @@ def _split(path: Path) -> tuple[Path, list[bytes]]:
     return above, [os.fsencode(part) for part in below]
 
 
+def is_file(name: str) -> bool:
+    """Whether a file has this name; not where nobody may look, or no file can have it."""
+    try:
+        return Path(name).is_file()
+    except OSError:
+        return False
+
+
+def is_folder(name: str) -> bool:
+    """Whether a folder has this name, as of `is_file`."""
+    try:
+        return Path(name).is_dir()
+    except OSError:
+        return False
+
+
 def read_setting(path: Path, most: int) -> bytes:
     """Read a file that the operator's settings name, maybe a link as in a mounted ConfigMap; raises OSError."""
     return read(path.resolve(), most)

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import IO
 
 from tasks.record.chain import MAX_LINE_BYTES
+from worker.host import regular_files
 
 STDIN = "-"
 
 
 def is_file(source: str) -> bool:
     """Whether a command's argument means a file of log lines; else it means a plan."""
-    return source == STDIN or "/" in source or source.endswith(".jsonl") or Path(source).is_file()
+    return source == STDIN or "/" in source or source.endswith(".jsonl") or regular_files.is_file(source)
 
 
 def read_lines(source: str) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from worker.cli import plan_filter, target
+from worker.cli.actor import own_name
 from worker.cli.console import (
     FAILED,
     MISSING,
@@ -53,15 +54,13 @@ Until = Annotated[
 
 def send(name: str, about: Target, reason: str, actor: str | None, as_json: bool, **more: Any) -> int:
     """Publish a command and print what became of it; exit code 1 where it was refused."""
-    import getpass
-
     from schemas.command import CommandName
     from worker.cli import publisher
     from worker.client.planner import ANSWER_S, REFUSED
 
     with open_planner(block_s=ANSWER_S) as planner:
         plan_id = _plan_of(planner, about, more.get("step_id")) if about.plan else None
-        said = {"reason": reason, "actor": actor or getpass.getuser(), "plan_id": plan_id, "target": about.name}
+        said = {"reason": reason, "actor": actor or own_name(), "plan_id": plan_id, "target": about.name}
         event = publisher.command(planner, command=CommandName(name), scope=about.scope, **said, **more)
     if event["type"] == REFUSED:
         raise Failure.of("command_refused", f"{name}: refused, {event['data'].get('reason')}")
@@ -73,11 +72,9 @@ def _send_each(
     name: str, wanted: PlanFilter, yes: bool, reason: str, actor: str | None, as_json: bool, **more: Any
 ) -> int:
     """Publish a command to each plan that is wanted; exit code 1 where some were refused."""
-    import getpass
-
     from worker.cli.many_plans import command_plans
 
-    said = {"reason": reason, "actor": actor or getpass.getuser(), **more}
+    said = {"reason": reason, "actor": actor or own_name(), **more}
     return command_plans(name, wanted, yes=yes, as_json=as_json, **said)
 
 

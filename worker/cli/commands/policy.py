@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from worker.cli.actor import own_name
 from worker.cli.console import FAILED, MISSING, OK, Failure, Json, command, open_link, say, say_json
 from worker.cli.policy_file import read_policy_file
 from worker.cli.target import complete_plan
+from worker.host.regular_files import is_file
 from worker.host.terminal import content, line
 from worker.store.keys import NO_TENANT
 
@@ -49,8 +51,6 @@ def apply_policy(
 
     A wrong file changes nothing, and every mistake in it is told with its line. Exit code 2 says so.
     """
-    import getpass
-
     from tasks.base.policy_text import digest_of
     from worker.store import policies
 
@@ -58,7 +58,7 @@ def apply_policy(
     digest = digest_of(text)
     if not check:
         with open_link(agreed=False) as link:
-            policies.apply(link.client, text, actor or getpass.getuser(), tenant)
+            policies.apply(link.client, text, actor or own_name(), tenant)
     about = f"the tenant {tenant}" if tenant else "all tenants that have none of their own"
     told = f"{file} is a policy: {digest}." if check else f"{digest} is in force for {about}."
     say_json({"digest": digest, "tenant": tenant, "applied": not check}) if as_json else say(told)
@@ -71,12 +71,10 @@ def withdraw_policy(tenant: ForTenant = None, actor: Actor = None, as_json: Json
 
     [b]planner policy withdraw --tenant acme[/b]
     """
-    import getpass
-
     from worker.store import policies
 
     with open_link(agreed=False) as link:
-        was_there = policies.withdraw(link.client, actor or getpass.getuser(), tenant)
+        was_there = policies.withdraw(link.client, actor or own_name(), tenant)
     if not was_there:
         raise Failure.of("no_policy", "No policy is in force there; see planner policy history.", MISSING)
     say_json({"withdrawn": True, "tenant": tenant}) if as_json else say("Withdrawn: plans that were made keep theirs.")
@@ -197,11 +195,9 @@ def _text(client: Redis, digest: str) -> bytes:
 
 def _flat(name: str) -> dict[str, Any]:
     """Read a policy, by whichever name, as one value for each key."""
-    from pathlib import Path
-
     from tasks.base.policy_text import flatten, read_table
 
-    if name == "-" or Path(name).is_file():
+    if name == "-" or "/" in name or "." in name or is_file(name):  # no digest has these
         text, _ = read_policy_file(name)
     else:
         with open_link(agreed=False) as link:
