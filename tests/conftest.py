@@ -120,6 +120,7 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def redis_url(server_url: str) -> str:
     """The URL of the session's server, emptied for this test."""
+    assert server_url not in _WITH_WORKER, "the module's worker runs on this server"
     with Redis.from_url(server_url) as client:
         client.flushall()
         client.function_flush()
@@ -174,6 +175,9 @@ def running_worker(url: str, log: Path, pool: str = "solo", **environment: str) 
             process.wait(10)
 
 
+_WITH_WORKER = set[str]()  # servers that must not be emptied now
+
+
 @pytest.fixture(scope="module")
 def planner_worker(
     request: pytest.FixtureRequest, server_url: str, tmp_path_factory: pytest.TempPathFactory
@@ -187,4 +191,6 @@ def planner_worker(
         client.function_flush()
     log = tmp_path_factory.mktemp("worker") / "worker.log"
     with running_worker(server_url, log, getattr(request, "param", "solo")) as worker:
+        _WITH_WORKER.add(server_url)
         yield worker
+        _WITH_WORKER.clear()

@@ -29,6 +29,7 @@ DEAD = (keys.GOALS_DEAD, keys.COMMANDS_DEAD, *(home.dead for home in HOMES))
 BATCH = 250
 LIVE_STEPS = 200
 VERDICTS = ("applied", "duplicate", "late", "unknown", "refused")
+BESIDE = (b"unknown_fields", b"dead", b"queue:")  # begin the counters of goals that count no answers
 ORDERED = frozenset(f"dev.planner.command.{what}.v1".encode() for what in ("obeyed", "refused", "known"))
 
 
@@ -92,7 +93,7 @@ class Answers:
     def goals(self) -> int:
         """How many goals have their answer."""
         found: Any = self._redis.hgetall(keys.GOALS_STATS)
-        return sum(int(count) for name, count in found.items() if not name.startswith((b"unknown_fields", b"dead")))
+        return sum(int(count) for name, count in found.items() if not name.startswith(BESIDE))
 
     def dead(self) -> dict[str, list[dict[str, Any]]]:
         """The problems of the dead, by the stream that they came on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from schemas import codec
 from schemas.api_key import Right
-from tests.conftest import RunningWorker, wait_until
+from tests.conftest import RunningWorker, running_worker, wait_until
 from tests.support.gateway import Gateway
 from tests.support.planner import STEPS, Planner, executing, halted
 from worker.cli.commands.app import app
@@ -22,6 +22,13 @@ from worker.store.keys import Partition
 
 Run = Callable[..., Result]
 P0 = Partition(0)
+
+
+@pytest.fixture
+def recorded_worker(redis_url: str, tmp_path: Path) -> Iterator[RunningWorker]:
+    """A worker that ends with its test: others of this module are their planner themselves."""
+    with running_worker(redis_url, tmp_path / "worker.log") as worker:
+        yield worker
 
 
 @pytest.fixture
@@ -60,9 +67,9 @@ def end_of(redis: Redis, plan_id: str) -> dict[str, Any]:
 
 
 def test_what_a_worker_wrote_is_read_exported_verified_and_signed(
-    run: Run, planner_worker: RunningWorker, tmp_path: Path
+    run: Run, recorded_worker: RunningWorker, tmp_path: Path
 ) -> None:
-    redis = planner_worker.redis
+    redis = recorded_worker.redis
     goal = {"goal": "Fix b", "goal_id": "ci-1", "allowed_files": ["b.py"], "steps": STEPS}
     (tmp_path / "goal.json").write_bytes(codec.dumps(goal))
     assert run("submit", "goal.json", "--wait", "--json").exit_code == 0
