@@ -31,9 +31,9 @@ def load_bounded(encoded: bytes) -> Any:
     return value
 
 
-def dump_unbounded(value: Any) -> bytes:
-    """Write JSON with whole numbers of any size, for a reader that tells what it does not take."""
-    return json.dumps(value, separators=(",", ":")).encode()
+def dump_unbounded(value: Any, *, sort_keys: bool = False) -> bytes:
+    """Write JSON with whole numbers of any size: for a reader that tells what it does not take, or for a digest."""
+    return json.dumps(value, separators=(",", ":"), sort_keys=sort_keys).encode()
 
 
 def _bounded_int(digits: str) -> int:

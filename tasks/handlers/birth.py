@@ -38,8 +38,10 @@ def tell_setting(goal: Goal, catalogue: Catalogue, setting: Setting) -> dict[str
 
 
 def _tell_draft(said: Drafted) -> dict[str, Any]:
-    told = {"tokens": said.tokens, "error": said.error}
-    return told if said.output is None else {**told, "output": digest_line(codec.canonical(said.output))}
+    told: dict[str, Any] = {"tokens": said.tokens, "error": said.error}
+    if said.output is not None:  # as it came: numbers may be larger than any that a plan keeps
+        told["output"] = digest_line(codec.dump_unbounded(said.output, sort_keys=True))
+    return told
 
 
 def tell_birth(unit: UnitOfWork, draft: Draft) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -175,6 +175,7 @@ def test_any_answer_to_the_search_for_files_is_read(output: Any) -> None:
     st.sampled_from(["strict", "lenient", "none"]),
     st.integers(0, 4),
 )
+@example([Drafted({"a": -(2**63) - 1})], "strict", 2)
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_drafter_is_asked_until_there_is_a_plan_and_no_longer(said: list[Drafted], mode: str, attempts: int) -> None:
     setting = Setting(drafter="http", drafted=tuple(said), options={"max_attempts": attempts})

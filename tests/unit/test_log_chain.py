@@ -109,14 +109,16 @@ def test_a_creation_goes_on_in_the_chain_of_the_one_that_was_cut_short() -> None
 
 
 def test_the_line_of_a_creation_says_what_it_read_and_what_it_began_with() -> None:
-    setting = Setting(drafter="queue", history={"failures": 2}, options={"style": "short"}, drafted=(Drafted("x"),))
+    setting = Setting(
+        drafter="queue", history={"failures": 2}, options={"style": "short"}, drafted=(Drafted("x"), Drafted([2**64]))
+    )
     goal = a_goal(kind="campaign", files=["src/a.py"])
 
     assert tell_setting(goal, CATALOGUE, setting) == {
         "drafter": "queue",
         "options": {"style": "short"},
         "recalled": {"failures": 2},
-        "drafts": [{"tokens": 0, "error": None, "output": digest_line(b'"x"')}],
+        "drafts": [{"tokens": 0, "error": None, "output": digest_line(said)} for said in (b'"x"', b"[%d]" % 2**64)],
     }
     assert tell_setting(goal, CATALOGUE, Setting()) == {}
 
