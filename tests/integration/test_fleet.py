@@ -113,6 +113,8 @@ def test_the_doctor_finds_a_queue_that_nobody_reads(
     assert [(each.check, each.subject) for each in server.readers(site)] == [("queue.unread", "gpu")]
     take(redis, "ctl-1")
     assert list(server.readers(site)) == []
+    monkeypatch.setattr(fleet, "RECENT_MS", -1)  # nobody has asked of late: its only controller is busy
+    assert list(server.readers(site)) == []
 
 
 def test_show_says_since_when_a_step_waits_or_runs_and_with_whom(here: Container, redis: Redis, planner: Any) -> None:

@@ -195,7 +195,11 @@ QUEUE_AGE = Metric(
     "planner_queue_oldest_age_seconds", GAUGE, "Age of the oldest step spec of a queue.", ("queue",), Teller.STATE
 )
 QUEUE_READERS = Metric(
-    "planner_queue_readers", GAUGE, "Controllers that read a queue within the last minute.", ("queue",), Teller.STATE
+    "planner_queue_readers",
+    GAUGE,
+    "Controllers that asked within the last minute, or have a step in hand.",
+    ("queue",),
+    Teller.STATE,
 )
 QUEUE_PAUSED = Metric(
     "planner_queue_paused", GAUGE, "1 where a command keeps a queue from getting steps.", ("queue",), Teller.STATE
