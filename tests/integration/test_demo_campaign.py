@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.support.demos import played, processes_of
 from worker.demo.stories.campaign import STORY
 
 
+def test_the_story_leaves_the_goals_files_in_its_first_draft_only_and_each_task_keeps_to_its_own() -> None:
+    def drafted(previous_failure: str | None) -> list[dict[str, Any]]:
+        context = {"previous_failure": previous_failure}
+        said = STORY.answer({"controller_task_spec": {"type": "DRAFT"}, "context": context}).report
+        tasks: list[dict[str, Any]] = said["output"]["tasks"]
+        return tasks
+
+    allowed = set(STORY.data["goal"]["allowed_files"])
+    first, second = drafted(None), drafted("it names a file that nobody may touch")
+    assert {file for task in first for file in task["delta"]} - allowed == {"shop/settings.py"}
+    assert second == STORY.data["tasks"]
+    assert {file for task in second for file in task["delta"]} == allowed
+    for task in second:
+        if task["type"] != "VERIFY":
+            done = STORY.answer({"controller_task_spec": {"type": task["type"]}, "input": {"task": task}})
+            assert {change.file for change in done.changes} == set(task["delta"])
+
+
+@pytest.mark.outages
 def test_what_a_person_meant_is_done_side_by_side_and_nothing_is_left(place: Path) -> None:
     demo = played(place, "--kind", "campaign", "--json")
 

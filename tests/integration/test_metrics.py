@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from redis import Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from schemas.api_key import Right
 from schemas.goal import Goal
@@ -168,7 +170,7 @@ def test_the_state_is_read_seldom_and_said_to_be_unknown_without_redis(redis_url
     after: Any = redis.info("commandstats")
     assert after["cmdstat_xlen"]["calls"] == calls
 
-    nobody = SharedState(Redis(port=1, socket_connect_timeout=1), 1)
+    nobody = SharedState(Redis(port=1, retry=Retry(NoBackoff(), 0)), 1)
     assert read(exposition(nobody.collect).decode()) == {("planner_state_up", ()): 0}
 
 

@@ -81,7 +81,8 @@ def plan_of(redis: Redis) -> str:
     return str(found[0].decode())
 
 
-@pytest.mark.parametrize("pool", ["prefork", pytest.param("solo", marks=pytest.mark.outages)])
+@pytest.mark.outages
+@pytest.mark.parametrize("pool", ["prefork", "solo"])
 def test_a_plan_is_one_trace_and_every_spans_parent_is_known(
     pool: str, redis_url: str, redis: Redis, collector: Collector, repository: Path, tmp_path: Path
 ) -> None:
