@@ -45,7 +45,9 @@ def test_an_interrupted_demo_ends_at_once_and_leaves_nothing(place: Path, number
 
     assert demo.returncode == 130, err
     assert "Traceback" not in err
-    assert not list(processes_of(place))
+    wait_until(
+        lambda: not list(processes_of(place)), what="a probe of the sandbox, which the signal cannot reach, ends"
+    )
     assert not list((place / "tmp").iterdir())
 
 
