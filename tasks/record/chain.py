@@ -7,6 +7,7 @@ the digest of a line that was noted elsewhere, ties that line and all of its cha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from schemas import codec
@@ -17,6 +18,7 @@ HEAD_PATTERN = r"[A-Za-z0-9_-]{32}"  # a digest, as text
 MAX_LINE_BYTES = 32 * 1024 * 1024  # a batch of outcomes has 4 MB, a goal 8 MB: no worker writes a longer line
 RECENT = 1000  # digests that are kept, to say of a fault which line stands where it does not belong
 LISTED = 100  # beginnings of chains that are named
+BEHIND = 1_000_000  # lines behind a fault that are looked at to explain it; others are counted
 
 
 class Anchor(NamedTuple):
@@ -125,10 +127,12 @@ def check(lines: Iterable[bytes], anchor: Anchor | None = None) -> Finding:
     workers do; that is no fault.
     """
     walk = _Walk(anchor)
-    links = (_read(place, raw) for place, raw in enumerate(lines, 1))
+    numbered = enumerate(lines, 1)
+    links = (_read(place, raw) for place, raw in numbered)
     for link in links:
         if not link.continues(walk.last):
-            later = _look_behind(links, walk.last, link)
+            later = _look_behind(islice(links, BEHIND), walk.last, link)
+            later = later._replace(last=max((place for place, _ in numbered), default=later.last))
             return walk.finish(_explain(walk, link, later), later.last)
         walk.add(link)
     if walk.last is None:
@@ -145,7 +149,7 @@ def _read(place: int, raw: bytes) -> _Link:
     """Read a line; one that no worker has written gets the version 0."""
     digest = digest_line(raw)
     try:
-        line = codec.loads(raw) if len(raw) <= MAX_LINE_BYTES else None
+        line = codec.loads(raw) if raw.startswith(b"{") and len(raw) <= MAX_LINE_BYTES else None
     except codec.DecodeError:
         line = None
     if not isinstance(line, dict):
@@ -171,7 +175,7 @@ def _is_end(move: Any) -> bool:
 
 def _look_behind(rest: Iterator[_Link], before: _Link | None, wrong: _Link) -> _Later:
     """Read the rest of the lines, and find what tells how `wrong` came to stand behind `before`."""
-    found = _Later(wrong.place, None)
+    found, last, home = _Later(wrong.place, None), wrong.place, False
     for link in rest:
         if found.follows is None:
             found = found._replace(follows=link.prev == wrong.digest)
@@ -179,8 +183,8 @@ def _look_behind(rest: Iterator[_Link], before: _Link | None, wrong: _Link) -> _
             found = found._replace(continued=link.place)
         if link.digest == wrong.digest and not found.again:
             found = found._replace(again=link.place)
-        found = found._replace(last=link.place, home=found.home or link.digest == wrong.prev)
-    return found
+        last, home = link.place, home or link.digest == wrong.prev
+    return found._replace(last=last, home=home)
 
 
 def _explain(walk: _Walk, wrong: _Link, later: _Later) -> Fault:
@@ -189,7 +193,7 @@ def _explain(walk: _Walk, wrong: _Link, later: _Later) -> Fault:
         return fault
     before, place = walk.last, wrong.place
     if not wrong.version:
-        return Fault(place, "changed", f"Line {place} is none that a worker has written{_or_cut(wrong, later)}.")
+        return Fault(place, "changed", f"Line {place} is none that a worker has written{_or_else(wrong, later)}.")
     if before is None:
         if later.follows is False:
             return Fault(1, "changed", "Line 1 is not the creation of the plan, and line 2 does not continue it.")
@@ -199,10 +203,9 @@ def _explain(walk: _Walk, wrong: _Link, later: _Later) -> Fault:
     if wrong.prev in (None, before.digest):
         return Fault(place, "changed", f"Line {place} has version {wrong.version}, and line {place - 1} a later one.")
     if wrong.version > before.version + 1:
-        gone = f"from version {before.version + 1} to {wrong.version - 1}"
-        why = (
-            f"Line {place} does not continue line {place - 1}: lines {gone} are gone, or line {place - 1} was changed."
-        )
+        low, high = before.version + 1, wrong.version - 1
+        gone = f"the line of version {low} is" if low == high else f"lines from version {low} to {high} are"
+        why = f"Line {place} does not continue line {place - 1}: {gone} gone, or line {place - 1} was changed."
         return Fault(place, "dropped", why)
     if later.follows is False:
         return Fault(place, "changed", f"Line {place} fits neither line {place - 1} nor line {place + 1}.")
@@ -220,7 +223,7 @@ def _out_of_place(walk: _Walk, wrong: _Link, later: _Later) -> Fault | None:
         return Fault(place, "added", f"Line {place} is a copy of line {same}.")
     if back < place - 1:
         return Fault(back + 1, "added", f"Line {place} continues line {back}: what stands between them was added.")
-    if later.again:
+    if later.again and wrong.version:
         return Fault(place, "added", f"Line {place} is a copy of line {later.again}.")
     if not later.continued:
         return None
@@ -231,8 +234,10 @@ def _out_of_place(walk: _Walk, wrong: _Link, later: _Later) -> Fault | None:
     return Fault(place, "added", f"Line {later.continued} {before}: what stands before it was added.")
 
 
-def _or_cut(wrong: _Link, later: _Later) -> str:
-    return ", or the file breaks off within it" if wrong.place == later.last else ""
+def _or_else(wrong: _Link, later: _Later) -> str:
+    """Say what else makes a line that cannot be read."""
+    other = ", or this is no file of `planner export --log`" if wrong.place == 1 else ""
+    return other + (", or the file breaks off within it" if wrong.place == later.last else "")
 
 
 def _compare(walk: _Walk, last: _Link) -> Fault | None:

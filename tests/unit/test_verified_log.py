@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from schemas import codec
 from tasks.base.log_chain import digest_line
+from tasks.record import chain
 from tasks.record.chain import LISTED, MAX_LINE_BYTES, Anchor, Fault, check
+from worker.record import log_file
 
 END = ["", "EXECUTING", "COMPLETED"]
 
@@ -246,3 +249,25 @@ def test_a_line_that_is_too_long_is_none() -> None:
     lines[1] = line(2, lines[0], [["x" * MAX_LINE_BYTES]])
 
     assert fault(lines) == (2, "changed")
+
+
+def test_lines_that_nobody_wrote_are_no_copies_and_all_lines_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain, "BEHIND", 5)
+    lines = log(4)
+
+    found = check([*lines[:2], *[b""] * 20])
+
+    assert found.fault is not None
+    assert (found.fault.line, found.fault.what, found.lines) == (3, "changed", 22)
+    assert fault([*lines[:2], b"", b"", *lines[2:]]) == (3, "added")
+
+
+def test_a_line_beyond_all_measure_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_file, "MAX_LINE_BYTES", 1000)
+    file = tmp_path / "log"
+    file.write_bytes(b"x" * 5000 + b"\nsecond\n" + b"y" * 1001 + b"\n" + b"z" * 3006)
+
+    found = [*log_file.read_lines(str(file))]
+
+    assert [each[:6] for each in found] == [b"xxxxxx", b"second", b"yyyyyy", b"zzzzzz"]
+    assert [len(each) > 1000 for each in found] == [True, False, True, True]

@@ -21,7 +21,7 @@ def is_file(source: str) -> bool:
 def read_lines(source: str) -> Iterator[bytes]:
     """Yield the lines of a file, or of stdin for `-`, without their line ends; raises OSError.
 
-    A line that is longer than any worker writes comes in pieces, each of which is too long to be taken for a line.
+    Of a line that is longer than any worker writes only the beginning comes, which is too long to be taken for a line.
     """
     if source == STDIN:
         yield from _split(sys.stdin.buffer)
@@ -31,5 +31,8 @@ def read_lines(source: str) -> Iterator[bytes]:
 
 
 def _split(file: IO[bytes]) -> Iterator[bytes]:
-    while piece := file.readline(MAX_LINE_BYTES + 2):
+    most = MAX_LINE_BYTES + 2
+    while piece := file.readline(most):
         yield piece.removesuffix(b"\n")
+        while len(piece) == most and not piece.endswith(b"\n"):
+            piece = file.readline(most)
