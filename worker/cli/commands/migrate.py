@@ -18,8 +18,7 @@ def migrate(
 ) -> int:
     """Take a plan that began under older rules to those of this release.
 
-    Its limits, steps and tools stay as they were made. No attempt may be in flight: pause the plan, and wait
-    until those that run have ended.
+    Its limits, steps and tools stay as they were made. No attempt may be in flight: pause the plan and wait.
 
     [b]planner migrate 3c-0199 --reason "the release before goes away"[/b]
 
