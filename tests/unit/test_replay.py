@@ -209,3 +209,12 @@ def test_a_name_that_no_file_can_have_or_nobody_may_look_at_breaks_nothing(
     assert isinstance(hidden.exception, SystemExit), hidden.exception
     assert "127.0.0.1:1" in long.stderr  # it may be the name of a plan
     assert (hidden.exit_code, "No such file" in hidden.output) == (1 if words[0] == "backtest" else 2, True)
+
+
+@pytest.mark.parametrize("words", [["verify", "ci-4711"], ["policy", "diff", "current", "current"]])
+def test_a_server_that_is_away_is_no_difference(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLANNER_REDIS_URL", "redis://127.0.0.1:1/0")
+
+    found = CliRunner().invoke(app, [*words, "--json"])
+
+    assert (found.exit_code, codec.loads(found.stdout)["code"]) == (2, "no_redis")  # 1 says that something differs

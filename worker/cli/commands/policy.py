@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from worker.cli.actor import own_name
-from worker.cli.console import FAILED, MISSING, OK, Failure, Json, command, open_link, say, say_json
+from worker.cli.console import FAILED, MISSING, OK, USAGE, Failure, Json, command, open_link, say, say_json
 from worker.cli.policy_file import read_policy_file
 from worker.cli.target import complete_plan
 from worker.host.regular_files import is_file
@@ -120,7 +120,7 @@ def show_policy(
 @app.command("diff")
 @command
 def diff_policies(policy: Named, other: Named, as_json: Json = False) -> int:
-    """Say what two policies say differently, key by key; exit code 1 where they differ.
+    """Say what two policies say differently, key by key; exit code 1 where they differ, 2 where one cannot be read.
 
     [b]planner policy diff current acme.toml[/b]
     """
@@ -200,8 +200,13 @@ def _flat(name: str) -> dict[str, Any]:
     if name == "-" or "/" in name or "." in name or is_file(name):  # no digest has these
         text, _ = read_policy_file(name)
     else:
-        with open_link(agreed=False) as link:
-            text = _text(link.client, _resolve(link.client, name))
+        try:
+            with open_link(agreed=False) as link:
+                text = _text(link.client, _resolve(link.client, name))
+        except Failure as failure:
+            if failure.exit_code == FAILED:  # no server answers, which is no difference
+                raise Failure(failure.problem, USAGE) from failure
+            raise
     return flatten(read_table(text))
 
 

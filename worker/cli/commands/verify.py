@@ -58,10 +58,15 @@ def verify(
     from worker.render.log import tell_finding
 
     anchor, taken_from = _anchor(head, signature, key)
-    with _opened(source, tenant) as log:
-        if anchor is None and log.own:
-            anchor, taken_from = log.own, OWN
-        found = check(log.lines, anchor)
+    try:
+        with _opened(source, tenant) as log:
+            if anchor is None and log.own:
+                anchor, taken_from = log.own, OWN
+            found = check(log.lines, anchor)
+    except Failure as failure:
+        if failure.exit_code == FAILED:  # no planner answers, which accuses nobody
+            raise Failure(failure.problem, USAGE) from failure
+        raise
     is_vouched = taken_from in (HEAD, SIGNATURE)
     if as_json:
         say_json(_document(found, taken_from, is_vouched=is_vouched))
@@ -184,7 +189,7 @@ def _signing() -> ModuleType:
         from worker.record import signing
     except ModuleNotFoundError as error:
         detail = "Signatures need the extra: pip install 'planner-worker[sign]'."
-        raise Failure.of("not_installed", detail) from error
+        raise Failure.of("not_installed", detail, USAGE) from error
     return signing
 
 
