@@ -10,6 +10,7 @@ import pytest
 
 from schemas import codec
 from worker.cli.commands import log as command
+from worker.render.log import tell_line
 
 END = codec.dumps({"version": 3, "now": 3, "in": [], "moves": [["", "EXECUTING", "HALTED"]]})
 OTHER = codec.dumps({"version": 2, "now": 2, "in": [], "moves": []})
@@ -44,3 +45,13 @@ def test_it_waits_for_the_line_that_ends_the_plan() -> None:
 
 def test_it_ends_where_the_end_lies_before_the_first_line_that_is_wanted() -> None:
     assert followed(50, [OTHER], [OTHER, END]) == []
+
+
+def test_a_command_that_was_refused_is_not_told_like_one_that_was_obeyed() -> None:
+    said = {"command": "migrate", "actor": "root"}
+    lines = [{"version": 2, "now": 2, "in": [["command", said, *more]], "moves": []} for more in ([], ["It is done."])]
+
+    obeyed, refused = (tell_line(7, codec.dumps(line)) for line in lines)
+
+    assert obeyed.endswith("v2      migrate root")
+    assert refused.endswith("v2      migrate root; refused: It is done.")

@@ -33,8 +33,9 @@ def _came_in(said: Sequence[Any]) -> str:
         how = "success" if body["success"] else " ".join(["failure", evidence.get("category") or ""])
         return f"outcome of {body['step_id']}: {how}"[:WIDTH]
     if what == "command":
-        body = about[0]
-        return " ".join(str(body.get(name, "")) for name in ("command", "step_id", "actor", "reason"))[:WIDTH]
+        body, *refusal = about
+        told = " ".join(str(body[name]) for name in ("command", "step_id", "actor", "reason") if name in body)
+        return (f"{told}; refused: {refusal[0]}" if refusal else told)[:WIDTH]
     return " ".join([str(what), *(each if isinstance(each, str) else codec.dumps(each).decode() for each in about)])[
         :WIDTH
     ]
