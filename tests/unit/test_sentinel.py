@@ -46,6 +46,8 @@ def test_the_broker_is_told_in_the_words_of_kombu() -> None:
 
     assert broker_url(url) == "sentinel://planner:p%40ss@a:1/3;sentinel://planner:p%40ss@[::1]:2/3"
     assert broker_options(url)["master_name"] == "mymaster"
+    assert broker_url("unix:///run/redis.sock") == "redis+socket:///run/redis.sock?virtual_host=0"
+    assert broker_url("unix://u:p%40ss@/a%20b?db=2") == "redis+socket://u:p%40ss@/a%20b?virtual_host=2"
 
 
 def test_any_other_url_stays_as_it_is() -> None:

@@ -45,7 +45,11 @@ def row(found: Backtested) -> Text:
 
 def lines(tally: Tally) -> Iterator[Text]:
     """Write the sum of many plans, with what rests on what."""
-    yield Text(f"{tally.plans:,} plans" + (f", {tally.unread:,} not backtested" if tally.unread else ""), "bold")
+    yield Text(
+        f"{tally.plans:,} plan{'s' * (tally.plans != 1)}"
+        + (f", {tally.unread:,} not backtested" if tally.unread else ""),
+        "bold",
+    )
     for verdict in Verdict:
         if count := tally.count(verdict):
             yield Text(f"{count:>8,}  {WORDS[verdict]}{_bases(tally, verdict)}")

@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 
 from redis import Redis
 from redis.backoff import NoBackoff
+from redis.connection import parse_url
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
@@ -67,11 +68,15 @@ def connect(url: str, **options: Any) -> Redis:
 
 
 def broker_url(url: str) -> str:
-    """Write `url` as kombu reads it; a plain URL stays as it is."""
+    """Write `url` as kombu reads it; that of a server's port stays as it is."""
+    if url.startswith("unix://"):
+        at = parse_url(url)
+        login = _login(at.get("username"), at.get("password"))
+        return f"redis+socket://{login}{quote(at['path'])}?virtual_host={at.get('db', 0)}"
     if not is_watched(url):
         return url
     place = parse(url)
-    login = f"{quote(place.username or '', safe='')}:{quote(place.password, safe='')}@" if place.password else ""
+    login = _login(place.username, place.password)
     return ";".join(f"sentinel://{login}{_bracketed(host)}:{port}/{place.db}" for host, port in place.sentinels)
 
 
@@ -81,6 +86,10 @@ def broker_options(url: str) -> dict[str, Any]:
         return {}
     limits = {"socket_timeout": 2, "socket_connect_timeout": 2, "retry": Retry(NoBackoff(), 0)}
     return {"master_name": parse(url).master, "sentinel_kwargs": limits}
+
+
+def _login(username: str | None, password: str | None) -> str:
+    return f"{quote(username or '', safe='')}:{quote(password, safe='')}@" if password else ""
 
 
 def _bracketed(host: str) -> str:
