@@ -22,11 +22,18 @@ from worker.telemetry.counting import MOST_NAMES, NAME, OTHER, PREFIX, Board, Co
 from worker.telemetry.metrics import Metric
 from worker.telemetry.metrics_server import CannotServe, Counts, MetricsServer, exposition
 
+KEPT: list[Board] = []  # a process has one, for as long as it lives; none of these is to close its files meanwhile
+
+
+def a_board(folder: Path) -> Board:
+    KEPT.append(Board(folder))
+    return KEPT[-1]
+
 
 @pytest.fixture
 def counting(tmp_path: Path) -> Counting:
     here = Counting()
-    here.board = Board(tmp_path)
+    here.board = a_board(tmp_path)
     return here
 
 
@@ -135,7 +142,7 @@ def test_a_scrape_that_fails_is_logged_and_answered(caplog: pytest.LogCaptureFix
 @settings(max_examples=20)
 @given(names=st.lists(st.text(max_size=80) | st.from_regex(NAME, fullmatch=True), max_size=120))
 def test_labels_are_few_and_plain_whatever_comes(names: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
-    board, tally = Board(tmp_path_factory.mktemp("board")), Tally()
+    board, tally = a_board(tmp_path_factory.mktemp("board")), Tally()
     for name in names:
         tally.counts[metrics.WEBHOOKS, (name, "accepted")] += 1
     board.take(tally)
