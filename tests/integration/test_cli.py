@@ -331,6 +331,7 @@ def test_a_verdict_that_does_not_come_is_exit_1_and_asks_for_a_worker(
 # Processes
 
 
+@pytest.mark.outages
 def test_a_worker_of_one_queue_only_decomposes(redis_url: str, tmp_path: Path) -> None:
     process = spawn("worker", "--pool", "solo", "--queues", "planner.decompose", url=redis_url)
     with Redis.from_url(redis_url) as client:
@@ -375,6 +376,7 @@ def test_up_needs_nothing_runs_everything_and_ends_as_asked(tmp_path: Path) -> N
         client.ping()
 
 
+@pytest.mark.outages
 def test_up_obeys_while_a_goal_is_drafted(tmp_path: Path) -> None:
     port = free_port()
     home = {
@@ -408,6 +410,7 @@ def test_up_obeys_while_a_goal_is_drafted(tmp_path: Path) -> None:
     assert process.returncode == 0, log
 
 
+@pytest.mark.outages
 def test_the_server_of_up_has_a_random_password_which_only_its_user_can_read(tmp_path: Path) -> None:
     data, port = tmp_path / "data", free_port()
     data.mkdir(mode=0o755)  # as an older version made it

@@ -416,12 +416,14 @@ def _step(name: str, after: list[str]) -> dict[str, Any]:
     return {"step_id": name, "title": name, "intent": f"Write {name}", "allowed_files": [name], "depends_on": after}
 
 
+@pytest.mark.outages
 def test_a_goal_is_planned_worked_on_and_completed(deployment: Deployment, plan_id: str) -> None:
     show = ["git", "-C", str(deployment.directory / "repository"), "show", f"planner/{plan_id}:second"]
 
     assert subprocess.run(show, check=True, capture_output=True, timeout=20).stdout == b"done\n"
 
 
+@pytest.mark.outages
 def test_an_operator_sees_the_plan(deployment: Deployment, plan_id: str) -> None:
     shown = deployment.planner("operator", "show", plan_id)
 
@@ -430,6 +432,7 @@ def test_an_operator_sees_the_plan(deployment: Deployment, plan_id: str) -> None
     assert [plan["plan_id"] for plan in deployment.planner("operator", "plans")] == [plan_id]
 
 
+@pytest.mark.outages
 def test_every_replica_of_the_gateway_answers_whoever_has_a_key(deployment: Deployment, plan_id: str) -> None:
     key = deployment.planner("planner", "keys", "add", "--role", "viewer")["key"]
 
@@ -449,6 +452,7 @@ def checks(deployment: Deployment, plan_id: str) -> dict[str, tuple[int, str]]:
     return {name: (check.returncode, printed[name]) for name, check in running.items()}
 
 
+@pytest.mark.outages
 @pytest.mark.parametrize("service", ["valkey", "outcomes", "decompose", "outside", "gateway"])
 def test_a_running_service_is_healthy(checks: dict[str, tuple[int, str]], service: str) -> None:
     code, printed = checks[service]
@@ -456,12 +460,14 @@ def test_a_running_service_is_healthy(checks: dict[str, tuple[int, str]], servic
     assert code == 0, printed
 
 
+@pytest.mark.outages
 def test_where_no_worker_beats_nothing_is_healthy(checks: dict[str, tuple[int, str]]) -> None:
     code, _ = checks["elsewhere"]
 
     assert code == 1
 
 
+@pytest.mark.outages
 def test_no_service_was_refused_anything(deployment: Deployment, checks: object) -> None:
     refusals: Any = _do(deployment, "tester", "ACL LOG")
 
