@@ -201,13 +201,14 @@ def test_the_oldest_slow_caller_gives_way_and_others_are_served(url: str, monkey
         assert slow[0].recv(100).startswith(b"HTTP/1.1 408")
 
 
-def dribble(url: str, first: bytes, over: threading.Event) -> None:
+def dribble(url: str, first: bytes, over: threading.Event, begun: threading.Barrier) -> None:
     """Be 250 callers that begin a request and send a byte of it each second."""
     with ExitStack() as opened:
         address = (urlsplit(url).hostname, urlsplit(url).port)
         lines = [opened.enter_context(socket.create_connection(address, timeout=10)) for _ in range(250)]
         for line in lines:
             line.sendall(first)
+        begun.wait(30)
         while not over.wait(1):
             for line in lines:
                 with suppress(OSError):
@@ -217,11 +218,13 @@ def dribble(url: str, first: bytes, over: threading.Event) -> None:
 @pytest.mark.outages
 def test_a_thousand_slow_clients_stop_nobody(url: str) -> None:
     over, answers = threading.Event(), []
+    begun = threading.Barrier(5)  # while they come, all at once, one who came before them may be the oldest of 500
     body = HEAD + b"Content-Length: 1000\r\n\r\n"
-    threads = [threading.Thread(target=dribble, args=(url, said, over)) for said in (HEAD, HEAD, body, body)]
+    threads = [threading.Thread(target=dribble, args=(url, said, over, begun)) for said in (HEAD, HEAD, body, body)]
     for thread in threads:
         thread.start()
     try:
+        begun.wait(30)
         until = time.monotonic() + 10
         while time.monotonic() < until:
             began = time.monotonic()
