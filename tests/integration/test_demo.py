@@ -13,6 +13,7 @@ from tests.conftest import wait_until
 from tests.support.demos import PATIENCE_S, played, processes_of, started
 
 
+@pytest.mark.outages
 def test_the_demo_completes_one_plan_rejects_another_and_leaves_nothing(place: Path) -> None:
     demo = played(place, "--json")
 

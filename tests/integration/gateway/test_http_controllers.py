@@ -39,7 +39,7 @@ def test_a_controller_by_hand_does_a_plan(
         environment = {**os.environ, **said, "AGENT": f"{sys.executable} -IS {tmp_path / 'agent.py'}"}
         process = subprocess.Popen([program, "loop"], cwd=tmp_path, env=environment, start_new_session=True)
         try:
-            wait_until(lambda: state(redis, plan_id) == "COMPLETED", what="the plan's end")
+            wait_until(lambda: state(redis, plan_id) == "COMPLETED", timeout=60, what="the plan's end")
             assert process.poll() is None
         finally:
             os.killpg(process.pid, signal.SIGKILL)
