@@ -1,7 +1,7 @@
 """What is killed, a server that keeps what it has acknowledged and workers; and who kills them, by the seed.
 
-A worker that takes the place of another one is of this version or the one before, and one of this version runs on a
-host of a new name, as a container that is recreated on the same volume does.
+A worker that takes the place of another one is of this version or, where a run mixes them, the one before; one of this
+version runs on a host of a new name, as a container that is recreated on the same volume does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ CONSTANTS = {
 }
 SILENT_S = CONSTANTS["tasks.SILENT_MS"] / 1000
 OF_OLDER = dict(CONSTANTS)  # those that the version before has as well
-OLDER_SHARE = 0.4  # of the workers that take the place of others
 POOLS = ("solo", "prefork")
 DIE = 60  # a process kills itself at one commit in so many, where it hurts most
 
@@ -38,10 +37,11 @@ def server(directory: Path) -> Server:
 
 
 class Workers:
-    """Two workers, one of each pool, with clocks that fit a test."""
+    """Two workers, one of each pool, with clocks that fit a test; `older_share` of them is of the version before."""
 
-    def __init__(self, url: str, directory: Path, seed: int, tally: Counter[str]) -> None:
+    def __init__(self, url: str, directory: Path, seed: int, tally: Counter[str], older_share: float) -> None:
         self._url = url
+        self._older_share = older_share
         self._older = versions.older_sources(directory / "older")
         self._rng = Random(f"{seed}|versions")
         self._tally = tally
@@ -49,7 +49,7 @@ class Workers:
         self._processes = [self._spawn(place, DIE) for place in range(len(POOLS))]
 
     def _spawn(self, place: int, die: int) -> subprocess.Popen[bytes]:
-        older = self._older if die and self._rng.random() < OLDER_SHARE else None
+        older = self._older if die and self._rng.random() < self._older_share else None
         self._tally["of the version before" if older else "of this version"] += 1
         host = "" if older else f"host-{self._tally['of this version']}"
         command = launch.command(OF_OLDER if older else CONSTANTS, pool=POOLS[place], die=die, host=host)

@@ -18,6 +18,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
+from tasks.record.replay import Result
 from tests.chaos import goals, machine, replays
 from tests.chaos.controllers import Specs, fleet
 from tests.chaos.machine import Killer, Workers
@@ -29,6 +30,7 @@ from worker.store import keys
 
 PLANS_A_MINUTE = 100
 PATIENCE_S = 120
+OLDER_SHARES = {"two versions": 0.4, "this version": 0.0}  # of the workers that take the place of others
 REFUSALS = ("duplicate", "late", "refused", "unknown")
 
 pytestmark = pytest.mark.chaos
@@ -42,6 +44,7 @@ class Run:
     minutes: float
     tally: Counter[str]
     began: float
+    older_share: float
     specs: Specs = field(default_factory=dict)
 
     @property
@@ -55,23 +58,19 @@ class Run:
         return 40 * self.minutes
 
 
-@pytest.fixture
+@pytest.fixture(params=list(OLDER_SHARES.values()), ids=list(OLDER_SHARES))
 def run(request: pytest.FixtureRequest) -> Run:
-    """Take the options of the command line; without a seed the time is one."""
+    """Take the options of the command line, whose minutes the runs share; without a seed the time is one."""
     seed = request.config.getoption("--chaos-seed")
-    return Run(
-        int(time.time()) if seed is None else seed,
-        request.config.getoption("--chaos-minutes"),
-        Counter(),
-        time.monotonic(),
-    )
+    minutes = request.config.getoption("--chaos-minutes") / len(OLDER_SHARES)
+    return Run(int(time.time()) if seed is None else seed, minutes, Counter(), time.monotonic(), request.param)
 
 
 @contextmanager
 def machines(directory: Path, run: Run) -> Iterator[tuple[Server, Workers]]:
     """Run a server and workers; nothing of them is left afterwards."""
     with machine.server(directory) as server:
-        workers = Workers(server.url, directory, run.seed, run.tally)
+        workers = Workers(server.url, directory, run.seed, run.tally, run.older_share)
         try:
             yield server, workers
         finally:
@@ -90,6 +89,7 @@ def test_nothing_is_lost_and_nothing_happens_twice(
             with monkeypatch.context() as patch:
                 replayed = replays.replay_all(redis, plans(redis), run.specs, patch)
             assert replayed.wrong == []
+            assert run.older_share or replayed.results == {Result.EQUAL: run.count}
             assert workers.logged("data rolled back") == 0
             assert workers.logged("plan unreadable") == 0
         except BaseException:
