@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
-import threading
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from datetime import UTC, datetime
 from threading import Event
 
@@ -35,6 +32,7 @@ from worker.controller.readiness import CannotWork
 from worker.controller.wire import Spec
 from worker.host.code_version import CODE_VERSION
 from worker.host.git import GitError
+from worker.host.stop_signals import stop_on_signals
 from worker.sandbox.process import Abandoned
 from worker.sandbox.sandbox import NoSandbox
 from worker.telemetry import tracing
@@ -73,21 +71,6 @@ def open_steps(config: ControllerConfig, stop: Event) -> Steps:
     if config.gateway:
         return HttpSteps(GatewayLink(config.gateway, patience_s=0.0), config.all_queues, claimant, stop)
     return RedisSteps(config.redis_url, config.all_queues, config.partitions, config.name, claimant, stop)
-
-
-@contextmanager
-def stop_on_signals(stop: Event) -> Iterator[None]:
-    """Let SIGTERM and SIGINT set `stop`, where that is possible: in the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class Controller:

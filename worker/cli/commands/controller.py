@@ -244,7 +244,8 @@ def _grants(option: str, texts: list[str] | None) -> tuple[PathGrant, ...]:
 
 def _run(config: ControllerConfig, count: int) -> int:
     """Run `count` controllers in threads, since their work is in the agents' processes; returns the worst exit code."""
-    from worker.controller.loop import run, stop_on_signals
+    from worker.controller.loop import run
+    from worker.host.stop_signals import stop_on_signals
 
     stop = Event()
     names = [config.name] if count == 1 else [f"{config.name}-{number}" for number in range(1, count + 1)]

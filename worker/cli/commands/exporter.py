@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from typing import Annotated
 
@@ -35,6 +34,7 @@ def exporter(
     """
     settings = read_settings(secrets_fd)
     check_redis(settings)
+    from worker.host.stop_signals import stop_on_signals
     from worker.settings import credentials
     from worker.store.clients import connect
     from worker.telemetry import logs
@@ -45,9 +45,7 @@ def exporter(
     logs.set_up_logs(settings.log_level)
     asked = port if port is not None else PORT if settings.metrics_port is None else settings.metrics_port
     ending = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ending.set())
-    with connect(settings.redis_url, patience_s=PATIENCE_S) as client:
+    with stop_on_signals(ending), connect(settings.redis_url, patience_s=PATIENCE_S) as client:
         try:
             server = MetricsServer(
                 host or settings.metrics_host, asked, SharedState(client, settings.partitions).collect
