@@ -17,6 +17,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from worker.host import processes
+
 log = logging.getLogger("planner.commits")
 
 OLD_S = 7 * 86_400  # nobody can ask another host whether its process lives; one that does writes again
@@ -37,7 +39,7 @@ class JournalRecord(BaseModel):
     lost: tuple[int, list[str] | None] | None
     host: str = Field(default_factory=lambda: socket.gethostname())
     pid: int = Field(default_factory=os.getpid)
-    started: str = Field(default_factory=lambda: _started(os.getpid()) or "")  # another one may have its number later
+    started: str = Field(default_factory=lambda: processes.start_time(os.getpid()) or "")  # its number may come again
 
     @field_validator("lost", mode="before")
     @classmethod
@@ -100,19 +102,6 @@ class CommitJournal:
                     path.unlink()
                 else:
                     is_foreign = kept.host != socket.gethostname()  # of another host nobody can tell who lives
-                    lives = is_foreign or _started(kept.pid) == kept.started
+                    lives = is_foreign or processes.start_time(kept.pid) == kept.started
                     found.append(OtherJournal(path, kept, lives and path.stat().st_mtime > time.time() - OLD_S))
         return found
-
-
-def _started(pid: int) -> str | None:
-    """Tell when the process of this number began, in a form to be compared; None if there is none."""
-    with suppress(OSError, IndexError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    try:  # where there is no /proc
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:
-        pass
-    return ""

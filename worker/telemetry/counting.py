@@ -21,6 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from worker.host import processes
 from worker.telemetry.metrics import Metric
 
 MOST_NAMES = 50  # values of a label in one process; what comes beyond is OTHER
@@ -158,7 +159,7 @@ def _remove_left_behind() -> None:
 
 def _is_another(pid: int) -> bool:
     """Whether another process has this id; ours was that of the one before where a container starts again."""
-    return pid != os.getpid() and is_there(pid)
+    return pid != os.getpid() and processes.exists(pid)
 
 
 def _ours() -> str:
@@ -169,14 +170,3 @@ def _ours() -> str:
 def _remove(folder: Path, pid: int) -> None:
     if os.getpid() == pid:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def is_there(pid: int) -> bool:
-    """Whether there is such a process."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

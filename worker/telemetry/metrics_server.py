@@ -20,8 +20,9 @@ from prometheus_client.metrics_core import Metric as Family
 from schemas import codec
 from tasks.base.errors import PlannerError
 from tasks.base.policy_version import POLICY_VERSION
+from worker.host import processes
 from worker.telemetry.averages import averages
-from worker.telemetry.counting import Board, Names, is_there
+from worker.telemetry.counting import Board, Names
 from worker.telemetry.metrics import BUILD_INFO
 
 FILES: Any = mmap_dict.MmapedDict  # these have no types
@@ -58,7 +59,7 @@ class Counts:
         with self._lock:
             for path in self._board.folder.glob("*_*.db"):
                 kind, _, pid = path.stem.partition("_")
-                if pid.isdigit() and path.stat().st_size and not is_there(int(pid)):
+                if pid.isdigit() and path.stat().st_size and not processes.exists(int(pid)):
                     _move(path, self._board.folder / f"{kind}_{GONE}.db")
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from worker.host import processes
 from worker.settings.settings import Settings
 from worker.store.memory import refused_at
 
@@ -41,7 +42,7 @@ class Status(BaseModel):
 
     def lives(self, now: float) -> bool:
         """Whether the process is there, and said so a moment ago."""
-        return now - self.beat < FRESH_S and _exists(self.pid)
+        return now - self.beat < FRESH_S and processes.exists(self.pid)
 
     def troubles(self, now: float) -> list[str]:
         """Say what keeps the worker from doing its work; nothing where it is ready."""
@@ -96,7 +97,7 @@ def living_workers(settings: Settings) -> list[Status]:
         for path in sorted(settings.state.glob(f"worker-{socket.gethostname()}-*.json")):
             with suppress(OSError, ValidationError):
                 status = Status.model_validate_json(path.read_bytes())
-                if not _exists(status.pid):
+                if not processes.exists(status.pid):
                     path.unlink()
                 elif status.lives(time.time()):
                     living.append(status)
@@ -105,13 +106,3 @@ def living_workers(settings: Settings) -> list[Status]:
 
 def _path(settings: Settings) -> Path:
     return settings.state / f"worker-{socket.gethostname()}-{os.getpid()}.json"
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
