@@ -83,6 +83,7 @@ class Fold:
         view = self.plan.snapshot(line["now"], wanted, ready=line.get("read"))
         view.active = {step: view.active[step] for step in _as_told(line, [*view.active])}
         view.leases = leases_of(view, line)
+        view.record.wake = 0  # no log has timers, and setting one may be all that this line's commit did
         if not self._has_seed:
             _take_from(line, view)
         self._around.put_around(view, line)

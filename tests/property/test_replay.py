@@ -64,6 +64,25 @@ BORN = st.one_of(  # a plan goes on under the rules that it began with
     ],
     born={"policy_version": POLICY_VERSION},
 )
+@example(
+    steps=[
+        a_step("s-0", tokens=328),
+        a_step("s-1", tokens=255),
+        *(a_step(f"s-{number}", "s-0", tokens=373) for number in (2, 3, 4, 5)),
+    ],
+    limits={"max_parallel": 3},
+    approvals=(),
+    day_tokens=5000,
+    doings=[  # a day budget that keeps back all there is to do has a line where it set the timer anew
+        ("claim", 1),
+        ("around", ("stand", ("pause", "queue"))),
+        ("report", 0, {"success": True, "tests_passed": False}, {}),
+        ("report", 0, {"success": False, "released": {"reason": "no such repository"}}, {}),
+        ("report all", 3, {"success": True}, {}),
+        ("around", ("lift", "queue")),
+    ],
+    born={"policy_version": POLICY_VERSION},
+)
 @settings(max_examples=250, deadline=None)
 @given(steps=drafts(), limits=LIMITS, approvals=APPROVALS, day_tokens=DAY_TOKENS, doings=DOINGS, born=BORN)
 def test_the_log_folded_again_gives_the_same_plan(
