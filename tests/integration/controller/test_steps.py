@@ -706,6 +706,7 @@ def test_the_controller_is_a_client_of_the_wire_and_of_nothing_else_of_ours() ->
         "worker.host.git",
         "worker.host.regular_files",
         "worker.host.remote_names",  # under which a repository is known
+        "worker.host.stop_signals",
         "worker.sandbox.paths",
         "worker.sandbox.process",
         "worker.sandbox.sandbox",
