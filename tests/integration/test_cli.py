@@ -350,6 +350,7 @@ def test_a_worker_of_every_pool_plans_and_ends_as_asked(redis_url: str, tmp_path
         wait_until(lambda: worker.redis.zcard(keys.Partition(0).plans), timeout=30, what="the goal is planned")
 
 
+@pytest.mark.outages
 def test_up_needs_nothing_runs_everything_and_ends_as_asked(tmp_path: Path) -> None:
     port = free_port()
     home = {"PLANNER_DATA_DIR": str(tmp_path / "data")}

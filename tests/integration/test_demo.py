@@ -33,9 +33,8 @@ def test_the_demo_completes_one_plan_rejects_another_and_leaves_nothing(place: P
     assert not list((place / "somewhere").iterdir())
 
 
-@pytest.mark.parametrize(  # ^C, and a terminal that is closed
-    "number", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.outages)]
-)
+@pytest.mark.outages
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])  # ^C, and a terminal that is closed
 def test_an_interrupted_demo_ends_at_once_and_leaves_nothing(place: Path, number: signal.Signals) -> None:
     demo = started(place)
     wait_until(

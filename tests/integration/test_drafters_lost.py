@@ -27,6 +27,7 @@ SLOW = Reply(codec.dumps(PLAN).decode(), waits=True)
     [(USELESS, "30", 2, "at least 1 item"), (SLOW, "1", 1, "no answer within 1 s")],
     ids=["useless", "slow"],
 )
+@pytest.mark.outages
 def test_an_operator_may_have_it_rejected_instead(
     reply: Reply, patience_s: str, questions: int, told: str, redis_url: str, tmp_path: Path
 ) -> None:

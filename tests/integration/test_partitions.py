@@ -34,6 +34,7 @@ def completed(redis: Redis) -> int:
     return sum(redis.hget(home, "state") == b"COMPLETED" for home in homes)
 
 
+@pytest.mark.outages
 def test_plans_spread_over_partitions_and_misplaced_outcomes_are_forwarded(redis_url: str, tmp_path: Path) -> None:
     with (
         Redis.from_url(redis_url) as redis,
@@ -133,6 +134,7 @@ def test_a_worker_that_cannot_read_what_newer_ones_write_does_not_start(redis_ur
         assert f"have layout {deployment.READS + 1}, and this version reads up to {deployment.READS}" in said
 
 
+@pytest.mark.outages
 def test_a_worker_ends_when_its_server_is_given_another_number(redis_url: str, tmp_path: Path) -> None:
     reasons: list[str] = []
     with (

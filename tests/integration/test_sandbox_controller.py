@@ -53,7 +53,7 @@ def planner(folder: Path) -> Iterator[Planner]:
         yield Planner.ready(redis)
 
 
-@pytest.mark.parametrize("way", ["file", "variable"])
+@pytest.mark.parametrize("way", ["file", pytest.param("variable", marks=pytest.mark.outages)])
 def test_an_agent_of_a_controller_finds_no_secret_of_its_and_does_its_work(
     planner: Planner, folder: Path, way: str
 ) -> None:
