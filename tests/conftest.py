@@ -50,8 +50,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--fuzz-seed", type=int, default=1, help="which entries the fuzz sends")
 
 
-def wait_until(probe: Callable[[], T], timeout: float = 15.0, what: str = "") -> T:
-    """Return the first true answer of `probe`; fail with `what` after `timeout` seconds."""
+def wait_until(probe: Callable[[], T], timeout: float = 60.0, what: str = "") -> T:
+    """Return the first true answer of `probe`; fail with `what` after `timeout` seconds.
+
+    A machine that runs many tests at once, on a slow disk, takes a quarter of a minute for what takes a second.
+    """
     deadline = time.monotonic() + timeout
     while True:
         if answer := probe():

@@ -661,12 +661,14 @@ def test_a_signal_ends_the_agent_and_leaves_the_attempt_to_its_lease(
     assert made.agent
     command = shlex.join(made.agent.argv)
     argv = [sys.executable, "-c", CONTROLLER, made.redis_url, str(repo.path), command, str(tmp_path)]
-    process = subprocess.Popen(argv, cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path / "trees")})
-    pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
+    with subprocess.Popen(argv, cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path / "trees")}) as process:
+        try:
+            pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
+            process.send_signal(number)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
 
-    process.send_signal(number)
-
-    assert process.wait(10) == 0
     assert not is_alive(pid)
     assert planner.outcomes() == []
     assert planner.pending() == 1
