@@ -27,6 +27,7 @@ from worker.process.launch import worker_command
 from worker.settings import credentials
 
 T = TypeVar("T")
+PATIENCE_S = 30.0  # with a server whose disk is busy
 CLOCK_HZ = 100  # an idle server rounds each wait up to a period of its clock, which is by itself a tenth of a second
 
 
@@ -114,7 +115,7 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     binary = os.environ.get("PLANNER_TEST_REDIS_SERVER")
     server = system_server(binary, directory) if binary else embedded_server.valkey(directory)
     with server as url:
-        with Redis.from_url(url) as client:
+        with Redis.from_url(url, socket_timeout=PATIENCE_S) as client:
             client.config_set("hz", CLOCK_HZ)
         yield url
     shutil.rmtree(directory, ignore_errors=True)
@@ -124,7 +125,7 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def redis_url(server_url: str) -> str:
     """The URL of the session's server, emptied for this test."""
     assert server_url not in _WITH_WORKER, "the module's worker runs on this server"
-    with Redis.from_url(server_url) as client:
+    with Redis.from_url(server_url, socket_timeout=PATIENCE_S) as client:
         client.flushall()
         client.function_flush()
     return server_url
@@ -133,7 +134,7 @@ def redis_url(server_url: str) -> str:
 @pytest.fixture
 def redis(redis_url: str) -> Iterator[Redis]:
     """A client of the emptied server."""
-    with Redis.from_url(redis_url) as client:
+    with Redis.from_url(redis_url, socket_timeout=PATIENCE_S) as client:
         yield client
 
 
@@ -159,7 +160,7 @@ def running_worker(url: str, log: Path, pool: str = "solo", **environment: str) 
     wanted = {"planner:goals", "planner:{0}:outcomes"}
     command = worker_command(pool=pool)
     variables = {**os.environ, "PLANNER_REDIS_URL": url, **environment}
-    with log.open("wb") as file, Redis.from_url(url) as client:
+    with log.open("wb") as file, Redis.from_url(url, socket_timeout=PATIENCE_S) as client:
         process = subprocess.Popen(command, env=variables, stdout=file, stderr=file)
         worker = RunningWorker(url, client, process, log)
         try:
@@ -189,7 +190,7 @@ def planner_worker(
 
     Tests that use it take its `redis` and `url`, since the fixtures of those names would empty the server under it.
     """
-    with Redis.from_url(server_url) as client:
+    with Redis.from_url(server_url, socket_timeout=PATIENCE_S) as client:
         client.flushall()
         client.function_flush()
     log = tmp_path_factory.mktemp("worker") / "worker.log"

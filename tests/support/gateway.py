@@ -64,7 +64,7 @@ def running_gateway(
     try:
         wait_until(lambda: server.started or not thread.is_alive(), what="gateway starts")
         with ExitStack() as stack:
-            redis = stack.enter_context(Redis.from_url(redis_url))
+            redis = stack.enter_context(Redis.from_url(redis_url, socket_timeout=30))
             running = Gateway(listener, redis, said, stack)
             running.stop = partial(setattr, server, "should_exit", True)
             yield running

@@ -52,7 +52,7 @@ class Server:
 
     def client(self) -> Redis:
         """Make a client; use it in a `with`."""
-        return Redis.from_url(self.url)
+        return Redis.from_url(self.url, socket_timeout=30)
 
     def answers(self) -> bool:
         """Whether it answers."""
