@@ -231,13 +231,11 @@ def test_two_workers_that_take_over_goals_ask_about_each_once(redis: Redis, hire
         send(redis, goal_id)
         Inbox(one.container.client, keys.GOALS, keys.GOALS_DEAD, f"dead-{goal_id}").read(count=1)
     asked, answered = threading.Event(), threading.Event()
+    other = threading.Thread(target=lambda: wait_until(lambda: two.container.goal_consumer.recover(1000)), daemon=True)
 
     def slowly() -> Drafted:
         """Long enough for the goal that is taken over beside this one to be taken over again."""
-        thread = threading.Thread(
-            target=lambda: wait_until(lambda: two.container.goal_consumer.recover(1000)), daemon=True
-        )
-        thread.start()
+        other.start()
         assert asked.wait(20)
         return GOOD
 
@@ -249,6 +247,7 @@ def test_two_workers_that_take_over_goals_ask_about_each_once(redis: Redis, hire
     one.drafter.answers, two.drafter.answers = [slowly], [more_slowly]
     wait_until(lambda: one.container.goal_consumer.recover(1))
     answered.set()
+    other.join(60)
 
     wait_until(lambda: goal(redis, "g-2")["verdict"] == "PLANNED")
     assert goal(redis, "g-1")["verdict"] == "PLANNED"
