@@ -27,7 +27,7 @@ class Route:
     sweeper: Route | None = None  # takes over what dead workers had read, and what timers ask for; None: itself
 
 
-# goal -> accepted plan | rejected | nothing to do; one goal at a time, since it may wait for a model
+# goal -> accepted plan | rejected | nothing to do; beside it those that wait for a drafter, a few at a time
 GOALS = Route("planner.decompose", (streams.GOALS,), (goals.plan, goals.accept, goals.refuse), is_slow=True)
 # clocks that have run out -> expired attempts, plans out of time, work that was left over
 UPKEEP = Route("planner.upkeep", (), (upkeep.apply,), per_partition=True)

@@ -19,7 +19,7 @@ from redis.exceptions import TimeoutError as TookTooLong
 
 from tasks.routes import GOALS, ROUTES, Route
 from worker.callbacks import sender
-from worker.process import jobs, shutdown, solo_pool
+from worker.process import draft_threads, jobs, shutdown, solo_pool
 from worker.process.lifecycle import Ingress
 from worker.process.wakeup import SHARE
 from worker.process.wakeup_ledger import Key
@@ -127,6 +127,7 @@ def _in_the_worker_and_each_child(**_: Any) -> None:
 
 @signals.worker_process_shutdown.connect
 def _at_the_end_of_a_child(**_: Any) -> None:
+    draft_threads.stop()
     sender.stop()
     tracing.stop()
     release.release_own_claims(settings)
@@ -135,10 +136,12 @@ def _at_the_end_of_a_child(**_: Any) -> None:
 @signals.worker_shutting_down.connect
 def _when_asked_to_stop(exitcode: int, **_: Any) -> None:
     shutdown.within(settings.stop_s, exitcode, settings)
+    draft_threads.end()
 
 
 @signals.worker_shutdown.connect
 def _at_the_end(**_: Any) -> None:
+    draft_threads.stop()
     sender.stop()
     tracing.stop()
     shutdown.tidy_up(settings)

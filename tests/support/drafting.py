@@ -78,11 +78,11 @@ def begin(fleet: Fleet, llm: LlmServer, goal_id: str) -> str:
 class Drafting:
     """One worker process of some queues."""
 
-    def __init__(self, url: str, log: Path, queues: str, environment: dict[str, str]) -> None:
+    def __init__(self, url: str, log: Path, queues: str | None, environment: dict[str, str], pool: str) -> None:
         self.log = log
         variables = {**os.environ, "PLANNER_REDIS_URL": url, **environment}
         with log.open("wb") as file:
-            command = launch.command(HASTE, queues=queues)
+            command = launch.command(HASTE, queues=queues, pool=pool)
             self.process = subprocess.Popen(command, env=variables, stdout=file, stderr=file)
 
     def ready(self) -> None:
@@ -100,10 +100,12 @@ class Drafting:
 
 
 @contextmanager
-def drafting(url: str, home: Path, *queues: str, **environment: str) -> Iterator[list[Drafting]]:
-    """Run a solo worker for each of `queues`, by default one that drafts and one for the rest."""
+def drafting(
+    url: str, home: Path, *queues: str | None, pool: str = "solo", **environment: str
+) -> Iterator[list[Drafting]]:
+    """Run a worker for each of `queues`, by default one that drafts and one for the rest."""
     made = [
-        Drafting(url, home / f"worker-{number}.log", each, environment)
+        Drafting(url, home / f"worker-{number}.log", each, environment, pool)
         for number, each in enumerate(queues or (DRAFTING, REST))
     ]
     try:

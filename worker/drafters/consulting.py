@@ -43,6 +43,11 @@ class Consulting:
         """Say what surrounds `goal`, as `setting_of` does."""
         return setting_of(goal, self._settings)
 
+    def may_ask(self, goal: Goal) -> bool:
+        """Tell whether `goal` has a drafter that a worker asks."""
+        setting = self.setting(goal)
+        return isinstance(setting, Setting) and setting.drafter not in (NONE, QUEUE)
+
     def ask(
         self,
         drafter: str,
@@ -73,7 +78,8 @@ class Consulting:
 
 
 NONE = "none"
-USUAL = {GoalKind.TASK: NONE, GoalKind.CAMPAIGN: "queue", GoalKind.EVOLUTION: "queue"}  # the kinds that can use one
+QUEUE = "queue"
+USUAL = {GoalKind.TASK: NONE, GoalKind.CAMPAIGN: QUEUE, GoalKind.EVOLUTION: QUEUE}  # the kinds that can use one
 
 
 def setting_of(goal: Goal, settings: Settings) -> Setting | Rejected:

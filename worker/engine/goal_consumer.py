@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,6 +58,7 @@ class GoalConsumer:
     max_failures: int
     retention_s: int
     claim_idle_s: float
+    put_aside: Callable[[StreamEntry], None] | None = None  # what needs a drafter; None: it is asked here and now
     _reread: bool = field(default=False, init=False)
 
     def drain(self, share: float = 1.0) -> bool:
@@ -66,18 +68,23 @@ class GoalConsumer:
         """
         end = time.monotonic() + DRAIN_S * share
         while time.monotonic() < end:
-            try:
-                if self._reread:
-                    self.take_pending()
-                    self._reread = False
-                entry = self.inbox.take()
-                if entry is None:
-                    return False
-                self._try(entry)
-            except (RedisConnectionError, RedisTimeoutError):  # nobody knows what was read or written: begin anew
-                self._reread = True
-                raise
+            if not self.take():
+                return False
         return True
+
+    def take(self) -> bool:
+        """Take the goal whose turn it is; returns whether there was one."""
+        try:
+            if self._reread:
+                self.take_pending()
+                self._reread = False
+            entry = self.inbox.take()
+            if entry is not None:
+                self._try(entry)
+            return entry is not None
+        except (RedisConnectionError, RedisTimeoutError):  # nobody knows what was read or written: begin anew
+            self._reread = True
+            raise
 
     def recover(self, idle_ms: int) -> int:
         """Take over and plan what a dead worker had read.
@@ -152,32 +159,40 @@ class GoalConsumer:
             detail = f"The goal id {goal_id} was used before, for {plan_id}, with another body."
             self._dead_letter(entry, Problem.of("goal_conflict", detail, status=409))
             return
-        counted: tuple[object, ...] = ("duplicate", 1)
-        if verdict == GoalVerdict.PENDING:
-            began = time.monotonic()
-            given = read_traceparent(entry.field("traceparent")) or goal.traceparent
-            if tracing.is_on() and not tracing.traceparent():  # at the first try
-                self._trace(traced, entry, goal, goal_id, plan_id, given)
-            made = self.creation.create(goal, goal_id, plan_id, tracing.traceparent(given))
-            tracing.add({"planner.verdict": made.verdict.value})
-            HERE.count(metrics.GOALS_RECEIVED, _source(goal, goal_id))
-            HERE.count(metrics.GOALS_DECIDED, goal.kind, made.verdict)
-            HERE.observe(metrics.DECOMPOSE_SECONDS, time.monotonic() - began, goal.kind)
-            if (
-                goal.retry_of and made.verdict is not GoalVerdict.NOTHING_TO_DO
-            ):  # before the verdict, so that it is told
-                self._link(goal.retry_of, goal.tenant, plan_id)
-            said = {"goal_id": goal_id, "plan_id": plan_id, "verdict": made.verdict}
-            if trace := tracing.traceparent(given):
-                said["trace_id"] = trace_id_of(trace)
-            log.info("goal decided", extra=said)
-            # Where another verdict stands, its plan was answered before we were here.
-            place = (goal_id, goal.tenant)
-            answered = (self.client, place, plan_id, made.verdict, made.reason, self.retention_s)
-            goal_record.settle(*answered, GoalVerdict.PENDING)
-            self._each([*made.beside, self._told(goal, goal_id, plan_id, made)])
-            counted = (made.verdict.value, 1, "unknown_fields", unknown_fields(goal), *_queues(goal, made))
+        is_open = verdict == GoalVerdict.PENDING
+        if is_open and self.put_aside and self.creation.asks_drafter(goal, plan_id):
+            if goal_record.hold(self.client, key, self.inbox.stream, entry.entry_id):
+                self.put_aside(entry)
+                return
+            is_open = False  # another entry of the same goal waits for its drafter, or for the answer
+        counted = self._plan(entry, traced, goal, goal_id, plan_id) if is_open else ("duplicate", 1)
         self._each([("FCALL", functions.COUNT, 1, keys.GOALS_STATS, *counted), *self.inbox.drop((entry,))])
+
+    def _plan(
+        self, entry: StreamEntry, traced: ExitStack, goal: Goal, goal_id: str, plan_id: str
+    ) -> tuple[object, ...]:
+        """Create the plan and tell the verdict; returns what is to be counted."""
+        began = time.monotonic()
+        given = read_traceparent(entry.field("traceparent")) or goal.traceparent
+        if tracing.is_on() and not tracing.traceparent():  # at the first try
+            self._trace(traced, entry, goal, goal_id, plan_id, given)
+        made = self.creation.create(goal, goal_id, plan_id, tracing.traceparent(given))
+        tracing.add({"planner.verdict": made.verdict.value})
+        HERE.count(metrics.GOALS_RECEIVED, _source(goal, goal_id))
+        HERE.count(metrics.GOALS_DECIDED, goal.kind, made.verdict)
+        HERE.observe(metrics.DECOMPOSE_SECONDS, time.monotonic() - began, goal.kind)
+        if goal.retry_of and made.verdict is not GoalVerdict.NOTHING_TO_DO:  # before the verdict, so that it is told
+            self._link(goal.retry_of, goal.tenant, plan_id)
+        said = {"goal_id": goal_id, "plan_id": plan_id, "verdict": made.verdict}
+        if trace := tracing.traceparent(given):
+            said["trace_id"] = trace_id_of(trace)
+        log.info("goal decided", extra=said)
+        # Where another verdict stands, its plan was answered before we were here.
+        place = (goal_id, goal.tenant)
+        answered = (self.client, place, plan_id, made.verdict, made.reason, self.retention_s)
+        goal_record.settle(*answered, GoalVerdict.PENDING)
+        self._each([*made.beside, self._told(goal, goal_id, plan_id, made)])
+        return (made.verdict.value, 1, "unknown_fields", unknown_fields(goal), *_queues(goal, made))
 
     def _trace(
         self, traced: ExitStack, entry: StreamEntry, goal: Goal, goal_id: str, plan_id: str, given: str | None

@@ -115,6 +115,19 @@ class PlanCreation:
         record.halt = codec.loads(halt or b"null")
         return record
 
+    def asks_drafter(self, goal: Goal, plan_id: str) -> bool:
+        """Tell whether a drafter has to be asked for the plan of `goal`, which may take minutes.
+
+        Raises PolicyUnreadable as `create` does.
+        """
+        if not self.consulting.may_ask(goal):
+            return False
+        setting = self._setting(self.context_of(plan_id).partition, goal, time.time_ns() // 1_000_000)
+        if isinstance(setting, Rejected):
+            return False
+        setting = replace(setting, policy=self.policies.current(goal.tenant))
+        return isinstance(goals.plan(goal, self.catalogue, setting), Consult)
+
     def create(self, goal: Goal, goal_id: str, plan_id: str, traceparent: str | None = None) -> GoalResult:
         """Create the plan unless it is there already, as part of the trace that is named.
 

@@ -9,7 +9,9 @@ import gc
 import os
 import threading
 import time
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 from redis import Redis
 
@@ -21,6 +23,7 @@ from worker.engine.goal_consumer import GoalConsumer
 from worker.engine.plan_creation import PartitionContext, PlanCreation
 from worker.engine.quota import Quota
 from worker.engine.router import Router
+from worker.process import draft_threads
 from worker.settings import tools_file
 from worker.settings.settings import Settings, load
 from worker.store import clients, keys
@@ -31,16 +34,17 @@ from worker.store.keys import Partition, partition_of
 from worker.store.memory import ServerMemory
 from worker.store.plans import PlanStore
 from worker.store.policies import Policies
-from worker.streams.fair_inbox import FairInbox
-from worker.streams.inbox import Inbox, worker_name
+from worker.streams.fair_inbox import DraftInbox, FairInbox
+from worker.streams.inbox import Inbox, StreamEntry, worker_name
 from worker.webhooks.jobs import WebhookJobs
 
 
 class Container:
     """What one thread of one process works with; clients are not shared across threads."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, is_worker: bool = False) -> None:
         self.settings = settings
+        self._is_worker = is_worker  # which asks drafters in threads of their own
         self.name = worker_name()
         self.tidied = time.monotonic()  # when the consumers of others were looked at; not first of all at a start
         self._connects = Connects()
@@ -58,17 +62,35 @@ class Container:
 
     @cached_property
     def goal_consumer(self) -> GoalConsumer:
-        """What turns goals into plans."""
+        """What turns goals into plans; in a worker those that need a drafter are put aside for `draft_consumer`."""
+        return self._goal_consumer(self.goals, self._put_aside if self._is_worker else None)
+
+    @cached_property
+    def draft_consumer(self) -> GoalConsumer:
+        """What turns goals into plans that wait until a drafter can be asked."""
+        return self._goal_consumer(self.drafts)
+
+    def begin_drafts(self) -> None:
+        """Have goals planned that wait for a drafter, if any do; returns without waiting for that."""
+        if self.client.exists(keys.GOALS_DRAFTS):
+            draft_threads.begin(plan_draft, self.settings.drafts_at_once)
+
+    def _put_aside(self, entry: StreamEntry) -> None:
+        self.drafts.have_wait([entry])
+        self.begin_drafts()
+
+    def _goal_consumer(self, inbox: FairInbox, put_aside: Callable[[StreamEntry], None] | None = None) -> GoalConsumer:
         here = self.settings
         return GoalConsumer(
             self.client,
-            self.goals,
+            inbox,
             self.plan_creation,
             admission=self.admission,
             max_bytes=here.max_goal_bytes,
             max_failures=here.max_failures,
             retention_s=here.retention_s,
             claim_idle_s=here.claim_idle_s,
+            put_aside=put_aside,
         )
 
     @cached_property
@@ -110,9 +132,18 @@ class Container:
     @cached_property
     def goals(self) -> FairInbox:
         """The stream of goals."""
+        return FairInbox(self.client, *self._goals)
+
+    @cached_property
+    def drafts(self) -> DraftInbox:
+        """The goals that wait until a drafter can be asked."""
+        return DraftInbox(self.client, *self._goals)
+
+    @property
+    def _goals(self) -> tuple[Any, ...]:
         here = self.settings
         limits = (self.name, here.max_dead, self.memory.dead_bytes)
-        return FairInbox(self.client, keys.GOALS, keys.GOALS_DEAD, *limits, weights=here.tenant_weights)
+        return (keys.GOALS, keys.GOALS_DEAD, *limits, here.tenant_weights)
 
     @cached_property
     def memory(self) -> ServerMemory:
@@ -165,8 +196,13 @@ _local = threading.local()
 def container() -> Container:
     """Return the container of this thread; a process that was forked makes its own."""
     if getattr(_local, "pid", None) != os.getpid():
-        _local.pid, _local.container = os.getpid(), Container(load())
+        _local.pid, _local.container = os.getpid(), Container(load(), is_worker=True)
         gc.freeze()  # what was imported stays; what a batch makes is gone with it, so collect seldom
         gc.set_threshold(50_000, 20, 20)
     made: Container = _local.container
     return made
+
+
+def plan_draft() -> bool:
+    """Plan a goal that waits for a drafter; returns whether there was one."""
+    return container().draft_consumer.take()

@@ -41,8 +41,12 @@ def _place(key: Key) -> int:
 
 
 def plan_goals(share: float) -> bool:
-    """Plan goals until none waits, those of dead workers first; returns whether some may be left."""
+    """Plan goals until none waits, those of dead workers first; returns whether some may be left.
+
+    Those that need a drafter are planned beside it, in threads of their own.
+    """
     here = container()
+    here.begin_drafts()
     here.goal_consumer.recover(_idle_ms(here))
     return here.goal_consumer.drain(share)
 

@@ -34,6 +34,9 @@ class DraftingSettings(BaseSettings):
         description="who drafts goals that ask for nobody;"
         " `none` for `task`, `queue` for `campaign` and `evolution` unless set",
     )
+    drafts_at_once: int = Field(
+        default=4, ge=1, le=64, description="drafters that a process of a worker asks at a time, each for another goal"
+    )
     llm_model: str | None = Field(
         default=None, description="the model of the drafter `http`, such as openai:gpt-5; its bare name with a base URL"
     )

@@ -77,6 +77,20 @@ def claim(client: Redis, key: str, plan_id: str, digest: str, retention_s: int) 
     return made[0].decode(), made[1].decode(), made[2].decode()
 
 
+def hold(client: Redis, key: str, stream: str, entry_id: bytes) -> bool:
+    """Note which entry of `stream` a goal's plan is drafted for; False where another one of the same goal is."""
+    pipeline = client.pipeline(transaction=True)
+    pipeline.hsetnx(key, "entry", entry_id)
+    pipeline.hget(key, "entry")
+    held = pipeline.execute()[-1]
+    if held == entry_id:
+        return True
+    if client.xrange(stream, held, held):
+        return False
+    client.hset(key, "entry", entry_id)  # that one is dead, and was sent again
+    return True
+
+
 def refuse(client: Redis, key: str, problem: Problem, retention_s: int) -> bool:
     """Say of a goal that cannot be read why, unless there is a record of one.
 

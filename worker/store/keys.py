@@ -16,6 +16,7 @@ GOALS = streams.GOALS
 GOALS_DEAD = "{planner:goals}:dead"
 GOALS_STATS = "{planner:goals}:stats"
 GOALS_FAILURES = "{planner:goals}:failures"
+GOALS_DRAFTS = "{planner:goals}:drafts"  # the same of goals that wait until a drafter can be asked
 GOALS_TURNS = "{planner:goals}:turns"  # which tenants' goals wait, and when each has its turn; see lua/turns.lua
 COMMANDS = streams.COMMANDS
 COMMANDS_DEAD = "{planner:commands}:dead"

@@ -2,20 +2,21 @@
 
 Start-time fair queueing: a tenant of weight 2 has two turns where one of weight 1 has one. What waits for its turn
 stays in the stream, pending with the consumer WAITING, so that nothing is lost with a worker, and so that versions
-which know no turns take it over after a while.
+which know no turns take it over after a while. Goals that need a drafter have turns of their own: they wait until one
+can be asked, and the others do not wait behind them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 from schemas import codec
 from worker.store import functions
-from worker.store.keys import GOALS_TURNS, GROUP, NO_TENANT
+from worker.store.keys import GOALS_DRAFTS, GOALS_TURNS, GROUP, NO_TENANT
 from worker.streams.inbox import BATCH_ENTRIES, Inbox, StreamEntry
 
 WAITING = "turns"  # a consumer's name as no worker has it
@@ -32,6 +33,7 @@ class FairInbox(Inbox):
     """
 
     weights: Mapping[str, float] = field(default_factory=dict)
+    turns: ClassVar[str] = GOALS_TURNS
 
     def take(self) -> StreamEntry | None:
         """Take the entry whose turn it is; None where none waits.
@@ -43,24 +45,39 @@ class FairInbox(Inbox):
         if len(entries) == 1 and not self.client.exists(GOALS_TURNS):
             return entries[0]  # as nearly always
         while entries:
-            self._have_wait(entries)
+            self.have_wait(entries)
             entries = self.read(READ_ENTRIES) if time.monotonic() < end else []
-        call = ("FCALL", functions.TAKE_TURN, 2, self.stream, GOALS_TURNS, GROUP, WAITING, self.consumer)
+        return self.take_turn()
+
+    def take_turn(self) -> StreamEntry | None:
+        """Take the entry whose turn it is among those that wait; None where none does."""
+        call = ("FCALL", functions.TAKE_TURN, 2, self.stream, self.turns, GROUP, WAITING, self.consumer)
         found: Any = functions.call(self.client, *call, *chain.from_iterable(self.weights.items()))
         return self.entry_of(*found) if found else None
 
-    def _have_wait(self, entries: list[StreamEntry]) -> None:
+    def have_wait(self, entries: Sequence[StreamEntry]) -> None:
         """Put entries that were read where those of their tenants wait."""
         named = [part for entry in entries for part in (entry.entry_id, _tenant(entry))]
-        functions.call(self.client, "FCALL", functions.WAIT_TURN, 2, self.stream, GOALS_TURNS, GROUP, WAITING, *named)
+        functions.call(self.client, "FCALL", functions.WAIT_TURN, 2, self.stream, self.turns, GROUP, WAITING, *named)
 
     def take_over(self, idle_ms: int) -> int:
         """Make entries ours that another worker left for `idle_ms`; what waits for its turn is not left.
 
         Returns how many, to be read with `after="0"`.
         """
-        call = ("FCALL", functions.TAKE_OVER, 2, self.stream, GOALS_TURNS)
+        turns = next((each for each in (GOALS_TURNS, GOALS_DRAFTS) if self.client.exists(each)), GOALS_TURNS)
+        call = ("FCALL", functions.TAKE_OVER, 2, self.stream, turns)
         return int(self._in_group(*call, GROUP, WAITING, self.consumer, idle_ms, BATCH_ENTRIES))
+
+
+class DraftInbox(FairInbox):
+    """The goals that wait until a drafter can be asked, which a FairInbox has had wait."""
+
+    turns: ClassVar[str] = GOALS_DRAFTS
+
+    def take(self) -> StreamEntry | None:
+        """Take the entry whose turn it is; None where none waits."""
+        return self.take_turn()
 
 
 def _tenant(entry: StreamEntry) -> str:

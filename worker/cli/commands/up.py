@@ -15,12 +15,11 @@ from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from worker.cli.commands.worker import check_drafters, shares
+from worker.cli.commands.worker import check_drafters
 from worker.cli.console import FAILED, OK, Failure, SecretsFd, command, read_settings, say
 from worker.host import nearby_server
 from worker.process import launch
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from worker.settings.settings import Settings
 
 PORT = 6379
-GATEWAY = "gateway"
+GATEWAY, WORKER = "gateway", "worker"
 START_S = 30.0
 STOP_S = 30.0  # beyond PLANNER_STOP_S, and for the server's end
 TICK_S = 0.2
@@ -51,7 +50,6 @@ def up(
 
     [b]planner up[/b]
 
-    Where goals may be drafted by a model or an agent, which takes minutes, a second worker does that alone.
     The server keeps its data and its random password in PLANNER_DATA_DIR (.planner), where the other commands find
     them, and a key of the gateway with all rights. Ctrl-C ends all of them; nothing is lost.
     """
@@ -70,22 +68,21 @@ def up(
 def _serve(url: str, concurrency: int, settings: Settings) -> int:
     from worker.process.shutdown import STUCK
 
-    workers: dict[str | None, Worker] = {}
+    workers: dict[str, Worker] = {}
+    worker = launch.worker_command(concurrency=concurrency)
     code = STUCK
     with suppress(KeyboardInterrupt):
-        for queues in shares(settings):
-            _start_worker(workers, url, queues, concurrency, settings)
+        _start(workers, url, WORKER, worker)
         http = _start_gateway(workers, url, settings)
         _greet(url, settings, http)
         while code == STUCK:
-            queues, code = _first_end(workers)
+            what, code = _first_end(workers)
             if code == STUCK:
                 say("The worker was stuck and has ended itself; another one starts.")
-                _start_worker(workers, url, queues, concurrency, settings)
+                _start(workers, url, WORKER, worker)
     stopped = _stop(workers.values(), settings.stop_s + STOP_S)
     (settings.data_dir / nearby_server.GATEWAY_URL).unlink(missing_ok=True)
     if code != STUCK:
-        what = GATEWAY if queues == GATEWAY else "worker"
         raise Failure.of(f"{what}_ended", f"The {what} ended by itself, with exit code {code}.", FAILED)
     return stopped
 
@@ -105,32 +102,19 @@ def _check(url: str, settings: Settings) -> None:
             raise Failure.of(why.code, str(why)) from error
 
 
-def _start_worker(
-    workers: dict[str | None, Worker], url: str, queues: str | None, concurrency: int, settings: Settings
-) -> None:
-    """Start a worker; where there are two, the second tells its metrics at the next port."""
-    own = {}
-    if settings.metrics_port:
-        own["PLANNER_METRICS_PORT"] = str(settings.metrics_port + shares(settings).index(queues))
-    _start(workers, url, queues, launch.worker_command(concurrency=concurrency, queues=queues), own=own)
-
-
 def _start(
-    workers: dict[str | None, Worker],
+    workers: dict[str, Worker],
     url: str,
-    name: str | None,
+    name: str,
     command: Sequence[str],
     inherited: tuple[int, ...] = (),
-    own: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Start a process in a session of its own: Ctrl-C reaches only us, and we end things in order.
 
     A signal that comes meanwhile waits, or there would be a worker that nobody ends.
     """
     with launch.stop_signals_wait():
-        environment, secrets = credentials.hand_on(
-            {**os.environ, **own}, credentials.read() | {"PLANNER_REDIS_URL": url}
-        )
+        environment, secrets = credentials.hand_on(os.environ, credentials.read() | {"PLANNER_REDIS_URL": url})
         try:
             workers[name] = subprocess.Popen(  # noqa: S603 (our own command)
                 command, env=environment, start_new_session=True, pass_fds=(secrets, *inherited)
@@ -139,12 +123,12 @@ def _start(
             os.close(secrets)
 
 
-def _first_end(workers: Mapping[str | None, Worker]) -> tuple[str | None, int]:
-    """Wait until a worker ends by itself; returns which, and its exit code."""
+def _first_end(workers: Mapping[str, Worker]) -> tuple[str, int]:
+    """Wait until a process ends by itself; returns which, and its exit code."""
     while True:
-        for queues, worker in workers.items():
+        for name, worker in workers.items():
             if (code := worker.poll()) is not None:
-                return queues, code
+                return name, code
         time.sleep(TICK_S)
 
 
@@ -163,7 +147,7 @@ def _stop(workers: Collection[Worker], seconds: float) -> int:
     return FAILED if any(worker.returncode for worker in workers) else OK
 
 
-def _start_gateway(workers: dict[str | None, Worker], url: str, settings: Settings) -> str | None:
+def _start_gateway(workers: dict[str, Worker], url: str, settings: Settings) -> str | None:
     """Start a gateway, and leave a key for it; returns its URL, None without the extra."""
     if not (find_spec("fastapi") and find_spec("uvicorn")):
         return None

@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from worker.cli.console import USAGE, Failure, SecretsFd, check_redis, command, read_settings
-from worker.host.terminal import line
 from worker.process import launch
 
 if TYPE_CHECKING:
     from worker.settings.settings import Settings
-
-SLOW = frozenset({"http", "cli", "backend"})  # drafters that a worker waits for
 
 
 class PoolKind(StrEnum):
@@ -64,9 +61,6 @@ def worker(
     settings = read_settings(secrets_fd)
     check_redis(settings)
     check_drafters(settings)
-    if queues is None and len(apart := shares(settings)) > 1:
-        advice = "While this worker drafts it does nothing else, for minutes. Run two, each with one of"
-        line(f"{advice}: --queues {' --queues '.join(map(str, apart))}", err=True)
     known, asked = [route.task for route in ROUTES], queues.split(",") if queues else []
     if unknown := [queue for queue in asked if queue not in known]:
         raise Failure.of("unknown_queue", f"No queue {', '.join(unknown)}; there are {', '.join(known)}.", USAGE)
@@ -86,15 +80,3 @@ def check_drafters(settings: Settings) -> None:
         drafters.check(settings)
     except WrongDrafter as error:
         raise Failure.of("wrong_settings", str(error), USAGE) from error
-
-
-def shares(settings: Settings) -> tuple[str | None, ...]:
-    """List the workers that a planner needs at least, by their queues.
-
-    A draft may take minutes: where one may be asked for, that is a worker of its own. None means all queues.
-    """
-    from tasks.routes import GOALS, ROUTES
-
-    if not SLOW.intersection(settings.drafters):
-        return (None,)
-    return (GOALS.task, ",".join(route.task for route in ROUTES if route is not GOALS))

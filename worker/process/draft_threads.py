@@ -1,0 +1,89 @@
+"""Threads in which drafters are asked, which takes minutes: nothing else that a worker does waits for them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from tasks.routes import GOALS
+from worker.telemetry.logs import reported_as
+
+log = logging.getLogger("planner.drafters")
+
+LOOK_S = 0.05  # between looks whether the last thread has ended
+
+Work = Callable[[], bool]
+
+
+class DraftThreads:
+    """The threads of a process, at most so many at a time; each has a container of its own, and keeps it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._pool = ThreadPoolExecutor(most, "drafts")
+        self._lock = threading.Lock()
+        self._running = 0
+        self._is_asked = False  # for one more while all are busy: one that found nothing left looks again
+        self._ending = False
+
+    def begin(self, work: Work) -> None:
+        """Have one more thread do `work` until it returns that nothing is left."""
+        with self._lock:
+            if self._ending:
+                return
+            self._is_asked = self._running == self._most
+            if not self._is_asked:
+                self._running += 1
+                self._pool.submit(self._run, work)
+
+    def end(self) -> None:
+        """Begin nothing more."""
+        self._ending = True
+
+    def stop(self) -> None:
+        """Begin nothing more, and wait for what is in hand."""
+        self.end()
+        while self._running:
+            time.sleep(LOOK_S)
+
+    def _run(self, work: Work) -> None:
+        while True:
+            try:
+                with reported_as(GOALS.task):
+                    while not self._ending and work():
+                        pass
+            except Exception as error:  # such as a store that is away; it is begun again soon
+                log.warning("drafting interrupted", extra={"error": f"{type(error).__name__}: {error}"})
+            with self._lock:
+                if self._ending or not self._is_asked:
+                    self._running -= 1
+                    return
+                self._is_asked = False
+
+
+_threads: dict[int, DraftThreads] = {}  # of this process, by its id: a process that was forked makes its own
+_lock = threading.Lock()
+
+
+def begin(work: Work, most: int) -> None:
+    """Have `work` done in one of at most `most` threads of this process, and return at once."""
+    with _lock:
+        if os.getpid() not in _threads:
+            _threads[os.getpid()] = DraftThreads(most)
+    _threads[os.getpid()].begin(work)
+
+
+def end() -> None:
+    """Have this process begin nothing more."""
+    if found := _threads.get(os.getpid()):
+        found.end()
+
+
+def stop() -> None:
+    """Have this process begin nothing more, and wait for what it has in hand."""
+    if found := _threads.get(os.getpid()):
+        found.stop()
