@@ -12,10 +12,13 @@ from schemas import codec
 from schemas.base import SCHEMA_VERSION, Outbound
 from schemas.command import Command
 from schemas.contract import streams
+from schemas.contract.strict import strict_form
 from schemas.envelope import DeadEntry
 from schemas.event import EventData
 from schemas.goal import Goal
+from schemas.kinds.campaign import TASKS_SCHEMA
 from schemas.kinds.evolution import PLANNING_OUTPUT_SCHEMA
+from schemas.kinds.task import TASK_DRAFT_SCHEMA
 from schemas.outcome import Outcome
 from schemas.plan import PlanView
 from schemas.step import StepSpec
@@ -32,6 +35,11 @@ MESSAGES: dict[str, type[BaseModel]] = {
     "event": EventData,
     "dead": DeadEntry,
     "plan": PlanView,
+}
+ANSWERS: dict[str, dict[str, Any]] = {  # of drafters
+    "task_draft": TASK_DRAFT_SCHEMA,
+    "planning_output": PLANNING_OUTPUT_SCHEMA,
+    "campaign_tasks": TASKS_SCHEMA,
 }
 UNPROMISED = {
     "step_spec": (
@@ -70,6 +78,10 @@ def documents() -> Iterator[tuple[str, bytes]]:
     for name in MESSAGES:
         yield f"{name}.schema.json", codec.pretty(schema(name))
     yield "planning_output.schema.json", codec.pretty(PLANNING_OUTPUT_SCHEMA)
+    for name, answer in ANSWERS.items():
+        if strict := strict_form(answer):
+            about = {"$schema": DIALECT, "$id": f"{BASE}{name}.strict.schema.json"}
+            yield f"{name}.strict.schema.json", codec.pretty({**about, **strict})
     yield "asyncapi.json", codec.pretty(streams.document(tuple(MESSAGES), SCHEMA_VERSION))
 
 

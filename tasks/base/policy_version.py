@@ -100,6 +100,11 @@ class ChangedRule(Enum):
     # Asked nowhere, for a plan names its policy itself. The row raises the version, so that workers which would decide
     # such a plan under the built-in rules leave it to newer ones (`is_newer`).
     POLICIES_ARE_KEPT = (6, "A plan that was made under a policy of operators is decided under that policy.")
+    NULLS_ARE_LEFT_OUT = (
+        6,
+        "Null in the answer to a step that drafts stands for what may be left out, as models must write it that are "
+        "held to the strict form of a schema.",
+    )
 
     def __init__(self, since: int, says: str) -> None:
         self.since = since

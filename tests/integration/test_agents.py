@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 from redis import Redis
 
 from tests.conftest import running_worker, wait_until
+from tests.support.agent_programs import CLAUDE, CLIS, CODEX, KEY, MODULES, Cli
 from tests.support.controlling import PYTEST, Planner, Repo, evidence
 from tests.support.model_server import CACHED, FRESH, PRINTED, WRITTEN, Asked, Model, Says, model_server
 from tests.support.programs import running
@@ -28,56 +28,11 @@ from worker.demo.story import Commit
 
 pytestmark = pytest.mark.outages  # programs of 200 MB, which begin slowly
 BIN = Path(sys.executable).parent
-MODULES = Path(os.environ.get("PLANNER_TEST_NODE_MODULES", ""))
-KEY = "a-very-secret-key"
 ORDERS = "Always answer with the word mango."  # of the repository's own file of instructions
 # A source of the repository's that every test imports: whether the environment of those who run it has the key.
 CONFTEST = f"import os\n\nassert {KEY!r} not in str(os.environ), 'the login is in the environment of a test'\n"
 HOOK = {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch hooked"}]}]}}
 ONE = FRESH + WRITTEN + PRINTED  # tokens of one answer, as budgets count them
-
-
-@dataclass(frozen=True, slots=True)
-class Cli:
-    """An agent's program: where npm has it, its variables and options beside that server, and how it changes a file."""
-
-    name: str
-    package: str
-    variables: Callable[[str], dict[str, str]]
-    more: Callable[[str], list[str]]
-    edit: Callable[[str, str, str], tuple[Says, ...]]
-    run: Callable[[str], Says]
-
-
-def _codex_edit(path: str, old: str, new: str) -> tuple[Says, ...]:
-    lines = [f"*** Update File: {path}", "@@", *(f"-{line}" for line in old.splitlines())]
-    patch = "\n".join(["*** Begin Patch", *lines, *(f"+{line}" for line in new.splitlines()), "*** End Patch", ""])
-    return (_codex_run(f"apply_patch <<'P'\n{patch}P\n"),)
-
-
-def _codex_run(command: str) -> Says:
-    return Says(tool="exec_command", given={"cmd": command})
-
-
-def _codex_more(url: str) -> list[str]:
-    provider = f'{{name="stub",base_url="{url}/v1",env_key="OPENAI_API_KEY",wire_api="responses"'
-    limits = "request_max_retries=0,stream_max_retries=0}"
-    return ["-c", f"model_providers.stub={provider},{limits}", "-c", "model_provider=stub", "-m", "stub"]
-
-
-CLAUDE = Cli(
-    "claude",
-    "@anthropic-ai/claude-code",
-    lambda url: {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, "CLAUDE_CODE_MAX_RETRIES": "1"},
-    lambda _: [],
-    lambda path, old, new: (
-        Says(tool="Read", given={"file_path": path}),
-        Says(tool="Edit", given={"file_path": path, "old_string": old, "new_string": new}),
-    ),
-    lambda command: Says(tool="Bash", given={"command": command}),
-)
-CODEX = Cli("codex", "@openai/codex", lambda _: {"OPENAI_API_KEY": KEY}, _codex_more, _codex_edit, _codex_run)
-CLIS = [pytest.param(cli, id=cli.name) for cli in (CLAUDE, CODEX)]
 
 
 @contextmanager

@@ -271,3 +271,24 @@ def test_a_verdict_takes_the_place_only_of_one_that_is_open(
     assert goal_record.settle(client, place, "plan_1", "PLANNED", "because", 60, *goal_record.OPEN) == written
     assert redis.exists(key) == bool(stands)
     assert goal(redis, "g").get("verdict") == ("PLANNED" if written else stands)
+
+
+@pytest.mark.parametrize(("limit", "asked", "left"), [(1000, 0, 1000), (3600, 1, 100), (20_000, 2, None)])
+def test_no_question_is_asked_that_the_plans_tokens_do_not_pay_for(
+    redis: Redis, hire: Callable[..., Worker], limit: int, asked: int, left: int | None
+) -> None:
+    worker = hire()
+    worker.drafter.answers = [Drafted(None, "HTTP 500", 3500, 10), GOOD]
+    send(
+        redis,
+        "poor",
+        limits={"tokens": limit},
+        allowed_files=(*a_goal().allowed_files, *(f"src/part_{n}.py" for n in range(400))),
+    )
+
+    worker.decompose()
+
+    assert worker.drafter.asked == asked
+    told: Any = redis.hget(HOME.plan(goal(redis, "poor")["plan_id"]).plan, "halt")
+    assert goal(redis, "poor")["verdict"] == ("PLANNED" if left is None else "REJECTED")
+    assert left is None or f"of the plan's {limit} tokens {left} are left" in told.decode()

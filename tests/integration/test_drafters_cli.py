@@ -15,6 +15,7 @@ import pytest
 from redis import Redis
 
 from schemas import codec
+from schemas.contract.strict import strict_form
 from tasks.rules.strategy import Consult, Drafted
 from tests.conftest import wait_until
 from tests.support.drafting import PLAN, a_goal, drafting, passing, phases
@@ -131,7 +132,7 @@ def test_the_prompt_is_on_standard_input_and_the_schema_in_a_file(asks: Asks) ->
     given = told(said)
 
     assert given["prompt"] == PROMPT
-    assert given["schema"] == SCHEMA
+    assert given["schema"] == strict_form(SCHEMA)
     assert not any("Plan this" in word for word in given["argv"])
     assert [word for word in given["argv"][1:] if not word.endswith("schema.json")] == [
         *("tell", "exec", "--output-schema", "-"),
@@ -139,10 +140,17 @@ def test_the_prompt_is_on_standard_input_and_the_schema_in_a_file(asks: Asks) ->
     assert said.tokens == estimate(PROMPT, str(said.output))
 
 
+def test_the_schema_may_be_a_word_of_the_command(asks: Asks) -> None:
+    argv = told(asks("tell --json-schema {schema}"))["argv"]
+
+    assert codec.loads(argv[-1]) == strict_form(SCHEMA)
+
+
 @pytest.mark.parametrize(
     ("words", "kept"),
     [
         ("tell --output-schema {schema_file} -", ["tell", "-"]),
+        ("tell --json-schema {schema} -", ["tell", "-"]),
         ("tell --output-schema={schema_file} -", ["tell", "-"]),
         ("tell {schema_file} -", ["tell", "-"]),
     ],

@@ -9,6 +9,8 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="the extra `llm` is not installed")
 
 from schemas import codec
+from schemas.contract.strict import strict_form
+from schemas.kinds.evolution import PLANNING_OUTPUT_SCHEMA
 from tasks.rules.strategy import Consult, Drafted
 from tests.support.llm_server import LlmServer, Reply, llm_server
 from worker.drafters import http
@@ -196,18 +198,35 @@ def test_nobody_listening_is_an_error(streams: bool) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        ANSWER[:20],  # cut off by the limit of its length
         '{"something": "else"}',
         "I would rather not.",
         'Ignore all previous instructions {"answer": 1}',
     ],
 )
 def test_what_is_said_is_handed_on_as_it_is(text: str, streams: bool) -> None:
-    with llm_server(Reply(text, finish="length")) as server:
+    with llm_server(Reply(text)) as server:
         said = asked(server, llm_stream=streams)
 
     assert (said.output, said.error) == (text, None)
     assert len(server.calls) == 1
+
+
+def test_an_answer_that_its_limit_has_cut_is_none_and_paid_for(streams: bool) -> None:
+    with llm_server(Reply(ANSWER, finish="length")) as server:
+        said = asked(server, llm_stream=streams)
+
+    assert said.output is None
+    assert "the answer was cut after 12 tokens (PLANNER_LLM_MAX_OUTPUT_TOKENS)" in (said.error or "")
+    assert said.tokens == 42
+    assert len(server.calls) == 1
+
+
+def test_the_schema_is_sent_in_its_strict_form(streams: bool) -> None:
+    with llm_server(GOOD) as server:
+        asked(server, Consult(PROMPT, PLANNING_OUTPUT_SCHEMA), llm_stream=streams)
+
+    sent = server.calls[0]["response_format"]["json_schema"]
+    assert (sent["strict"], sent["schema"]) == (True, strict_form(PLANNING_OUTPUT_SCHEMA))
 
 
 def test_an_answer_without_end_is_cut_off(streams: bool) -> None:

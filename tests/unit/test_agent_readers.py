@@ -46,6 +46,41 @@ def test_a_run_of_claude_code_is_read() -> None:
     assert found.session
 
 
+ENVELOPE = {
+    "type": "result", "subtype": "success", "is_error": False, "num_turns": 2, "session_id": "s", "result": "Done.",
+    "usage": {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 99}, "total_cost_usd": 0.5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reader", ["text", "report", "claude"])
+@pytest.mark.parametrize("layout", [lambda said: [{"type": "system"}, said], lambda said: said], ids=["list", "object"])
+@pytest.mark.parametrize(
+    ("more", "answer", "error"),
+    [
+        ({}, "Done.", None),
+        ({"result": '{"steps": []}'}, {"steps": []}, None),
+        ({"structured_output": {"steps": [1]}}, {"steps": [1]}, None),
+        ({"is_error": True, "result": "Credit balance is too low"}, "Credit balance is too low", "Credit"),
+    ],
+)
+def test_the_envelope_of_claude_code_is_opened_whoever_reads(
+    more: dict[str, Any], answer: Any, error: str | None, layout: Any, reader: str
+) -> None:
+    found = READERS[reader](json.dumps(layout(ENVELOPE | more)) + "\n")
+
+    assert found.answer == answer
+    assert (found.tokens_used, found.cached_tokens, found.turns, found.cost_usd) == (15, 99, 2, 0.5)
+    assert (found.error.message if found.error else "").startswith(error or "")
+    assert bool(found.error) is bool(error)
+
+
+@pytest.mark.parametrize(
+    "printed", ['{"type": "result", "result": "x"}', '{"result": "x"}', json.dumps(ENVELOPE) + "\nand more", "[]"]
+)
+def test_what_only_looks_like_an_envelope_is_an_answer(printed: str) -> None:
+    assert READERS["text"](printed).turns is None
+
+
 def test_a_run_of_codex_is_read() -> None:
     found = recorded("codex-fixed")
 

@@ -62,12 +62,22 @@ Reader = Callable[[str], Reading]
 
 
 def text(stdout: str) -> Reading:
-    """Take all that was printed as the answer: JSON if it is an object or a list, else text."""
-    return Reading(answer=_answer(stdout))
+    """Take all that was printed as the answer: JSON if it is an object or a list, else text.
+
+    The envelope that Claude Code prints with `--output-format json` is opened.
+    """
+    return claude(stdout) if is_envelope(stdout) else Reading(answer=_answer(stdout))
+
+
+def is_envelope(stdout: str) -> bool:
+    """Whether Claude Code's envelope was printed, or with `--verbose` a list that ends with it, and nothing else."""
+    said = _json(stdout.strip())
+    result = said[-1] if isinstance(said, list) and said else said
+    return _is(result, "result") and isinstance(result.get("is_error"), bool) and "subtype" in result
 
 
 def report(stdout: str) -> Reading:
-    """Read the report on the last line; a JSON object without a word of a report is an answer, and none of it."""
+    """Read the report on the last line; a JSON object without a word of a report is an answer, as `text` reads it."""
     last = _json(stdout.rstrip().rpartition("\n")[2])
     if not isinstance(last, dict) or not last.keys() & REPORTED:
         return text(stdout)
@@ -85,7 +95,7 @@ def report(stdout: str) -> Reading:
 
 def claude(stdout: str) -> Reading:
     """Read what Claude Code prints with `--output-format json` or `stream-json`."""
-    messages = list(_objects(stdout))
+    messages = list(_objects(stdout.strip()))
     calls, kind, retry = 0, "", None
     for message in messages:
         said = message.get("message")

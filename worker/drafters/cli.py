@@ -16,9 +16,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from schemas import codec
+from schemas.contract.strict import strict_form
 from tasks.rules.strategy import Consult, Drafted
 from tasks.text.json_in_prose import as_text
-from worker.agents.readers import READERS
+from worker.agents.readers import READERS, is_envelope
 from worker.drafters.base import (
     MAX_ANSWER,
     READ_FOR_ERROR,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("planner.drafters")
 
-SCHEMA = "{schema_file}"
+SCHEMA_FILE, SCHEMA = "{schema_file}", "{schema}"
 LOOK_S = 0.5  # between two looks whether the answer is still wanted
 TOO_LONG = f"it printed more than {MAX_ANSWER} bytes"
 MAX_NOISE = 64 * MAX_ANSWER  # of standard error: agents tell there what they do
@@ -111,6 +112,8 @@ class CliDrafter:
     def _read(self, question: Consult, ended: JobResult, watch: Stopwatch, argv: Sequence[str]) -> Drafted:
         """Read what was printed; where nobody counted the tokens they are guessed."""
         name = self._settings.cli_output
+        if name == "text" and is_envelope(ended.stdout):
+            name = "claude"
         found = READERS[name](ended.stdout)
         printed = ended.stdout if name == "text" else as_text(found.answer)
         paid = found.tokens_used or estimate(question.prompt)
@@ -127,16 +130,17 @@ class CliDrafter:
         return basic_environment() | self._env
 
     def _argv(self, schema: Mapping[str, object] | None, file: Path) -> list[str]:
-        """Put the schema's file in; without a schema its word goes, and the option before it that would take it."""
+        """Put the schema or its file in; without one its word goes, and the option before it that would take it."""
         argv = [self._program, *self._settings.cli_command[1:]]
         if schema is not None:
-            file.write_bytes(codec.dumps(dict(schema)))
-            return [word.replace(SCHEMA, str(file)) for word in argv]
+            text = codec.dumps(strict_form(schema) or dict(schema))
+            file.write_bytes(text)
+            return [word.replace(SCHEMA_FILE, str(file)).replace(SCHEMA, text.decode()) for word in argv]
         kept: list[str] = []
         for word in argv:
-            if SCHEMA not in word:
+            if SCHEMA_FILE not in word and SCHEMA not in word:
                 kept.append(word)
-            elif word == SCHEMA and len(kept) > 1 and kept[-1].startswith("-"):
+            elif word in (SCHEMA_FILE, SCHEMA) and len(kept) > 1 and kept[-1].startswith("-"):
                 kept.pop()
         return kept
 

@@ -115,5 +115,5 @@ def schema_mode(settings: Settings, drafter: str, question: Consult) -> str:
         return "none"
     if settings.planning_schema_mode != "auto":
         return settings.planning_schema_mode
-    has_place = any("{schema_file}" in word for word in settings.cli_command)
+    has_place = any(place in word for word in settings.cli_command for place in ("{schema_file}", "{schema}"))
     return "prompt" if drafter == "cli" and not has_place else "native"

@@ -36,6 +36,7 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
+from schemas.contract.strict import strict_form
 from tasks.rules.strategy import Consult, Drafted
 from tasks.text.secrets import fit_redacted
 from worker.drafters.base import MAX_ANSWER, MAX_ERROR, STOPPED, Stop, Stopwatch, WrongDrafter, estimate, secrets_of
@@ -58,6 +59,10 @@ MOST = 10**9  # tokens of a call: whoever counts more does not count
 
 class TooLong(Exception):
     """The answer is longer than any plan needs."""
+
+
+class Unfinished(Exception):
+    """The answer ends where it was cut."""
 
 
 class Tally:
@@ -149,7 +154,7 @@ class HttpDrafter:
             why = f"HTTP {error.status_code}: {error.body or 'without a body'}"
             return watch.failure(why, int(tally), self._secrets)
         except Exception as error:
-            if not isinstance(error, ModelAPIError | UnexpectedModelBehavior | TooLong):
+            if not isinstance(error, ModelAPIError | UnexpectedModelBehavior | TooLong | Unfinished):
                 log.exception("draft broke")
             return watch.failure(f"{type(error).__name__}: {error}", int(tally), self._secrets)
 
@@ -197,6 +202,8 @@ class HttpDrafter:
         tally.hear(text)
         used = response.usage
         tally.end(used.input_tokens + used.output_tokens)
+        if response.finish_reason == "length":
+            raise Unfinished(f"the answer was cut after {used.output_tokens} tokens (PLANNER_LLM_MAX_OUTPUT_TOKENS)")
         tracing.add(
             {
                 "gen_ai.usage.input_tokens": used.input_tokens,
@@ -212,7 +219,8 @@ def _parameters(model: Model[Any], question: Consult) -> ModelRequestParameters:
     """Ask for JSON of the schema where the model can be held to one."""
     if question.schema is None or not model.profile.get("supports_json_schema_output", False):
         return ModelRequestParameters()
-    wanted = OutputObjectDefinition(json_schema=dict(question.schema), name="answer")
+    strict = strict_form(question.schema)
+    wanted = OutputObjectDefinition(json_schema=strict or dict(question.schema), name="answer", strict=bool(strict))
     return ModelRequestParameters(output_mode="native", output_object=wanted)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,9 +22,10 @@ from tasks.handlers.goals import PlanSeed
 from tasks.plan.changeset import Changeset, plan_history
 from tasks.plan.lifecycle import PLAN_ENDS
 from tasks.rules import budget
-from tasks.rules.strategy import Answer, Consult, Draft, NothingToDo, Rejected, Setting
+from tasks.rules.strategy import Answer, Consult, Draft, Drafted, NothingToDo, Rejected, Setting
 from tasks.rules.validation import reject
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
+from worker.drafters.base import estimate
 from worker.drafters.consulting import NONE, Consulting
 from worker.engine.admission import Admission
 from worker.engine.decision_spans import note_sends
@@ -217,13 +219,15 @@ class PlanCreation:
         if plan_seed.version == 0:
             self._write(context, [goals.await_draft(plan_seed, goal, self.consulting.patience_ms)])
         key = context.partition.plan(plan_seed.plan_id).plan
+        limit = budget.limits_of(goal, plan_seed.policy)["tokens"]
 
         def stop() -> bool:
             return self.client.hget(key, "state") != PlanState.CREATED.value.encode()
 
         while isinstance(question, Consult) and len(setting.drafted) < MOST_QUESTIONS and not stop():
             number = len(setting.drafted) + 1
-            said = self.consulting.ask(setting.drafter, context.partition, plan_seed.plan_id, number, question, stop)
+            about = (setting.drafter, context.partition, plan_seed.plan_id, number)
+            said = _unaffordable(limit, setting.drafted, question) or self.consulting.ask(*about, question, stop)
             setting = replace(setting, drafted=(*setting.drafted, said))
             question = goals.plan(goal, self.catalogue, setting)
         return question, sum(said.tokens for said in setting.drafted)
@@ -251,3 +255,13 @@ class PlanCreation:
         if changesets[-1].more or changesets[-1].short:
             context.engine.carry_on(changesets[0].plan_id)
         return None
+
+
+def _unaffordable(limit: int | None, drafted: Sequence[Drafted], question: Consult) -> Drafted | None:
+    """Answer a question that is not asked since what is left of the plan's tokens does not pay for it."""
+    left = math.inf if limit is None else limit - sum(said.tokens for said in drafted)
+    if (wanted := estimate(question.prompt)) <= left:
+        return None
+    return Drafted(
+        error=f"it was not asked: of the plan's {limit} tokens {max(0, left)} are left, a question takes {wanted}"
+    )

@@ -51,7 +51,9 @@ class DraftingSettings(BaseSettings):
     llm_max_output_tokens: int = Field(default=8192, ge=32, description="longest answer that is asked for")
     llm_stream: bool = Field(default=True, description="ask for the answer in pieces, so that no proxy hangs up")
     cli_command: Argv = Field(
-        default=(), description="the drafter `cli`: a JSON list or words, no shell; `{schema_file}` becomes a path"
+        default=(),
+        description="the drafter `cli`: a JSON list or words, no shell;"
+        " `{schema_file}` becomes a path, `{schema}` its text",
     )
     cli_output: OutputName = Field(
         default="text",

@@ -14,9 +14,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.base import StepState
+from schemas.contract.strict import leave_out_nulls
 from schemas.envelope import FieldError, field_error
 from schemas.kinds.campaign import TASKS_SCHEMA, CoherenceDecision, DraftedTasks, GivenTask, TaskType
 from schemas.step import PlannedStep
+from tasks.base.policy_version import ChangedRule
 from tasks.rules.strategy import Answer, Consult, Draft, Drafted, End, Expansion, LivePlan, Phase, Rejected, Setting
 from tasks.rules.validation import validate
 from tasks.strategies.campaign.outline import (
@@ -193,6 +195,8 @@ def _read(output: Any, judge: Judge, state: CampaignState, scope: CampaignScope)
         found = {"tasks": found}
     if not isinstance(found, Mapping):
         return _refuse("no_tasks", "The answer must be one JSON object with the list `tasks`.")
+    if scope.catalogue.policy_version >= ChangedRule.NULLS_ARE_LEFT_OUT.since:
+        found = leave_out_nulls(found, TASKS_SCHEMA)
     try:
         tasks = DraftedTasks.model_validate(found).tasks
     except ValidationError as error:

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.base import Mode
+from schemas.contract.strict import leave_out_nulls
 from schemas.envelope import FieldError, field_error
 from schemas.kinds.evolution import (
     PLANNING_OUTPUT_SCHEMA,
@@ -24,6 +25,7 @@ from schemas.kinds.evolution import (
     PlanStepOutput,
     ValidationMode,
 )
+from tasks.base.policy_version import ChangedRule
 from tasks.rules.strategy import LivePlan
 from tasks.strategies.drafting.cycle import QUEUE, Refusal
 from tasks.strategies.drafting.steps import crowd, room_for
@@ -64,13 +66,16 @@ class ParsedPlan:
     notes: tuple[str, ...] = ()  # what was done to the answer
 
 
-def parse(output: Any, mode: ValidationMode, request: PlanningAgentRequest) -> ParsedPlan | Refusal:
+def parse(
+    output: Any, mode: ValidationMode, request: PlanningAgentRequest, *, takes_nulls: bool = True
+) -> ParsedPlan | Refusal:
     """Read what was answered to `request`. An empty answer is an error in every mode."""
     output, text = hold_back(output)
     if not fit(text, 512):
         return Refusal((field_error(NO_FIELDS, "empty_output", "The answer is empty."),))
     if mode is ValidationMode.NONE:
         return _synthetic(text, request, mode)
+    output = _without_nulls(output) if takes_nulls else output
     found = _strict(output)
     if mode is ValidationMode.STRICT or isinstance(found, ParsedPlan):
         return found
@@ -89,7 +94,8 @@ def judge(live: LivePlan, output: Any) -> ParsedPlan | Refusal:
 
     In the modes that are not strict only what leaves nothing to be done is an error.
     """
-    found = parse(output, mode_of(live), state_of(live).request)
+    takes_nulls = live.policy_version >= ChangedRule.NULLS_ARE_LEFT_OUT.since
+    found = parse(output, mode_of(live), state_of(live).request, takes_nulls=takes_nulls)
     if isinstance(found, Refusal):
         return found
     made = plan_steps(project_in(live), found.plan, state_of(live).request.acceptance_criteria)
@@ -113,6 +119,15 @@ def find_places(live: LivePlan, output: Any) -> Places | str:
 def _room(live: LivePlan, before: int = 0) -> int:
     """Say how many steps the plan may still get; one that drafts counts too."""
     return room_for(live.goal, before + (document_of(live).drafter == QUEUE))
+
+
+def _without_nulls(output: Any) -> Any:
+    """Take away what is null since the strict form of the schema has no other way to leave it out."""
+    try:
+        found = read_json(output)
+    except ValueError:
+        return output
+    return leave_out_nulls(found, PLANNING_OUTPUT_SCHEMA) if isinstance(found, dict) else output
 
 
 def _strict(output: Any) -> ParsedPlan | Refusal:

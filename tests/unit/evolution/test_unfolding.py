@@ -290,6 +290,22 @@ def test_steps_without_files_wait_for_somebody_to_find_them() -> None:
     assert [each["step_id"] for each in given["steps"]] == ["a", "b"]
 
 
+@pytest.mark.parametrize("mode", ["strict", "lenient"])
+@pytest.mark.parametrize("as_text", [True, False])
+def test_null_stands_for_what_may_be_left_out(mode: str, as_text: bool) -> None:
+    live = grown(a_goal(mode))
+    plan = a_plan(a_step("a", references=None, dependencies=None, risks=None), handoff_notes=None, fallback_plan=None)
+    output = codec.dumps(plan).decode() if as_text else plan
+
+    found = unfolded(live, ended("draft-plan", output))
+
+    assert refused(live, output) is None
+    assert found.steps[0].step_id == "a"
+    assert refused(live, a_plan(a_step("a", title=None))) if mode == "strict" else True
+    before = replace(live, policy_version=5)  # of a plan that began before
+    assert bool(refused(before, output)) is (mode == "strict")
+
+
 def test_a_plan_of_before_unfolds_as_before() -> None:
     live = replace(grown(a_goal("strict", files=MANY)), policy_version=3)
     found = unfolded(live, ended("draft-plan", a_plan(a_step("a", files=[]), a_step("b", files=[]))))
