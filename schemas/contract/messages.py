@@ -18,6 +18,7 @@ from schemas.event import EventData
 from schemas.goal import Goal
 from schemas.kinds.campaign import TASKS_SCHEMA
 from schemas.kinds.evolution import PLANNING_OUTPUT_SCHEMA
+from schemas.kinds.reviewed_plan_answers import PUBLISHED
 from schemas.kinds.task import TASK_DRAFT_SCHEMA
 from schemas.outcome import Outcome
 from schemas.plan import PlanView
@@ -82,6 +83,9 @@ def documents() -> Iterator[tuple[str, bytes]]:
         if strict := strict_form(answer):
             about = {"$schema": DIALECT, "$id": f"{BASE}{name}.strict.schema.json"}
             yield f"{name}.strict.schema.json", codec.pretty({**about, **strict})
+    for name, describe in PUBLISHED.items():
+        body = {"$schema": DIALECT, "$id": f"{BASE}{name}.schema.json", **describe()}
+        yield f"{name}.schema.json", codec.pretty(body)
     yield "asyncapi.json", codec.pretty(streams.document(tuple(MESSAGES), SCHEMA_VERSION))
 
 

@@ -70,6 +70,7 @@ class ReviewedPlanInput(Inbound):
     convergence_cap: int | None = Field(default=None, ge=1, le=MAX_ROUNDS)  # fails of one item; None: no cap
     max_iterations: int = Field(default=6, ge=1, le=MAX_ROUNDS)  # of one gate, then a person decides
     plan: Plan | None = None
+    review_first: bool = False  # with `execute`: the plan is not frozen yet, so that its gates come first
 
 
 class Operation(Inbound):
@@ -108,6 +109,14 @@ class Reconciliation(Inbound):
     summary: Annotated[str, StringConstraints(max_length=4000)] = ""
 
 
+class WorkReport(Inbound):
+    """What a role says of the files that it changed; the plan goes on by the files, people read the words."""
+
+    summary: Line
+    deviations: Annotated[tuple[Line, ...], Field(max_length=20)] = ()
+    nothing_to_change: Line | None = None  # why, where no file had to be changed
+
+
 class PersonsDecision(Inbound):
     """What a person says where a gate does not pass."""
 
@@ -130,6 +139,7 @@ class StepEnd(Record):
     step_id: StepId
     state: str
     untouched: tuple[Path, ...] = ()  # files it might have changed and did not
+    why: str | None = Field(default=None, exclude_if=operator.not_)  # it failed
 
 
 class ReviewState(Record):
@@ -149,6 +159,9 @@ class ReviewState(Record):
     loops: dict[QrPhase, Loop] = Field(default_factory=dict)
     asked: QrPhase | None = None  # the gate a person is asked about
     mended: tuple[Path, ...] = Field(default=(), exclude_if=operator.not_)  # files that the next review has to cover
+    review_first: bool = Field(default=False, exclude_if=operator.not_)  # what is there of the plan is not written anew
+    work_asked: bool = Field(default=False, exclude_if=operator.not_)  # a person is asked about steps that failed
+    tries: int = Field(default=0, exclude_if=operator.not_)  # how often a person had them tried again
 
 
 class MilestoneOutcome(Record):

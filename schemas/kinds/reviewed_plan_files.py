@@ -15,6 +15,7 @@ from schemas.base import Inbound, Line, Path, Record, Word
 from schemas.text_kinds import TextKind
 
 PLAN_SCHEMA_VERSION, MAX_PLAN_BYTES = 2, 208 * 1024  # so that a goal, of 256 kB, has room for a frozen plan
+MILESTONE_ID = r"^M-[0-9]{1,6}$"
 MAX_MILESTONES, MAX_OF_A_MILESTONE = 200, 100  # of a plan; code intents, and code changes, of each
 
 Prose = Annotated[str, StringConstraints(max_length=8000), TextKind.PROSE]
@@ -27,7 +28,7 @@ ConstraintId = Annotated[str, StringConstraints(pattern=r"^C-[A-Za-z0-9][A-Za-z0
 RiskId = Annotated[str, StringConstraints(pattern=r"^R-[A-Za-z0-9][A-Za-z0-9-]{0,30}$"), TextKind.KEY]
 IntentId = Annotated[str, StringConstraints(pattern=r"^CI-[A-Za-z0-9][A-Za-z0-9-]{0,30}$"), TextKind.KEY]
 ChangeId = Annotated[str, StringConstraints(pattern=r"^CC-[A-Za-z0-9][A-Za-z0-9-]{0,30}$"), TextKind.KEY]
-MilestoneId = Annotated[str, StringConstraints(pattern=r"^M-[0-9]{1,6}$"), TextKind.KEY]
+MilestoneId = Annotated[str, StringConstraints(pattern=MILESTONE_ID), TextKind.KEY]
 
 Lines = Annotated[tuple[Line, ...], Field(max_length=100)]
 Paths = Annotated[tuple[Path, ...], Field(max_length=100)]

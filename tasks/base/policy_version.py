@@ -105,6 +105,16 @@ class ChangedRule(Enum):
         "Null in the answer to a step that drafts stands for what may be left out, as models must write it that are "
         "held to the strict form of a schema.",
     )
+    ROLES_ARE_AGENTS = (
+        6,
+        "In a reviewed plan an answer may be JSON in fences or in prose, a refusal lists what is allowed, and a role "
+        "that gives no answer of use ends the plan in `planning_failed`, or where work is reviewed asks a person.",
+    )
+    FAILED_WORK_IS_ASKED_ABOUT = (
+        6,
+        "Where work that carries a reviewed plan out fails for good, a person is asked; `consecutive_failures` and "
+        "`identical_failures` end such a step, not the plan, and an answer begins the count of failures in a row anew.",
+    )
 
     def __init__(self, since: int, says: str) -> None:
         self.since = since

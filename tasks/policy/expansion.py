@@ -112,6 +112,8 @@ def answer(unit: UnitOfWork, value: Any, who: Mapping[str, Any]) -> str | None:
     if isinstance(found, str):
         return found
     unit.plan.question = None
+    if unit.plan.head.kind == GoalKind.REVIEWED_PLAN and ChangedRule.FAILED_WORK_IS_ASKED_ABOUT.holds(unit.plan):
+        unit.plan.halting["consecutive"] = 0
     unit.plan.dirty.add("live")
     _expand(unit, found, who)
     return None

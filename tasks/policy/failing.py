@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from schemas.base import GoalKind, Mode
 from schemas.base import StepState as S
 from schemas.outcome import Outcome
+from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
 from tasks.policy import halt as halting
 from tasks.policy import halt_rules, revision, waits
 from tasks.policy.halt_rules import FiredRule
 
+ASKED_ABOUT = frozenset({"consecutive_failures", "identical_failure"})
 KEPT = {"success", "failure_evidence", "error_message", "failing_tests", "created_files", "growth_kb", "step_id"}
 
 
@@ -37,7 +40,9 @@ def fail(
     """
     status = step.status
     status.previous = failure
-    if halt:
+    if halt and _is_asked_about(unit, step, halt):
+        unit.end_step(step, S.FAILED.value, "failed", failure["category"])
+    elif halt:
         halting.halt(unit, halt.rule, halt.reason, halt.evidence, step)
     elif status.failures > waits.retries(step.facts, failure["category"], unit.snapshot.policy):
         unit.end_step(step, S.FAILED.value, "failed", failure["category"])
@@ -45,3 +50,13 @@ def fail(
         unit.move_step(step, S.ACTIVE.value, "retried", failure["category"])
         if outcome is None or not revision.revise(unit, step, failure, outcome):
             waits.back_off(unit, step, failure["category"])
+
+
+def _is_asked_about(unit: UnitOfWork, step: Step, halt: FiredRule) -> bool:
+    """Whether a person is asked once this step has failed, so that the rule ends the step and not the plan."""
+    return (
+        halt.rule in ASKED_ABOUT
+        and unit.plan.head.kind == GoalKind.REVIEWED_PLAN
+        and step.facts["mode"] != Mode.READ_ONLY
+        and ChangedRule.FAILED_WORK_IS_ASKED_ABOUT.holds(unit.plan)
+    )

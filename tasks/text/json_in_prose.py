@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from schemas import codec
 from tasks.text.fields import fit, several_lines
 
 FENCE = "```"
+MAX_STARTS = 200  # braces of a text that are tried, so that a hostile one is not read again and again
 
 
 def unfence(text: str) -> str:
@@ -27,6 +29,32 @@ def unfence(text: str) -> str:
 def read_json(output: Any) -> Any:
     """Read the JSON in `output` if that is a text; ValueError says what is wrong."""
     return codec.loads(unfence(output)) if isinstance(output, str) else output
+
+
+def find_object(output: Any) -> Any:
+    """Read the JSON in `output` if that is a text: all of it, else the longest object in its fences and prose.
+
+    ValueError says that there is none.
+    """
+    if not isinstance(output, str):
+        return output
+    try:
+        return codec.loads(output)
+    except codec.DecodeError:
+        return codec.loads(_longest_object(output))
+
+
+def _longest_object(text: str) -> str:
+    decoder, found = json.JSONDecoder(), ""
+    start, tried = text.find("{"), 0
+    while start >= 0 and tried < MAX_STARTS:
+        try:
+            _, end = decoder.raw_decode(text, start)
+            found = max(found, text[start:end], key=len)
+        except (ValueError, RecursionError):
+            end, tried = start + 1, tried + 1
+        start = text.find("{", end)
+    return found
 
 
 def as_text(output: Any) -> str:

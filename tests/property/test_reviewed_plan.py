@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from schemas.kinds.reviewed_plan_answers import ENTITIES
 from schemas.kinds.reviewed_plan_files import Plan, QrPhase
 from tasks.rules.strategy import End
 from tasks.strategies.reviewed_plan import advance
 from tasks.strategies.reviewed_plan.integrity import faults
-from tasks.strategies.reviewed_plan.operations import ENTITIES
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.examples import few_and_many
 from tests.support.kinds.reviewed_plan import ANSWERS, FILES, Play, a_goal, begin, good, run

@@ -40,7 +40,7 @@ KINDS = {
     ),
     GoalKind.REVIEWED_PLAN: Kind(
         frozenset({"decision", "gate", "implementation", "integrity", "markdown", "material", "milestones"})
-        | {"operations", "rows", "words", "workflow"},
+        | {"operations", "prompt", "rows", "words", "workflow"},
         asks=False,
     ),
     GoalKind.TASK: Kind(frozenset({"goal_type", "plan_parser", "supplied", "templates"})),

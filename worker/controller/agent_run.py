@@ -90,6 +90,8 @@ def _output(answer: Any, *, whole: bool) -> Any:
 
 
 def _no_need(output: Any) -> str | None:
+    if isinstance(output, dict) and isinstance(why := output.get("nothing_to_change"), str):
+        return why.strip()[:MESSAGE_CHARS] or None
     found = isinstance(output, str) and output.startswith(NOTHING)
     return output.removeprefix(NOTHING).strip()[:MESSAGE_CHARS] if found else None
 

@@ -17,6 +17,7 @@ from worker.controller.wire import Spec, Tool
 
 PLACE = re.compile(r"\{(title|task|hint|guidance|criteria|files|limits|checks|schema|data)\}")
 NO_FILE = "Change no file: your answer is what counts."
+NO_NEED_IN_JSON = "If no file has to be changed, change none, and say why in `nothing_to_change` of your answer."
 NO_NEED = f"If no file has to be changed, change none, and begin your answer with `{NOTHING}` and the reason."
 
 
@@ -35,15 +36,16 @@ def _filled(template: str, values: dict[str, str]) -> Iterator[str]:
 def _values(spec: Spec) -> dict[str, str]:
     asked = spec.input if isinstance(spec.input, dict) else {}
     question = asked.get("prompt")
+    asks = isinstance(question, str)  # in words that say all of it
     patches = spec.mode is Mode.PATCH
     most = spec.limits.max_diff_lines
     return {
         "title": spec.title or spec.step_id,
         "task": question if isinstance(question, str) else spec.intent,
-        "hint": spec.controller_task_spec.hint or "",
-        "guidance": spec.guidance or "",
-        "criteria": f"It is done when: {spec.success_criteria}" if spec.success_criteria else "",
-        "files": _files(spec) if patches else NO_FILE,
+        "hint": "" if asks else spec.controller_task_spec.hint or "",
+        "guidance": "" if asks else spec.guidance or "",
+        "criteria": f"It is done when: {spec.success_criteria}" if spec.success_criteria and not asks else "",
+        "files": _files(spec, asked.get("schema")) if patches else NO_FILE,
         "limits": f"The change has {most} lines at the most." if patches and most is not None else "",
         "checks": _checks(spec) if patches else "",
         "schema": _schema(asked.get("schema")),
@@ -51,9 +53,10 @@ def _values(spec: Spec) -> dict[str, str]:
     }
 
 
-def _files(spec: Spec) -> str:
+def _files(spec: Spec, schema: object) -> str:
     listed = "\n".join(f"- {path}" for path in spec.allowed_files)
-    return f"Change these files and no others; make the ones that are missing:\n{listed}\n\n{NO_NEED}"
+    no_need = NO_NEED_IN_JSON if schema else NO_NEED
+    return f"Change these files and no others; make the ones that are missing:\n{listed}\n\n{no_need}"
 
 
 def _checks(spec: Spec) -> str:

@@ -1,4 +1,4 @@
-"""What a person decides about a gate that does not pass.
+"""What a person decides about a gate that does not pass, or work that does not succeed.
 
 The work is sent back once more, or what failed is accepted with a reason, or the plan is stopped.
 """
@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from schemas.base import StepState
 from schemas.kinds.reviewed_plan import PersonsDecision
 from schemas.kinds.reviewed_plan_files import GateVerdict, ItemStatus, QrItem, QrPhase
 from tasks.rules.strategy import Question
@@ -40,8 +41,23 @@ def ask(turn: Turn, phase: QrPhase, items: Sequence[QrItem]) -> Turn:
 _FORM = 'Answer: {"decision": "continue" or "accept" or "stop", "reason": "..."}, or in short `accept: ...`'
 
 
-def read_decision(value: Any, turn: Turn, phase: QrPhase) -> PersonsDecision | str:
-    """Read what a person said: an object, or `accept: reason`; a sentence says why that decides nothing."""
+def ask_about_work(turn: Turn) -> Turn:
+    """Ask a person about steps of the open row that failed for good, once all of them have ended."""
+    undone = [end for end in turn.state.ended if end.state != StepState.DONE]
+    lines = [f"{end.step_id} {end.state}{f': {end.why}' if end.why else ''}" for end in undone[:MAX_TOLD]]
+    shown = tuple(fit(line, 500) for line in lines)
+    goes_on = turn.state.tries < MAX_CONTINUED
+    choices = f"{'continue (they are tried again), ' if goes_on else ''}accept (with a reason) or stop"
+    first = f"{turn.state.row} does not succeed: {len(undone)} of its steps failed or were skipped. Decide: {choices}."
+    page = "\n".join((f"# {first}", "", *(f"- {line}" for line in shown), "", _FORM))
+    return replace(turn.with_state(work_asked=True), question=Question("decision", (first, *shown), page + "\n"))
+
+
+def read_decision(value: Any, continued: int) -> PersonsDecision | str:
+    """Read what a person said: an object, or `accept: reason`; a sentence says why that decides nothing.
+
+    The same was `continued` so often by a person before.
+    """
     if isinstance(value, str):
         word, _, reason = value.strip().partition(":")
         value = {"decision": word.strip().lower(), "reason": reason.strip()}
@@ -51,7 +67,7 @@ def read_decision(value: Any, turn: Turn, phase: QrPhase) -> PersonsDecision | s
         return f"This is no decision ({explain(error)}). {_FORM}."
     if said.decision == "accept" and not said.reason.strip():
         return "To accept what failed a review takes a reason: say it as in `accept: it will do`."
-    if said.decision == "continue" and turn.loop(phase).continued >= MAX_CONTINUED:
+    if said.decision == "continue" and continued >= MAX_CONTINUED:
         return f"The work has been sent back {MAX_CONTINUED} times by a person: accept it with a reason, or stop."
     return said
 

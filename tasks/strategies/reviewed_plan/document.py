@@ -141,6 +141,16 @@ def tally(turn: Turn) -> Turn:
     return turn.with_document(outcomes=outcomes)
 
 
+def forget(turn: Turn) -> Turn:
+    """Forget what became of the milestones whose steps are tried again."""
+    outcomes = dict(turn.document.outcomes)
+    for end in turn.state.ended:
+        name = milestone_of(end.step_id)
+        if name in outcomes and end.state != StepState.DONE:
+            outcomes[name] = outcomes[name].model_copy(update={"outcome": NOT_RUN})
+    return turn.with_document(outcomes=outcomes, report=None)
+
+
 def note_mended(turn: Turn, files: Collection[str]) -> Turn:
     """Note with their milestones which files were changed again after a red verification."""
     outcomes = dict(turn.document.outcomes)

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from schemas.base import MODE_OF_TYPE, RiskLevel, StepType
+from schemas.base import MODE_OF_TYPE, RiskLevel, StepState, StepType
+from schemas.kinds.reviewed_plan import StepEnd
 from schemas.kinds.reviewed_plan_files import Milestone, Plan, QrItem, QrPhase
 from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import RISK, assess_declared, estimate
@@ -24,6 +25,7 @@ from tasks.toolchain.catalogue import Catalogue, render
 from tasks.toolchain.files import Role, role_of
 
 CODE_LEVEL = RiskLevel.MED  # of a step that changes code, at least
+_AGAIN = re.compile(r"-t\d+$")  # at the end of the id of a step that is tried again
 _SCOPE = re.compile(r"(?:file:)?(?P<path>.+?)(?::[L\d][\dL,:-]*)?")
 
 
@@ -170,6 +172,24 @@ def _milestone_steps(
         )
         steps.append(step)
     return join_pieces(steps)
+
+
+def steps_again(
+    wave: Iterable[PlannedStep], ended: Iterable[StepEnd], tries: int, hint: str
+) -> tuple[PlannedStep, ...]:
+    """Make the steps of a wave anew that did not succeed, under ids of their own."""
+    undone = {_AGAIN.sub("", end.step_id) for end in ended if end.state != StepState.DONE}
+    steps = [step for step in wave if step.step_id in undone]
+    return tuple(
+        step.model_copy(
+            update={
+                "step_id": f"{step.step_id}-t{tries}",
+                "depends_on": tuple(f"{name}-t{tries}" for name in step.depends_on if name in undone),
+                "controller_task_spec": step.controller_task_spec.model_copy(update={"hint": hint or None}),
+            }
+        )
+        for step in steps
+    )
 
 
 def round_of(turn: Turn, brief: Brief, phase: QrPhase) -> WorkRound:

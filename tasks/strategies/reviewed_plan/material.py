@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.kinds.reviewed_plan import ReviewDocument, ReviewState
+from schemas.kinds.reviewed_plan_answers import ENTITIES
 from schemas.kinds.reviewed_plan_files import Comment, QrPhase
+from tasks.strategies.drafting.project import Project
 from tasks.strategies.reviewed_plan import gate
 from tasks.strategies.reviewed_plan.milestones import milestone_of
-from tasks.strategies.reviewed_plan.operations import ENTITIES
+from tasks.strategies.reviewed_plan.prompt import MAX_FILES
 from tasks.strategies.reviewed_plan.steps import Brief, failed_items
 from tasks.strategies.reviewed_plan.workflow import CONTEXT, MILESTONE, OUTCOMES, PLAN, QR
+from tasks.toolchain.catalogue import render
 
 Read = Callable[["OpenStep"], Any]
 
@@ -27,25 +30,26 @@ class OpenStep:
     phase: QrPhase | None
 
 
-def material_of(brief: Brief, step: OpenStep) -> dict[str, Any]:
-    """Hand a step what its row reads, which is enough to do it."""
+def material_of(brief: Brief, step: OpenStep, project: Callable[[], Project]) -> dict[str, Any]:
+    """Hand a step what its row reads, which is enough to do it; who designs is also told of the goal's `project`."""
     material: dict[str, Any] = {"role": brief.role.value if brief.role else None, "checklist": list(brief.checklist)}
     material |= {name: READERS[name](step) for name in brief.reads}
     if step.state.mended and OUTCOMES in brief.reads:
         material["mended"] = list(step.state.mended)
     if brief.writes:
         material["writes"] = {name: _fields(name) for name in brief.writes}
+    if step.phase is QrPhase.PLAN_DESIGN and brief.writes:
+        found = project()
+        material |= {"files": list(found.files[:MAX_FILES]), "verify": render(found.tests)}
     return material
 
 
 def _fields(name: str) -> dict[str, Any]:
     """Say what an entity is made of, so that operations on it can be written."""
     kind = ENTITIES[name]
-    needed = [each for each, field in kind.model.model_fields.items() if field.is_required() and each != "id"]
     verbs = ["set"] if kind.prefix is None else ["add", "set", "remove"]
-    owned = ["milestone"] if kind.owned and kind.prefix else []
-    optional = [each for each in kind.model.model_fields if each not in (*needed, "id", "version")]
-    return {"op": verbs, "required": owned + needed, "optional": optional}
+    optional = [each for each in kind.fields if each not in kind.required]
+    return {"op": verbs, "required": list(kind.required), "optional": optional}
 
 
 def _qr(step: OpenStep) -> Any:

@@ -16,52 +16,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.kinds.reviewed_plan import Operation
-from schemas.kinds.reviewed_plan_files import (
-    CodeChange,
-    CodeIntent,
-    Constraint,
-    Decision,
-    Documentation,
-    Entity,
-    InvisibleKnowledge,
-    MilestoneDependencies,
-    MilestoneFacts,
-    Overview,
-    Plan,
-    RejectedAlternative,
-    Risk,
-)
+from schemas.kinds.reviewed_plan_answers import ENTITIES, EntityType
+from schemas.kinds.reviewed_plan_files import Documentation, Plan
 from schemas.times import rfc3339
 from tasks.base.errors import PlannerError
 from tasks.strategies.reviewed_plan.integrity import faults, size_faults
 from tasks.strategies.reviewed_plan.words import clean_words, explain, sum_up
 
 JsonObject = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class EntityType:
-    """A row of the table of entities."""
-
-    model: type[Entity]
-    place: tuple[str, ...]
-    prefix: str | None = None  # of its ids; None: it is the only one of its place
-    owned: bool = False  # by a milestone, in which it lies
-
-
-ENTITIES: Mapping[str, EntityType] = {
-    "overview": EntityType(Overview, ("overview",)),
-    "decision": EntityType(Decision, ("planning_context", "decision_log"), "DL"),
-    "rejected_alternative": EntityType(RejectedAlternative, ("planning_context", "rejected_alternatives"), "RA"),
-    "constraint": EntityType(Constraint, ("planning_context", "constraints"), "C"),
-    "risk": EntityType(Risk, ("planning_context", "known_risks"), "R"),
-    "invisible_knowledge": EntityType(InvisibleKnowledge, ("invisible_knowledge",)),
-    "milestone": EntityType(MilestoneFacts, ("milestones",), "M"),
-    "code_intent": EntityType(CodeIntent, ("code_intents",), "CI", owned=True),
-    "milestone_dependencies": EntityType(MilestoneDependencies, ("milestone_dependencies",)),
-    "code_change": EntityType(CodeChange, ("code_changes",), "CC", owned=True),
-    "documentation": EntityType(Documentation, ("documentation",), owned=True),
-}
 
 
 def places(plan: JsonObject, kind: EntityType) -> Iterator[tuple[str | None, Any]]:
@@ -73,7 +35,11 @@ def places(plan: JsonObject, kind: EntityType) -> Iterator[tuple[str | None, Any
 
 
 class AnswerRefused(PlannerError):
-    """An answer cannot be taken: this says why, to whoever gave it."""
+    """An answer cannot be taken: this says why, to whoever gave it, and lists what is `allowed` instead."""
+
+    def __init__(self, why: str, allowed: str = "") -> None:
+        super().__init__(why)
+        self.allowed = allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +61,29 @@ def apply(plan: Plan, operations: Sequence[Operation], writer: Writer) -> Plan:
             _apply(body, operation, writer)
         except AnswerRefused as refused:
             name = " ".join(filter(None, (operation.op, operation.entity, operation.id)))
-            raise AnswerRefused(sum_up((f"{refused} (operation {number}: {name})",))) from refused
+            raise AnswerRefused(sum_up((f"{refused} (operation {number}: {name})",)), refused.allowed) from refused
     try:
         plan = Plan.model_validate(body)
     except ValidationError as error:
         raise AnswerRefused(f"invalid: {explain(error)}") from error
-    if wrong := sum_up(faults(plan, writer.allowed)) or sum_up(size_faults(plan)):
-        raise AnswerRefused(wrong)
+    if found := [*faults(plan, writer.allowed)] or [*size_faults(plan)]:
+        raise AnswerRefused(sum_up(found), _allowed(plan, found, writer))
     return plan
+
+
+def _allowed(plan: Plan, found: Sequence[str], writer: Writer) -> str:
+    """List what an answer with these faults could have named: files, or ids that there are."""
+    kinds = {fault.partition(":")[0] for fault in found}
+    if "outside_allowlist" in kinds and writer.allowed:
+        return f"files {', '.join(sorted(writer.allowed))}"
+    if "dangling" not in kinds:
+        return ""
+    ids = {
+        "decisions": [each.id for each in plan.planning_context.decision_log],
+        "milestones": [each.id for each in plan.milestones],
+        "code intents": [each.id for milestone in plan.milestones for each in milestone.code_intents],
+    }
+    return "; ".join(f"{name} {', '.join(some) or 'none yet'}" for name, some in ids.items())
 
 
 def _apply(body: JsonObject, operation: Operation, writer: Writer) -> None:
@@ -121,14 +102,17 @@ def _add(body: JsonObject, kind: EntityType, operation: Operation, writer: Write
     owner = value.pop("milestone", None) if kind.owned else None
     target = next((place for name, place in places(body, kind) if name == owner), None)
     if target is None:
-        raise AnswerRefused("dangling: value.milestone must name the milestone that this belongs to")
+        known = ", ".join(str(name) for name, _ in places(body, kind))
+        why = "dangling: value.milestone must name the milestone that this belongs to"
+        raise AnswerRefused(why, f"milestones {known or 'none yet'}")
     if not isinstance(own := value.get("id"), str | None):
         raise AnswerRefused("invalid: value.id must be a string")
     taken = {record["id"] for _, place in places(body, kind) for record in place}
     numbers = [int(number) for number in (each.rpartition("-")[2] for each in taken) if number.isdigit()]
     name = operation.id or own or f"{kind.prefix}-{max(numbers, default=0) + 1:03d}"
     if name in taken:
-        raise AnswerRefused("exists: this id is taken; use set with its version")
+        free = f"{kind.prefix}-{max(numbers, default=0) + 1:03d}"
+        raise AnswerRefused("exists: this id is taken; use set with its version", f"no id, or a new one such as {free}")
     record = _valid(kind, {**value, "id": name, "version": 1})
     if operation.entity == "decision" and record["timestamp"] is None:
         record["timestamp"] = rfc3339(writer.now)
@@ -160,8 +144,9 @@ VERBS: Mapping[str, Callable[[JsonObject, EntityType, Operation, Writer], None]]
 
 def _find(body: JsonObject, kind: EntityType, operation: Operation) -> tuple[JsonObject, list[JsonObject]]:
     """Find what an operation is about, with the list it lies in; its version must be the one that was read."""
-    for owner, place in places(body, kind):
-        for record in [place] if kind.prefix is None else place:
+    found = list(places(body, kind))
+    for owner, place in found:
+        for record in _records(kind, place):
             if operation.id != (owner if kind.prefix is None else record["id"]):
                 continue
             if operation.version is None:
@@ -171,7 +156,15 @@ def _find(body: JsonObject, kind: EntityType, operation: Operation) -> tuple[Jso
                     f"stale: it has version {record['version']}, not {operation.version}; read it again"
                 )
             return record, place
-    raise AnswerRefused("dangling: there is nothing with this id")
+    there = [owner if kind.prefix is None else each["id"] for owner, place in found for each in _records(kind, place)]
+    raise AnswerRefused(
+        "dangling: there is nothing with this id", f"ids {', '.join(filter(None, there)) or 'none yet'}"
+    )
+
+
+def _records(kind: EntityType, place: Any) -> list[JsonObject]:
+    """List what lies in a place of an entity."""
+    return [place] if kind.prefix is None else place
 
 
 def _valid(kind: EntityType, value: JsonObject) -> JsonObject:
@@ -180,4 +173,6 @@ def _valid(kind: EntityType, value: JsonObject) -> JsonObject:
         entity = kind.model.model_validate(value, extra="forbid").model_dump(mode="json")
         return kind.model.model_validate(clean_words(entity)).model_dump(mode="json")
     except ValidationError as error:
-        raise AnswerRefused(f"invalid: {explain(error)}") from error
+        optional = ", ".join(name for name in kind.fields if name not in kind.required)
+        needed = f"{', '.join(kind.required)}, and if wanted " if kind.required else ""
+        raise AnswerRefused(f"invalid: {explain(error)}", f"in value {needed}{optional}") from error

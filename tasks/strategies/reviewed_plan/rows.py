@@ -6,7 +6,7 @@ row. `leave` is what happens when the row's steps have ended; AnswerRefused says
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,13 +14,19 @@ from pydantic import ValidationError
 
 from schemas.base import StepType
 from schemas.kinds.reviewed_plan import Reconciliation, ReviewDocument, WorkAnswer
-from schemas.kinds.reviewed_plan_files import GateVerdict, QrPhase, Review
+from schemas.kinds.reviewed_plan_answers import (
+    findings_schema,
+    operations_schema,
+    reconciliation_schema,
+    work_schema,
+)
+from schemas.kinds.reviewed_plan_files import GateVerdict, Plan, QrPhase, Review
 from schemas.step import PlannedStep
 from tasks.strategies.drafting.steps import room_for
 from tasks.strategies.reviewed_plan import gate
 from tasks.strategies.reviewed_plan.decision import ask
-from tasks.strategies.reviewed_plan.document import make_report, reconcile, tally
-from tasks.strategies.reviewed_plan.implementation import WorkRound, path_of, round_of
+from tasks.strategies.reviewed_plan.document import forget, make_report, reconcile, tally
+from tasks.strategies.reviewed_plan.implementation import WorkRound, path_of, round_of, steps_again
 from tasks.strategies.reviewed_plan.integrity import gaps
 from tasks.strategies.reviewed_plan.operations import AnswerRefused, Writer, apply
 from tasks.strategies.reviewed_plan.state import Turn
@@ -46,6 +52,8 @@ class WorkflowRow:
     leave: Leave
     phase: QrPhase | None = None  # of its gate
     reads_answer: bool = False  # its one step answers in `output`
+    schema: Callable[[Plan], Mapping[str, Any]] | None = None  # of what its steps answer
+    again: Callable[[Turn, str], Turn] | None = None  # has its steps that failed tried again, as a person says
 
 
 def planner_step(brief: Brief, change: Callable[[Turn], Turn] | None = None) -> WorkflowRow:
@@ -64,7 +72,12 @@ def execute_dispatch_step(brief: Brief, phase: QrPhase, then: Change | None = No
     """Make a row whose role writes plan.json through operations."""
 
     def enter(turn: Turn) -> Moved:
+        if turn.state.review_first and turn.loop(phase).iteration == 1 and not any(gaps(turn.plan, phase)):
+            return _written(turn.with_loop(phase, turn.loop(phase)).with_phase(brief.name, "it is there")), brief.ahead
         return _dispatch(turn.with_state(part=1)), None
+
+    def _written(turn: Turn) -> Turn:
+        return replace(turn, document=then(turn.document, turn.now)) if then else turn
 
     def _dispatch(turn: Turn) -> Turn:
         step_id = brief.name + suffix(turn.loop(phase).iteration, turn.state.part)
@@ -83,9 +96,9 @@ def execute_dispatch_step(brief: Brief, phase: QrPhase, then: Change | None = No
             return _dispatch(turn.with_state(part=turn.state.part + 1)), None
         if wanting := sum_up(gaps(turn.plan, phase)):
             raise AnswerRefused(wanting)
-        return replace(turn, document=then(turn.document, turn.now)) if then else turn, brief.ahead
+        return _written(turn), brief.ahead
 
-    return WorkflowRow(brief, enter, leave, phase, reads_answer=True)
+    return WorkflowRow(brief, enter, leave, phase, reads_answer=True, schema=lambda _: operations_schema(brief.writes))
 
 
 def patch_dispatch_step(
@@ -100,7 +113,7 @@ def patch_dispatch_step(
         return _next(turn.with_loop(phase, turn.loop(phase)).with_state(wave=0, part=1))
 
     def leave(turn: Turn, _: Any) -> Moved:
-        return _next(tally(turn).with_state(part=turn.state.part + 1))
+        return _next(tally(turn).with_state(part=turn.state.part + 1, tries=0))
 
     def _next(turn: Turn) -> Moved:
         """Hand out the next part that has steps; the last wave ends the row."""
@@ -116,7 +129,13 @@ def patch_dispatch_step(
             turn = turn.with_state(wave=turn.state.wave + 1, part=1)
         return turn, brief.ahead
 
-    return WorkflowRow(brief, enter, leave, phase)
+    def again(turn: Turn, hint: str) -> Turn:
+        tries = turn.state.tries + 1
+        wave = make(round_of(turn, brief, phase), turn.state.wave) or ()
+        steps = steps_again(wave, turn.state.ended, tries, hint)
+        return forget(turn).with_state(tries=tries, work_asked=False).hand_out(brief.name, steps)
+
+    return WorkflowRow(brief, enter, leave, phase, schema=lambda _: work_schema(), again=again)
 
 
 def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
@@ -144,7 +163,7 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
         turn = turn.with_state(mended=())
         return replace(turn.with_file(decided), review=fit(review.verdict or "", 20) or None), brief.ahead
 
-    return WorkflowRow(brief, enter, leave, phase, reads_answer=True)
+    return WorkflowRow(brief, enter, leave, phase, reads_answer=True, schema=lambda _: findings_schema())
 
 
 def qr_gate_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> WorkflowRow:
@@ -184,7 +203,10 @@ def reconcile_step(brief: Brief) -> WorkflowRow:
             return turn.with_document(report=make_report(turn.document, "COMPLETED")), brief.ahead
         return reconcile(turn, _parse(Reconciliation, output)), brief.ahead
 
-    return WorkflowRow(brief, enter, leave, reads_answer=True)
+    def schema(plan: Plan) -> Mapping[str, Any]:
+        return reconciliation_schema([each.id for each in plan.milestones])
+
+    return WorkflowRow(brief, enter, leave, reads_answer=True, schema=schema)
 
 
 def open_gate(turn: Turn, phase: QrPhase, then: Change | None) -> Turn:
@@ -197,8 +219,15 @@ def open_gate(turn: Turn, phase: QrPhase, then: Change | None) -> Turn:
     return turn.with_phase("plan.json", f"frozen at {turn.plan.frozen_at}") if turn.plan.frozen_at else turn
 
 
+_FORMS = {
+    WorkAnswer: '{"operations": [{"op", "entity", "id", "version", "value"}], "more": false}',
+    Review: '{"items": [{"id", "scope", "check", "severity", "status", "finding"}], "verdict"}',
+    Reconciliation: '{"milestones": [{"id", "outcome", "deviations"}], "summary"}',
+}
+
+
 def _parse(model: Any, output: Any) -> Any:
     try:
         return model.model_validate(output)
     except ValidationError as error:
-        raise AnswerRefused(f"invalid: {explain(error)}") from error
+        raise AnswerRefused(f"invalid: {explain(error)}", f"an object like {_FORMS[model]}") from error

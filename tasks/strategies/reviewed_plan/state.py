@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.goal import Goal
-from schemas.kinds.reviewed_plan import Loop, ReviewDocument, ReviewedPlanInput, ReviewState
+from schemas.kinds.reviewed_plan import Loop, ReviewDocument, ReviewedPlanInput, ReviewState, Workflow
 from schemas.kinds.reviewed_plan_files import GateRecord, Plan, QrFile, QrPhase
 from schemas.step import PlannedStep
 from tasks.rules.budget import limits_of
@@ -87,8 +87,8 @@ class Turn:
         count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
         return replace(turn, steps=(*self.steps, *steps)).with_phase(row, count)
 
-    def expansion(self, why: str) -> Expansion:
-        """Say what came out of the turn."""
+    def expansion(self, why: str, *, replaces: bool = False) -> Expansion:
+        """Say what came out of the turn; whether its steps stand for all that failed so far."""
         return Expansion(
             state=self.state.model_dump(mode="json"),
             document=self.document.model_dump(mode="json"),
@@ -96,6 +96,7 @@ class Turn:
             steps=self.steps,
             phases=self.phases,
             question=self.question,
+            replaces=replaces,
             halt=self.halt,
         )
 
@@ -103,7 +104,8 @@ class Turn:
 def begin_state(given: ReviewedPlanInput, project: Project) -> ReviewState:
     """Begin the state of a workflow, as its goal wants it to go."""
     return ReviewState(
-        workflow=given.workflow,
+        workflow=Workflow.BOTH if given.review_first else given.workflow,
+        review_first=given.review_first,
         schedule=schedule_of(given.severity_schedule),
         cap=given.convergence_cap,
         max_iterations=given.max_iterations,

@@ -8,15 +8,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.base import StepState
+from schemas.base import FailureCategory, Mode, StepState
 from schemas.envelope import FieldError, field_error
 from schemas.goal import Goal
-from schemas.kinds.reviewed_plan import ReviewDocument, ReviewedPlanInput, ReviewState, StepEnd, Workflow
+from schemas.kinds.reviewed_plan import ReviewedPlanInput, ReviewState, StepEnd, Workflow
 from schemas.kinds.reviewed_plan_files import GateVerdict, Plan
+from tasks.base.policy_version import ChangedRule
 from tasks.rules.strategy import Answer, Draft, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import reject
 from tasks.strategies.drafting.project import Project, keep_permitted, read_test_command
-from tasks.strategies.reviewed_plan.decision import continue_loop, overrule, read_decision
+from tasks.strategies.reviewed_plan.decision import ask_about_work, continue_loop, overrule, read_decision
 from tasks.strategies.reviewed_plan.document import (
     execution_errors,
     make_report,
@@ -29,14 +30,19 @@ from tasks.strategies.reviewed_plan.gate import schedule_faults, schedule_of
 from tasks.strategies.reviewed_plan.implementation import CODE_LEVEL
 from tasks.strategies.reviewed_plan.material import OpenStep, material_of
 from tasks.strategies.reviewed_plan.operations import AnswerRefused
-from tasks.strategies.reviewed_plan.state import Turn, begin_state, state_of, turn_of
+from tasks.strategies.reviewed_plan.prompt import prompt_of
+from tasks.strategies.reviewed_plan.rows import WorkflowRow
+from tasks.strategies.reviewed_plan.state import Turn, begin_state, project_in, state_of, turn_of
 from tasks.strategies.reviewed_plan.workflow import PARTS, ROWS, go
 from tasks.text.fields import fit
+from tasks.text.json_in_prose import find_object
 from tasks.text.paths import expand_globs
-from tasks.toolchain.catalogue import CATALOGUE, Catalogue
+from tasks.toolchain.catalogue import CATALOGUE, Catalogue, catalogue_of
 
 FAILED, SKIPPED, DONE = StepState.FAILED.value, StepState.SKIPPED.value, StepState.DONE.value
 MAX_UNTOUCHED = 5  # files shown of one step
+MAX_WHY = 300  # characters of why a step failed
+MAX_REFUSAL, MAX_ALLOWED = 480, 240  # characters: the next attempt is told 500
 
 
 def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
@@ -54,18 +60,22 @@ def draft(goal: Goal, catalogue: Catalogue, setting: Setting) -> Answer:
     if found := tuple(_plan_errors(given, document.plan, allowed.files)):
         return reject("invalid_plan", found)
     turn = Turn(goal, allowed.files, catalogue, setting.now, begin_state(given, project), document)
-    first = go(turn, PARTS[given.workflow][0]).expansion("")
+    first = go(turn, PARTS[turn.state.workflow][0]).expansion("")
     return Draft(first.steps, first.document, state=first.state, phases=first.phases)
 
 
 def input_for(live: LivePlan, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Hand a step of the open row the documents that it reads. Pure."""
+    """Hand a step of the open row the documents that it reads, and ask it in words. Pure."""
     state = state_of(live)
     row = ROWS.get(state.row)
     if row is None or facts.get("step_id") not in state.open:
         return {}
-    document = ReviewDocument.model_validate(live.document)
-    return material_of(row.brief, OpenStep(state, document, str(facts["step_id"]), row.phase))
+    turn = turn_of(live, catalogue_of(live.tools, live.policy_version), state)
+    step = OpenStep(state, turn.document, str(facts["step_id"]), row.phase)
+    material = material_of(row.brief, step, lambda: project_in(turn))
+    if row.schema is None or facts["mode"] == Mode.TEST:
+        return material
+    return {"prompt": prompt_of(row.brief, live.goal, facts, material), "schema": row.schema(turn.plan), **material}
 
 
 def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
@@ -78,9 +88,9 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
         writes = isinstance(output, dict) and "operations" in output
         return "frozen: plan.json is not written while it is carried out" if writes else None
     try:
-        row.leave(turn_of(live, CATALOGUE, state), output)
+        row.leave(turn_of(live, CATALOGUE, state), _read(live, output))
     except AnswerRefused as refused:
-        return str(refused)
+        return _tell(refused) if _asks_agents(live) else str(refused)
     return None
 
 
@@ -92,45 +102,109 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
     row = ROWS.get(state.row)
     if row is None or end.step_id not in state.open:
         return None
-    state = _note_end(state, end)
+    state = _note_end(state, end, _why(end) if _asks_about_work(live) else None)
     why = f"{end.step_id} is {end.state}"
-    if state.open and not state.failed:
+    is_work = row.again is not None and _asks_about_work(live)
+    if state.open and (is_work or not state.failed):
         return Expansion(state.model_dump(mode="json"), live.document, why)
     turn = turn_of(live, catalogue, state)
     if state.failed:  # no row follows a step that failed for good: report how far the plan came
         turn = tally(turn)
         report = make_report(turn.document, "BLOCKED", summary=f"{state.row} did not succeed.")
-        return turn.with_document(report=report).expansion(why)
+        turn = turn.with_document(report=report)
+        return (ask_about_work(turn) if is_work else _give_up(turn, row, live, end)).expansion(why)
     turn = replace(turn, unreviewed=row.reads_answer and end.state == SKIPPED)
     try:
-        turn, following = row.leave(turn, end.output)
+        turn, following = row.leave(turn, _read(live, end.output))
     except AnswerRefused:  # though it was judged before: nobody can use this answer, so what follows decides without it
         turn, following = row.leave(replace(turn, unreviewed=True), None)
     return go(turn, following).expansion(why)
 
 
 def answer(live: LivePlan, value: Any, catalogue: Catalogue) -> Expansion | str:
-    """Do as a person decided about a gate that does not pass."""
+    """Do as a person decided about a gate that does not pass, or about work that failed."""
     state = state_of(live)
+    turn = turn_of(live, catalogue, state)
+    if state.work_asked:
+        return _answer_about_work(turn, value)
     if state.asked is None:
         return "Nothing is asked."
-    turn, phase, row = turn_of(live, catalogue, state), state.asked, ROWS[state.row]
-    said = read_decision(value, turn, phase)
+    phase, row = state.asked, ROWS[state.row]
+    said = read_decision(value, turn.loop(phase).continued)
     if isinstance(said, str):
         return said
     why = f"A person decided about {row.brief.name}: {said.decision}"
+    replaces = _asks_about_work(live)  # a review may have failed for good before
     if said.decision == "stop":
         return _stop(turn, fit(said.reason, 500)).expansion(why)
     if said.decision == "continue":
         skipped = turn.document.gate_history[-1].verdict is GateVerdict.SKIPPED
         back = f"{phase}-qr" if skipped else row.brief.back
-        return go(continue_loop(turn, phase), back).expansion(why)
-    return go(*row.leave(overrule(turn, phase, said.reason), None)).expansion(why)
+        return go(continue_loop(turn, phase), back).expansion(why, replaces=replaces)
+    return go(*row.leave(overrule(turn, phase, said.reason), None)).expansion(why, replaces=replaces)
+
+
+def _answer_about_work(turn: Turn, value: Any) -> Expansion | str:
+    """Have steps that failed tried again, go on without them, or stop, as a person decided."""
+    row, said = ROWS[turn.state.row], read_decision(value, turn.state.tries)
+    if isinstance(said, str):
+        return said
+    why, reason = f"A person decided about {row.brief.name}: {said.decision}", fit(said.reason, 500)
+    if said.decision == "stop" or row.again is None:
+        return _stop(turn, reason).expansion(why)
+    if said.decision == "continue":
+        return row.again(turn, reason).expansion(why, replaces=True)
+    turn = turn.with_phase(row.brief.name, f"accepted by a person: {reason}")
+    turn = turn.with_document(report=None).with_state(work_asked=False, open=(), ended=(), failed=False)
+    return go(*row.leave(turn, None)).expansion(why, replaces=True)
 
 
 def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:  # noqa: ARG001 (the protocol's)
     """Leave a plan whose step failed for good: its report has said so since."""
     return None
+
+
+def _asks_agents(live: LivePlan) -> bool:
+    return live.policy_version >= ChangedRule.ROLES_ARE_AGENTS.since
+
+
+def _asks_about_work(live: LivePlan) -> bool:
+    return live.policy_version >= ChangedRule.FAILED_WORK_IS_ASKED_ABOUT.since
+
+
+def _read(live: LivePlan, output: Any) -> Any:
+    """Read an answer that is a text as the JSON in it; what has none is refused by its reader."""
+    if not _asks_agents(live):
+        return output
+    try:
+        return find_object(output)
+    except ValueError:
+        return output
+
+
+def _tell(refused: AnswerRefused) -> str:
+    """Say why an answer was refused, and what it may name, within what the next attempt is told."""
+    if not refused.allowed:
+        return str(refused)
+    allowed = fit(refused.allowed, MAX_ALLOWED)
+    return f"{fit(str(refused), MAX_REFUSAL - len(allowed))}. Allowed: {allowed}"
+
+
+def _give_up(turn: Turn, row: WorkflowRow, live: LivePlan, end: End) -> Turn:
+    """Halt with what was wrong with the last answer of a role; about work without a review a person is asked."""
+    if not (row.reads_answer and _asks_agents(live)):
+        return turn
+    if row.brief.name in PARTS[Workflow.EXECUTE] and row.phase is not None:
+        return go(*row.leave(replace(turn, unreviewed=True), None))
+    last, attempts = end.failure or {}, end.attempt or 0
+    message = last.get("suggestion") or last.get("trace") or str(last.get("category"))
+    refused = last.get("category") == FailureCategory.OUTPUT_REFUSED
+    code = message.partition(":")[0] if refused else str(last.get("category")).lower()
+    errors = [field_error("/output", fit(code, 50), message).model_dump()]
+    reason = fit(f"{end.step_id} gave no answer of use in {attempts} attempts: {message}", MAX_REFUSAL)
+    counted = {"value": attempts, "limit": attempts, "limit_name": "max_attempts"}
+    evidence = {"step_id": end.step_id, "attempts": attempts, "errors": errors, "last_error": end.failure, **counted}
+    return replace(turn, halt=("planning_failed", reason, evidence))
 
 
 def _errors(goal: Goal, given: ReviewedPlanInput, project: Project, *, testable: bool) -> Iterator[FieldError]:
@@ -140,6 +214,9 @@ def _errors(goal: Goal, given: ReviewedPlanInput, project: Project, *, testable:
     if goal.steps is not None:
         sentence = "This kind makes its own steps; supply reviewed_plan.plan instead."
         yield field_error("/steps", "steps_not_taken", sentence)
+    if given.review_first and given.workflow is not Workflow.EXECUTE:
+        sentence = "review_first is for the workflow execute; plan and both have their reviews."
+        yield field_error("/reviewed_plan/review_first", "only_to_execute", sentence)
     if given.workflow is Workflow.EXECUTE and given.plan is None:
         yield field_error("/reviewed_plan/plan", "no_plan", "To execute takes a plan: set reviewed_plan.plan.")
     if given.workflow is Workflow.PLAN:
@@ -160,10 +237,13 @@ def _errors(goal: Goal, given: ReviewedPlanInput, project: Project, *, testable:
 def _plan_errors(given: ReviewedPlanInput, plan: Plan, allowed: tuple[str, ...]) -> Iterator[FieldError]:
     """Say why the supplied plan cannot be carried out, or not be worked on."""
     pointer = "/reviewed_plan/plan"
-    if given.workflow is Workflow.EXECUTE:
+    if given.workflow is Workflow.EXECUTE and not given.review_first:
+        if given.plan is not None and plan.frozen_at is None:
+            sentence = "No review has frozen this plan: set reviewed_plan.review_first to true to have it reviewed."
+            yield field_error(f"{pointer}/frozen_at", "plan_not_frozen", sentence)
         yield from execution_errors(plan, allowed, pointer)
     elif plan.frozen_at is not None:
-        sentence = "A frozen plan is not planned any further: execute it."
+        sentence = "A frozen plan is not planned or reviewed any further: execute it, without review_first."
         yield field_error(f"{pointer}/frozen_at", "plan_frozen", sentence)
     elif given.plan is not None:
         yield from planning_errors(plan, allowed, pointer)
@@ -176,13 +256,22 @@ def _cleaning_errors(error: ValidationError) -> Iterator[FieldError]:
         yield field_error(f"/reviewed_plan/plan/{place}", "invalid_plan", f"Once cleaned: {each['msg']}.")
 
 
-def _note_end(state: ReviewState, end: End) -> ReviewState:
+def _note_end(state: ReviewState, end: End, why: str | None) -> ReviewState:
     files = end.facts.get("allowed_files", ()) if end.state == DONE else ()
     untouched = tuple(path for path in files if path not in end.touched_files)[:MAX_UNTOUCHED]
-    note = StepEnd(step_id=end.step_id, state=end.state, untouched=untouched)
+    note = StepEnd(step_id=end.step_id, state=end.state, untouched=untouched, why=why)
     left = tuple(name for name in state.open if name != end.step_id)
     failed = state.failed or end.state == FAILED
     return state.model_copy(update={"open": left, "ended": (*state.ended, note), "failed": failed})
+
+
+def _why(end: End) -> str | None:
+    """Say why a step failed, in a line."""
+    if end.state != FAILED or end.failure is None:
+        return None
+    tests = ", ".join(end.failure.get("failing_tests") or ())
+    words = (end.failure.get("category"), tests, end.failure.get("suggestion") or end.failure.get("trace"))
+    return fit(": ".join(filter(None, words)), MAX_WHY)
 
 
 def _note_mend(turn: Turn, end: End) -> Expansion | None:
@@ -200,4 +289,7 @@ def _stop(turn: Turn, reason: str) -> Turn:
     report = make_report(turn.document, "ABORTED", summary=reason)
     message = f"A person stopped the plan at {turn.state.row}. {reason}".strip()
     evidence = {"gate": turn.state.row, "decision": "stop"}
-    return replace(turn.with_document(report=report).with_state(asked=None), halt=("review_stopped", message, evidence))
+    return replace(
+        turn.with_document(report=report).with_state(asked=None, work_asked=False),
+        halt=("review_stopped", message, evidence),
+    )

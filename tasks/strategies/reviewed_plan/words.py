@@ -18,7 +18,7 @@ M = TypeVar("M", bound=BaseModel)
 
 CODE, DRAWING = "diff", "diagram_ascii"  # the fields that are no prose
 FREELY_NAMED = "params"  # the field whose keys are a writer's own words
-_CONTROLS = re.compile(rf"{INVISIBLE.pattern}|[\x0b-\x0d\x85\u2028\u2029]")
+CONTROLS = re.compile(rf"{INVISIBLE.pattern}|[\x0b-\x0d\x85\u2028\u2029]")
 MAX_FAULTS = 5  # shown at once
 
 
@@ -26,7 +26,7 @@ def clean_words(value: Any, name: str = "") -> Any:
     """Sanitise every text and key of a valid document; code stays as it is."""
     if isinstance(value, str):
         # Of a harmless drawing every character counts.
-        drawn = name == DRAWING and not _CONTROLS.search(value) and not sanitize(value, Treatment.FLAG).findings
+        drawn = name == DRAWING and not CONTROLS.search(value) and not sanitize(value, Treatment.FLAG).findings
         return value if name == CODE or drawn else sanitize(value).text
     if isinstance(value, dict):
         free = name == FREELY_NAMED

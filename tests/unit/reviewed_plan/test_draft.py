@@ -13,7 +13,7 @@ from tasks.rules.strategy import Draft, Rejected, Setting
 from tasks.rules.validation import max_steps, validate
 from tasks.strategies.reviewed_plan import draft
 from tasks.toolchain.catalogue import CATALOGUE, Catalogue
-from tests.support.kinds.reviewed_plan import CONTEXT, FILES, NOW, a_goal, a_plan, begin, diff, drafted, run
+from tests.support.kinds.reviewed_plan import CONTEXT, FILES, NOW, a_goal, a_plan, begin, diff, drafted, failing, run
 
 NOTHING = {
     "constraints": ["none confirmed"],
@@ -169,12 +169,37 @@ def test_a_frozen_plan_that_leaves_its_waves_to_us_is_not_written_either() -> No
     assert begin(a_goal("execute", plan=plan)).plan == plan
 
 
-def test_a_plan_that_is_not_frozen_is_frozen_before_it_is_executed() -> None:
+def test_a_plan_that_no_review_has_frozen_is_not_executed() -> None:
     plan = a_plan(frozen_at=None, milestone_dependencies={})
-    play = begin(a_goal("execute", plan=plan))
 
+    assert codes(a_goal("execute", plan=plan)) == [("/reviewed_plan/plan/frozen_at", "plan_not_frozen")]
+    assert codes(a_goal("both", plan=plan, review_first=True)) == [("/reviewed_plan/review_first", "only_to_execute")]
+    assert codes(a_goal("execute", plan=a_plan(), review_first=True)) == [
+        ("/reviewed_plan/plan/frozen_at", "plan_frozen")
+    ]
+
+
+def test_a_plan_is_reviewed_before_it_is_executed_where_the_goal_asks_for_that() -> None:
+    plan = a_plan(frozen_at=None, milestone_dependencies={})
+    play = run(begin(a_goal("execute", plan=plan, review_first=True)))
+
+    gates = ["plan-design-qr", "plan-code-qr", "plan-docs-qr"]
+    assert play.order[:4] == [*gates, "impl-m-001"]  # what is there is reviewed, and not written again
     assert play.plan["frozen_at"] == "2026-09-21T14:13:20.000Z"
     assert [wave["milestones"] for wave in play.plan["milestone_dependencies"]["waves"]] == [["M-001"], ["M-002"]]
+    assert play.document["report"]["status"] == "COMPLETED"
+
+
+def test_a_review_before_the_execution_has_what_is_missing_or_wrong_written() -> None:
+    plan: Any = dict(a_plan(frozen_at=None))
+    for each in plan["milestones"]:
+        each["code_changes"] = []
+    play = run(begin(a_goal("execute", plan=plan, review_first=True)), failing(plan_design=1), until="impl-execute")
+
+    assert play.order[:5] == [
+        "plan-design-qr", "plan-design-execute-r2", "plan-design-qr-r2", "plan-code-execute", "plan-code-qr"
+    ]  # fmt: skip
+    assert play.plan["frozen_at"]
 
 
 def test_fields_of_a_supplied_plan_that_we_do_not_know_are_dropped() -> None:

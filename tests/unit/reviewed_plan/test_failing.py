@@ -44,8 +44,12 @@ def test_a_role_that_keeps_failing_ends_in_the_report(step_id: str, limit: int |
         assert plan.states[step_id] in ("ACTIVE", "PENDING")
         answers(plan, step_id, NO_USE)
 
-    assert plan.halt["rule"] == "cannot_revise"
+    assert plan.halt["rule"] == "planning_failed"
     assert plan.states[step_id] == "FAILED"
+    told = plan.halt["evidence"]
+    assert (told["step_id"], told["attempts"]) == (step_id, attempts)
+    assert [error["code"] for error in told["errors"]] == ["invalid"]
+    assert "Allowed: an object like {" in told["errors"][0]["message"]
     report = document(plan)["report"]
     assert (report["status"], report["summary"]) == ("BLOCKED", f"{step_id} did not succeed.")
 

@@ -9,10 +9,11 @@ import pytest
 from schemas import codec
 from schemas.goal import MAX_GOAL_BYTES, Goal
 from schemas.kinds.reviewed_plan import Operation, ReviewContext, ReviewDocument
+from schemas.kinds.reviewed_plan_answers import ENTITIES
 from schemas.kinds.reviewed_plan_files import MAX_PLAN_BYTES, Plan
 from tasks.strategies.reviewed_plan import integrity
 from tasks.strategies.reviewed_plan.document import empty_plan, execution_errors, freeze
-from tasks.strategies.reviewed_plan.operations import ENTITIES, AnswerRefused, Writer, apply
+from tasks.strategies.reviewed_plan.operations import AnswerRefused, Writer, apply
 from tests.support.kinds.reviewed_plan import (
     CODE,
     DESIGN,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from schemas.kinds.reviewed_plan_answers import ENTITIES
 from schemas.kinds.reviewed_plan_files import LoopState, QrPhase
 from schemas.step import PlannedStep
 from tasks.strategies.reviewed_plan.material import READERS
-from tasks.strategies.reviewed_plan.operations import ENTITIES
 from tasks.strategies.reviewed_plan.workflow import EXECUTION, PLANNING, ROWS
 from tests.support.kinds.reviewed_plan import (
     ANSWERS,
