@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from tests.conftest import RunningWorker
 from tests.support.demos import played, processes_of
 from tests.support.kinds.reviewed_plan import a_plan, change, op, overview
 from tests.support.scripted import HOME, Fleet, Spec
+from tests.support.scripts import honest_roles
 from tests.support.scripts.reviewed_plan import (
     OWN,
     ROLES,
@@ -179,7 +182,10 @@ def test_a_role_that_never_answers_anything_of_use_ends_in_a_report(planner_work
     view = shown(planner_worker, plan_id)
     assert [(step["step_id"], step["state"]) for step in view["steps"]] == [("plan-design-execute", "FAILED")]
     assert [spec["attempt"] for spec in fleet.specs] == [1, 2, 3]
-    assert view["halt"]["rule"] == "cannot_revise"
+    assert (view["halt"]["rule"], view["halt"]["evidence"]["attempts"]) == ("planning_failed", 3)
+    (error,) = view["halt"]["evidence"]["errors"]
+    assert (error["pointer"], error["code"]) == ("/output", "invalid")
+    assert "value.id must be a string" in error["message"]
     assert view["document"]["report"]["status"] == "BLOCKED"
 
 
@@ -286,6 +292,51 @@ def test_the_demo_shows_a_gate_that_fails_and_leaves_nothing(place: Path) -> Non
     assert demo.err == ""
     assert not list(processes_of(place))
     assert not list((place / "tmp").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--kind", "reviewed_plan", "--agent", " "], "there is no command"),
+        (["--kind", "reviewed_plan", "--agent", "'x"], "cannot be split into words"),
+        (["--kind", "reviewed_plan", "--agent", "no-such-agent --x"], "no-such-agent is no program"),
+        (["--agent", "cat"], "plays the kind reviewed_plan alone"),
+    ],
+)
+def test_an_agent_that_cannot_play_the_demo_is_told_at_once(words: list[str], said: str) -> None:
+    result = CliRunner().invoke(app, ["demo", *words])
+
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+@pytest.mark.outages
+def test_an_agent_that_knows_its_prompt_alone_makes_mistakes_and_recovers(place: Path) -> None:
+    memory = place / "memory"
+    memory.mkdir()
+    agent = shlex.join([sys.executable, honest_roles.__file__, str(memory)])
+    paths = [f"--agent-path={path}" for path in (f"{memory}:rw", Path(honest_roles.__file__).parents[3])]
+
+    demo = played(
+        place,
+        "--kind",
+        "reviewed_plan",
+        "--json",
+        "--agent",
+        agent,
+        *paths,
+        PYTHONPATH=str(Path(honest_roles.__file__).parents[3]),
+    )
+
+    shown = demo.told
+    document, steps = shown["completed"]["document"], shown["completed"]["steps"]
+    assert (shown["completed"]["state"], shown["tests_passed"]) == ("COMPLETED", True)
+    assert document["plan"]["frozen_at"]
+    assert document["report"]["status"] == "COMPLETED"
+    mistakes, again = (memory / "mistakes").read_text().splitlines(), [each for each in steps if each["attempt"] > 1]
+    assert len(mistakes) == len(again) == len((memory / "steps").read_text().splitlines()) // honest_roles.EVERY >= 5
+    assert any(each["step_id"].startswith("impl-m-") for each in again)
+    assert not list(processes_of(place))
 
 
 def test_the_demo_leaves_the_queues_of_a_real_fleet_alone(planner_worker: RunningWorker, place: Path) -> None:

@@ -21,7 +21,7 @@ from rich.console import Console
 from schemas import codec
 from schemas.envelope import Problem
 from tasks.base.errors import PlannerError
-from worker.demo.fleet import Fleet
+from worker.demo.fleet import DemoAgent, Fleet
 from worker.demo.progress import Progress
 from worker.demo.render import draw_svg, show_end, viewer
 from worker.demo.session import Session
@@ -40,12 +40,22 @@ INTERRUPTED = 130  # as a shell says it
 FAILURES = (PlannerError, RedisError, GitError, OSError, subprocess.SubprocessError)
 
 
-def run(kind: str, *, as_json: bool, keep: bool, console: Console, svg: Path | None = None) -> int:
+def run(
+    kind: str,
+    *,
+    as_json: bool,
+    keep: bool,
+    console: Console,
+    svg: Path | None = None,
+    agent: DemoAgent | None = None,
+) -> int:
     """Play the demo of a kind; returns 0 only if the plan completed and the tests pass.
 
-    `as_json` prints one JSON object and nothing else, `keep` leaves the directory, `svg` draws the end into a file.
+    `as_json` prints one JSON object and nothing else, `keep` leaves the directory, `svg` draws the end into a file, and
+    `agent` works in place of the scripted one.
     """
     story = load_story(kind)
+    summary = f"{agent.command} planned it, reviewed it and carried it out." if agent else story.summary
     stderr = Terminal(stderr=True, highlight=False, markup=False, soft_wrap=True)
     try:
         with _interruptible(), ExitStack() as stack:
@@ -54,8 +64,8 @@ def run(kind: str, *, as_json: bool, keep: bool, console: Console, svg: Path | N
                 stderr.print(f"The demo is played in {name}, which stays.")
             else:
                 name = stack.enter_context(TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True))
-            progress = Progress(Path(name), kind, story.summary)
-            problem = _play(story, progress, console, as_json=as_json)
+            progress = Progress(Path(name), kind, summary)
+            problem = _play(story, progress, console, agent, as_json=as_json)
             if problem:
                 _print_problem(problem, progress.home, stderr)
             elif svg:
@@ -71,7 +81,9 @@ def run(kind: str, *, as_json: bool, keep: bool, console: Console, svg: Path | N
     return 1 if problem else 0
 
 
-def _play(story: Story, progress: Progress, console: Console, *, as_json: bool) -> Problem | None:
+def _play(
+    story: Story, progress: Progress, console: Console, agent: DemoAgent | None, *, as_json: bool
+) -> Problem | None:
     """Play the story; returns what went wrong."""
     if missing := _missing(story.needs):
         return Problem.of("demo_needs", missing)
@@ -88,7 +100,7 @@ def _play(story: Story, progress: Progress, console: Console, *, as_json: bool) 
             processes = Fleet(progress.home, environment)
             stack.callback(processes.stop)
             stack.enter_context(view := viewer(console, as_json=as_json))
-            story.play(Session(story, progress, view, processes, client, settings.partitions, queue))
+            story.play(Session(story, progress, view, processes, client, settings.partitions, queue, agent))
     except FAILURES as error:
         return Problem.of("demo_failed", str(error), status=500)
     return None

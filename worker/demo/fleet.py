@@ -2,23 +2,65 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+from worker.agents.agent import is_named
 from worker.process.launch import worker_command
-from worker.sandbox.process import SOURCES
+from worker.sandbox.process import SOURCES, basic_environment, environment
 
 GRACE_S = 4.0  # between SIGTERM and SIGKILL
 PLANNER = ("-c", "from worker.start import planner; planner()")  # the command `planner`, also if it is not on the path
 PACKAGES = ("schemas", "tasks", "worker")
 AGENT = "worker.demo.agent"
 CONTROLLERS = ("controller-1", "controller-2")
+
+
+@dataclass(frozen=True, slots=True)
+class DemoAgent:
+    """An agent in place of the scripted one: its name, its data file, or a command that is given the prompt."""
+
+    command: str
+    paths: tuple[str, ...] = ()  # that it may reach, such as its login
+
+    @property
+    def fault(self) -> str | None:
+        """Say why it cannot be run; None where nothing is wrong."""
+        try:
+            words = shlex.split(self.command)
+        except ValueError as error:
+            return f"--agent: {self.command!r} cannot be split into words: {error}"
+        if is_named(self.command) or (words and shutil.which(_found(words[0]))):
+            return None
+        return f"--agent: {words[0]} is no program that is found here." if words else "--agent: there is no command."
+
+    def write(self, home: Path) -> str:
+        """Return what `planner controller --agent` takes; a command gets a data file in `home`."""
+        if is_named(self.command):
+            return str(Path(self.command).resolve()) if self.command.endswith(".toml") else self.command
+        words = [_found(word) for word in shlex.split(self.command)]
+        usual = basic_environment()  # which verifications have as well: what a data file names they have not
+        variables = [name for name in environment() if name not in usual and re.fullmatch(r"[A-Za-z_]\w*", name)]
+        data = {"argv": words, "stdin": "prompt", "reader": "report", "variables": variables}
+        path = home / "agent.toml"
+        # A list of strings is written alike in JSON and in TOML.
+        path.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in data.items()))
+        return str(path)
+
+
+def _found(word: str) -> str:
+    """Name a file of the current folder so that it is found from everywhere."""
+    return str(Path(word).resolve()) if ("/" in word or "." in word) and Path(word).is_file() else word
 
 
 class Fleet:
@@ -37,12 +79,14 @@ class Fleet:
         """Start what `planner worker --pool solo` runs: a Celery worker, with these variables beside."""
         self._start("worker", worker_command("solo")[1:], settings)
 
-    def start_controllers(self, root: Path, queues: Sequence[str], kind: str) -> None:
-        """Start two `planner controller` for `queues` on the repository `root`, with the scripted agent of a kind."""
+    def start_controllers(self, root: Path, queues: Sequence[str], kind: str, agent: DemoAgent | None = None) -> None:
+        """Start two `planner controller` for `queues` on the repository `root`, with the scripted agent of a kind, or
+        another one."""
         command = shlex.join((sys.executable, "-P", "-m", AGENT, kind))  # -P: whatever folders the repository has
-        options = ["--exec", command, "--workdir", str(root)]
-        options += [f"--queue={queue}" for queue in queues]
-        options += [f"--agent-path={path}" for path in (self._sources, *(Path(SOURCES) / name for name in PACKAGES))]
+        options = ["--agent", agent.write(self._home)] if agent else ["--exec", command]
+        options += ["--workdir", str(root), *(f"--queue={queue}" for queue in queues)]
+        paths: Iterable[Path | str] = (self._sources, *(Path(SOURCES) / name for name in PACKAGES))
+        options += [f"--agent-path={path}" for path in (agent.paths if agent else paths)]
         for name in CONTROLLERS:
             self._start(name, (*PLANNER, "controller", "--name", name, *options), {"PYTHONPATH": str(self._sources)})
 

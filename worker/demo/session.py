@@ -18,7 +18,7 @@ from schemas.command import Command
 from schemas.goal import Goal
 from schemas.plan import GoalAnswer, PlanView
 from worker.demo import repository
-from worker.demo.fleet import Fleet
+from worker.demo.fleet import DemoAgent, Fleet
 from worker.demo.progress import PlanWatch, Progress, StoryStep
 from worker.demo.render import Viewer
 from worker.demo.story import Commit, DemoFailed, Story
@@ -28,6 +28,7 @@ from worker.store.keys import Partition, partition_of
 T = TypeVar("T")
 
 DEADLINE_S = 90.0
+AGENT_DEADLINE_S = 4 * 3600.0  # of an agent that asks a model
 TICK_S = 0.1
 
 
@@ -42,6 +43,7 @@ class Session:
     client: Redis
     partitions: int
     queue: str
+    agent: DemoAgent | None = None  # in place of the scripted one
     base: str = field(default="", init=False)  # the commit that its repository began with
     plan_id: str = field(default="", init=False)  # of the goal that was submitted last
 
@@ -84,7 +86,8 @@ class Session:
 
     def start_controllers(self) -> None:
         """Start the controllers, for the queues of the kind or for the demo's own."""
-        self.fleet.start_controllers(self.root, self.story.queues or (self.queue,), self.progress.kind)
+        queues = self.story.queues or (self.queue,)
+        self.fleet.start_controllers(self.root, queues, self.progress.kind, self.agent)
 
     def submit(self, title: str, body: Mapping[str, Any]) -> None:
         """Submit a goal and wait for its verdict."""
@@ -161,10 +164,17 @@ class Session:
 
     def end_of_plan(self) -> PlanView:
         """Wait for the end of the plan, which has to be COMPLETED."""
-        view = self.wait("the end of the plan", self.watch().refresh)
+        view = self.wait("the end of the plan", self._ended)
         if view.state is not PlanState.COMPLETED:
             raise DemoFailed(f"The plan ended as {view.state}: {view.halt and view.halt.reason}")
         return view
+
+    def _ended(self) -> PlanView | None:
+        watch = self.watch()
+        ended = watch.refresh()
+        if self.agent and watch.view and watch.view.waiting:  # a story with the scripted one has its answer ready
+            raise DemoFailed(f"The plan asks a person: {' '.join(watch.view.waiting.questions)}")
+        return ended
 
     def watch(self) -> PlanWatch:
         """Have the viewer see the plan from now on."""
@@ -203,8 +213,9 @@ class Session:
         while not (found := probe()):
             if name := self.fleet.find_ended():
                 raise DemoFailed(f"The process {name} ended while the demo waited for {what}.")
-            if self.progress.seconds > DEADLINE_S:
-                raise DemoFailed(f"After {DEADLINE_S:.0f} s the demo still waited for {what}.")
+            deadline = AGENT_DEADLINE_S if self.agent else DEADLINE_S
+            if self.progress.seconds > deadline:
+                raise DemoFailed(f"After {deadline:.0f} s the demo still waited for {what}.")
             if self.progress.watch:
                 self.progress.watch.refresh()
             self.viewer.show(self.progress)

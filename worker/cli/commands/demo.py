@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from worker.cli.console import Json, Kind, command
+from worker.cli.console import USAGE, Failure, Json, Kind, command
 from worker.host.terminal import Terminal
 
 
@@ -15,6 +15,15 @@ from worker.host.terminal import Terminal
 def demo(
     kind: Annotated[Kind, typer.Option(help="The kind of goal.")] = Kind.TASK,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the directory with the repository.")] = False,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CMD", help="Who works: a command that is given the prompt, claude, codex, or a data file."
+        ),
+    ] = None,
+    agent_path: Annotated[
+        list[str] | None, typer.Option(metavar="PATH[:rw]", help="What that agent may read or write; again for more.")
+    ] = None,
     svg: Annotated[Path | None, typer.Option(help="Draw the end into this file.")] = None,
     as_json: Json = False,
 ) -> int:
@@ -26,8 +35,19 @@ def demo(
 
     [b]planner demo --kind campaign[/b]
 
+    [b]planner demo --kind reviewed_plan --agent "my-agent --print"[/b]
+
+    With --agent, for the kind reviewed_plan, an agent of yours plays all roles: each step's prompt on its standard
+    input, its answer on its standard output.
+
     Needs nothing running. Exit code 0 only if the plan is COMPLETED and the tests pass.
     """
     from worker.demo.engine import run
+    from worker.demo.fleet import DemoAgent
 
-    return run(kind.value, as_json=as_json, keep=keep, console=Terminal(stderr=as_json), svg=svg)
+    if agent is not None and kind is not Kind.REVIEWED_PLAN:
+        raise Failure.of("wrong_kind", "--agent plays the kind reviewed_plan alone.", USAGE)
+    given = DemoAgent(agent, tuple(agent_path or ())) if agent is not None else None
+    if given and (fault := given.fault):
+        raise Failure.of("no_agent", fault, USAGE)
+    return run(kind.value, as_json=as_json, keep=keep, console=Terminal(stderr=as_json), svg=svg, agent=given)

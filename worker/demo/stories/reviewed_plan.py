@@ -199,7 +199,7 @@ def play(session: Session) -> None:
         view = session.end_of_plan()
         document = view.document
         verdicts = [record["verdict"] for record in document["gate_history"]]
-        if verdicts.count("FAIL") != 1 or not document["plan"]["frozen_at"]:
+        if not session.agent and (verdicts.count("FAIL") != 1 or not document["plan"]["frozen_at"]):
             raise DemoFailed(f"The gates said {', '.join(verdicts)}; one of them should have failed once.")
         waves = len(document["plan"]["milestone_dependencies"]["waves"])
         step.result = f"{view.state}: {len(view.steps)} steps, {len(verdicts)} reviews, {waves} waves"

@@ -1,0 +1,113 @@
+"""An agent for all roles of a reviewed plan that knows its craft, and of a step only the prompt that it is given.
+
+It reads the prompt on its standard input, as any agent CLI does, and answers in prose around fenced JSON. At every
+third step it makes a mistake at first; the folder that is its argument keeps count. It is run as a program of its own:
+`planner demo --kind reviewed_plan --agent "python honest_roles.py FOLDER"`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from jsonschema import Draft202012Validator
+
+from worker.demo.stories import reviewed_plan as craft
+
+EVERY = 3  # step begins with a mistake
+AGAIN = "# What the last attempt ran into"
+PATCHES = "Change these files and no others"
+PHASES = {  # what a reviewer is asked to break down
+    "the review of the design": "plan-design-qr",
+    "the review of the diffs": "plan-code-qr",
+    "the review of the documentation": "plan-docs-qr",
+    "the review of the code as it is now": "impl-code-qr",
+    "the review of the documents": "impl-docs-qr",
+}
+ROLES = {
+    "the architect": craft.architect,
+    "a developer": craft.developer,
+    "the technical writer": craft.writer,
+    "the reviewer": craft.reviewer,
+}
+
+
+def sections(prompt: str) -> dict[str, str]:
+    """Read what stands below each title of a prompt, without the marks of data."""
+    found = {}
+    for part in ("\n" + prompt).split("\n# ")[1:]:
+        title, _, text = part.partition("\n")
+        quoted = [line.removeprefix("| ") for line in text.splitlines() if line.startswith("| ")]
+        found[title.partition(" (from")[0]] = "\n".join(quoted) or text.strip()
+    return found
+
+
+def understood(prompt: str, told: dict[str, str]) -> dict[str, Any]:
+    """Put what a prompt says into the words in which the craft is written."""
+    documents = {"plan": "plan.json as it is now", "outcomes": "What became of the milestones so far"}
+    documents["milestone"] = "The milestone, with what it rests on"
+    given = {name: json.loads(told[title]) for name, title in documents.items() if title in told}
+    task = told["What to do"]
+    phase = next((name for words, name in PHASES.items() if words in task), None)
+    step = "reconcile" if task.startswith("Lay plan and code") else phase
+    return {"mode": "patch" if PATCHES in prompt else "read_only", "step_id": step, "phase": phase, "input": given}
+
+
+def errs(folder: Path, prompt: str) -> bool:
+    """Tell whether this is a step to begin with a mistake."""
+    if AGAIN in prompt:
+        return False
+    with (folder / "steps").open("a+") as steps:
+        fcntl.flock(steps, fcntl.LOCK_EX)
+        steps.seek(0)
+        number = len(steps.readlines()) + 1
+        steps.write(f"{number}\n")
+    return number % EVERY == 0
+
+
+def mistake(told: dict[str, str], answer: Any, number: int) -> str:
+    """Make one: code that does not compile, or nothing; an answer that breaks a rule, or none at all."""
+    if PATCHES in told:
+        path = Path(told[PATCHES].splitlines()[0].removeprefix("- "))
+        if path.suffix == ".py":
+            path.write_text("def half(\n")
+        return "It should work."
+    wrong = [
+        "I had a look, and everything is fine as it is.",
+        json.dumps({name: each[:1] * 2 if isinstance(each, list) else each for name, each in answer.items()}),
+        json.dumps({"answer": answer}),
+    ]
+    return wrong[number % len(wrong)]
+
+
+def main(folder: Path) -> None:
+    """Do the step on standard input."""
+    prompt = sys.stdin.read()
+    told = sections(prompt)
+    schema = json.loads(prompt.rpartition("Its schema:\n")[2].splitlines()[0])
+    role = next(each for words, each in ROLES.items() if prompt.find(f"You are {words} of a plan") >= 0)
+    spec = understood(prompt, told)
+    if errs(folder, prompt):
+        answer = None if spec["mode"] == "patch" else role(spec)
+        with (folder / "mistakes").open("a+") as mistakes:
+            mistakes.seek(0)
+            number = len(mistakes.readlines())
+            mistakes.write(told["What to do"][:60] + "\n")
+        sys.stdout.write(mistake(told, answer, number))
+        return
+    answer = role(spec)
+    if answer is None:
+        answer = {"summary": "The plan's change is made.", "deviations": []}
+    Draft202012Validator(schema).validate(answer)
+    sys.stdout.write(
+        f"I did what was asked.\n\n```json\n{json.dumps(answer, indent=1)}\n```\nTell me about {{more}}.\n"
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
