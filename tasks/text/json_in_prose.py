@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from schemas import codec
@@ -31,30 +31,40 @@ def read_json(output: Any) -> Any:
     return codec.loads(unfence(output)) if isinstance(output, str) else output
 
 
-def find_object(output: Any) -> Any:
-    """Read the JSON in `output` if that is a text: all of it, else the longest object in its fences and prose.
+def find_object(output: Any, wanted: Collection[str] = ()) -> Any:
+    """Read the JSON in `output` if that is a text: all of it, else an object in its fences and prose.
 
-    ValueError says that there is none.
+    That is the last one with all fields of `wanted`, else the longest. ValueError says that there is none.
     """
     if not isinstance(output, str):
         return output
     try:
         return codec.loads(output)
     except codec.DecodeError:
-        return codec.loads(_longest_object(output))
+        found = {text: codec.loads(text) for text in _objects(output)}
+    fit = [value for value in found.values() if set(wanted) <= value.keys()]
+    if wanted and fit:
+        return fit[-1]
+    if not found:
+        raise ValueError("there is no JSON object in it")
+    return found[max(found, key=len)]
 
 
-def _longest_object(text: str) -> str:
-    decoder, found = json.JSONDecoder(), ""
+def _objects(text: str) -> Iterator[str]:
+    """Yield the outermost objects of a text, as they are written."""
+    decoder = json.JSONDecoder(parse_constant=_refuse)
     start, tried = text.find("{"), 0
     while start >= 0 and tried < MAX_STARTS:
         try:
             _, end = decoder.raw_decode(text, start)
-            found = max(found, text[start:end], key=len)
+            yield text[start:end]
         except (ValueError, RecursionError):
             end, tried = start + 1, tried + 1
         start = text.find("{", end)
-    return found
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)  # NaN and Infinity, which JSON does not have
 
 
 def as_text(output: Any) -> str:

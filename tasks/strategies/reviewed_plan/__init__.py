@@ -7,8 +7,9 @@ by item, `gate` adds the items up: on, back to the work with what failed, or, wh
 `decision` of a person. With the last gate of planning plan.json is frozen and `markdown` writes it for people.
 
 Then it is carried out: `milestones` puts it into waves, `implementation` makes their patches, `document` keeps what
-became of each milestone and reports it. `material` hands each step the documents that its row reads; `words` makes what
-comes from outside fit for them. `state` has the turn, the value on which every row works.
+became of each milestone and reports it. `material` hands each step the documents that its row reads, `prompt` asks for
+it in words; `words` makes what comes from outside fit for them. `state` has the turn, the value on which every row
+works.
 
 Whatever a role answers is judged before it counts (`refusal`), and applied as a whole when its step ends (`advance`).
 A review that finds faults is no failure: it sends the work back as new steps, until a person has to decide.

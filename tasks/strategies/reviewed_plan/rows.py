@@ -53,6 +53,7 @@ class WorkflowRow:
     phase: QrPhase | None = None  # of its gate
     reads_answer: bool = False  # its one step answers in `output`
     schema: Callable[[Plan], Mapping[str, Any]] | None = None  # of what its steps answer
+    holds: tuple[str, ...] = ()  # the fields that no answer is without
     again: Callable[[Turn, str], Turn] | None = None  # has its steps that failed tried again, as a person says
 
 
@@ -98,7 +99,15 @@ def execute_dispatch_step(brief: Brief, phase: QrPhase, then: Change | None = No
             raise AnswerRefused(wanting)
         return _written(turn), brief.ahead
 
-    return WorkflowRow(brief, enter, leave, phase, reads_answer=True, schema=lambda _: operations_schema(brief.writes))
+    return WorkflowRow(
+        brief,
+        enter,
+        leave,
+        phase,
+        reads_answer=True,
+        schema=lambda _: operations_schema(brief.writes),
+        holds=("operations",),
+    )
 
 
 def patch_dispatch_step(
@@ -163,7 +172,9 @@ def qr_dispatch_step(brief: Brief, phase: QrPhase) -> WorkflowRow:
         turn = turn.with_state(mended=())
         return replace(turn.with_file(decided), review=fit(review.verdict or "", 20) or None), brief.ahead
 
-    return WorkflowRow(brief, enter, leave, phase, reads_answer=True, schema=lambda _: findings_schema())
+    return WorkflowRow(
+        brief, enter, leave, phase, reads_answer=True, schema=lambda _: findings_schema(), holds=("items",)
+    )
 
 
 def qr_gate_step(brief: Brief, phase: QrPhase, then: Change | None = None) -> WorkflowRow:
@@ -206,7 +217,7 @@ def reconcile_step(brief: Brief) -> WorkflowRow:
     def schema(plan: Plan) -> Mapping[str, Any]:
         return reconciliation_schema([each.id for each in plan.milestones])
 
-    return WorkflowRow(brief, enter, leave, reads_answer=True, schema=schema)
+    return WorkflowRow(brief, enter, leave, reads_answer=True, schema=schema, holds=("milestones",))
 
 
 def open_gate(turn: Turn, phase: QrPhase, then: Change | None) -> Turn:

@@ -88,7 +88,7 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
         writes = isinstance(output, dict) and "operations" in output
         return "frozen: plan.json is not written while it is carried out" if writes else None
     try:
-        row.leave(turn_of(live, CATALOGUE, state), _read(live, output))
+        row.leave(turn_of(live, CATALOGUE, state), _read(live, row, output))
     except AnswerRefused as refused:
         return _tell(refused) if _asks_agents(live) else str(refused)
     return None
@@ -115,7 +115,7 @@ def advance(live: LivePlan, end: End, catalogue: Catalogue) -> Expansion | None:
         return (ask_about_work(turn) if is_work else _give_up(turn, row, live, end)).expansion(why)
     turn = replace(turn, unreviewed=row.reads_answer and end.state == SKIPPED)
     try:
-        turn, following = row.leave(turn, _read(live, end.output))
+        turn, following = row.leave(turn, _read(live, row, end.output))
     except AnswerRefused:  # though it was judged before: nobody can use this answer, so what follows decides without it
         turn, following = row.leave(replace(turn, unreviewed=True), None)
     return go(turn, following).expansion(why)
@@ -172,12 +172,12 @@ def _asks_about_work(live: LivePlan) -> bool:
     return live.policy_version >= ChangedRule.FAILED_WORK_IS_ASKED_ABOUT.since
 
 
-def _read(live: LivePlan, output: Any) -> Any:
+def _read(live: LivePlan, row: WorkflowRow, output: Any) -> Any:
     """Read an answer that is a text as the JSON in it; what has none is refused by its reader."""
     if not _asks_agents(live):
         return output
     try:
-        return find_object(output)
+        return find_object(output, row.holds)
     except ValueError:
         return output
 

@@ -160,6 +160,7 @@ SPOKEN = {
     "json": DESIGN,
     "a fence": f"```json\n{DESIGN}\n```",
     "prose around a fence": f"I read `{{a}}` and\n```python\nx = {{}}\n```\nHere:\n```json\n{DESIGN}\n```\nDone.",
+    "more objects": f'It was {json.dumps({"plan": "x" * 9000})}. {DESIGN} It took {{"seconds": 5}}.',
     "prose": f"I explored the repository {{src}}. My answer: {DESIGN} Tell me if {{more}} is needed.",
 }
 
