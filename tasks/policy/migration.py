@@ -122,6 +122,7 @@ ROWS: Mapping[ChangedRule, Callable[[UnitOfWork], None] | None] = MappingProxyTy
         ChangedRule.HANGS_ARE_COUNTED: _count_hangs,
         ChangedRule.DELIVERIES_ARE_APART: None,  # steps stay where they are; see `migrate` for those to come
         ChangedRule.POLICIES_ARE_KEPT: None,  # none was named, so that ours hold on
+        ChangedRule.NULLS_ARE_LEFT_OUT: None,  # of answers to come
         ChangedRule.ROLES_ARE_AGENTS: None,  # of answers to come
         ChangedRule.FAILED_WORK_IS_ASKED_ABOUT: None,  # of failures to come: the others of a wave lack their reason
     }
