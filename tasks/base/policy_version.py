@@ -99,6 +99,19 @@ class ChangedRule(Enum):
     DELIVERIES_ARE_APART = (5, "The queue `deliver` is for DELIVER steps alone.")
     # Asked nowhere, for a plan names its policy itself. The row raises the version, so that workers which would decide
     # such a plan under the built-in rules leave it to newer ones (`is_newer`).
+    PLANNED_ANEW_BEFORE_A_HALT = (
+        6,
+        "A step that failed in the same way as often as it may fails for good, and halts its plan only where that plan "
+        "cannot be planned anew.",
+    )
+    BLOCKED_IS_NO_FAILURE = (
+        6,
+        "A task of a campaign that its controller reports as blocked is not tried again, and counts as no failure.",
+    )
+    TESTS_COME_AGAIN = (
+        6,
+        "Where the tests of a SPEC that landed keep its BUILD from passing, the SPEC comes again with the BUILD.",
+    )
     POLICIES_ARE_KEPT = (6, "A plan that was made under a policy of operators is decided under that policy.")
     NULLS_ARE_LEFT_OUT = (
         6,

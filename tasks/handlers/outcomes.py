@@ -124,6 +124,9 @@ def _judge(unit: UnitOfWork, step: Step, outcome: Outcome, began: int) -> None:
     doubt = None if failure or outcome_verdict.is_proved(facts, outcome) else _report_doubt(unit, step, outcome)
     if doubt and budget.requires_receipts(unit.plan.head):
         failure = outcome_verdict.failure_without_proof(doubt)
+    at_once = failure is not None and failure["category"] in halt_rules.AT_ONCE
+    if unit.strategy_state and not at_once and expansion.block(unit, step, outcome):
+        return
     if facts["inserted_by"] and baseline.is_baseline(facts) and baseline.end_baseline(unit, step, outcome, failure):
         return
     if failure is not None:

@@ -6,6 +6,7 @@ What it adds is validated, counted, versioned and logged like a revision; a stra
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -25,13 +26,15 @@ from tasks.policy import goal_texts, halt, waits
 from tasks.policy.outcome_verdict import fit_evidence
 from tasks.policy.pre_steps import is_mend, looks_inserted
 from tasks.rules.budget import bind
-from tasks.rules.strategy import MAX_EXPANSION, Draft, End, Expansion, LivePlan, Phase, Strategy
+from tasks.rules.strategy import MAX_EXPANSION, Blocked, Draft, End, Expansion, LivePlan, Phase, Strategy
 from tasks.rules.validation import max_steps, validate
 from tasks.strategies.registry import strategy_of
+from tasks.text.blocked_report import blocked_report
 from tasks.text.forbidden_paths import JUDGED
 from tasks.text.paths import expand_globs
 from tasks.toolchain.catalogue import Catalogue, catalogue_of
 
+BLOCKED = "BLOCKED"  # begins the reason of a step that its controller could not go on with
 NOBODY: Mapping[str, Any] = MappingProxyType({})
 KINDS = {kind.value: True for kind in GoalKind}
 DROPPED: dict[str, Any] = {  # of the goal, for what a plan expands to
@@ -94,10 +97,43 @@ def refusal(unit: UnitOfWork, step: Step, outcome: Outcome) -> dict[str, Any] | 
         return None
     strategy, live, _ = _strategy(unit)
     why = strategy.refusal(live, step.facts, outcome.output)
-    if why is None:
+    if why is None or isinstance(why, Blocked):
         return None
     unit.inputs.append(["output refused", step.step_id, step.status.attempt, fit_evidence(why)])
     return PreviousFailure(category=FailureCategory.OUTPUT_REFUSED.value, suggestion=fit_evidence(why)).model_dump()
+
+
+def block(unit: UnitOfWork, step: Step, outcome: Outcome) -> bool:
+    """End a step whose controller reports that it cannot go on; False where it does not, or where nobody listens."""
+    if step.facts["inserted_by"] or blocked_report(outcome.output) is None:
+        return False
+    strategy, live, _ = _strategy(unit)
+    why = strategy.refusal(live, step.facts, outcome.output)
+    if not isinstance(why, Blocked):
+        return False
+    unit.end_step(step, S.FAILED.value, "failed", f"{BLOCKED}: {why.reason}")
+    return True
+
+
+def goes_on_without(unit: UnitOfWork, step: Step) -> bool:
+    """Whether the strategy would go on if `step` failed for good now; an inserted step takes down what it is for.
+
+    Raises NeedsSteps where the snapshot lacks that.
+    """
+    ended = step
+    if origin := step.facts["inserted_by"]:
+        found = unit.snapshot.steps.get(origin)
+        if found is None or found.spec is None:
+            raise NeedsSteps(frozenset({origin}))
+        ended = found
+    strategy, live, catalogue = _strategy(unit)
+    end = End(ended.step_id, ended.facts, S.FAILED.value, failure=step.status.previous)
+    noted = strategy.advance(live, end, catalogue)
+    if noted and (noted.halt or noted.steps or noted.question):
+        return noted.halt is None
+    if noted:
+        live = replace(live, state=noted.state, document=noted.document)
+    return strategy.stuck(live, catalogue) is not None
 
 
 def answer(unit: UnitOfWork, value: Any, who: Mapping[str, Any]) -> str | None:

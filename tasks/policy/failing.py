@@ -10,8 +10,8 @@ from schemas.outcome import Outcome
 from tasks.base.policy_version import ChangedRule
 from tasks.plan.snapshot import Step
 from tasks.plan.unit_of_work import UnitOfWork
+from tasks.policy import expansion, halt_rules, revision, waits
 from tasks.policy import halt as halting
-from tasks.policy import halt_rules, revision, waits
 from tasks.policy.halt_rules import FiredRule
 
 ASKED_ABOUT = frozenset({"consecutive_failures", "identical_failure"})
@@ -40,7 +40,7 @@ def fail(
     """
     status = step.status
     status.previous = failure
-    if halt and _is_asked_about(unit, step, halt):
+    if halt and (_is_asked_about(unit, step, halt) or _is_planned_anew(unit, step, halt)):
         unit.end_step(step, S.FAILED.value, "failed", failure["category"])
     elif halt:
         halting.halt(unit, halt.rule, halt.reason, halt.evidence, step)
@@ -59,4 +59,14 @@ def _is_asked_about(unit: UnitOfWork, step: Step, halt: FiredRule) -> bool:
         and unit.plan.head.kind == GoalKind.REVIEWED_PLAN
         and step.facts["mode"] != Mode.READ_ONLY
         and ChangedRule.FAILED_WORK_IS_ASKED_ABOUT.holds(unit.plan)
+    )
+
+
+def _is_planned_anew(unit: UnitOfWork, step: Step, halt: FiredRule) -> bool:
+    """Whether a campaign goes on without a step that would be tried in the same way again, instead of halting."""
+    return (
+        halt.rule == halt_rules.IDENTICAL
+        and unit.plan.head.kind == GoalKind.CAMPAIGN
+        and ChangedRule.PLANNED_ANEW_BEFORE_A_HALT.holds(unit.plan)
+        and expansion.goes_on_without(unit, step)
     )

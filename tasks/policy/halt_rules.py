@@ -27,6 +27,7 @@ from tasks.toolchain.classify import FAMILY, HALTS_AT_ONCE, OWN, Family, signatu
 MAX_VERIFICATIONS = 64  # whose flips are counted: the counters are written with every commit
 MAX_REMEMBERED = 8  # failures of a plan, and steps that made it grow, named as the events that led to a halt
 FAILED = StepState.FAILED.value
+IDENTICAL = "identical_failure"
 GREW = "FILES_CREATED"  # stands among them in the place of a category
 REMEMBERS_SINCE = "remembers_since"  # in `halting`, ms: what a plan remembers for advice begins there, not with it
 
@@ -81,7 +82,7 @@ RULES = (
         only=_TOLD,
     ),
     Rule(
-        "identical_failure",
+        IDENTICAL,
         "identical_failures",
         lambda seen: seen.step.status.repeats,
         "{step} failed {value} times in the same way",

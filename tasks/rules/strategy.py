@@ -158,6 +158,13 @@ class Expansion:
     halt: tuple[str, str, Mapping[str, Any]] | None = None  # rule, reason and evidence: the plan cannot go on
 
 
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Why a controller cannot go on with a step, as it reports: the step ends, and that counts as no failure."""
+
+    reason: str
+
+
 class Strategy(Protocol):
     """How one kind of goal becomes steps and goes on, in six pure functions.
 
@@ -173,10 +180,10 @@ class Strategy(Protocol):
         """Say what an attempt of a step is given beside its spec."""
         ...
 
-    def refusal(self, live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
+    def refusal(self, live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | Blocked | None:
         """Say why what a controller answered with success is no use.
 
-        The attempt failed then, and the next one reads why.
+        The attempt failed then, and the next one reads why; a step that is blocked has no next one.
         """
         ...
 

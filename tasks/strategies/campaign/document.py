@@ -53,7 +53,10 @@ def document_of(
 
 def progress_report(progress: Mapping[str, TaskProgress]) -> dict[str, Any]:
     """Write how far each task is."""
-    return {seq: each.model_dump(mode="json", exclude={"steps"}, exclude_none=True) for seq, each in progress.items()}
+    return {
+        seq: each.model_dump(mode="json", exclude={"steps", "setback", "before"}, exclude_none=True)
+        for seq, each in progress.items()
+    }
 
 
 def document_with(

@@ -11,13 +11,15 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 
+from schemas.base import FailureCategory as C
 from schemas.kinds.campaign import PlanTask, TaskStatus, TaskType
+from tasks.base.policy_version import ChangedRule
 from tasks.rules.strategy import MAX_EXPANSION, Expansion, LivePlan
 from tasks.strategies.campaign.document import document_with
 from tasks.strategies.campaign.formulas import LEAST_BUDGET
 from tasks.strategies.campaign.prompt import prompt_of
-from tasks.strategies.campaign.sequence import depends_on, kebab, merge, parents, sequence_phase
-from tasks.strategies.campaign.state import CampaignScope, CampaignState, TaskProgress
+from tasks.strategies.campaign.sequence import depends_on, graph, kebab, merge, parents, sequence_phase
+from tasks.strategies.campaign.state import CampaignScope, CampaignState, Setback, TaskProgress
 from tasks.strategies.campaign.steps import (
     DRAFT,
     StepFrame,
@@ -30,6 +32,9 @@ from tasks.strategies.campaign.steps import (
 from tasks.strategies.campaign.verification import project_of
 
 LEAST_UNREACHABLE = 2
+_BY_TESTS = frozenset(  # the failures of a task that its tests may be to blame for
+    {C.TEST_REGRESSION, C.TEST_TIMEOUT, C.IMPORT_ERROR, C.COMPILATION_ERROR, C.TYPE_ERROR, C.LINT_ERROR}
+)
 
 
 def ask_anew(live: LivePlan, state: CampaignState, scope: CampaignScope) -> Expansion:
@@ -42,6 +47,35 @@ def ask_anew(live: LivePlan, state: CampaignState, scope: CampaignScope) -> Expa
     return Expansion(state.model_dump(mode="json"), live.document, why, (step,), replaces=True)
 
 
+def with_tests_again(live: LivePlan, state: CampaignState) -> CampaignState:
+    """Have the complete SPECs come again whose tests keep another task from passing."""
+    if live.policy_version < ChangedRule.TESTS_COME_AGAIN.since:
+        return state
+    tasks = {task.seq: task for task in tasks_of(live.document)}
+    progress = dict(state.progress)
+    for seq, each in state.progress.items():
+        if each.blocked_by is None and each.setback and each.setback.category in _BY_TESTS:
+            for spec in _blamed_specs(tasks, seq, each.setback, complete_tasks(state)):
+                progress[spec] = TaskProgress(before=each.setback)
+    return state.model_copy(update={"progress": progress})
+
+
+def _blamed_specs(
+    tasks: Mapping[str, PlanTask], seq: str, setback: Setback, complete: Collection[str]
+) -> tuple[str, ...]:
+    """Name the SPECs before a task whose tests failed; where no test is told, those that it waits for itself."""
+    waits = graph(tuple(tasks.values()))
+    before = list(waits[seq])
+    for name in before:  # which grows meanwhile
+        before += (each for each in waits[name] if each not in before)
+    specs = [name for name in before if name in complete and tasks[name].type is TaskType.SPEC]
+    told = "\n".join((*setback.failing_tests, setback.trace or ""))
+    named = tuple(
+        name for name in specs if any(path in told for path in (*tasks[name].delta, *(tasks[name].creates or ())))
+    )
+    return named or (() if setback.failing_tests else tuple(name for name in specs if name in waits[seq]))
+
+
 def replan_by_templates(live: LivePlan, state: CampaignState, scope: CampaignScope) -> Expansion | None:
     """Have all that is not complete come again, after finding out what blocked it.
 
@@ -50,7 +84,7 @@ def replan_by_templates(live: LivePlan, state: CampaignState, scope: CampaignSco
     tasks = tasks_of(live.document)
     left = [task for task in tasks if task.seq not in complete_tasks(state)]
     blocked = set(_causes(state.progress)) - set(state.finding)
-    merged = merge(tasks, _add_causes(tasks, left, blocked), complete_tasks(state))
+    merged = merge(tasks, _add_causes(tasks, left, blocked, state), complete_tasks(state))
     if isinstance(merged, str):
         return None
     fresh = tuple(task.seq for task in merged if task.seq not in state.progress)
@@ -64,15 +98,14 @@ def replan_with(live: LivePlan, state: CampaignState, tasks: Sequence[PlanTask],
     left = [task for task in tasks if task.seq not in complete_tasks(state)]
     exploring = {task.seq for task in left} & set(state.finding)
     project = project_of(state.known, scope)
-    blocked = _causes(state.progress)
-    reasons = dict(blocked)
-    for task in tasks:
-        if task.seq in blocked:  # the new ones before it have its reason, too
-            reasons |= {seq: blocked[task.seq] for seq in parents(task.depends) if seq not in state.progress}
-    frame = StepFrame(state.known, project, redo_suffix(state.replans), exploring, reasons)
+    before = _setbacks(tasks, state)
+    frame = StepFrame(state.known, project, redo_suffix(state.replans), exploring, before)
     made = steps_of(left, frame)
     steps = tuple(step for some in made.values() for step in some)
-    fresh = {seq: TaskProgress(steps=tuple(step.step_id for step in some)) for seq, some in made.items()}
+    fresh = {
+        seq: TaskProgress(steps=tuple(step.step_id for step in some), before=before.get(seq))
+        for seq, some in made.items()
+    }
     whole = state.made + len(steps)
     update = {"progress": {**state.progress, **fresh}, "waits": None, "prompt": None, "made": whole}
     state = state.model_copy(update=update)
@@ -80,6 +113,24 @@ def replan_with(live: LivePlan, state: CampaignState, tasks: Sequence[PlanTask],
     why = f"{len(left) - len(exploring)} tasks come again or are new{after}."
     document = document_with(live.document or {}, tasks, state.progress)
     return Expansion(state.model_dump(mode="json"), document, why, steps, (sequence_phase(tasks),), replaces=True)
+
+
+def _setbacks(tasks: Sequence[PlanTask], state: CampaignState) -> dict[str, Setback]:
+    """Tell what blocked each task that comes again; a new one has that of the task that waits for it."""
+    progress = state.progress
+    found = {seq: progress[seq].before for seq in _again(progress)}
+    causes = {seq: progress[seq].setback for seq in _causes(progress)}
+    for task in tasks:
+        if task.seq in causes or task.seq in found:
+            for seq in parents(task.depends):
+                if seq not in progress:
+                    found.setdefault(seq, causes.get(task.seq) or found.get(task.seq))
+    return {seq: each for seq, each in (found | causes).items() if each}
+
+
+def _again(progress: Mapping[str, TaskProgress]) -> list[str]:
+    """Name the SPECs that come again."""
+    return [seq for seq, each in progress.items() if each.before and not each.steps]
 
 
 def _situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) -> list[str]:
@@ -91,6 +142,8 @@ def _situation(tasks: Sequence[PlanTask], progress: Mapping[str, TaskProgress]) 
         far, waits = progress[task.seq], ", ".join(parents(task.depends)) or "nothing"
         what = f"{task.seq} {task.slug} ({task.type}; {', '.join(task.delta[:5]) or 'no files'}; waits for {waits})"
         blocked = f"waited for {far.blocked_by}" if far.blocked_by else far.reason
+        if far.before and not far.steps:
+            blocked = f"its tests may be wrong, since {far.before.task} cannot pass: {far.before.reason}"
         lines.append(": ".join(filter(None, (f"{what} is {far.status.replace('_', ' ')}", far.delivered or blocked))))
     return lines
 
@@ -107,15 +160,20 @@ def _causes(progress: Mapping[str, TaskProgress]) -> dict[str, str]:
     return {seq: each.reason or "" for seq, each in blocked.items() if each.blocked_by is None}
 
 
-def _add_causes(tasks: Sequence[PlanTask], again: Sequence[PlanTask], blocked: Collection[str]) -> tuple[PlanTask, ...]:
-    """Put a new task before each blocked one, which finds out why."""
+def _add_causes(
+    tasks: Sequence[PlanTask], left: Sequence[PlanTask], blocked: Collection[str], state: CampaignState
+) -> tuple[PlanTask, ...]:
+    """Put a new task before each blocked one, or before its tests that come again, which finds out why."""
     taken = {task.seq for task in tasks}
     free = (seq for seq in map("{:03}".format, count(1)) if seq not in taken)
-    changed: list[PlanTask] = []
-    for task in again:
-        if task.seq not in blocked:
-            changed.append(task)
-            continue
+    again = {task.seq: task for task in left}
+    for task in (task for task in left if task.seq in blocked):
+        blamed = [
+            seq for seq in _again(state.progress) if state.progress[seq].before == state.progress[task.seq].setback
+        ]
+        firsts = [again[seq] for seq in blamed] or [again[task.seq]]
+        names = {task.seq, *blamed}
+        waits = dict.fromkeys(seq for first in firsts for seq in parents(first.depends) if seq not in names)
         cause = PlanTask(
             seq=next(free),
             slug=kebab(f"find-out-{task.slug}"),
@@ -123,7 +181,10 @@ def _add_causes(tasks: Sequence[PlanTask], again: Sequence[PlanTask], blocked: C
             delta=(),
             verify=task.verify,
             budget=LEAST_BUDGET,
-            depends=task.depends,
+            depends=depends_on(tuple(waits)),
         )
-        changed += (cause, task.model_copy(update={"depends": depends_on((*parents(task.depends), cause.seq))}))
-    return tuple(changed)
+        again[cause.seq] = cause
+        for first in firsts:
+            more = depends_on((*parents(first.depends), cause.seq))
+            again[first.seq] = first.model_copy(update={"depends": more})
+    return tuple(again.values())

@@ -63,6 +63,19 @@ class CampaignTerms(Record):
     failures: int = 10  # remembered ones that count
 
 
+class Setback(Record):
+    """What blocked a task, for whoever does it again, or writes its tests again."""
+
+    task: str
+    reason: str
+    category: str | None = None  # of its failure; none where its controller reported it as blocked
+    failing_tests: tuple[str, ...] = ()
+    trace: str | None = None
+    tried: str | None = None
+    unknown: str | None = None
+    discovery: str | None = None
+
+
 class TaskProgress(Record):
     """How far a task is, and which of its steps have not ended."""
 
@@ -70,6 +83,11 @@ class TaskProgress(Record):
     steps: tuple[str, ...] = ()
     delivered: str | None = None
     reason: str | None = None
+    tried: str | None = None  # by the controller that reported it as blocked, as the two below
+    unknown: str | None = None
+    discovery: str | None = None
+    setback: Setback | None = None  # what blocked it
+    before: Setback | None = None  # what blocked it the last time, or the task that its tests kept from passing
     blocked_by: str | None = None
     tool_calls: int | None = None  # that its controllers say they used, beside its budget
 

@@ -18,18 +18,21 @@ from schemas.step import ControllerTaskSpec, PlannedStep, VerifyTool
 from tasks.rules.risk import ROLLBACK, assess_declared, estimate, explain_raise
 from tasks.rules.strategy import End
 from tasks.strategies.campaign.sequence import parents
-from tasks.strategies.campaign.state import CampaignState, Knowledge
+from tasks.strategies.campaign.state import CampaignState, Knowledge, Setback
 from tasks.strategies.campaign.verification import read_commands
 from tasks.strategies.drafting.answers import connect_answers
 from tasks.strategies.drafting.cycle import draft_step
 from tasks.strategies.drafting.pieces import PHASES, Piece, join_pieces, pieces
 from tasks.strategies.drafting.project import Check, Project
-from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit, guidance
+from tasks.text.blocked_report import blocked_report
+from tasks.text.fields import MAX_GUIDANCE, MAX_INTENT, MAX_TITLE, fill, fit, guidance, several_lines
 from tasks.toolchain.catalogue import render
 
 DRAFT = "draft"  # the step, and what the campaign waits for as long as it runs; what it is called anew ends like -r2
 RETRIES = 1  # then the task is blocked, and the campaign is planned anew before failures in a row end it
 MAX_DELIVERED, MAX_REASON = 200, 100  # characters
+REPORTED = ("reason", "tried", "unknown", "discovery")  # of a task that is blocked
+MAX_TRACE = 500
 
 _ASKED = "Answer in `output` with what the prompt of this step's input asks for, by its schema. Change nothing."
 _INTENTS = {
@@ -42,8 +45,14 @@ _SUCCESS = {
     TaskType.BUILD: "The code does what its tests say, and the verification passes.",
     TaskType.VERIFY: "The verification passes.",
 }
+_TESTS_AGAIN = "Look at these tests again, and change them where they are wrong ({slug}), for: {goal}"
+_TESTS_AGAIN_SUCCESS = "The tests ask for what the objective says, no more and no less, are well-formed, and can pass."
 _WHY = "Find out why this task was blocked, without changing anything ({slug}), for: {goal}"
 _WHY_SUCCESS = "The cause is named, and what the task has to do otherwise."
+_REPORT = (
+    'If you cannot go on, change nothing and answer {"status": "blocked", "reason": "...", "tried": "...", '
+    '"unknown": "...", "discovery": "..."}.'
+)
 _MAX_ID = 56  # of a step's id, before what is appended to it
 _DELIVERED = ("delivered", "summary", "result", "message")  # where controllers say what they did
 _SKIPPED = "skipped by an operator"
@@ -75,7 +84,7 @@ class StepFrame:
     project: Project
     suffix: str = ""  # of their ids, where tasks come again
     exploring: Collection[str] = ()  # tasks that only find something out
-    reasons: Mapping[str, str] | None = None  # why tasks were blocked before
+    before: Mapping[str, Setback] | None = None  # what blocked tasks that come again
 
 
 def steps_of(tasks: Sequence[PlanTask], frame: StepFrame) -> dict[str, tuple[PlannedStep, ...]]:
@@ -136,7 +145,10 @@ def _step(
     goal, slug = frame.project.goal, task.slug.replace("-", " ")
     # Only the goal's words are cut where the sentence is too long.
     meant = f" (what is meant: {frame.known.reading})" if frame.known.reading else ""
-    sentence = (_WHY if exploring else _INTENTS[task.type]).replace("{slug}", slug) + meant
+    rewrites = _rewrites_tests(task, frame)
+    asked = _WHY if exploring else _TESTS_AGAIN if rewrites else _INTENTS[task.type]
+    success = _WHY_SUCCESS if exploring else _TESTS_AGAIN_SUCCESS if rewrites else _SUCCESS[task.type]
+    sentence = asked.replace("{slug}", slug) + meant
     return PlannedStep(
         step_id=step_id,
         title=fit(f"{task.seq} {slug}", MAX_TITLE),
@@ -148,7 +160,7 @@ def _step(
             type=kind, target_file=files[0] if files else None, hint=PHASES[phase] if phase else None
         ),
         mode=mode,
-        success_criteria=_WHY_SUCCESS if exploring else _SUCCESS[task.type],
+        success_criteria=success,
         depends_on=depends_on,
         rollback_hint=ROLLBACK if files else None,
         phase=phase,
@@ -159,13 +171,20 @@ def _step(
         retry_limit=RETRIES,
         queue=goal.queue,
         estimate=estimate(mode),
+        allow_empty=rewrites,  # what it tests may have been wrong instead
     )
+
+
+def _rewrites_tests(task: PlanTask, frame: StepFrame) -> bool:
+    """Tell whether a task comes again because of another one, which its tests kept from passing."""
+    before = (frame.before or {}).get(task.seq)
+    return task.type is TaskType.SPEC and before is not None and before.task != task.seq
 
 
 def _guidance(task: PlanTask, files: Sequence[str], frame: StepFrame) -> str:
     """Put together what a controller has to know of a task, what matters most first."""
     known, constraints = frame.known, frame.project.goal.constraints
-    reason, asked, banned = (frame.reasons or {}).get(task.seq), known.idioms.required, known.idioms.forbidden
+    before, asked, banned = (frame.before or {}).get(task.seq), known.idioms.required, known.idioms.forbidden
     idioms = [f"use {'; '.join(asked)}"] if asked else []
     idioms += [f"never use {'; '.join(banned)}"] if banned else []
     doubt = "" if known.confidence >= LEAST_CONFIDENCE else ", which is not sure"
@@ -176,7 +195,8 @@ def _guidance(task: PlanTask, files: Sequence[str], frame: StepFrame) -> str:
         target = ", ".join(lines[:5]) or f"the first 20 definitions of {files[0]}"
     parts = (
         f"Use at most {task.budget} tool calls.",
-        f"It was blocked before: {reason}." if reason else "",
+        _was_blocked(before, task.seq) if before else "",
+        _REPORT if files or task.seq in frame.exploring else "",
         f"Look at {target} first." if target else "",
         f"Run before you begin: {'; '.join(task.preflight)}." if task.preflight else "",
         f"Idioms of {known.framework}{doubt}: {', '.join(idioms)}." if files and idioms else "",
@@ -185,6 +205,13 @@ def _guidance(task: PlanTask, files: Sequence[str], frame: StepFrame) -> str:
         f"What worked before: {'; '.join(known.patterns)}." if known.patterns else "",
     )
     return " ".join(filter(None, parts))
+
+
+def _was_blocked(before: Setback, seq: str) -> str:
+    if before.task == seq or not before.category:
+        return f"It was blocked before: {before.reason}."
+    tests = f" ({', '.join(before.failing_tests)})" if before.failing_tests else ""
+    return f"Task {before.task} could not pass{tests}: {before.reason}."
 
 
 def tasks_of(document: Mapping[str, Any] | None) -> tuple[PlanTask, ...]:
@@ -211,7 +238,8 @@ def note_end(state: CampaignState, seq: str, end: End, document: Mapping[str, An
     if task.status is TaskStatus.BLOCKED:
         pass  # what comes after the step that blocked it says nothing new
     elif end.state == StepState.FAILED:
-        update |= {"status": TaskStatus.BLOCKED, "reason": _reason(end)}
+        update |= {"status": TaskStatus.BLOCKED, "setback": (found := _setback(seq, end))}
+        update |= {name: getattr(found, name) for name in REPORTED}
     elif skipped and (blocker := _blocker(state, seq, document)):
         update |= {"status": TaskStatus.BLOCKED, "blocked_by": blocker}
     elif left:
@@ -239,10 +267,22 @@ def _delivery(output: Any) -> str | None:
 
 def blocked_reason(output: Any) -> str | None:
     """Take the reason of a controller that says it is blocked, if it does."""
-    if not isinstance(output, dict) or output.get("status") != TaskStatus.BLOCKED:
-        return None
-    reason = output.get("reason")
-    return _short(reason) if isinstance(reason, str) and reason.strip() else "no reason was given"
+    report = blocked_report(output)
+    return _short(report["reason"]) if report else None
+
+
+def _setback(seq: str, end: End) -> Setback:
+    """Keep what blocked a task: as its controller reports, else what its last attempt ran into."""
+    report, failure = blocked_report(end.output), end.failure or {}
+    found = Setback(task=seq, reason=_reason(end))
+    if report:
+        return found.model_copy(update={name: report.get(name) for name in REPORTED[1:]})
+    update = {
+        "category": fit(failure.get("category") or "", MAX_REASON) or None,
+        "failing_tests": tuple(filter(None, (fit(test, MAX_TRACE) for test in failure.get("failing_tests") or ()))),
+        "trace": fit(failure.get("trace") or "", MAX_TRACE, several_lines) or None,
+    }
+    return found.model_copy(update=update)
 
 
 def _reason(end: End) -> str:

@@ -19,7 +19,8 @@ from schemas.kinds.campaign import (
     TaskStatus,
     TaskType,
 )
-from tasks.rules.strategy import Answer, End, Expansion, LivePlan, Setting
+from tasks.base.policy_version import ChangedRule
+from tasks.rules.strategy import Answer, Blocked, End, Expansion, LivePlan, Setting
 from tasks.rules.validation import reject
 from tasks.strategies.campaign.answers import learn
 from tasks.strategies.campaign.document import progress_report
@@ -43,7 +44,7 @@ from tasks.strategies.campaign.outline import (
     with_phases,
 )
 from tasks.strategies.campaign.question import page_of
-from tasks.strategies.campaign.replan import ask_anew, is_worth_it, replan_by_templates
+from tasks.strategies.campaign.replan import ask_anew, is_worth_it, replan_by_templates, with_tests_again
 from tasks.strategies.campaign.sequence import parents
 from tasks.strategies.campaign.state import CampaignScope, CampaignState, scope_of, terms_of
 from tasks.strategies.campaign.steps import DRAFT, blocked_reason, note_end, task_of, tasks_of
@@ -101,9 +102,9 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
         return {"mode": "plan" if step_id == DRAFT else "replan", "prompt": state.prompt, "schema": TASKS_SCHEMA}
     seq = task_of(state, step_id)
     task = next((task for task in tasks_of(document) if task.seq == seq), None)
-    if task is None:
+    if seq is None or task is None:
         return None
-    lineage = {seq: progress[seq].delivered for seq in parents(task.depends) if seq in progress}
+    lineage = {other: progress[other].delivered for other in parents(task.depends) if other in progress}
     blocked = [(seq, each.reason) for seq, each in progress.items() if each.status is TaskStatus.BLOCKED]
     return {
         "campaign": document.get("campaign"),
@@ -113,12 +114,13 @@ def input_for(live: LivePlan, facts: Mapping[str, Any]) -> Mapping[str, Any] | N
         "framework": known.framework,
         "idioms": {**known.idioms.model_dump(mode="json"), "enforced": known.confidence >= LEAST_CONFIDENCE},
         "lineage": {seq: text for seq, text in lineage.items() if text},
+        **({"before": before.model_dump(mode="json", exclude_none=True)} if (before := progress[seq].before) else {}),
         "sibling_failures": {seq: reason for seq, reason in blocked[:MAX_SIBLINGS] if reason},
         "prior_knowledge": remembered,
     }
 
 
-def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None:
+def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | Blocked | None:
     """Say why an exploration or draft is no use, or a task is blocked."""
     state, step_id = CampaignState.model_validate(live.state), facts.get("step_id")
     if step_id == state.waits == EXPLORE:
@@ -128,6 +130,8 @@ def refusal(live: LivePlan, facts: Mapping[str, Any], output: Any) -> str | None
         refused = queue_cycle(live, state).refusal(output)
         return mistakes_in(refused) if refused else None
     reason = blocked_reason(output)
+    if reason and live.policy_version >= ChangedRule.BLOCKED_IS_NO_FAILURE.since:
+        return Blocked(reason)
     return f"The task is blocked: {reason}" if reason else None
 
 
@@ -182,5 +186,5 @@ def stuck(live: LivePlan, catalogue: Catalogue) -> Expansion | None:
     if state.replans >= state.terms.replans or not is_worth_it(state.progress):
         return None
     scope = scope_of(live, state, catalogue)
-    state = state.model_copy(update={"replans": state.replans + 1})
+    state = with_tests_again(live, state).model_copy(update={"replans": state.replans + 1})
     return (ask_anew if state.terms.drafter == QUEUE else replan_by_templates)(live, state, scope)

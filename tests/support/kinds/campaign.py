@@ -8,7 +8,7 @@ from typing import Any
 from schemas import codec
 from schemas.goal import Goal
 from schemas.step import PlannedStep
-from tasks.rules.strategy import Draft, End, Expansion, LivePlan, Rejected, Setting
+from tasks.rules.strategy import Blocked, Draft, End, Expansion, LivePlan, Rejected, Setting
 from tasks.rules.validation import validate
 from tasks.strategies import campaign
 from tasks.toolchain.catalogue import CATALOGUE
@@ -109,7 +109,9 @@ class Running:
         return self.take(campaign.advance(self.live, End(step_id, facts, state, output, **more), CATALOGUE))
 
     def refuses(self, step_id: str, output: Any) -> str | None:
-        return campaign.refusal(self.live, self.steps[step_id].model_dump(mode="json"), output)
+        found = campaign.refusal(self.live, self.steps[step_id].model_dump(mode="json"), output)
+        assert not isinstance(found, Blocked)
+        return found
 
     def given(self, step_id: str) -> dict[str, Any]:
         return dict(campaign.input_for(self.live, {"step_id": step_id}) or {})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schemas import codec
-from tasks.rules.strategy import Expansion, Setting
+from tasks.rules.strategy import Blocked, Expansion, Setting
 from tasks.strategies import campaign
 from tasks.toolchain.catalogue import CATALOGUE
 from tests.support.kinds.campaign import Running, a_goal, an_exploration, candidate, tasks, tasks_in
@@ -17,7 +17,8 @@ EXPLORE = {"step_id": "explore"}
 
 
 def refused(running: Running, output: Any, step_id: str = "explore") -> str | None:
-    return campaign.refusal(running.live, {"step_id": step_id}, output)
+    found = campaign.refusal(running.live, {"step_id": step_id}, output)
+    return f"Blocked: {found.reason}" if isinstance(found, Blocked) else found
 
 
 def line(count: int = 4, setting: Setting = Setting()) -> Running:  # noqa: B008  a frozen value
@@ -195,12 +196,15 @@ def test_reasons_are_short_and_harmless() -> None:
     assert "previous" not in reason
 
 
-def test_a_success_that_reports_to_be_blocked_is_refused() -> None:
+def test_a_task_that_reports_to_be_blocked_is_told_from_one_that_is_refused() -> None:
     running = line(1)
+    report = {"status": "blocked", "reason": "no access"}
 
-    assert (
-        refused(running, {"status": "blocked", "reason": "no access"}, "001-part-0") == "The task is blocked: no access"
-    )
+    assert refused(running, report, "001-part-0") == "Blocked: no access"
+    assert refused(running, codec.dumps(report).decode(), "001-part-0") == "Blocked: no access"
+    assert refused(running, "BLOCKED: no access\nTried: the mirror", "001-part-0") == "Blocked: no access"
+    before = campaign.refusal(replace(running.live, policy_version=5), {"step_id": "001-part-0"}, report)
+    assert before == "The task is blocked: no access"
     assert refused(running, {"status": "complete"}, "001-part-0") is None
     assert refused(running, "blocked", "001-part-0") is None
     assert refused(running, None, "001-part-0") is None
